@@ -1,0 +1,64 @@
+# `make` lists the targets. Everything runs in .venv, which `make setup` fills from constraints.txt.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup format check test test-all demo smoke repro report ui bench clean
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+STAMP := .venv/.installed
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+# Neither DVC nor MLflow reports home: see .dvc/config and signloom.tracking for the same setting.
+export DVC_NO_ANALYTICS := true
+export MLFLOW_DISABLE_TELEMETRY := true
+export DO_NOT_TRACK := true
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+
+setup: $(STAMP)  ## make .venv and install the locked packages
+
+$(STAMP): constraints.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(v != (3, 11) and f"Signloom needs Python 3.11 (mediapipe has no wheel for later ones), found {v[0]}.{v[1]}; run make PYTHON=/path/to/python3.11")'
+	$(PYTHON) -m venv .venv
+	.venv/bin/python -m pip install --quiet --upgrade "pip>=25"
+	.venv/bin/python -m pip install --progress-bar on --constraint constraints.txt --editable ".[dev]"
+	@if [ -d .git ] && [ -z "$$CI" ]; then .venv/bin/pre-commit install >/dev/null; fi
+	@touch $@
+
+format: setup  ## repair what ruff can repair
+	ruff check --fix .
+	ruff format .
+
+check: setup  ## format, lint, types, import contracts
+	ruff format --check .
+	ruff check .
+	mypy
+	lint-imports
+
+test: setup  ## fast tests (under 5 minutes)
+	python -m pytest
+
+test-all: setup  ## every test, the slow ones too
+	python -m pytest -m ""
+
+demo: setup  ## draw a corpus, run the whole pipeline on it, print the scores
+	dvc repro
+	@signloom scores
+
+smoke: setup  ## the same stages on a handful of clips (under 2 minutes)
+	bash pipeline/smoke/run.sh
+
+repro: setup  ## dvc repro: run what changed
+	dvc repro
+
+report: setup  ## build the report again
+	dvc repro --force --single-item report
+
+ui: setup  ## mlflow ui on port 5000
+	mlflow ui --host 127.0.0.1
+
+bench: setup  ## measure and write reports/benchmarks/
+	bash tests/bench/run.sh
+
+clean:  ## remove what the stages wrote (not .venv, not data/raw)
+	rm -rf data/demo/corpus data/landmarks data/tokens data/checkpoint reports/tune \
+		reports/evaluation reports/figures reports/index.html mlflow.db mlruns optuna.db

@@ -1,0 +1,38 @@
+"""Translate dev and test, score them beside their floors. DVC stage `evaluate`."""
+
+import dataclasses
+
+from pipeline.stage import CHECKPOINT, HISTORY, PARAMS, REPORTS, SHARDS, TARGETS, run
+from signloom.config import load_section
+from signloom.corpus.shards import read_shards
+from signloom.corpus.targets import read_targets
+from signloom.evaluation.run import EvaluateOptions, describe, evaluate, write_evaluation
+from signloom.reproducibility import hash_file, hash_folder
+from signloom.tracking import Run, TrackingOptions
+from signloom.translator import Translator
+
+
+def main() -> None:
+    """Evaluate, write metrics and hypotheses, log the run."""
+    options = load_section(PARAMS, "evaluate", EvaluateOptions)
+    tracking = load_section(PARAMS, "tracking", TrackingOptions)
+    translator = Translator.load(CHECKPOINT)
+    targets, sequences = read_targets(TARGETS), read_shards(SHARDS)
+    hashes = {
+        "landmarks": hash_folder(SHARDS),
+        "targets": hash_file(TARGETS),
+        "checkpoint": hash_folder(CHECKPOINT),
+    }
+    name = f"{describe(translator, options)}, weights {hashes['checkpoint'][:6]}"
+    with Run.start(tracking, name, stage="evaluate", data=hashes) as log:
+        log.log_params({"evaluate": dataclasses.asdict(options)})
+        log.log_params(translator.spec.provenance.get("params", {}))
+        evaluation = evaluate(translator, targets, sequences, options)
+        write_evaluation(REPORTS, evaluation, HISTORY)
+        log.log_metrics(evaluation.metrics)
+        log.log_artifact(REPORTS / "metrics.json")
+        log.log_artifact(REPORTS / "evaluation", folder="evaluation")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,30 @@
+"""Turn every sentence of the manifest into token ids. DVC stage `tokenize_targets`."""
+
+import logging
+
+from pipeline.stage import GLOSSES, PARAMS, TARGETS, TOKENIZER, run
+from signloom.config import load_section
+from signloom.corpus.manifest import CorpusOptions, read_manifest
+from signloom.corpus.targets import TokenizeOptions, build_targets, write_glosses, write_targets
+
+
+def main() -> None:
+    """Read the manifest, build the vocabulary from its train text, write ids."""
+    corpus = load_section(PARAMS, "corpus", CorpusOptions)
+    options = load_section(PARAMS, "tokenize_targets", TokenizeOptions)
+    clips = read_manifest(corpus.path, corpus.signer_disjoint)
+    tokenizer, glosses, targets = build_targets(clips, options)
+    write_targets(TARGETS, targets)
+    write_glosses(GLOSSES, glosses)
+    tokenizer.save(TOKENIZER)
+    logging.info(
+        "%d sentences, %d tokens, vocabulary of %d rows, %d glosses",
+        len(targets),
+        sum(len(target.ids) for target in targets),
+        tokenizer.vocab_size,
+        len(glosses),
+    )
+
+
+if __name__ == "__main__":
+    run(main)

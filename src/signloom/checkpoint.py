@@ -1,0 +1,132 @@
+"""The one folder that a model needs to translate: weights, options, tokeniser, provenance."""
+
+import dataclasses
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+
+from signloom.config import UserError, parse_options
+from signloom.corpus.features import FeatureOptions, feature_width
+from signloom.corpus.landmarks import Layout
+from signloom.corpus.tokenizer import Tokenizer
+from signloom.models.registry import build_model
+from signloom.models.seq2seq import ModelOptions, Seq2Seq
+from signloom.reproducibility import write_atomically
+
+FORMAT_VERSION = 1
+WEIGHTS, SPEC, TOKENIZER = "model.safetensors", "checkpoint.json", "tokenizer.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointSpec:
+    """Everything but the weights and the tokeniser.
+
+    Attributes:
+        model: What the model is made of.
+        features: How landmarks become its input, so that mismatched features cannot happen.
+        layout: The landmarks it was trained on.
+        extractor: What found them (detector options, versions, model hashes), from the shards.
+        ctc_labels: Labels of its CTC head with the blank, 0 without one.
+        provenance: What made the weights: parameters, data hashes, library versions.
+    """
+
+    model: ModelOptions
+    features: FeatureOptions
+    layout: Layout
+    extractor: dict[str, Any]
+    ctc_labels: int
+    provenance: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A model with all it needs to translate."""
+
+    spec: CheckpointSpec
+    model: Seq2Seq
+    tokenizer: Tokenizer
+
+
+def build_from_spec(spec: CheckpointSpec, tokenizer: Tokenizer) -> Seq2Seq:
+    """Build the untrained model that a specification describes."""
+    return build_model(
+        spec.model,
+        input_width=feature_width(spec.features, spec.layout),
+        vocab_size=tokenizer.vocab_size,
+        ctc_labels=spec.ctc_labels,
+    )
+
+
+def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint folder, whole or not at all; the same model gives the same bytes."""
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    temporary.mkdir(parents=True)
+    try:
+        spec = dataclasses.asdict(checkpoint.spec)
+        spec["layout"] = json.loads(checkpoint.spec.layout.to_json())
+        content = {"format_version": FORMAT_VERSION, **spec}
+        text = json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True)
+        write_atomically(temporary / SPEC, text + "\n")
+        checkpoint.tokenizer.save(temporary / TOKENIZER)
+        weights = {
+            k: v.detach().cpu().contiguous() for k, v in checkpoint.model.state_dict().items()
+        }
+        safetensors.torch.save_file(weights, temporary / WEIGHTS)
+        if folder.exists():
+            shutil.rmtree(folder)
+        temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def load_checkpoint(folder: Path, device: torch.device) -> Checkpoint:
+    """Read a checkpoint folder; the model is in evaluation mode.
+
+    Raises:
+        UserError: If a file is missing or torn, or the format version is another.
+    """
+    missing = [name for name in (SPEC, TOKENIZER, WEIGHTS) if not (folder / name).is_file()]
+    if missing:
+        raise UserError(
+            f"{folder} is not a checkpoint: {', '.join(missing)} missing; train one with "
+            "`dvc repro train` or give another folder"
+        )
+    spec = _load_spec(folder / SPEC)
+    tokenizer = Tokenizer.load(folder / TOKENIZER)
+    model = build_from_spec(spec, tokenizer)
+    try:
+        model.load_state_dict(safetensors.torch.load_file(folder / WEIGHTS))
+    except (safetensors.SafetensorError, RuntimeError) as error:
+        raise UserError(
+            f"{folder / WEIGHTS} does not fit {SPEC} or is torn: {error}\n"
+            "train again with `dvc repro train`, or copy the whole folder again"
+        ) from None
+    return Checkpoint(spec=spec, model=model.to(device).eval(), tokenizer=tokenizer)
+
+
+def _load_spec(path: Path) -> CheckpointSpec:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        version = content["format_version"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path} is not a checkpoint specification: {error!r}") from None
+    if version != FORMAT_VERSION:
+        raise UserError(
+            f"{path}: found checkpoint format {version}, this Signloom reads {FORMAT_VERSION}; "
+            "train again, or use the Signloom that made it (see `provenance` in that file)"
+        )
+    return CheckpointSpec(
+        model=parse_options(content["model"], ModelOptions, where=f"{path}: model"),
+        features=parse_options(content["features"], FeatureOptions, where=f"{path}: features"),
+        layout=Layout.from_json(json.dumps(content["layout"])),
+        extractor=content["extractor"],
+        ctc_labels=content["ctc_labels"],
+        provenance=content["provenance"],
+    )

@@ -1,0 +1,179 @@
+"""Where each landmark stands in an array (`Layout`), and the landmarks of one clip.
+
+Left and right are the signer's own, never the viewer's: in unmirrored video the signer's right
+hand is on the left of the picture.
+"""
+
+import json
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+COORDINATES = 3  # x, y, z
+
+_FINGERS = {
+    "thumb": ("cmc", "mcp", "ip", "tip"),
+    "index": ("mcp", "pip", "dip", "tip"),
+    "middle": ("mcp", "pip", "dip", "tip"),
+    "ring": ("mcp", "pip", "dip", "tip"),
+    "little": ("mcp", "pip", "dip", "tip"),
+}
+HAND_LANDMARKS = (
+    "wrist",
+    *(f"{finger}_{joint}" for finger, joints in _FINGERS.items() for joint in joints),
+)  # 21, in MediaPipe's order
+
+POSE_LANDMARKS = (
+    "nose",
+    "left_shoulder",
+    "right_shoulder",
+    "left_elbow",
+    "right_elbow",
+    "left_wrist",
+    "right_wrist",
+    "left_hip",
+    "right_hip",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Landmarks that are detected together, so that one bit says whether they are there."""
+
+    name: str
+    landmarks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """An ordered list of landmark groups; stored beside every array that follows it.
+
+    A new order, group or landmark is a new `version` (or name): arrays are compared by layout.
+    """
+
+    name: str
+    version: int
+    groups: tuple[Group, ...]
+
+    @cached_property
+    def points(self) -> int:
+        """Landmarks in a frame, P."""
+        return sum(len(group.landmarks) for group in self.groups)
+
+    @cached_property
+    def group_names(self) -> tuple[str, ...]:
+        """Names of the groups, in the order of `LandmarkSequence.present`."""
+        return tuple(group.name for group in self.groups)
+
+    @cached_property
+    def landmark_names(self) -> tuple[str, ...]:
+        """`group.landmark` for each of the P points."""
+        return tuple(f"{group.name}.{mark}" for group in self.groups for mark in group.landmarks)
+
+    def group(self, name: str) -> int:
+        """Column of the group in `LandmarkSequence.present`."""
+        if name not in self.group_names:
+            known = ", ".join(self.group_names)
+            raise ValueError(f"layout {self.name!r} has no group {name!r}; it has {known}")
+        return self.group_names.index(name)
+
+    def slice(self, name: str) -> slice:
+        """Where the group's points lie on the P axis."""
+        column = self.group(name)
+        start = sum(len(group.landmarks) for group in self.groups[:column])
+        return slice(start, start + len(self.groups[column].landmarks))
+
+    def index(self, group: str, landmark: str) -> int:
+        """Where one landmark lies on the P axis, as in `index("pose", "left_shoulder")`."""
+        marks = self.groups[self.group(group)].landmarks
+        if landmark not in marks:
+            known = ", ".join(marks)
+            raise ValueError(f"group {group!r} has no landmark {landmark!r}; it has {known}")
+        return self.slice(group).start + marks.index(landmark)
+
+    def to_json(self) -> str:
+        """The layout as one line of JSON, for file metadata."""
+        groups = [{"name": group.name, "landmarks": group.landmarks} for group in self.groups]
+        return json.dumps({"name": self.name, "version": self.version, "groups": groups})
+
+    @staticmethod
+    def from_json(text: str) -> "Layout":
+        """Inverse of `to_json`."""
+        found: dict[str, Any] = json.loads(text)
+        groups = tuple(Group(g["name"], tuple(g["landmarks"])) for g in found["groups"])
+        return Layout(found["name"], found["version"], groups)
+
+
+HANDS_POSE = Layout(
+    name="hands-pose",
+    version=1,
+    groups=(
+        Group("left_hand", HAND_LANDMARKS),
+        Group("right_hand", HAND_LANDMARKS),
+        Group("pose", POSE_LANDMARKS),
+    ),
+)
+"""Both hands (2 x 21 x 3 = 126 numbers) and the upper body that is needed to normalise them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LandmarkSequence:
+    """The landmarks of one clip.
+
+    Attributes:
+        points: Shape (S, P, 3) float32. x and y in image coordinates (0 to 1 inside the picture,
+            x to the right, y down; a landmark guessed outside lies outside), z as MediaPipe gives
+            it: in image widths, smaller is nearer to the camera, measured from the wrist for a
+            hand and from the middle of the hips for the pose. NaN where absent.
+        present: Shape (S, G) bool, one column a group. All points of a group are there or none.
+        fps: Frames a second.
+        width: Pixels, of the upright picture.
+        height: Pixels, of the upright picture.
+        layout: What the P and G axes mean.
+    """
+
+    points: npt.NDArray[np.float32]
+    present: npt.NDArray[np.bool_]
+    fps: float
+    width: int
+    height: int
+    layout: Layout = HANDS_POSE
+
+    def __post_init__(self) -> None:
+        """Refuse arrays that do not fit the layout or each other."""
+        frames = len(self.points)
+        expected = (frames, self.layout.points, COORDINATES)
+        if self.points.dtype != np.float32 or self.points.shape != expected or frames == 0:
+            found = f"{self.points.dtype} {self.points.shape}"
+            raise ValueError(f"points are {found}, expected float32 (S >= 1, {expected[1:]})")
+        if self.present.dtype != np.bool_ or self.present.shape != (
+            frames,
+            len(self.layout.groups),
+        ):
+            found = f"{self.present.dtype} {self.present.shape}"
+            raise ValueError(f"present is {found}, expected bool ({frames}, groups of the layout)")
+        if not (math.isfinite(self.fps) and self.fps > 0):
+            raise ValueError(f"fps is {self.fps}, expected a number above 0")
+        if self.width < 1 or self.height < 1:
+            raise ValueError(f"the picture is {self.width}x{self.height}, expected 1x1 or more")
+        self._check_absence()
+
+    def _check_absence(self) -> None:
+        finite = np.isfinite(self.points).all(axis=2)
+        absent = np.isnan(self.points).all(axis=2)
+        for column, name in enumerate(self.layout.group_names):
+            there = self.present[:, column, None]
+            marks = self.layout.slice(name)
+            if not np.where(there, finite[:, marks], absent[:, marks]).all():
+                raise ValueError(
+                    f"{name}: points must be finite where present and NaN where absent"
+                )
+
+    @property
+    def seconds(self) -> float:
+        """Duration, S / fps."""
+        return len(self.points) / self.fps

@@ -1,0 +1,141 @@
+"""The clips of a manifest come in, the target side of training goes out: text, ids, glosses."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from signloom.config import UserError
+from signloom.corpus.manifest import Clip
+from signloom.corpus.tokenizer import Tokenizer, Vocabulary, normalise_text
+from signloom.reproducibility import write_atomically
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenizeOptions:
+    """The section `tokenize_targets` of params.yaml."""
+
+    vocabulary: Vocabulary  # rows of the output layer: those the train text uses, or all 128,815
+    max_tokens: int  # longest target accepted, in tokens with bos and eos, >= 3
+
+    def __post_init__(self) -> None:
+        if self.max_tokens < 3:
+            raise ValueError(f"max_tokens: found {self.max_tokens}, expected at least 3")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The text side of one clip."""
+
+    clip_id: str
+    split: str
+    signer: str
+    text: str  # normalised
+    ids: list[int]  # with bos and eos
+    gloss: str  # space-separated; empty where the manifest has none
+    gloss_ids: list[int]  # CTC labels (0 is the blank); empty outside train
+
+
+TARGETS_SCHEMA = pa.schema(
+    [
+        ("clip_id", pa.string()),
+        ("split", pa.string()),
+        ("signer", pa.string()),
+        ("text", pa.string()),
+        ("ids", pa.list_(pa.int32())),
+        ("gloss", pa.string()),
+        ("gloss_ids", pa.list_(pa.int32())),
+    ],
+    metadata={"signloom.format_version": str(FORMAT_VERSION)},
+)
+
+
+def write_targets(path: Path, targets: Sequence[Target]) -> None:
+    """Write targets as one Parquet file."""
+    columns = {f.name: [getattr(target, f.name) for target in targets] for f in fields(Target)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp")
+    pq.write_table(pa.table(columns, schema=TARGETS_SCHEMA), temporary, compression="zstd")
+    temporary.replace(path)
+
+
+def read_targets(path: Path) -> list[Target]:
+    """Read targets written by `write_targets`.
+
+    Raises:
+        UserError: If the file is missing or has another format version.
+    """
+    if not path.exists():
+        raise UserError(f"{path} does not exist; run `dvc repro tokenize_targets` first")
+    table = pq.read_table(path)
+    version = (table.schema.metadata or {}).get(b"signloom.format_version", b"none").decode()
+    if version != str(FORMAT_VERSION):
+        raise UserError(
+            f"{path}: found format version {version}, this Signloom reads {FORMAT_VERSION}; "
+            "run `dvc repro tokenize_targets` again"
+        )
+    return [Target(**row) for row in table.to_pylist()]
+
+
+def build_targets(
+    clips: Sequence[Clip], options: TokenizeOptions
+) -> tuple[Tokenizer, list[str], list[Target]]:
+    """Tokenise every clip's sentence and number the glosses of the training clips.
+
+    Args:
+        clips: The corpus, in its order.
+        options: Vocabulary and the longest target accepted.
+
+    Returns:
+        The tokeniser (its vocabulary comes from train text only), the glosses in label order
+        (label of glosses[i] is i + 1; 0 is the CTC blank) and one target a clip.
+
+    Raises:
+        UserError: If a sentence is longer than `max_tokens`; all of them in one message.
+    """
+    train = [clip for clip in clips if clip.split == "train"]
+    tokenizer = Tokenizer.build((normalise_text(c.text) for c in train), options.vocabulary)
+    glosses = sorted({gloss for clip in train for gloss in (clip.gloss or "").split()})
+    label_of = {gloss: label for label, gloss in enumerate(glosses, start=1)}
+    targets = []
+    for clip in clips:
+        text = normalise_text(clip.text)
+        names = (clip.gloss or "").split()
+        targets.append(
+            Target(
+                clip_id=clip.clip_id,
+                split=clip.split,
+                signer=clip.signer,
+                text=text,
+                ids=[tokenizer.bos, *tokenizer.encode(text), tokenizer.eos],
+                gloss=" ".join(names),
+                gloss_ids=[label_of[name] for name in names] if clip.split == "train" else [],
+            )
+        )
+    long = [
+        f"clip {target.clip_id}: {len(target.ids)} tokens, at most {options.max_tokens} are "
+        "accepted"
+        for target in targets
+        if len(target.ids) > options.max_tokens
+    ]
+    if long:
+        raise UserError(
+            "\n".join(long) + "\nsplit these clips, or raise tokenize_targets.max_tokens"
+        )
+    return tokenizer, glosses, targets
+
+
+def write_glosses(path: Path, glosses: Sequence[str]) -> None:
+    """Write the CTC labels; the label of entry i is i + 1."""
+    content = {"format_version": FORMAT_VERSION, "glosses": list(glosses)}
+    write_atomically(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+
+
+def read_glosses(path: Path) -> list[str]:
+    """Read the CTC labels written by `write_glosses`."""
+    return [str(gloss) for gloss in json.loads(path.read_text(encoding="utf-8"))["glosses"]]

@@ -1,0 +1,208 @@
+"""A video file comes in, upright RGB frames with their times go out, one at a time."""
+
+import functools
+import math
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+MIN_FPS, MAX_FPS = 1.0, 1000.0
+MIN_COVERED = 0.9  # share of the promised seconds that must be there; less is a damaged file
+_SEEK_FROM_S = 2.0  # below, decoding from the start is cheaper than seeking
+_SEEK_MARGIN_S = 1.0  # seeking lands on a key frame near the target: aim before it
+_TIME_STEP_S = 5e-4  # times are read in milliseconds, half of one is "the same time"
+_SAME_RATE = 0.02  # relative; headers round
+
+# Read by OpenCV when it first uses FFmpeg, whose remarks on bad files would break up our output;
+# the reason in `VideoError` says enough.
+os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
+
+_CONVERT = "convert it to .mp4: ffmpeg -i IN -r 25 OUT.mp4"
+
+
+class VideoError(ValueError):
+    """A video, or a segment of one, that cannot be read."""
+
+    def __init__(self, reason: str, mend: str) -> None:
+        super().__init__(reason, mend)
+        self.reason = reason
+        self.mend = mend
+
+    def __str__(self) -> str:
+        """Reason and mend as one phrase."""
+        return f"{self.reason}; {self.mend}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """One picture.
+
+    Attributes:
+        time_s: Seconds from the start of the file.
+        rgb: Shape (height, width, 3) uint8, red first, turned upright.
+    """
+
+    time_s: float
+    rgb: npt.NDArray[np.uint8]
+
+
+class Video:
+    """An open video file.
+
+    Attributes:
+        fps: Frames a second by the header.
+        duration_s: Seconds by the header, None where the header does not say.
+
+    Raises:
+        VideoError: If there is no video in the file that can be decoded.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._capture = _open_capture(path)
+        self.fps = float(self._capture.get(cv2.CAP_PROP_FPS))
+        if not MIN_FPS <= self.fps <= MAX_FPS:  # NaN fails both
+            self.close()
+            raise VideoError(f"the header says {self.fps} frames a second", _CONVERT)
+        count = float(self._capture.get(cv2.CAP_PROP_FRAME_COUNT))
+        # A header without a count gives 0 or a huge negative number.
+        self.duration_s = count / self.fps if math.isfinite(count) and count > 0 else None
+
+    def __enter__(self) -> "Video":
+        """Return the video itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the file."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._capture.release()
+
+    def count_frames(self, start_s: float | None = None, end_s: float | None = None) -> int:
+        """Return about how many frames a segment has by the header, 0 if it does not say.
+
+        Raises:
+            VideoError: If the segment lies outside the video.
+        """
+        start_s = start_s or 0.0
+        if self.duration_s is None:
+            return 0 if end_s is None else round((end_s - start_s) * self.fps)
+        stop_s = self.duration_s if end_s is None else min(end_s, self.duration_s)
+        if start_s >= stop_s:
+            raise VideoError(
+                f"start_s {start_s:g} is not before the end of the video, {self.duration_s:.2f} s",
+                "correct start_s in the manifest",
+            )
+        if end_s is not None and stop_s - start_s < MIN_COVERED * (end_s - start_s):
+            raise VideoError(
+                f"the segment {start_s:g} to {end_s:g} s runs past the end of the video, "
+                f"{self.duration_s:.2f} s",
+                "correct end_s in the manifest",
+            )
+        return round((stop_s - start_s) * self.fps)
+
+    def frames(self, start_s: float | None = None, end_s: float | None = None) -> Iterator[Frame]:
+        """Yield the frames shown from `start_s` (included) to `end_s` (excluded), once.
+
+        Args:
+            start_s: Seconds from the start of the file; None: from the first frame.
+            end_s: Likewise; None: to the last frame.
+
+        Raises:
+            VideoError: If the segment lies outside the video or has no frame, or after the last
+                frame if less than `MIN_COVERED` of what was promised was there.
+        """
+        start_s = start_s or 0.0
+        self.count_frames(start_s, end_s)
+        covered_s = start_s
+        frames = 0
+        for frame in self._decode(start_s):
+            if end_s is not None and frame.time_s >= end_s - _TIME_STEP_S:
+                covered_s = end_s  # the stream goes on, so nothing is missing
+                break
+            covered_s = frame.time_s + 1 / self.fps
+            frames += 1
+            yield frame
+        if frames == 0:
+            raise VideoError(f"no frame can be decoded from {start_s:g} s on", _CONVERT)
+        self._check_covered(start_s, end_s, covered_s)
+
+    def _decode(self, start_s: float) -> Iterator[Frame]:
+        """Yield all frames from `start_s` on."""
+        if start_s > _SEEK_FROM_S:
+            self._capture.set(cv2.CAP_PROP_POS_MSEC, (start_s - _SEEK_MARGIN_S) * 1000)
+            if not self._capture.grab() or self._time_s() >= start_s - _TIME_STEP_S:
+                # Sparse key frames or a broken index: go there on foot.
+                self._capture.release()
+                self._capture = _open_capture(self._path)
+        while self._capture.grab():
+            time_s = self._time_s()
+            if time_s < start_s - _TIME_STEP_S:
+                continue
+            decoded, bgr = self._capture.retrieve()
+            if not decoded:
+                return
+            rgb: npt.NDArray[np.uint8] = np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), np.uint8)
+            yield Frame(time_s, rgb)
+
+    def _time_s(self) -> float:
+        return float(self._capture.get(cv2.CAP_PROP_POS_MSEC)) / 1000
+
+    def _check_covered(self, start_s: float, end_s: float | None, covered_s: float) -> None:
+        stop_s = end_s if end_s is not None else self.duration_s
+        if stop_s is None or covered_s - start_s >= MIN_COVERED * (stop_s - start_s):
+            return
+        raise VideoError(
+            f"decoding stops at {covered_s:.2f} s of {stop_s:.2f} s: truncated or damaged",
+            "copy the file again from its source",
+        )
+
+
+def measure_fps(times_s: Sequence[float], header_fps: float) -> float:
+    """Return the header's frame rate, or the measured one where they differ by more than 2 %.
+
+    Browsers and phones write headers that are wrong, and frames at a varying rate.
+    """
+    span_s = times_s[-1] - times_s[0]
+    if span_s <= 0:
+        return header_fps
+    measured = (len(times_s) - 1) / span_s
+    return header_fps if abs(measured / header_fps - 1) <= _SAME_RATE else measured
+
+
+def _open_capture(path: Path) -> cv2.VideoCapture:
+    _prepare_library()
+    if not path.is_file():
+        raise VideoError("the file is missing", "restore it or remove the row from the manifest")
+    if path.stat().st_size == 0:
+        raise VideoError("the file is empty (0 bytes)", "copy it again from its source")
+    # One thread: a worker a core decodes beside the others. The FFmpeg back end by name: others
+    # would take a name with a % in it for a series of pictures.
+    capture = cv2.VideoCapture(str(path.absolute()), cv2.CAP_FFMPEG, [cv2.CAP_PROP_N_THREADS, 1])
+    if not capture.isOpened():
+        raise VideoError(
+            "no video that can be decoded (not a video, audio only, damaged or unknown codec)",
+            f"play it to see; {_CONVERT}",
+        )
+    # Off by default in OpenCV 4.11: a phone's portrait video would lie on its side.
+    capture.set(cv2.CAP_PROP_ORIENTATION_AUTO, 1)
+    return capture
+
+
+@functools.cache
+def _prepare_library() -> None:
+    cv2.setLogLevel(0)
+    cv2.setNumThreads(1)

@@ -1,0 +1,74 @@
+"""What made a result: seeds, library versions, the commit and content hashes."""
+
+import functools
+import hashlib
+import importlib.metadata
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+LIBRARIES = ("torch", "numpy", "mediapipe", "pyarrow", "tokenizers", "sacrebleu", "jiwer")
+
+
+def hash_file(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes as hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def hash_folder(folder: Path) -> str:
+    """Return one SHA-256 over the relative names and bytes of all files below a folder.
+
+    Raises:
+        FileNotFoundError: If the folder does not exist.
+    """
+    if not folder.is_dir():
+        raise FileNotFoundError(folder)
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{hash_file(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def library_versions() -> dict[str, str]:
+    """Return the versions of the libraries that can change a number, and of Python."""
+    versions = {name: importlib.metadata.version(name) for name in LIBRARIES}
+    return {"signloom": importlib.metadata.version("signloom"), **versions,
+            "python": platform.python_version()}  # fmt: skip
+
+
+@functools.cache
+def git_state() -> dict[str, str]:
+    """Return the commit of the working directory and whether it has uncommitted changes.
+
+    Returns:
+        `git_commit` and `git_dirty` ("true" or "false"); `unknown` outside a repository.
+    """
+    try:
+        commit = _git("rev-parse", "HEAD")
+        dirty = bool(_git("status", "--porcelain", "--untracked-files=no"))
+    except (OSError, subprocess.CalledProcessError):
+        return {"git_commit": "unknown", "git_dirty": "unknown"}
+    return {"git_commit": commit, "git_dirty": str(dirty).lower()}
+
+
+def _git(*arguments: str) -> str:
+    result = subprocess.run(["git", *arguments], check=True, capture_output=True, text=True)
+    return result.stdout.strip()
+
+
+def write_atomically(path: Path, content: str | bytes) -> None:
+    r"""Write a whole file or nothing: under a temporary name first, then renamed.
+
+    Args:
+        path: The file; its folder is made if need be.
+        content: Text (written as UTF-8 with `\n`) or bytes.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

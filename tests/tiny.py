@@ -1,0 +1,160 @@
+"""The smallest of everything, for tests: D = 16, H = 2, V = 20."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from signloom.corpus.augment import AugmentOptions
+from signloom.corpus.batches import Example
+from signloom.corpus.features import FeatureOptions
+from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
+from signloom.corpus.targets import Target
+from signloom.corpus.tokenizer import Tokenizer
+from signloom.models.registry import build_model
+from signloom.models.seq2seq import ModelOptions, Seq2Seq
+from signloom.training.loop import TrainOptions
+from signloom.training.run import RunOptions, TrainingData
+
+ROOT = Path(__file__).parents[1]
+INPUT_WIDTH = 6
+VOCAB = 20
+
+MODEL = ModelOptions(
+    family="transformer",
+    d_model=16,
+    heads=2,
+    encoder_layers=2,
+    decoder_layers=2,
+    d_ff=24,
+    dropout=0.0,
+    norm="pre",
+    activation="gelu",
+    attention_bias=True,
+    subsampling=1,
+)
+FEATURES = FeatureOptions(
+    fps=10.0, hand_origin="wrist", body=True, differences=True, presence=True, max_gap_s=0.3
+)
+NO_AUGMENT = AugmentOptions(
+    stretch=0.0,
+    rotate_deg=0.0,
+    scale=0.0,
+    hand_shift=0.0,
+    hand_scale=0.0,
+    noise=0.0,
+    mirror=0.0,
+    hand_drop=0.0,
+    time_mask=0.0,
+    max_span=0.0,
+)
+AUGMENT = AugmentOptions(
+    stretch=0.3,
+    rotate_deg=10.0,
+    scale=0.2,
+    hand_shift=0.05,
+    hand_scale=0.1,
+    noise=0.01,
+    mirror=0.5,
+    hand_drop=0.5,
+    time_mask=0.5,
+    max_span=0.4,
+)
+TRAIN = TrainOptions(
+    seed=3,
+    device="cpu",
+    epochs=2,
+    patience=5,
+    max_frames=80,
+    learning_rate=0.003,
+    warmup_steps=4,
+    weight_decay=0.01,
+    clip_norm=1.0,
+    label_smoothing=0.1,
+    ctc_weight=0.3,
+    token_drop=0.1,
+)
+
+
+def model(seed: int = 0, *, ctc_labels: int = 5, **changes: object) -> Seq2Seq:
+    """Build a tiny model in evaluation mode."""
+    torch.manual_seed(seed)
+    options = dataclasses.replace(MODEL, **changes)
+    built = build_model(options, input_width=INPUT_WIDTH, vocab_size=VOCAB, ctc_labels=ctc_labels)
+    return built.eval()
+
+
+def source(seed: int, lengths: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return random features (B, S, F) and their validity (B, S)."""
+    generator = torch.Generator().manual_seed(seed)
+    src = torch.randn(len(lengths), max(lengths), INPUT_WIDTH, generator=generator)
+    valid = torch.arange(max(lengths))[None, :] < torch.tensor(lengths)[:, None]
+    return src * valid[..., None], valid
+
+
+def sequence(seed: int = 0, frames: int = 12, **changes: object) -> LandmarkSequence:
+    """Return a smooth clip in which a signer's hands move; everything is present."""
+    generator = np.random.default_rng(seed)
+    points = np.empty((frames, HANDS_POSE.points, 3), dtype=np.float32)
+    path = np.cumsum(generator.normal(0, 0.01, (frames, 1, 3)), axis=0)
+    for hand, x in (("left_hand", 0.65), ("right_hand", 0.35)):
+        marks = HANDS_POSE.slice(hand)
+        shape = generator.normal(0, 0.03, (1, marks.stop - marks.start, 3))
+        points[:, marks] = np.array([x, 0.6, 0.0]) + shape + path
+    body = HANDS_POSE.slice("pose")
+    names = HANDS_POSE.groups[HANDS_POSE.group("pose")].landmarks
+    points[:, body] = generator.uniform(0.3, 0.7, (1, len(names), 3))
+    points[:, HANDS_POSE.index("pose", "left_shoulder")] = (0.62, 0.45, 0)
+    points[:, HANDS_POSE.index("pose", "right_shoulder")] = (0.38, 0.45, 0)
+    present = np.ones((frames, len(HANDS_POSE.groups)), dtype=np.bool_)
+    base = LandmarkSequence(points=points, present=present, fps=10.0, width=320, height=240)
+    return dataclasses.replace(base, **changes)
+
+
+def lose(clip: LandmarkSequence, group: str, frames: slice) -> LandmarkSequence:
+    """Return the clip with a group absent in some frames."""
+    points, present = clip.points.copy(), clip.present.copy()
+    points[frames, clip.layout.slice(group)] = np.nan
+    present[frames, clip.layout.group(group)] = False
+    return dataclasses.replace(clip, points=points, present=present)
+
+
+SENTENCES = ("je vais", "tu vas", "je mange", "tu manges")
+
+
+def training_data(clips: int = 8) -> TrainingData:
+    """Return a corpus in which each sentence has its own movement."""
+    tokenizer = Tokenizer.build(SENTENCES, "pruned")
+
+    def example(number: int, split: str) -> Example:
+        kind = number % len(SENTENCES)
+        ids = [tokenizer.bos, *tokenizer.encode(SENTENCES[kind]), tokenizer.eos]
+        target = Target(
+            clip_id=f"{split}{number}",
+            split=split,
+            signer=split,
+            text=SENTENCES[kind],
+            ids=ids,
+            gloss=f"G{kind}",
+            gloss_ids=[kind + 1] if split == "train" else [],
+        )
+        return Example(target, sequence(kind, frames=10 + number % 3))
+
+    return TrainingData(
+        train=[example(number, "train") for number in range(clips)],
+        dev=[example(number, "dev") for number in range(4)],
+        tokenizer=tokenizer,
+        glosses=[f"G{kind}" for kind in range(len(SENTENCES))],
+        extractor={"name": "tiny"},
+    )
+
+
+def run_options(**changes: object) -> RunOptions:
+    """Return options for a tiny run; keyword arguments change the section `train`."""
+    return RunOptions(
+        features=FEATURES,
+        augment=AUGMENT,
+        model=MODEL,
+        train=dataclasses.replace(TRAIN, **changes),
+    )

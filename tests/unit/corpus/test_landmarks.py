@@ -1,0 +1,94 @@
+"""The layout says where each landmark stands; a sequence that does not fit it is refused."""
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence, Layout
+
+
+def points_of(frames: int) -> npt.NDArray[np.float32]:
+    values = np.arange(frames * HANDS_POSE.points * 3, dtype=np.float32)
+    return values.reshape(frames, HANDS_POSE.points, 3) / values.size
+
+
+def sequence_of(
+    points: npt.NDArray[np.float32], present: npt.NDArray[np.bool_], fps: float = 25.0
+) -> LandmarkSequence:
+    return LandmarkSequence(
+        points=points, present=present, fps=fps, width=320, height=240, layout=HANDS_POSE
+    )
+
+
+def test_hands_come_first_as_126_numbers() -> None:
+    assert HANDS_POSE.points == 51
+    assert HANDS_POSE.group_names == ("left_hand", "right_hand", "pose")
+    left, right = HANDS_POSE.slice("left_hand"), HANDS_POSE.slice("right_hand")
+    assert (left, right) == (slice(0, 21), slice(21, 42))
+    assert points_of(1)[:, left.start : right.stop].size == 126
+    assert HANDS_POSE.slice("pose") == slice(42, 51)
+
+
+def test_landmarks_are_found_by_name() -> None:
+    assert HANDS_POSE.index("left_hand", "wrist") == 0
+    assert HANDS_POSE.index("right_hand", "middle_mcp") == 21 + 9
+    assert HANDS_POSE.index("pose", "left_shoulder") == 43
+    assert HANDS_POSE.landmark_names[30] == "right_hand.middle_mcp"
+    assert len(set(HANDS_POSE.landmark_names)) == HANDS_POSE.points
+
+
+def test_unknown_names_are_refused_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="no group 'face'; it has left_hand, right_hand, pose"):
+        HANDS_POSE.slice("face")
+    with pytest.raises(ValueError, match="no landmark 'mouth'; it has nose"):
+        HANDS_POSE.index("pose", "mouth")
+
+
+def test_a_layout_survives_json() -> None:
+    assert Layout.from_json(HANDS_POSE.to_json()) == HANDS_POSE
+    assert "\n" not in HANDS_POSE.to_json()
+
+
+def test_a_sequence_knows_its_duration() -> None:
+    assert sequence_of(points_of(50), np.ones((50, 3), bool)).seconds == 2.0
+
+
+def test_points_are_absent_where_the_group_is() -> None:
+    points, present = points_of(4), np.ones((4, 3), bool)
+    present[2, 1] = False
+    with pytest.raises(ValueError, match="right_hand: points must be finite where present"):
+        sequence_of(points, present)
+    points[2, HANDS_POSE.slice("right_hand")] = np.nan
+    sequence_of(points, present)
+    points[3, 50, 2] = np.nan  # half a point
+    with pytest.raises(ValueError, match="pose: points must be finite"):
+        sequence_of(points, present)
+
+
+def test_infinite_points_are_refused() -> None:
+    points = points_of(2)
+    points[0, 0, 0] = np.inf
+    with pytest.raises(ValueError, match="left_hand"):
+        sequence_of(points, np.ones((2, 3), bool))
+
+
+@pytest.mark.parametrize(
+    ("points", "present", "message"),
+    [
+        (points_of(3)[:, :50], np.ones((3, 3), bool), r"expected float32 \(S >= 1, \(51, 3\)\)"),
+        (points_of(3)[:0], np.ones((0, 3), bool), r"points are float32 \(0, 51, 3\)"),
+        (points_of(3), np.ones((4, 3), bool), r"present is bool \(4, 3\)"),
+        (points_of(3), np.ones((3, 51), bool), r"present is bool \(3, 51\)"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused(
+    points: npt.NDArray[np.float32], present: npt.NDArray[np.bool_], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        sequence_of(points, present)
+
+
+@pytest.mark.parametrize("fps", [0.0, -25.0, float("nan"), float("inf")])
+def test_an_impossible_frame_rate_is_refused(fps: float) -> None:
+    with pytest.raises(ValueError, match="expected a number above 0"):
+        sequence_of(points_of(2), np.ones((2, 3), bool), fps=fps)

@@ -1,0 +1,169 @@
+"""Frames come out in order, upright, red first; what cannot be read says why."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from signloom.corpus import video
+from signloom.corpus.video import Video, VideoError, measure_fps
+from tests import videos
+
+
+def numbers(path: Path, start_s: float | None = None, end_s: float | None = None) -> list[int]:
+    with Video(path) as opened:
+        return [videos.number_of(frame.rgb) for frame in opened.frames(start_s, end_s)]
+
+
+@pytest.fixture(scope="module")
+def long_video(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return videos.write_video(tmp_path_factory.mktemp("video") / "long.mp4", frames=120)
+
+
+def test_every_frame_comes_once_and_in_order(long_video: Path) -> None:
+    assert numbers(long_video) == list(range(120))
+
+
+def test_frames_are_red_first_and_carry_their_time(long_video: Path) -> None:
+    with Video(long_video) as opened:
+        frames = list(opened.frames(end_s=0.2))
+    assert [frame.time_s for frame in frames] == pytest.approx([0.0, 0.04, 0.08, 0.12, 0.16])
+    assert frames[0].rgb.shape == (videos.HEIGHT, videos.WIDTH, 3)
+    assert frames[0].rgb.dtype == np.uint8
+    red, green, blue = frames[0].rgb[:, 4:12].mean(axis=(0, 1))  # the bar is blue
+    assert blue > 200
+    assert red < 50
+    assert green < 50
+
+
+@pytest.mark.parametrize(
+    ("start_s", "end_s", "expected"),
+    [
+        (None, 0.4, range(10)),
+        (0.4, None, range(10, 120)),
+        (0.4, 0.8, range(10, 20)),
+        (0.39, 0.81, range(10, 21)),  # every frame shown at or after the start, before the end
+        (3.2, 3.6, range(80, 90)),  # far enough to seek
+        (4.76, None, [119]),
+        (4.0, 4.85, range(100, 120)),  # ends a little after the video, as hand-made cuts do
+    ],
+)
+def test_a_segment_holds_the_frames_from_start_to_before_end(
+    long_video: Path, start_s: float | None, end_s: float | None, expected: range
+) -> None:
+    assert numbers(long_video, start_s, end_s) == list(expected)
+
+
+@pytest.mark.parametrize(("name", "fourcc"), [("a.avi", "MJPG"), ("a.mkv", "mp4v")])
+def test_other_containers_seek_to_the_same_frames(tmp_path: Path, name: str, fourcc: str) -> None:
+    path = videos.write_video(tmp_path / name, frames=120, fourcc=fourcc)
+    assert numbers(path, 3.2, 3.6) == numbers(path)[80:90]
+
+
+def test_a_portrait_video_is_turned_upright(tmp_path: Path) -> None:
+    with Video(videos.write_rotated(tmp_path / "phone.mp4")) as opened:
+        frame = next(iter(opened.frames()))
+    assert frame.rgb.shape == (videos.WIDTH, videos.HEIGHT, 3)
+    assert frame.rgb[4:12, :, 2].mean() > 200  # the blue bar went from the left edge to the top
+
+
+@pytest.mark.parametrize(
+    "name", ["with space.mp4", "-dash.mp4", "größe é.mp4", "per%03dcent.mp4", "a#b?c.mp4", "日.mp4"]
+)
+def test_odd_file_names_are_read(tmp_path: Path, name: str) -> None:
+    path = videos.write_video(tmp_path / "plain.mp4", frames=3).rename(tmp_path / name)
+    assert numbers(path) == [0, 1, 2]
+
+
+def test_a_relative_path_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    videos.write_video(tmp_path / "-a.mp4", frames=2)
+    monkeypatch.chdir(tmp_path)
+    assert numbers(Path("-a.mp4")) == [0, 1]
+
+
+def test_one_frame_is_a_video(tmp_path: Path) -> None:
+    assert numbers(videos.write_video(tmp_path / "one.mp4", frames=1)) == [0]
+
+
+def write_text(path: Path) -> Path:
+    path.write_text("not a video\n" * 100)
+    return path
+
+
+def write_empty(path: Path) -> Path:
+    path.write_bytes(b"")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "reason"),
+    [
+        ("empty.mp4", write_empty, "empty"),
+        ("text.mp4", write_text, "no video that can be decoded"),
+        ("cut.mp4", videos.write_cut_off, "no video that can be decoded"),
+        ("sound.mp4", videos.write_audio, "no video that can be decoded"),
+        ("half.avi", videos.write_truncated, "truncated or damaged"),
+        ("fast.mp4", lambda path: videos.write_fps(path, 90000, 1), "frames a second"),
+        ("missing.mp4", lambda path: path, "missing"),
+    ],
+)
+def test_what_cannot_be_read_says_why_and_how_to_mend_it(
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    name: str,
+    write: Callable[[Path], Path],
+    reason: str,
+) -> None:
+    path = write(tmp_path / name)
+    with pytest.raises(VideoError, match=reason) as caught:
+        numbers(path)
+    assert caught.value.mend
+    assert "\t" not in str(caught.value)
+    assert capfd.readouterr().err == ""  # FFmpeg's own remarks stay away
+
+
+@pytest.mark.parametrize(
+    ("start_s", "end_s", "reason"),
+    [
+        (2.0, None, "start_s 2 is not before the end of the video, 2.00 s"),
+        (1.0, 4.0, "the segment 1 to 4 s runs past the end of the video, 2.00 s"),
+        (1.01, 1.03, "no frame can be decoded from 1.01 s on"),
+    ],
+)
+def test_a_segment_outside_the_video_is_refused(
+    tmp_path: Path, start_s: float, end_s: float | None, reason: str
+) -> None:
+    path = videos.write_video(tmp_path / "two_seconds.mp4", frames=50)
+    with pytest.raises(VideoError, match=reason):
+        numbers(path, start_s, end_s)
+
+
+def test_a_truncated_video_serves_for_the_segments_that_are_whole(tmp_path: Path) -> None:
+    assert len(numbers(videos.write_truncated(tmp_path / "half.avi"), 0.2, 1.0)) == 20
+
+
+def test_expected_frames_follow_from_the_header(long_video: Path) -> None:
+    with Video(long_video) as opened:
+        assert opened.fps == videos.FPS
+        assert opened.duration_s == pytest.approx(4.8)
+        assert opened.count_frames() == 120
+        assert opened.count_frames(1.0, 2.0) == 25
+        assert opened.count_frames(4.0, 4.85) == 20
+
+
+def test_a_seek_that_lands_too_late_starts_over(
+    long_video: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As if the next key frame were a second after the start of the segment.
+    monkeypatch.setattr(video, "_SEEK_MARGIN_S", -1.0)
+    assert numbers(long_video, 3.2, 3.6) == list(range(80, 90))
+
+
+def test_the_measured_frame_rate_replaces_a_wrong_header() -> None:
+    times_s = [number / 30 for number in range(60)]
+    assert measure_fps(times_s, header_fps=29.97) == 29.97
+    assert measure_fps(times_s, header_fps=1000.0) == pytest.approx(30.0)
+    assert measure_fps([0.0], header_fps=25.0) == 25.0
+    assert math.isclose(measure_fps([0.0, 0.0], header_fps=25.0), 25.0)

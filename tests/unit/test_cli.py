@@ -1,0 +1,70 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from signloom.cli import main
+
+SCORES = {
+    "clips": 48,
+    "signature": "nrefs:1|...",
+    **{
+        key + suffix: value
+        for key, value in (
+            ("bleu4", 80.0),
+            ("bleu1", 90.0),
+            ("chrf", 85.0),
+            ("wer", 9.5),
+            ("cer", 5.0),
+        )
+        for suffix in ("", "_low", "_high")
+    },
+    "floor_bleu4": 3.25,
+    "retrieval_bleu4": 40.0,
+    "blind_bleu4": 2.0,
+}
+
+
+def test_scores_stand_beside_their_floors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "metrics.json"
+    path.write_text(json.dumps({"dev": SCORES, "test": SCORES}))
+    main(["scores", "--metrics", str(path)])
+    text = capsys.readouterr().out
+    for word in ("test: 48 clips", "80.00", "best constant sentence 3.25", "blind 2.00", "nrefs:1"):
+        assert word in text
+    assert "reports/index.html" in text
+
+
+def test_adopt_writes_the_winner_and_shows_the_difference(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    params, best = tmp_path / "params.yaml", tmp_path / "best.json"
+    params.write_text("model:\n  norm: pre  # why\n")
+    best.write_text(json.dumps({"overrides": {"model": {"norm": "post"}}}))
+    arguments = ["adopt", "--params", str(params), "--best", str(best)]
+    main(arguments)
+    assert params.read_text() == "model:\n  norm: post # why\n"
+    text = capsys.readouterr().out
+    assert "-  norm: pre  # why" in text
+    assert "+  norm: post # why" in text
+    main(arguments)
+    assert "has the winner's values already" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["scores", "--metrics", "nothing.json"], "run `dvc repro evaluate` first"),
+        (["adopt", "--best", "nothing.json"], "run `dvc repro tune` first"),
+        (["translate", "a.mp4", "--checkpoint", "nothing"], "nothing is not a checkpoint"),
+        (["translate", "a.mp4", "--beam-size", "0"], "beam_size: found 0"),
+    ],
+)
+def test_a_mistake_ends_in_its_message(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match=message):
+        main(arguments)

@@ -1,0 +1,175 @@
+import dataclasses
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from signloom.checkpoint import load_checkpoint, save_checkpoint
+from signloom.config import UserError
+from signloom.decoding import DecodingOptions
+from signloom.training.loop import DivergedError, EpochRecord
+from signloom.training.loss import ctc_loss, token_loss
+from signloom.training.optim import build_optimizer, build_schedule
+from signloom.training.run import train
+from signloom.translator import Translator
+from tests import tiny
+
+CPU = torch.device("cpu")
+GREEDY = DecodingOptions(beam_size=1, length_penalty=1.0, max_tokens=20)
+
+
+def ignore(_: EpochRecord) -> None:
+    """Log nothing."""
+
+
+def test_smoothed_cross_entropy_by_hand() -> None:
+    logits = torch.log(torch.tensor([[[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]]]))
+    targets, valid = torch.tensor([[0, 1]]), torch.tensor([[True, False]])
+    # 0.1 of the target is spread over three tokens; the second position is padding.
+    spread = 0.1 / 3
+    expected = -((0.9 + spread) * math.log(0.7) + spread * math.log(0.2) + spread * math.log(0.1))
+    loss = token_loss(logits, targets, valid, label_smoothing=0.1)
+    assert loss.item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_ctc_by_hand() -> None:
+    # Two positions, one label: "x blank", "blank x" and "x x" all read as x.
+    probabilities = torch.tensor([[[0.6, 0.4], [0.3, 0.7]]])
+    expected = -math.log(0.4 * 0.3 + 0.6 * 0.7 + 0.4 * 0.7)
+    loss = ctc_loss(
+        probabilities.log(),
+        torch.ones(1, 2, dtype=torch.bool),
+        torch.tensor([[1]]),
+        torch.tensor([1]),
+    )
+    assert loss.item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_clips_without_labels_or_too_short_for_them_cost_nothing() -> None:
+    logits = torch.randn(2, 3, 4)
+    valid = torch.tensor([[True] * 3, [True, False, False]])
+    labels, lengths = torch.tensor([[0, 0], [1, 2]]), torch.tensor([0, 2])
+    assert ctc_loss(logits, valid, labels, lengths).item() == 0
+
+
+def test_the_rate_rises_and_falls() -> None:
+    model = torch.nn.Linear(2, 2)
+    optimizer = build_optimizer(model, learning_rate=0.1, weight_decay=0.5)
+    schedule = build_schedule(optimizer, warmup_steps=10, total_steps=100)
+    rates = []
+    for _ in range(100):
+        rates.append(schedule.get_last_lr()[0])
+        optimizer.step()
+        schedule.step()
+    assert rates[0] == pytest.approx(0.01)
+    assert rates[9] == pytest.approx(0.1)
+    assert max(rates) == pytest.approx(0.1)
+    assert rates[-1] == pytest.approx(0.005, rel=0.05)
+    assert [group["weight_decay"] for group in optimizer.param_groups] == [0.5, 0.0]
+
+
+def test_the_same_seed_gives_the_same_weights_to_the_bit(tmp_path: Path) -> None:
+    data, options = tiny.training_data(), tiny.run_options()
+    for name in ("first", "second"):
+        checkpoint, _ = train(data, options, provenance={"x": 1}, log=ignore)
+        save_checkpoint(tmp_path / name, checkpoint)
+    files = sorted(path.name for path in (tmp_path / "first").iterdir())
+    assert files == ["checkpoint.json", "model.safetensors", "tokenizer.json"]
+    for name in files:
+        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
+    other, _ = train(data, tiny.run_options(seed=4), provenance={}, log=ignore)
+    weights = other.model.state_dict()["decoder.output.weight"]
+    assert not torch.equal(weights, checkpoint.model.state_dict()["decoder.output.weight"])
+
+
+def test_a_checkpoint_translates_as_the_model_did(tmp_path: Path) -> None:
+    data = tiny.training_data()
+    checkpoint, _ = train(data, tiny.run_options(), provenance={}, log=ignore)
+    clips = [example.sequence for example in data.dev]
+    before = Translator(checkpoint, CPU).translate(clips, GREEDY)
+    save_checkpoint(tmp_path / "model", checkpoint)
+    after = Translator.load(tmp_path / "model", CPU).translate(clips, GREEDY)
+    assert before == after
+
+
+def test_training_learns_its_clips() -> None:
+    data = tiny.training_data()
+    options = dataclasses.replace(
+        tiny.run_options(epochs=60, patience=60, learning_rate=0.01, label_smoothing=0.0),
+        augment=tiny.NO_AUGMENT,
+    )
+    checkpoint, result = train(data, options, provenance={}, log=ignore)
+    translator = Translator(checkpoint, CPU)
+    found = translator.translate([e.sequence for e in data.dev], GREEDY)
+    assert [t.text for t in found] == [e.target.text for e in data.dev]
+    assert result.dev_loss < 0.2
+    blind = translator.translate([e.sequence for e in data.dev], GREEDY, blind=True)
+    assert [t.text for t in blind] != [e.target.text for e in data.dev]
+
+
+def test_the_best_epoch_is_kept_and_training_stops_early() -> None:
+    data = tiny.training_data()
+    # A rate this high makes dev loss rise again soon.
+    options = tiny.run_options(epochs=30, patience=3, learning_rate=0.05)
+    records: list[EpochRecord] = []
+    _, result = train(data, options, provenance={}, log=records.append)
+    losses = [record.dev_loss for record in records]
+    assert result.dev_loss == min(losses)
+    assert losses[result.best_epoch - 1] == min(losses)
+    assert len(records) == min(30, result.best_epoch + 3)
+
+
+def test_a_diverged_loss_ends_in_words() -> None:
+    with pytest.raises(DivergedError, match=r"lower train\.learning_rate"):
+        train(
+            tiny.training_data(),
+            tiny.run_options(epochs=50, learning_rate=1e30, warmup_steps=1),
+            provenance={},
+            log=ignore,
+        )
+
+
+def test_ctc_without_glosses_is_refused() -> None:
+    data = dataclasses.replace(tiny.training_data(), glosses=[])
+    with pytest.raises(UserError, match="no train clip of the manifest has a gloss"):
+        train(data, tiny.run_options(), provenance={}, log=ignore)
+    train(data, tiny.run_options(ctc_weight=0.0), provenance={}, log=ignore)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda f: (f / "model.safetensors").unlink(), "model.safetensors missing"),
+        (
+            lambda f: (f / "model.safetensors").write_bytes(
+                (f / "model.safetensors").read_bytes()[:-9]
+            ),
+            "is torn",
+        ),
+        (
+            lambda f: (f / "checkpoint.json").write_text(
+                (f / "checkpoint.json")
+                .read_text()
+                .replace('"format_version": 1', '"format_version": 7')
+            ),
+            "found checkpoint format 7, this Signloom reads 1",
+        ),
+        (lambda f: (f / "checkpoint.json").write_text("{"), "is not a checkpoint specification"),
+        (
+            lambda f: (f / "checkpoint.json").write_text(
+                (f / "checkpoint.json").read_text().replace('"d_model": 16', '"d_model": 32')
+            ),
+            "does not fit checkpoint.json",
+        ),
+    ],
+)
+def test_a_damaged_checkpoint_is_refused(tmp_path: Path, damage, message: str) -> None:
+    checkpoint, _ = train(
+        tiny.training_data(), tiny.run_options(epochs=1), provenance={}, log=ignore
+    )
+    folder = tmp_path / "model"
+    save_checkpoint(folder, checkpoint)
+    damage(folder)
+    with pytest.raises(UserError, match=message):
+        load_checkpoint(folder, CPU)
