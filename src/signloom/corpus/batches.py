@@ -12,7 +12,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from signloom.corpus.augment import AugmentOptions, augment
-from signloom.corpus.features import FeatureOptions, FloatArray, compute_features
+from signloom.corpus.features import (
+    FeatureOptions,
+    FloatArray,
+    build_features,
+    compute_features,
+    prepare,
+)
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.targets import Target
 
@@ -142,7 +148,8 @@ def training_batches(
 
     An epoch depends on the seed and its number alone, so that training can resume at any epoch.
     """
-    lengths = [max(1, round(e.sequence.seconds * features.fps)) for e in examples]
+    prepared = [prepare(example.sequence, features) for example in examples]
+    lengths = [len(sequence.points) for sequence in prepared]
 
     def epoch_batches(epoch: int) -> Iterator[Batch]:
         order = np.random.default_rng([seed, epoch])
@@ -152,8 +159,8 @@ def training_batches(
             for index in group:
                 # One generator a clip: how the clips are grouped must not change the draws.
                 chance = np.random.default_rng([seed, epoch, index])
-                changed = augment(examples[index].sequence, augmentation, chance)
-                matrices.append(compute_features(changed, features))
+                changed = augment(prepared[index], augmentation, chance)
+                matrices.append(build_features(changed, features))
             yield build_batch(chosen, matrices, pad)
 
     return epoch_batches

@@ -65,7 +65,16 @@ def compute_features(sequence: LandmarkSequence, options: FeatureOptions) -> Flo
     Returns:
         Shape (S', F) without NaN; S' = S * options.fps / sequence.fps, at least 1.
     """
-    sequence = resample(fill_gaps(sequence, options.max_gap_s), options.fps)
+    return build_features(prepare(sequence, options), options)
+
+
+def prepare(sequence: LandmarkSequence, options: FeatureOptions) -> LandmarkSequence:
+    """Bridge short gaps and change the frame rate: what is done once, before augmentation."""
+    return resample(fill_gaps(sequence, options.max_gap_s), options.fps)
+
+
+def build_features(sequence: LandmarkSequence, options: FeatureOptions) -> FloatArray:
+    """Turn prepared landmarks into the feature matrix, shape (S, F) without NaN."""
     layout = sequence.layout
     points = normalise(sequence)
     parts: list[FloatArray] = []
