@@ -21,6 +21,7 @@ $(STAMP): constraints.txt pyproject.toml
 	$(PYTHON) -m venv .venv
 	.venv/bin/python -m pip install --quiet --upgrade "pip>=25"
 	.venv/bin/python -m pip install --progress-bar on --constraint constraints.txt --editable ".[dev]"
+	@.venv/bin/python -c 'import cv2' || { echo "OpenCV, which mediapipe needs, lacks a system library: apt-get install libgl1 libglib2.0-0 (Debian, Ubuntu) or dnf install mesa-libGL glib2 (Fedora), then make again"; exit 1; }
 	@if [ -d .git ] && [ -z "$$CI" ]; then .venv/bin/pre-commit install >/dev/null; fi
 	@touch $@
 

@@ -1,39 +1,64 @@
-"""Fail if the smoke model has not learnt its training clips by heart, or left no MLflow run."""
+"""Fail if the smoke model has not learnt its training clips by heart, or a run was not logged."""
 
 import logging
 import sqlite3
+import subprocess
 import sys
 from pathlib import Path
 
-from pipeline.stage import CHECKPOINT, SHARDS, TARGETS, run
+from pipeline.stage import CHECKPOINT, PARAMS, SHARDS, TARGETS, run
+from signloom.config import load_section
+from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.corpus.shards import read_shards
 from signloom.corpus.targets import read_targets
 from signloom.decoding import DecodingOptions
 from signloom.translator import Translator
 
+GREEDY = DecodingOptions(beam_size=1, length_penalty=1.0, max_tokens=32)
 LEAST_EXACT = 0.75  # share of train clips translated word for word; a blind model gets one or two
+RUNS = 5  # train, evaluate, the search and its two trials
 
 
 def main() -> None:
-    """Translate the training clips with the checkpoint and count the exact sentences."""
+    """Check what the stages wrote, and the way from a video to its sentence."""
+    by_heart = check_sentences()
+    check_command(by_heart)
+    with sqlite3.connect(Path("mlflow.db")) as database:
+        (runs,) = database.execute("SELECT count(*) FROM runs WHERE status = 'FINISHED'").fetchone()
+    if runs != RUNS:
+        sys.exit(f"smoke: {runs} finished MLflow runs, expected {RUNS}")
+
+
+def check_sentences() -> dict[str, str]:
+    """Translate the train clips from their stored landmarks; return the exact ones by clip id."""
     targets = [target for target in read_targets(TARGETS) if target.split == "train"]
     sequences = read_shards(SHARDS)
     translations = Translator.load(CHECKPOINT).translate(
-        [sequences[target.clip_id] for target in targets],
-        DecodingOptions(beam_size=1, length_penalty=1.0, max_tokens=32),
+        [sequences[target.clip_id] for target in targets], GREEDY
     )
-    exact = 0
+    exact = {}
     for target, translation in zip(targets, translations, strict=True):
-        exact += target.text == translation.text
         logging.info("%s | %s | %s", target.clip_id, target.text, translation.text)
-    if exact < LEAST_EXACT * len(targets):
-        sys.exit(f"smoke: {exact} of {len(targets)} train sentences, expected {LEAST_EXACT:.0%}")
-    with sqlite3.connect(Path("mlflow.db")) as database:
-        (runs,) = database.execute("SELECT count(*) FROM runs WHERE status = 'FINISHED'").fetchone()
-    # train, evaluate, the search and its two trials
-    if runs != 5:
-        sys.exit(f"smoke: {runs} finished MLflow runs, expected 5")
-    logging.info("smoke: %d of %d train sentences by heart, %d runs", exact, len(targets), runs)
+        if target.text == translation.text:
+            exact[target.clip_id] = target.text
+    if len(exact) < LEAST_EXACT * len(targets):
+        sys.exit(f"smoke: {len(exact)} of {len(targets)} train sentences, not {LEAST_EXACT:.0%}")
+    return exact
+
+
+def check_command(by_heart: dict[str, str]) -> None:
+    """Run `signloom translate` on the video of a clip that the model knows by heart."""
+    clips = read_manifest(load_section(PARAMS, "corpus", CorpusOptions).path)
+    clip = next(clip for clip in clips if clip.clip_id in by_heart)
+    done = subprocess.run(
+        ["signloom", "translate", str(clip.video), "--beam-size", "1"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    logging.info("signloom translate %s: %s", clip.video, done.stdout.strip())
+    if done.returncode or done.stdout != f"{by_heart[clip.clip_id]}\n":
+        sys.exit(f"smoke: expected {by_heart[clip.clip_id]!r}; {done.stderr}")
 
 
 if __name__ == "__main__":

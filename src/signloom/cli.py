@@ -84,6 +84,8 @@ def run_translate(options: argparse.Namespace) -> None:
     failed = 0
     for video in options.videos:
         try:
+            if not video.is_file():
+                raise VideoError("there is no such file", "check the path")
             sequence = extract_video(video, extraction)
         except VideoError as error:
             failed += 1
