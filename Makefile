@@ -17,12 +17,13 @@ help:  ## list the targets
 setup: $(STAMP)  ## make .venv and install the locked packages
 
 $(STAMP): constraints.txt pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Signloom needs Python 3.11; install it or run make PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(v != (3, 11) and f"Signloom needs Python 3.11 (mediapipe has no wheel for later ones), found {v[0]}.{v[1]}; run make PYTHON=/path/to/python3.11")'
 	$(PYTHON) -m venv .venv
 	.venv/bin/python -m pip install --quiet --upgrade "pip>=25"
 	.venv/bin/python -m pip install --progress-bar on --constraint constraints.txt --editable ".[dev]"
 	@.venv/bin/python -c 'import cv2' || { echo "OpenCV, which mediapipe needs, lacks a system library: apt-get install libgl1 libglib2.0-0 (Debian, Ubuntu) or dnf install mesa-libGL glib2 (Fedora), then make again"; exit 1; }
-	@if [ -d .git ] && [ -z "$$CI" ]; then .venv/bin/pre-commit install >/dev/null; fi
+	@if [ -d .git ] && [ -z "$$CI" ]; then .venv/bin/pre-commit install >/dev/null || true; fi
 	@touch $@
 
 format: setup  ## repair what ruff can repair

@@ -1,10 +1,11 @@
 """Translate dev and test, score them beside their floors. DVC stage `evaluate`."""
 
 import dataclasses
+import json
 
 from pipeline.stage import CHECKPOINT, HISTORY, PARAMS, REPORTS, SHARDS, TARGETS, run
 from signloom.config import load_section
-from signloom.corpus.shards import read_shards
+from signloom.corpus.shards import read_shards, shards_metadata
 from signloom.corpus.targets import read_targets
 from signloom.evaluation.run import EvaluateOptions, describe, evaluate, write_evaluation
 from signloom.reproducibility import hash_file, hash_folder
@@ -17,6 +18,7 @@ def main() -> None:
     options = load_section(PARAMS, "evaluate", EvaluateOptions)
     tracking = load_section(PARAMS, "tracking", TrackingOptions)
     translator = Translator.load(CHECKPOINT)
+    translator.check_extractor(json.loads(shards_metadata(SHARDS).extractor))
     targets, sequences = read_targets(TARGETS), read_shards(SHARDS)
     hashes = {
         "landmarks": hash_folder(SHARDS),

@@ -3,7 +3,7 @@
 from pipeline.stage import LANDMARKS, PARAMS, run
 from signloom.config import load_section
 from signloom.corpus.extract import ExtractOptions, extract_corpus
-from signloom.corpus.manifest import CorpusOptions, read_manifest
+from signloom.corpus.manifest import CorpusOptions, check_splits, read_manifest
 
 
 def main() -> None:
@@ -11,6 +11,7 @@ def main() -> None:
     corpus = load_section(PARAMS, "corpus", CorpusOptions)
     options = load_section(PARAMS, "extract", ExtractOptions)
     clips = read_manifest(corpus.path, corpus.signer_disjoint)
+    check_splits(corpus.path, clips)
     extract_corpus(clips, options, LANDMARKS)
 
 

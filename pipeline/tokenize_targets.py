@@ -4,7 +4,7 @@ import logging
 
 from pipeline.stage import GLOSSES, PARAMS, TARGETS, TOKENIZER, run
 from signloom.config import load_section
-from signloom.corpus.manifest import CorpusOptions, read_manifest
+from signloom.corpus.manifest import CorpusOptions, check_splits, read_manifest
 from signloom.corpus.targets import TokenizeOptions, build_targets, write_glosses, write_targets
 
 
@@ -13,6 +13,7 @@ def main() -> None:
     corpus = load_section(PARAMS, "corpus", CorpusOptions)
     options = load_section(PARAMS, "tokenize_targets", TokenizeOptions)
     clips = read_manifest(corpus.path, corpus.signer_disjoint)
+    check_splits(corpus.path, clips)
     tokenizer, glosses, targets = build_targets(clips, options)
     write_targets(TARGETS, targets)
     write_glosses(GLOSSES, glosses)

@@ -5,8 +5,12 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(realpath -m "${1:-$root/build/smoke}")
+if [ -e "$work" ] && [ ! -e "$work/.signloom-smoke" ]; then
+  echo "smoke: $work exists and is not an earlier smoke run; give another folder" && exit 1
+fi
 rm -rf "$work"
 mkdir -p "$work/data/demo"
+touch "$work/.signloom-smoke"
 cp -r "$root/src" "$root/pipeline" "$root/dvc.yaml" "$work/"
 cp "$root/pipeline/smoke/params.yaml" "$work/params.yaml"
 cp "$root/data/demo/dvc.yaml" "$work/data/demo/dvc.yaml"

@@ -12,7 +12,7 @@ import safetensors
 import safetensors.torch
 import torch
 
-from signloom.config import UserError, parse_options
+from signloom.config import UserError, check_version, parse_options, read_json
 from signloom.corpus.features import FeatureOptions, feature_width
 from signloom.corpus.landmarks import Layout
 from signloom.corpus.tokenizer import Tokenizer
@@ -67,6 +67,7 @@ def build_from_spec(spec: CheckpointSpec, tokenizer: Tokenizer) -> Seq2Seq:
 def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     """Write a checkpoint folder, whole or not at all; the same model gives the same bytes."""
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)  # of a killed process with the same number
     temporary.mkdir(parents=True)
     try:
         spec = dataclasses.asdict(checkpoint.spec)
@@ -112,21 +113,17 @@ def load_checkpoint(folder: Path, device: torch.device) -> Checkpoint:
 
 
 def _load_spec(path: Path) -> CheckpointSpec:
+    mend = "train again, or use the Signloom that made it (see `provenance` in that file)"
+    content = read_json(path, mend="copy the whole folder again, or train again")
+    check_version(path, content, FORMAT_VERSION, mend=mend)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        version = content["format_version"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path} is not a checkpoint specification: {error!r}") from None
-    if version != FORMAT_VERSION:
-        raise UserError(
-            f"{path}: found checkpoint format {version}, this Signloom reads {FORMAT_VERSION}; "
-            "train again, or use the Signloom that made it (see `provenance` in that file)"
+        return CheckpointSpec(
+            model=parse_options(content["model"], ModelOptions, where=f"{path}: model"),
+            features=parse_options(content["features"], FeatureOptions, where=f"{path}: features"),
+            layout=Layout.from_json(json.dumps(content["layout"])),
+            extractor=content["extractor"],
+            ctc_labels=content["ctc_labels"],
+            provenance=content["provenance"],
         )
-    return CheckpointSpec(
-        model=parse_options(content["model"], ModelOptions, where=f"{path}: model"),
-        features=parse_options(content["features"], FeatureOptions, where=f"{path}: features"),
-        layout=Layout.from_json(json.dumps(content["layout"])),
-        extractor=content["extractor"],
-        ctc_labels=content["ctc_labels"],
-        provenance=content["provenance"],
-    )
+    except (KeyError, TypeError) as error:
+        raise UserError(f"{path} is not a checkpoint specification: {error!r}; {mend}") from None

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from signloom.config import UserError, update_params
+from signloom.config import UserError, read_json, update_params
 
 CHECKPOINT = Path("data/checkpoint")
 
@@ -91,6 +91,8 @@ def run_translate(options: argparse.Namespace) -> None:
             failed += 1
             print(f"error: {video}: {error}", file=sys.stderr)
             continue
+        if not sequence.present.any():
+            print(f"warning: {video}: no hand and no body was found in it", file=sys.stderr)
         (translation,) = translator.translate([sequence], decoding)
         if options.json:
             content = {
@@ -111,9 +113,7 @@ def run_translate(options: argparse.Namespace) -> None:
 
 def run_scores(options: argparse.Namespace) -> None:
     """Print the scores of each split, what they must be compared with, and where to look."""
-    if not options.metrics.is_file():
-        raise UserError(f"{options.metrics} does not exist; run `dvc repro evaluate` first")
-    metrics = json.loads(options.metrics.read_text(encoding="utf-8"))
+    metrics = read_json(options.metrics, mend="run `dvc repro evaluate` first")
     for split, found in metrics.items():
         print(format_scores(split, found))
     print("report:  open reports/index.html in a browser")
@@ -149,9 +149,7 @@ def format_scores(split: str, scores: dict[str, Any]) -> str:
 
 def run_adopt(options: argparse.Namespace) -> None:
     """Write the winner of the last search into the parameters and print the difference."""
-    if not options.best.is_file():
-        raise UserError(f"{options.best} does not exist; run `dvc repro tune` first")
-    best = json.loads(options.best.read_text(encoding="utf-8"))
+    best = read_json(options.best, mend="run `dvc repro tune` first")
     before, after = update_params(options.params, best["overrides"])
     if before == after:
         print(f"{options.params} has the winner's values already")
@@ -161,4 +159,4 @@ def run_adopt(options: argparse.Namespace) -> None:
         before.splitlines(keepends=True), after.splitlines(keepends=True), name, name
     )
     print("".join(difference), end="")
-    print(f"review and commit {name}, then `dvc repro` trains with it")
+    print(f"review and commit {name}, then `dvc repro evaluate` trains and scores with it")

@@ -1,8 +1,11 @@
 """params.yaml comes in, one section of it goes out as a validated, typed dataclass."""
 
+import contextlib
 import dataclasses
 import difflib
 import io
+import json
+import math
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -10,7 +13,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import ruamel.yaml
-import yaml
 
 from signloom.reproducibility import write_atomically
 
@@ -49,10 +51,11 @@ def load_params(path: Path) -> dict[str, Any]:
         UserError: If the file is missing, is not YAML or is not a map.
     """
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        # Unlike PyYAML, this loader refuses a key that stands twice.
+        values = ruamel.yaml.YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; run from the project's root") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (ruamel.yaml.error.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not valid YAML: {error}") from None
     if not isinstance(values, dict):
         raise UserError(f"{path}: expected a map of sections, found {type(values).__name__}")
@@ -68,6 +71,7 @@ def update_params(path: Path, overrides: Mapping[str, Mapping[str, object]]) -> 
     Raises:
         UserError: If the file lacks a section or key that is to change.
     """
+    load_params(path)  # for its errors
     before = path.read_text(encoding="utf-8")
     editor = ruamel.yaml.YAML()  # unlike PyYAML, it remembers comments
     editor.preserve_quotes = True
@@ -107,7 +111,7 @@ def parse_options(values: object, cls: type[T], *, where: str) -> T:
     for name in names:
         if name in values:
             try:
-                parsed[name] = _parse_value(values[name], hints[name], f"{where}.{name}")
+                parsed[name] = parse_value(values[name], hints[name], where=f"{where}.{name}")
             except UserError as error:
                 problems.append(str(error))
     if problems:
@@ -120,8 +124,12 @@ def parse_options(values: object, cls: type[T], *, where: str) -> T:
         raise UserError(f"{where}: {error}") from None
 
 
-def _parse_value(value: object, hint: Any, where: str) -> object:
-    """Check one value against its annotation, converting only what loses nothing."""
+def parse_value(value: object, hint: Any, *, where: str) -> object:
+    """Check one value against a type, converting only what loses nothing.
+
+    Raises:
+        UserError: If the value is of another type, or a number is not finite.
+    """
     if dataclasses.is_dataclass(hint):
         return parse_options(value, typing.cast("type[object]", hint), where=where)
     origin, args = typing.get_origin(hint), typing.get_args(hint)
@@ -129,27 +137,26 @@ def _parse_value(value: object, hint: Any, where: str) -> object:
         if value is None and type(None) in args:
             return None
         (hint,) = [arg for arg in args if arg is not type(None)]
-        return _parse_value(value, hint, where)
+        return parse_value(value, hint, where=where)
     if origin is typing.Literal:
         # `True == 1` in Python, so the type is compared as well.
         if any(value == choice and type(value) is type(choice) for choice in args):
             return value
         raise UserError(f"{where}: found {value!r}, expected one of {', '.join(map(repr, args))}")
     if origin in (tuple, list) and isinstance(value, list):
-        items = [_parse_value(item, args[0], f"{where}[{i}]") for i, item in enumerate(value)]
+        items = [parse_value(item, args[0], where=f"{where}[{i}]") for i, item in enumerate(value)]
         return tuple(items) if origin is tuple else items
     if origin is dict and isinstance(value, dict):
         return {
-            str(key): _parse_value(item, args[1], f"{where}.{key}") for key, item in value.items()
+            str(key): parse_value(item, args[1], where=f"{where}.{key}")
+            for key, item in value.items()
         }
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if hint is float and isinstance(value, str):
-        # YAML 1.1 reads `1e-3` as text: accept what Python calls a number.
-        try:
-            return float(value)
-        except ValueError:
-            pass
+    if hint is float and type(value) in (int, str):
+        # Some YAML readers take `1e-3` for text: accept what Python calls a number.
+        with contextlib.suppress(ValueError):
+            value = float(typing.cast("int | str", value))
+    if type(value) is float and not math.isfinite(value):
+        raise UserError(f"{where}: found {value}, expected a finite number")
     if hint in (int, float, str, bool) and type(value) is hint:
         return value
     if hint is Path and isinstance(value, str):
@@ -158,6 +165,37 @@ def _parse_value(value: object, hint: Any, where: str) -> object:
         return value
     expected = getattr(hint, "__name__", str(hint))
     raise UserError(f"{where}: found {value!r} ({type(value).__name__}), expected {expected}")
+
+
+def read_json(path: Path, *, mend: str) -> Any:
+    """Read a JSON file that a stage wrote.
+
+    Args:
+        path: The file.
+        mend: What to do if it is missing or torn, as the end of the message.
+
+    Raises:
+        UserError: If it is missing or is not JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist; {mend}") from None
+    except ValueError as error:
+        raise UserError(f"{path} is damaged ({error}); {mend}") from None
+
+
+def check_version(path: Path, content: Any, expected: int, *, mend: str) -> None:
+    """Refuse a file of another format version.
+
+    Raises:
+        UserError: If `content` has another `format_version`, or none.
+    """
+    found = content.get("format_version", "none") if isinstance(content, dict) else "none"
+    if found != expected:
+        raise UserError(
+            f"{path}: found format version {found}, this Signloom reads {expected}; {mend}"
+        )
 
 
 def _hint(name: str, known: Iterable[str]) -> str:

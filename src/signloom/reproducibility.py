@@ -17,8 +17,12 @@ def hash_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def hash_folder(folder: Path) -> str:
-    """Return one SHA-256 over the relative names and bytes of all files below a folder.
+def hash_folder(folder: Path, pattern: str = "*") -> str:
+    """Return one SHA-256 over the relative names and bytes of the files below a folder.
+
+    Args:
+        folder: Searched with all its subfolders.
+        pattern: Which file names count.
 
     Raises:
         FileNotFoundError: If the folder does not exist.
@@ -26,7 +30,7 @@ def hash_folder(folder: Path) -> str:
     if not folder.is_dir():
         raise FileNotFoundError(folder)
     digest = hashlib.sha256()
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+    for path in sorted(path for path in folder.rglob(pattern) if path.is_file()):
         digest.update(f"{path.relative_to(folder).as_posix()}\0{hash_file(path)}\n".encode())
     return digest.hexdigest()
 

@@ -94,8 +94,7 @@ class Run:
             **(tags or {}),
         }
         with _quiet():
-            client, experiment_id = _connect(options.experiment)
-            run = client.create_run(experiment_id, run_name=f"{stage} {name}", tags=_texts(merged))
+            client, experiment_id, run = _open_run(options.experiment, f"{stage} {name}", merged)
         return Run(client, experiment_id, run.info.run_id, tags=merged)
 
     def child(
@@ -116,8 +115,14 @@ class Run:
         if self._client is None:
             return Run(None, "", "")
         merged = {**self._tags, **(tags or {}), "mlflow.parentRunId": self.run_id}
-        with _quiet():
-            run = self._client.create_run(self._experiment_id, run_name=name, tags=_texts(merged))
+        try:
+            with _quiet():
+                run = self._client.create_run(
+                    self._experiment_id, run_name=name, tags=_texts(merged)
+                )
+        except Exception as error:  # as in `_send`: the result matters more
+            logger.warning("MLflow did not take the run %r: %s", name, _first_line(error))
+            return Run(None, "", "", stops=stops)
         return Run(self._client, self._experiment_id, run.info.run_id, tags=merged, stops=stops)
 
     def log_params(self, params: Mapping[str, object]) -> None:
@@ -203,8 +208,8 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _connect(experiment: str) -> tuple[Any, str]:
-    """Open the store and the experiment, with MLflow's telemetry and chatter off."""
+def _open_run(experiment: str, name: str, tags: Mapping[str, str]) -> tuple[Any, str, Any]:
+    """Open the store, the experiment and a run, with MLflow's telemetry and chatter off."""
     # Set before the import, which reads them; a person's own settings win.
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ.setdefault("DO_NOT_TRACK", "true")
@@ -213,8 +218,8 @@ def _connect(experiment: str) -> tuple[Any, str]:
     # Here and not above: the import takes seconds.
     import mlflow
 
-    for name in ("mlflow", "alembic"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+    for chatty in ("mlflow", "alembic"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     uri = hide_password(mlflow.get_tracking_uri())
     start_s = time.perf_counter()
     is_new = uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists()
@@ -223,17 +228,18 @@ def _connect(experiment: str) -> tuple[Any, str]:
     try:
         client = mlflow.MlflowClient()
         experiment_id = _experiment_id(client, experiment)
+        run = client.create_run(experiment_id, run_name=name, tags=_texts(tags))
     except UserError:
         raise
     except Exception as error:  # SQLAlchemy, requests, MlflowException: many types, one mend
         raise UserError(
-            f"MLflow cannot open its store {uri}: {_first_line(error)}. Check MLFLOW_TRACKING_URI "
-            "(unset: mlflow.db in the working directory), move a damaged mlflow.db away, or set "
-            "`tracking.enabled: false` in params.yaml."
+            f"MLflow cannot write to its store {uri}: {_first_line(error)}. Check "
+            "MLFLOW_TRACKING_URI (unset: mlflow.db in the working directory), move a damaged "
+            "mlflow.db away, or set `tracking.enabled: false` in params.yaml."
         ) from error
     if is_new:
         logger.info("the MLflow database was ready after %.1f s", time.perf_counter() - start_s)
-    return client, experiment_id
+    return client, experiment_id, run
 
 
 def _experiment_id(client: Any, name: str) -> str:

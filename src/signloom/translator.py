@@ -1,8 +1,9 @@
 """A checkpoint and the landmarks of clips come in, sentences go out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from signloom.decoding import DecodingOptions, Hypothesis, SpecialIds, search
 
 # Padded frames encoded at once: bounds memory, and larger batches gain nothing on a CPU.
 MAX_FRAMES = 8_000
+MAX_CLIPS = 64  # decoded at once: each holds logits of beam width times vocabulary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,25 @@ class Translator:
             )
         return compute_features(sequence, self.spec.features)
 
+    def check_extractor(self, extractor: Mapping[str, Any]) -> None:
+        """Refuse landmarks that were found in another way than those of the model.
+
+        Args:
+            extractor: What made them, from the metadata of their shards.
+
+        Raises:
+            UserError: If anything differs; all of it in one message.
+        """
+        trained = self.spec.extractor
+        if differing := sorted(
+            k for k in {**trained, **extractor} if trained.get(k) != extractor.get(k)
+        ):
+            found = "; ".join(f"{k}: {extractor.get(k)}, not {trained.get(k)}" for k in differing)
+            raise UserError(
+                f"these landmarks are of another make than those of the checkpoint ({found}); "
+                "run `dvc repro`, which extracts and trains again"
+            )
+
     def translate(
         self,
         sequences: Sequence[LandmarkSequence],
@@ -82,13 +103,13 @@ class Translator:
             matrices = [np.zeros_like(matrix) for matrix in matrices]
         done: dict[int, Translation] = {}
         for group in group_by_length([len(matrix) for matrix in matrices], MAX_FRAMES, None):
-            for index, hypothesis in zip(
-                group, self._search([matrices[i] for i in group], options), strict=True
-            ):
-                text = self._tokenizer.decode(hypothesis.tokens)
-                done[index] = Translation(text=text, hypothesis=hypothesis)
-            if progress:
-                progress(len(group))
+            for part in (group[i : i + MAX_CLIPS] for i in range(0, len(group), MAX_CLIPS)):
+                found = self._search([matrices[i] for i in part], options)
+                for index, hypothesis in zip(part, found, strict=True):
+                    text = self._tokenizer.decode(hypothesis.tokens)
+                    done[index] = Translation(text=text, hypothesis=hypothesis)
+                if progress:
+                    progress(len(part))
         return [done[index] for index in range(len(sequences))]
 
     @torch.inference_mode()

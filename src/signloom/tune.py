@@ -7,18 +7,21 @@ search that died goes on where it stopped.
 import dataclasses
 import hashlib
 import json
+import typing
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import optuna
 
-from signloom.config import UserError, parse_options
+from signloom.config import UserError, parse_options, parse_value
+from signloom.reproducibility import hash_folder, library_versions
 from signloom.tracking import Run
 from signloom.training.loop import DivergedError, EpochRecord
-from signloom.training.run import RunOptions, TrainingData, train
+from signloom.training.run import RunOptions, TrainingData, check_run, train
 
 FORMAT_VERSION = 1
 STORAGE = "sqlite:///optuna.db"
@@ -63,6 +66,8 @@ class TuneOptions:
     space: dict[str, Any]  # from `section.key` to {choices: [...]} or {low, high, log}
 
     def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise ValueError(f"seed: found {self.seed}, expected 0 or more")
         for name in ("trials", "epochs"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1")
@@ -75,17 +80,18 @@ def parse_space(space: Mapping[str, Any]) -> dict[str, Parameter]:
     Raises:
         ValueError: If a name is not an option, or a dimension is malformed; all in one message.
     """
-    known = [
-        f"{section.name}.{field.name}"
+    hints = {
+        f"{section.name}.{name}": hint
         for section in dataclasses.fields(RunOptions)
-        for field in dataclasses.fields(section.type)  # type: ignore[arg-type]
-    ]
+        for name, hint in typing.get_type_hints(section.type).items()
+    } | {HEAD_WIDTH: int}
     parsed, problems = {}, []
     for name, content in space.items():
-        if name not in (*known, HEAD_WIDTH):
+        if name not in hints:
             problems.append(f"space.{name} is not an option that training reads")
+            continue
         try:
-            parsed[name] = _parse_parameter(content)
+            parsed[name] = _parse_parameter(content, hints[name])
         except ValueError as error:
             problems.append(f"space.{name}: {error}")
     if not space:
@@ -97,21 +103,27 @@ def parse_space(space: Mapping[str, Any]) -> dict[str, Parameter]:
     return parsed
 
 
-def _parse_parameter(content: object) -> Parameter:
+def _parse_parameter(content: object, hint: Any) -> Parameter:
     if not isinstance(content, dict) or not (
         set(content) == {"choices"} or {"low", "high"} <= set(content) <= {"low", "high", "log"}
     ):
         raise ValueError(f"found {content!r}, expected {{choices: [...]}} or {{low, high, log}}")
     if "choices" in content:
-        if not isinstance(content["choices"], list) or not content["choices"]:
-            raise ValueError(f"choices: found {content['choices']!r}, expected a list of values")
-        return Parameter(choices=tuple(content["choices"]))
-    low, high, log = content["low"], content["high"], content.get("log", False)
-    if not all(type(value) in (int, float) for value in (low, high)) or not low < high:
-        raise ValueError(f"found low {low!r} and high {high!r}, expected numbers, low < high")
+        choices = content["choices"]
+        if not isinstance(choices, list) or not choices:
+            raise ValueError(f"choices: found {choices!r}, expected a list of values")
+        return Parameter(choices=tuple(parse_value(v, hint, where="choices") for v in choices))
+    log = content.get("log", False)
+    if hint not in (int, float):
+        raise ValueError("only a number has a range; give {choices: [...]}")
+    is_int = hint is int
+    low, high = (
+        typing.cast(float, parse_value(content[key], hint, where=key)) for key in ("low", "high")
+    )
+    if not low < high:
+        raise ValueError(f"found low {low!r} and high {high!r}, expected low < high")
     if log and low <= 0:
         raise ValueError(f"found low {low} on a logarithmic scale, expected more than 0")
-    is_int = type(low) is type(high) is int
     return Parameter(low=float(low), high=float(high), log=bool(log), is_int=is_int)
 
 
@@ -127,7 +139,7 @@ def apply_values(base: RunOptions, values: Mapping[str, Value]) -> RunOptions:
     d_model = int(values.get("model.d_model", base.model.d_model))
     if HEAD_WIDTH in values:
         width = int(values.pop(HEAD_WIDTH))
-        if d_model % width:
+        if width < 1 or d_model % width:
             raise ValueError(f"model.d_model {d_model} is not a multiple of head width {width}")
         values["model.heads"] = d_model // width
     if d_model != base.model.d_model:
@@ -174,13 +186,14 @@ def search(
     """
     space = parse_space(options.space)
     base = replace(base, train=replace(base.train, epochs=options.epochs, patience=options.epochs))
+    check_run(data, base)
     with _quiet():
         study = _open_study(base, options, data_hash=data_hash, storage=storage)
         while (finished := len(_finished(study))) < options.trials:
             study.sampler = optuna.samplers.TPESampler(seed=options.seed + 1_000 * finished)
             objective = _Objective(data, base, space, run, progress, finished)
             study.optimize(objective, n_trials=1)
-        return _summary(study, base, space)
+        return _summary(study, base, space, options.trials)
 
 
 @contextmanager
@@ -197,7 +210,15 @@ def _open_study(
 ) -> optuna.Study:
     """Open the study of exactly this search, new or interrupted."""
     identity = json.dumps(
-        [dataclasses.asdict(base), options.space, options.seed, data_hash], sort_keys=True
+        [
+            dataclasses.asdict(base),
+            options.space,
+            options.seed,
+            data_hash,
+            _code_hash(),
+            library_versions(),
+        ],
+        sort_keys=True,
     )
     name = f"signloom-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
     study = optuna.create_study(
@@ -212,9 +233,9 @@ def _open_study(
     for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
         # Left by a process that died; its place in the sequence is taken again.
         study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
-    if not study.trials:
-        start = _current_values(base, parse_space(options.space))
-        study.enqueue_trial(start)
+    waiting = study.get_trials(states=(optuna.trial.TrialState.WAITING,))
+    if not waiting and not _finished(study):
+        study.enqueue_trial(_current_values(base, parse_space(options.space)))
     return study
 
 
@@ -236,6 +257,11 @@ def _current_values(base: RunOptions, space: Mapping[str, Parameter]) -> dict[st
 def _finished(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
     states = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
     return study.get_trials(deepcopy=False, states=states)
+
+
+def _code_hash() -> str:
+    """Return a hash of the package: other code is another study, whatever it is called."""
+    return hash_folder(Path(__file__).parent, pattern="*.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,24 +292,31 @@ class _Objective:
                     raise optuna.TrialPruned(f"after epoch {record.epoch}")
 
             try:
-                options = apply_values(self.base, values)
-                _, result = train(self.data, options, provenance={}, log=log)
-            except ValueError as error:  # values that do not fit together, or a diverged loss
-                if not isinstance(error, DivergedError) and epochs:
-                    raise
-                trial.set_user_attr("reason", str(error))
-                raise optuna.TrialPruned(str(error)) from error
+                try:
+                    options = apply_values(self.base, values)
+                except ValueError as error:  # values that do not fit together
+                    raise _pruned(trial, error) from error
+                try:
+                    _, result = train(self.data, options, provenance={}, log=log)
+                except DivergedError as error:
+                    raise _pruned(trial, error) from error
             finally:
                 self.progress(self.base.train.epochs - epochs, self.finished + 1)
             return result.dev_loss
 
 
+def _pruned(trial: optuna.Trial, error: ValueError) -> optuna.TrialPruned:
+    trial.set_user_attr("reason", str(error))
+    return optuna.TrialPruned(str(error))
+
+
 def _summary(
-    study: optuna.Study, base: RunOptions, space: Mapping[str, Parameter]
+    study: optuna.Study, base: RunOptions, space: Mapping[str, Parameter], count: int
 ) -> dict[str, Any]:
     """Return what the report and `signloom adopt` need; no clock values."""
-    trials = []
-    for number, trial in enumerate(_finished(study)):
+    trials: list[dict[str, Any]] = []
+    # A study may hold more trials than are asked for now.
+    for number, trial in enumerate(_finished(study)[:count]):
         trials.append(
             {
                 "number": number,
@@ -297,8 +330,8 @@ def _summary(
     complete = [trial for trial in trials if trial["state"] == "COMPLETE"]
     if not complete:
         raise UserError(
-            "no trial of the search finished with a dev loss; lower train.learning_rate's range "
-            "or raise tune.epochs"
+            f"no trial of the search finished with a dev loss; the first said: "
+            f"{trials[0]['reason']}. Lower train.learning_rate's range or raise tune.epochs"
         )
     best = min(complete, key=lambda trial: trial["value"])
     return {
@@ -326,12 +359,17 @@ def _importance(study: optuna.Study, complete: int) -> dict[str, float]:
 
 
 def _overrides(base: RunOptions, values: Mapping[str, Value]) -> dict[str, dict[str, Value]]:
-    """Return what the values change in params.yaml, by section."""
+    """Return what the values mean in params.yaml, by section: what was searched and what follows.
+
+    Not the difference to `base`: by the time of adoption the file may say something else.
+    """
     after = apply_values(base, values)
-    changes: dict[str, dict[str, Value]] = {}
-    for section in dataclasses.fields(RunOptions):
-        old, new = getattr(base, section.name), getattr(after, section.name)
-        for field in dataclasses.fields(old):
-            if getattr(old, field.name) != getattr(new, field.name):
-                changes.setdefault(section.name, {})[field.name] = getattr(new, field.name)
-    return changes
+    names = {name for name in values if name != HEAD_WIDTH}
+    if HEAD_WIDTH in values:
+        names.add("model.heads")
+    if "model.d_model" in values:
+        names.add("model.d_ff")
+    overrides: dict[str, dict[str, Value]] = {}
+    for section, key in sorted(name.split(".") for name in names):
+        overrides.setdefault(section, {})[key] = getattr(getattr(after, section), key)
+    return overrides

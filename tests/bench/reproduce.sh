@@ -5,10 +5,14 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(realpath -m "${1:-$root/build/reproduce}")
 export PATH=$root/.venv/bin:$PATH
+if [ -e "$work" ] && [ ! -e "$work/first/dvc.yaml" ]; then
+  echo "$work exists and is not an earlier run; give another folder" && exit 1
+fi
 rm -rf "$work"
 for run in first second; do
   git clone --quiet "$root" "$work/$run"
-  (cd "$work/$run" && dvc repro --force --no-run-cache)
+  # The clone's own code, not what is installed in .venv.
+  (cd "$work/$run" && PYTHONPATH=$work/$run/src:$work/$run dvc repro --force --no-run-cache)
   grep -hE 'path:|md5:' "$work/$run/dvc.lock" "$work/$run/data/demo/dvc.lock" >"$work/$run.txt"
 done
 if diff "$work/first.txt" "$work/second.txt"; then

@@ -71,6 +71,19 @@ def test_two_runs_from_empty_caches_give_the_same_bytes(tmp_path: Path) -> None:
         params.write_text(original)
 
 
+def test_no_corpus_is_said_by_dvc_repro_itself(tmp_path: Path) -> None:
+    for name in ("params.yaml", "dvc.yaml"):
+        shutil.copy(ROOT / name, tmp_path)
+    for name in ("pipeline", "src"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    edit(tmp_path / "params.yaml", "folder: data/demo/corpus", "folder: data/raw/nothing")
+    assert run("dvc", "init", "--no-scm", cwd=tmp_path).returncode == 0
+    done = run("dvc", "repro", cwd=tmp_path)
+    assert done.returncode != 0
+    assert "data/raw/nothing/manifest.tsv: no manifest there, so no corpus" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """Return a folder with the real parameters and scripts, but no corpus."""

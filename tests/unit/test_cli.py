@@ -56,6 +56,8 @@ def test_adopt_writes_the_winner_and_shows_the_difference(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["adopt", "--best", "torn.json"], "torn.json is damaged"),
+        (["adopt", "--best", "best.json", "--params", "no.yaml"], "no.yaml does not exist"),
         (["scores", "--metrics", "nothing.json"], "run `dvc repro evaluate` first"),
         (["adopt", "--best", "nothing.json"], "run `dvc repro tune` first"),
         (["translate", "a.mp4", "--checkpoint", "nothing"], "nothing is not a checkpoint"),
@@ -66,5 +68,7 @@ def test_a_mistake_ends_in_its_message(
     arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "torn.json").write_text("{")
+    (tmp_path / "best.json").write_text('{"overrides": {}}')
     with pytest.raises(SystemExit, match=message):
         main(arguments)

@@ -65,6 +65,8 @@ def test_a_section_becomes_its_dataclass(tmp_path: Path) -> None:
         ("sizes: [1, 2]", "sizes: [1, x]", r"stage.sizes\[1\]: found 'x'"),
         ("stage:", "stag:", "section `stage` is missing; did you mean `stag`?"),
         ("norm: pre", "norm: [", "is not valid YAML"),
+        ("rate: 1e-3", "rate: .nan", "stage.rate: found nan, expected a finite number"),
+        ("count: 3", "count: 3\n  count: 4", "is not valid YAML"),
     ],
 )
 def test_a_mistake_is_named_with_its_mend(tmp_path: Path, old: str, new: str, message: str) -> None:

@@ -60,7 +60,7 @@ def score(value: float, *, spread: float = 5.0) -> dict[str, Any]:
 def split_scores(split: str, model: float) -> dict[str, Any]:
     values = {"model": model, "greedy": model - 1, "blind": 8.0, "retrieval": 20.0,
               "constant": 10.0, "random": 2.0}  # fmt: skip
-    row = {"clips": 1, "bleu4": 50.0, "bleu4_low": 40.0, "bleu4_high": 60.0}
+    row = {"clips": 1, "chrf": 50.0, "chrf_low": 40.0, "chrf_high": 60.0}
     return {
         "clips": len(TEXTS[split]),
         "missing": [],
@@ -304,7 +304,7 @@ def test_a_missing_file_names_the_stage_that_writes_it(
     with pytest.raises(UserError, match=r"scores\.json does not exist; run `dvc repro evaluate`"):
         read_sources(change(project, evaluation=tmp_path))
     (tmp_path / "scores.json").write_text('{"format_version": 99}')
-    with pytest.raises(UserError, match="found format version 99, this report reads 1"):
+    with pytest.raises(UserError, match="found format version 99, this Signloom reads 1"):
         read_sources(change(project, evaluation=tmp_path))
 
 

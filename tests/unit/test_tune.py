@@ -5,6 +5,7 @@ from typing import Any
 import optuna
 import pytest
 
+from signloom.config import UserError
 from signloom.tracking import Run, TrackingOptions
 from signloom.training.run import RunOptions
 from signloom.tune import TuneOptions, apply_values, parse_space, search
@@ -64,6 +65,56 @@ def test_a_search_that_died_goes_on_and_ends_the_same(tmp_path: Path) -> None:
     assert resumed == whole
 
 
+def test_a_search_that_died_in_its_first_trial_starts_with_the_current_parameters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("whole", "died"):
+        (tmp_path / name).mkdir()
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("signloom.tune.train", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path / "died")
+    assert run(tmp_path / "died") == run(tmp_path / "whole")
+
+
+def test_fewer_trials_than_the_study_holds_are_as_many_as_asked(tmp_path: Path) -> None:
+    three = run(tmp_path)
+    one = run(tmp_path, dataclasses.replace(OPTIONS, trials=1))
+    assert one["trials"] == three["trials"][:1]
+
+
+def test_other_code_is_another_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = dataclasses.replace(OPTIONS, trials=1)
+    before = run(tmp_path, one)
+    monkeypatch.setattr("signloom.tune._code_hash", lambda: "changed")
+    assert run(tmp_path, one)["study"] != before["study"]
+
+
+def test_what_cannot_be_trained_is_said_before_the_first_trial(tmp_path: Path) -> None:
+    data = dataclasses.replace(tiny.training_data(), glosses=[])
+    with pytest.raises(UserError, match="no train clip of the manifest has a gloss"):
+        search(
+            data,
+            tiny.run_options(),
+            OPTIONS,
+            data_hash="x",
+            run=OFF,
+            progress=lambda epochs, trials: None,
+            storage=f"sqlite:///{tmp_path / 'optuna.db'}",
+        )
+    assert not (tmp_path / "optuna.db").exists()
+
+
+def test_the_winner_is_written_whatever_the_parameters_say_by_then(tmp_path: Path) -> None:
+    best = run(tmp_path)["best"]
+    names = {f"{section}.{key}" for section, values in best["overrides"].items() for key in values}
+    assert names == {*SPACE, "model.heads", "model.d_ff"} - {"model.head_width"}
+
+
 def test_another_space_or_other_parameters_are_another_study(tmp_path: Path) -> None:
     one = dataclasses.replace(OPTIONS, trials=1)
     first = run(tmp_path, one)
@@ -100,10 +151,13 @@ def test_a_diverging_trial_does_not_end_the_search(tmp_path: Path) -> None:
     [
         ("model.d_modle", {"low": 1, "high": 2}, "space.model.d_modle is not an option"),
         ("evaluate.beam_size", {"low": 1, "high": 2}, "is not an option that training reads"),
-        ("model.d_model", {"low": 2, "high": 1}, "expected numbers, low < high"),
+        ("model.d_model", {"low": 2, "high": 1}, "expected low < high"),
         ("model.d_model", {"choices": []}, "expected a list of values"),
         ("model.d_model", [1, 2], r"expected \{choices"),
         ("train.learning_rate", {"low": 0, "high": 1, "log": True}, "more than 0"),
+        ("model.norm", {"choices": ["pre", "psot"]}, "found 'psot', expected one of"),
+        ("model.norm", {"low": 1, "high": 2}, "only a number has a range"),
+        ("model.encoder_layers", {"low": 1.0, "high": 2.0}, "found 1.0 .float., expected int"),
         ("model.heads", {"choices": [1, 2]}, "each decides the other"),
     ],
 )

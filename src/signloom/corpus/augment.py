@@ -46,13 +46,14 @@ def augment(
         options: How strong.
         generator: Source of all randomness; the same state gives the same result.
     """
-    if options.mirror and generator.random() < options.mirror:
+    # Every draw is made, used or not: switching one change off must not change the others.
+    if generator.random() < options.mirror:
         sequence = mirror(sequence)
-    if options.stretch:
-        factor = (1 + options.stretch) ** generator.uniform(-1, 1)
-        sequence = stretch(sequence, max(1, round(len(sequence.points) * factor)))
+    factor = (1 + options.stretch) ** generator.uniform(-1, 1)
+    sequence = stretch(sequence, max(1, round(len(sequence.points) * factor)))
     sequence = _move(sequence, options, generator)
-    return _hide(sequence, options, generator)
+    sequence = _hide(sequence, options, generator)
+    return _shake(sequence, options, generator)
 
 
 def mirror(sequence: LandmarkSequence) -> LandmarkSequence:
@@ -82,7 +83,7 @@ def _other_side(name: str) -> str:
 def _move(
     sequence: LandmarkSequence, options: AugmentOptions, generator: np.random.Generator
 ) -> LandmarkSequence:
-    """Turn, scale and shake the picture, and move each hand a little."""
+    """Turn and scale the picture, and move each hand a little."""
     layout = sequence.layout
     aspect = np.float32(sequence.width / sequence.height)
     # In picture heights, so that turning is turning; z follows x as in MediaPipe.
@@ -101,8 +102,6 @@ def _move(
     matrix: FloatArray = (turn * scale).astype(np.float32)
     centre = np.array([aspect / 2, 0.5], dtype=np.float32)
     points[..., :2] = (points[..., :2] - centre) @ matrix.T + centre
-    if options.noise:
-        points += generator.normal(0, options.noise, points.shape).astype(np.float32)
     return replace(sequence, points=points / heights)
 
 
@@ -117,7 +116,6 @@ def _hide(
     for hidden, chance in zip(
         columns, (options.hand_drop, options.hand_drop, options.time_mask), strict=True
     ):
-        # Drawn whether used or not: one switch must not change the other draws.
         used, size, start = generator.random(3)
         span = int(size * options.max_span * length)
         first = int(start * (length - span + 1))
@@ -126,3 +124,13 @@ def _hide(
     absent = np.repeat(~present, [len(group.landmarks) for group in layout.groups], axis=1)
     points = np.where(absent[..., None], np.float32(np.nan), sequence.points)
     return replace(sequence, points=points, present=present)
+
+
+def _shake(
+    sequence: LandmarkSequence, options: AugmentOptions, generator: np.random.Generator
+) -> LandmarkSequence:
+    """Add jitter; last, since it takes more draws the longer the clip is."""
+    aspect = sequence.width / sequence.height
+    noise = generator.normal(0, options.noise, sequence.points.shape).astype(np.float32)
+    heights = np.array([aspect, 1, aspect], dtype=np.float32)
+    return replace(sequence, points=sequence.points + noise / heights)

@@ -18,7 +18,7 @@ from signloom.corpus.manifest import Clip
 from signloom.corpus.pool import WORKERS_VARIABLE, WorkerDiedError, count_workers, map_in_order
 from signloom.corpus.quality import ClipQuality, measure_quality, write_quality
 from signloom.corpus.shards import write_shards
-from signloom.corpus.video import Video, VideoError, measure_fps
+from signloom.corpus.video import Video, VideoError, even_frames, measure_fps
 from signloom.reproducibility import write_atomically
 
 EXTRACTION_VERSION = 1  # raise it when the same video gives other landmarks
@@ -79,11 +79,11 @@ def extract_corpus(clips: Sequence[Clip], options: ExtractOptions, folder: Path)
         for clip, result in _extract_all(clips, options, folder / "rejects.tsv"):
             if isinstance(result, Reject):
                 rejects.append(result)
+                # Inside the stream of write_shards, which leaves nothing behind when this raises.
+                _check_rejects(rejects, len(clips), options, folder / "rejects.tsv")
             else:
                 quality.append(measure_quality(clip.clip_id, result))
                 yield clip.clip_id, result
-        # Inside the stream of write_shards, which leaves nothing behind when this raises.
-        _check_rejects(rejects, len(clips), options, folder / "rejects.tsv")
 
     count = write_shards(
         folder / "shards",
@@ -116,7 +116,7 @@ def extract_video(
         end_s: Likewise; None: to the last frame.
 
     Raises:
-        VideoError: If the video or the segment cannot be read.
+        VideoError: If the video or the segment cannot be read, or MediaPipe fails on it.
     """
     times_s, points, present = [], [], []
     height = width = 0
@@ -124,15 +124,20 @@ def extract_video(
         detector: HolisticDetector | None = None
         for frame in video.frames(start_s, end_s):
             detector = detector or _new_clip(options)  # not before there is a frame for it
-            found, there = detector.detect(frame.rgb)
+            try:
+                found, there = detector.detect(frame.rgb)
+            except RuntimeError as error:
+                reason = " ".join(f"MediaPipe failed: {error}".split())
+                raise VideoError(reason, "convert the video to 640x480 .mp4") from error
             times_s.append(frame.time_s)
             points.append(found)
             present.append(there)
             height, width = frame.rgb.shape[:2]
         fps = measure_fps(times_s, video.fps)
+    even = even_frames(times_s, fps)
     return LandmarkSequence(
-        points=np.stack(points).astype(np.float16).astype(np.float32),
-        present=np.stack(present),
+        points=np.stack(points)[even].astype(np.float16).astype(np.float32),
+        present=np.stack(present)[even],
         fps=fps,
         width=width,
         height=height,
@@ -216,8 +221,8 @@ def _extract_clip(clip: Clip, options: ExtractOptions) -> LandmarkSequence | Rej
         return extract_video(clip.video, options, clip.start_s, clip.end_s)
     except VideoError as error:
         return Reject(clip.clip_id, clip.video, error.reason, error.mend)
-    except RuntimeError as error:  # MediaPipe's
-        reason = " ".join(f"MediaPipe failed: {error}".split())
+    except Exception as error:  # One clip must not end days of work; the report says what it did.
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
         return Reject(clip.clip_id, clip.video, reason, "convert the video to 640x480 .mp4")
 
 

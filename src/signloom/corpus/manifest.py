@@ -101,6 +101,20 @@ def read_manifest(path: Path, signer_disjoint: bool = True) -> list[Clip]:
     return [clip for _, clip in clips]
 
 
+def check_splits(path: Path, clips: Sequence[Clip]) -> None:
+    """Refuse a corpus that cannot be trained on, before days of extraction.
+
+    Raises:
+        UserError: If a split that training needs has no clip.
+    """
+    splits = {clip.split for clip in clips}
+    if missing := [split for split in ("train", "dev") if split not in splits]:
+        raise UserError(
+            f"{path}: no clip is in the split {' or '.join(missing)}; train is what the model "
+            "learns from, dev decides when training stops. Give some signers that split."
+        )
+
+
 def write_manifest(path: Path, clips: Sequence[Clip]) -> None:
     """Write a manifest, atomically; its kind follows from the suffix.
 
@@ -147,6 +161,9 @@ def _parse_rows(table: Table, path: Path, problems: list[Problem]) -> list[_Numb
             problems.append((line, f"{len(cells)} fields, but {len(table.header)} columns"))
             continue
         row = dict(zip(table.header, cells, strict=True))
+        for name in ("clip_id", "signer"):
+            # One name may be typed in two ways; two people in two splits it must not become.
+            row[name] = unicodedata.normalize("NFC", row[name])
         start_s, end_s, found = _parse_segment(row)
         found += [f"{name} is empty" for name in REQUIRED if not row[name]]
         found += [f"{k} {bad}" for k, v in row.items() if (bad := field_problem(v, path.suffix))]
@@ -207,9 +224,15 @@ def _video_problem(video: str, folder: Path) -> str | None:
     path = folder / video
     if Path(video).is_absolute():
         return f"is an absolute path; write it relative to the manifest's folder {folder}"
-    if not path.resolve().is_relative_to(folder):
+    try:
+        # The folder is resolved, the file is not: DVC may keep big files as links to its cache.
+        inside = path.parent.resolve().is_relative_to(folder) and path.name != ".."
+        is_file = inside and path.is_file()
+    except (OSError, RuntimeError) as error:  # a name too long, a loop of links
+        return f"cannot be looked up ({error}); correct the path"
+    if not inside:
         return f"leaves the manifest's folder {folder}; put the manifest above its videos"
-    if not path.is_file():
+    if not is_file:
         hint = "; write / between folders" if "\\" in video else ""
         return f"is not a file in {folder}{hint}; restore it or remove the row"
     return None
@@ -243,6 +266,8 @@ def _signer_problems(clips: Iterable[_Numbered], unit: str) -> list[Problem]:
 def _empty_problems(table: Table, clips: list[_Numbered]) -> list[Problem]:
     if not table.rows:
         return [(table.header_line, "no clip follows the header")]
+    if len(clips) < len(table.rows):
+        return []  # a row that could not be read may be the one
     if clips and all(clip.split in SPLITS[1:] for _, clip in clips):
         return [(table.header_line, "no clip is in the split train, so nothing can be learned")]
     return []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from signloom.config import UserError
+from signloom.config import UserError, check_version, read_json
 from signloom.corpus.manifest import Clip
 from signloom.corpus.tokenizer import Tokenizer, Vocabulary, normalise_text
 from signloom.reproducibility import write_atomically
@@ -72,7 +72,12 @@ def read_targets(path: Path) -> list[Target]:
     """
     if not path.exists():
         raise UserError(f"{path} does not exist; run `dvc repro tokenize_targets` first")
-    table = pq.read_table(path)
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise UserError(
+            f"{path} is damaged ({error}); run `dvc repro tokenize_targets` again"
+        ) from None
     version = (table.schema.metadata or {}).get(b"signloom.format_version", b"none").decode()
     if version != str(FORMAT_VERSION):
         raise UserError(
@@ -138,4 +143,7 @@ def write_glosses(path: Path, glosses: Sequence[str]) -> None:
 
 def read_glosses(path: Path) -> list[str]:
     """Read the CTC labels written by `write_glosses`."""
-    return [str(gloss) for gloss in json.loads(path.read_text(encoding="utf-8"))["glosses"]]
+    mend = "run `dvc repro tokenize_targets` again"
+    content = read_json(path, mend=mend)
+    check_version(path, content, FORMAT_VERSION, mend=mend)
+    return [str(gloss) for gloss in content["glosses"]]

@@ -11,12 +11,13 @@ import json
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 import tokenizers
 
-from signloom.config import UserError
+from signloom.config import UserError, check_version, read_json
 from signloom.reproducibility import hash_file, write_atomically
 
 FORMAT_VERSION = 1
@@ -36,7 +37,7 @@ def normalise_text(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Tokenizer:
     """Text to ids and back.
 
@@ -89,11 +90,10 @@ class Tokenizer:
         tokens = source.encode(text)
         if self.vocabulary == "full":
             return tokens
-        rows = {token: FIRST_BYTE + BYTES + row for row, token in enumerate(self.source_ids)}
         ids: list[int] = []
         for token in tokens:
-            if token in rows:
-                ids.append(rows[token])
+            if token in self._rows:
+                ids.append(self._rows[token])
             else:  # Unseen in training: spelt in bytes.
                 ids.extend(FIRST_BYTE + byte for byte in source.pieces[token])
         return ids
@@ -103,6 +103,11 @@ class Tokenizer:
         skipped = {self.pad, self.bos, self.eos}
         content = b"".join(self._piece(index) for index in ids if index not in skipped)
         return content.decode("utf-8", errors="replace")
+
+    @cached_property
+    def _rows(self) -> dict[int, int]:
+        """The row of each kept source id."""
+        return {token: FIRST_BYTE + BYTES + row for row, token in enumerate(self.source_ids)}
 
     def _piece(self, index: int) -> bytes:
         if self.vocabulary == "full":
@@ -130,12 +135,9 @@ class Tokenizer:
         Raises:
             UserError: If the file has another format version or source.
         """
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content["format_version"] != FORMAT_VERSION:
-            raise UserError(
-                f"{path}: found format version {content['format_version']}, this Signloom reads "
-                f"{FORMAT_VERSION}; run `dvc repro tokenize_targets` again"
-            )
+        mend = "run `dvc repro tokenize_targets` again"
+        content = read_json(path, mend=mend)
+        check_version(path, content, FORMAT_VERSION, mend=mend)
         if content["source_sha256"] != SOURCE_SHA256:
             raise UserError(
                 f"{path}: made from a tokenizer.json with SHA-256 {content['source_sha256']}, "

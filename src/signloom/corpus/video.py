@@ -17,6 +17,7 @@ MIN_COVERED = 0.9  # share of the promised seconds that must be there; less is a
 _SEEK_FROM_S = 2.0  # below, decoding from the start is cheaper than seeking
 _SEEK_MARGIN_S = 1.0  # seeking lands on a key frame near the target: aim before it
 _TIME_STEP_S = 5e-4  # times are read in milliseconds, half of one is "the same time"
+_UNEVEN_S = 0.1  # a frame this far from its place on an even clock is at a varying rate
 _SAME_RATE = 0.02  # relative; headers round
 
 # Read by OpenCV when it first uses FFmpeg, whose remarks on bad files would break up our output;
@@ -183,12 +184,36 @@ def measure_fps(times_s: Sequence[float], header_fps: float) -> float:
     return header_fps if abs(measured / header_fps - 1) <= _SAME_RATE else measured
 
 
+def even_frames(times_s: Sequence[float], fps: float) -> npt.NDArray[np.int64]:
+    """Return which frame stands for each tick of an even clock.
+
+    Phones slow their frames down in the dark; what follows takes frames to be evenly spaced.
+
+    Args:
+        times_s: Of every frame, ascending.
+        fps: Ticks a second.
+
+    Returns:
+        Indices into the frames, shape (ticks,): 0, 1, 2, ... where no frame is more than
+        `_UNEVEN_S` away from its tick.
+    """
+    times = np.asarray(times_s) - times_s[0]
+    if np.abs(times - np.arange(len(times)) / fps).max() <= _UNEVEN_S:
+        return np.arange(len(times))
+    ticks = np.arange(round(times[-1] * fps) + 1) / fps
+    return np.searchsorted((times[1:] + times[:-1]) / 2, ticks)
+
+
 def _open_capture(path: Path) -> cv2.VideoCapture:
     _prepare_library()
     if not path.is_file():
         raise VideoError("the file is missing", "restore it or remove the row from the manifest")
     if path.stat().st_size == 0:
         raise VideoError("the file is empty (0 bytes)", "copy it again from its source")
+    with path.open("rb") as file:
+        start = file.read(16).lstrip()
+    if start.startswith((b"#EXTM3U", b"ffconcat")):
+        raise VideoError("a playlist, which names other files, is not a video", _CONVERT)
     # One thread: a worker a core decodes beside the others. The FFmpeg back end by name: others
     # would take a name with a % in it for a series of pictures.
     capture = cv2.VideoCapture(str(path.absolute()), cv2.CAP_FFMPEG, [cv2.CAP_PROP_N_THREADS, 1])

@@ -103,7 +103,7 @@ def _breakdown(
         row: dict[str, Any] = {"group": group, "clips": len(pairs)}
         for name in ("bleu4", "chrf", "wer", "cer"):
             row[name] = round(scores[name].value, DECIMALS)
-        for name in ("bleu4", "wer"):
+        for name in ("bleu4", "chrf", "wer"):
             row[f"{name}_low"] = round(scores[name].low, DECIMALS)
             row[f"{name}_high"] = round(scores[name].high, DECIMALS)
         rows.append(row)

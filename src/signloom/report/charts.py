@@ -64,13 +64,16 @@ def systems_chart(splits: Mapping[str, Any], names: Mapping[str, str]) -> str:
 
 
 def breakdown_chart(breakdowns: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """The model's BLEU-4 on parts of a split, one panel a kind of part."""
+    """The model's chrF on parts of a split, one panel a kind of part.
+
+    Not BLEU-4, which is 0 for references of three words, however good the translation.
+    """
     titles = {"sentence": "by sentence", "words": "by reference length", "signer": "by signer"}
     with matplotlib.rc_context(STYLE):
         rows = max(min(len(rows), MAX_ROWS) for rows in breakdowns.values())
         figure, panels = _panels(len(breakdowns), height=0.36 * max(rows, 3) + 1.1)
         for panel, (kind, found) in zip(panels, breakdowns.items(), strict=True):
-            worst = sorted(found, key=lambda row: float(row["bleu4"]))[:MAX_ROWS]
+            worst = sorted(found, key=lambda row: float(row["chrf"]))[:MAX_ROWS]
             shown = [row for row in found if row in worst]
             _interval_rows(
                 panel,
@@ -78,14 +81,14 @@ def breakdown_chart(breakdowns: Mapping[str, Sequence[Mapping[str, Any]]]) -> st
                     (
                         f"{_readable(row['group']) + ' words' if kind == 'words' else row['group']}"
                         f" ({row['clips']})",
-                        {"value": row["bleu4"], "low": row["bleu4_low"], "high": row["bleu4_high"]},
+                        {"value": row["chrf"], "low": row["chrf_low"], "high": row["chrf_high"]},
                         BLUE,
                     )
                     for row in shown
                 ],
             )
             panel.set_title(titles.get(kind, kind))
-            panel.set_xlabel("BLEU-4 (clips in brackets)")
+            panel.set_xlabel("chrF (clips in brackets)")
         return _svg(figure)
 
 

@@ -83,10 +83,12 @@ def verdict(sources: Sources) -> list[str]:
 def _blind_verdict(systems: dict[str, Any]) -> str:
     blind, constant = systems["blind"]["bleu4"]["value"], systems["constant"]["bleu4"]["value"]
     compared = f"With its landmarks zeroed the model gets {blind:.1f}; the best constant sentence "
-    compared += f"gets {constant:.1f}: "
-    if blind <= constant + BLIND_MARGIN:
-        return compared + "its score comes from looking, not from guessing."
-    return compared + "part of its score is guessed without looking."
+    compared += f"gets {constant:.1f}"
+    if blind > constant + BLIND_MARGIN:
+        return compared + ": part of its score is guessed without looking."
+    if systems["model"]["bleu4"]["low"] > max(blind, constant):
+        return compared + ": its score comes from looking, not from guessing."
+    return compared + "."
 
 
 def corpus_table(sources: Sources) -> list[dict[str, Any]]:
@@ -153,7 +155,10 @@ def pick_samples(hypotheses: Sequence[Row], split: str, count: int) -> list[Samp
     )
     middle = float(rows[len(rows) // 2]["wer"])
     orders = {
-        "worst": sorted(rows, key=lambda row: (-float(row["wer"]), float(row["bleu"]))),
+        "worst": sorted(
+            (row for row in rows if float(row["wer"]) > 0),
+            key=lambda row: (-float(row["wer"]), float(row["bleu"])),
+        ),
         "typical": sorted(rows, key=lambda row: abs(float(row["wer"]) - middle)),
         "best": sorted(rows, key=lambda row: (float(row["wer"]), -len(row["reference"].split()))),
     }

@@ -1,12 +1,11 @@
 """The files that the stages wrote come in, checked Python values for the report go out."""
 
 import csv
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from signloom.config import UserError
+from signloom.config import UserError, check_version, read_json
 from signloom.corpus.targets import Target, read_targets
 
 VERSIONS = {"scores.json": 1, "history.json": 1, "trials.json": 1, "checkpoint.json": 1}
@@ -69,13 +68,9 @@ def read_sources(paths: ReportPaths) -> Sources:
 
 
 def _read_json(path: Path, *, stage: str) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(_read(path, stage))
-    found, expected = content.get("format_version"), VERSIONS[path.name]
-    if found != expected:
-        raise UserError(
-            f"{path}: found format version {found}, this report reads {expected}; "
-            f"run `dvc repro {stage}` again"
-        )
+    mend = f"run `dvc repro {stage}` again"
+    content: dict[str, Any] = read_json(path, mend=mend)
+    check_version(path, content, VERSIONS[path.name], mend=mend)
     return content
 
 

@@ -36,6 +36,8 @@ class TrainOptions:
     token_drop: float  # share of the decoder's input tokens hidden in training, [0, 1)
 
     def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise ValueError(f"seed: found {self.seed}, expected 0 or more")
         for name in ("epochs", "patience", "max_frames", "warmup_steps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1")

@@ -1,6 +1,5 @@
 """Options, landmarks and targets come in, a trained checkpoint with its history goes out."""
 
-import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,12 @@ import torch
 from signloom.checkpoint import Checkpoint, CheckpointSpec, build_from_spec
 from signloom.config import UserError, load_section
 from signloom.corpus.augment import AugmentOptions
-from signloom.corpus.batches import Example, fixed_batches, training_batches
+from signloom.corpus.batches import (
+    Example,
+    fixed_batches,
+    group_by_length,
+    training_batches,
+)
 from signloom.corpus.features import FeatureOptions
 from signloom.corpus.tokenizer import Tokenizer
 from signloom.models.seq2seq import ModelOptions
@@ -86,19 +90,15 @@ def train(
         UserError: If CTC is asked for and no train clip has a gloss.
         DivergedError: If the loss becomes infinite or not a number.
     """
-    has_ctc = options.train.ctc_weight > 0
-    if has_ctc and not data.glosses:
-        raise UserError(
-            f"train.ctc_weight is {options.train.ctc_weight}, but no train clip of the manifest "
-            "has a gloss; add a gloss column or set train.ctc_weight: 0"
-        )
+    check_run(data, options)
     spec = CheckpointSpec(
         model=options.model,
         features=options.features,
         layout=data.train[0].sequence.layout,
         extractor=data.extractor,
-        ctc_labels=len(data.glosses) + 1 if has_ctc else 0,
-        provenance=provenance,
+        ctc_labels=len(data.glosses) + 1 if options.train.ctc_weight else 0,
+        # Sums are made in another order by another number of threads.
+        provenance={**provenance, "threads": torch.get_num_threads()},
     )
     seed_everything(options.train.seed)
     model = build_from_spec(spec, data.tokenizer)
@@ -125,6 +125,20 @@ def train(
     return Checkpoint(spec=spec, model=model, tokenizer=data.tokenizer), result
 
 
+def check_run(data: TrainingData, options: RunOptions) -> None:
+    """Refuse what cannot be trained, before anything is built.
+
+    Raises:
+        UserError: If CTC is asked for and no train clip has a gloss, or a GPU that is not there.
+    """
+    pick_device(options.train.device)
+    if options.train.ctc_weight and not data.glosses:
+        raise UserError(
+            f"train.ctc_weight is {options.train.ctc_weight}, but no train clip of the manifest "
+            "has a gloss; add a gloss column or set train.ctc_weight: 0"
+        )
+
+
 def seed_everything(seed: int) -> None:
     """Seed torch and make it refuse operations whose result depends on timing.
 
@@ -138,6 +152,6 @@ def seed_everything(seed: int) -> None:
 
 
 def _steps_per_epoch(examples: Sequence[Example], options: RunOptions) -> int:
-    """Estimate the batches of an epoch; only the shape of the schedule depends on it."""
-    frames = sum(e.sequence.seconds * options.features.fps for e in examples)
-    return math.ceil(frames / options.train.max_frames)
+    """Return the batches of an epoch, give or take the disorder of lengths."""
+    lengths = [max(1, round(e.sequence.seconds * options.features.fps)) for e in examples]
+    return len(group_by_length(lengths, options.train.max_frames, None))

@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from signloom.corpus.augment import augment, mirror, mirrored_points
+from signloom.corpus.augment import AugmentOptions, augment, mirror, mirrored_points
 from signloom.corpus.features import compute_features
 from signloom.corpus.landmarks import HANDS_POSE
 from tests import tiny
@@ -74,6 +74,58 @@ def test_turning_keeps_true_distances() -> None:
             expected = distance
     np.testing.assert_allclose(distance, expected, rtol=1e-5)
     assert not np.allclose(turned.points, clip.points, atol=1e-3)
+
+
+def test_scaling_moves_along_the_picture_s_axes() -> None:
+    options = dataclasses.replace(tiny.NO_AUGMENT, scale=0.5)
+    clip = tiny.sequence()
+    scaled = augment(clip, options, np.random.default_rng(1))
+    centre = np.array([0.5, 0.5])
+    factors = (scaled.points[..., :2] - centre) / (clip.points[..., :2] - centre)
+    for axis in (0, 1):
+        np.testing.assert_allclose(factors[..., axis], factors[0, 0, axis], rtol=1e-3)
+        assert 1 / 1.5 <= factors[0, 0, axis] <= 1.5
+    assert abs(factors[0, 0, 0] - factors[0, 0, 1]) > 0.01
+
+
+def test_a_hand_is_moved_and_scaled_as_a_whole() -> None:
+    clip = tiny.sequence()
+    options = dataclasses.replace(tiny.NO_AUGMENT, hand_shift=0.1, hand_scale=0.5)
+    moved = augment(clip, options, np.random.default_rng(2))
+    offset = moved.points[:, LEFT.start, :2] - clip.points[:, LEFT.start, :2]
+    np.testing.assert_allclose(offset, np.broadcast_to(offset[0], offset.shape), atol=1e-5)
+    assert np.abs(offset).max() > 0.001
+    before = clip.points[:, LEFT] - clip.points[:, LEFT][:, :1]
+    after = moved.points[:, LEFT] - moved.points[:, LEFT][:, :1]
+    factor = after[:, 1:] / before[:, 1:]
+    np.testing.assert_allclose(factor, factor[0, 0, 0], rtol=1e-2)
+    np.testing.assert_allclose(moved.points[:, 42:], clip.points[:, 42:], atol=1e-6)
+
+
+def test_noise_has_the_stated_size_in_picture_heights() -> None:
+    options = dataclasses.replace(tiny.NO_AUGMENT, noise=0.01)
+    clip = tiny.sequence(frames=200)
+    noise = augment(clip, options, np.random.default_rng(3)).points - clip.points
+    # 200 x 51 draws an axis: a tenth off is far out.
+    np.testing.assert_allclose(noise[..., 0].std() * 320 / 240, 0.01, rtol=0.1)
+    np.testing.assert_allclose(noise[..., 1].std(), 0.01, rtol=0.1)
+
+
+def test_switching_one_change_off_leaves_the_others() -> None:
+    clip = tiny.sequence()
+    on = dataclasses.replace(tiny.NO_AUGMENT, rotate_deg=30.0, noise=0.01, stretch=0.3, mirror=1.0)
+    off = dataclasses.replace(on, stretch=0.0, mirror=0.0, noise=0.0)
+
+    def angle(options: AugmentOptions) -> float:
+        changed = augment(clip, options, np.random.default_rng(4)).points[0]
+        left, right = (
+            changed[HANDS_POSE.index("pose", name), :2] * [320 / 240, 1]
+            for name in ("left_shoulder", "right_shoulder")
+        )
+        return float(np.arctan2(*(left - right)[::-1]))
+
+    assert abs(angle(off)) > 0.05
+    assert angle(on) == pytest.approx(angle(off), abs=0.1)  # give or take the noise
 
 
 def test_hiding_keeps_absent_and_nan_together() -> None:

@@ -9,7 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from signloom.config import UserError, parse_options
-from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest, write_manifest
+from signloom.corpus.manifest import (
+    Clip,
+    CorpusOptions,
+    check_splits,
+    read_manifest,
+    write_manifest,
+)
 
 HEADER = "clip_id\tvideo\ttext\tsigner\tsplit"
 FULL_HEADER = HEADER + "\tstart_s\tend_s\tgloss\tlanguage"
@@ -156,14 +162,39 @@ def test_a_long_list_of_problems_is_cut(write: Callable[..., Path]) -> None:
     assert lines[-1] == "  ... and 1184 more"
 
 
-def test_a_link_out_of_the_folder_is_refused(write: Callable[..., Path], tmp_path: Path) -> None:
-    outside = tmp_path.parent / f"{tmp_path.name}-outside.mp4"
-    outside.touch()
-    (tmp_path / "videos" / "link.mp4").symlink_to(outside)
-    (tmp_path / "videos" / "inside.mp4").symlink_to(tmp_path / "videos" / "a.mp4")
-    problem = problem_of_row(write, "a\tvideos/link.mp4\tx\ts\ttrain", header=HEADER)
+def test_a_linked_folder_outside_is_refused_and_a_linked_file_is_not(
+    write: Callable[..., Path], tmp_path: Path
+) -> None:
+    outside = tmp_path.parent / f"{tmp_path.name}-outside"
+    outside.mkdir()
+    (outside / "b.mp4").touch()
+    (tmp_path / "more").symlink_to(outside)
+    problem = problem_of_row(write, "a\tmore/b.mp4\tx\ts\ttrain", header=HEADER)
     assert "leaves the manifest's folder" in problem
-    assert read_manifest(write(HEADER, "a\tvideos/inside.mp4\tx\ts\ttrain"))
+    # As DVC keeps big files: links to its cache, which lies outside.
+    (tmp_path / "videos" / "link.mp4").symlink_to(outside / "b.mp4")
+    assert read_manifest(write(HEADER, "a\tvideos/link.mp4\tx\ts\ttrain"))
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "loop"])
+def test_a_video_that_cannot_be_looked_up_is_told(
+    write: Callable[..., Path], tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    problem = problem_of_row(write, f"a\t{name}/b.mp4\tx\ts\ttrain", header=HEADER)
+    assert "cannot be looked up" in problem or "is not a file" in problem
+
+
+def test_a_corpus_without_dev_is_refused_before_extraction(write: Callable[..., Path]) -> None:
+    path = write(HEADER, "a\tvideos/a.mp4\tx\ts\ttrain")
+    with pytest.raises(UserError, match="no clip is in the split dev"):
+        check_splits(path, read_manifest(path))
+
+
+def test_one_signer_typed_in_two_ways_is_one_signer(write: Callable[..., Path]) -> None:
+    rows = ("a\tvideos/a.mp4\tx\tZo\u00eb\ttrain", "b\tvideos/b.mp4\tx\tZoe\u0308\ttest")
+    with pytest.raises(UserError, match="signer"):
+        read_manifest(write(HEADER, *rows))
 
 
 def test_a_manifest_in_the_working_folder_is_read(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from signloom.corpus import video
-from signloom.corpus.video import Video, VideoError, measure_fps
+from signloom.corpus.video import Video, VideoError, even_frames, measure_fps
 from tests import videos
 
 
@@ -167,3 +167,26 @@ def test_the_measured_frame_rate_replaces_a_wrong_header() -> None:
     assert measure_fps(times_s, header_fps=1000.0) == pytest.approx(30.0)
     assert measure_fps([0.0], header_fps=25.0) == 25.0
     assert math.isclose(measure_fps([0.0, 0.0], header_fps=25.0), 25.0)
+
+
+def test_frames_at_a_varying_rate_are_put_on_an_even_clock() -> None:
+    # A second at 60 frames/s, then four at 15.
+    times = [i / 60 for i in range(60)] + [1 + i / 15 for i in range(60)]
+    even = even_frames(times, fps=24.0)
+    assert len(even) == round(times[-1] * 24) + 1
+    assert (np.diff(even) >= 0).all()
+    found = np.array(times)[even]
+    np.testing.assert_allclose(found, np.arange(len(even)) / 24, atol=1 / 15 / 2 + 1e-9)
+
+
+def test_frames_at_one_rate_are_left_alone() -> None:
+    times = [0.5 + round(i / 29.97, 3) for i in range(300)]  # as containers round them
+    np.testing.assert_array_equal(even_frames(times, fps=30.0), np.arange(300))
+    assert even_frames([0.2], fps=25.0).tolist() == [0]
+
+
+def test_a_playlist_is_no_video(tmp_path: Path) -> None:
+    path = tmp_path / "list.mp4"
+    path.write_text("#EXTM3U\n../outside.ts\n")
+    with pytest.raises(VideoError, match="a playlist"):
+        Video(path)

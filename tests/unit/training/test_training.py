@@ -7,8 +7,9 @@ import torch
 
 from signloom.checkpoint import load_checkpoint, save_checkpoint
 from signloom.config import UserError
+from signloom.corpus.batches import fixed_batches
 from signloom.decoding import DecodingOptions
-from signloom.training.loop import DivergedError, EpochRecord
+from signloom.training.loop import DivergedError, EpochRecord, dev_score
 from signloom.training.loss import ctc_loss, token_loss
 from signloom.training.optim import build_optimizer, build_schedule
 from signloom.training.run import train
@@ -93,6 +94,25 @@ def test_a_checkpoint_translates_as_the_model_did(tmp_path: Path) -> None:
     assert before == after
 
 
+def test_landmarks_of_another_make_are_refused() -> None:
+    data = tiny.training_data()
+    checkpoint, _ = train(data, tiny.run_options(epochs=1), provenance={}, log=ignore)
+    translator = Translator(checkpoint, CPU)
+    translator.check_extractor({"name": "tiny"})
+    with pytest.raises(UserError, match="name: other, not tiny; version: 2, not None"):
+        translator.check_extractor({"name": "other", "version": 2})
+    layout = dataclasses.replace(data.dev[0].sequence.layout, version=9)
+    with pytest.raises(UserError, match="layout hands-pose version 9, the checkpoint was"):
+        translator.features(dataclasses.replace(data.dev[0].sequence, layout=layout))
+
+
+def test_a_gpu_that_is_not_there_is_refused() -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(UserError, match="torch sees no GPU"):
+        train(tiny.training_data(), tiny.run_options(device="cuda"), provenance={}, log=ignore)
+
+
 def test_training_learns_its_clips() -> None:
     data = tiny.training_data()
     options = dataclasses.replace(
@@ -113,8 +133,10 @@ def test_the_best_epoch_is_kept_and_training_stops_early() -> None:
     # A rate this high makes dev loss rise again soon.
     options = tiny.run_options(epochs=30, patience=3, learning_rate=0.05)
     records: list[EpochRecord] = []
-    _, result = train(data, options, provenance={}, log=records.append)
+    checkpoint, result = train(data, options, provenance={}, log=records.append)
     losses = [record.dev_loss for record in records]
+    batches = fixed_batches(data.dev, tiny.FEATURES, max_frames=80, pad=data.tokenizer.pad)
+    assert dev_score(checkpoint.model, batches, CPU)[0] == result.dev_loss
     assert result.dev_loss == min(losses)
     assert losses[result.best_epoch - 1] == min(losses)
     assert len(records) == min(30, result.best_epoch + 3)
@@ -153,9 +175,13 @@ def test_ctc_without_glosses_is_refused() -> None:
                 .read_text()
                 .replace('"format_version": 1', '"format_version": 7')
             ),
-            "found checkpoint format 7, this Signloom reads 1",
+            "found format version 7, this Signloom reads 1",
         ),
-        (lambda f: (f / "checkpoint.json").write_text("{"), "is not a checkpoint specification"),
+        (lambda f: (f / "checkpoint.json").write_text("{"), "checkpoint.json is damaged"),
+        (
+            lambda f: (f / "checkpoint.json").write_text('{"format_version": 1}'),
+            "is not a checkpoint specification",
+        ),
         (
             lambda f: (f / "checkpoint.json").write_text(
                 (f / "checkpoint.json").read_text().replace('"d_model": 16', '"d_model": 32')

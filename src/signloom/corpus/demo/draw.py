@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from signloom.config import UserError
 from signloom.corpus.demo.motion import perform
 from signloom.corpus.demo.plan import DrawOptions, PlannedClip, plan_clips
 from signloom.corpus.demo.render import Camera
@@ -53,6 +54,11 @@ def draw_corpus(options: DrawOptions, workers: int | None = None) -> int:
     Returns:
         How many frames were drawn.
     """
+    if options.out.exists() and not (options.out / TRUTH).is_file():
+        raise UserError(
+            f"draw.out: {options.out} holds something other than a drawn corpus and would be "
+            "replaced; name another folder"
+        )
     clips = plan_clips(options)
     partial = options.out.with_name(f".{options.out.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)

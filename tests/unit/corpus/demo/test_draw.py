@@ -5,7 +5,7 @@ import cv2
 import numpy as np
 import pytest
 
-from signloom.config import load_section
+from signloom.config import UserError, load_section
 from signloom.corpus.demo import draw
 from signloom.corpus.demo.draw import MANIFEST, TRUTH, draw_corpus, read_truth
 from signloom.corpus.demo.plan import DrawOptions
@@ -89,6 +89,7 @@ def test_an_interrupted_drawing_leaves_the_old_corpus(
     out = tmp_path / "corpus"
     out.mkdir()
     (out / "old").touch()
+    (out / "truth.npz").touch()  # as a drawn corpus has
 
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -96,13 +97,14 @@ def test_an_interrupted_drawing_leaves_the_old_corpus(
     monkeypatch.setattr(draw, "write_video", stop)
     with pytest.raises(KeyboardInterrupt):
         draw_corpus(tiny(out), workers=1)
-    assert [path.name for path in out.iterdir()] == ["old"]
+    assert sorted(path.name for path in out.iterdir()) == ["old", "truth.npz"]
 
 
 def test_a_drawing_replaces_the_old_corpus(tmp_path: Path) -> None:
     out = tmp_path / "corpus"
     out.mkdir()
     (out / "old").touch()
+    (out / "truth.npz").touch()  # as a drawn corpus has
     draw_corpus(tiny(out), workers=1)
     assert sorted(path.name for path in out.iterdir()) == [MANIFEST, TRUTH, "videos"]
     assert [path.name for path in tmp_path.iterdir()] == ["corpus"]
@@ -113,3 +115,12 @@ def test_another_version_of_the_truth_is_refused(tmp_path: Path) -> None:
     np.savez(path, format_version=np.array(99))
     with pytest.raises(ValueError, match="format version 99, expected 1"):
         read_truth(path)
+
+
+def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    out = tmp_path / "precious"
+    out.mkdir()
+    (out / "raw.mp4").touch()
+    with pytest.raises(UserError, match="holds something other than a drawn corpus"):
+        draw_corpus(tiny(out))
+    assert (out / "raw.mp4").exists()

@@ -1,0 +1,31 @@
+"""Say what is wrong with the corpus folder before DVC stumbles over it. DVC stage `check`."""
+
+from pathlib import Path
+
+from pipeline.stage import PARAMS, run
+from signloom.config import UserError, load_params, load_section
+from signloom.corpus.manifest import CorpusOptions
+from signloom.reproducibility import write_atomically
+
+CHECKED = Path("data/checked.txt")
+DRAW_PARAMS = Path("data/demo/params.yaml")
+
+
+def main() -> None:
+    """Check that the corpus is there, or is one that stage `draw` makes."""
+    corpus = load_section(PARAMS, "corpus", CorpusOptions)
+    is_drawn = DRAW_PARAMS.is_file() and corpus.folder == Path(
+        load_params(DRAW_PARAMS)["draw"]["out"]
+    )
+    if not is_drawn and not corpus.path.is_file():
+        raise UserError(
+            f"{corpus.path}: no manifest there, so no corpus. Put the videos and their table into "
+            f"{corpus.folder} (docs/data.md has the format), or set corpus.folder in params.yaml: "
+            "data/demo/corpus is the demo corpus, which is drawn when it is needed."
+        )
+    # Always the same, so that nothing after this stage runs again because of it.
+    write_atomically(CHECKED, "the corpus folder was there\n")
+
+
+if __name__ == "__main__":
+    run(main)
