@@ -11,7 +11,8 @@ from signloom.reproducibility import write_atomically
 from signloom.tracking import Run, TrackingOptions
 from signloom.training.data import hash_training_data, load_training_data
 from signloom.training.run import read_run_options
-from signloom.tune import TuneOptions, search
+from signloom.tune.search import search
+from signloom.tune.space import TuneOptions
 
 
 def main() -> None:

@@ -8,7 +8,8 @@ import pytest
 from signloom.config import UserError
 from signloom.tracking import Run, TrackingOptions
 from signloom.training.run import RunOptions
-from signloom.tune import TuneOptions, apply_values, parse_space, search
+from signloom.tune.search import search
+from signloom.tune.space import TuneOptions, apply_values, parse_space
 from tests import tiny
 
 SPACE: dict[str, Any] = {
@@ -75,7 +76,7 @@ def test_a_search_that_died_in_its_first_trial_starts_with_the_current_parameter
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("signloom.tune.train", interrupted)
+        patch.setattr("signloom.tune.search.train", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path / "died")
     assert run(tmp_path / "died") == run(tmp_path / "whole")
@@ -90,7 +91,7 @@ def test_fewer_trials_than_the_study_holds_are_as_many_as_asked(tmp_path: Path) 
 def test_other_code_is_another_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = dataclasses.replace(OPTIONS, trials=1)
     before = run(tmp_path, one)
-    monkeypatch.setattr("signloom.tune._code_hash", lambda: "changed")
+    monkeypatch.setattr("signloom.tune.search._code_hash", lambda: "changed")
     assert run(tmp_path, one)["study"] != before["study"]
 
 
