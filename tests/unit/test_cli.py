@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from signloom.cli import main
+from signloom.cli.main import main
 
 SCORES = {
     "clips": 48,

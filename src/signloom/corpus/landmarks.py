@@ -6,6 +6,7 @@ hand is on the left of the picture.
 
 import json
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -38,6 +39,30 @@ POSE_LANDMARKS = (
     "left_hip",
     "right_hip",
 )
+
+
+def _around(middle: str, name: str, count: int) -> tuple[str, ...]:
+    """Name a row of landmarks from the signer's right to the left, the middle one apart."""
+    right = tuple(f"right_{name}_{number}" for number in range(count, 0, -1))
+    left = tuple(f"left_{name}_{number}" for number in range(1, count + 1))
+    return (*right, middle, *left)
+
+
+LIP_LANDMARKS = (
+    "right_outer_corner",
+    *_around("upper_outer", "upper_outer", 4),
+    "left_outer_corner",
+    *_around("lower_outer", "lower_outer", 4),
+    "right_inner_corner",
+    *_around("upper_inner", "upper_inner", 4),
+    "left_inner_corner",
+    *_around("lower_inner", "lower_inner", 4),
+)  # 40: two closed lines; both lower rows run from right to left too
+
+FACE_OUTLINE_LANDMARKS = (
+    *_around("forehead", "upper_outline", 8),
+    *_around("chin", "lower_outline", 9),
+)  # 36: the upper row from ear to ear over the forehead, then the lower one over the chin
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +133,31 @@ class Layout:
         return Layout(found["name"], found["version"], groups)
 
 
-HANDS_POSE = Layout(
-    name="hands-pose",
-    version=1,
-    groups=(
-        Group("left_hand", HAND_LANDMARKS),
-        Group("right_hand", HAND_LANDMARKS),
-        Group("pose", POSE_LANDMARKS),
-    ),
-)
+GROUP_CHOICES: dict[str, tuple[Group, ...]] = {
+    "hands": (Group("left_hand", HAND_LANDMARKS), Group("right_hand", HAND_LANDMARKS)),
+    "pose": (Group("pose", POSE_LANDMARKS),),
+    "lips": (Group("lips", LIP_LANDMARKS),),
+    "face_outline": (Group("face_outline", FACE_OUTLINE_LANDMARKS),),
+}
+"""What a user may choose (`extract.groups`), in the order in which layouts hold them."""
+
+
+def build_layout(choices: Collection[str]) -> Layout:
+    """Return the layout of some of `GROUP_CHOICES`, named after them, as `hands-pose`.
+
+    Raises:
+        ValueError: If there is no choice, one twice or one that is unknown.
+    """
+    unknown = sorted(set(choices) - GROUP_CHOICES.keys())
+    if unknown or not choices or len(set(choices)) < len(choices):
+        known = ", ".join(GROUP_CHOICES)
+        raise ValueError(f"groups: found {list(choices)}, expected some of {known}, each once")
+    chosen = [name for name in GROUP_CHOICES if name in choices]
+    groups = tuple(group for name in chosen for group in GROUP_CHOICES[name])
+    return Layout(name="-".join(chosen), version=1, groups=groups)
+
+
+HANDS_POSE = build_layout(("hands", "pose"))
 """Both hands (2 x 21 x 3 = 126 numbers) and the upper body that is needed to normalise them."""
 
 

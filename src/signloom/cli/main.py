@@ -1,0 +1,38 @@
+"""The commands of `signloom`, a module each; what a person asks for at the prompt."""
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+
+from signloom.cli import adopt, scores, translate
+from signloom.config import UserError
+
+# A module has `add_parser`, which names its `run`. It imports torch or mediapipe in `run` only:
+# they take seconds to load and `--help` should not.
+COMMANDS = (translate, scores, adopt)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run `signloom`; a user's mistake ends in its message and exit code 1."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    options = build_parser().parse_args(arguments)
+    try:
+        options.run(options)
+    except UserError as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit("stopped")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Describe the commands and their options."""
+    parser = argparse.ArgumentParser(
+        prog="signloom",
+        description="Signing videos and their sentences in, a trained, scored translation model "
+        "out. The pipeline itself runs with `dvc repro`.",
+    )
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for command in COMMANDS:
+        command.add_parser(commands)
+    return parser
