@@ -27,5 +27,5 @@ def run(main: Callable[[], None]) -> None:
         main()
     except UserError as error:
         sys.exit(f"\nerror: {error}")
-    except KeyboardInterrupt:
-        sys.exit("\nstopped; `dvc repro` starts this stage again")
+    except KeyboardInterrupt as stop:
+        sys.exit(f"\n{stop}" if stop.args else "\nstopped; `dvc repro` starts this stage again")

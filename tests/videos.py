@@ -1,8 +1,11 @@
 """Small video files, good and bad ones, made on the spot."""
 
 import struct
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 
+import av
 import cv2
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +23,10 @@ def numbered_frame(number: int) -> npt.NDArray[np.uint8]:
 
 
 def number_of(rgb: npt.NDArray[np.uint8]) -> int:
-    """The number of a decoded frame."""
-    return sum(1 << bit for bit in range(8) if rgb[32, 21 + 10 * bit, 1] > 127)
+    """The number of a decoded upright frame of any size."""
+    height, width = rgb.shape[:2]
+    middles = [round((21 + 10 * bit) * width / WIDTH) for bit in range(8)]
+    return sum(1 << bit for bit, x in enumerate(middles) if rgb[height // 2, x, 1] > 127)
 
 
 def write_video(path: Path, frames: int = 50, fps: float = FPS, fourcc: str = "mp4v") -> Path:
@@ -33,13 +38,109 @@ def write_video(path: Path, frames: int = 50, fps: float = FPS, fourcc: str = "m
     return path
 
 
-def write_rotated(path: Path) -> Path:
-    """A video that lies on its side, with the note to turn it by 90 degrees clockwise."""
-    raw = bytearray(write_video(path).read_bytes())
-    matrix = raw.index(b"tkhd") + 4 + 4 + 20 + 8 + 8  # name, flags, times and ids, reserved, ...
-    one = 1 << 16  # fixed point
-    raw[matrix : matrix + 36] = struct.pack(">9i", 0, one, 0, -one, 0, 0, HEIGHT * one, 0, 1 << 30)
-    path.write_bytes(raw)
+def encode_video(
+    path: Path,
+    times_s: Iterable[float],
+    *,
+    codec: str = "libx264",
+    rate: int = 25,
+    size: tuple[int, int] = (WIDTH, HEIGHT),
+    rotation: int = 0,
+    matrix: Sequence[int] = (),
+    pixel_aspect: Fraction | None = None,
+    options: Mapping[str, str] = {"preset": "ultrafast"},
+    container: Mapping[str, str] = {},
+) -> Path:
+    """Numbered frames with these times, in the container that the suffix names.
+
+    Args:
+        path: The file.
+        times_s: Of each frame; whole numbers of 1/6000 s.
+        codec: FFmpeg's name of the encoder.
+        rate: Frames a second by the header, whatever the times.
+        size: Width and height of the stored picture.
+        rotation: Degrees counterclockwise by which a player is told to turn it.
+        matrix: Or the nine numbers of the display matrix.
+        pixel_aspect: Width over height of a pixel.
+        options: Of the encoder.
+        container: Options of the container.
+    """
+    tick = Fraction(1, 6000)
+    with av.open(str(path), "w", options=dict(container)) as out:
+        stream = out.add_stream(codec, rate=rate, options=dict(options))
+        stream.width, stream.height = size
+        stream.pix_fmt = "yuv420p"
+        stream.time_base = stream.codec_context.time_base = tick
+        if pixel_aspect:
+            stream.codec_context.sample_aspect_ratio = pixel_aspect
+        if rotation:
+            stream.set_display_rotation(rotation)
+        if matrix:
+            stream.set_display_matrix(matrix)
+        for number, time_s in enumerate(times_s):
+            frame = _picture(number, size, round(time_s / tick))
+            frame.time_base = tick
+            out.mux(stream.encode(frame))
+        out.mux(stream.encode(None))
+    return path
+
+
+def encode_constant(path: Path, codec: str, frames: int = 50) -> Path:
+    """Numbered frames at 25 a second, which are the ticks of the file too: as old formats want."""
+    options = {
+        "libx264": {"bf": "3"}, "mpeg4": {"bf": "2"}, "mpeg2video": {"bf": "2"},  # B-frames
+        "libx265": {"x265-params": "log-level=none"}, "libvpx-vp9": {"cpu-used": "8"},
+    }  # fmt: skip
+    with av.open(str(path), "w") as out:
+        stream = out.add_stream(codec, rate=25, options=options.get(codec, {}))
+        stream.width, stream.height = 2 * WIDTH, 2 * HEIGHT
+        stream.pix_fmt = "yuvj420p" if codec == "mjpeg" else "yuv420p"
+        for number in range(frames):
+            out.mux(stream.encode(_picture(number, (2 * WIDTH, 2 * HEIGHT), number)))
+        out.mux(stream.encode(None))
+    return path
+
+
+def encode_sizes(path: Path, codec: str, sizes: Sequence[tuple[int, int]], frames: int) -> Path:
+    """So many numbered frames of each size, in one stream, at 25 frames/s; as video calls do."""
+    with av.open(str(path), "w") as out:
+        stream = out.add_stream(codec, rate=25)
+        (stream.width, stream.height), stream.pix_fmt = sizes[0], "yuv420p"
+        stream.time_base = Fraction(1, 25)
+        for part, size in enumerate(sizes):
+            encoder = av.codec.CodecContext.create(codec, "w") if part else stream.codec_context
+            (encoder.width, encoder.height), encoder.pix_fmt = size, "yuv420p"
+            encoder.time_base, encoder.framerate = Fraction(1, 25), 25
+            pictures = [_picture(n, size, n) for n in range(part * frames, (part + 1) * frames)]
+            for picture in (*pictures, None):
+                for packet in encoder.encode(picture):
+                    packet.stream = stream
+                    out.mux(packet)
+    return path
+
+
+def encode_animation(path: Path, frames: int) -> Path:
+    """A .gif of numbered frames at 10 a second."""
+    with av.open(str(path), "w") as out:
+        stream = out.add_stream("gif", rate=10)
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "rgb8"
+        for number in range(frames):
+            picture = _picture(number, (WIDTH, HEIGHT), number)
+            out.mux(stream.encode(picture.reformat(format="rgb8")))
+        out.mux(stream.encode(None))
+    return path
+
+
+def _picture(number: int, size: tuple[int, int], pts: int) -> av.VideoFrame:
+    picture = cv2.resize(numbered_frame(number % 256), size, interpolation=cv2.INTER_NEAREST)
+    frame = av.VideoFrame.from_ndarray(picture, format="bgr24")
+    frame.pts = pts
+    return frame
+
+
+def write_picture(path: Path, kind: str) -> Path:
+    """A picture of this kind (`png`, `jpg`, ...) under a video's name."""
+    path.write_bytes(cv2.imencode(f".{kind}", numbered_frame(5))[1].tobytes())
     return path
 
 
@@ -75,4 +176,29 @@ def write_audio(path: Path) -> Path:
         2, 16, b"data", len(samples),
     )  # fmt: skip
     path.write_bytes(header + samples)
+    return path
+
+
+def write_cover(path: Path) -> Path:
+    """Sound with a picture of its cover, as .mp3 data."""
+    with av.open(str(path), "w", format="mp3") as out:
+        sound = out.add_stream("libmp3lame", rate=44100)
+        cover = out.add_stream("mjpeg", rate=1)
+        cover.width, cover.height, cover.pix_fmt = WIDTH, HEIGHT, "yuvj420p"
+        cover.disposition = av.stream.Disposition.attached_pic
+        out.mux(cover.encode(_picture(1, (WIDTH, HEIGHT), 0)))
+        out.mux(cover.encode(None))
+        silence = av.AudioFrame.from_ndarray(np.zeros((1, 1152), np.float32), "fltp", "mono")
+        silence.sample_rate, silence.pts = 44100, 0
+        out.mux(sound.encode(silence))
+        out.mux(sound.encode(None))
+    return path
+
+
+def set_matroska_seconds(path: Path, seconds: float) -> Path:
+    """Make the header of an .mkv claim another duration."""
+    raw = bytearray(path.read_bytes())
+    place = raw.index(b"\x44\x89\x88") + 3  # Duration, 8 bytes, in milliseconds
+    raw[place : place + 8] = struct.pack(">d", 1000 * seconds)
+    path.write_bytes(raw)
     return path

@@ -12,6 +12,7 @@ from signloom.checkpoint import Checkpoint, load_checkpoint
 from signloom.config import UserError
 from signloom.corpus.batches import group_by_length, pad_features
 from signloom.corpus.features import FloatArray, compute_features
+from signloom.corpus.fingerprints import check_same_make
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.decoding import DecodingOptions, Hypothesis, SpecialIds, search
 
@@ -68,15 +69,8 @@ class Translator:
         Raises:
             UserError: If anything differs; all of it in one message.
         """
-        trained = self.spec.extractor
-        if differing := sorted(
-            k for k in {**trained, **extractor} if trained.get(k) != extractor.get(k)
-        ):
-            found = "; ".join(f"{k}: {extractor.get(k)}, not {trained.get(k)}" for k in differing)
-            raise UserError(
-                f"these landmarks are of another make than those of the checkpoint ({found}); "
-                "run `dvc repro`, which extracts and trains again"
-            )
+        mend = "run `dvc repro`, which extracts and trains again"
+        check_same_make(extractor, self.spec.extractor, mend=mend)
 
     def translate(
         self,

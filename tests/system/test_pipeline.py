@@ -63,7 +63,7 @@ def test_two_runs_from_empty_caches_give_the_same_bytes(tmp_path: Path) -> None:
         ("stretch: 0\n", "stretch: 0.1\n", {"train", "tune"}),
         ("trials: 2", "trials: 3", {"tune"}),
         ("max_tokens: 64", "max_tokens: 65", {"tokenize_targets"}),
-        ("clips_per_shard: 8", "clips_per_shard: 9", {"extract"}),
+        ("frames_per_shard: 200", "frames_per_shard: 201", {"extract"}),
         ("experiment: smoke", "experiment: other", set()),
     ):
         edit(params, old, new)

@@ -1,14 +1,19 @@
-"""A stage's deps are its script and every module it reaches by import, no more and no less."""
+"""A stage's deps are its script and every module it reaches by import, no more and no less.
+
+`python -m tests.unit.test_dvc_deps` writes them.
+"""
 
 import ast
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from ruamel.yaml import YAML
 
 from tests.tiny import ROOT
 
-PIPELINES = {"dvc.yaml": ".", "data/demo/dvc.yaml": "."}
+PIPELINES = ("dvc.yaml", "data/demo/dvc.yaml")
 
 
 def module_path(name: str) -> Path | None:
@@ -42,6 +47,13 @@ def closure(path: Path) -> set[str]:
     return {module.as_posix() for module in reached}
 
 
+def script_of(stage: Any) -> Path:
+    """Return the file behind a stage's `python -m pipeline.NAME`."""
+    program, flag, module = stage["cmd"].split()[:3]
+    assert (program, flag) == ("python", "-m")
+    return Path(*module.split(".")).with_suffix(".py")
+
+
 def stages() -> list[tuple[str, str]]:
     return [
         (file, name)
@@ -53,15 +65,26 @@ def stages() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("file", "name"), stages())
 def test_deps_are_the_import_closure(file: str, name: str) -> None:
     stage = yaml.safe_load((ROOT / file).read_text(encoding="utf-8"))["stages"][name]
-    script = Path("pipeline", stage["cmd"].split()[-1].removeprefix("pipeline.") + ".py")
-    assert stage["cmd"] == f"python -m pipeline.{script.stem}"
+    script = script_of(stage)
+    assert (ROOT / script).is_file()
     assert stage["deps"] == sorted(stage["deps"], key=lambda dep: not dep.endswith(".py"))
     code = [dep for dep in stage["deps"] if dep.endswith(".py")]
-    assert sorted(code) == sorted(closure(script)), "run tests/unit/test_dvc_deps.py to list them"
+    assert sorted(code) == sorted(closure(script)), "run python -m tests.unit.test_dvc_deps"
+
+
+def write_deps(file: str) -> None:
+    """Rewrite the code deps of every stage, and nothing else."""
+    yaml_file = YAML()
+    yaml_file.width = 4096
+    yaml_file.indent(mapping=2, sequence=4, offset=2)
+    pipeline = yaml_file.load((ROOT / file).read_text(encoding="utf-8"))
+    for stage in pipeline["stages"].values():
+        data = [dep for dep in stage["deps"] if not dep.endswith(".py")]
+        stage["deps"][:] = [*sorted(closure(script_of(stage))), *data]
+    with (ROOT / file).open("w", encoding="utf-8") as out:
+        yaml_file.dump(pipeline, out)
 
 
 if __name__ == "__main__":
-    for file, name in stages():
-        stage = yaml.safe_load((ROOT / file).read_text(encoding="utf-8"))["stages"][name]
-        script = Path("pipeline", stage["cmd"].split()[-1].removeprefix("pipeline.") + ".py")
-        print(f"{file} {name}:", *(f"      - {dep}" for dep in sorted(closure(script))), sep="\n")
+    for path in PIPELINES:
+        write_deps(path)

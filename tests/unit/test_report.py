@@ -9,18 +9,23 @@ import numpy as np
 import pytest
 
 from signloom.config import UserError
-from signloom.corpus.extract import Reject, write_rejects
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
 from signloom.corpus.quality import measure_quality, write_quality
+from signloom.corpus.rejects import Reject, write_rejects
 from signloom.corpus.shards import write_shards
 from signloom.corpus.targets import Target, write_targets
 from signloom.metrics import METRICS
 from signloom.report.build import ReportOptions, build_report
 from signloom.report.content import corpus_table, mark_words, pick_samples, verdict
+from signloom.report.quality import QualityOptions
 from signloom.report.skeletons import draw_pictures, join_pictures
 from signloom.report.sources import ReportPaths, read_sources
 
-OPTIONS = ReportOptions(title="Signs <of> life", samples=2, pictures=4)
+QUALITY = QualityOptions(
+    worst=2, min_any_hand=0.5, min_body=0.9, max_gap_s=1.0, max_jitter=1.0, max_side_swaps=2,
+    max_coincident=0.05, min_fps=12.0, min_pixels=144,
+)  # fmt: skip
+OPTIONS = ReportOptions(title="Signs <of> life", samples=2, pictures=4, quality=QUALITY)
 EVIL = '<script>alert("1 & 2")</script>'
 TEXTS = {
     "train": ["je vais à la maison", "elle mange une pomme", "demain tu viens"],
@@ -117,9 +122,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> ReportPaths:
     for folder in (paths.evaluation, paths.tune, paths.checkpoint, paths.landmarks):
         folder.mkdir()
     clips = {target.clip_id: sequence(i) for i, target in enumerate(targets())}
-    write_shards(paths.shards, sorted(clips.items()), layout=HANDS_POSE, extractor="{}",
-                 clips_per_shard=64)  # fmt: skip
-    write_quality(paths.landmarks / "quality.tsv", [measure_quality(*c) for c in clips.items()])
+    frames = {clip_id: len(clip.points) for clip_id, clip in clips.items()}
+    write_shards(paths.shards, frames, clips.__getitem__, layout=HANDS_POSE, extractor="{}",
+                 frames_per_shard=1000)  # fmt: skip
+    write_quality(paths.landmarks / "quality.parquet", [measure_quality(*c) for c in clips.items()])
     write_rejects(paths.landmarks / "rejects.tsv", [])
     write_targets(paths.targets, targets())
     write_hypotheses(paths.evaluation / "hypotheses.tsv")
@@ -217,7 +223,8 @@ def test_inner_links_of_figures_lead_somewhere(page_text: str) -> None:
 
 def test_every_figure_says_in_words_what_it_shows(page_text: str) -> None:
     svgs = parse(page_text).svgs
-    assert len(svgs) == 8 + 5 * OPTIONS.pictures  # charts, and the pictures of five samples
+    # Charts, the pictures of five samples, and of two clips of bad quality with a bar each.
+    assert len(svgs) == 9 + 5 * OPTIONS.pictures + 2 * (OPTIONS.pictures + 1)
     assert all(svg["role"] == "img" and svg["aria-label"] for svg in svgs)
 
 
@@ -248,7 +255,7 @@ def test_figures_are_files_too_and_follow_the_theme_inside_the_page(
 ) -> None:
     names = {path.name for path in (built / "figures").iterdir()}
     assert {"scores.svg", "curves.svg", "quality.svg", "search.svg", "slices.svg"} <= names
-    assert {"sample-01-best.svg", "sample-05-worst.svg"} <= names
+    assert {"sample-01-best.svg", "sample-05-worst.svg", "worst-02.svg", "signers.svg"} <= names
     assert "sample-99-old.svg" not in names
     assert "#1d5fd1" in (built / "figures" / "scores.svg").read_text(encoding="utf-8")
     body = page_text.split("</style>", 1)[1]
@@ -283,7 +290,7 @@ def test_rejected_clips_are_listed(
     import shutil
 
     shutil.copytree(project.landmarks, tmp_path / "landmarks")
-    reject = Reject("clip<7>", Path("a.mp4"), "no frame could be read", "convert it")
+    reject = Reject("clip<7>", "a.mp4", "no frame could be read", "convert it")
     write_rejects(tmp_path / "landmarks" / "rejects.tsv", [reject])
     build_report(change(project, landmarks=tmp_path / "landmarks"), tmp_path, OPTIONS)
     text = (tmp_path / "index.html").read_text(encoding="utf-8")
@@ -376,6 +383,7 @@ def test_a_clip_without_any_landmark_gives_empty_pictures() -> None:
 
 @pytest.mark.parametrize(("key", "value"), [("samples", 0), ("pictures", 1)])
 def test_options_name_the_key_that_is_wrong(key: str, value: int) -> None:
-    content: dict[str, Any] = {"title": "t", "samples": 1, "pictures": 4, key: value}
+    content: dict[str, Any] = {"title": "t", "samples": 1, "pictures": 4, "quality": QUALITY}
+    content[key] = value
     with pytest.raises(ValueError, match=f"{key}: found {value}"):
         ReportOptions(**content)

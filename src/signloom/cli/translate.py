@@ -27,6 +27,13 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--max-tokens", type=int, default=128, help="longest translation (%(default)s)"
     )
+    for part in ("hand", "pose"):
+        parser.add_argument(
+            f"--{part}-model",
+            default="",
+            metavar="TASK",
+            help=f"the {part}_landmarker .task file that the model was trained with, if any",
+        )
     parser.add_argument("--json", action="store_true", help="a JSON object a line instead")
     parser.set_defaults(run=run)
 
@@ -47,7 +54,9 @@ def run(options: argparse.Namespace) -> None:
     except ValueError as error:
         raise UserError(str(error)) from None
     translator = Translator.load(options.checkpoint)
-    extraction = options_of_fingerprint(translator.spec.extractor)
+    extraction = options_of_fingerprint(
+        translator.spec.extractor, options.hand_model, options.pose_model
+    )
     failed = 0
     for video in options.videos:
         try:

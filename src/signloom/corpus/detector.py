@@ -1,116 +1,224 @@
 """The frames of a clip come in one by one, the landmarks that MediaPipe finds in them go out."""
 
 import importlib.metadata
-import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from signloom.corpus.landmarks import COORDINATES, HANDS_POSE
+from signloom.config import UserError
+from signloom.corpus.landmarks import COORDINATES, Layout, build_layout
+from signloom.corpus.mediapipe_graphs import (
+    FACE_MODELS,
+    HAND_MODELS,
+    HOLISTIC_MODELS,
+    POSE_MODELS,
+    HandGraph,
+    HolisticGraph,
+    PoseGraph,
+    package_folder,
+)
+from signloom.corpus.mediapipe_indices import GROUP_INDICES, POSE_WRISTS
+from signloom.corpus.mediapipe_tasks import HandTask, PoseTask
+from signloom.corpus.sides import SideTracker
 from signloom.reproducibility import hash_file
 
-_GRAPH = "modules/holistic_landmark/holistic_landmark_cpu.binarypb"
-_MODELS = (
-    "modules/pose_detection/pose_detection.tflite",
-    "modules/pose_landmark/pose_landmark_full.tflite",
-    "modules/holistic_landmark/hand_recrop.tflite",
-    "modules/hand_landmark/hand_landmark_full.tflite",
-)
-_NODES = ("PoseLandmarkCpu", "HandLandmarksLeftAndRightCpu")
-_OUTPUTS = {
-    # group: the graph's output, which of its landmarks. Holistic's sides are the signer's own.
-    "left_hand": ("left_hand_landmarks", tuple(range(21))),
-    "right_hand": ("right_hand_landmarks", tuple(range(21))),
-    "pose": ("pose_landmarks", (0, 11, 12, 13, 14, 15, 16, 23, 24)),
+DETECTOR_VERSION = 1  # raise it when the same options give other landmarks for the same frames
+
+_FACE_GROUPS = ("lips", "face_outline")
+_SEEN = {
+    "hands": ("hands",),
+    "hands+pose": ("hands", "pose"),
+    "holistic": ("hands", "pose", *_FACE_GROUPS),
 }
-_DETECTION = "poselandmarkcpu__posedetectioncpu__TensorsToDetectionsCalculator.min_score_thresh"
-_TRACKING = (
-    "poselandmarkcpu__poselandmarkbyroicpu__tensorstoposelandmarksandsegmentation__"
-    "ThresholdingCalculator.threshold"
-)
 
 
-class HolisticDetector:
-    """MediaPipe Holistic without its face mesh, which nobody reads here: a tenth less work.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DetectorOptions:
+    """What finds the landmarks, and which of them are kept."""
 
-    Hands and pose are what `mp.solutions.holistic` gives with model complexity 1, to the bit.
-    One thread: the cores are kept busy by processes.
+    detector: Literal["hands", "hands+pose", "holistic"]
+    """MediaPipe Hands; Hands and Pose; or Holistic, which finds the hands by way of the pose."""
+    groups: tuple[str, ...]
+    """Landmarks to keep, of `landmarks.GROUP_CHOICES`; the detector must see them."""
+    min_detection_confidence: float
+    """Least confidence to take something for a hand or a person, 0 to 1."""
+    min_tracking_confidence: float
+    """Least confidence to go on following it, 0 to 1; below, detect anew."""
+    hand_model: str
+    """Path of a hand_landmarker .task file; empty: the models inside MediaPipe's package."""
+    pose_model: str
+    """Path of a pose_landmarker .task file, likewise."""
 
-    Args:
-        min_detection_confidence: Least confidence to take something for a person, 0 to 1.
-        min_tracking_confidence: Least confidence to go on following the person, 0 to 1.
+    def __post_init__(self) -> None:
+        """Refuse groups and models that the detector cannot use."""
+        for key in ("min_detection_confidence", "min_tracking_confidence"):
+            if not 0 <= getattr(self, key) <= 1:
+                raise ValueError(f"{key}: found {getattr(self, key)}, expected 0 to 1")
+        build_layout(self.groups)  # raises if a group is unknown or stands there twice
+        seen = _SEEN[self.detector]
+        if unseen := [group for group in self.groups if group not in seen]:
+            raise ValueError(
+                f"groups: detector {self.detector!r} sees no {', '.join(unseen)}, only "
+                f"{', '.join(seen)}; 'holistic' sees {', '.join(_SEEN['holistic'])}"
+            )
+        if self.hand_model and self.detector == "holistic":
+            raise ValueError("hand_model: 'holistic' has its own; use detector 'hands+pose'")
+        if self.pose_model and self.detector != "hands+pose":
+            raise ValueError(
+                f"pose_model: {self.detector!r} cannot use one; use detector 'hands+pose'"
+            )
+
+    @property
+    def layout(self) -> Layout:
+        """What the detector's arrays mean."""
+        return build_layout(self.groups)
+
+
+class Detector(ABC):
+    """Finds the landmarks of one clip after another.
+
+    Attributes:
+        layout: What the arrays of `detect` mean.
     """
 
-    def __init__(self, min_detection_confidence: float, min_tracking_confidence: float) -> None:
-        # Here, in the processes that detect: it takes a second and 100 MB.
-        from mediapipe.python.solution_base import SolutionBase
+    layout: Layout
 
-        self._graph = SolutionBase(
-            graph_config=_read_graph(),
-            side_inputs={
-                "model_complexity": 1,
-                "smooth_landmarks": True,
-                "enable_segmentation": False,
-                "smooth_segmentation": False,
-                "use_prev_landmarks": True,
-            },
-            calculator_params={
-                _DETECTION: min_detection_confidence,
-                _TRACKING: min_tracking_confidence,
-            },
-            outputs=[output for output, _ in _OUTPUTS.values()],
-        )
-
+    @abstractmethod
     def reset(self) -> None:
-        """Forget the last clip: it would shine through in the landmarks of the next.
+        """Forget the last clip; what follows is bit-equal to what a new process would find."""
 
-        Restores bit-equality with a new process, for about 0.1 s in the first frame after it.
-        """
-        try:
-            self._graph.reset()
-        except RuntimeError:  # says again what failed in the last clip, then is clear of it
-            self._graph.reset()
-
-    def detect(
-        self, rgb: npt.NDArray[np.uint8]
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
-        """Return the landmarks of the next frame of the clip.
+    @abstractmethod
+    def find(self, rgb: npt.NDArray[np.uint8], time_s: float) -> Mapping[str, Any]:
+        """Return the parts of the signer that the next frame of the clip shows.
 
         Args:
             rgb: Shape (height, width, 3), red first.
+            time_s: Of the frame, later than the last one's.
 
         Returns:
-            Points, shape (P, 3), NaN where absent, and presence, shape (G,); see `HANDS_POSE`.
+            Of `mediapipe_indices.PART_POINTS`: all landmarks of the part, shape (points, 3).
 
         Raises:
             RuntimeError: If MediaPipe fails.
         """
-        results = self._graph.process({"image": rgb})
-        points = np.full((HANDS_POSE.points, COORDINATES), np.nan, np.float32)
-        present = np.zeros(len(HANDS_POSE.groups), np.bool_)
-        for column, name in enumerate(HANDS_POSE.group_names):
-            output, indices = _OUTPUTS[name]
-            found = getattr(results, output)
-            if found is not None:
-                marks = [found.landmark[index] for index in indices]
-                points[HANDS_POSE.slice(name)] = [(mark.x, mark.y, mark.z) for mark in marks]
+
+    def detect(
+        self, rgb: npt.NDArray[np.uint8], time_s: float
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
+        """Return the landmarks of the next frame of the clip; arguments as those of `find`.
+
+        Returns:
+            Points, shape (P, 3), NaN where absent, and presence, shape (G,); see `layout`.
+
+        Raises:
+            RuntimeError: If MediaPipe fails.
+        """
+        parts = self.find(rgb, time_s)
+        points = np.full((self.layout.points, COORDINATES), np.nan, np.float32)
+        present = np.zeros(len(self.layout.groups), np.bool_)
+        for column, name in enumerate(self.layout.group_names):
+            part, indices = GROUP_INDICES[name]
+            if part in parts:
+                points[self.layout.slice(name)] = parts[part][list(indices)]
                 present[column] = True
         return points, present
 
 
-def describe_detector() -> dict[str, Any]:
-    """Return what determines the detector's results beside its options, for JSON."""
-    root = _mediapipe_folder()
+class HolisticDetector(Detector):
+    """One graph that finds a person, then the hands at the ends of the arms, then the face."""
+
+    def __init__(self, options: DetectorOptions) -> None:
+        self.layout = options.layout
+        self._graph = HolisticGraph(
+            options.min_detection_confidence,
+            options.min_tracking_confidence,
+            face=_needs_face(options),
+        )
+
+    def reset(self) -> None:
+        """Forget the last clip."""
+        self._graph.reset()
+
+    def find(self, rgb: npt.NDArray[np.uint8], time_s: float) -> Mapping[str, Any]:
+        """Return the parts that the frame shows; see `Detector`."""
+        return self._graph.find(rgb)
+
+
+class HandsDetector(Detector):
+    """Finds hands wherever they are, and the pose beside them; tells left and right itself."""
+
+    def __init__(self, options: DetectorOptions) -> None:
+        confidences = (options.min_detection_confidence, options.min_tracking_confidence)
+        self.layout = options.layout
+        self._hands: HandGraph | HandTask = (
+            HandTask(Path(options.hand_model), *confidences)
+            if options.hand_model
+            else HandGraph(*confidences)
+        )
+        self._pose: PoseGraph | PoseTask | None = None
+        if options.pose_model:
+            self._pose = PoseTask(Path(options.pose_model), *confidences)
+        elif options.detector == "hands+pose":
+            self._pose = PoseGraph(*confidences)
+        self._sides = SideTracker()
+
+    def reset(self) -> None:
+        """Forget the last clip."""
+        self._hands.reset()
+        if self._pose:
+            self._pose.reset()
+        self._sides.reset()
+
+    def find(self, rgb: npt.NDArray[np.uint8], time_s: float) -> Mapping[str, Any]:
+        """Return the parts that the frame shows; see `Detector`."""
+        pose = self._pose.find(rgb, time_s) if self._pose else None
+        left, right = self._sides.assign(
+            self._hands.find(rgb, time_s),
+            arms=None if pose is None else pose[list(POSE_WRISTS), :2],
+            aspect=rgb.shape[1] / rgb.shape[0],
+        )
+        parts = {
+            "left_hand": left and left.points,
+            "right_hand": right and right.points,
+            "pose": pose,
+        }
+        return {name: points for name, points in parts.items() if points is not None}
+
+
+def build_detector(options: DetectorOptions) -> Detector:
+    """Return a detector that has seen no clip; takes a second and 100 MB in a new process.
+
+    Raises:
+        UserError: If a model file is missing or cannot be used.
+    """
+    _model_files(options)
+    if options.detector == "holistic":
+        return HolisticDetector(options)
+    return HandsDetector(options)
+
+
+def describe_detector(options: DetectorOptions) -> dict[str, Any]:
+    """Return all that decides the landmarks of given frames, for JSON; imports no MediaPipe.
+
+    Raises:
+        UserError: If a model file is missing.
+    """
     return {
-        "detector": "holistic",
+        "detector": options.detector,
+        "detector_version": DETECTOR_VERSION,
+        "groups": options.layout.name.split("-"),
+        "min_detection_confidence": options.min_detection_confidence,
+        "min_tracking_confidence": options.min_tracking_confidence,
         "mediapipe": importlib.metadata.version("mediapipe"),
-        "models": {Path(name).name: hash_file(root / name) for name in _MODELS},
+        "models": {name: hash_file(path) for name, path in _model_files(options).items()},
     }
 
 
@@ -128,25 +236,32 @@ def quiet_native_code() -> Iterator[None]:
         os.close(null)
 
 
-def _read_graph() -> Any:
-    """Return Holistic's graph, cut down to the pose and the hands."""
-    from mediapipe.framework import calculator_pb2
-    from mediapipe.python.solutions import holistic  # noqa: F401  registers option types
-
-    graph = calculator_pb2.CalculatorGraphConfig()
-    graph.ParseFromString((_mediapipe_folder() / _GRAPH).read_bytes())
-    graph.num_threads = 1
-    kept = [node for node in graph.node if node.calculator in _NODES]
-    del graph.node[:]
-    graph.node.extend(kept)
-    for names, prefix in ((graph.output_stream, "FACE"), (graph.input_side_packet, "REFINE")):
-        for name in [name for name in names if name.startswith(prefix)]:
-            names.remove(name)
-    return graph
+def _needs_face(options: DetectorOptions) -> bool:
+    return any(group in options.groups for group in _FACE_GROUPS)
 
 
-def _mediapipe_folder() -> Path:
-    spec = importlib.util.find_spec("mediapipe")  # does not import it
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("mediapipe is not installed; run `make setup`")
-    return Path(spec.origin).parent
+def _model_files(options: DetectorOptions) -> dict[str, Path]:
+    """Return every model file that the detector reads, by a name that has no folder in it."""
+    if options.detector == "holistic":
+        names: tuple[str, ...] = HOLISTIC_MODELS
+        names += FACE_MODELS if _needs_face(options) else ()
+    else:
+        names = () if options.hand_model else HAND_MODELS
+        if options.detector == "hands+pose" and not options.pose_model:
+            names += POSE_MODELS
+    files = {Path(name).name: package_folder() / name for name in names}
+    if missing := sorted(name for name, path in files.items() if not path.is_file()):
+        raise UserError(
+            f"MediaPipe {importlib.metadata.version('mediapipe')} does not hold the models "
+            f"{', '.join(missing)}; install 0.10.21, or use detector 'hands' or 'hands+pose' and "
+            "give .task files as extract.hand_model and extract.pose_model"
+        )
+    for key in ("hand_model", "pose_model"):
+        if found := getattr(options, key):
+            files[key] = Path(found)
+            if not files[key].is_file():
+                raise UserError(
+                    f"extract.{key}: {found} is not a file; give the path of a .task file, seen "
+                    "from the project's root, or leave it empty for the model in MediaPipe"
+                )
+    return files

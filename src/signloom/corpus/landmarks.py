@@ -205,9 +205,10 @@ class LandmarkSequence:
 
     def _check_absence(self) -> None:
         # Whole arrays at once: augmentation makes thousands of sequences an epoch.
-        sizes = [len(group.landmarks) for group in self.layout.groups]
-        absent = np.repeat(~self.present, sizes, axis=1)[..., None]
-        wrong = (np.isnan(self.points) != absent) | np.isinf(self.points)
+        sizes = [COORDINATES * len(group.landmarks) for group in self.layout.groups]
+        absent = np.repeat(~self.present, sizes, axis=1)
+        points = self.points.reshape(absent.shape)  # flat: broadcasting over C is 5 times as slow
+        wrong = (np.isnan(points) != absent) | np.isinf(points)
         if wrong.any():
             column = np.repeat(np.arange(len(sizes)), sizes)[np.argwhere(wrong)[0][1]]
             raise ValueError(

@@ -5,7 +5,6 @@ problems of a file come in one error, each with its line.
 """
 
 import difflib
-import math
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -13,13 +12,15 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from signloom.config import UserError
+from signloom.corpus.cells import id_problem, parse_segment, video_problem
 from signloom.corpus.tables import SUFFIXES, Problem, Table, field_problem, read_table, write_table
 
 SPLITS = ("train", "dev", "test")
-REQUIRED = ("clip_id", "video", "text", "signer", "split")
-OPTIONAL = ("start_s", "end_s", "gloss", "language")
+REQUIRED = ("clip_id", "text", "signer", "split")
+OF_VIDEOS = ("video", "start_s", "end_s")  # not of a corpus of imported landmarks
+OPTIONAL = (*OF_VIDEOS, "gloss", "language")
+IMPORTED_SHARDS = Path("landmarks", "shards")  # in the corpus folder; see `signloom import`
 
-_MAX_ID_BYTES = 200  # ids become parts of file names, which end at 255 bytes
 _MAX_LISTED = 50  # problems in one message
 
 _Numbered = tuple[int, "Clip"]  # line (or row) number, clip
@@ -50,13 +51,18 @@ class CorpusOptions:
         """The manifest."""
         return self.folder / self.manifest
 
+    @property
+    def imported_shards(self) -> Path:
+        """The landmarks of a corpus without videos."""
+        return self.folder / IMPORTED_SHARDS
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Clip:
     """One signed utterance, its sentence and its place in the corpus."""
 
     clip_id: str
-    video: Path  # joined with the manifest's folder
+    video: Path | None  # joined with the manifest's folder; None: its landmarks are imported
     text: str
     signer: str
     split: str  # train, dev or test
@@ -88,7 +94,7 @@ def read_manifest(path: Path, signer_disjoint: bool = True) -> list[Clip]:
     if path.suffix not in SUFFIXES:
         raise UserError(f"{path}: a manifest ends in {' or '.join(SUFFIXES)}")
     table = read_table(path)
-    problems = [*table.problems, *_header_problems(table)]
+    problems = [*table.problems, *_header_problems(table, path)]
     clips: list[_Numbered] = []
     if set(REQUIRED) <= set(table.header):
         clips = _parse_rows(table, path, problems)
@@ -133,11 +139,13 @@ def write_manifest(path: Path, clips: Sequence[Clip]) -> None:
     rows: list[dict[str, object]] = []
     for clip in clips:
         row = {name: getattr(clip, name) for name in names}
-        rows.append(row | {"video": clip.video.relative_to(path.parent).as_posix()})
+        if clip.video:
+            row["video"] = clip.video.relative_to(path.parent).as_posix()
+        rows.append(row)
     write_table(path, rows)
 
 
-def _header_problems(table: Table) -> list[Problem]:
+def _header_problems(table: Table, path: Path) -> list[Problem]:
     problems = []
     for name in dict.fromkeys(table.header):
         if table.header.count(name) > 1:
@@ -149,7 +157,20 @@ def _header_problems(table: Table) -> list[Problem]:
     missing = [name for name in REQUIRED if name not in table.header]
     if missing:
         problems.append(f"missing column {', '.join(missing)}; found {', '.join(table.header)}")
+    problems += _kind_problems(table.header, path.parent / IMPORTED_SHARDS)
     return [(table.header_line, problem) for problem in problems]
+
+
+def _kind_problems(header: Sequence[str], imported: Path) -> list[str]:
+    """Say where a corpus is neither one of videos nor one of imported landmarks, or both."""
+    if not imported.is_dir():
+        hint = "it names the videos; landmarks without videos are brought in by `signloom import`"
+        return [] if "video" in header else [f"missing column video; {hint}"]
+    if "video" in header:
+        hint = "a corpus has one or the other: remove the column or the folder"
+        return [f"column 'video' stands there, and imported landmarks in {imported}; {hint}"]
+    extra = [name for name in OF_VIDEOS if name in header]
+    return [f"column {name!r} cuts videos, but the landmarks are imported" for name in extra]
 
 
 def _parse_rows(table: Table, path: Path, problems: list[Problem]) -> list[_Numbered]:
@@ -164,19 +185,21 @@ def _parse_rows(table: Table, path: Path, problems: list[Problem]) -> list[_Numb
         for name in ("clip_id", "signer"):
             # One name may be typed in two ways; two people in two splits it must not become.
             row[name] = unicodedata.normalize("NFC", row[name])
-        start_s, end_s, found = _parse_segment(row)
-        found += [f"{name} is empty" for name in REQUIRED if not row[name]]
+        start_s, end_s, found = parse_segment(row)
+        needed = [*REQUIRED, *(["video"] if "video" in row else [])]
+        found += [f"{name} is empty" for name in needed if not row[name]]
         found += [f"{k} {bad}" for k, v in row.items() if (bad := field_problem(v, path.suffix))]
-        if row["clip_id"] and (bad := _id_problem(row["clip_id"])):
+        if row["clip_id"] and (bad := id_problem(row["clip_id"])):
             found.append(f"clip_id {row['clip_id']!r} {bad}")
         if row["split"] and row["split"] not in SPLITS:
             found.append(f"split {row['split']!r} is not {', '.join(SPLITS[:2])} or {SPLITS[2]}")
-        if row["video"] and (bad := _video_problem(row["video"], folder)):
-            found.append(f"video {row['video']!r} {bad}")
+        video = row.get("video")
+        if video and (bad := video_problem(video, folder)):
+            found.append(f"video {video!r} {bad}")
         problems += [(line, problem) for problem in found]
         clip = Clip(
             **{name: row[name] for name in ("clip_id", "text", "signer", "split")},
-            video=path.parent / row["video"],
+            video=path.parent / video if video else None,
             start_s=start_s,
             end_s=end_s,
             gloss=row.get("gloss") or None,
@@ -184,58 +207,6 @@ def _parse_rows(table: Table, path: Path, problems: list[Problem]) -> list[_Numb
         )
         clips.append((line, clip))
     return clips
-
-
-def _parse_segment(row: dict[str, str]) -> tuple[float | None, float | None, list[str]]:
-    seconds: dict[str, float | None] = {"start_s": None, "end_s": None}
-    problems = []
-    for name in seconds:
-        text = row.get(name, "")
-        try:
-            number = float(text) if text else None
-        except ValueError:
-            number = math.nan
-        if number is None or (math.isfinite(number) and number >= 0 and "_" not in text):
-            seconds[name] = number
-        else:
-            problems.append(f"{name} {text!r} is not a number of seconds, 0 or more, as in 3.25")
-    start_s, end_s = seconds.values()
-    if end_s is not None and end_s <= (start_s or 0.0) and not problems:
-        problems.append(f"end_s {row['end_s']} is not after start_s {row.get('start_s') or 0}")
-    return start_s, end_s, problems
-
-
-def _id_problem(clip_id: str) -> str | None:
-    bad = sorted(
-        {c for c in clip_id if unicodedata.category(c)[0] not in "LMN" and c not in " ._-"}
-    )
-    if bad:
-        return f"has {' '.join(map(repr, bad))}; use letters, digits, space, '.', '_' and '-'"
-    if clip_id[0] in ".-":
-        return f"starts with {clip_id[0]!r}; start it with a letter or a digit"
-    if len(clip_id.encode()) > _MAX_ID_BYTES:
-        return f"is longer than {_MAX_ID_BYTES} bytes"
-    return None
-
-
-def _video_problem(video: str, folder: Path) -> str | None:
-    if "\0" in video or field_problem(video, ""):
-        return None  # named already
-    path = folder / video
-    if Path(video).is_absolute():
-        return f"is an absolute path; write it relative to the manifest's folder {folder}"
-    try:
-        # The folder is resolved, the file is not: DVC may keep big files as links to its cache.
-        inside = path.parent.resolve().is_relative_to(folder) and path.name != ".."
-        is_file = inside and path.is_file()
-    except (OSError, RuntimeError) as error:  # a name too long, a loop of links
-        return f"cannot be looked up ({error}); correct the path"
-    if not inside:
-        return f"leaves the manifest's folder {folder}; put the manifest above its videos"
-    if not is_file:
-        hint = "; write / between folders" if "\\" in video else ""
-        return f"is not a file in {folder}{hint}; restore it or remove the row"
-    return None
 
 
 def _duplicate_problems(clips: Iterable[_Numbered], unit: str) -> list[Problem]:

@@ -1,21 +1,37 @@
-"""The landmarks of a clip come in, a row of figures on how well they were detected goes out."""
+"""The landmarks of a clip come in, a row of figures on how well they were detected goes out.
+
+The rows of a corpus make one Parquet table; docs/quality.md says what each figure means.
+"""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
 
+from signloom.config import UserError
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.reproducibility import write_atomically
 
+FORMAT_VERSION = 1
 HANDS = ("left_hand", "right_hand")
+SAME_HAND = 0.25  # palm lengths between two hands, joint by joint; less is one hand seen twice
+SAME_PLACE = 1.0  # palm lengths that a wrist may move from one frame to the next
+
+_VERSION_KEY = b"signloom.quality_version"
+_MEND = "run `dvc repro extract` again"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClipQuality:
-    """How well the landmarks of one clip were detected; one row of quality.tsv."""
+    """How well the landmarks of one clip were detected; one row of quality.parquet.
+
+    None: the layout lacks the group, or there is too little to measure.
+    """
 
     clip_id: str
     frames: int
@@ -23,29 +39,45 @@ class ClipQuality:
     fps: float
     """Frames a second."""
     width: int
-    """Pixels."""
+    """Pixels, of the upright picture."""
     height: int
-    """Pixels."""
-    left_hand: float
+    """Pixels, of the upright picture."""
+    left_hand: float | None
     """Share of the frames with the signer's left hand, 0 to 1."""
-    right_hand: float
+    right_hand: float | None
     """Share of the frames with the signer's right hand, 0 to 1."""
-    any_hand: float
+    any_hand: float | None
     """Share of the frames with a hand, 0 to 1; 0: nothing can be learned from the clip."""
-    pose: float
+    pose: float | None
     """Share of the frames with the upper body, 0 to 1."""
-    longest_gap_s: float
-    """Longest run of frames without any hand, seconds, the clip's ends included."""
-    jitter: float | None
-    """Median second difference of the hands' wrists from frame to frame, in shoulder widths.
-    Smooth movement is near 0. None (an empty field) without shoulders or three frames running."""
+    lips: float | None
+    """Share of the frames with the lips, 0 to 1."""
+    face_outline: float | None
+    """Share of the frames with the outline of the face, 0 to 1."""
+    left_hand_gap_s: float | None
+    """Longest run of frames without the left hand, seconds, the clip's ends included."""
+    right_hand_gap_s: float | None
+    """Longest run of frames without the right hand, likewise."""
+    any_hand_gap_s: float | None
+    """Longest run of frames without any hand, likewise."""
+    left_hand_jitter: float | None
+    """Median second difference of the left wrist from frame to frame, in palm lengths.
+    Smooth movement is near 0. None without three frames running."""
+    right_hand_jitter: float | None
+    """The same for the right wrist."""
+    side_swaps: int | None
+    """Frames in which a hand goes on where the other hand was; see `count_side_swaps`."""
+    coincident: float | None
+    """Share of the frames in which both sides lie on one hand, 0 to 1."""
 
 
 def measure_quality(clip_id: str, sequence: LandmarkSequence) -> ClipQuality:
-    """Measure how well one clip was detected."""
-    columns = [sequence.layout.group(hand) for hand in HANDS]
-    left, right = (sequence.present[:, column] for column in columns)
-    pose = sequence.present[:, sequence.layout.group("pose")]
+    """Measure how well one clip was detected, whatever its layout."""
+    shares = dict(zip(sequence.layout.group_names, sequence.present.mean(axis=0), strict=True))
+    names = (*HANDS, "pose", "lips", "face_outline")
+    groups: dict[str, Any] = {
+        name: float(shares[name]) if name in shares else None for name in names
+    }
     return ClipQuality(
         clip_id=clip_id,
         frames=len(sequence.points),
@@ -53,45 +85,128 @@ def measure_quality(clip_id: str, sequence: LandmarkSequence) -> ClipQuality:
         fps=sequence.fps,
         width=sequence.width,
         height=sequence.height,
-        left_hand=float(left.mean()),
-        right_hand=float(right.mean()),
-        any_hand=float((left | right).mean()),
-        pose=float(pose.mean()),
-        longest_gap_s=longest_run(~(left | right)) / sequence.fps,
-        jitter=_jitter(sequence),
+        **groups,
+        **(_measure_hands(sequence) if shares.keys() >= set(HANDS) else _NO_HANDS),
     )
 
 
-def longest_run(flags: npt.NDArray[np.bool_]) -> int:
-    """Return the length of the longest run of True in an array of shape (S,)."""
-    edges = np.diff(np.concatenate([[0], flags.astype(np.int8), [0]]))
-    lengths = np.flatnonzero(edges == -1) - np.flatnonzero(edges == 1)
-    return int(lengths.max(initial=0))
+def longest_absence(there: npt.NDArray[np.bool_]) -> int:
+    """Return the length of the longest run of False in an array of shape (S,)."""
+    seen = np.concatenate(([-1], np.flatnonzero(there), [len(there)]))
+    return int((seen[1:] - seen[:-1]).max()) - 1
+
+
+def count_side_swaps(wrists: npt.NDArray[np.float32]) -> int:
+    """Count the frames in which a hand goes on where the other hand was.
+
+    From one frame to the next, one side takes over from the other if its wrist comes to less than
+    `SAME_PLACE` from where the other's was, while neither stays: each has moved by more than
+    `SAME_PLACE` and by more than twice that distance, or was or is not there. An exchange of both
+    sides counts once, the way back once more. Hands that meet, cross or rest on each other stay
+    near their own last places and do not count.
+
+    Args:
+        wrists: Shape (S, 2, 2): frames, left and right, x and y in palm lengths; NaN where absent.
+    """
+    after, before = wrists[1:], wrists[:-1]
+    # Comparisons with NaN are false: a hand that was or is not there has moved from no place.
+    own = _length(after - before)  # (S - 1, 2)
+    taken = _length(after - before[:, ::-1])
+    stays = own <= np.fmax(SAME_PLACE, 2 * taken)
+    other_stays = own[:, ::-1] <= np.fmax(SAME_PLACE, 2 * taken)
+    swapped = (taken < SAME_PLACE) & ~stays & ~other_stays
+    return int(np.count_nonzero(swapped[:, 0] | swapped[:, 1]))
 
 
 def write_quality(path: Path, rows: Iterable[ClipQuality]) -> None:
-    """Write quality.tsv: a header, then a line a clip; fractions with four decimals."""
-    names = [field.name for field in fields(ClipQuality)]
-    lines = ["\t".join(names)]
-    lines += ["\t".join(_format(getattr(row, name)) for name in names) for row in rows]
-    write_atomically(path, "\n".join(lines) + "\n")
+    """Write quality.parquet, a row a clip, sorted by clip id."""
+    ordered = [asdict(row) for row in sorted(rows, key=lambda row: row.clip_id)]
+    buffer = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(ordered, schema=_SCHEMA), buffer, compression="zstd")
+    write_atomically(path, buffer.getvalue().to_pybytes())
 
 
-def _format(value: object) -> str:
-    if value is None:
-        return ""
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
+def read_quality(path: Path) -> list[ClipQuality]:
+    """Read quality.parquet, sorted by clip id.
+
+    Raises:
+        UserError: If the file is missing, damaged or of another version.
+    """
+    try:
+        table = pq.read_table(path)
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist; run `dvc repro extract` first") from None
+    except (pa.ArrowException, OSError) as error:
+        raise UserError(f"{path}: damaged table ({error}); {_MEND}") from error
+    version = (table.schema.metadata or {}).get(_VERSION_KEY, b"none").decode()
+    if version != str(FORMAT_VERSION):
+        raise UserError(
+            f"{path}: found quality table version {version}, this program reads {FORMAT_VERSION}; "
+            f"{_MEND}"
+        )
+    return [ClipQuality(**row) for row in table.to_pylist()]
 
 
-def _jitter(sequence: LandmarkSequence) -> float | None:
+def _build_schema() -> pa.Schema:
+    string, whole, number = pa.string(), pa.int32(), pa.float64()
+    types: dict[Any, tuple[pa.DataType, bool]] = {
+        str: (string, False), int: (whole, False), int | None: (whole, True),
+        float: (number, False), float | None: (number, True),
+    }  # fmt: skip
+    columns = [(field.name, *types[field.type]) for field in fields(ClipQuality)]
+    metadata = {_VERSION_KEY: str(FORMAT_VERSION)}
+    return pa.schema([pa.field(*column) for column in columns], metadata=metadata)
+
+
+_SCHEMA = _build_schema()
+_NO_HANDS: dict[str, Any] = dict.fromkeys(
+    (
+        "any_hand", "left_hand_gap_s", "right_hand_gap_s", "any_hand_gap_s", "left_hand_jitter",
+        "right_hand_jitter", "side_swaps", "coincident",
+    )
+)  # fmt: skip
+
+
+def _measure_hands(sequence: LandmarkSequence) -> dict[str, Any]:
     layout = sequence.layout
-    # Pixels, so that a step to the side counts like one upwards.
-    pixels = sequence.points[:, :, :2] * np.array([sequence.width, sequence.height], np.float32)
-    shoulders = [layout.index("pose", f"{side}_shoulder") for side in ("left", "right")]
-    widths = np.linalg.norm(pixels[:, shoulders[0]] - pixels[:, shoulders[1]], axis=1)
-    wrists = pixels[:, [layout.index(hand, "wrist") for hand in HANDS]]
-    bends = np.linalg.norm(np.diff(wrists, n=2, axis=0), axis=2)
-    widths, bends = widths[np.isfinite(widths)], bends[np.isfinite(bends)]
-    if not len(widths) or not len(bends) or np.median(widths) == 0:
-        return None
-    return float(np.median(bends) / np.median(widths))
+    left, right = (sequence.present[:, layout.group(hand)] for hand in HANDS)
+    # Pixels, so that a step to the side counts like one upwards; (S, 21, 2) of each hand.
+    size = np.array([sequence.width, sequence.height], np.float32)
+    hands = [sequence.points[:, layout.slice(hand), :2] * size for hand in HANDS]
+    palm = _palm_length(hands)
+    wrists = np.stack([hand[:, 0] for hand in hands], axis=1) / palm
+    apart = _length(hands[0] - hands[1]).mean(axis=1)  # NaN without either
+    return {
+        "any_hand": float((left | right).mean()),
+        "left_hand_gap_s": longest_absence(left) / sequence.fps,
+        "right_hand_gap_s": longest_absence(right) / sequence.fps,
+        "any_hand_gap_s": longest_absence(left | right) / sequence.fps,
+        "left_hand_jitter": _jitter(wrists[:, 0]),
+        "right_hand_jitter": _jitter(wrists[:, 1]),
+        "side_swaps": count_side_swaps(wrists),
+        "coincident": float((apart < SAME_HAND * palm).mean()),
+    }
+
+
+def _palm_length(hands: list[npt.NDArray[np.float32]]) -> np.float32:
+    """Median distance from the wrist to the knuckle of the middle finger, pixels; 1 or more."""
+    palms = np.concatenate([_length(hand[:, 9] - hand[:, 0]) for hand in hands])
+    # A hand of less than a pixel is no measure of anything.
+    return np.maximum(_median(palms) or np.float32(1), np.float32(1))
+
+
+def _jitter(wrist: npt.NDArray[np.float32]) -> float | None:
+    bends = _median(_length(wrist[2:] - 2 * wrist[1:-1] + wrist[:-2]))
+    return None if bends is None else float(bends)
+
+
+def _median(values: npt.NDArray[np.float32]) -> np.float32 | None:
+    """The middle one of the values that are not NaN, None without any; numpy's takes 10 times."""
+    known = np.sort(values[values >= 0])
+    return known[len(known) // 2] if len(known) else None
+
+
+def _length(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Lengths of vectors along the last axis, of 2; in half the time of numpy's norm."""
+    x, y = vectors[..., 0], vectors[..., 1]
+    return np.sqrt(x * x + y * y)

@@ -6,12 +6,14 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
+from signloom.corpus.faults import StillWatch, is_mirrored
+
+DECODER = f"opencv {cv2.__version__}"  # its frames may differ from those of another version
 MIN_FPS, MAX_FPS = 1.0, 1000.0
 MIN_COVERED = 0.9  # share of the promised seconds that must be there; less is a damaged file
 _SEEK_FROM_S = 2.0  # below, decoding from the start is cheaper than seeking
@@ -19,12 +21,15 @@ _SEEK_MARGIN_S = 1.0  # seeking lands on a key frame near the target: aim before
 _TIME_STEP_S = 5e-4  # times are read in milliseconds, half of one is "the same time"
 _UNEVEN_S = 0.1  # a frame this far from its place on an even clock is at a varying rate
 _SAME_RATE = 0.02  # relative; headers round
+_MAX_HOLE_S = 10.0  # between two frames; more are damaged times, or a recording that paused
+_MAX_STRETCH = 4.0  # of pixels that are not square; more is a damaged header
+_NO_TIME_S = -1e6  # FFmpeg's mark for a frame without a time is far below
 
 # Read by OpenCV when it first uses FFmpeg, whose remarks on bad files would break up our output;
 # the reason in `VideoError` says enough.
 os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
 
-_CONVERT = "convert it to .mp4: ffmpeg -i IN -r 25 OUT.mp4"
+_CONVERT = "convert it: ffmpeg -i IN -c:v libx264 OUT.mp4"
 
 
 class VideoError(ValueError):
@@ -46,7 +51,7 @@ class Frame:
 
     Attributes:
         time_s: Seconds from the start of the file.
-        rgb: Shape (height, width, 3) uint8, red first, turned upright.
+        rgb: Shape (height, width, 3) uint8, red first, turned upright, with square pixels.
     """
 
     time_s: float
@@ -67,25 +72,23 @@ class Video:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._capture = _open_capture(path)
-        self.fps = float(self._capture.get(cv2.CAP_PROP_FPS))
+        self.fps = self._get(cv2.CAP_PROP_FPS)
         if not MIN_FPS <= self.fps <= MAX_FPS:  # NaN fails both
             self.close()
-            raise VideoError(f"the header says {self.fps} frames a second", _CONVERT)
-        count = float(self._capture.get(cv2.CAP_PROP_FRAME_COUNT))
+            raise VideoError(
+                f"the header says {self.fps:g} frames a second",
+                "convert it: ffmpeg -i IN -c:v libx264 -r 25 OUT.mp4",
+            )
+        count = self._get(cv2.CAP_PROP_FRAME_COUNT)
         # A header without a count gives 0 or a huge negative number.
         self.duration_s = count / self.fps if math.isfinite(count) and count > 0 else None
+        self._late_s = 0.0  # time of the first frame in the file's own count
+        self._is_timeless = False  # whether the first frame has no time
 
     def __enter__(self) -> "Video":
-        """Return the video itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the file."""
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -124,51 +127,108 @@ class Video:
 
         Raises:
             VideoError: If the segment lies outside the video or has no frame, or after the last
-                frame if less than `MIN_COVERED` of what was promised was there.
+                frame if less than `MIN_COVERED` of what was promised was there, or it stood still.
         """
         start_s = start_s or 0.0
         self.count_frames(start_s, end_s)
         covered_s = start_s
         frames = 0
+        watch = StillWatch()
         for frame in self._decode(start_s):
             if end_s is not None and frame.time_s >= end_s - _TIME_STEP_S:
                 covered_s = end_s  # the stream goes on, so nothing is missing
                 break
+            if frames and frame.time_s > covered_s + _MAX_HOLE_S:
+                raise VideoError(
+                    f"no frame from {covered_s:.2f} to {frame.time_s:.2f} s: damaged times, or the "
+                    "recording paused",
+                    "cut the hole out, or give the clip a start_s and end_s on one side of it",
+                )
             covered_s = frame.time_s + 1 / self.fps
             frames += 1
+            watch.add(frame.rgb, frame.time_s, self._get(cv2.CAP_PROP_FRAME_TYPE) == ord("I"))
             yield frame
         if frames == 0:
-            raise VideoError(f"no frame can be decoded from {start_s:g} s on", _CONVERT)
+            raise self._no_frame(start_s, end_s, covered_s)
+        if frames == 1 and self._is_timeless:
+            raise VideoError("a picture, not a video", "put the video in its place")
         self._check_covered(start_s, end_s, covered_s)
+        if (still_s := watch.still_since_s()) is not None:
+            raise VideoError(
+                f"the picture stands still from {still_s:.2f} s on: its size changes, or it froze",
+                f"give the clip an end_s before that, or {_CONVERT}",
+            )
 
     def _decode(self, start_s: float) -> Iterator[Frame]:
-        """Yield all frames from `start_s` on."""
+        """Yield all frames from `start_s` on, each later than the one before."""
+        time_s = None
         if start_s > _SEEK_FROM_S:
             self._capture.set(cv2.CAP_PROP_POS_MSEC, (start_s - _SEEK_MARGIN_S) * 1000)
-            if not self._capture.grab() or self._time_s() >= start_s - _TIME_STEP_S:
+            found = self._capture.grab()
+            time_s = self._time_s(None)
+            if not found or self._is_timeless or time_s >= start_s - _TIME_STEP_S:
                 # Sparse key frames or a broken index: go there on foot.
                 self._capture.release()
                 self._capture = _open_capture(self._path)
+                time_s = None
         while self._capture.grab():
-            time_s = self._time_s()
+            time_s = self._time_s(time_s)
             if time_s < start_s - _TIME_STEP_S:
                 continue
             decoded, bgr = self._capture.retrieve()
             if not decoded:
                 return
-            rgb: npt.NDArray[np.uint8] = np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), np.uint8)
-            yield Frame(time_s, rgb)
+            rgb = cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB)
+            yield Frame(time_s, self._with_square_pixels(np.asarray(rgb, np.uint8)))
 
-    def _time_s(self) -> float:
-        return float(self._capture.get(cv2.CAP_PROP_POS_MSEC)) / 1000
+    def _time_s(self, last_s: float | None) -> float:
+        """Return the time of the frame just grabbed, `last_s` being that of the one before.
+
+        Some containers do not time each frame (.mpg, .avi with B-frames, raw .h264), and joined
+        streams start at 0 again: such a frame comes one frame after the one before.
+        """
+        found = self._get(cv2.CAP_PROP_POS_MSEC) / 1000
+        if last_s is not None:
+            return found if found > last_s else last_s + 1 / self.fps
+        self._is_timeless = found < _NO_TIME_S
+        if self._is_timeless:
+            return 0.0
+        self._late_s = max(self._get(cv2.CAP_PROP_PTS) / self.fps - found, 0.0)
+        return found
+
+    def _get(self, key: int) -> float:
+        return float(self._capture.get(key))
+
+    def _with_square_pixels(self, rgb: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+        """Stretch the frames of old television formats as a player does, losing no pixel."""
+        over, under = self._get(cv2.CAP_PROP_SAR_NUM), self._get(cv2.CAP_PROP_SAR_DEN)
+        stretch = over / under if over > 0 and under > 0 else 1.0
+        if self._get(cv2.CAP_PROP_ORIENTATION_META) in (90, 270):
+            stretch = 1 / stretch  # the note is on the frame as it is stored
+        if abs(stretch - 1) <= _SAME_RATE or not 1 / _MAX_STRETCH <= stretch <= _MAX_STRETCH:
+            return rgb
+        height, width = rgb.shape[:2]
+        size = (round(width * max(stretch, 1.0)), round(height * max(1 / stretch, 1.0)))
+        return np.asarray(cv2.resize(rgb, size, interpolation=cv2.INTER_LINEAR), np.uint8)
+
+    def _no_frame(self, start_s: float, end_s: float | None, covered_s: float) -> VideoError:
+        if end_s is not None and covered_s == end_s:
+            reason = f"no frame is shown from {start_s:g} to {end_s:g} s"
+            return VideoError(reason, "correct start_s and end_s in the manifest")
+        code = int(self._get(cv2.CAP_PROP_FOURCC)) & 0xFFFFFFFF
+        codec = code.to_bytes(4, "little").decode("ascii", "replace").strip("\0 ")
+        reason = f"no frame can be decoded from {start_s:g} s on (codec {codec or 'unknown'})"
+        return VideoError(reason, f"play it: if it is whole, {_CONVERT}; if not, copy it again")
 
     def _check_covered(self, start_s: float, end_s: float | None, covered_s: float) -> None:
         stop_s = end_s if end_s is not None else self.duration_s
-        if stop_s is None or covered_s - start_s >= MIN_COVERED * (stop_s - start_s):
+        # Times count from the first frame; the duration of some containers counts from before it.
+        covered = covered_s - start_s + self._late_s
+        if stop_s is None or covered >= MIN_COVERED * (stop_s - start_s):
             return
         raise VideoError(
             f"decoding stops at {covered_s:.2f} s of {stop_s:.2f} s: truncated or damaged",
-            "copy the file again from its source",
+            "copy the file again from its source, or give the clip an end_s before that",
         )
 
 
@@ -214,6 +274,11 @@ def _open_capture(path: Path) -> cv2.VideoCapture:
         start = file.read(16).lstrip()
     if start.startswith((b"#EXTM3U", b"ffconcat")):
         raise VideoError("a playlist, which names other files, is not a video", _CONVERT)
+    if is_mirrored(path):
+        raise VideoError(
+            "the header asks for a mirror image, in which left and right may be swapped",
+            f"{_CONVERT}, and look that the signer's right hand is on the left of the picture",
+        )
     # One thread: a worker a core decodes beside the others. The FFmpeg back end by name: others
     # would take a name with a % in it for a series of pictures.
     capture = cv2.VideoCapture(str(path.absolute()), cv2.CAP_FFMPEG, [cv2.CAP_PROP_N_THREADS, 1])

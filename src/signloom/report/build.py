@@ -10,10 +10,12 @@ from typing import Any
 
 from jinja2 import DictLoader, Environment, StrictUndefined
 
+from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.shards import read_shards
-from signloom.report import charts, content
+from signloom.report import charts, content, quality, quality_charts
 from signloom.report.palette import inline_svg
-from signloom.report.skeletons import Picture, draw_pictures, join_pictures
+from signloom.report.quality import QualityOptions
+from signloom.report.skeletons import Picture, draw_pictures, draw_presence, join_pictures
 from signloom.report.sources import ReportPaths, Sources, read_sources
 from signloom.reproducibility import write_atomically
 
@@ -27,7 +29,9 @@ LABELS = {
     "breakdown": "BLEU-4 by seen and unseen sentence, by length and by signer",
     "curves": "Loss of train and dev, dev accuracy and learning rate over the epochs",
     "lengths": "Words of a sentence, as shares of each split",
-    "quality": "Share of frames in which hands and body were found, by signer and over clips",
+    "quality": "Clips by share of frames with hands and body, longest time without a hand, jitter, "
+    "side swaps, frame rate and duration; warnings begin at the dashed lines",
+    "signers": "Share of frames in which hands and body were found, by signer",
     "search": "Objective of each trial and the best so far",
     "importance": "Importance of each parameter",
     "slices": "Objective of the trials over each parameter",
@@ -41,6 +45,7 @@ class ReportOptions:
     title: str  # heading of the page
     samples: int  # clips shown of each kind (best, typical, worst), >= 1
     pictures: int  # frames drawn of each of these clips, >= 2
+    quality: QualityOptions
 
     def __post_init__(self) -> None:
         for name, least in (("samples", 1), ("pictures", 2)):
@@ -58,9 +63,12 @@ def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> N
     """
     sources = read_sources(paths)
     split = content.headline_split(sources.splits)
-    figures = draw_figures(sources)
     samples = content.pick_samples(sources.hypotheses, split, options.samples)
-    sequences = read_shards(paths.shards, [sample.row["clip_id"] for sample in samples])
+    landmarks = quality.assess(sources.quality, sources.targets, options.quality)
+    wanted = {sample.row["clip_id"] for sample in samples}
+    wanted |= {row.clip_id for row in landmarks.worst}
+    sequences = read_shards(paths.shards, wanted)
+    figures = draw_figures(sources, landmarks)
     shown = []
     for number, sample in enumerate(samples, start=1):
         pictures = draw_pictures(sequences[sample.row["clip_id"]], options.pictures)
@@ -74,24 +82,25 @@ def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> N
                 "pictures": _inline_pictures(pictures, f"sample{number}", sample.row["clip_id"]),
             }
         )
-    page = render_page(sources, options, figures, shown)
+    sheets = _draw_sheets(landmarks, sequences, options.pictures, figures)
+    page = render_page(sources, options, landmarks, figures, shown, sheets)
     shutil.rmtree(reports / "figures", ignore_errors=True)  # none of an older page may remain
     for name, svg in figures.items():
         write_atomically(reports / "figures" / f"{name}.svg", svg)
     write_atomically(reports / "index.html", page)
 
 
-def draw_figures(sources: Sources) -> dict[str, str]:
+def draw_figures(sources: Sources, landmarks: quality.Assessment) -> dict[str, str]:
     """Draw the charts; name to SVG file."""
     split = content.headline_split(sources.splits)
     found = dict(sorted(sources.splits.items(), reverse=True))  # test first
-    any_hand = [float(row["any_hand"]) for row in sources.quality]
     drawn: dict[str, Callable[[], str]] = {
         "scores": lambda: charts.systems_chart(found, content.SYSTEM_NAMES),
         "breakdown": lambda: charts.breakdown_chart(found[split]["breakdowns"]),
         "curves": lambda: charts.curves_chart(sources.epochs, sources.best_epoch),
         "lengths": lambda: charts.lengths_chart(content.words_per_sentence(sources.targets)),
-        "quality": lambda: charts.quality_chart(content.quality_by_signer(sources), any_hand),
+        "quality": lambda: quality_charts.distributions_chart(sources.quality, landmarks.limits),
+        "signers": lambda: quality_charts.signers_chart(landmarks.by_signer),
     }
     if sources.search:
         trials, objective = sources.search["trials"], sources.search["objective"]
@@ -105,8 +114,10 @@ def draw_figures(sources: Sources) -> dict[str, str]:
 def render_page(
     sources: Sources,
     options: ReportOptions,
+    landmarks: quality.Assessment,
     figures: dict[str, str],
     samples: list[dict[str, Any]],
+    sheets: list[dict[str, Any]],
 ) -> str:
     """Fill the template; every text is escaped there."""
     split = content.headline_split(sources.splits)
@@ -143,11 +154,45 @@ def render_page(
         listed_of=len(rows),
         corpus=content.corpus_table(sources),
         quality_note=content.quality_note(sources),
+        landmarks=landmarks,
+        group_labels={
+            name: label
+            for name, label in quality.GROUP_LABELS.items()
+            if any(row[name] is not None for row in landmarks.by_split)
+        },
+        sheets=sheets,
         rejects=sources.rejects,
         search=sources.search,
         search_note=content.search_note(sources.search) if sources.search else "",
         details=content.run_details(sources),
     )
+
+
+def _draw_sheets(
+    landmarks: quality.Assessment,
+    sequences: dict[str, LandmarkSequence],
+    pictures: int,
+    figures: dict[str, str],
+) -> list[dict[str, Any]]:
+    """Draw the worst clips along their whole time; each becomes a figure too."""
+    sheets = []
+    for number, row in enumerate(landmarks.worst, start=1):
+        sequence = sequences[row.clip_id]
+        drawn = draw_pictures(sequence, pictures, whole=True)
+        figures[f"worst-{number:02}"] = join_pictures(drawn)
+        label = html.escape(f"Along the time of {row.clip_id}: left hand above, right hand below")
+        sheets.append(
+            {
+                "clip_id": row.clip_id,
+                "signer": landmarks.signer_of.get(row.clip_id, "unknown"),
+                "faults": landmarks.faults[row.clip_id],
+                "figures": quality.describe(row),
+                "pictures": _inline_pictures(drawn, f"worst{number}", row.clip_id),
+                "presence": inline_svg(draw_presence(sequence), f"presence{number}", label),
+                "has_hands": row.any_hand is not None,
+            }
+        )
+    return sheets
 
 
 def _inline_pictures(pictures: list[Picture], name: str, clip_id: str) -> list[dict[str, Any]]:
@@ -157,7 +202,10 @@ def _inline_pictures(pictures: list[Picture], name: str, clip_id: str) -> list[d
             "svg": inline_svg(
                 picture.svg,
                 f"{name}-{number}",
-                html.escape(f"Skeleton of {clip_id} at {picture.time_s:.1f} seconds"),
+                html.escape(
+                    f"Skeleton of {clip_id} at {picture.time_s:.1f} seconds"
+                    + "".join(f", {hand} missing" for hand in picture.missing)
+                ),
             ),
         }
         for number, picture in enumerate(pictures)

@@ -50,7 +50,7 @@ MAX_ROWS = 24  # of a chart with a row for each signer: the worst are shown
 def systems_chart(splits: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """BLEU-4 with intervals of the model and its floors, one panel a split."""
     with matplotlib.rc_context(STYLE):
-        figure, panels = _panels(len(splits), height=0.42 * len(names) + 1.1, share_y=True)
+        figure, panels = build_panels(len(splits), height=0.42 * len(names) + 1.1, share_y=True)
         for panel, (split, found) in zip(panels, splits.items(), strict=True):
             systems = found["systems"]
             rows = [
@@ -60,7 +60,7 @@ def systems_chart(splits: Mapping[str, Any], names: Mapping[str, str]) -> str:
             _interval_rows(panel, rows)
             panel.set_title(f"{split}: {found['clips']} clips")
             panel.set_xlabel("BLEU-4")
-        return _svg(figure)
+        return draw_svg(figure)
 
 
 def breakdown_chart(breakdowns: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
@@ -71,7 +71,7 @@ def breakdown_chart(breakdowns: Mapping[str, Sequence[Mapping[str, Any]]]) -> st
     titles = {"sentence": "by sentence", "words": "by reference length", "signer": "by signer"}
     with matplotlib.rc_context(STYLE):
         rows = max(min(len(rows), MAX_ROWS) for rows in breakdowns.values())
-        figure, panels = _panels(len(breakdowns), height=0.36 * max(rows, 3) + 1.1)
+        figure, panels = build_panels(len(breakdowns), height=0.36 * max(rows, 3) + 1.1)
         for panel, (kind, found) in zip(panels, breakdowns.items(), strict=True):
             worst = sorted(found, key=lambda row: float(row["chrf"]))[:MAX_ROWS]
             shown = [row for row in found if row in worst]
@@ -89,7 +89,7 @@ def breakdown_chart(breakdowns: Mapping[str, Sequence[Mapping[str, Any]]]) -> st
             )
             panel.set_title(titles.get(kind, kind))
             panel.set_xlabel("chrF (clips in brackets)")
-        return _svg(figure)
+        return draw_svg(figure)
 
 
 def curves_chart(epochs: Sequence[Mapping[str, Any]], best_epoch: int) -> str:
@@ -97,7 +97,7 @@ def curves_chart(epochs: Sequence[Mapping[str, Any]], best_epoch: int) -> str:
     extra = [name for name in ("dev_accuracy", "lr") if name in epochs[0]]
     x = [epoch["epoch"] for epoch in epochs]
     with matplotlib.rc_context(STYLE):
-        figure, panels = _panels(1 + len(extra), height=2.9)
+        figure, panels = build_panels(1 + len(extra), height=2.9)
         for name, colour, label in (
             ("train_loss", ORANGE, "train"),
             ("dev_loss", BLUE, "dev"),
@@ -115,13 +115,13 @@ def curves_chart(epochs: Sequence[Mapping[str, Any]], best_epoch: int) -> str:
             panel.set_xlabel(f"epoch (dashed: the one kept, {best_epoch})")
             panel.set_ylim(bottom=0)
             panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-        return _svg(figure)
+        return draw_svg(figure)
 
 
 def lengths_chart(words: Mapping[str, Sequence[int]]) -> str:
     """How long the sentences of each split are, as shares of the split."""
     with matplotlib.rc_context(STYLE):
-        figure, (panel,) = _panels(1, height=2.6)
+        figure, (panel,) = build_panels(1, height=2.6)
         longest = max((max(counts) for counts in words.values() if counts), default=1)
         step = max(1, math.ceil(longest / 24))
         edges = range(1, longest + 1, step)
@@ -143,45 +143,13 @@ def lengths_chart(words: Mapping[str, Sequence[int]]) -> str:
         panel.grid(axis="x", visible=False)
         panel.set_xticks([edge + (step - 1) / 2 for edge in edges], [_span(e, step) for e in edges])
         panel.legend(loc="upper right")
-        return _svg(figure)
-
-
-def quality_chart(by_signer: Mapping[str, Mapping[str, float]], any_hand: Sequence[float]) -> str:
-    """How often each group of landmarks is found, by signer, and the spread over clips."""
-    colours = {"left_hand": ORANGE, "right_hand": BLUE, "any_hand": INK, "pose": GREEN}
-    marks = {"left_hand": "<", "right_hand": ">", "any_hand": "o", "pose": "s"}
-    with matplotlib.rc_context(STYLE):
-        shown = sorted(by_signer, key=lambda signer: by_signer[signer]["any_hand"])[:MAX_ROWS]
-        shown = sorted(shown, reverse=True)
-        figure, (left, right) = _panels(2, height=0.32 * max(len(shown), 4) + 1.5)
-        for name, colour in colours.items():
-            left.plot(
-                [100 * by_signer[signer][name] for signer in shown],
-                range(len(shown)),
-                marks[name],
-                color=colour,
-                label=name.replace("_", " "),
-                markersize=6,
-                alpha=0.85,
-            )
-        left.set_yticks(range(len(shown)), shown)
-        left.set_ylim(-0.6, len(shown) - 0.4)
-        lowest = min(by_signer[signer][name] for signer in shown for name in colours)
-        left.set_xlim(100 * lowest - 1 - 5 * (1 - lowest), 100.5)
-        left.set_title("frames in which it was found, %, by signer")
-        left.legend(loc="upper center", bbox_to_anchor=(0.45, -0.1), ncols=4, columnspacing=1,
-                    handletextpad=0.1)  # fmt: skip
-        right.hist([100 * share for share in any_hand], bins=range(0, 101, 5), color=BLUE)
-        right.set_title("clips by share of frames with a hand, %")
-        right.set_ylabel("clips")
-        right.yaxis.set_major_locator(MaxNLocator(integer=True))
-        return _svg(figure)
+        return draw_svg(figure)
 
 
 def search_chart(trials: Sequence[Mapping[str, Any]], objective: str) -> str:
     """What each trial reached, and the best so far."""
     with matplotlib.rc_context(STYLE):
-        figure, (panel,) = _panels(1, height=2.7)
+        figure, (panel,) = build_panels(1, height=2.7)
         done = [trial for trial in trials if trial["state"] == "COMPLETE"]
         stopped = [trial for trial in trials if trial["state"] != "COMPLETE"]
         best, line = math.inf, []
@@ -200,18 +168,18 @@ def search_chart(trials: Sequence[Mapping[str, Any]], objective: str) -> str:
         panel.set_xlabel("trial")
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
         panel.legend()
-        return _svg(figure)
+        return draw_svg(figure)
 
 
 def importance_chart(importance: Mapping[str, float]) -> str:
     """Each parameter's share in the spread of the results."""
     ranked = sorted(importance.items(), key=lambda item: (item[1], item[0]))
     with matplotlib.rc_context(STYLE):
-        figure, (panel,) = _panels(1, height=0.34 * len(ranked) + 0.9)
+        figure, (panel,) = build_panels(1, height=0.34 * len(ranked) + 0.9)
         panel.barh([name for name, _ in ranked], [value for _, value in ranked], color=PURPLE)
         panel.grid(axis="y", visible=False)
         panel.set_title("importance: share in the spread of the results (PED-ANOVA)")
-        return _svg(figure)
+        return draw_svg(figure)
 
 
 def slices_chart(trials: Sequence[Mapping[str, Any]], objective: str) -> str:
@@ -221,7 +189,7 @@ def slices_chart(trials: Sequence[Mapping[str, Any]], objective: str) -> str:
     columns = min(4, len(names))
     with matplotlib.rc_context(STYLE):
         rows = math.ceil(len(names) / columns)
-        figure, panels = _panels(columns, rows=rows, height=2.3, share_y=True)
+        figure, panels = build_panels(columns, rows=rows, height=2.3, share_y=True)
         for panel, name in zip(panels, names, strict=False):
             values = [trial["params"][name] for trial in done]
             if not all(type(value) in (int, float) for value in values):
@@ -241,10 +209,10 @@ def slices_chart(trials: Sequence[Mapping[str, Any]], objective: str) -> str:
             panel.set_ylabel(_readable(objective))
         for panel in panels[len(names) :]:
             panel.set_visible(False)
-        return _svg(figure)
+        return draw_svg(figure)
 
 
-def _panels(
+def build_panels(
     columns: int, *, height: float, rows: int = 1, share_y: bool = False
 ) -> tuple[Figure, list[Axes]]:
     """Make a figure as wide as the page, with panels side by side; height of one row in inches."""
@@ -281,7 +249,8 @@ def _span(first: int, step: int) -> str:
     return str(first) if step == 1 else f"{first}-{first + step - 1}"
 
 
-def _svg(figure: Figure) -> str:
+def draw_svg(figure: Figure) -> str:
+    """Return a figure as the text of an SVG file, without a clock."""
     buffer = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     figure.savefig(buffer, format="svg", metadata=nothing)

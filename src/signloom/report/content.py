@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from signloom.corpus.targets import Target
 from signloom.metrics import align_words
+from signloom.report.quality import share_of
 from signloom.report.sources import Row, Sources
 
 SPLITS = ("train", "dev", "test")
@@ -93,7 +94,7 @@ def _blind_verdict(systems: dict[str, Any]) -> str:
 
 def corpus_table(sources: Sources) -> list[dict[str, Any]]:
     """One row a split: clips, signers, time, words, and how much of it train knows."""
-    seconds = {row["clip_id"]: float(row["seconds"]) for row in sources.quality}
+    seconds = {row.clip_id: row.seconds for row in sources.quality}
     train = [target for target in sources.targets if target.split == "train"]
     train_texts = {target.text for target in train}
     train_words = {word for target in train for word in target.text.split()}
@@ -126,22 +127,6 @@ def words_per_sentence(targets: Iterable[Target]) -> dict[str, list[int]]:
     for target in targets:
         lengths[target.split].append(len(target.text.split()))
     return {split: counts for split, counts in lengths.items() if counts}
-
-
-def quality_by_signer(sources: Sources) -> dict[str, dict[str, float]]:
-    """Signer to the share of frames in which each group of landmarks was found, 0 to 1."""
-    signer_of = {target.clip_id: target.signer for target in sources.targets}
-    groups: dict[str, list[Row]] = {}
-    for row in sources.quality:
-        groups.setdefault(signer_of.get(row["clip_id"], "unknown"), []).append(row)
-    return {
-        signer: {
-            name: sum(float(row[name]) * int(row["frames"]) for row in rows)
-            / sum(int(row["frames"]) for row in rows)
-            for name in ("left_hand", "right_hand", "any_hand", "pose")
-        }
-        for signer, rows in sorted(groups.items())
-    }
 
 
 def pick_samples(hypotheses: Sequence[Row], split: str, count: int) -> list[Sample]:
@@ -249,19 +234,25 @@ def tiles(sources: Sources) -> list[dict[str, str]]:
 
 def quality_note(sources: Sources) -> str:
     """Say how well the landmarks were found, over all frames."""
-    frames = sum(int(row["frames"]) for row in sources.quality)
-
-    def share(name: str) -> float:
-        found = sum(float(row[name]) * int(row["frames"]) for row in sources.quality)
-        return 100 * found / frames
-
-    gap = max(sources.quality, key=lambda row: float(row["longest_gap_s"]))
-    return (
-        f"In {frames:,} frames of {_count(len(sources.quality), 'clip')} the detector found a hand "
-        f"in {share('any_hand'):.1f} %, the left in {share('left_hand'):.1f} %, the right in "
-        f"{share('right_hand'):.1f} %, the upper body in {share('pose'):.1f} %. The longest time "
-        f"without a hand is {float(gap['longest_gap_s']):.1f} s, in {gap['clip_id']}."
-    )
+    labels = {
+        "any_hand": "a hand", "left_hand": "the left hand", "right_hand": "the right one",
+        "pose": "the upper body", "lips": "the lips", "face_outline": "the outline of the face",
+    }  # fmt: skip
+    frames = sum(row.frames for row in sources.quality)
+    found = {name: share_of(sources.quality, name) for name in labels}
+    shares = [
+        f"{labels[name]} in {100 * share:.1f} %"
+        for name, share in found.items()
+        if share is not None
+    ]
+    clips = _count(len(sources.quality), "clip")
+    note = f"In {frames:,} frames of {clips} the detector found {', '.join(shares)}."
+    gaps = [row for row in sources.quality if row.any_hand_gap_s]
+    if gaps:
+        worst = max(gaps, key=lambda row: row.any_hand_gap_s or 0.0)
+        note += f" The longest time without a hand is {worst.any_hand_gap_s:.1f} s, in "
+        note += f"{worst.clip_id}."
+    return note
 
 
 def search_note(search: dict[str, Any]) -> str:

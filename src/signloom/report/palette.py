@@ -4,11 +4,13 @@ import re
 
 INK, MUTED, GRID, PAPER = "#1f2937", "#5b6472", "#d3d8df", "#fffffe"
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#1d5fd1", "#b4470e", "#157347", "#7a3fd0", "#7d8694"
+RED = "#b02a37"
 SERIES = (BLUE, ORANGE, GREEN, PURPLE)
 
 _VARIABLES = {
     INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--card",
     BLUE: "--blue", ORANGE: "--orange", GREEN: "--green", PURPLE: "--purple", GREY: "--grey",
+    RED: "--red",
 }  # fmt: skip
 _COLOUR = re.compile("|".join(_VARIABLES))
 _REFERENCE = re.compile(r'(\bid="|url\(#|href="#)')

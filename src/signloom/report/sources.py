@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from signloom.config import UserError, check_version, read_json
+from signloom.corpus.quality import ClipQuality, read_quality
 from signloom.corpus.targets import Target, read_targets
 
 VERSIONS = {"scores.json": 1, "history.json": 1, "trials.json": 1, "checkpoint.json": 1}
@@ -18,7 +19,7 @@ class ReportPaths:
 
     evaluation: Path  # folder with scores.json, hypotheses.tsv
     tune: Path  # folder with trials.json; may be missing
-    landmarks: Path  # folder with shards/, quality.tsv, rejects.tsv
+    landmarks: Path  # folder with shards/, quality.parquet, rejects.tsv
     targets: Path  # targets.parquet
     checkpoint: Path  # folder with checkpoint.json, history.json
 
@@ -38,7 +39,7 @@ class Sources:
     epochs: list[dict[str, Any]]
     best_epoch: int
     search: dict[str, Any] | None
-    quality: list[Row]
+    quality: list[ClipQuality]
     rejects: list[Row]
     targets: list[Target]
     checkpoint: dict[str, Any]
@@ -60,7 +61,7 @@ def read_sources(paths: ReportPaths) -> Sources:
         epochs=history["epochs"],
         best_epoch=history["best_epoch"],
         search=_read_json(trials, stage="tune") if trials.is_file() else None,
-        quality=_read_tsv(paths.landmarks / "quality.tsv", stage="extract"),
+        quality=read_quality(paths.landmarks / "quality.parquet"),
         rejects=_read_tsv(paths.landmarks / "rejects.tsv", stage="extract"),
         targets=read_targets(paths.targets),
         checkpoint=_read_json(paths.checkpoint / "checkpoint.json", stage="train"),

@@ -4,7 +4,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence, Layout
+from signloom.corpus.landmarks import (
+    GROUP_CHOICES,
+    HANDS_POSE,
+    LandmarkSequence,
+    Layout,
+    build_layout,
+)
 
 
 def points_of(frames: int) -> npt.NDArray[np.float32]:
@@ -42,6 +48,30 @@ def test_unknown_names_are_refused_with_the_known_ones() -> None:
         HANDS_POSE.slice("face")
     with pytest.raises(ValueError, match="no landmark 'mouth'; it has nose"):
         HANDS_POSE.index("pose", "mouth")
+
+
+def test_layouts_hold_their_groups_in_one_order_and_are_named_after_them() -> None:
+    everything = build_layout(tuple(GROUP_CHOICES))
+    assert everything.name == "hands-pose-lips-face_outline"
+    assert everything.points == 2 * 21 + 9 + 40 + 36
+    assert len(set(everything.landmark_names)) == everything.points
+    assert build_layout(("pose", "hands")) == HANDS_POSE
+    assert build_layout(("hands",)).group_names == ("left_hand", "right_hand")
+    assert build_layout(("lips",)).slice("lips") == slice(0, 40)
+
+
+@pytest.mark.parametrize("choices", [(), ("hands", "hands"), ("hands", "feet")])
+def test_groups_that_make_no_layout_are_refused(choices: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="expected some of hands, pose, lips, face_outline, each"):
+        build_layout(choices)
+
+
+def test_every_left_landmark_has_a_right_one() -> None:
+    for groups in GROUP_CHOICES.values():
+        for group in groups:
+            for mark in group.landmarks:
+                if mark.startswith("left_"):
+                    assert mark.replace("left_", "right_", 1) in group.landmarks
 
 
 def test_a_layout_survives_json() -> None:

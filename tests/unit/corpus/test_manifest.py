@@ -10,6 +10,7 @@ import pytest
 
 from signloom.config import UserError, parse_options
 from signloom.corpus.manifest import (
+    IMPORTED_SHARDS,
     Clip,
     CorpusOptions,
     check_splits,
@@ -294,3 +295,36 @@ def test_parquet_problems_carry_the_row(write: Callable[..., Path], tmp_path: Pa
     assert "manifest.parquet row 2: text is empty" in message
     assert "manifest.parquet row 2: start_s '-2.0' is not a number" in message
     assert "row 1" not in message  # NaN is what pandas writes for no value
+
+
+def test_a_corpus_of_imported_landmarks_names_no_videos(
+    write: Callable[..., Path], tmp_path: Path
+) -> None:
+    (tmp_path / IMPORTED_SHARDS).mkdir(parents=True)
+    path = write("clip_id\ttext\tsigner\tsplit\tgloss", "a\tbonjour\tanna\ttrain\tBONJOUR")
+    (clip,) = read_manifest(path)
+    assert clip.video is None
+    write_manifest(tmp_path / "again.tsv", [clip])
+    assert read_manifest(tmp_path / "again.tsv") == [clip]
+
+
+@pytest.mark.parametrize(
+    ("imported", "header", "problem"),
+    [
+        (False, "clip_id\ttext\tsigner\tsplit", "missing column video; it names the videos; land"),
+        (True, HEADER, "column 'video' stands there, and imported landmarks in"),
+        (True, "clip_id\ttext\tsigner\tsplit\tend_s", "column 'end_s' cuts videos, but the landm"),
+    ],
+)
+def test_videos_and_imported_landmarks_do_not_mix(
+    write: Callable[..., Path], tmp_path: Path, imported: bool, header: str, problem: str
+) -> None:
+    if imported:
+        (tmp_path / IMPORTED_SHARDS).mkdir(parents=True)
+    cells = {"clip_id": "a", "video": "videos/a.mp4", "split": "train"}
+    row = "\t".join(cells.get(name, "1") for name in header.split("\t"))
+    assert f"manifest.tsv line 1: {problem}" in problems_of(write(header, row))
+
+
+def test_a_corpus_of_videos_names_every_video(write: Callable[..., Path]) -> None:
+    assert problem_of_row(write, "a\t\tx\tanna\ttrain\t\t\t\t") == "video is empty"

@@ -1,37 +1,36 @@
-"""Results come in the order of the jobs; a process that dies is reported with its jobs."""
+"""Each job has a result or a loss, whatever happens to the processes that do them."""
 
+import functools
 import math
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from signloom.config import UserError
-from signloom.corpus.pool import WorkerDiedError, count_workers, map_in_order
+from signloom.corpus.pool import count_workers, map_in_order, run_in_processes
+from signloom.corpus.supervision import Lost, run_patiently
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc")
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_results_come_in_the_order_of_the_jobs(workers: int) -> None:
-    jobs = range(150)  # more than are submitted at once
+    jobs = range(50)
     assert list(map_in_order(math.factorial, jobs, workers)) == [math.factorial(n) for n in jobs]
 
 
-def test_jobs_are_read_as_they_are_needed() -> None:
-    read = []
+def test_a_short_job_does_not_wait_for_a_long_one() -> None:
+    found = run_in_processes(time.sleep, [1.5, 0.0, 0.0], 2)
+    assert [number for number, _ in found] == [1, 2, 0]
 
-    def jobs() -> Iterator[int]:
-        for number in range(10_000):
-            read.append(number)
-            yield number
 
-    results = map_in_order(abs, jobs(), 1)
-    assert [next(results), next(results)] == [0, 1]
-    assert len(read) < 100
-    results.close()
+def test_no_job_is_no_result() -> None:
+    assert list(map_in_order(abs, [], 1)) == []
 
 
 def test_an_exception_of_a_job_is_raised_here() -> None:
@@ -43,22 +42,108 @@ def one_over(number: int) -> float:
     return 1 / number
 
 
-def test_a_process_that_dies_names_what_it_was_doing() -> None:
-    results = map_in_order(die_at_seven, range(20), 1)
-    with pytest.raises(WorkerDiedError) as caught:
-        list(results)
-    assert caught.value.suspects == [7]
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_process_that_dies_loses_its_job_and_no_other(workers: int) -> None:
+    found = dict(run_in_processes(fall_at_seven, range(12), workers))
+    lost = found.pop(7)
+    assert isinstance(lost, Lost)
+    assert lost.reason == "its process was killed by signal 9 (out of memory?)"
+    assert found == {number: number for number in range(12) if number != 7}
 
 
-def die_at_seven(number: int) -> int:
+def fall_at_seven(number: int) -> int:
     if number == 7:
-        time.sleep(0.5)  # so that the results before it have arrived
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def test_a_process_that_ends_says_with_which_code() -> None:
+    ((_, lost),) = run_in_processes(os._exit, [3], 1)
+    assert isinstance(lost, Lost)
+    assert lost.reason == "its process ended with exit code 3"
+    with pytest.raises(RuntimeError, match="job 0 of 1: its process ended with exit code 3"):
+        list(map_in_order(os._exit, [3], 1))
+
+
+def test_a_job_that_takes_too_long_is_given_up_and_the_others_go_on() -> None:
+    begun = time.monotonic()
+    found = dict(run_in_processes(time.sleep, [0.0, 60.0, 0.0], 1, limit_s=lambda _: 0.5))
+    assert time.monotonic() - begun < 30
+    lost = found.pop(1)
+    assert isinstance(lost, Lost)
+    assert lost.reason == "no result within 0 s"
+    assert found == {0: None, 2: None}
+
+
+@needs_proc
+def test_a_process_that_is_stopped_while_it_answers_is_given_up() -> None:
+    found = run_in_processes(answer_and_stop, [20_000_000, 5], 1, limit_s=lambda _: 1.0)
+    outcomes = dict(found)
+    assert isinstance(outcomes[0], Lost)
+    assert outcomes[1] == b"     "
+
+
+def answer_and_stop(size: int) -> bytes:
+    """Answer; stop all of this process soon after, in the middle of a long answer."""
+    if size > 1000:
+        stop = f"sleep 0.02; kill -STOP {os.getpid()}"
+        subprocess.Popen(["sh", "-c", stop])
+        return SlowBytes(size)
+    return b" " * size
+
+
+class SlowBytes(bytes):
+    """Many bytes that are on their way for a while: the pipe takes 200 kB at once."""
+
+    def __reduce__(self) -> tuple[type, tuple[bytes]]:
+        time.sleep(0.05)  # until the stop is near
+        return bytes, (bytes(self),)
+
+
+def test_a_lost_job_is_tried_again_alone_after_all_the_others(tmp_path: Path) -> None:
+    run = functools.partial(run_in_processes, functools.partial(fall_at_first, folder=tmp_path))
+    found = list(run_patiently(run, range(5), 2))
+    assert [number for number, _ in found][-1] == 2
+    assert sorted(found) == [(number, number) for number in range(5)]
+
+
+def fall_at_first(number: int, folder: Path) -> int:
+    mark = folder / "fallen"
+    if number == 2 and not mark.exists():
+        mark.touch()
         os._exit(1)
     return number
 
 
-def test_no_job_is_no_result() -> None:
-    assert list(map_in_order(abs, [], 1)) == []
+def test_a_job_that_is_lost_twice_stays_lost(tmp_path: Path) -> None:
+    run = functools.partial(run_in_processes, functools.partial(count_and_fall, folder=tmp_path))
+    found = dict(run_patiently(run, range(3), 1))
+    assert found[0] == 0
+    assert isinstance(found[1], Lost)
+    assert found[1].reason == "its process ended with exit code 1, also when tried again alone"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def count_and_fall(number: int, folder: Path) -> int:
+    if number == 1:
+        (folder / str(os.getpid())).touch()
+        os._exit(1)
+    return number
+
+
+class Unloadable:
+    """A function that no other process can load."""
+
+    def __call__(self, number: int) -> int:
+        return number
+
+    def __reduce__(self) -> tuple[object, tuple[int]]:
+        return os._exit, (4,)
+
+
+def test_processes_that_cannot_start_end_in_words() -> None:
+    with pytest.raises(UserError, match=r"no worker process can be started: .* exit code 4"):
+        list(run_in_processes(Unloadable(), [1, 2], 2))
 
 
 def test_the_number_of_processes_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,26 +164,35 @@ def test_a_senseless_number_of_processes_is_refused(
 
 PARENT = """
 import multiprocessing, time
-from signloom.corpus.pool import map_in_order
+from signloom.corpus.pool import run_in_processes
 
-results = map_in_order(time.sleep, [0, 60], 1)
-next(results)
-print(*[child.pid for child in multiprocessing.active_children()], flush=True)
-next(results)
+if __name__ == "__main__":
+    results = run_in_processes(time.sleep, [0, 60], 1)
+    next(results)
+    print(*[child.pid for child in multiprocessing.active_children()], flush=True)
+    next(results)
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc")
-def test_no_process_outlives_a_parent_that_is_killed() -> None:
-    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE) as parent:
+@needs_proc
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_no_process_outlives_its_parent(tmp_path: Path, number: int) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT)
+    command = [sys.executable, str(script)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as parent:
         assert parent.stdout is not None
         children = parent.stdout.readline().split()
-        parent.kill()
+        parent.send_signal(number)
+        _, errors = parent.communicate()
     assert len(children) == 1
     deadline = time.monotonic() + 10
     while is_running(int(children[0])):
         assert time.monotonic() < deadline
         time.sleep(0.05)
+    assert errors.count("Traceback") == (number == signal.SIGINT)  # the parent's own only
 
 
 def is_running(pid: int) -> bool:

@@ -1,8 +1,9 @@
 """What is written is read back; what is damaged, missing or of another make is refused."""
 
+import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,10 @@ import pytest
 
 from signloom.config import UserError
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence, Layout
+from signloom.corpus.shard_ranges import find_shards, place, shard_bound, shard_name
 from signloom.corpus.shards import (
-    CLIPS_PER_ROW_GROUP,
-    Item,
+    FRAMES_PER_ROW_GROUP,
+    read_clip_frames,
     read_shards,
     shards_metadata,
     write_shards,
@@ -34,14 +36,31 @@ def clip_of(seed: int, frames: int = 12) -> LandmarkSequence:
     )
 
 
-def clips_of(count: int) -> list[Item]:
-    return [(f"clip-{seed:03d}", clip_of(seed, frames=seed % 7 + 1)) for seed in range(count)]
+def clips_of(count: int) -> dict[str, LandmarkSequence]:
+    return {f"clip-{seed:03d}": clip_of(seed, frames=seed % 7 + 1) for seed in range(count)}
 
 
-def write(folder: Path, items: list[Item], clips_per_shard: int = 10) -> int:
+def write(
+    folder: Path,
+    clips: Mapping[str, LandmarkSequence],
+    frames_per_shard: int = 40,
+    layout: Layout = HANDS_POSE,
+    extractor: str = MADE_BY,
+) -> int:
+    frames = {clip_id: len(clip.points) for clip_id, clip in clips.items()}
     return write_shards(
-        folder, items, layout=HANDS_POSE, extractor=MADE_BY, clips_per_shard=clips_per_shard
+        folder,
+        frames,
+        clips.__getitem__,
+        layout=layout,
+        extractor=extractor,
+        frames_per_shard=frames_per_shard,
     )
+
+
+def only_file(folder: Path) -> Path:
+    (path,) = folder.iterdir()
+    return path
 
 
 def digest(folder: Path) -> dict[str, str]:
@@ -56,39 +75,112 @@ def assert_equal(found: LandmarkSequence, expected: LandmarkSequence) -> None:
 
 
 def test_all_clips_are_read_back_in_order(tmp_path: Path) -> None:
-    items = clips_of(25)
-    assert write(tmp_path / "shards", items) == 25
-    assert sorted(digest(tmp_path / "shards")) == [f"shard-{n:05d}.parquet" for n in range(3)]
+    clips = clips_of(25)
+    assert write(tmp_path / "shards", clips) == 25
     found = read_shards(tmp_path / "shards")
-    assert list(found) == [clip_id for clip_id, _ in items]
-    for clip_id, expected in items:
+    assert list(found) == list(clips)
+    for clip_id, expected in clips.items():
         assert_equal(found[clip_id], expected)
 
 
+def test_no_shard_has_more_frames_than_asked_for(tmp_path: Path) -> None:
+    clips = clips_of(60) | {"long": clip_of(0, frames=300)}
+    write(tmp_path / "shards", clips, frames_per_shard=40)
+    for path in (tmp_path / "shards").iterdir():
+        table = pq.read_table(path, columns=["clip_id", "frames"])
+        assert sum(table["frames"].to_pylist()) <= 40 or table["clip_id"].to_pylist() == ["long"]
+
+
 def test_chosen_clips_are_read_alone(tmp_path: Path) -> None:
-    items = dict(clips_of(25))
-    write(tmp_path / "shards", list(items.items()))
+    clips = clips_of(25)
+    write(tmp_path / "shards", clips)
     found = read_shards(tmp_path / "shards", ["clip-017", "clip-003"])
     assert list(found) == ["clip-003", "clip-017"]
-    assert_equal(found["clip-017"], items["clip-017"])
+    assert_equal(found["clip-017"], clips["clip-017"])
     assert read_shards(tmp_path / "shards", []) == {}
 
 
-def test_the_bytes_are_the_same_each_time(tmp_path: Path) -> None:
-    write(tmp_path / "one", clips_of(25))
-    write(tmp_path / "two", clips_of(25))
+def test_only_the_shard_of_a_chosen_clip_is_opened(tmp_path: Path) -> None:
+    clips = clips_of(60)
+    folder = tmp_path / "shards"
+    write(folder, clips)
+    bounds = sorted(shard_bound(path.name) for path in folder.iterdir())
+    (bound,) = find_shards(["clip-017"], bounds)
+    for path in folder.iterdir():
+        if path.name != shard_name(bound):
+            path.write_bytes(b"torn")
+    assert_equal(read_shards(folder, ["clip-017"])["clip-017"], clips["clip-017"])
+    with pytest.raises(UserError, match="damaged shard"):
+        read_shards(folder)
+
+
+def test_only_the_row_group_of_a_chosen_clip_is_read(tmp_path: Path) -> None:
+    clips = {name: clip_of(0, FRAMES_PER_ROW_GROUP) for name in ("clip-000", "clip-001", "last")}
+    write(tmp_path / "shards", clips, frames_per_shard=10_000)
+    path = only_file(tmp_path / "shards")
+    last = pq.ParquetFile(path).metadata.row_group(2).column(5)
+    raw = bytearray(path.read_bytes())
+    place_of_points = last.data_page_offset + last.total_compressed_size // 2
+    raw[place_of_points] ^= 0xFF
+    path.write_bytes(raw)
+    first = "clip-000"
+    assert_equal(read_shards(tmp_path / "shards", [first])[first], clips[first])
+    with pytest.raises(UserError, match="damaged shard"):
+        read_shards(tmp_path / "shards", [max(clips)])
+
+
+def test_frames_are_told_without_the_landmarks(tmp_path: Path) -> None:
+    clips = clips_of(25)
+    write(tmp_path / "shards", clips)
+    found = read_clip_frames(tmp_path / "shards")
+    assert list(found.items()) == [(clip_id, len(clip.points)) for clip_id, clip in clips.items()]
+
+
+def test_the_bytes_do_not_depend_on_the_order(tmp_path: Path) -> None:
+    clips = clips_of(25)
+    write(tmp_path / "one", clips)
+    write(tmp_path / "two", dict(reversed(clips.items())))
     assert digest(tmp_path / "one") == digest(tmp_path / "two")
 
 
-def test_any_parquet_reader_can_use_a_shard(tmp_path: Path) -> None:
-    write(tmp_path / "shards", clips_of(9))
-    file = pq.ParquetFile(tmp_path / "shards" / "shard-00000.parquet")
-    assert file.num_row_groups == -(-9 // CLIPS_PER_ROW_GROUP)
-    row = file.read().to_pylist()[3]
-    assert row["clip_id"] == "clip-003"
-    assert len(row["points"]) == row["frames"] * 51 * 3
-    layout = json.loads(file.schema_arrow.metadata[b"signloom.layout"])
+def test_a_clip_added_to_many_rewrites_one_shard_and_adds_at_most_one(tmp_path: Path) -> None:
+    clips = {f"{number}": clip_of(number, frames=1) for number in range(400)}
+    write(tmp_path / "shards", clips, frames_per_shard=20)
+    splits = 0
+    for number in range(400, 425):
+        before = digest(tmp_path / "shards")
+        clips[f"{number}"] = clip_of(number, frames=1)
+        write(tmp_path / "shards", clips, frames_per_shard=20)
+        after = digest(tmp_path / "shards")
+        assert sum(after.get(name) != value for name, value in before.items()) == 1
+        splits += len(after) - len(before)
+        assert len(after) - len(before) in (0, 1)
+    assert splits > 0
+
+
+def test_names_tell_ranges_of_places() -> None:
+    assert place("clip") == int(hashlib.sha256(b"clip").hexdigest()[:8], 16)
+    assert shard_name(0x80000000) == "shard-80000000.parquet"
+    assert shard_bound("shard-80000000.parquet") == 0x80000000
+    for bad in ("shard-00000.parquet", "shard-8000000g.parquet", "other.parquet", "shard-+0000000"):
+        with pytest.raises(ValueError, match="no shard's name"):
+            shard_bound(bad)
+
+
+def test_pandas_can_use_a_shard(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    clips = clips_of(9)
+    write(tmp_path / "shards", clips, frames_per_shard=1000)
+    path = only_file(tmp_path / "shards")
+    row = pandas.read_parquet(path).set_index("clip_id").loc["clip-003"]
+    layout = json.loads(pq.read_schema(path).metadata[b"signloom.layout"])
     assert [group["name"] for group in layout["groups"]] == ["left_hand", "right_hand", "pose"]
+    marks = sum(len(group["landmarks"]) for group in layout["groups"])
+    halves = np.frombuffer(row.points, np.uint8).reshape(2, -1).T.copy().view("<f2")
+    points = halves.reshape(marks, 3, row.frames).transpose(2, 0, 1)
+    np.testing.assert_array_equal(points, clips["clip-003"].points)
+    present = row.present.reshape(len(layout["groups"]), row.frames).T
+    np.testing.assert_array_equal(present, clips["clip-003"].present)
 
 
 def test_the_metadata_tells_layout_and_make(tmp_path: Path) -> None:
@@ -104,34 +196,57 @@ def test_writing_replaces_what_was_there(tmp_path: Path) -> None:
     assert len(read_shards(tmp_path / "shards")) == 3
 
 
-def test_an_error_midway_leaves_nothing_behind(tmp_path: Path) -> None:
-    def stream() -> Iterator[Item]:
-        yield from clips_of(15)
-        raise RuntimeError("power cut")
+def test_an_error_midway_leaves_what_was_there(tmp_path: Path) -> None:
+    clips = clips_of(15)
+    write(tmp_path / "shards", clips)
+    before = digest(tmp_path / "shards")
+
+    def load(clip_id: str) -> LandmarkSequence:
+        if clip_id == "clip-014":
+            raise RuntimeError("power cut")
+        return clips[clip_id]
 
     with pytest.raises(RuntimeError, match="power cut"):
         write_shards(
-            tmp_path / "shards", stream(), layout=HANDS_POSE, extractor=MADE_BY, clips_per_shard=4
+            tmp_path / "shards",
+            {clip_id: len(clip.points) for clip_id, clip in clips.items()},
+            load,
+            layout=HANDS_POSE,
+            extractor="{}",
+            frames_per_shard=20,
         )
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [tmp_path / "shards"]
+    assert digest(tmp_path / "shards") == before
 
 
-@pytest.mark.parametrize(
-    ("order", "message"),
-    [([1, 0], "expected ascending ids"), ([1, 1], "expected ascending ids"), ([], "no clip")],
-)
-def test_ids_must_ascend(tmp_path: Path, order: list[int], message: str) -> None:
-    items = clips_of(2)
-    with pytest.raises(ValueError, match=message):
-        write(tmp_path / "shards", [items[index] for index in order])
+def test_no_clip_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no clip to write"):
+        write(tmp_path / "shards", {})
 
 
 def test_another_layout_is_refused(tmp_path: Path) -> None:
     hands = Layout("hands", 1, HANDS_POSE.groups[:2])
     with pytest.raises(ValueError, match="has the layout 'hands-pose'"):
+        write(tmp_path / "s", clips_of(1), layout=hands)
+
+
+def test_a_wrong_count_of_frames_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="clip 'a' has 12 frames, not 11"):
         write_shards(
-            tmp_path / "s", clips_of(1), layout=hands, extractor=MADE_BY, clips_per_shard=4
+            tmp_path / "s",
+            {"a": 11},
+            lambda _: clip_of(0),
+            layout=HANDS_POSE,
+            extractor="{}",
+            frames_per_shard=9,
         )
+
+
+def test_numbers_beyond_half_precision_are_refused(tmp_path: Path) -> None:
+    clip = clip_of(0)
+    clip = dataclasses.replace(clip, points=clip.points * np.float32(1e6))
+    with pytest.raises(ValueError, match=r"beyond half precision \(65504\)"):
+        write(tmp_path / "s", {"far": clip})
 
 
 def test_missing_clips_are_named(tmp_path: Path) -> None:
@@ -147,47 +262,49 @@ def test_a_missing_folder_says_which_stage_makes_it(tmp_path: Path) -> None:
 
 def test_another_version_names_both(tmp_path: Path) -> None:
     write(tmp_path / "shards", clips_of(3))
-    path = tmp_path / "shards" / "shard-00000.parquet"
+    path = only_file(tmp_path / "shards")
     table = pq.read_table(path)
     metadata = table.schema.metadata | {b"signloom.format_version": b"7"}
     pq.write_table(table.replace_schema_metadata(metadata), path)
-    with pytest.raises(UserError, match="found landmark format version 7, this program reads 1"):
+    with pytest.raises(UserError, match="found landmark format version 7, this program reads 2"):
         read_shards(tmp_path / "shards")
 
 
-def test_a_foreign_parquet_file_is_refused(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"a": [1]}), tmp_path / "other.parquet")
-    with pytest.raises(UserError, match="format version none"):
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("shard-00000000.parquet", "format version none"), ("a.parquet", "take foreign files out")],
+)
+def test_a_foreign_parquet_file_is_refused(tmp_path: Path, name: str, message: str) -> None:
+    pq.write_table(pa.table({"a": [1]}), tmp_path / name)
+    with pytest.raises(UserError, match=message):
         read_shards(tmp_path)
 
 
 def test_shards_of_different_make_do_not_mix(tmp_path: Path) -> None:
     write(tmp_path / "one", clips_of(2))
-    write_shards(
-        tmp_path / "two", clips_of(2), layout=HANDS_POSE, extractor="{}", clips_per_shard=4
-    )
-    shard = tmp_path / "two" / "shard-00000.parquet"
-    shard.rename(tmp_path / "one" / "shard-00001.parquet")
-    with pytest.raises(UserError, match="made in different ways"):
-        read_shards(tmp_path / "one")
+    write(tmp_path / "two", clips_of(2), extractor="{}")
+    only_file(tmp_path / "two").rename(tmp_path / "one" / shard_name(1))
+    for read in (read_shards, read_clip_frames, shards_metadata):
+        with pytest.raises(UserError, match="made in different ways"):
+            read(tmp_path / "one")
 
 
 @pytest.mark.parametrize("keep", [0, 4, 0.5, 0.99])
 def test_a_torn_file_is_refused(tmp_path: Path, keep: float) -> None:
-    write(tmp_path / "shards", clips_of(9))
-    path = tmp_path / "shards" / "shard-00000.parquet"
+    write(tmp_path / "shards", clips_of(9), frames_per_shard=1000)
+    path = only_file(tmp_path / "shards")
     raw = path.read_bytes()
     path.write_bytes(raw[: int(keep * len(raw)) if keep < 1 else int(keep)])
-    with pytest.raises(UserError, match=r"damaged shard.*run `dvc repro extract` again"):
+    with pytest.raises(UserError, match=r"damaged shard.*`dvc repro extract`"):
         read_shards(tmp_path / "shards")
 
 
 def test_flipped_bytes_are_noticed(tmp_path: Path) -> None:
-    write(tmp_path / "shards", clips_of(9))
-    path = tmp_path / "shards" / "shard-00000.parquet"
+    write(tmp_path / "shards", clips_of(9), frames_per_shard=1000)
+    path = only_file(tmp_path / "shards")
     raw = bytearray(path.read_bytes())
-    for place in range(200, len(raw) // 2, 50):
-        raw[place] ^= 0xFF
+    for spot in range(200, len(raw) // 2, 50):
+        raw[spot] ^= 0xFF
     path.write_bytes(raw)
     with pytest.raises(UserError, match="damaged shard"):
         read_shards(tmp_path / "shards")

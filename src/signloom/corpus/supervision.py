@@ -1,0 +1,209 @@
+"""Jobs come in, a result or a loss of each goes out, whatever happens to those who do them.
+
+The rules that hold wherever the work is done: what a worker is, how long a job may take, what
+follows when a worker dies. `corpus.pool` has workers on this machine, `corpus.ray_pool` on others.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from signloom.config import UserError
+
+_MOST_FALSE_STARTS = 5  # workers that die before their first job, one after another
+
+Job = TypeVar("Job")
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What became of a job that has no result, and might have one if it were tried again."""
+
+    reason: str
+    mend: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Event: the worker has started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Event: the worker's job has this result, which may be a `Lost` of its own making."""
+
+    result: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """Event: the worker's job ended in an exception."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """Event: the worker is no more."""
+
+
+Event = Ready | Done | Raised | Died
+
+
+class Worker(ABC):
+    """A process that does one job at a time."""
+
+    @abstractmethod
+    def start(self, job: object) -> None:
+        """Begin a job; the crew's `wait` tells what becomes of it."""
+
+    @abstractmethod
+    def end(self) -> Lost:
+        """Kill the process if it lives; return how it ended."""
+
+
+class Crew(ABC):
+    """Where workers come from and tell what happens to them."""
+
+    @abstractmethod
+    def hire(self) -> Worker:
+        """Start a process; its first event is `Ready` or `Died`."""
+
+    @abstractmethod
+    def wait(self, timeout_s: float | None) -> tuple[Worker, Event] | None:
+        """Return the next event, or None after `timeout_s` seconds without any."""
+
+    @abstractmethod
+    def dismiss(self) -> None:
+        """Kill all workers."""
+
+
+class Supervision(Generic[Job]):
+    """One pass over some jobs.
+
+    Args:
+        crew: Its workers are used by this pass alone.
+        jobs: Done in any order, begun in this one.
+        limit_s: Seconds that a job may take; None: as long as it likes.
+    """
+
+    def __init__(
+        self, crew: Crew, jobs: Sequence[Job], limit_s: Callable[[Job], float] | None
+    ) -> None:
+        self._crew = crew
+        self._jobs = jobs
+        self._limit_s = limit_s
+        self._waiting = deque(range(len(jobs)))
+        self._starting: set[Worker] = set()
+        self._busy: dict[Worker, tuple[int, float]] = {}  # job, its deadline
+        self._false_starts = 0
+
+    def run(self, workers: int) -> Iterator[tuple[int, Any]]:
+        """Yield the number of each job with its result or `Lost`, as they come.
+
+        Raises:
+            UserError: If no worker can be started.
+            Exception: The first that a job raises.
+        """
+        try:
+            for _ in range(min(workers, len(self._jobs))):
+                self._hire()
+            while self._busy or self._waiting:
+                found = self._crew.wait(self._patience_s())
+                yield from self._overdue() if found is None else self._handle(*found)
+        finally:
+            self._crew.dismiss()
+
+    def _hire(self) -> None:
+        if len(self._starting) < len(self._waiting):  # or it would find nothing to do
+            self._starting.add(self._crew.hire())
+
+    def _handle(self, worker: Worker, event: Event) -> Iterator[tuple[int, Any]]:
+        if worker not in self._starting and worker not in self._busy:
+            return  # its last words; it was ended meanwhile
+        if isinstance(event, Raised):
+            raise event.error
+        job, _ = self._busy.pop(worker, (None, 0.0))
+        if isinstance(event, Died):
+            if worker in self._starting:
+                self._starting.remove(worker)
+                self._count_false_start(worker.end())
+            self._hire()
+            if job is not None:
+                yield job, worker.end()
+            return
+        if isinstance(event, Ready):
+            self._starting.discard(worker)
+            self._false_starts = 0
+        # Before the yield, so that the worker is busy while the caller keeps the result.
+        self._give_job(worker)
+        if isinstance(event, Done) and job is not None:
+            yield job, event.result
+
+    def _give_job(self, worker: Worker) -> None:
+        if not self._waiting:
+            worker.end()  # its memory is free for those who still work
+            return
+        job = self._waiting.popleft()
+        limit_s = self._limit_s(self._jobs[job]) if self._limit_s else float("inf")
+        self._busy[worker] = (job, time.monotonic() + limit_s)
+        worker.start(self._jobs[job])
+
+    def _overdue(self) -> Iterator[tuple[int, Lost]]:
+        now = time.monotonic()
+        for worker, (job, deadline) in list(self._busy.items()):
+            if deadline <= now and self._limit_s:
+                del self._busy[worker]
+                worker.end()
+                self._hire()
+                yield (
+                    job,
+                    Lost(
+                        f"no result within {self._limit_s(self._jobs[job]):.0f} s",
+                        "play the video to see whether it hangs, or raise extract.time_limit_s",
+                    ),
+                )
+
+    def _patience_s(self) -> float | None:
+        deadline = min((deadline for _, deadline in self._busy.values()), default=float("inf"))
+        return None if deadline == float("inf") else max(0.0, deadline - time.monotonic())
+
+    def _count_false_start(self, end: Lost) -> None:
+        self._false_starts += 1
+        if self._false_starts > _MOST_FALSE_STARTS:
+            raise UserError(
+                f"no worker process can be started: {end.reason}, {self._false_starts} times "
+                f"running; {end.mend}"
+            )
+
+
+def run_patiently(
+    run: Callable[[Sequence[Job], int], Iterator[tuple[int, Any]]],
+    jobs: Sequence[Job],
+    workers: int,
+) -> Generator[tuple[int, Any], None, None]:
+    """Run jobs; try those that get lost once more, each alone and after all the others.
+
+    Alone: so that it has the machine's memory to itself, and takes nobody with it.
+
+    Args:
+        run: Makes one pass over some jobs with some workers, as `Supervision.run`.
+        jobs: All of them.
+        workers: Processes of the first pass.
+
+    Yields:
+        The number of each job with its result, or with the `Lost` of its second try.
+    """
+    lost = []
+    for number, outcome in run(jobs, workers):
+        if isinstance(outcome, Lost):
+            lost.append(number)
+        else:
+            yield number, outcome
+    for number, outcome in run([jobs[number] for number in lost], 1):
+        if isinstance(outcome, Lost):
+            outcome = replace(outcome, reason=f"{outcome.reason}, also when tried again alone")
+        yield lost[number], outcome

@@ -1,0 +1,285 @@
+"""The stage `extract` is killed, stopped and starved for real; the output is as if nothing was."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import cv2
+import pytest
+import yaml
+
+from signloom.corpus.cache import unpack_frames
+from signloom.corpus.demo.draw import draw_corpus
+from signloom.corpus.demo.plan import DrawOptions
+from signloom.corpus.manifest import read_manifest, write_manifest
+from tests.stages import Stage, cpu_s, is_alive, is_inferring, wait_until
+from tests.tiny import ROOT
+
+DRAWING = DrawOptions(
+    out=Path("corpus"), seed=5, train_signers=1, dev_signers=1, test_signers=0,
+    clips_per_signer=3, max_signs=1, unseen_share=0.0, fps=8.0, width=320, height=240,
+)  # fmt: skip
+CLIPS = 6
+
+pytestmark = [
+    pytest.mark.mediapipe,
+    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc"),
+]
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with a small corpus, extracted without disturbance; its cache is thrown away."""
+    folder = tmp_path_factory.mktemp("crashes")
+    shutil.copytree(ROOT / "pipeline", folder / "pipeline")
+    draw_corpus(replace(DRAWING, out=folder / "corpus"), workers=1)
+    params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    params["corpus"]["folder"] = "corpus"
+    params["extract"] |= {"frames_per_shard": 30, "max_rejected_share": 0.9}
+    (folder / "params.yaml").write_text(json.dumps(params))
+    with Stage(folder) as stage:
+        assert stage.wait() == 0, stage.errors()
+    (folder / "data/landmarks").rename(folder / "expected")
+    shutil.rmtree(folder / "data")
+    return folder
+
+
+@pytest.fixture
+def project(template: Path, tmp_path: Path) -> Path:
+    """A copy of that project with nothing in its cache."""
+    return Path(shutil.copytree(template, tmp_path / "project"))
+
+
+def entries(project: Path) -> int:
+    """Clips in the cache; each entry is whole."""
+    found = [unpack_frames(p.read_bytes()) for p in project.glob("data/cache/*/*/*.clip")]
+    assert None not in found
+    return len(found)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def finish(project: Path) -> None:
+    """Run to the end and compare with the run that nobody disturbed."""
+    with Stage(project) as stage:
+        assert stage.wait() == 0, stage.errors()
+    assert contents(project / "data/landmarks") == contents(project / "expected")
+
+
+def kill_at_random(project: Path, kills: int, seed: int) -> None:
+    """Kill the stage or one of its workers, again and again, at random moments."""
+    dice = random.Random(seed)
+    begun = time.monotonic()
+    finish(project)
+    span_s = time.monotonic() - begun
+    shutil.rmtree(project / "data")
+    done = 0
+    while done < kills:
+        with Stage(project) as stage:
+            while done < kills and not stage.ended():
+                time.sleep(dice.uniform(0, span_s))
+                if dice.random() < 0.5:
+                    done += not stage.ended()
+                    break  # kills the stage
+                if workers := stage.workers():
+                    os.kill(dice.choice(workers), signal.SIGKILL)
+                    done += 1
+        if entries(project) == CLIPS and dice.random() < 0.5:
+            shutil.rmtree(project / "data/cache")
+    finish(project)
+
+
+def test_a_few_kills_at_random_moments_change_no_byte(project: Path) -> None:
+    kill_at_random(project, kills=3, seed=1)
+
+
+@pytest.mark.slow
+def test_many_kills_at_random_moments_change_no_byte(project: Path) -> None:
+    kill_at_random(project, kills=24, seed=2)
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_in_a_clip_costs_nothing_but_time(project: Path) -> None:
+    with Stage(project) as stage:
+        wait_until(lambda: any(map(is_inferring, stage.workers())))
+        os.kill(next(filter(is_inferring, stage.workers())), signal.SIGKILL)
+        assert stage.wait() == 0, stage.errors()
+    assert contents(project / "data/landmarks") == contents(project / "expected")
+
+
+@pytest.mark.slow
+def test_a_stage_that_is_killed_keeps_what_it_has_and_goes_on(project: Path) -> None:
+    with Stage(project, workers=1) as stage:
+        wait_until(lambda: entries(project) >= 2)
+        stage.kill()
+    kept = entries(project)
+    assert not (project / "data/landmarks/shards").exists()
+    with Stage(project, workers=1) as stage:
+        assert stage.wait() == 0
+        assert f"{kept} clips were looked at in an earlier run" in stage.errors()
+    assert contents(project / "data/landmarks") == contents(project / "expected")
+
+
+def test_ctrl_c_stops_without_noise_and_says_how_to_go_on(project: Path) -> None:
+    with Stage(project) as stage:
+        wait_until(lambda: entries(project) >= 1)
+        workers = stage.workers()
+        os.killpg(stage.pid, signal.SIGINT)  # as a terminal does
+        assert stage.wait() == 1
+        wait_until(lambda: not any(is_alive(pid) for pid in workers))
+        errors = stage.errors()
+    assert "Traceback" not in errors
+    assert f"of {CLIPS} clips is kept, `dvc repro` goes on with the others" in errors
+    finish(project)
+
+
+@pytest.mark.slow
+def test_a_decoder_that_hangs_is_given_up_and_the_clip_tried_again(project: Path) -> None:
+    set_option(project, time_limit_s=8.0)  # and a second for each of some 10 frames
+    with Stage(project, workers=1) as stage:
+        wait_until(lambda: any(map(is_inferring, stage.workers())))
+        os.kill(next(filter(is_inferring, stage.workers())), signal.SIGSTOP)
+        assert stage.wait() == 0, stage.errors()
+    assert contents(project / "data/landmarks") == contents(project / "expected")
+
+
+def set_option(project: Path, **options: object) -> None:
+    params = json.loads((project / "params.yaml").read_text())
+    params["extract"] |= options
+    (project / "params.yaml").write_text(json.dumps(params))
+
+
+@pytest.mark.slow
+def test_a_poisoned_clip_is_rejected_and_the_others_go_on(project: Path) -> None:
+    manifest = project / "corpus/manifest.tsv"
+    clips = read_manifest(manifest)
+    assert clips[0].video
+    poison = replace(clips[0], clip_id="poison", video=manifest.parent / "poison.mp4")
+    repeat_video(clips[0].video, manifest.parent / "poison.mp4", times=60)
+    write_manifest(manifest, [*clips, poison])
+    with Stage(project) as stage:
+        for others in (0, CLIPS):  # the longest clip comes first, and its second try last
+            victims: list[int] = []
+
+            def seek(others: int = others, victims: list[int] = victims) -> bool:
+                victims[:] = [pid for pid in stage.workers() if cpu_s(pid) > 6]
+                return bool(victims) and entries(project) >= others
+
+            wait_until(seek)
+            os.kill(victims[0], signal.SIGKILL)
+        assert stage.wait() == 0, stage.errors()
+    header, *rejects = (project / "data/landmarks/rejects.tsv").read_text().splitlines()
+    assert header.startswith("clip_id\t")
+    (row,) = rejects
+    assert row.startswith("poison\tcorpus/poison.mp4\tits process was killed by signal 9")
+    assert "also when tried again alone" in row
+    found, expected = (contents(project / name) for name in ("data/landmarks", "expected"))
+    del found["rejects.tsv"], expected["rejects.tsv"]
+    assert found == expected
+
+
+def repeat_video(source: Path, target: Path, times: int) -> None:
+    """Write a video over and over into one file."""
+    writer = None
+    for _ in range(times):
+        capture = cv2.VideoCapture(str(source))
+        while True:
+            there, frame = capture.read()
+            if not there:
+                break
+            writer = writer or cv2.VideoWriter(
+                str(target), cv2.VideoWriter.fourcc(*"mp4v"), 6.0, frame.shape[1::-1]
+            )
+            writer.write(frame)
+    assert writer
+    writer.release()
+
+
+@pytest.mark.parametrize(
+    ("max_file_bytes", "place"),
+    [
+        pytest.param(1500, "data/cache/landmarks", marks=pytest.mark.slow),
+        (8000, "data/landmarks"),
+    ],
+)
+def test_a_file_that_cannot_grow_ends_in_words(
+    project: Path, max_file_bytes: int, place: str
+) -> None:
+    with Stage(project, max_file_bytes=max_file_bytes) as stage:
+        assert stage.wait() == 1
+        check_full(stage, place)
+    kept = entries(project)
+    assert kept == (0 if max_file_bytes == 1500 else CLIPS)
+    assert not list(project.rglob("*.tmp"))
+    finish(project)
+
+
+@pytest.fixture
+def small_disk(project: Path) -> Iterator[Callable[[str, int], None]]:
+    """Mounts a disk of some kB at a place of the project."""
+    mounted = []
+
+    def mount(place: str, kilobytes: int) -> None:
+        folder = project / place
+        folder.mkdir(parents=True)
+        command = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(folder)]
+        if subprocess.run(command, capture_output=True).returncode:
+            pytest.skip("may not mount a small disk here; needs root")
+        mounted.append(folder)
+
+    yield mount
+    for folder in mounted:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("place", "kilobytes"), [("data/cache/landmarks", 24), ("data", 76)])
+def test_a_full_disk_keeps_what_is_done_and_says_what_to_do(
+    project: Path, small_disk: Callable[[str, int], None], place: str, kilobytes: int
+) -> None:
+    small_disk(place, kilobytes)
+    with Stage(project) as stage:
+        assert stage.wait() == 1
+        check_full(stage, place)
+    kept = entries(project)
+    assert 0 < kept <= CLIPS
+    assert not list(project.rglob("*.tmp"))
+    subprocess.run(["mount", "-o", "remount,size=10m", str(project / place)], check=True)
+    with Stage(project) as stage:
+        assert stage.wait() == 0, stage.errors()
+        assert f"{kept} clips were looked at in an earlier run" in stage.errors()
+    assert contents(project / "data/landmarks") == contents(project / "expected")
+
+
+def check_full(stage: Stage, place: str) -> None:
+    errors = stage.errors()
+    assert f"error: {place}" in errors
+    assert "the disk is full" in errors
+    assert "`dvc repro` goes on with the others" in errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.slow
+def test_ray_gives_the_same_bytes_though_a_worker_is_killed(project: Path) -> None:
+    pytest.importorskip("ray")
+    set_option(project, executor="ray")
+    with Stage(project, RAY_ADDRESS="") as stage:
+        wait_until(lambda: any(map(is_inferring, stage.workers())))
+        os.kill(next(filter(is_inferring, stage.workers())), signal.SIGKILL)
+        assert stage.wait() == 0, stage.errors()
+        assert "by 2 workers" in stage.errors()
+        assert "Traceback" not in stage.errors()
+    assert contents(project / "data/landmarks") == contents(project / "expected")

@@ -1,0 +1,73 @@
+"""Our landmarks are the ones of MediaPipe that its own tables name or join."""
+
+import re
+from collections.abc import Iterable
+
+import pytest
+
+from signloom.corpus.landmarks import GROUP_CHOICES
+from signloom.corpus.mediapipe_indices import GROUP_INDICES, PART_POINTS, POSE_WRISTS
+
+GROUPS = {group.name: group for groups in GROUP_CHOICES.values() for group in groups}
+
+
+def test_every_group_has_an_index_for_each_landmark() -> None:
+    assert GROUP_INDICES.keys() == GROUPS.keys()
+    for name, (part, indices) in GROUP_INDICES.items():
+        assert len(indices) == len(set(indices)) == len(GROUPS[name].landmarks)
+        assert max(indices) < PART_POINTS[part]
+
+
+@pytest.mark.mediapipe
+def test_hands_and_pose_bear_the_names_of_mediapipe() -> None:
+    from mediapipe.python.solutions.hands import HandLandmark
+    from mediapipe.python.solutions.pose import PoseLandmark
+
+    assert len(PoseLandmark) == PART_POINTS["pose"]
+    for mark, index in zip(GROUPS["pose"].landmarks, GROUP_INDICES["pose"][1], strict=True):
+        assert PoseLandmark(index).name.lower() == mark
+    assert [PoseLandmark(index).name for index in POSE_WRISTS] == ["LEFT_WRIST", "RIGHT_WRIST"]
+    for side in ("left_hand", "right_hand"):
+        for mark, index in zip(GROUPS[side].landmarks, GROUP_INDICES[side][1], strict=True):
+            theirs = re.sub(
+                "^index_finger|^middle_finger|^ring_finger",
+                _first_word,
+                HandLandmark(index).name.lower().replace("pinky", "little"),
+            )
+            assert theirs == mark  # fmt: skip
+
+
+def _first_word(match: re.Match[str]) -> str:
+    return match[0].split("_")[0]
+
+
+def chain(group: str, *names: str) -> list[int]:
+    """The indices of some landmarks, in the order of the names; `a..b` for all that lie between."""
+    marks, indices = GROUPS[group].landmarks, GROUP_INDICES[group][1]
+    found: list[int] = []
+    for name in names:
+        first, _, last = name.partition("..")
+        start, stop = marks.index(first), marks.index(last or first)
+        found += indices[start : stop + 1]
+    return found
+
+
+def edges(loop: Iterable[int]) -> set[frozenset[int]]:
+    around = list(loop)
+    return {frozenset(pair) for pair in zip(around, [*around[1:], around[0]], strict=True)}
+
+
+@pytest.mark.mediapipe
+def test_lips_and_outline_are_the_lines_that_mediapipe_draws() -> None:
+    from mediapipe.python.solutions import face_mesh_connections as theirs
+
+    lips = set()
+    for line in ("outer", "inner"):
+        upper = chain("lips", f"right_{line}_corner..left_{line}_corner")
+        lower = chain("lips", f"right_lower_{line}_4..left_lower_{line}_4")
+        lips |= edges([*upper, *reversed(lower)])
+    assert lips == {frozenset(pair) for pair in theirs.FACEMESH_LIPS}
+    upper = chain("face_outline", "right_upper_outline_8..left_upper_outline_8")
+    lower = chain("face_outline", "right_lower_outline_9..left_lower_outline_9")
+    outline = edges([*upper, *reversed(lower)])
+    assert outline == {frozenset(pair) for pair in theirs.FACEMESH_FACE_OVAL}

@@ -1,0 +1,200 @@
+"""Warnings, tables, the worst clips and their pictures, against what was put in by hand."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence, Layout, build_layout
+from signloom.corpus.quality import ClipQuality
+from signloom.corpus.targets import Target
+from signloom.report.palette import BLUE, ORANGE, RED
+from signloom.report.quality import QualityOptions, assess, describe, share_of
+from signloom.report.quality_charts import distributions_chart, signers_chart
+from signloom.report.skeletons import BAR_HEIGHT, draw_pictures, draw_presence
+
+OPTIONS = QualityOptions(
+    worst=3, min_any_hand=0.5, min_body=0.9, max_gap_s=1.0, max_jitter=1.0, max_side_swaps=1,
+    max_coincident=0.05, min_fps=12.0, min_pixels=144,
+)  # fmt: skip
+GOOD = ClipQuality(
+    clip_id="good", frames=50, seconds=2.0, fps=25.0, width=320, height=240, left_hand=0.8,
+    right_hand=1.0, any_hand=1.0, pose=1.0, lips=None, face_outline=None, left_hand_gap_s=0.4,
+    right_hand_gap_s=0.0, any_hand_gap_s=0.0, left_hand_jitter=0.1, right_hand_jitter=0.2,
+    side_swaps=0, coincident=0.0,
+)  # fmt: skip
+LIPS_ONLY = replace(
+    GOOD, clip_id="lips", lips=0.5,
+    **dict.fromkeys(
+        ("left_hand", "right_hand", "any_hand", "pose", "left_hand_gap_s", "right_hand_gap_s",
+         "any_hand_gap_s", "left_hand_jitter", "right_hand_jitter", "side_swaps", "coincident")
+    ),
+)  # fmt: skip
+
+
+def target(clip_id: str, split: str, signer: str) -> Target:
+    return Target(clip_id=clip_id, split=split, signer=signer, text="a", ids=[0], gloss="",
+                  gloss_ids=[])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({}, None),
+        ({"any_hand": 0.49}, "few hands"),
+        ({"any_hand": 0.5}, None),
+        ({"pose": 0.89}, "no body"),
+        ({"lips": 0.2}, "no body"),
+        ({"any_hand_gap_s": 1.1}, "gap"),
+        ({"right_hand_jitter": 1.1}, "jitter"),
+        ({"left_hand_jitter": None}, None),
+        ({"side_swaps": 2}, "swaps"),
+        ({"side_swaps": 1}, None),
+        ({"coincident": 0.06}, "coincident"),
+        ({"fps": 10.0}, "slow"),
+        ({"width": 100}, "small"),
+    ],
+)
+def test_a_clip_beyond_a_limit_is_warned_of(change: dict[str, Any], fault: str | None) -> None:
+    found = assess([replace(GOOD, **change)], [], OPTIONS)
+    assert found.faults == {"good": (fault,) if fault else ()}
+    assert [warning["name"] for warning in found.warnings] == ([fault] if fault else [])
+    assert found.flagged == (fault is not None)
+
+
+def test_what_a_layout_lacks_is_no_fault() -> None:
+    found = assess([LIPS_ONLY], [], replace(OPTIONS, min_body=0.4))
+    assert found.warnings == []
+    assert "hand" not in describe(LIPS_ONLY)
+    (row,) = found.by_split
+    assert (row["any_hand"], row["gap_s"], row["jitter"], row["lips"]) == (None, None, None, 0.5)
+
+
+def test_warnings_count_clips_the_most_frequent_first() -> None:
+    rows = [replace(GOOD, clip_id=f"slow{i}", fps=8.0) for i in range(7)]
+    rows += [replace(GOOD, clip_id="both", fps=8.0, any_hand_gap_s=3.0), GOOD]
+    first, second = assess(rows, [], OPTIONS).warnings
+    assert (first["name"], first["clips"], first["named"][:2]) == ("slow", 8, ["slow0", "slow1"])
+    assert len(first["named"]) == 5
+    assert first["share"] == pytest.approx(8 / 9)
+    assert "fewer than 12 frames a second" in first["text"]
+    assert (second["name"], second["named"]) == ("gap", ["both"])
+
+
+def test_the_worst_have_the_most_faults_then_show_the_least() -> None:
+    rows = [
+        replace(GOOD, clip_id="a"),
+        replace(GOOD, clip_id="b", left_hand=0.1),
+        replace(GOOD, clip_id="c", side_swaps=9, fps=5.0),
+        replace(GOOD, clip_id="d", any_hand=0.2, left_hand=0.2, right_hand=0.2),
+        replace(GOOD, clip_id="e", any_hand=0.1, left_hand=0.1, right_hand=0.1),
+    ]
+    assert [row.clip_id for row in assess(rows, [], OPTIONS).worst] == ["c", "e", "d"]
+    assert assess(rows, [], replace(OPTIONS, worst=0)).worst == []
+
+
+def test_tables_sum_up_frames_by_split_and_signer() -> None:
+    rows = [
+        replace(GOOD, clip_id="a", frames=100, seconds=4.0, left_hand=0.5, any_hand_gap_s=2.0),
+        replace(GOOD, clip_id="b", frames=300, seconds=12.0, left_hand=0.9, side_swaps=1,
+                right_hand_jitter=0.4),
+        replace(GOOD, clip_id="c"),
+        replace(GOOD, clip_id="stray"),
+    ]  # fmt: skip
+    targets = [target("a", "train", "x"), target("b", "train", "x"), target("c", "dev", "y")]
+    found = assess(rows, targets, OPTIONS)
+    train, dev, stray = found.by_split
+    assert [train["name"], dev["name"], stray["name"]] == ["train", "dev", "not in the manifest"]
+    assert (train["clips"], train["flagged"], train["swaps"]) == (2, 1, 1)
+    assert train["minutes"] == pytest.approx(16 / 60)
+    assert train["left_hand"] == pytest.approx((0.5 * 100 + 0.9 * 300) / 400)
+    assert (train["gap_s"], train["lips"]) == (2.0, None)
+    assert train["jitter"] == pytest.approx(0.3)  # between 0.2 and 0.4
+    assert [row["name"] for row in found.by_signer] == ["not in the manifest", "x", "y"]
+    assert found.signers_shown[0]["name"] == "x"
+    assert share_of([], "pose") is None
+
+
+def test_a_clip_is_described_in_one_phrase() -> None:
+    assert describe(replace(GOOD, side_swaps=3)) == (
+        "2.0 s at 25 frames/s, 320x240, left 80 %, right 100 %, body 100 %, longest without a hand "
+        "0.0 s, 3 side swaps"
+    )
+
+
+@pytest.mark.parametrize("rows", [[GOOD], [LIPS_ONLY], [GOOD, replace(GOOD, fps=15.0), LIPS_ONLY]])
+def test_charts_are_drawn_of_whatever_is_known(rows: list[ClipQuality]) -> None:
+    rows = [replace(row, clip_id=str(number)) for number, row in enumerate(rows)]
+    found = assess(rows, [], OPTIONS)
+    text = distributions_chart(rows, found.limits)
+    assert ("jitter" in text) == any(row.left_hand_jitter is not None for row in rows)
+    assert "frames a second" in text
+    assert text == distributions_chart(rows, found.limits)
+    assert "not in the manifest" in signers_chart(found.by_signer)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("min_any_hand", 1.5), ("max_gap_s", -1.0), ("worst", -1)]
+)
+def test_limits_out_of_range_are_refused(key: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"{key}: found {value}, expected 0"):
+        replace(OPTIONS, **{key: value})
+
+
+def sequence(layout: Layout, frames: int = 10) -> LandmarkSequence:
+    rng = np.random.default_rng(1)
+    points = rng.random((frames, layout.points, 3), dtype=np.float32)
+    present = np.ones((frames, len(layout.groups)), np.bool_)
+    return LandmarkSequence(points=points, present=present, fps=10.0, width=320, height=240,
+                            layout=layout)  # fmt: skip
+
+
+def hide(clip: LandmarkSequence, group: str, frames: slice) -> None:
+    clip.present[frames, clip.layout.group(group)] = False
+    clip.points[frames, clip.layout.slice(group)] = np.nan
+
+
+def test_contact_sheets_show_the_whole_clip_and_mark_what_is_missing() -> None:
+    clip = sequence(HANDS_POSE)
+    hide(clip, "left_hand", slice(0, 4))
+    hide(clip, "right_hand", slice(0, 2))
+    pictures = draw_pictures(clip, 10, whole=True)
+    assert [picture.missing for picture in pictures[:5]] == [
+        ("left hand", "right hand"), ("left hand", "right hand"), ("left hand",), ("left hand",),
+        (),
+    ]  # fmt: skip
+    assert [picture.svg.count(RED) for picture in pictures[:5]] == [2, 2, 1, 1, 0]
+    assert [picture.time_s for picture in pictures] == [number / 10 for number in range(10)]
+    seen = draw_pictures(clip, 10)
+    assert seen[0].time_s == 0.2
+    assert not any(picture.missing for picture in seen)
+
+
+def test_bars_along_the_time_change_where_a_hand_comes_or_goes() -> None:
+    clip = sequence(HANDS_POSE)
+    hide(clip, "left_hand", slice(0, 4))
+    hide(clip, "right_hand", slice(6, 7))
+    svg = draw_presence(clip)
+    assert svg.count("<rect") == 2 + 3
+    assert (
+        f'<rect x="0" y="{BAR_HEIGHT / 4:g}" width="4" height="{BAR_HEIGHT / 2:g}" fill="{RED}"'
+        in svg
+    )
+    assert f'<rect x="4" y="0" width="6" height="{BAR_HEIGHT:g}" fill="{ORANGE}"' in svg
+    assert svg.count(BLUE) == 2
+
+
+@pytest.mark.parametrize(
+    "groups", [("hands",), ("lips",), ("pose",), ("hands", "pose", "lips", "face_outline")]
+)
+def test_every_layout_has_pictures(groups: tuple[str, ...]) -> None:
+    clip = sequence(build_layout(groups))
+    for group in clip.layout.group_names:
+        hide(clip, group, slice(3, 5))
+    for picture in draw_pictures(clip, 10, whole=True):
+        assert "nan" not in picture.svg
+    assert draw_pictures(clip, 10, whole=True)[0].svg.count("<path") == sum(
+        {"hands": 12, "lips": 2, "pose": 1, "face_outline": 1}[group] for group in groups
+    )
+    assert ("<rect" in draw_presence(clip)) == ("hands" in groups)
