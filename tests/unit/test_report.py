@@ -14,11 +14,13 @@ from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
 from signloom.corpus.quality import measure_quality, write_quality
 from signloom.corpus.shards import write_shards
 from signloom.corpus.targets import Target, write_targets
+from signloom.evaluation.alignments import write_alignments
 from signloom.metrics import METRICS
 from signloom.report.build import ReportOptions, build_report
 from signloom.report.content import corpus_table, mark_words, pick_samples, verdict
 from signloom.report.skeletons import draw_pictures, join_pictures
 from signloom.report.sources import ReportPaths, read_sources
+from signloom.translator import Alignment
 
 OPTIONS = ReportOptions(title="Signs <of> life", samples=2, pictures=4)
 EVIL = '<script>alert("1 & 2")</script>'
@@ -36,7 +38,7 @@ SAID = {
 def targets() -> list[Target]:
     return [
         Target(clip_id=f"{split}{i}", split=split, signer=f"{split}-signer", text=text, ids=[0],
-               gloss="", gloss_ids=[])
+               gloss="", labels=[])
         for split, texts in TEXTS.items()
         for i, text in enumerate(texts)
     ]  # fmt: skip
@@ -86,6 +88,12 @@ def search_result(trials: int) -> dict[str, Any]:
             "importance": {"model.d_model": 0.7, "model.norm": 0.3}}  # fmt: skip
 
 
+def alignment(clip_id: str) -> Alignment:
+    tokens = (*SAID[clip_id].split(), "")
+    weights = np.random.default_rng(len(tokens)).dirichlet(np.ones(8), len(tokens))
+    return Alignment(tokens=tokens, step_s=0.1, weights=weights.astype(np.float32))
+
+
 def write_hypotheses(path: Path) -> None:
     header = [
         "clip_id", "split", "signer", "seen_in_train", "reference", "hypothesis", "retrieval",
@@ -133,7 +141,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> ReportPaths:
         },
         paths.checkpoint / "history.json": {"format_version": 1, "best_epoch": 4, "epochs": epochs},
         paths.checkpoint / "checkpoint.json": {
-            "format_version": 1, "model": {"d_model": 16}, "features": {"fps": 15.0},
+            "format_version": 2, "model": {"d_model": 16}, "features": {"fps": 15.0},
             "extractor": {"models": {"hand.tflite": "ab12"}},
             "provenance": {"data": {"landmarks": "cd34"}, "libraries": {"torch": "2"},
                            "params": {"train": {"seed": 1}}},
@@ -142,6 +150,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> ReportPaths:
     }  # fmt: skip
     for path, content in contents.items():
         path.write_text(json.dumps(content), encoding="utf-8")
+    write_alignments(paths.evaluation / "alignments.parquet", {c: alignment(c) for c in SAID})
     return paths
 
 
@@ -217,7 +226,8 @@ def test_inner_links_of_figures_lead_somewhere(page_text: str) -> None:
 
 def test_every_figure_says_in_words_what_it_shows(page_text: str) -> None:
     svgs = parse(page_text).svgs
-    assert len(svgs) == 8 + 5 * OPTIONS.pictures  # charts, and the pictures of five samples
+    # Charts, and the pictures and attention of five samples.
+    assert len(svgs) == 8 + 5 * OPTIONS.pictures + 5
     assert all(svg["role"] == "img" and svg["aria-label"] for svg in svgs)
 
 
@@ -248,12 +258,15 @@ def test_figures_are_files_too_and_follow_the_theme_inside_the_page(
 ) -> None:
     names = {path.name for path in (built / "figures").iterdir()}
     assert {"scores.svg", "curves.svg", "quality.svg", "search.svg", "slices.svg"} <= names
-    assert {"sample-01-best.svg", "sample-05-worst.svg"} <= names
+    assert {"sample-01-best.svg", "sample-05-worst.svg", "attention-05-worst.svg"} <= names
     assert "sample-99-old.svg" not in names
     assert "#1d5fd1" in (built / "figures" / "scores.svg").read_text(encoding="utf-8")
     body = page_text.split("</style>", 1)[1]
     assert "#1d5fd1" not in body
     assert "var(--blue)" in body
+    slices = (built / "figures" / "slices.svg").read_text(encoding="utf-8")
+    assert "1e-4" in slices  # the learning rates span decades
+    assert "mathdefault" not in slices
 
 
 def test_the_same_files_give_the_same_bytes(
@@ -274,6 +287,21 @@ def test_without_a_search_the_page_says_so(
     text = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "No search has been run" in text
     assert not (tmp_path / "figures" / "search.svg").exists()
+    parse(text)
+
+
+def test_without_attention_the_page_says_so(
+    project: ReportPaths, tmp_path: Path, change: Callable[..., ReportPaths]
+) -> None:
+    import shutil
+
+    shutil.copytree(project.evaluation, tmp_path / "evaluation")
+    write_alignments(tmp_path / "evaluation" / "alignments.parquet", {})
+    build_report(change(project, evaluation=tmp_path / "evaluation"), tmp_path, OPTIONS)
+    text = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "decoder has no attention" in text
+    assert "Where the model looked" not in text
+    assert not list((tmp_path / "figures").glob("attention-*"))
     parse(text)
 
 

@@ -12,6 +12,7 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 
 from signloom.corpus.shards import read_shards
 from signloom.report import charts, content
+from signloom.report.alignment import draw_alignment, read_alignments
 from signloom.report.palette import inline_svg
 from signloom.report.skeletons import Picture, draw_pictures, join_pictures
 from signloom.report.sources import ReportPaths, Sources, read_sources
@@ -60,18 +61,24 @@ def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> N
     split = content.headline_split(sources.splits)
     figures = draw_figures(sources)
     samples = content.pick_samples(sources.hypotheses, split, options.samples)
-    sequences = read_shards(paths.shards, [sample.row["clip_id"] for sample in samples])
+    clip_ids = [sample.row["clip_id"] for sample in samples]
+    sequences = read_shards(paths.shards, clip_ids)
+    alignments = read_alignments(paths.evaluation / "alignments.parquet", clip_ids)
     shown = []
     for number, sample in enumerate(samples, start=1):
-        pictures = draw_pictures(sequences[sample.row["clip_id"]], options.pictures)
-        figures[f"sample-{number:02}-{sample.group}"] = join_pictures(pictures)
+        clip_id, name = sample.row["clip_id"], f"{number:02}-{sample.group}"
+        pictures = draw_pictures(sequences[clip_id], options.pictures)
+        figures[f"sample-{name}"] = join_pictures(pictures)
+        if clip_id in alignments:
+            figures[f"attention-{name}"] = draw_alignment(alignments[clip_id])
         shown.append(
             {
                 "row": sample.row,
                 "group": sample.group,
                 "reference": sample.reference,
                 "hypothesis": sample.hypothesis,
-                "pictures": _inline_pictures(pictures, f"sample{number}", sample.row["clip_id"]),
+                "pictures": _inline_pictures(pictures, f"sample{number}", clip_id),
+                "attention": _inline_attention(figures.get(f"attention-{name}"), number, clip_id),
             }
         )
     page = render_page(sources, options, figures, shown)
@@ -162,3 +169,10 @@ def _inline_pictures(pictures: list[Picture], name: str, clip_id: str) -> list[d
         }
         for number, picture in enumerate(pictures)
     ]
+
+
+def _inline_attention(svg: str | None, number: int, clip_id: str) -> str:
+    if svg is None:
+        return ""
+    label = f"Attention of each token of the translation of {clip_id} over the clip's time"
+    return inline_svg(svg, f"attention{number}", html.escape(label))

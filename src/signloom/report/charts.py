@@ -1,9 +1,5 @@
-"""Plain numbers come in, figures go out as SVG text; the only module that knows matplotlib.
+"""Plain numbers come in, the charts of the report go out as SVG text."""
 
-Every figure is drawn without clock, random ids or screen, so that equal numbers give equal bytes.
-"""
-
-import io
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -11,38 +7,13 @@ from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from signloom.report.palette import BLUE, GREEN, GREY, GRID, INK, MUTED, ORANGE, PAPER, PURPLE
+from signloom.report.canvas import STYLE, scale_log
+from signloom.report.canvas import build_panels as _panels
+from signloom.report.canvas import render_svg as _svg
+from signloom.report.palette import BLUE, GREEN, GREY, INK, MUTED, ORANGE, PURPLE
 
-STYLE: dict[str, Any] = {
-    "svg.fonttype": "none",  # text stays text: small, sharp, can be searched and read aloud
-    "svg.hashsalt": "signloom",
-    "font.size": 10.5,
-    "text.color": INK,
-    "text.parse_math": False,  # a signer or parameter may be called $x$
-    "axes.edgecolor": GRID,
-    "axes.facecolor": PAPER,
-    "axes.labelcolor": MUTED,
-    "axes.titlecolor": INK,
-    "axes.titlesize": 11,
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "figure.facecolor": PAPER,
-    "grid.color": GRID,
-    "grid.linewidth": 0.7,
-    "legend.frameon": False,
-    "lines.linewidth": 1.8,
-    "xtick.color": GRID,
-    "xtick.labelcolor": MUTED,
-    "ytick.color": GRID,
-    "ytick.labelcolor": INK,
-}
 MAX_TICKS = 5  # values of a parameter that each get a tick
 MAX_ROWS = 24  # of a chart with a row for each signer: the worst are shown
 
@@ -227,7 +198,7 @@ def slices_chart(trials: Sequence[Mapping[str, Any]], objective: str) -> str:
             if not all(type(value) in (int, float) for value in values):
                 values = [str(value) for value in values]
             elif min(values) > 0 and max(values) / min(values) >= 20:
-                panel.set_xscale("log")
+                scale_log(panel, "x")
             elif all(type(value) is int for value in values):
                 few = sorted(set(values))
                 if len(few) <= MAX_TICKS:
@@ -242,16 +213,6 @@ def slices_chart(trials: Sequence[Mapping[str, Any]], objective: str) -> str:
         for panel in panels[len(names) :]:
             panel.set_visible(False)
         return _svg(figure)
-
-
-def _panels(
-    columns: int, *, height: float, rows: int = 1, share_y: bool = False
-) -> tuple[Figure, list[Axes]]:
-    """Make a figure as wide as the page, with panels side by side; height of one row in inches."""
-    figure = Figure(figsize=(9.6, height * rows), layout="constrained")
-    FigureCanvasSVG(figure)
-    axes = figure.subplots(rows, columns, sharey=share_y, squeeze=False)
-    return figure, list(axes.flat)
 
 
 def _interval_rows(panel: Axes, rows: Sequence[tuple[str, Mapping[str, Any], str]]) -> None:
@@ -279,10 +240,3 @@ def _readable(name: str) -> str:
 
 def _span(first: int, step: int) -> str:
     return str(first) if step == 1 else f"{first}-{first + step - 1}"
-
-
-def _svg(figure: Figure) -> str:
-    buffer = io.StringIO()
-    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    figure.savefig(buffer, format="svg", metadata=nothing)
-    return buffer.getvalue()
