@@ -2,10 +2,10 @@
 
 import logging
 
-from pipeline.stage import GLOSSES, PARAMS, TARGETS, TOKENIZER, run
+from pipeline.stage import LABELS, PARAMS, TARGETS, TOKENIZER, run
 from signloom.config import load_section
 from signloom.corpus.manifest import CorpusOptions, check_splits, read_manifest
-from signloom.corpus.targets import TokenizeOptions, build_targets, write_glosses, write_targets
+from signloom.corpus.targets import TokenizeOptions, build_targets, write_labels, write_targets
 
 
 def main() -> None:
@@ -14,16 +14,16 @@ def main() -> None:
     options = load_section(PARAMS, "tokenize_targets", TokenizeOptions)
     clips = read_manifest(corpus.path, corpus.signer_disjoint)
     check_splits(corpus.path, clips)
-    tokenizer, glosses, targets = build_targets(clips, options)
+    tokenizer, labels, targets = build_targets(clips, options)
     write_targets(TARGETS, targets)
-    write_glosses(GLOSSES, glosses)
+    write_labels(LABELS, labels)
     tokenizer.save(TOKENIZER)
     logging.info(
-        "%d sentences, %d tokens, vocabulary of %d rows, %d glosses",
+        "%d sentences, %d tokens, vocabulary of %d rows, %d CTC labels",
         len(targets),
         sum(len(target.ids) for target in targets),
         tokenizer.vocab_size,
-        len(glosses),
+        len(labels),
     )
 
 

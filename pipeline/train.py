@@ -6,8 +6,8 @@ from tqdm import tqdm
 
 from pipeline.stage import (
     CHECKPOINT,
-    GLOSSES,
     HISTORY,
+    LABELS,
     PARAMS,
     SHARDS,
     TARGETS,
@@ -27,7 +27,7 @@ def main() -> None:
     """Train, keep the best epoch, log the run."""
     options = read_run_options(PARAMS)
     tracking = load_section(PARAMS, "tracking", TrackingOptions)
-    data = load_training_data(shards=SHARDS, targets=TARGETS, tokenizer=TOKENIZER, glosses=GLOSSES)
+    data = load_training_data(shards=SHARDS, targets=TARGETS, tokenizer=TOKENIZER, labels=LABELS)
     hashes = hash_training_data(shards=SHARDS, targets=TARGETS)
     params = dataclasses.asdict(options)
     provenance = {"params": params, "data": hashes, "libraries": library_versions()}

@@ -5,7 +5,7 @@ import json
 
 from tqdm import tqdm
 
-from pipeline.stage import GLOSSES, PARAMS, SHARDS, TARGETS, TOKENIZER, TUNE, run
+from pipeline.stage import LABELS, PARAMS, SHARDS, TARGETS, TOKENIZER, TUNE, run
 from signloom.config import load_section
 from signloom.reproducibility import write_atomically
 from signloom.tracking import Run, TrackingOptions
@@ -20,7 +20,7 @@ def main() -> None:
     base = read_run_options(PARAMS)
     options = load_section(PARAMS, "tune", TuneOptions)
     tracking = load_section(PARAMS, "tracking", TrackingOptions)
-    data = load_training_data(shards=SHARDS, targets=TARGETS, tokenizer=TOKENIZER, glosses=GLOSSES)
+    data = load_training_data(shards=SHARDS, targets=TARGETS, tokenizer=TOKENIZER, labels=LABELS)
     hashes = hash_training_data(shards=SHARDS, targets=TARGETS)
     name = f"search of {options.trials} trials, {len(options.space)} parameters"
     with (

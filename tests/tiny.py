@@ -9,7 +9,7 @@ import torch
 from signloom.corpus.augment import AugmentOptions
 from signloom.corpus.batches import Example
 from signloom.corpus.features import FeatureOptions
-from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
+from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence, Layout
 from signloom.corpus.targets import Target
 from signloom.corpus.tokenizer import Tokenizer
 from signloom.models.registry import build_model
@@ -23,19 +23,36 @@ VOCAB = 20
 
 MODEL = ModelOptions(
     family="transformer",
+    source="landmarks",
     d_model=16,
     heads=2,
     encoder_layers=2,
     decoder_layers=2,
     d_ff=24,
     dropout=0.0,
+    layer_drop=0.0,
     norm="pre",
+    decoder_norm=True,
     activation="gelu",
     attention_bias=True,
+    positions="sinusoidal",
+    causal_encoder=False,
+    embedding_scale=True,
+    tied_embeddings=False,
+    initialization="xavier",
     subsampling=1,
+    conv_kernel=3,
+    bidirectional=True,
+    attention="general",
 )
 FEATURES = FeatureOptions(
-    fps=10.0, hand_origin="wrist", body=True, differences=True, presence=True, max_gap_s=0.3
+    fps=10.0,
+    groups=("hands", "pose"),
+    normalise="body",
+    hand_origin="wrist",
+    differences=1,
+    presence=True,
+    max_gap_s=0.3,
 )
 NO_AUGMENT = AugmentOptions(
     stretch=0.0,
@@ -46,6 +63,8 @@ NO_AUGMENT = AugmentOptions(
     noise=0.0,
     mirror=0.0,
     hand_drop=0.0,
+    part_drop=0.0,
+    finger_drop=0.0,
     time_mask=0.0,
     max_span=0.0,
 )
@@ -58,9 +77,12 @@ AUGMENT = AugmentOptions(
     noise=0.01,
     mirror=0.5,
     hand_drop=0.5,
+    part_drop=0.5,
+    finger_drop=0.5,
     time_mask=0.5,
     max_span=0.4,
 )
+AUGMENT_NAMES = tuple(field.name for field in dataclasses.fields(AugmentOptions))
 TRAIN = TrainOptions(
     seed=3,
     device="cpu",
@@ -112,6 +134,18 @@ def sequence(seed: int = 0, frames: int = 12, **changes: object) -> LandmarkSequ
     return dataclasses.replace(base, **changes)
 
 
+def clip(layout: Layout, seed: int = 0, frames: int = 12) -> LandmarkSequence:
+    """Return a smooth clip of any layout: a jumble of points that drift together."""
+    generator = np.random.default_rng(seed)
+    shape = generator.uniform(0.3, 0.7, (1, layout.points, 3))
+    path = np.cumsum(generator.normal(0, 0.01, (frames, layout.points, 3)), axis=0)
+    present = np.ones((frames, len(layout.groups)), dtype=np.bool_)
+    points = (shape + path).astype(np.float32)
+    return LandmarkSequence(
+        points=points, present=present, fps=10.0, width=320, height=240, layout=layout
+    )
+
+
 def lose(clip: LandmarkSequence, group: str, frames: slice) -> LandmarkSequence:
     """Return the clip with a group absent in some frames."""
     points, present = clip.points.copy(), clip.present.copy()
@@ -137,7 +171,7 @@ def training_data(clips: int = 8) -> TrainingData:
             text=SENTENCES[kind],
             ids=ids,
             gloss=f"G{kind}",
-            gloss_ids=[kind + 1] if split == "train" else [],
+            labels=[kind + 1] if split == "train" else [],
         )
         return Example(target, sequence(kind, frames=10 + number % 3))
 
@@ -145,7 +179,7 @@ def training_data(clips: int = 8) -> TrainingData:
         train=[example(number, "train") for number in range(clips)],
         dev=[example(number, "dev") for number in range(4)],
         tokenizer=tokenizer,
-        glosses=[f"G{kind}" for kind in range(len(SENTENCES))],
+        labels=[f"G{kind}" for kind in range(len(SENTENCES))],
         extractor={"name": "tiny"},
     )
 

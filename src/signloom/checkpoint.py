@@ -20,7 +20,7 @@ from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
 from signloom.reproducibility import write_atomically
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 2: every family, with its options
 WEIGHTS, SPEC, TOKENIZER = "model.safetensors", "checkpoint.json", "tokenizer.json"
 
 
@@ -55,7 +55,16 @@ class Checkpoint:
 
 
 def build_from_spec(spec: CheckpointSpec, tokenizer: Tokenizer) -> Seq2Seq:
-    """Build the untrained model that a specification describes."""
+    """Build the untrained model that a specification describes.
+
+    Raises:
+        UserError: If it is a model of tokens, which landmarks cannot feed.
+    """
+    if spec.model.source == "tokens":
+        raise UserError(
+            "model.source is tokens, but a corpus of clips gives landmarks; set model.source: "
+            "landmarks (`signloom task reverse` trains on tokens)"
+        )
     return build_model(
         spec.model,
         input_width=feature_width(spec.features, spec.layout),

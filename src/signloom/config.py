@@ -55,6 +55,8 @@ def load_params(path: Path) -> dict[str, Any]:
         values = ruamel.yaml.YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; run from the project's root") from None
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from None
     except (ruamel.yaml.error.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not valid YAML: {error}") from None
     if not isinstance(values, dict):

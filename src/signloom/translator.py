@@ -1,6 +1,6 @@
 """A checkpoint and the landmarks of clips come in, sentences go out."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,17 @@ import torch
 
 from signloom.checkpoint import Checkpoint, load_checkpoint
 from signloom.config import UserError
-from signloom.corpus.batches import group_by_length, pad_features
-from signloom.corpus.features import FloatArray, compute_features
+from signloom.corpus.batches import group_by_length, pad_features, pad_ids
+from signloom.corpus.features import compute_features
 from signloom.corpus.fingerprints import check_same_make
 from signloom.corpus.landmarks import LandmarkSequence
+from signloom.corpus.normalise import FloatArray
 from signloom.decoding import DecodingOptions, Hypothesis, SpecialIds, search
+from signloom.models.seq2seq import Memory
 
 # Padded frames encoded at once: bounds memory, and larger batches gain nothing on a CPU.
 MAX_FRAMES = 8_000
+BROKEN = "\N{REPLACEMENT CHARACTER}"
 MAX_CLIPS = 64  # decoded at once: each holds logits of beam width times vocabulary
 
 
@@ -27,6 +30,22 @@ class Translation:
 
     text: str
     hypothesis: Hypothesis
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Alignment:
+    """Where the model looked while it wrote a translation.
+
+    Attributes:
+        tokens: The text of each token of the hypothesis, eos being empty. A token that ends in
+            the middle of a character is empty too: the one that completes it has the whole.
+        step_s: Time between two positions of the memory, seconds; the first is at 0.
+        weights: Attention of each token over the positions, shape (T, M); rows sum to 1.
+    """
+
+    tokens: tuple[str, ...]
+    step_s: float
+    weights: FloatArray
 
 
 class Translator:
@@ -96,23 +115,73 @@ class Translator:
         if blind:
             matrices = [np.zeros_like(matrix) for matrix in matrices]
         done: dict[int, Translation] = {}
-        for group in group_by_length([len(matrix) for matrix in matrices], MAX_FRAMES, None):
-            for part in (group[i : i + MAX_CLIPS] for i in range(0, len(group), MAX_CLIPS)):
-                found = self._search([matrices[i] for i in part], options)
-                for index, hypothesis in zip(part, found, strict=True):
-                    text = self._tokenizer.decode(hypothesis.tokens)
-                    done[index] = Translation(text=text, hypothesis=hypothesis)
-                if progress:
-                    progress(len(part))
+        for part in _batches([len(matrix) for matrix in matrices]):
+            found = self._search([matrices[i] for i in part], options)
+            for index, hypothesis in zip(part, found, strict=True):
+                text = self._tokenizer.decode(hypothesis.tokens)
+                done[index] = Translation(text=text, hypothesis=hypothesis)
+            if progress:
+                progress(len(part))
         return [done[index] for index in range(len(sequences))]
 
     @torch.inference_mode()
-    def _search(self, matrices: list[FloatArray], options: DecodingOptions) -> list[Hypothesis]:
-        if not matrices:
-            return []
+    def align(
+        self, sequences: Sequence[LandmarkSequence], translations: Sequence[Translation]
+    ) -> list[Alignment]:
+        """Return where the model looks when it writes these translations.
+
+        Args:
+            sequences: Landmarks of the clips.
+            translations: One a clip, as `translate` gave them.
+
+        Returns:
+            One alignment a clip, in order.
+
+        Raises:
+            ValueError: If the model's decoder does not look at the source.
+        """
+        matrices = [self.features(sequence) for sequence in sequences]
+        found: dict[int, Alignment] = {}
+        for part in _batches([len(matrix) for matrix in matrices]):
+            memory = self._encode([matrices[i] for i in part])
+            said = [[self._ids.bos, *translations[i].hypothesis.tokens] for i in part]
+            ids, _ = pad_ids(said, self._ids.pad)
+            weights = self._model.align(memory, ids[:, :-1].to(self._device)).cpu()
+            lengths = memory.valid.sum(dim=1).tolist()
+            for row, index in enumerate(part):
+                tokens = translations[index].hypothesis.tokens
+                found[index] = Alignment(
+                    tokens=self._pieces(tokens),
+                    step_s=self.spec.model.subsampling / self.spec.features.fps,
+                    weights=weights[row, : len(tokens), : lengths[row]].float().numpy(),
+                )
+        return [found[index] for index in range(len(sequences))]
+
+    def _pieces(self, tokens: Sequence[int]) -> tuple[str, ...]:
+        """Return what each token adds to the text."""
+        pieces, before = [], ""
+        for end in range(1, len(tokens) + 1):
+            # A broken character at the end is one that later tokens complete.
+            after = self._tokenizer.decode(tokens[:end]).rstrip(BROKEN)
+            pieces.append(after.removeprefix(before))
+            before = after
+        return tuple(pieces)
+
+    def _encode(self, matrices: list[FloatArray]) -> Memory:
         src, valid = pad_features(matrices)
-        memory = self._model.encode(src.to(self._device), valid.to(self._device))
-        return search(self._model, memory, self._ids, options)
+        return self._model.encode(src.to(self._device), valid.to(self._device))
+
+    @torch.inference_mode()
+    def _search(self, matrices: list[FloatArray], options: DecodingOptions) -> list[Hypothesis]:
+        return search(self._model, self._encode(matrices), self._ids, options)
+
+
+def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Yield the indices of clips of like length, as many as may be encoded at once."""
+    if not lengths:
+        return
+    for group in group_by_length(lengths, MAX_FRAMES, None):
+        yield from (group[i : i + MAX_CLIPS] for i in range(0, len(group), MAX_CLIPS))
 
 
 def pick_device(name: str) -> torch.device:

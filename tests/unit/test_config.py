@@ -88,6 +88,11 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         load_section(tmp_path / "nothing.yaml", "stage", Options)
 
 
+def test_a_folder_is_no_parameters_file(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be read: Is a directory"):
+        load_section(tmp_path, "stage", Options)
+
+
 def test_updates_keep_comments_and_order(tmp_path: Path) -> None:
     path = write(tmp_path, GOOD)
     before, after = update_params(path, {"stage": {"rate": 0.002, "norm": "post"}})

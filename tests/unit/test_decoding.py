@@ -9,6 +9,7 @@ from tests import tiny
 
 IDS = SpecialIds(pad=0, bos=1, eos=2)
 LENGTHS = [9, 5, 12, 7]
+FAMILIES = ["transformer", "conformer", "lstm"]
 
 
 def memory_of(model: Seq2Seq, lengths: list[int] = LENGTHS) -> Memory:
@@ -25,7 +26,7 @@ def options(
 
 def teacher_forced(model: Seq2Seq, memory: Memory, clip: int, tokens: tuple[int, ...]) -> float:
     """Return the log-probability of tokens given the source, pad and bos excluded."""
-    row = Memory(memory.states[clip : clip + 1], memory.valid[clip : clip + 1])
+    row = memory.select(torch.tensor([clip]))
     given = torch.tensor([[IDS.bos, *tokens[:-1]]])
     log_probs = model.decode(row, given).log_softmax(dim=-1)[0]
     return sum(log_probs[step, token].item() for step, token in enumerate(tokens))
@@ -44,7 +45,7 @@ def small_model(vocab: int = 5, **changes: object) -> Seq2Seq:
 @torch.inference_mode()
 def greedy(model: Seq2Seq, memory: Memory, clip: int, max_tokens: int) -> tuple[int, ...]:
     """Return the plainest greedy search, recomputing the whole prefix at each step."""
-    row = Memory(memory.states[clip : clip + 1], memory.valid[clip : clip + 1])
+    row = memory.select(torch.tensor([clip]))
     tokens: list[int] = []
     while len(tokens) < max_tokens and IDS.eos not in tokens:
         logits = model.decode(row, torch.tensor([[IDS.bos, *tokens]]))[0, -1]
@@ -54,8 +55,11 @@ def greedy(model: Seq2Seq, memory: Memory, clip: int, max_tokens: int) -> tuple[
 
 
 @pytest.mark.parametrize("subsampling", [1, 4])
-def test_beam_of_one_equals_greedy_with_the_prefix_recomputed(subsampling: int) -> None:
-    model = tiny.model(2, subsampling=subsampling)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_beam_of_one_equals_greedy_with_the_prefix_recomputed(
+    family: str, subsampling: int
+) -> None:
+    model = tiny.model(2, family=family, subsampling=subsampling)
     memory = memory_of(model)
     found = search(model, memory, IDS, options(1))
     assert [h.tokens for h in found] == [greedy(model, memory, c, 12) for c in range(4)]
@@ -81,8 +85,9 @@ def test_a_wide_beam_equals_full_enumeration(penalty: float) -> None:
 
 
 @pytest.mark.parametrize("beam_size", [1, 3, 8])
-def test_the_log_probability_is_the_teacher_forced_one(beam_size: int) -> None:
-    model = tiny.model(2)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_log_probability_is_the_teacher_forced_one(family: str, beam_size: int) -> None:
+    model = tiny.model(2, family=family)
     memory = memory_of(model)
     with torch.inference_mode():
         for clip, found in enumerate(search(model, memory, IDS, options(beam_size))):

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -17,7 +18,7 @@ from signloom.decoding import DecodingOptions, Hypothesis
 from signloom.evaluation.run import EvaluateOptions, evaluate, write_evaluation
 from signloom.evaluation.systems import SYSTEMS, build_retrieval, clip_vector, run_systems
 from signloom.metrics import ScoreOptions, score_corpus
-from signloom.translator import Translation, Translator
+from signloom.translator import Alignment, Translation, Translator
 from tests.tiny import FEATURES, MODEL
 
 SCORE = ScoreOptions(tokenizer="13a", resamples=100, seed=1)
@@ -31,7 +32,7 @@ TEST = ["demain tu viens", "elle mange à la gare", "tu vas à la maison demain"
 def targets() -> list[Target]:
     return [
         Target(clip_id=f"{split}{i}", split=split, signer=f"{split}_s{i % 2}", text=text, ids=[0],
-               gloss="", gloss_ids=[])
+               gloss="", labels=[])
         for split, texts in (("train", TRAIN), ("dev", DEV), ("test", TEST))
         for i, text in enumerate(texts)
     ]  # fmt: skip
@@ -73,6 +74,10 @@ class Knowing(Translator):
             texts = [text.rsplit(" ", 1)[0] for text in texts]
         hypothesis = Hypothesis(tokens=(3, 1), log_prob=-0.5, score=-0.25)
         return [Translation(text=text, hypothesis=hypothesis) for text in texts]
+
+    def align(self, sequences, translations):  # type: ignore[no-untyped-def]
+        weights = np.full((2, 4), 0.25, np.float32)
+        return [Alignment(tokens=("a", ""), step_s=0.4, weights=weights) for _ in translations]
 
 
 @pytest.fixture
@@ -214,6 +219,55 @@ def test_files_say_what_was_found_and_are_the_same_each_time(
         "model", "greedy", "blind", "retrieval", "constant", "random",
     ]  # fmt: skip
     assert {row["group"] for row in read_table(folder / "by_words.csv")} == {"01-03", "04-06"}
+    looked = pq.read_table(folder / "alignments.parquet").to_pylist()
+    assert [row["clip_id"] for row in looked] == ["dev0", "dev1", "test0", "test1", "test2"]
+    assert looked[0]["tokens"] == ["a", ""]
+    assert looked[0]["weights"] == [64] * 8  # quarters in 255ths
+
+
+def test_the_attention_is_that_of_the_translation_over_the_clips_own_frames(
+    translator: Translator,
+) -> None:
+    clips = [corpus()[name] for name in ("test2", "train0", "dev1")]  # of different lengths
+    said = translator.translate(clips, DECODING)
+    together = translator.align(clips, said)
+    for clip, translation, looked in zip(clips, said, together, strict=True):
+        assert len(looked.tokens) == len(translation.hypothesis.tokens)
+        assert "".join(looked.tokens) == translation.text.rstrip("\N{REPLACEMENT CHARACTER}")
+        frames = len(translator.features(clip))
+        assert looked.weights.shape == (len(looked.tokens), frames)
+        assert looked.weights.sum(axis=1) == pytest.approx(1, abs=1e-5)
+        assert looked.step_s == pytest.approx(1 / FEATURES.fps)
+        (alone,) = translator.align([clip], [translation])
+        assert alone.weights == pytest.approx(looked.weights, abs=1e-5)
+
+
+def test_a_token_in_the_middle_of_a_character_has_no_text_of_its_own(
+    translator: Translator,
+) -> None:
+    tokenizer = Tokenizer.build(TRAIN, "pruned")
+    ids = [*tokenizer.encode("à é"), *tokenizer.encode("ت"), tokenizer.eos]
+    clip = corpus()["test0"]
+    hypothesis = Hypothesis(tokens=tuple(ids), log_prob=-1.0, score=-1.0)
+    (looked,) = translator.align([clip], [Translation(text="à éت", hypothesis=hypothesis)])
+    assert "".join(looked.tokens) == "à éت"
+    assert looked.tokens[-3:] == ("", "ت", "")  # its two bytes, and eos
+    assert looked.weights.shape[0] == len(ids)
+
+
+def test_a_model_without_attention_leaves_an_empty_table(
+    translator: Translator, tmp_path: Path
+) -> None:
+    spec = replace(translator.spec, model=replace(MODEL, family="lstm", attention="none"))
+    tokenizer = Tokenizer.build(TRAIN, "pruned")
+    torch.manual_seed(0)
+    model = build_from_spec(spec, tokenizer).eval()
+    checkpoint = Checkpoint(spec=spec, model=model, tokenizer=tokenizer)
+    forgetful = Translator(checkpoint, torch.device("cpu"))
+    evaluation = evaluate(forgetful, targets(), corpus(), OPTIONS)
+    assert evaluation.alignments == {}
+    write_evaluation(tmp_path, evaluation, history(tmp_path))
+    assert pq.read_table(tmp_path / "evaluation" / "alignments.parquet").num_rows == 0
 
 
 def test_what_a_model_says_cannot_break_the_tables(knowing: Translator, tmp_path: Path) -> None:

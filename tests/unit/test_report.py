@@ -14,12 +14,14 @@ from signloom.corpus.quality import measure_quality, write_quality
 from signloom.corpus.rejects import Reject, write_rejects
 from signloom.corpus.shards import write_shards
 from signloom.corpus.targets import Target, write_targets
+from signloom.evaluation.alignments import write_alignments
 from signloom.metrics import METRICS
 from signloom.report.build import ReportOptions, build_report
 from signloom.report.content import corpus_table, mark_words, pick_samples, verdict
 from signloom.report.quality import QualityOptions
 from signloom.report.skeletons import draw_pictures, join_pictures
 from signloom.report.sources import ReportPaths, read_sources
+from signloom.translator import Alignment
 
 QUALITY = QualityOptions(
     worst=2, min_any_hand=0.5, min_body=0.9, max_gap_s=1.0, max_jitter=1.0, max_side_swaps=2,
@@ -41,7 +43,7 @@ SAID = {
 def targets() -> list[Target]:
     return [
         Target(clip_id=f"{split}{i}", split=split, signer=f"{split}-signer", text=text, ids=[0],
-               gloss="", gloss_ids=[])
+               gloss="", labels=[])
         for split, texts in TEXTS.items()
         for i, text in enumerate(texts)
     ]  # fmt: skip
@@ -89,6 +91,12 @@ def search_result(trials: int) -> dict[str, Any]:
     found[-1] |= {"value": None, "state": "PRUNED"}
     return {"format_version": 1, "objective": "dev_loss", "best": found[1], "trials": found,
             "importance": {"model.d_model": 0.7, "model.norm": 0.3}}  # fmt: skip
+
+
+def alignment(clip_id: str) -> Alignment:
+    tokens = (*SAID[clip_id].split(), "")
+    weights = np.random.default_rng(len(tokens)).dirichlet(np.ones(8), len(tokens))
+    return Alignment(tokens=tokens, step_s=0.1, weights=weights.astype(np.float32))
 
 
 def write_hypotheses(path: Path) -> None:
@@ -139,7 +147,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> ReportPaths:
         },
         paths.checkpoint / "history.json": {"format_version": 1, "best_epoch": 4, "epochs": epochs},
         paths.checkpoint / "checkpoint.json": {
-            "format_version": 1, "model": {"d_model": 16}, "features": {"fps": 15.0},
+            "format_version": 2, "model": {"d_model": 16}, "features": {"fps": 15.0},
             "extractor": {"models": {"hand.tflite": "ab12"}},
             "provenance": {"data": {"landmarks": "cd34"}, "libraries": {"torch": "2"},
                            "params": {"train": {"seed": 1}}},
@@ -148,6 +156,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> ReportPaths:
     }  # fmt: skip
     for path, content in contents.items():
         path.write_text(json.dumps(content), encoding="utf-8")
+    write_alignments(paths.evaluation / "alignments.parquet", {c: alignment(c) for c in SAID})
     return paths
 
 
@@ -223,8 +232,8 @@ def test_inner_links_of_figures_lead_somewhere(page_text: str) -> None:
 
 def test_every_figure_says_in_words_what_it_shows(page_text: str) -> None:
     svgs = parse(page_text).svgs
-    # Charts, the pictures of five samples, and of two clips of bad quality with a bar each.
-    assert len(svgs) == 9 + 5 * OPTIONS.pictures + 2 * (OPTIONS.pictures + 1)
+    # Charts; pictures and attention of five samples; two clips of bad quality with a bar each.
+    assert len(svgs) == 9 + 5 * (OPTIONS.pictures + 1) + 2 * (OPTIONS.pictures + 1)
     assert all(svg["role"] == "img" and svg["aria-label"] for svg in svgs)
 
 
@@ -255,12 +264,16 @@ def test_figures_are_files_too_and_follow_the_theme_inside_the_page(
 ) -> None:
     names = {path.name for path in (built / "figures").iterdir()}
     assert {"scores.svg", "curves.svg", "quality.svg", "search.svg", "slices.svg"} <= names
-    assert {"sample-01-best.svg", "sample-05-worst.svg", "worst-02.svg", "signers.svg"} <= names
+    assert {"sample-01-best.svg", "worst-02.svg", "signers.svg"} <= names
+    assert {"sample-05-worst.svg", "attention-05-worst.svg"} <= names
     assert "sample-99-old.svg" not in names
     assert "#1d5fd1" in (built / "figures" / "scores.svg").read_text(encoding="utf-8")
     body = page_text.split("</style>", 1)[1]
     assert "#1d5fd1" not in body
     assert "var(--blue)" in body
+    slices = (built / "figures" / "slices.svg").read_text(encoding="utf-8")
+    assert "1e-4" in slices  # the learning rates span decades
+    assert "mathdefault" not in slices
 
 
 def test_the_same_files_give_the_same_bytes(
@@ -281,6 +294,21 @@ def test_without_a_search_the_page_says_so(
     text = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "No search has been run" in text
     assert not (tmp_path / "figures" / "search.svg").exists()
+    parse(text)
+
+
+def test_without_attention_the_page_says_so(
+    project: ReportPaths, tmp_path: Path, change: Callable[..., ReportPaths]
+) -> None:
+    import shutil
+
+    shutil.copytree(project.evaluation, tmp_path / "evaluation")
+    write_alignments(tmp_path / "evaluation" / "alignments.parquet", {})
+    build_report(change(project, evaluation=tmp_path / "evaluation"), tmp_path, OPTIONS)
+    text = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "decoder has no attention" in text
+    assert "Where the model looked" not in text
+    assert not list((tmp_path / "figures").glob("attention-*"))
     parse(text)
 
 

@@ -96,8 +96,8 @@ def test_other_code_is_another_study(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_what_cannot_be_trained_is_said_before_the_first_trial(tmp_path: Path) -> None:
-    data = dataclasses.replace(tiny.training_data(), glosses=[])
-    with pytest.raises(UserError, match="no train clip of the manifest has a gloss"):
+    data = dataclasses.replace(tiny.training_data(), labels=[])
+    with pytest.raises(UserError, match="no train clip has CTC labels"):
         search(
             data,
             tiny.run_options(),

@@ -5,12 +5,21 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from signloom.cli import adopt, cache, export_landmarks, import_landmarks, scores, translate
+from signloom.cli import (
+    adopt,
+    cache,
+    export_landmarks,
+    import_landmarks,
+    scores,
+    summary,
+    task,
+    translate,
+)
 from signloom.config import UserError
 
 # A module has `add_parser`, which names its `run`. It imports torch or mediapipe in `run` only:
 # they take seconds to load and `--help` should not.
-COMMANDS = (translate, scores, adopt, cache, import_landmarks, export_landmarks)
+COMMANDS = (translate, scores, summary, adopt, cache, import_landmarks, export_landmarks, task)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

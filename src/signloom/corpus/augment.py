@@ -7,9 +7,11 @@ All randomness comes from the generator that the caller passes.
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
-from signloom.corpus.features import HANDS, FloatArray, stretch
-from signloom.corpus.landmarks import LandmarkSequence, Layout
+from signloom.corpus.features import stretch
+from signloom.corpus.landmarks import FINGERS, GROUP_CHOICES, LandmarkSequence, Layout
+from signloom.corpus.normalise import HANDS, FloatArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +26,8 @@ class AugmentOptions:
     noise: float  # jitter of every coordinate, standard deviation in picture heights, >= 0
     mirror: float  # probability of a mirror image with the sides swapped, [0, 1]
     hand_drop: float  # probability, for each hand, of a span without it, [0, 1]
+    part_drop: float  # probability, for each other group of landmarks, of the same, [0, 1]
+    finger_drop: float  # probability, for each finger, of a span folded into the wrist, [0, 1]
     time_mask: float  # probability of a span without anything, [0, 1]
     max_span: float  # longest such span, share of the clip, [0, 1]
 
@@ -31,7 +35,7 @@ class AugmentOptions:
         for name in ("stretch", "rotate_deg", "scale", "hand_shift", "hand_scale", "noise"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 or more")
-        for name in ("mirror", "hand_drop", "time_mask", "max_span"):
+        for name in ("mirror", "hand_drop", "part_drop", "finger_drop", "time_mask", "max_span"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 to 1")
 
@@ -47,13 +51,37 @@ def augment(
         generator: Source of all randomness; the same state gives the same result.
     """
     # Every draw is made, used or not: switching one change off must not change the others.
-    if generator.random() < options.mirror:
+    (own,) = generator.spawn(1)  # of the parts, so that jitter, of many draws, may come last
+    is_mirrored, factor = _draw_whole(options, generator)
+    if is_mirrored:
         sequence = mirror(sequence)
-    factor = (1 + options.stretch) ** generator.uniform(-1, 1)
-    sequence = stretch(sequence, max(1, round(len(sequence.points) * factor)))
+    sequence = stretch(sequence, _stretched(len(sequence.points), factor))
     sequence = _move(sequence, options, generator)
     sequence = _hide(sequence, options, generator)
-    return _shake(sequence, options, generator)
+    sequence = _hide_parts(sequence, options, own)
+    sequence = _shake(sequence, options, generator)
+    return _fold_fingers(sequence, options, own)
+
+
+def augmented_frames(frames: int, options: AugmentOptions, generator: np.random.Generator) -> int:
+    """Return how many frames `augment` will make of a clip.
+
+    Args:
+        frames: Of the clip.
+        options: As for `augment`.
+        generator: In the state in which `augment` will get it; it is changed.
+    """
+    return _stretched(frames, _draw_whole(options, generator)[1])
+
+
+def _draw_whole(options: AugmentOptions, generator: np.random.Generator) -> tuple[bool, float]:
+    """Draw whether the clip is mirrored and how many times as long it becomes."""
+    is_mirrored = bool(generator.random() < options.mirror)
+    return is_mirrored, float((1 + options.stretch) ** generator.uniform(-1, 1))
+
+
+def _stretched(frames: int, factor: float) -> int:
+    return max(1, round(frames * factor))
 
 
 def mirror(sequence: LandmarkSequence) -> LandmarkSequence:
@@ -90,12 +118,13 @@ def _move(
     heights = np.array([aspect, 1, aspect], dtype=np.float32)
     points = sequence.points * heights
     for hand in HANDS:
-        marks = layout.slice(hand)
-        wrist = points[:, marks][:, :1]
         factor = np.float32((1 + options.hand_scale) ** generator.uniform(-1, 1))
         offset = np.zeros(3, dtype=np.float32)
         offset[:2] = generator.normal(0, 1, 2) * options.hand_shift
-        points[:, marks] = wrist + (points[:, marks] - wrist) * factor + offset
+        if hand in layout.group_names:
+            marks = layout.slice(hand)
+            wrist = points[:, marks][:, :1]
+            points[:, marks] = wrist + (points[:, marks] - wrist) * factor + offset
     angle = np.deg2rad(options.rotate_deg) * generator.uniform(-1, 1)
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     scale = (1 + options.scale) ** generator.uniform(-1, 1, 2)
@@ -109,19 +138,60 @@ def _hide(
     sequence: LandmarkSequence, options: AugmentOptions, generator: np.random.Generator
 ) -> LandmarkSequence:
     """Remove a hand, or everything, for a while, as a detector does."""
-    layout = sequence.layout
+    names = sequence.layout.group_names
     present = sequence.present.copy()
-    length = len(present)
-    columns = [[layout.group(hand)] for hand in HANDS] + [list(range(len(layout.groups)))]
-    for hidden, chance in zip(
-        columns, (options.hand_drop, options.hand_drop, options.time_mask), strict=True
-    ):
-        used, size, start = generator.random(3)
-        span = int(size * options.max_span * length)
-        first = int(start * (length - span + 1))
-        if used < chance:
-            present[first : first + span, hidden] = False
-    absent = np.repeat(~present, [len(group.landmarks) for group in layout.groups], axis=1)
+    for hand in HANDS:
+        span = _draw_span(len(present), options.hand_drop, options.max_span, generator)
+        present[span, [name == hand for name in names]] = False
+    present[_draw_span(len(present), options.time_mask, options.max_span, generator)] = False
+    return _without(sequence, present)
+
+
+def _hide_parts(
+    sequence: LandmarkSequence, options: AugmentOptions, generator: np.random.Generator
+) -> LandmarkSequence:
+    """Remove body, lips or face for a while."""
+    present = sequence.present.copy()
+    for choice, groups in GROUP_CHOICES.items():
+        span = _draw_span(len(present), options.part_drop, options.max_span, generator)
+        if choice != "hands":
+            hidden = [group in groups for group in sequence.layout.groups]
+            present[span, hidden] = False
+    return _without(sequence, present)
+
+
+def _fold_fingers(
+    sequence: LandmarkSequence, options: AugmentOptions, generator: np.random.Generator
+) -> LandmarkSequence:
+    """Lay single fingers on the wrist for a while: features relative to it become 0, as if absent.
+
+    Last, so that nothing moves them apart again.
+    """
+    layout = sequence.layout
+    points = sequence.points.copy()
+    for hand in HANDS:
+        for finger, joints in FINGERS.items():
+            span = _draw_span(len(points), options.finger_drop, options.max_span, generator)
+            if hand in layout.group_names:
+                marks = [layout.index(hand, f"{finger}_{joint}") for joint in joints]
+                points[span, marks] = points[span, None, layout.index(hand, "wrist")]
+    return replace(sequence, points=points)
+
+
+def _draw_span(
+    length: int, chance: float, max_span: float, generator: np.random.Generator
+) -> slice:
+    """Draw which frames something is lost in; none unless the chance comes true."""
+    used, size, start = generator.random(3)
+    span = int(size * max_span * length)
+    first = int(start * (length - span + 1))
+    return slice(first, first + span if used < chance else first)
+
+
+def _without(sequence: LandmarkSequence, present: npt.NDArray[np.bool_]) -> LandmarkSequence:
+    """Return the clip with fewer groups present."""
+    sizes = [len(group.landmarks) for group in sequence.layout.groups]
+    absent = np.repeat(~present, sizes, axis=1)
     points = np.where(absent[..., None], np.float32(np.nan), sequence.points)
     return replace(sequence, points=points, present=present)
 

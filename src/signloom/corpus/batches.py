@@ -11,15 +11,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from signloom.corpus.augment import AugmentOptions, augment
-from signloom.corpus.features import (
-    FeatureOptions,
-    FloatArray,
-    build_features,
-    compute_features,
-    prepare,
-)
+from signloom.corpus.augment import AugmentOptions, augment, augmented_frames
+from signloom.corpus.features import FeatureOptions, build_features, compute_features, prepare
 from signloom.corpus.landmarks import LandmarkSequence
+from signloom.corpus.normalise import FloatArray
 from signloom.corpus.targets import Target
 
 
@@ -35,12 +30,12 @@ class Example:
 class Batch:
     """Clips padded to the longest of them."""
 
-    src: Float[Tensor, "B S F"]
+    src: Float[Tensor, "B S F"] | Int[Tensor, "B S"]  # features, or ids of source tokens
     src_valid: Bool[Tensor, "B S"]  # True = real
     tgt: Int[Tensor, "B T"]  # with bos and eos
     tgt_valid: Bool[Tensor, "B T"]
     labels: Int[Tensor, "B L"]  # CTC labels, filled with the blank
-    label_lengths: Int[Tensor, " B"]  # 0 where a clip has no gloss
+    label_lengths: Int[Tensor, " B"]  # 0 where a clip has none
     clip_ids: tuple[str, ...]
 
     def to(self, device: torch.device) -> "Batch":
@@ -96,7 +91,7 @@ def build_batch(examples: Sequence[Example], matrices: Sequence[FloatArray], pad
         pad: Id that fills the targets.
     """
     tgt, tgt_valid = pad_ids([example.target.ids for example in examples], pad)
-    labels, labels_valid = pad_ids([example.target.gloss_ids for example in examples], 0)
+    labels, labels_valid = pad_ids([example.target.labels for example in examples], 0)
     src, src_valid = pad_features(matrices)
     return Batch(
         src=src,
@@ -149,19 +144,22 @@ def training_batches(
     An epoch depends on the seed and its number alone, so that training can resume at any epoch.
     """
     prepared = [prepare(example.sequence, features) for example in examples]
-    lengths = [len(sequence.points) for sequence in prepared]
+
+    def chance(epoch: int, index: int) -> np.random.Generator:
+        # One generator a clip: how the clips are grouped must not change the draws.
+        return np.random.default_rng([seed, epoch, index])
 
     def epoch_batches(epoch: int) -> Iterator[Batch]:
+        # Grouped by the length that each clip will have, so that no batch exceeds the budget.
+        lengths = [
+            augmented_frames(len(clip.points), augmentation, chance(epoch, index))
+            for index, clip in enumerate(prepared)
+        ]
         order = np.random.default_rng([seed, epoch])
         for group in group_by_length(lengths, max_frames, order):
-            chosen = [examples[index] for index in group]
-            matrices = []
-            for index in group:
-                # One generator a clip: how the clips are grouped must not change the draws.
-                chance = np.random.default_rng([seed, epoch, index])
-                changed = augment(prepared[index], augmentation, chance)
-                matrices.append(build_features(changed, features))
-            yield build_batch(chosen, matrices, pad)
+            changed = [augment(prepared[i], augmentation, chance(epoch, i)) for i in group]
+            matrices = [build_features(sequence, features) for sequence in changed]
+            yield build_batch([examples[i] for i in group], matrices, pad)
 
     return epoch_batches
 

@@ -1,6 +1,7 @@
 """Landmarks of a clip come in, the feature matrix that a model reads goes out; no I/O, no chance.
 
-Shape letters: S frames, P landmarks, G groups, C coordinates, F features.
+docs/features.md has the equations. Shape letters: S frames, P landmarks, G groups, C coordinates,
+F features.
 """
 
 import itertools
@@ -8,16 +9,19 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from signloom.corpus.landmarks import LandmarkSequence, Layout
+from signloom.config import UserError
+from signloom.corpus.landmarks import GROUP_CHOICES, LandmarkSequence, Layout
+from signloom.corpus.normalise import (
+    HANDS,
+    FloatArray,
+    Origin,
+    has_choice,
+    mouth_width,
+    normalise,
+)
 
-FloatArray = npt.NDArray[np.float32]
-
-HANDS = ("left_hand", "right_hand")
-# Where no frame of a clip shows the shoulders, the picture stands in for the body: its centre,
-# and a width usual for a signer filmed from the waist up, in picture heights.
-FALLBACK_SHOULDER_WIDTH = 0.4
+GroupChoice = Literal["hands", "pose", "lips", "face_outline"]  # the keys of GROUP_CHOICES
 # Rates closer than this (relative) are one rate: 29.97 is not resampled to 30.
 SAME_RATE = 0.02
 
@@ -27,9 +31,10 @@ class FeatureOptions:
     """The section `features` of params.yaml; stored in the checkpoint."""
 
     fps: float  # every clip is resampled to this many frames/s, > 0
-    hand_origin: Literal["wrist", "shoulders"]  # what the 126 hand numbers are relative to
-    body: bool  # add the pose landmarks, x and y
-    differences: bool  # add the change since the frame before of every coordinate
+    groups: tuple[GroupChoice, ...]  # landmarks that the model sees; the shards must have them
+    normalise: Origin  # centre and scale: the signer's, or the picture's
+    hand_origin: Literal["wrist", "body"]  # what the 126 hand numbers are relative to
+    differences: Literal[0, 1, 2]  # add the change of every number; with 2, that of the change too
     presence: bool  # add one bit a group: was it detected
     max_gap_s: float  # a group missing no longer than this is interpolated, seconds, >= 0
 
@@ -38,17 +43,35 @@ class FeatureOptions:
             raise ValueError(f"fps: found {self.fps}, expected more than 0 frames a second")
         if self.max_gap_s < 0:
             raise ValueError(f"max_gap_s: found {self.max_gap_s}, expected 0 seconds or more")
+        if not self.groups or len(set(self.groups)) < len(self.groups):
+            known = ", ".join(GROUP_CHOICES)
+            raise ValueError(
+                f"groups: found {list(self.groups)}, expected some of {known}, each once"
+            )
+
+
+def check_groups(options: FeatureOptions, layout: Layout) -> None:
+    """Refuse landmarks that lack a group which the options ask for.
+
+    Raises:
+        UserError: If they do.
+    """
+    lacking = [name for name in options.groups if not has_choice(layout, name)]
+    if lacking:
+        raise UserError(
+            f"features.groups asks for {', '.join(lacking)}, but these landmarks have "
+            f"{', '.join(layout.group_names)} only; choose other features.groups, or add to "
+            "extract.groups and extract again"
+        )
 
 
 def feature_width(options: FeatureOptions, layout: Layout) -> int:
-    """Return F, the width of the feature matrix."""
-    coordinates = sum(3 * len(layout.groups[layout.group(hand)].landmarks) for hand in HANDS)
-    if options.hand_origin == "wrist":
-        coordinates += 2 * len(HANDS)
-    if options.body:
-        coordinates += 2 * len(layout.groups[layout.group("pose")].landmarks)
-    bits = len(layout.groups) if options.presence else 0
-    return coordinates * (2 if options.differences else 1) + bits
+    """Return F, the width of the feature matrix.
+
+    Raises:
+        UserError: If the layout lacks a group which the options ask for.
+    """
+    return compute_features(_absent(layout, options.fps), options).shape[1]
 
 
 def compute_features(sequence: LandmarkSequence, options: FeatureOptions) -> FloatArray:
@@ -64,6 +87,9 @@ def compute_features(sequence: LandmarkSequence, options: FeatureOptions) -> Flo
 
     Returns:
         Shape (S', F) without NaN; S' = S * options.fps / sequence.fps, at least 1.
+
+    Raises:
+        UserError: If the landmarks lack a group which the options ask for.
     """
     return build_features(prepare(sequence, options), options)
 
@@ -74,54 +100,71 @@ def prepare(sequence: LandmarkSequence, options: FeatureOptions) -> LandmarkSequ
 
 
 def build_features(sequence: LandmarkSequence, options: FeatureOptions) -> FloatArray:
-    """Turn prepared landmarks into the feature matrix, shape (S, F) without NaN."""
-    layout = sequence.layout
-    points = normalise(sequence)
-    parts: list[FloatArray] = []
-    for hand in HANDS:
-        marks = points[:, layout.slice(hand)]
-        if options.hand_origin == "wrist":
-            wrist = marks[:, :1]
-            parts += [(marks - wrist).reshape(len(marks), -1), wrist[:, 0, :2]]
-        else:
-            parts.append(marks.reshape(len(marks), -1))
-    if options.body:
-        parts.append(points[:, layout.slice("pose"), :2].reshape(len(points), -1))
+    """Turn prepared landmarks into the feature matrix, shape (S, F) without NaN.
+
+    Columns: the chosen groups in the order of the layout, their changes, their presence bits.
+    """
+    check_groups(options, sequence.layout)
+    columns = [
+        column
+        for column, name in enumerate(sequence.layout.group_names)
+        if any(group.name == name for choice in options.groups for group in GROUP_CHOICES[choice])
+    ]
+    names = [sequence.layout.group_names[column] for column in columns]
+    points = normalise(sequence, options.normalise)
+    parts = [part for name in names for part in _group_parts(points, name, sequence, options)]
     matrix = np.concatenate(parts, axis=1)
-    if options.differences:
-        # A difference is absent where either of its frames is.
-        change = np.diff(matrix, axis=0, prepend=matrix[:1]) * np.float32(options.fps / 10)
-        matrix = np.concatenate((matrix, change), axis=1)
-    matrix = np.nan_to_num(matrix, nan=0.0)
+    changes = [
+        _difference(matrix, order) * np.float32(options.fps / 10) ** order
+        for order in range(1, options.differences + 1)
+    ]
+    # A difference is absent where one of its frames is.
+    matrix = np.nan_to_num(np.concatenate((matrix, *changes), axis=1), nan=0.0)
     if options.presence:
-        matrix = np.concatenate((matrix, sequence.present), axis=1)
+        matrix = np.concatenate((matrix, sequence.present[:, columns]), axis=1)
     return np.ascontiguousarray(matrix, dtype=np.float32)
 
 
-def normalise(sequence: LandmarkSequence) -> FloatArray:
-    """Centre a clip on its shoulders and divide by its shoulder width.
-
-    One centre and one scale a clip, not a frame: leaning is part of the signing, and a jittering
-    shoulder would shake both hands. x and z are first brought to the scale of y.
-
-    Returns:
-        Shape (S, P, C), in shoulder widths; NaN where absent.
-    """
+def _group_parts(
+    points: FloatArray, name: str, sequence: LandmarkSequence, options: FeatureOptions
+) -> list[FloatArray]:
+    """Return the columns of one group, each part of shape (S, columns)."""
     layout = sequence.layout
-    aspect = np.float32(sequence.width / sequence.height)
-    points = sequence.points * np.array([aspect, 1, aspect], dtype=np.float32)
-    left = points[:, layout.index("pose", "left_shoulder"), :2]
-    right = points[:, layout.index("pose", "right_shoulder"), :2]
-    seen = sequence.present[:, layout.group("pose")]
-    centre = np.array([aspect / 2, 0.5], dtype=np.float32)
-    width = np.float32(FALLBACK_SHOULDER_WIDTH)
-    if seen.any():
-        centre = np.median((left[seen] + right[seen]) / 2, axis=0)
-        measured = np.median(np.linalg.norm(left[seen] - right[seen], axis=1))
-        # Seen from the side the shoulders coincide; a tenth of the usual width is the least.
-        width = np.float32(max(float(measured), FALLBACK_SHOULDER_WIDTH / 10))
-    points[..., :2] -= centre
-    return points / width
+    marks = points[:, layout.slice(name)]
+    if name in HANDS and options.hand_origin == "wrist":
+        wrist = marks[:, :1]
+        return [_flat(marks - wrist), wrist[:, 0, :2]]
+    if name in HANDS:
+        return [_flat(marks)]
+    if name == "lips":
+        # A mouth is read from its shape, in its own size: speech moves it by millimetres, the
+        # head by centimetres. Where it is says something only if there is a body.
+        centre = marks.mean(axis=1, keepdims=True)
+        shape = _flat((marks - centre) / mouth_width(marks, layout))
+        return [shape, centre[:, 0, :2]] if has_choice(layout, "pose") else [shape]
+    return [_flat(marks[..., :2])]
+
+
+def _difference(matrix: FloatArray, order: int) -> FloatArray:
+    """Differences of that order, zeros in the first frames, which have too few before them."""
+    zeros = np.zeros_like(matrix[:order])
+    return np.concatenate((zeros, np.diff(matrix, n=order, axis=0)))
+
+
+def _flat(points: FloatArray) -> FloatArray:
+    return points.reshape(len(points), -1)
+
+
+def _absent(layout: Layout, fps: float) -> LandmarkSequence:
+    """A clip of one frame in which nothing was found."""
+    return LandmarkSequence(
+        points=np.full((1, layout.points, 3), np.nan, dtype=np.float32),
+        present=np.zeros((1, len(layout.groups)), dtype=np.bool_),
+        fps=fps,
+        width=1,
+        height=1,
+        layout=layout,
+    )
 
 
 def fill_gaps(sequence: LandmarkSequence, max_gap_s: float) -> LandmarkSequence:

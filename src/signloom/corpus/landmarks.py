@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 COORDINATES = 3  # x, y, z
 
-_FINGERS = {
+FINGERS = {
     "thumb": ("cmc", "mcp", "ip", "tip"),
     "index": ("mcp", "pip", "dip", "tip"),
     "middle": ("mcp", "pip", "dip", "tip"),
@@ -25,7 +25,7 @@ _FINGERS = {
 }
 HAND_LANDMARKS = (
     "wrist",
-    *(f"{finger}_{joint}" for finger, joints in _FINGERS.items() for joint in joints),
+    *(f"{finger}_{joint}" for finger, joints in FINGERS.items() for joint in joints),
 )  # 21, in MediaPipe's order
 
 POSE_LANDMARKS = (

@@ -1,9 +1,10 @@
-"""The clips of a manifest come in, the target side of training goes out: text, ids, glosses."""
+"""The clips of a manifest come in, the target side of training goes out: text, ids, CTC labels."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,7 +14,7 @@ from signloom.corpus.manifest import Clip
 from signloom.corpus.tokenizer import Tokenizer, Vocabulary, normalise_text
 from signloom.reproducibility import write_atomically
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,9 @@ class TokenizeOptions:
 
     vocabulary: Vocabulary  # rows of the output layer: those the train text uses, or all 128,815
     max_tokens: int  # longest target accepted, in tokens with bos and eos, >= 3
+    # What the CTC loss of training spells out (train.ctc_weight): the signs in their order, the
+    # characters of the text (where mouth or fingers spell it in that order), or nothing.
+    ctc: Literal["glosses", "characters", "none"]
 
     def __post_init__(self) -> None:
         if self.max_tokens < 3:
@@ -38,7 +42,7 @@ class Target:
     text: str  # normalised
     ids: list[int]  # with bos and eos
     gloss: str  # space-separated; empty where the manifest has none
-    gloss_ids: list[int]  # CTC labels (0 is the blank); empty outside train
+    labels: list[int]  # of the CTC loss (0 is its blank); empty outside train
 
 
 TARGETS_SCHEMA = pa.schema(
@@ -49,7 +53,7 @@ TARGETS_SCHEMA = pa.schema(
         ("text", pa.string()),
         ("ids", pa.list_(pa.int32())),
         ("gloss", pa.string()),
-        ("gloss_ids", pa.list_(pa.int32())),
+        ("labels", pa.list_(pa.int32())),
     ],
     metadata={"signloom.format_version": str(FORMAT_VERSION)},
 )
@@ -90,27 +94,26 @@ def read_targets(path: Path) -> list[Target]:
 def build_targets(
     clips: Sequence[Clip], options: TokenizeOptions
 ) -> tuple[Tokenizer, list[str], list[Target]]:
-    """Tokenise every clip's sentence and number the glosses of the training clips.
+    """Tokenise every clip's sentence and number the glosses or characters of training clips.
 
     Args:
         clips: The corpus, in its order.
-        options: Vocabulary and the longest target accepted.
+        options: Vocabulary, the longest target accepted, what the CTC labels are.
 
     Returns:
-        The tokeniser (its vocabulary comes from train text only), the glosses in label order
-        (label of glosses[i] is i + 1; 0 is the CTC blank) and one target a clip.
+        The tokeniser (its vocabulary comes from train text only), the names of the CTC labels
+        (label of names[i] is i + 1; 0 is the blank) and one target a clip.
 
     Raises:
         UserError: If a sentence is longer than `max_tokens`; all of them in one message.
     """
     train = [clip for clip in clips if clip.split == "train"]
     tokenizer = Tokenizer.build((normalise_text(c.text) for c in train), options.vocabulary)
-    glosses = sorted({gloss for clip in train for gloss in (clip.gloss or "").split()})
-    label_of = {gloss: label for label, gloss in enumerate(glosses, start=1)}
+    names = sorted({name for clip in train for name in _spell(clip, options)})
+    label_of = {name: label for label, name in enumerate(names, start=1)}
     targets = []
     for clip in clips:
         text = normalise_text(clip.text)
-        names = (clip.gloss or "").split()
         targets.append(
             Target(
                 clip_id=clip.clip_id,
@@ -118,8 +121,10 @@ def build_targets(
                 signer=clip.signer,
                 text=text,
                 ids=[tokenizer.bos, *tokenizer.encode(text), tokenizer.eos],
-                gloss=" ".join(names),
-                gloss_ids=[label_of[name] for name in names] if clip.split == "train" else [],
+                gloss=" ".join((clip.gloss or "").split()),
+                labels=[label_of[name] for name in _spell(clip, options)]
+                if clip.split == "train"
+                else [],
             )
         )
     long = [
@@ -132,18 +137,25 @@ def build_targets(
         raise UserError(
             "\n".join(long) + "\nsplit these clips, or raise tokenize_targets.max_tokens"
         )
-    return tokenizer, glosses, targets
+    return tokenizer, names, targets
 
 
-def write_glosses(path: Path, glosses: Sequence[str]) -> None:
-    """Write the CTC labels; the label of entry i is i + 1."""
-    content = {"format_version": FORMAT_VERSION, "glosses": list(glosses)}
+def write_labels(path: Path, names: Sequence[str]) -> None:
+    """Write the names of the CTC labels; the label of entry i is i + 1."""
+    content = {"format_version": FORMAT_VERSION, "labels": list(names)}
     write_atomically(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
 
 
-def read_glosses(path: Path) -> list[str]:
-    """Read the CTC labels written by `write_glosses`."""
+def read_labels(path: Path) -> list[str]:
+    """Read the names of the CTC labels written by `write_labels`."""
     mend = "run `dvc repro tokenize_targets` again"
     content = read_json(path, mend=mend)
     check_version(path, content, FORMAT_VERSION, mend=mend)
-    return [str(gloss) for gloss in content["glosses"]]
+    return [str(name) for name in content["labels"]]
+
+
+def _spell(clip: Clip, options: TokenizeOptions) -> list[str]:
+    """Return what the clip's CTC labels stand for; of characters, each code point."""
+    if options.ctc == "characters":
+        return list(normalise_text(clip.text))
+    return (clip.gloss or "").split() if options.ctc == "glosses" else []

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,11 +13,14 @@ from signloom.config import UserError
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.targets import Target
 from signloom.decoding import DecodingOptions
+from signloom.evaluation.alignments import write_alignments
 from signloom.evaluation.summary import DECIMALS, headline, summarise
 from signloom.evaluation.systems import SplitResult, run_systems
 from signloom.metrics import ScoreOptions, sentence_scores
 from signloom.reproducibility import write_atomically
-from signloom.translator import Translator
+from signloom.translator import Alignment, Translator
+
+logger = logging.getLogger(__name__)
 
 FORMAT_VERSION = 1  # of scores.json and, with it, of the tables beside it
 
@@ -37,6 +41,7 @@ class Evaluation:
     results: list[SplitResult]
     splits: dict[str, Any]  # see `summarise`
     train_texts: frozenset[str]
+    alignments: dict[str, Alignment]  # by clip id; empty for a model without attention
 
     @property
     def metrics(self) -> dict[str, Any]:
@@ -72,7 +77,34 @@ def evaluate(
     results = run_systems(translator, targets, sequences, options.decoding, options.score)
     train_texts = frozenset(target.text for target in targets if target.split == "train")
     splits = summarise(results, sorted(train_texts), options.score)
-    return Evaluation(options=options, results=results, splits=splits, train_texts=train_texts)
+    return Evaluation(
+        options=options,
+        results=results,
+        splits=splits,
+        train_texts=train_texts,
+        alignments=_align(translator, results, sequences),
+    )
+
+
+def _align(
+    translator: Translator,
+    results: Sequence[SplitResult],
+    sequences: Mapping[str, LandmarkSequence],
+) -> dict[str, Alignment]:
+    """Ask where the model looked while it wrote each translation."""
+    found: dict[str, Alignment] = {}
+    for result in results:
+        clips = [sequences[target.clip_id] for target in result.targets]
+        try:
+            aligned = translator.align(clips, result.translations)
+        except ValueError as error:
+            logger.info("no alignments: %s", error)
+            return {}
+        found |= {
+            target.clip_id: alignment
+            for target, alignment in zip(result.targets, aligned, strict=True)
+        }
+    return found
 
 
 def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> None:
@@ -95,6 +127,7 @@ def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> No
     _write_json(folder / "scores.json", scores)
     _write_table(folder / "hypotheses.tsv", hypothesis_rows(evaluation))
     _write_table(folder / "systems.csv", _system_rows(evaluation))
+    write_alignments(folder / "alignments.parquet", evaluation.alignments)
     for kind in ("sentence", "words", "signer"):
         _write_table(folder / f"by_{kind}.csv", _breakdown_rows(evaluation, kind))
     if not history.is_file():

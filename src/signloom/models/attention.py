@@ -1,14 +1,18 @@
 """Multi-head attention over keys and values that can be kept between decoding steps.
 
-Shape letters: B clips, T query positions, M key positions, D model width, H heads, K head width.
+Shape letters: B clips, T query positions, M key positions, N distances (2 M - 1), D model width,
+H heads, K head width.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
+
+from signloom.models.relative import RelativeTerms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,16 +40,19 @@ class MultiHeadAttention(nn.Module):
     source once a clip and each target token once.
 
     Source: Vaswani et al. (2017), section 3.2; documents 000 (projections without bias) and 002
-    (with bias).
+    (with bias); `relative` adds the terms of document 003.
     """
 
-    def __init__(self, d_model: int, heads: int, *, dropout: float, bias: bool) -> None:
+    def __init__(
+        self, d_model: int, heads: int, *, dropout: float, bias: bool, relative: bool = False
+    ) -> None:
         super().__init__()
         self.heads = heads
         self.dropout = dropout
         self.query = nn.Linear(d_model, d_model, bias=bias)
         self.key_value = nn.Linear(d_model, 2 * d_model, bias=bias)
         self.output = nn.Linear(d_model, d_model)
+        self.relative = RelativeTerms(d_model, heads) if relative else None
 
     def project(self, x: Float[Tensor, "B M D"]) -> KeyValue:
         """Project positions to keys and values."""
@@ -59,18 +66,28 @@ class MultiHeadAttention(nn.Module):
         *,
         valid: Bool[Tensor, "B M"] | None = None,
         is_causal: bool = False,
+        distances: Float[Tensor, "N D"] | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """Attend from each position of `x` to the keys it may see.
+        """Attend from each position of `x` to the keys it may see; zeros where it sees none.
 
         Args:
             x: Query positions.
             memory: Projected keys and values.
             valid: Which keys are real; None where all are. True = real.
             is_causal: Whether query i sees only keys 0 to i.
+            distances: With relative terms, where queries and keys are the same positions, the
+                encodings of the distances M - 1 down to 1 - M.
         """
+        query = self._split(self.query(x))
         mask = None if valid is None else valid[:, None, None, :]  # (B, 1, 1, M)
+        if is_causal and not (valid is None and self.relative is None):
+            past = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+            mask, is_causal = past if mask is None else mask & past, False
+        if self.relative is not None:
+            query, bias = self.relative(query, distances)
+            mask = bias if mask is None else bias.masked_fill(~mask, -torch.inf)
         attended = functional.scaled_dot_product_attention(
-            self._split(self.query(x)),
+            query,
             memory.keys,
             memory.values,
             attn_mask=mask,
@@ -79,5 +96,23 @@ class MultiHeadAttention(nn.Module):
         )
         return self.output(attended.transpose(1, 2).flatten(2))
 
+    def weights(
+        self, x: Float[Tensor, "B T D"], memory: KeyValue, valid: Bool[Tensor, "B M"]
+    ) -> Float[Tensor, "B T M"]:
+        """Return what each query gives each key, the mean over heads.
+
+        For pictures: without relative terms and dropout, and slower than `forward`, which never
+        has the weights in hand.
+        """
+        query = self._split(self.query(x))
+        scores_BHTM = query @ memory.keys.transpose(2, 3) / math.sqrt(query.shape[-1])
+        return masked_softmax(scores_BHTM, valid[:, None, None, :]).mean(dim=1)
+
     def _split(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B H T K"]:
         return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
+
+
+def masked_softmax(scores: Float[Tensor, "*S"], allowed: Bool[Tensor, "*A"]) -> Float[Tensor, "*S"]:
+    """Return the softmax over the last axis of what is allowed; zeros where nothing is."""
+    lowest = torch.finfo(scores.dtype).min
+    return scores.masked_fill(~allowed, lowest).softmax(dim=-1) * allowed

@@ -1,9 +1,15 @@
 """Model options come in, a model goes out; the only place that lists the families."""
 
+from signloom.models.conformer import Conformer
+from signloom.models.lstm import LSTMSeq2Seq
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
 from signloom.models.transformer import Transformer
 
-FAMILIES = {"transformer": Transformer}
+FAMILIES: dict[str, type[Transformer | LSTMSeq2Seq]] = {
+    "transformer": Transformer,
+    "conformer": Conformer,
+    "lstm": LSTMSeq2Seq,
+}
 
 
 def build_model(
@@ -13,7 +19,7 @@ def build_model(
 
     Args:
         options: Family, sizes and choices.
-        input_width: Features of one source frame, F.
+        input_width: Features of one source frame, F; of a token source its vocabulary's size.
         vocab_size: Rows of the target vocabulary, V.
         ctc_labels: Labels of the CTC head with its blank, or 0 for no head.
     """

@@ -1,4 +1,4 @@
-"""The one interface of all model families: source features in, target logits out.
+"""The one interface of all model families: a source in, logits of target tokens out.
 
 Shape letters: B clips, S source frames, M memory positions (S after subsampling), T target
 tokens, F features, D model width, V vocabulary.
@@ -14,22 +14,37 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
-    """What a model is made of; the section `model` of params.yaml."""
+    """What a model is made of; the section `model` of params.yaml.
 
-    family: Literal["transformer"]  # architecture
+    A family ignores the options that it has no part for; docs/models.md says which it reads.
+    "attending" below means the families transformer and conformer.
+    """
+
+    family: Literal["transformer", "conformer", "lstm"]  # architecture
+    source: Literal["landmarks", "tokens"]  # feature vectors, or ids such as those of glosses
     d_model: int  # model width, even, a multiple of heads
-    heads: int  # attention heads, >= 1
+    heads: int  # attending: attention heads, >= 1
     encoder_layers: int  # >= 1
     decoder_layers: int  # >= 1
-    d_ff: int  # hidden width of the feed-forward blocks, >= 1
+    d_ff: int  # attending: hidden width of the feed-forward blocks, >= 1
     dropout: float  # share of activations dropped in training, [0, 1)
-    norm: Literal["pre", "post"]  # layer norm before each block or after its residual sum
-    activation: Literal["gelu", "relu"]  # in the feed-forward blocks
-    attention_bias: bool  # whether query, key and value projections have a bias
+    layer_drop: float  # attending: chance of skipping an encoder layer in training, [0, 1)
+    norm: Literal["pre", "post"]  # attending: layer norm before each block or after its sum
+    decoder_norm: bool  # attending: a last layer norm in the decoder
+    activation: Literal["gelu", "relu", "swish"]  # attending: in the feed-forward blocks
+    attention_bias: bool  # attending: biases in query, key and value projections
+    positions: Literal["sinusoidal", "scaled", "relative"]  # attending: how order is known
+    causal_encoder: bool  # attending: the encoder's layers see no later frame
+    embedding_scale: bool  # token embeddings times sqrt(d_model)
+    tied_embeddings: bool  # target embedding and output projection share one matrix
+    initialization: Literal["xavier", "torch"]  # of matrices: Glorot uniform, or PyTorch's own
     subsampling: Literal[1, 2, 4]  # source frames for each encoder position
+    conv_kernel: int  # conformer: width of the depthwise convolution, odd, positions
+    bidirectional: bool  # lstm: the encoder reads both ways
+    attention: Literal["none", "dot", "general", "additive"]  # lstm: how the decoder looks back
 
     def __post_init__(self) -> None:
-        for name in ("d_model", "heads", "encoder_layers", "decoder_layers", "d_ff"):
+        for name in ("d_model", "heads", "encoder_layers", "decoder_layers", "d_ff", "conv_kernel"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1")
         if self.d_model % self.heads:
@@ -43,8 +58,18 @@ class ModelOptions:
                 f"d_model: found {self.d_model}, expected an even number (positions are sine and "
                 "cosine pairs)"
             )
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout: found {self.dropout}, expected a share in [0, 1)")
+        if self.conv_kernel % 2 == 0:
+            raise ValueError(
+                f"conv_kernel: found {self.conv_kernel}, expected an odd number (as many "
+                "positions before the middle one as after it)"
+            )
+        for name in ("dropout", "layer_drop"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name}: found {getattr(self, name)}, expected a share in [0, 1)")
+
+
+# Features of landmarks, or ids of source tokens.
+Source = Float[Tensor, "B S F"] | Int[Tensor, "B S"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +78,10 @@ class Memory:
 
     states: Float[Tensor, "B M D"]
     valid: Bool[Tensor, "B M"]  # True = real
+
+    def select(self, rows: Int[Tensor, " R"]) -> "Memory":
+        """Return the memory of the given rows, in that order; rows may repeat."""
+        return Memory(self.states.index_select(0, rows), self.valid.index_select(0, rows))
 
 
 class DecoderState(ABC):
@@ -66,9 +95,16 @@ class DecoderState(ABC):
 class Seq2Seq(nn.Module, ABC):
     """A model that decoding and training can use without knowing its family."""
 
+    ctc: nn.Linear | None  # over the labels of the source, on the memory
+
     @abstractmethod
-    def encode(self, src: Float[Tensor, "B S F"], src_valid: Bool[Tensor, "B S"]) -> Memory:
-        """Encode the source; padded frames influence nothing."""
+    def encode(self, src: Source, src_valid: Bool[Tensor, "B S"]) -> Memory:
+        """Encode the source.
+
+        Args:
+            src: Features (B, S, F), or token ids (B, S), as `ModelOptions.source` says.
+            src_valid: Which positions are real; padding stands after them and influences nothing.
+        """
 
     @abstractmethod
     def decode(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
@@ -85,18 +121,28 @@ class Seq2Seq(nn.Module, ABC):
         """Feed one token a row and return the logits of the next one, and the new state."""
 
     @abstractmethod
+    def align(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T M"]:
+        """Return where each target position looks: one weight for each memory position.
+
+        The mean over all heads and layers that look at the memory. A row sums to 1 over the real
+        positions; it is all zero where a clip has none.
+
+        Raises:
+            ValueError: If the model's decoder does not look at the memory.
+        """
+
     def ctc_logits(self, memory: Memory) -> Float[Tensor, "B M L"]:
         """Return the logits of the CTC labels (0 = blank) at each memory position.
 
         Raises:
             ValueError: If the model was built without a CTC head.
         """
+        if self.ctc is None:
+            raise ValueError("this model was built without a CTC head (train.ctc_weight was 0)")
+        return self.ctc(memory.states)
 
     def forward(
-        self,
-        src: Float[Tensor, "B S F"],
-        src_valid: Bool[Tensor, "B S"],
-        tgt_in: Int[Tensor, "B T"],
+        self, src: Source, src_valid: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
         """Encode and decode with teacher forcing."""
         return self.decode(self.encode(src, src_valid), tgt_in)

@@ -1,19 +1,23 @@
 """Transformer encoder and decoder, pre or post norm.
 
-Landmark features come in, logits over the target vocabulary go out. Shape letters as in
-`seq2seq`.
+A source comes in, logits over the target vocabulary go out. Shape letters as in `seq2seq`.
 """
 
-import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from signloom.models.attention import KeyValue, MultiHeadAttention
-from signloom.models.layers import FeedForward, PositionalEncoding, Residual, Subsampling
-from signloom.models.seq2seq import DecoderState, Memory, ModelOptions, Seq2Seq
+from signloom.models.initial import initialise
+from signloom.models.layers import FeedForward, PositionalEncoding, Residual
+from signloom.models.relative import DistanceEncoding
+from signloom.models.seq2seq import DecoderState, Memory, ModelOptions, Seq2Seq, Source
+from signloom.models.source import SourceEmbedding
+from signloom.models.tokens import TokenEmbedding, build_output
 
 
 class EncoderLayer(nn.Module):
@@ -21,41 +25,64 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, options: ModelOptions) -> None:
         super().__init__()
-        self.attention = build_attention(options)
+        self.attention = build_attention(options, relative=options.positions == "relative")
         self.feed_forward = build_feed_forward(options)
-        self.residuals = build_residuals(options, 2)
+        self.residuals = nn.ModuleList(build_residual(options) for _ in range(2))
+        self.is_causal = options.causal_encoder
 
     def forward(
-        self, x: Float[Tensor, "B M D"], valid: Bool[Tensor, "B M"]
+        self,
+        x: Float[Tensor, "B M D"],
+        valid: Bool[Tensor, "B M"],
+        distances: Float[Tensor, "N D"] | None,
     ) -> Float[Tensor, "B M D"]:
         """Mix the real positions."""
         x = self.residuals[0](
-            x, lambda y: self.attention(y, self.attention.project(y), valid=valid)
+            x,
+            lambda y: self.attention(
+                y,
+                self.attention.project(y),
+                valid=valid,
+                is_causal=self.is_causal,
+                distances=distances,
+            ),
         )
         return self.residuals[1](x, self.feed_forward)
 
 
 class TransformerEncoder(nn.Module):
-    """Projection, optional subsampling, positions, layers and a final norm.
+    """The source's vectors, positions, layers and a final norm.
 
     Source: document 000 (19,955,200 parameters at input 2048, width 512, 6 layers, d_ff 2048,
-    no attention bias, no subsampling).
+    no attention bias, no subsampling); layer drop: document 003 and Fan et al. (2020).
     """
 
-    def __init__(self, options: ModelOptions, input_width: int) -> None:
+    def __init__(
+        self,
+        options: ModelOptions,
+        input_width: int,
+        layer: Callable[[ModelOptions], nn.Module] = EncoderLayer,
+    ) -> None:
         super().__init__()
-        self.input_projection = nn.Linear(input_width, options.d_model)
-        self.subsampling = Subsampling(options.d_model, options.subsampling)
-        self.positions = PositionalEncoding(options.d_model, dropout=options.dropout)
-        self.layers = nn.ModuleList(EncoderLayer(options) for _ in range(options.encoder_layers))
-        self.norm = nn.LayerNorm(options.d_model)
+        d_model, dropout = options.d_model, options.dropout
+        is_relative = options.positions == "relative"
+        self.source = SourceEmbedding(options, input_width)
+        self.positions = nn.Dropout(dropout) if is_relative else build_positions(options)
+        self.distances = DistanceEncoding(d_model, dropout=dropout) if is_relative else None
+        self.layers = nn.ModuleList(layer(options) for _ in range(options.encoder_layers))
+        self.norm = nn.LayerNorm(d_model)
+        self.layer_drop = options.layer_drop
 
-    def forward(self, src: Float[Tensor, "B S F"], src_valid: Bool[Tensor, "B S"]) -> Memory:
-        """Encode feature sequences."""
-        x, valid = self.subsampling(self.input_projection(src), src_valid)
+    def forward(self, src: Source, src_valid: Bool[Tensor, "B S"]) -> Memory:
+        """Encode features or tokens."""
+        x, valid = self.source(src, src_valid)
         x = self.positions(x)
+        distances = None if self.distances is None else self.distances(x)
         for layer in self.layers:
-            x = layer(x, valid)
+            # Drawn on the CPU: the choice is made there, and one seed serves every device.
+            if self.training and self.layer_drop and torch.rand(()) < self.layer_drop:
+                continue
+            x = layer(x, valid, distances)
         return Memory(self.norm(x), valid)
 
 
@@ -67,7 +94,7 @@ class DecoderLayer(nn.Module):
         self.self_attention = build_attention(options)
         self.cross_attention = build_attention(options)
         self.feed_forward = build_feed_forward(options)
-        self.residuals = build_residuals(options, 3)
+        self.residuals = nn.ModuleList(build_residual(options) for _ in range(3))
 
     def forward(
         self,
@@ -75,6 +102,7 @@ class DecoderLayer(nn.Module):
         past: KeyValue | None,
         memory: KeyValue,
         memory_valid: Bool[Tensor, "B M"],
+        maps: list[Tensor] | None = None,
     ) -> tuple[Float[Tensor, "B T D"], KeyValue]:
         """Extend the sequence by T positions.
 
@@ -83,6 +111,7 @@ class DecoderLayer(nn.Module):
             past: Keys and values of the earlier positions; None where there are none.
             memory: Projected source.
             memory_valid: Which source positions are real.
+            maps: Where given, what each position gives the memory, (B, T, M), is put at its end.
 
         Returns:
             The new positions and the keys and values of all positions so far.
@@ -96,8 +125,13 @@ class DecoderLayer(nn.Module):
             # A single new position may see everything before it: no mask is needed.
             return self.self_attention(y, known, is_causal=past is None)
 
+        def attend_memory(y: Tensor) -> Tensor:
+            if maps is not None:
+                maps.append(self.cross_attention.weights(y, memory, memory_valid))
+            return self.cross_attention(y, memory, valid=memory_valid)
+
         x = self.residuals[0](x, attend_self)
-        x = self.residuals[1](x, lambda y: self.cross_attention(y, memory, valid=memory_valid))
+        x = self.residuals[1](x, attend_memory)
         return self.residuals[2](x, self.feed_forward), known
 
 
@@ -105,21 +139,20 @@ class TransformerDecoder(nn.Module):
     """Embeddings, positions, layers and the projection to the vocabulary.
 
     Token padding needs no mask: it stands after the real tokens, which causal attention hides.
-    A final norm exists only with pre-norm layers, whose last sum is not normalised.
 
     Source: document 000 (158,455,760 parameters at 130,000 tokens, width 512, 6 layers, d_ff
-    2048, post norm); document 002 for the embedding scale and the final norm.
+    2048, post norm, no final norm); document 002 for the embedding scale and the final norm.
     """
 
     def __init__(self, options: ModelOptions, vocab_size: int) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(vocab_size, options.d_model)
-        self.positions = PositionalEncoding(options.d_model, dropout=options.dropout)
+        self.embedding = TokenEmbedding(
+            vocab_size, options.d_model, is_scaled=options.embedding_scale
+        )
+        self.positions = build_positions(options)
         self.layers = nn.ModuleList(DecoderLayer(options) for _ in range(options.decoder_layers))
-        is_pre = options.norm == "pre"
-        self.norm = nn.LayerNorm(options.d_model) if is_pre else nn.Identity()
-        self.output = nn.Linear(options.d_model, vocab_size)
-        self.scale = math.sqrt(options.d_model)
+        self.norm = nn.LayerNorm(options.d_model) if options.decoder_norm else nn.Identity()
+        self.output = build_output(self.embedding, is_tied=options.tied_embeddings)
 
     def project(self, memory: Memory) -> list[KeyValue]:
         """Project the memory once for every layer."""
@@ -129,14 +162,20 @@ class TransformerDecoder(nn.Module):
         ]
 
     def forward(
-        self, tokens: Int[Tensor, "B T"], state: "TransformerState"
+        self,
+        tokens: Int[Tensor, "B T"],
+        state: "TransformerState",
+        maps: list[Tensor] | None = None,
     ) -> tuple[Float[Tensor, "B T V"], "TransformerState"]:
-        """Return next-token logits of the new tokens and the state after them."""
-        x = self.positions(self.embedding(tokens) * self.scale, offset=state.length)
+        """Return next-token logits of the new tokens and the state after them.
+
+        Where `maps` is given, each layer puts at its end where it looked, (B, T, M).
+        """
+        x = self.positions(self.embedding(tokens), offset=state.length)
         past: list[KeyValue] = []
         for index, layer in enumerate(self.layers):
             before = state.past[index] if state.past else None
-            x, known = layer(x, before, state.memory[index], state.memory_valid)
+            x, known = layer(x, before, state.memory[index], state.memory_valid, maps)
             past.append(known)
         logits = self.output(self.norm(x))
         return logits, TransformerState(past, state.memory, state.memory_valid)
@@ -165,34 +204,25 @@ class TransformerState(DecoderState):
 
 
 class Transformer(Seq2Seq):
-    """Encoder-decoder Transformer from landmark features to text.
+    """Encoder-decoder Transformer.
 
     Source: Vaswani et al. (2017); documents 000 and 002. The CTC head over glosses on the
     encoder follows Camgöz et al. (2020), "Sign Language Transformers".
     """
 
+    encoder_layer: Callable[[ModelOptions], nn.Module] = EncoderLayer
+
     def __init__(
         self, options: ModelOptions, *, input_width: int, vocab_size: int, ctc_labels: int
     ) -> None:
         super().__init__()
-        self.encoder = TransformerEncoder(options, input_width)
+        self.encoder = TransformerEncoder(options, input_width, type(self).encoder_layer)
         self.decoder = TransformerDecoder(options, vocab_size)
         self.ctc = nn.Linear(options.d_model, ctc_labels) if ctc_labels else None
-        self._initialise(options.d_model)
+        initialise(self, options)
 
-    def _initialise(self, d_model: int) -> None:
-        """Xavier for matrices as document 002 has it, but small embeddings.
-
-        Embeddings are multiplied by sqrt(d_model); a standard deviation of d_model ** -0.5 gives
-        them the size of the positions. With N(0, 1) they would drown them.
-        """
-        for parameter in self.parameters():
-            if parameter.dim() > 1:
-                nn.init.xavier_uniform_(parameter)
-        nn.init.normal_(self.decoder.embedding.weight, std=d_model**-0.5)
-
-    def encode(self, src: Float[Tensor, "B S F"], src_valid: Bool[Tensor, "B S"]) -> Memory:
-        """Encode the source; padded frames influence nothing."""
+    def encode(self, src: Source, src_valid: Bool[Tensor, "B S"]) -> Memory:
+        """Encode the source; padding influences nothing."""
         return self.encoder(src, src_valid)
 
     def decode(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
@@ -211,17 +241,21 @@ class Transformer(Seq2Seq):
         logits, after = self.decoder(tokens[:, None], cast(TransformerState, state))
         return logits[:, 0], after
 
-    def ctc_logits(self, memory: Memory) -> Float[Tensor, "B M L"]:
-        """Return the logits of the CTC labels (0 = blank) at each memory position."""
-        if self.ctc is None:
-            raise ValueError("this model was built without a CTC head (train.ctc_weight was 0)")
-        return self.ctc(memory.states)
+    def align(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T M"]:
+        """Return where each target position looks, the mean over heads and layers."""
+        maps: list[Tensor] = []
+        self.decoder(tgt_in, self.start(memory), maps)
+        return torch.stack(maps).mean(dim=0)
 
 
-def build_attention(options: ModelOptions) -> MultiHeadAttention:
+def build_attention(options: ModelOptions, *, relative: bool = False) -> MultiHeadAttention:
     """Build an attention block of the model's width."""
     return MultiHeadAttention(
-        options.d_model, options.heads, dropout=options.dropout, bias=options.attention_bias
+        options.d_model,
+        options.heads,
+        dropout=options.dropout,
+        bias=options.attention_bias,
+        relative=relative,
     )
 
 
@@ -232,8 +266,13 @@ def build_feed_forward(options: ModelOptions) -> FeedForward:
     )
 
 
-def build_residuals(options: ModelOptions, count: int) -> nn.ModuleList:
-    """Build the residual connections of one layer."""
-    return nn.ModuleList(
-        Residual(options.d_model, dropout=options.dropout, norm=options.norm) for _ in range(count)
+def build_positions(options: ModelOptions) -> PositionalEncoding:
+    """Build the absolute positions of an encoder or decoder."""
+    return PositionalEncoding(
+        options.d_model, dropout=options.dropout, scaled=options.positions == "scaled"
     )
+
+
+def build_residual(options: ModelOptions, *, weight: float = 1.0) -> Residual:
+    """Build the residual connection of one block."""
+    return Residual(options.d_model, dropout=options.dropout, norm=options.norm, weight=weight)

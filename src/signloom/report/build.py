@@ -13,6 +13,7 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.shards import read_shards
 from signloom.report import charts, content, quality, quality_charts
+from signloom.report.alignment import draw_alignment, read_alignments
 from signloom.report.palette import inline_svg
 from signloom.report.quality import QualityOptions
 from signloom.report.skeletons import Picture, draw_pictures, draw_presence, join_pictures
@@ -65,21 +66,25 @@ def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> N
     split = content.headline_split(sources.splits)
     samples = content.pick_samples(sources.hypotheses, split, options.samples)
     landmarks = quality.assess(sources.quality, sources.targets, options.quality)
-    wanted = {sample.row["clip_id"] for sample in samples}
-    wanted |= {row.clip_id for row in landmarks.worst}
-    sequences = read_shards(paths.shards, wanted)
+    clip_ids = [sample.row["clip_id"] for sample in samples]
+    sequences = read_shards(paths.shards, {*clip_ids, *(row.clip_id for row in landmarks.worst)})
+    alignments = read_alignments(paths.evaluation / "alignments.parquet", clip_ids)
     figures = draw_figures(sources, landmarks)
     shown = []
     for number, sample in enumerate(samples, start=1):
-        pictures = draw_pictures(sequences[sample.row["clip_id"]], options.pictures)
-        figures[f"sample-{number:02}-{sample.group}"] = join_pictures(pictures)
+        clip_id, name = sample.row["clip_id"], f"{number:02}-{sample.group}"
+        pictures = draw_pictures(sequences[clip_id], options.pictures)
+        figures[f"sample-{name}"] = join_pictures(pictures)
+        if clip_id in alignments:
+            figures[f"attention-{name}"] = draw_alignment(alignments[clip_id])
         shown.append(
             {
                 "row": sample.row,
                 "group": sample.group,
                 "reference": sample.reference,
                 "hypothesis": sample.hypothesis,
-                "pictures": _inline_pictures(pictures, f"sample{number}", sample.row["clip_id"]),
+                "pictures": _inline_pictures(pictures, f"sample{number}", clip_id),
+                "attention": _inline_attention(figures.get(f"attention-{name}"), number, clip_id),
             }
         )
     sheets = _draw_sheets(landmarks, sequences, options.pictures, figures)
@@ -210,3 +215,10 @@ def _inline_pictures(pictures: list[Picture], name: str, clip_id: str) -> list[d
         }
         for number, picture in enumerate(pictures)
     ]
+
+
+def _inline_attention(svg: str | None, number: int, clip_id: str) -> str:
+    if svg is None:
+        return ""
+    label = f"Attention of each token of the translation of {clip_id} over the clip's time"
+    return inline_svg(svg, f"attention{number}", html.escape(label))

@@ -1,55 +1,23 @@
-"""Plain numbers come in, figures go out as SVG text; the only module that knows matplotlib.
+"""Plain numbers come in, the charts of the report go out as SVG text."""
 
-Every figure is drawn without clock, random ids or screen, so that equal numbers give equal bytes.
-"""
-
-import io
 import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from signloom.report.palette import BLUE, GREEN, GREY, GRID, INK, MUTED, ORANGE, PAPER, PURPLE
+from signloom.report.canvas import build_panels, render_svg, scale_log, style
+from signloom.report.palette import BLUE, GREEN, GREY, INK, MUTED, ORANGE, PURPLE
 
-STYLE: dict[str, Any] = {
-    "svg.fonttype": "none",  # text stays text: small, sharp, can be searched and read aloud
-    "svg.hashsalt": "signloom",
-    "font.size": 10.5,
-    "text.color": INK,
-    "text.parse_math": False,  # a signer or parameter may be called $x$
-    "axes.edgecolor": GRID,
-    "axes.facecolor": PAPER,
-    "axes.labelcolor": MUTED,
-    "axes.titlecolor": INK,
-    "axes.titlesize": 11,
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "figure.facecolor": PAPER,
-    "grid.color": GRID,
-    "grid.linewidth": 0.7,
-    "legend.frameon": False,
-    "lines.linewidth": 1.8,
-    "xtick.color": GRID,
-    "xtick.labelcolor": MUTED,
-    "ytick.color": GRID,
-    "ytick.labelcolor": INK,
-}
 MAX_TICKS = 5  # values of a parameter that each get a tick
 MAX_ROWS = 24  # of a chart with a row for each signer: the worst are shown
 
 
 def systems_chart(splits: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """BLEU-4 with intervals of the model and its floors, one panel a split."""
-    with matplotlib.rc_context(STYLE):
+    with style():
         figure, panels = build_panels(len(splits), height=0.42 * len(names) + 1.1, share_y=True)
         for panel, (split, found) in zip(panels, splits.items(), strict=True):
             systems = found["systems"]
@@ -60,7 +28,7 @@ def systems_chart(splits: Mapping[str, Any], names: Mapping[str, str]) -> str:
             _interval_rows(panel, rows)
             panel.set_title(f"{split}: {found['clips']} clips")
             panel.set_xlabel("BLEU-4")
-        return draw_svg(figure)
+        return render_svg(figure)
 
 
 def breakdown_chart(breakdowns: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
@@ -69,7 +37,7 @@ def breakdown_chart(breakdowns: Mapping[str, Sequence[Mapping[str, Any]]]) -> st
     Not BLEU-4, which is 0 for references of three words, however good the translation.
     """
     titles = {"sentence": "by sentence", "words": "by reference length", "signer": "by signer"}
-    with matplotlib.rc_context(STYLE):
+    with style():
         rows = max(min(len(rows), MAX_ROWS) for rows in breakdowns.values())
         figure, panels = build_panels(len(breakdowns), height=0.36 * max(rows, 3) + 1.1)
         for panel, (kind, found) in zip(panels, breakdowns.items(), strict=True):
@@ -89,14 +57,14 @@ def breakdown_chart(breakdowns: Mapping[str, Sequence[Mapping[str, Any]]]) -> st
             )
             panel.set_title(titles.get(kind, kind))
             panel.set_xlabel("chrF (clips in brackets)")
-        return draw_svg(figure)
+        return render_svg(figure)
 
 
 def curves_chart(epochs: Sequence[Mapping[str, Any]], best_epoch: int) -> str:
     """Losses and, if recorded, next-token accuracy and learning rate over epochs."""
     extra = [name for name in ("dev_accuracy", "lr") if name in epochs[0]]
     x = [epoch["epoch"] for epoch in epochs]
-    with matplotlib.rc_context(STYLE):
+    with style():
         figure, panels = build_panels(1 + len(extra), height=2.9)
         for name, colour, label in (
             ("train_loss", ORANGE, "train"),
@@ -115,12 +83,12 @@ def curves_chart(epochs: Sequence[Mapping[str, Any]], best_epoch: int) -> str:
             panel.set_xlabel(f"epoch (dashed: the one kept, {best_epoch})")
             panel.set_ylim(bottom=0)
             panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-        return draw_svg(figure)
+        return render_svg(figure)
 
 
 def lengths_chart(words: Mapping[str, Sequence[int]]) -> str:
     """How long the sentences of each split are, as shares of the split."""
-    with matplotlib.rc_context(STYLE):
+    with style():
         figure, (panel,) = build_panels(1, height=2.6)
         longest = max((max(counts) for counts in words.values() if counts), default=1)
         step = max(1, math.ceil(longest / 24))
@@ -143,12 +111,12 @@ def lengths_chart(words: Mapping[str, Sequence[int]]) -> str:
         panel.grid(axis="x", visible=False)
         panel.set_xticks([edge + (step - 1) / 2 for edge in edges], [_span(e, step) for e in edges])
         panel.legend(loc="upper right")
-        return draw_svg(figure)
+        return render_svg(figure)
 
 
 def search_chart(trials: Sequence[Mapping[str, Any]], objective: str) -> str:
     """What each trial reached, and the best so far."""
-    with matplotlib.rc_context(STYLE):
+    with style():
         figure, (panel,) = build_panels(1, height=2.7)
         done = [trial for trial in trials if trial["state"] == "COMPLETE"]
         stopped = [trial for trial in trials if trial["state"] != "COMPLETE"]
@@ -168,18 +136,18 @@ def search_chart(trials: Sequence[Mapping[str, Any]], objective: str) -> str:
         panel.set_xlabel("trial")
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
         panel.legend()
-        return draw_svg(figure)
+        return render_svg(figure)
 
 
 def importance_chart(importance: Mapping[str, float]) -> str:
     """Each parameter's share in the spread of the results."""
     ranked = sorted(importance.items(), key=lambda item: (item[1], item[0]))
-    with matplotlib.rc_context(STYLE):
+    with style():
         figure, (panel,) = build_panels(1, height=0.34 * len(ranked) + 0.9)
         panel.barh([name for name, _ in ranked], [value for _, value in ranked], color=PURPLE)
         panel.grid(axis="y", visible=False)
         panel.set_title("importance: share in the spread of the results (PED-ANOVA)")
-        return draw_svg(figure)
+        return render_svg(figure)
 
 
 def slices_chart(trials: Sequence[Mapping[str, Any]], objective: str) -> str:
@@ -187,7 +155,7 @@ def slices_chart(trials: Sequence[Mapping[str, Any]], objective: str) -> str:
     done = [trial for trial in trials if trial["value"] is not None]
     names = sorted(done[0]["params"])
     columns = min(4, len(names))
-    with matplotlib.rc_context(STYLE):
+    with style():
         rows = math.ceil(len(names) / columns)
         figure, panels = build_panels(columns, rows=rows, height=2.3, share_y=True)
         for panel, name in zip(panels, names, strict=False):
@@ -195,7 +163,7 @@ def slices_chart(trials: Sequence[Mapping[str, Any]], objective: str) -> str:
             if not all(type(value) in (int, float) for value in values):
                 values = [str(value) for value in values]
             elif min(values) > 0 and max(values) / min(values) >= 20:
-                panel.set_xscale("log")
+                scale_log(panel, "x")
             elif all(type(value) is int for value in values):
                 few = sorted(set(values))
                 if len(few) <= MAX_TICKS:
@@ -209,17 +177,7 @@ def slices_chart(trials: Sequence[Mapping[str, Any]], objective: str) -> str:
             panel.set_ylabel(_readable(objective))
         for panel in panels[len(names) :]:
             panel.set_visible(False)
-        return draw_svg(figure)
-
-
-def build_panels(
-    columns: int, *, height: float, rows: int = 1, share_y: bool = False
-) -> tuple[Figure, list[Axes]]:
-    """Make a figure as wide as the page, with panels side by side; height of one row in inches."""
-    figure = Figure(figsize=(9.6, height * rows), layout="constrained")
-    FigureCanvasSVG(figure)
-    axes = figure.subplots(rows, columns, sharey=share_y, squeeze=False)
-    return figure, list(axes.flat)
+        return render_svg(figure)
 
 
 def _interval_rows(panel: Axes, rows: Sequence[tuple[str, Mapping[str, Any], str]]) -> None:
@@ -247,11 +205,3 @@ def _readable(name: str) -> str:
 
 def _span(first: int, step: int) -> str:
     return str(first) if step == 1 else f"{first}-{first + step - 1}"
-
-
-def draw_svg(figure: Figure) -> str:
-    """Return a figure as the text of an SVG file, without a clock."""
-    buffer = io.StringIO()
-    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    figure.savefig(buffer, format="svg", metadata=nothing)
-    return buffer.getvalue()

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from signloom.corpus.quality import ClipQuality
-from signloom.report.charts import MAX_ROWS, STYLE, build_panels, draw_svg
+from signloom.report.canvas import build_panels, render_svg, style
+from signloom.report.charts import MAX_ROWS
 from signloom.report.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED
 
 MARKS = {
@@ -35,7 +35,7 @@ def distributions_chart(rows: Sequence[ClipQuality], limits: Mapping[str, float]
         "fps": "frames a second",
         "seconds": "duration, s",
     }
-    with matplotlib.rc_context(STYLE):
+    with style():
         titles = {
             name: title
             for name, title in (shares | others).items()
@@ -53,7 +53,7 @@ def distributions_chart(rows: Sequence[ClipQuality], limits: Mapping[str, float]
             panel.set_title(title)
         for panel in panels[len(titles) :]:
             panel.set_visible(False)
-        return draw_svg(figure)
+        return render_svg(figure)
 
 
 def signers_chart(by_signer: Sequence[Mapping[str, Any]]) -> str:
@@ -62,7 +62,7 @@ def signers_chart(by_signer: Sequence[Mapping[str, Any]]) -> str:
     first = "any_hand" if "any_hand" in names else names[0]
     shown = sorted(by_signer, key=lambda row: (row[first] or 0.0, row["name"]))[:MAX_ROWS]
     shown = sorted(shown, key=lambda row: str(row["name"]), reverse=True)
-    with matplotlib.rc_context(STYLE):
+    with style():
         figure, (panel,) = build_panels(1, height=0.3 * max(len(shown), 4) + 1.3)
         lowest = 1.0
         for name in names:
@@ -78,7 +78,7 @@ def signers_chart(by_signer: Sequence[Mapping[str, Any]]) -> str:
         panel.set_title("frames in which it was found, %, by signer")
         figure.legend(loc="outside lower center", ncols=len(names), columnspacing=1,
                       handletextpad=0.1)  # fmt: skip
-        return draw_svg(figure)
+        return render_svg(figure)
 
 
 def _histogram(panel: Axes, values: Sequence[float], *, is_share: bool) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from signloom.corpus.landmarks import LandmarkSequence, Layout
-from signloom.report.palette import BLUE, GREEN, GREY, MUTED, ORANGE, PAPER, RED
+from signloom.report.palette import BLUE, GREY, MUTED, ORANGE, PAPER, PURPLE, RED
 
 SIZE = 100.0  # side of a picture, SVG units
 MARGIN = 0.06  # of the side, around the landmarks
@@ -52,8 +52,8 @@ def draw_pictures(sequence: LandmarkSequence, count: int, *, whole: bool = False
     """
     layout = sequence.layout
     seen = np.arange(len(sequence.points))
-    hands = [name for name in HANDS if name in layout.group_names]
-    there = sequence.present[:, [layout.group(name) for name in hands]]
+    speaking = [name for name in (*HANDS, "lips") if name in layout.group_names]
+    there = sequence.present[:, [layout.group(name) for name in speaking]]
     if not whole and there.any():
         seen = np.flatnonzero(there.any(axis=1))
     frames = np.unique(np.linspace(seen[0], seen[-1], count).round().astype(int))
@@ -61,7 +61,10 @@ def draw_pictures(sequence: LandmarkSequence, count: int, *, whole: bool = False
     units = _crop(pixels[frames], layout)
     pictures = []
     for frame, points in zip(frames, units, strict=True):
-        lost = [name for column, name in enumerate(hands) if whole and not there[frame, column]]
+        lost = [
+            name for column, name in enumerate(speaking)
+            if whole and name in HANDS and not there[frame, column]
+        ]  # fmt: skip
         lines = (*_draw_frame(points, layout), *map(_draw_lost, lost))
         pictures.append(
             Picture(
@@ -154,7 +157,7 @@ def _draw_frame(points: Points, layout: Layout) -> Iterator[str]:
             )
     for name, lines in CLOSED_LINES.items():
         if name in layout.group_names:
-            colour = GREEN if name == "lips" else GREY
+            colour = PURPLE if name == "lips" else GREY
             for line in lines:
                 yield _line(points[layout.slice(name)][list(line)], colour, width=1.0)
     for name, colour in HANDS.items():

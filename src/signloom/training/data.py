@@ -9,7 +9,7 @@ from signloom.config import UserError
 from signloom.corpus.batches import Example
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.shards import read_shards, shards_metadata
-from signloom.corpus.targets import Target, read_glosses, read_targets
+from signloom.corpus.targets import Target, read_labels, read_targets
 from signloom.corpus.tokenizer import Tokenizer
 from signloom.reproducibility import hash_file, hash_folder
 from signloom.training.run import TrainingData
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 def load_training_data(
-    *, shards: Path, targets: Path, tokenizer: Path, glosses: Path
+    *, shards: Path, targets: Path, tokenizer: Path, labels: Path
 ) -> TrainingData:
     """Read the train and dev clips of a corpus.
 
@@ -31,7 +31,7 @@ def load_training_data(
         train=_pair(every, sequences, "train"),
         dev=_pair(every, sequences, "dev"),
         tokenizer=Tokenizer.load(tokenizer),
-        glosses=read_glosses(glosses),
+        labels=read_labels(labels),
         extractor=json.loads(shards_metadata(shards).extractor),
     )
 

@@ -5,9 +5,10 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from signloom.config import UserError
@@ -32,7 +33,7 @@ class TrainOptions:
     weight_decay: float  # of matrices, >= 0
     clip_norm: float  # longest gradient, > 0
     label_smoothing: float  # share of the target spread over the vocabulary, [0, 1)
-    ctc_weight: float  # share of the gloss CTC loss, [0, 1); 0 needs no glosses
+    ctc_weight: float  # share of the CTC loss in the whole, [0, 1); 0 needs no labels
     token_drop: float  # share of the decoder's input tokens hidden in training, [0, 1)
 
     def __post_init__(self) -> None:
@@ -59,6 +60,7 @@ class EpochRecord:
     step: int  # optimiser steps so far
     train_loss: float  # smoothed cross entropy of augmented clips, as minimised
     train_ctc_loss: float  # nats a label; 0 without CTC
+    ctc_skipped: int  # clips with more labels than memory positions, left out of that loss
     dev_loss: float  # plain cross entropy
     dev_accuracy: float  # share of next tokens guessed right after the true ones
     lr: float
@@ -146,43 +148,59 @@ def _train_epoch(
     options: TrainOptions,
     device: torch.device,
     pad: int,
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """Take one step a batch; return means over the epoch."""
     model.train()
     # Summed on the device and read once, so that no step waits for a copy.
-    sums, steps = torch.zeros(5, dtype=torch.float64, device=device), 0
-    for cpu_batch in batches:
-        batch = cpu_batch.to(device)
-        memory = model.encode(batch.src, batch.src_valid)
-        tgt_in = batch.tgt[:, :-1]
-        if options.token_drop:
-            # A decoder that cannot trust its own past has to look at the signing.
-            hidden = torch.rand(tgt_in.shape, device=device) < options.token_drop
-            tgt_in = tgt_in.masked_fill(hidden, pad)
-        logits = model.decode(memory, tgt_in)
-        valid = batch.tgt_valid[:, 1:]
-        tokens, labels = valid.sum(), batch.label_lengths.sum()
-        text = token_loss(logits, batch.tgt[:, 1:], valid, label_smoothing=options.label_smoothing)
-        loss, gloss = text / tokens, text.new_zeros(())
-        if options.ctc_weight:
-            gloss = ctc_loss(
-                model.ctc_logits(memory), memory.valid, batch.labels, batch.label_lengths
-            )
-            share = options.ctc_weight
-            loss = (1 - share) * loss + share * gloss / labels.clamp(min=1)
+    sums, steps = torch.zeros(6, dtype=torch.float64, device=device), 0
+    for batch in batches:
+        loss, parts = _batch_loss(model, batch.to(device), options, pad)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         norm = nn.utils.clip_grad_norm_(model.parameters(), options.clip_norm)
         optimizer.step()
         schedule.step()
-        sums += torch.stack((text, tokens, gloss, labels, norm)).detach().double()
+        sums += torch.cat((parts, norm.detach().double()[None]))
         steps += 1
-    text_sum, tokens_sum, gloss_sum, labels_sum, norm_sum = sums.tolist()
+    text_sum, tokens_sum, spelt_sum, labels_sum, skipped_sum, norm_sum = sums.tolist()
     return {
         "train_loss": text_sum / tokens_sum,
-        "train_ctc_loss": gloss_sum / max(1.0, labels_sum),
+        "train_ctc_loss": spelt_sum / max(1.0, labels_sum),
+        "ctc_skipped": int(skipped_sum),
         "grad_norm": norm_sum / steps,
     }
+
+
+def _batch_loss(
+    model: Seq2Seq, batch: Batch, options: TrainOptions, pad: int
+) -> tuple[Float[Tensor, ""], Float[Tensor, " 5"]]:
+    """Return what a step minimises, and what an epoch adds up.
+
+    Returns:
+        The loss in nats a token (and a label), and without gradient: loss of the text and its
+        tokens, CTC loss and its labels, clips without room for their labels.
+    """
+    memory = model.encode(batch.src, batch.src_valid)
+    tgt_in = batch.tgt[:, :-1]
+    if options.token_drop:
+        # A decoder that cannot trust its own past has to look at the signing.
+        hidden = torch.rand(tgt_in.shape, device=tgt_in.device) < options.token_drop
+        tgt_in = tgt_in.masked_fill(hidden, pad)
+    logits = model.decode(memory, tgt_in)
+    valid = batch.tgt_valid[:, 1:]
+    tokens = valid.sum()
+    text = token_loss(logits, batch.tgt[:, 1:], valid, label_smoothing=options.label_smoothing)
+    loss, spelt = text / tokens, text.new_zeros(())
+    labels = skipped = tokens.new_zeros(())
+    if options.ctc_weight:
+        spelt, counted = ctc_loss(
+            model.ctc_logits(memory), memory.valid, batch.labels, batch.label_lengths
+        )
+        share = options.ctc_weight
+        labels = batch.label_lengths[counted].sum()
+        skipped = (batch.label_lengths > 0).sum() - counted.sum()
+        loss = (1 - share) * loss + share * spelt / labels.clamp(min=1)
+    return loss, torch.stack((text, tokens, spelt, labels, skipped)).detach().double()
 
 
 @torch.inference_mode()

@@ -36,14 +36,26 @@ def ctc_loss(
     valid: Bool[Tensor, "B M"],
     labels: Int[Tensor, "B L"],
     label_lengths: Int[Tensor, " B"],
-) -> Float[Tensor, ""]:
+) -> tuple[Float[Tensor, ""], Bool[Tensor, " B"]]:
     """Return the sum over clips of the connectionist temporal classification loss, in nats.
 
-    Clips without labels, and clips too short for theirs (repeated labels need a blank between
-    them), count nothing.
+    Clips without labels, and clips too short for theirs (each label needs a position, and a blank
+    before it if it repeats the one before), count nothing and get no gradient.
+
+    Args:
+        logits: Of the labels at each memory position.
+        valid: Which positions are real.
+        labels: From 1; filled with the blank, 0.
+        label_lengths: Labels of each clip.
+
+    Returns:
+        The sum, and which clips it counts.
 
     Source: Graves et al. (2006); for glosses in translation Camgöz et al. (2020).
     """
+    repeats = (labels[:, 1:] == labels[:, :-1]) & (labels[:, 1:] != 0)
+    has_room = label_lengths + repeats.sum(dim=1) <= valid.sum(dim=1)
+    counted = has_room & (label_lengths > 0)
     # (M, B, K), as torch wants it. On the CPU always: its gradient on a GPU adds up in an order
     # that changes from run to run, which torch refuses when it must be deterministic.
     log_probs = logits.float().log_softmax(dim=-1).transpose(0, 1).cpu()
@@ -56,4 +68,4 @@ def ctc_loss(
         reduction="none",
         zero_infinity=True,
     )
-    return losses[label_lengths.cpu() > 0].sum().to(logits.device)
+    return losses[counted.cpu()].sum().to(logits.device), counted

@@ -1,5 +1,8 @@
 """Options, landmarks and targets come in, a trained checkpoint with its history goes out."""
 
+import itertools
+import logging
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,11 +20,13 @@ from signloom.corpus.batches import (
     group_by_length,
     training_batches,
 )
-from signloom.corpus.features import FeatureOptions
+from signloom.corpus.features import FeatureOptions, check_groups
 from signloom.corpus.tokenizer import Tokenizer
 from signloom.models.seq2seq import ModelOptions
 from signloom.training.loop import EpochRecord, Fit, TrainOptions, fit
 from signloom.translator import pick_device
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -31,7 +36,7 @@ class TrainingData:
     train: Sequence[Example]
     dev: Sequence[Example]
     tokenizer: Tokenizer
-    glosses: Sequence[str]
+    labels: Sequence[str]  # names of the CTC labels; empty where there are none
     extractor: dict[str, Any]  # from the shards: what found the landmarks
 
 
@@ -87,7 +92,7 @@ def train(
         The checkpoint of the epoch with the lowest dev loss, and how training went.
 
     Raises:
-        UserError: If CTC is asked for and no train clip has a gloss.
+        UserError: If CTC is asked for and there is nothing for it to spell.
         DivergedError: If the loss becomes infinite or not a number.
     """
     check_run(data, options)
@@ -96,7 +101,7 @@ def train(
         features=options.features,
         layout=data.train[0].sequence.layout,
         extractor=data.extractor,
-        ctc_labels=len(data.glosses) + 1 if options.train.ctc_weight else 0,
+        ctc_labels=len(data.labels) + 1 if options.train.ctc_weight else 0,
         # Sums are made in another order by another number of threads.
         provenance={**provenance, "threads": torch.get_num_threads()},
     )
@@ -129,14 +134,50 @@ def check_run(data: TrainingData, options: RunOptions) -> None:
     """Refuse what cannot be trained, before anything is built.
 
     Raises:
-        UserError: If CTC is asked for and no train clip has a gloss, or a GPU that is not there.
+        UserError: If a GPU is asked for that is not there, another source than landmarks, features
+            that they lack, or CTC without anything to spell.
     """
     pick_device(options.train.device)
-    if options.train.ctc_weight and not data.glosses:
+    check_groups(options.features, data.train[0].sequence.layout)
+    if options.model.source != "landmarks":
         raise UserError(
-            f"train.ctc_weight is {options.train.ctc_weight}, but no train clip of the manifest "
-            "has a gloss; add a gloss column or set train.ctc_weight: 0"
+            f"model.source is {options.model.source}, but the pipeline trains on landmarks; set "
+            "model.source: landmarks (`signloom task` trains on tokens)"
         )
+    if not options.train.ctc_weight:
+        return
+    if not data.labels:
+        raise UserError(
+            f"train.ctc_weight is {options.train.ctc_weight}, but no train clip has CTC labels; "
+            "with tokenize_targets.ctc: glosses the manifest needs a gloss column, with none there "
+            "are no labels; choose characters, or set train.ctc_weight: 0"
+        )
+    _check_room(data, options)
+
+
+def _check_room(data: TrainingData, options: RunOptions) -> None:
+    """Say how many train clips have more CTC labels than the encoder has positions for them.
+
+    Raises:
+        UserError: If all of them have.
+    """
+    spelt = [example for example in data.train if example.target.labels]
+    crowded = 0
+    for example in spelt:
+        labels = example.target.labels
+        repeats = sum(one == other for one, other in itertools.pairwise(labels))
+        frames = max(1, round(example.sequence.seconds * options.features.fps))
+        crowded += len(labels) + repeats > math.ceil(frames / options.model.subsampling)
+    if not crowded:
+        return
+    found = (
+        f"{crowded} of {len(spelt)} train clips have more CTC labels than memory positions "
+        "(seconds x features.fps / model.subsampling)"
+    )
+    mend = "lower model.subsampling or raise features.fps"
+    if crowded == len(spelt):
+        raise UserError(f"{found}, so train.ctc_weight teaches nothing; {mend}, or set it to 0")
+    logger.warning("%s: they are left out of the CTC loss; %s", found, mend)
 
 
 def seed_everything(seed: int) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from signloom.corpus.augment import AugmentOptions, augment, mirror, mirrored_points
 from signloom.corpus.features import compute_features
-from signloom.corpus.landmarks import HANDS_POSE
+from signloom.corpus.landmarks import GROUP_CHOICES, HANDS_POSE, build_layout
 from tests import tiny
 
 LEFT, RIGHT = HANDS_POSE.slice("left_hand"), HANDS_POSE.slice("right_hand")
@@ -46,9 +46,25 @@ def test_mirroring_swaps_the_sides() -> None:
 
 
 def test_each_landmark_has_one_partner() -> None:
-    partners = np.array(mirrored_points(HANDS_POSE))
-    np.testing.assert_array_equal(partners[partners], np.arange(HANDS_POSE.points))
-    assert partners[HANDS_POSE.index("pose", "nose")] == HANDS_POSE.index("pose", "nose")
+    layout = build_layout(tuple(GROUP_CHOICES))
+    partners = np.array(mirrored_points(layout))
+    np.testing.assert_array_equal(partners[partners], np.arange(layout.points))
+    alone = {layout.landmark_names[mark] for mark in np.flatnonzero(partners == np.arange(127))}
+    assert alone == {
+        "pose.nose",
+        *(f"lips.{row}_{line}" for row in ("upper", "lower") for line in ("outer", "inner")),
+        "face_outline.forehead",
+        "face_outline.chin",
+    }
+
+
+def test_mirrored_lips_smile_on_the_other_side() -> None:
+    layout = build_layout(("lips",))
+    clip = tiny.clip(layout)
+    corner = layout.index("lips", "left_outer_corner")
+    partner = layout.index("lips", "right_outer_corner")
+    np.testing.assert_allclose(mirror(clip).points[:, corner, 0], 1 - clip.points[:, partner, 0])
+    np.testing.assert_array_equal(mirror(clip).points[:, corner, 1], clip.points[:, partner, 1])
 
 
 def test_stretching_changes_the_length_within_its_limit() -> None:
@@ -126,6 +142,33 @@ def test_switching_one_change_off_leaves_the_others() -> None:
 
     assert abs(angle(off)) > 0.05
     assert angle(on) == pytest.approx(angle(off), abs=0.1)  # give or take the noise
+
+
+def test_a_folded_finger_is_zero_in_features_and_the_others_stay() -> None:
+    options = dataclasses.replace(tiny.NO_AUGMENT, finger_drop=1.0, max_span=1.0, noise=0.001)
+    clip = tiny.sequence(frames=30)
+    changed = augment(clip, options, np.random.default_rng(3))
+    features = dataclasses.replace(tiny.FEATURES, groups=("hands",), differences=0, presence=False)
+    matrix = compute_features(changed, features)
+    fingers = matrix[:, 3:63].reshape(30, 5, 4, 3)  # of the left hand, each from knuckle to tip
+    folded = ~fingers.any(axis=(2, 3))
+    assert folded.any(axis=0).all()  # each finger for a while
+    assert not folded.all()
+    # A finger is folded in one piece, whole or not at all.
+    assert (np.abs(np.diff(folded.astype(int), axis=0)).sum(axis=0) <= 2).all()
+    np.testing.assert_array_equal(folded, ~fingers.any(axis=-1).any(axis=-1))
+    np.testing.assert_array_equal(changed.present, clip.present)
+    np.testing.assert_allclose(changed.points[:, 42:], clip.points[:, 42:], atol=0.01)  # the noise
+
+
+def test_parts_other_than_hands_are_dropped_by_themselves() -> None:
+    clip = tiny.clip(build_layout(tuple(GROUP_CHOICES)), frames=40)
+    options = dataclasses.replace(tiny.NO_AUGMENT, part_drop=1.0, max_span=0.5)
+    present = augment(clip, options, np.random.default_rng(2)).present
+    assert present[:, :2].all()
+    lost = (~present[:, 2:]).sum(axis=0)
+    assert (lost > 0).all()
+    assert (lost <= 20).all()
 
 
 def test_hiding_keeps_absent_and_nan_together() -> None:

@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import torch
 
@@ -41,6 +43,20 @@ def test_epochs_depend_on_seed_and_number_alone() -> None:
         )
 
 
+def test_stretching_does_not_exceed_the_budget() -> None:
+    data = tiny.training_data(40)
+    stretched = dataclasses.replace(tiny.NO_AUGMENT, stretch=0.8)
+    batches = training_batches(data.train, tiny.FEATURES, stretched, max_frames=60, pad=0, seed=2)
+    seen, longest = 0, 0
+    for epoch in range(1, 6):
+        for batch in batches(epoch):
+            assert batch.src_valid.numel() <= 60
+            seen += len(batch.clip_ids)
+            longest = max(longest, batch.src_valid.shape[1])
+    assert seen == 5 * 40
+    assert longest > 12  # frames of the longest clip: some were stretched
+
+
 def test_a_batch_loses_no_frame_and_no_token() -> None:
     data = tiny.training_data(3)
     matrices = [np.full((length, 4), length, dtype=np.float32) for length in (3, 5, 2)]
@@ -50,13 +66,13 @@ def test_a_batch_loses_no_frame_and_no_token() -> None:
         ids = data.train[row].target.ids
         assert batch.tgt[row, batch.tgt_valid[row]].tolist() == ids
         labels = batch.labels[row, : batch.label_lengths[row]].tolist()
-        assert labels == data.train[row].target.gloss_ids
+        assert labels == data.train[row].target.labels
     assert not batch.src[~batch.src_valid].any()
     assert (batch.tgt[~batch.tgt_valid] == 0).all()
     assert batch.clip_ids == ("train0", "train1", "train2")
 
 
-def test_dev_clips_without_glosses_make_a_batch() -> None:
+def test_dev_clips_without_labels_make_a_batch() -> None:
     data = tiny.training_data()
     (batch,) = fixed_batches(data.dev, tiny.FEATURES, max_frames=1_000, pad=0)
     assert batch.label_lengths.tolist() == [0, 0, 0, 0]

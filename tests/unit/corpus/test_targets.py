@@ -10,13 +10,13 @@ from signloom.corpus.manifest import Clip
 from signloom.corpus.targets import (
     TokenizeOptions,
     build_targets,
-    read_glosses,
+    read_labels,
     read_targets,
-    write_glosses,
+    write_labels,
     write_targets,
 )
 
-OPTIONS = TokenizeOptions(vocabulary="pruned", max_tokens=30)
+OPTIONS = TokenizeOptions(vocabulary="pruned", max_tokens=30, ctc="glosses")
 CLIPS = [
     Clip(
         clip_id=f"{signer}{number}",
@@ -46,15 +46,37 @@ def test_targets_carry_the_text_between_bos_and_eos() -> None:
     assert targets[0].text == "je vais à la maison"
 
 
-def test_the_vocabulary_and_the_glosses_come_from_train_alone() -> None:
-    _, glosses, targets = build_targets(CLIPS, OPTIONS)
-    assert glosses == ["ALLER", "BONJOUR", "MAISON", "MOI"]
-    assert targets[0].gloss_ids == [3, 4, 1]  # 0 is the blank
-    assert targets[2].gloss_ids == []
+def test_the_vocabulary_and_the_labels_come_from_train_alone() -> None:
+    _, labels, targets = build_targets(CLIPS, OPTIONS)
+    assert labels == ["ALLER", "BONJOUR", "MAISON", "MOI"]
+    assert targets[0].labels == [3, 4, 1]  # 0 is the blank
+    assert targets[2].labels == []
     with_other_dev = [
         dataclasses.replace(c, text="autre") if c.split == "dev" else c for c in CLIPS
     ]
     assert build_targets(with_other_dev, OPTIONS)[0] == build_targets(CLIPS, OPTIONS)[0]
+
+
+def test_labels_may_be_the_characters_of_the_normalised_text() -> None:
+    spelt = dataclasses.replace(OPTIONS, ctc="characters")
+    _, labels, targets = build_targets(CLIPS, spelt)
+    assert labels == sorted(set("je vais à la maisonbonjour"))
+    assert "".join(labels[label - 1] for label in targets[0].labels) == "je vais à la maison"
+    assert targets[2].labels == []  # dev has letters that train does not
+
+
+def test_labels_of_arabic_are_letters_and_marks() -> None:
+    clips = [dataclasses.replace(CLIPS[0], text="أَهْلًا بِكَ", gloss=None)]
+    _, labels, (target,) = build_targets(clips, dataclasses.replace(OPTIONS, ctc="characters"))
+    assert "".join(labels[label - 1] for label in target.labels) == target.text
+    assert {"أ", "\u064e", "\u0652", " "} <= set(labels)  # alef, fatha, sukun
+
+
+def test_without_ctc_there_are_no_labels() -> None:
+    _, labels, targets = build_targets(CLIPS, dataclasses.replace(OPTIONS, ctc="none"))
+    assert labels == []
+    assert all(target.labels == [] for target in targets)
+    assert targets[0].gloss == "MAISON MOI ALLER"  # still shown in reports
 
 
 def test_long_sentences_are_all_named() -> None:
@@ -65,12 +87,12 @@ def test_long_sentences_are_all_named() -> None:
     assert "tokenize_targets.max_tokens" in str(caught.value)
 
 
-def test_targets_and_glosses_survive_the_disk(tmp_path: Path) -> None:
-    _, glosses, targets = build_targets(CLIPS, OPTIONS)
+def test_targets_and_labels_survive_the_disk(tmp_path: Path) -> None:
+    _, labels, targets = build_targets(CLIPS, OPTIONS)
     write_targets(tmp_path / "targets.parquet", targets)
-    write_glosses(tmp_path / "glosses.json", glosses)
+    write_labels(tmp_path / "labels.json", labels)
     assert read_targets(tmp_path / "targets.parquet") == targets
-    assert read_glosses(tmp_path / "glosses.json") == glosses
+    assert read_labels(tmp_path / "labels.json") == labels
     first = (tmp_path / "targets.parquet").read_bytes()
     write_targets(tmp_path / "targets.parquet", targets)
     assert (tmp_path / "targets.parquet").read_bytes() == first
@@ -79,7 +101,7 @@ def test_targets_and_glosses_survive_the_disk(tmp_path: Path) -> None:
 def test_another_format_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "targets.parquet"
     pq.write_table(pa.table({"clip_id": ["a"]}), path)
-    with pytest.raises(UserError, match="found format version none, this Signloom reads 1"):
+    with pytest.raises(UserError, match="found format version none, this Signloom reads 2"):
         read_targets(path)
     with pytest.raises(UserError, match="does not exist; run `dvc repro tokenize_targets`"):
         read_targets(tmp_path / "absent.parquet")

@@ -1,61 +1,124 @@
 import dataclasses
-import math
+from typing import Any
 
+import pytest
 import torch
+from torch import nn
 
-from signloom.models.attention import MultiHeadAttention
-from signloom.models.layers import PositionalEncoding, sinusoids
-from signloom.models.transformer import TransformerDecoder, TransformerEncoder
-from tests import tiny
-
-DOCUMENT_000 = dataclasses.replace(
-    tiny.MODEL,
-    d_model=512,
-    heads=8,
-    encoder_layers=6,
-    decoder_layers=6,
-    d_ff=2048,
-    norm="post",
-    attention_bias=False,
+from signloom.models.seq2seq import ModelOptions
+from signloom.models.transformer import (
+    DecoderLayer,
+    EncoderLayer,
+    Transformer,
+    TransformerDecoder,
+    TransformerEncoder,
 )
+from tests import tiny
+from tests.contract.variants import DOCUMENT_000, build
+
+WIDTH_512: dict[str, Any] = {
+    "d_model": 512,
+    "heads": 8,
+    "encoder_layers": 6,
+    "decoder_layers": 6,
+    "d_ff": 2048,
+}
 
 
-def parameters(module: torch.nn.Module) -> int:
+def parameters(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
 def test_document_000_has_its_parameter_counts() -> None:
+    options = dataclasses.replace(tiny.MODEL, **WIDTH_512, **DOCUMENT_000)
     with torch.device("meta"):  # counted, not allocated
-        assert parameters(TransformerEncoder(DOCUMENT_000, 2048)) == 19_955_200
-        assert parameters(TransformerEncoder(DOCUMENT_000, 126)) == 18_971_136
-        assert parameters(TransformerDecoder(DOCUMENT_000, 130_000)) == 158_455_760
+        assert parameters(TransformerEncoder(options, 2048)) == 19_955_200
+        assert parameters(TransformerEncoder(options, 126)) == 18_971_136
+        assert parameters(TransformerDecoder(options, 130_000)) == 158_455_760
 
 
-def test_attention_equals_the_formula_written_out() -> None:
-    torch.manual_seed(0)
-    attention = MultiHeadAttention(8, 2, dropout=0.0, bias=True)
-    x, memory = torch.randn(3, 4, 8), torch.randn(3, 5, 8)
-    valid = torch.tensor([[True] * 5, [True] * 3 + [False] * 2, [True] * 1 + [False] * 4])
-    query = attention.query(x).view(3, 4, 2, 4)
-    key, value = (part.view(3, 5, 2, 4) for part in attention.key_value(memory).chunk(2, dim=-1))
-    scores = torch.einsum("bthk,bmhk->bhtm", query, key) / math.sqrt(4)
-    weights = scores.masked_fill(~valid[:, None, None, :], -torch.inf).softmax(dim=-1)
-    expected = attention.output(torch.einsum("bhtm,bmhk->bthk", weights, value).flatten(2))
-    found = attention(x, attention.project(memory), valid=valid)
-    torch.testing.assert_close(found, expected)
+def test_document_002_has_the_parameter_counts_of_its_parts() -> None:
+    """Embeddings, 4 projections with bias, feed-forward, norms; one more norm on each side."""
+    options = dataclasses.replace(tiny.MODEL, **WIDTH_512, source="tokens", activation="relu")
+    attention, norm = 4 * (512 * 512 + 512), 2 * 512
+    feed_forward = 512 * 2048 + 2048 + 2048 * 512 + 512
+    with torch.device("meta"):
+        model = Transformer(options, input_width=10_000, vocab_size=8_000, ctc_labels=0)
+    encoder = 10_000 * 512 + 6 * (attention + feed_forward + 2 * norm) + norm
+    decoder = 8_000 * 512 + 6 * (2 * attention + feed_forward + 3 * norm) + norm
+    assert parameters(model.encoder) == encoder
+    assert parameters(model.decoder) == decoder + 512 * 8_000 + 8_000
 
 
-def test_positions_are_sine_and_cosine_of_falling_rates() -> None:
-    table = sinusoids(50, 6)
-    for position, pair in ((0, 0), (7, 1), (49, 2)):
-        angle = position / 10_000 ** (2 * pair / 6)
-        # Float32 at angles up to 49.
-        assert math.isclose(table[position, 2 * pair], math.sin(angle), abs_tol=1e-5)
-        assert math.isclose(table[position, 2 * pair + 1], math.cos(angle), abs_tol=1e-5)
+def copy_attention(ours: nn.Module, theirs: nn.MultiheadAttention) -> None:
+    theirs.in_proj_weight.copy_(torch.cat((ours.query.weight, ours.key_value.weight)))
+    theirs.in_proj_bias.copy_(torch.cat((ours.query.bias, ours.key_value.bias)))
+    theirs.out_proj.load_state_dict(ours.output.state_dict())
 
 
-def test_positions_go_on_past_the_first_table() -> None:
-    positions = PositionalEncoding(6, dropout=0.0)
-    x = torch.zeros(1, 700, 6)
-    torch.testing.assert_close(positions(x)[0], sinusoids(700, 6))
-    torch.testing.assert_close(positions(x[:, :1], offset=699)[0], sinusoids(700, 6)[699:])
+def copy_layer(ours: EncoderLayer | DecoderLayer, theirs: nn.Module) -> None:
+    """Copy the weights of one of our layers into one of PyTorch's."""
+    if isinstance(ours, EncoderLayer):
+        copy_attention(ours.attention, theirs.self_attn)
+    else:
+        copy_attention(ours.self_attention, theirs.self_attn)
+        copy_attention(ours.cross_attention, theirs.multihead_attn)
+    theirs.linear1.load_state_dict(ours.feed_forward.expand.state_dict())
+    theirs.linear2.load_state_dict(ours.feed_forward.project.state_dict())
+    for index, residual in enumerate(ours.residuals, start=1):
+        getattr(theirs, f"norm{index}").load_state_dict(residual.norm.state_dict())
+
+
+@torch.no_grad()
+def torch_twin(model: Transformer, options: ModelOptions) -> nn.Transformer:
+    """Return PyTorch's Transformer with the weights of ours."""
+    shape = (options.d_model, options.heads, options.d_ff, 0.0, options.activation)
+    kind = {"batch_first": True, "norm_first": options.norm == "pre"}
+    encoder = nn.TransformerEncoder(
+        nn.TransformerEncoderLayer(*shape, **kind),
+        options.encoder_layers,
+        nn.LayerNorm(options.d_model),
+        enable_nested_tensor=False,
+    )
+    decoder = nn.TransformerDecoder(
+        nn.TransformerDecoderLayer(*shape, **kind),
+        options.decoder_layers,
+        nn.LayerNorm(options.d_model),
+    )
+    # It draws the weights of its parts anew, so they are copied afterwards.
+    twin = nn.Transformer(
+        custom_encoder=encoder,
+        custom_decoder=decoder,
+        batch_first=True,
+        d_model=options.d_model,
+        nhead=options.heads,
+    )
+    for part, theirs in ((model.encoder, twin.encoder), (model.decoder, twin.decoder)):
+        for our_layer, their_layer in zip(part.layers, theirs.layers, strict=True):
+            copy_layer(our_layer, their_layer)
+        theirs.norm.load_state_dict(part.norm.state_dict())
+    return twin.eval()
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_our_transformer_equals_pytorchs(norm: str, activation: str) -> None:
+    subject = build(norm=norm, activation=activation)
+    model = subject.model
+    assert isinstance(model, Transformer)
+    with torch.no_grad():  # biases and norms that do something
+        for parameter in model.parameters():
+            if parameter.dim() == 1:
+                parameter.normal_(0.5)
+    src, valid = subject.source([9, 5, 12])
+    tokens = torch.tensor([[1, 5, 6, 7], [1, 8, 9, 10], [1, 11, 4, 5]])
+    encoder, decoder = model.encoder, model.decoder
+    theirs = torch_twin(model, subject.options)(
+        encoder.positions(encoder.source(src, valid)[0]),
+        decoder.positions(decoder.embedding(tokens)),
+        tgt_mask=nn.Transformer.generate_square_subsequent_mask(4, dtype=torch.bool),
+        src_key_padding_mask=~valid,
+        memory_key_padding_mask=~valid,
+        tgt_is_causal=True,
+    )
+    torch.testing.assert_close(model(src, valid, tokens), decoder.output(theirs))

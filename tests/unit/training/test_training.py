@@ -4,15 +4,17 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 from signloom.checkpoint import load_checkpoint, save_checkpoint
 from signloom.config import UserError
 from signloom.corpus.batches import fixed_batches
 from signloom.decoding import DecodingOptions
+from signloom.models.tokens import TokenEmbedding
 from signloom.training.loop import DivergedError, EpochRecord, dev_score
 from signloom.training.loss import ctc_loss, token_loss
 from signloom.training.optim import build_optimizer, build_schedule
-from signloom.training.run import train
+from signloom.training.run import TrainingData, train
 from signloom.translator import Translator
 from tests import tiny
 
@@ -38,20 +40,59 @@ def test_ctc_by_hand() -> None:
     # Two positions, one label: "x blank", "blank x" and "x x" all read as x.
     probabilities = torch.tensor([[[0.6, 0.4], [0.3, 0.7]]])
     expected = -math.log(0.4 * 0.3 + 0.6 * 0.7 + 0.4 * 0.7)
-    loss = ctc_loss(
+    loss, counted = ctc_loss(
         probabilities.log(),
         torch.ones(1, 2, dtype=torch.bool),
         torch.tensor([[1]]),
         torch.tensor([1]),
     )
     assert loss.item() == pytest.approx(expected, rel=1e-5)
+    assert counted.tolist() == [True]
 
 
 def test_clips_without_labels_or_too_short_for_them_cost_nothing() -> None:
-    logits = torch.randn(2, 3, 4)
-    valid = torch.tensor([[True] * 3, [True, False, False]])
-    labels, lengths = torch.tensor([[0, 0], [1, 2]]), torch.tensor([0, 2])
-    assert ctc_loss(logits, valid, labels, lengths).item() == 0
+    logits = torch.randn(4, 3, 4, requires_grad=True)
+    valid = torch.tensor([[True] * 3, [True, False, False], [True, True, False], [True] * 3])
+    # Nothing to spell, two labels in one position, a repeated label in two, the same in three.
+    labels = torch.tensor([[0, 0], [1, 2], [1, 1], [1, 1]])
+    loss, counted = ctc_loss(logits, valid, labels, torch.tensor([0, 2, 2, 2]))
+    assert counted.tolist() == [False, False, False, True]
+    loss.backward()
+    assert loss.item() > 0
+    assert not logits.grad[:3].any()
+    assert logits.grad[3].any()
+
+
+def crowd(data: TrainingData, clips: int) -> TrainingData:
+    """Give the first train clips more labels than they have frames."""
+    spelt = [
+        dataclasses.replace(e, target=dataclasses.replace(e.target, labels=[1] * 20))
+        for e in data.train[:clips]
+    ]
+    return dataclasses.replace(data, train=[*spelt, *data.train[clips:]])
+
+
+def test_clips_with_too_many_labels_are_counted_and_said(caplog: pytest.LogCaptureFixture) -> None:
+    records: list[EpochRecord] = []
+    data = crowd(tiny.training_data(), 2)
+    train(data, tiny.run_options(epochs=1), provenance={}, log=records.append)
+    assert records[0].ctc_skipped == 2
+    assert 0 < records[0].train_ctc_loss < 20
+    assert "2 of 8 train clips have more CTC labels than memory positions" in caplog.text
+
+
+def test_ctc_with_no_room_at_all_is_refused() -> None:
+    data = crowd(tiny.training_data(), 8)
+    with pytest.raises(UserError, match=r"8 of 8 train clips .* lower model\.subsampling"):
+        train(data, tiny.run_options(), provenance={}, log=ignore)
+    train(data, tiny.run_options(ctc_weight=0.0, epochs=1), provenance={}, log=ignore)
+
+
+def test_features_that_the_landmarks_lack_are_refused() -> None:
+    features = dataclasses.replace(tiny.FEATURES, groups=("lips",))
+    options = dataclasses.replace(tiny.run_options(), features=features)
+    with pytest.raises(UserError, match=r"features\.groups asks for lips"):
+        train(tiny.training_data(), options, provenance={}, log=ignore)
 
 
 def test_the_rate_rises_and_falls() -> None:
@@ -142,6 +183,27 @@ def test_the_best_epoch_is_kept_and_training_stops_early() -> None:
     assert len(records) == min(30, result.best_epoch + 3)
 
 
+def test_the_told_share_of_input_tokens_is_hidden_and_in_training_alone() -> None:
+    data = tiny.training_data()
+    first: dict[bool, list[int]] = {True: [], False: []}  # token of each sentence, by training
+
+    def note(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
+        if isinstance(module, TokenEmbedding):
+            first[module.training] += inputs[0][:, 0].tolist()
+
+    hook = register_module_forward_pre_hook(note)
+    try:
+        options = tiny.run_options(epochs=25, patience=25, token_drop=0.5)
+        train(data, options, provenance={}, log=ignore)
+    finally:
+        hook.remove()
+    assert set(first[False]) == {data.tokenizer.bos}
+    assert set(first[True]) == {data.tokenizer.bos, data.tokenizer.pad}
+    assert len(first[True]) == 200
+    # 200 draws: a deviation of 7 from 100.
+    assert 70 < first[True].count(data.tokenizer.pad) < 130
+
+
 def test_a_diverged_loss_ends_in_words() -> None:
     with pytest.raises(DivergedError, match=r"lower train\.learning_rate"):
         train(
@@ -152,9 +214,9 @@ def test_a_diverged_loss_ends_in_words() -> None:
         )
 
 
-def test_ctc_without_glosses_is_refused() -> None:
-    data = dataclasses.replace(tiny.training_data(), glosses=[])
-    with pytest.raises(UserError, match="no train clip of the manifest has a gloss"):
+def test_ctc_without_labels_is_refused() -> None:
+    data = dataclasses.replace(tiny.training_data(), labels=[])
+    with pytest.raises(UserError, match="no train clip has CTC labels"):
         train(data, tiny.run_options(), provenance={}, log=ignore)
     train(data, tiny.run_options(ctc_weight=0.0), provenance={}, log=ignore)
 
@@ -173,13 +235,13 @@ def test_ctc_without_glosses_is_refused() -> None:
             lambda f: (f / "checkpoint.json").write_text(
                 (f / "checkpoint.json")
                 .read_text()
-                .replace('"format_version": 1', '"format_version": 7')
+                .replace('"format_version": 2', '"format_version": 7')
             ),
-            "found format version 7, this Signloom reads 1",
+            "found format version 7, this Signloom reads 2",
         ),
         (lambda f: (f / "checkpoint.json").write_text("{"), "checkpoint.json is damaged"),
         (
-            lambda f: (f / "checkpoint.json").write_text('{"format_version": 1}'),
+            lambda f: (f / "checkpoint.json").write_text('{"format_version": 2}'),
             "is not a checkpoint specification",
         ),
         (

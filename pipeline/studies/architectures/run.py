@@ -1,0 +1,50 @@
+"""Train every architecture alike. DVC stage `architectures` of the study of that name."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+from pipeline.stage import LABELS, PARAMS, SHARDS, TARGETS, TOKENIZER, run
+from signloom.config import load_section
+from signloom.evaluation.run import EvaluateOptions
+from signloom.report.study import render_study
+from signloom.reproducibility import write_atomically
+from signloom.studies.architectures import (
+    ArchitecturesOptions,
+    CorpusPaths,
+    plan_corpus,
+    plan_reversal,
+    run_jobs,
+)
+from signloom.studies.architectures_page import build_page
+from signloom.training.run import read_run_options
+
+STUDY = Path("pipeline/studies/architectures/params.yaml")
+OUT = Path("reports/studies/architectures")
+
+
+def main() -> None:
+    """Train, test, write results and page."""
+    options = load_section(STUDY, "study", ArchitecturesOptions)
+    evaluate = load_section(PARAMS, "evaluate", EvaluateOptions)
+    paths = CorpusPaths(shards=SHARDS, targets=TARGETS, tokenizer=TOKENIZER, labels=LABELS)
+    corpus = plan_corpus(options, read_run_options(PARAMS), evaluate, paths)
+    reversal = plan_reversal(options)
+
+    def log(found: dict[str, Any]) -> None:
+        score = found.get("scores", {}).get("test", {}).get("bleu4", found.get("exact"))
+        logging.info("%s, seed %d: %s", found["variant"], found["seed"], score)
+
+    results = {
+        "format_version": 1,
+        "corpus": list(run_jobs(corpus, options.workers, log)),
+        "reversal": list(run_jobs(reversal, options.workers, log)),
+    }
+    write_atomically(OUT / "results.json", json.dumps(results, ensure_ascii=False, indent=1) + "\n")
+    write_atomically(OUT / "index.html", render_study(build_page(results, evaluate.score)))
+    logging.info("open %s", OUT / "index.html")
+
+
+if __name__ == "__main__":
+    run(main)

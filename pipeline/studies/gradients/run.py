@@ -1,0 +1,54 @@
+"""Measure gradients by layer and depth. DVC stage `gradients` of the study of that name."""
+
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.stage import run
+from signloom.config import load_section
+from signloom.models.seq2seq import ModelOptions
+from signloom.report.study import render_study
+from signloom.reproducibility import write_atomically
+from signloom.studies.gradients import (
+    GradientOptions,
+    measure_flows,
+    summarise_flows,
+    train_stacks,
+)
+from signloom.studies.gradients_page import build_page
+from signloom.tasks.reverse import read_lab
+
+PARAMS = Path("pipeline/studies/gradients/params.yaml")
+OUT = Path("reports/studies/gradients")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyOptions:
+    """The section `study`."""
+
+    flow: GradientOptions
+    trained_depths: list[int]
+    reversal: list[str]
+
+
+def main() -> None:
+    """Measure, train, write results and page."""
+    options = load_section(PARAMS, "study", StudyOptions)
+    model = load_section(PARAMS, "model", ModelOptions)
+    flows = []
+    for flow in measure_flows(model, options.flow):
+        logging.info("%d layers, %s, %s: %.3g %%", flow.depth, flow.norm, flow.wiring, flow.share)
+        flows.append(flow)
+    trained = []
+    for found in train_stacks(read_lab(options.reversal), options.trained_depths):
+        logging.info("%s", found)
+        trained.append(found)
+    results = {"format_version": 1, "flows": summarise_flows(flows), "trained": trained}
+    write_atomically(OUT / "results.json", json.dumps(results, indent=1) + "\n")
+    write_atomically(OUT / "index.html", render_study(build_page(results)))
+    logging.info("open %s", OUT / "index.html")
+
+
+if __name__ == "__main__":
+    run(main)

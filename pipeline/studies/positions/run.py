@@ -1,0 +1,62 @@
+"""Draw encodings and masks, train on short sequences. DVC stage `positions` of that study."""
+
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.stage import run
+from signloom.config import load_section
+from signloom.report.study import render_study
+from signloom.reproducibility import write_atomically
+from signloom.studies.changes import change_options
+from signloom.studies.positions import measure_sight, train_positions
+from signloom.studies.positions_page import build_page
+from signloom.tasks.reverse import read_lab
+
+PARAMS = Path("pipeline/studies/positions/params.yaml")
+OUT = Path("reports/studies/positions")
+SMALL = {"source": "landmarks", "d_model": 16, "heads": 2, "d_ff": 16}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyOptions:
+    """The section `study`."""
+
+    positions: list[str]
+    seeds: list[int]
+    longest: int
+    reversal: list[str]
+    frames: int
+    padded_to: int
+    tokens: int
+    sights: dict[str, dict[str, Any]]
+
+
+def main() -> None:
+    """Measure, train, write results and page."""
+    options = load_section(PARAMS, "study", StudyOptions)
+    lab = read_lab(options.reversal)
+    sights = {
+        name: measure_sight(
+            change_options(lab.model, {**SMALL, **changes}, f"study.sights.{name}"),
+            frames=options.frames,
+            padded_to=options.padded_to,
+            tokens=options.tokens,
+        )
+        for name, changes in options.sights.items()
+    }
+    trained = []
+    for found in train_positions(lab, options.positions, options.seeds, options.longest):
+        logging.info("%s", found)
+        trained.append(found)
+    results = {"format_version": 1, "trained_to": lab.task.max_length, "trained": trained}
+    write_atomically(OUT / "results.json", json.dumps(results, indent=1) + "\n")
+    page = build_page(sights, trained, trained_to=lab.task.max_length)
+    write_atomically(OUT / "index.html", render_study(page))
+    logging.info("open %s", OUT / "index.html")
+
+
+if __name__ == "__main__":
+    run(main)

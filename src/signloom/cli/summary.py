@@ -1,0 +1,291 @@
+"""`signloom summary`: what the configured model consists of and how fast it is here."""
+
+import argparse
+import dataclasses
+import json
+import time
+from collections.abc import Callable, Sequence
+from math import prod
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from signloom.config import UserError, load_section
+
+if TYPE_CHECKING:
+    import torch
+    import torchinfo
+
+    from signloom.corpus.features import FeatureOptions
+    from signloom.models.seq2seq import ModelOptions, Seq2Seq
+
+REPEATS = 7  # of each latency; the median is told
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """What a model is built for and fed with."""
+
+    input_width: int  # features of a frame, F; rows of the source vocabulary if it reads tokens
+    vocab_size: int  # rows of the output layer, V
+    ctc_labels: int  # with the blank; 0 without that head
+    batch: int  # clips, B
+    frames: int  # of each clip at the features' rate, S
+    tokens: int  # of each sentence, T
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Describe the command."""
+    parser = commands.add_parser("summary", help="print the configured model: parts, size, speed")
+    parser.add_argument("--params", type=Path, default=Path("params.yaml"))
+    parser.add_argument("--batch", type=_positive, default=1, help="clips at once (%(default)s)")
+    parser.add_argument(
+        "--frames", type=_positive, default=75, help="of each clip, at features.fps (%(default)s)"
+    )
+    parser.add_argument(
+        "--tokens", type=_positive, default=20, help="of each sentence (%(default)s)"
+    )
+    parser.add_argument(
+        "--vocab", type=_positive, help="rows of the output (default: those of data/tokens)"
+    )
+    parser.add_argument("--depth", type=_positive, default=4, help="of the tree (%(default)s)")
+    parser.add_argument("--json", action="store_true", help="a JSON object instead")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Build the model of the parameters, untrained, and print what it consists of."""
+    import torch
+
+    from signloom.corpus.features import FeatureOptions
+    from signloom.models.registry import build_model
+    from signloom.models.seq2seq import ModelOptions
+
+    model_options = load_section(options.params, "model", ModelOptions)
+    features = load_section(options.params, "features", FeatureOptions)
+    sizes = find_sizes(options, model_options, features)
+    torch.manual_seed(0)
+    model = build_model(
+        model_options,
+        input_width=sizes.input_width,
+        vocab_size=sizes.vocab_size,
+        ctc_labels=sizes.ctc_labels,
+    ).eval()
+    inputs = _random_inputs(sizes, model_options.source)
+    tree = _tree(model, inputs, options.depth)
+    mult_adds = count_mult_adds(model, inputs)
+    latency = measure_latency(model, inputs)
+    if options.json:
+        print(json.dumps(_as_json(model, tree, sizes, mult_adds, latency), indent=1))
+        return
+    # torchinfo's own sums are left out: a layer used in two places counts twice there, and of a
+    # linear layer's products all positions but one are forgotten.
+    table, _, _ = str(tree).partition("Total params")
+    print(table.rstrip("=\n"))
+    print(f"parameters: {count_parameters(model):,} ({4 * count_parameters(model) / 1e6:.1f} MB)")
+    print(f"outputs of all layers: {tree.total_output_bytes / 1e6:.1f} MB")
+    print(f"input: {_sizes_line(sizes)}")
+    counted = ", ".join(f"{name} {number / 1e6:,.1f} million" for name, number in mult_adds.items())
+    print(f"mult-adds: {counted}")
+    shown = ", ".join(f"{name} {1000 * seconds:.1f} ms" for name, seconds in latency.items())
+    print(f"latency on this CPU, {torch.get_num_threads()} threads, median of {REPEATS}: {shown}")
+
+
+def find_sizes(
+    options: argparse.Namespace, model: "ModelOptions", features: "FeatureOptions"
+) -> Sizes:
+    """Take the sizes from what the stages wrote, from the arguments where they wrote nothing.
+
+    Raises:
+        UserError: If neither says how large the vocabulary is.
+    """
+    from signloom.corpus.features import feature_width
+    from signloom.corpus.landmarks import build_layout
+    from signloom.corpus.shards import shards_metadata
+    from signloom.corpus.targets import read_labels
+    from signloom.corpus.tokenizer import Tokenizer
+    from signloom.training.loop import TrainOptions
+
+    data = options.params.parent / "data"
+    tokenizer, labels = data / "tokens/tokenizer.json", data / "tokens/labels.json"
+    shards = data / "landmarks/shards"
+    if options.vocab is None and not tokenizer.is_file():
+        raise UserError(
+            f"{tokenizer} does not exist, so the vocabulary is unknown; run `dvc repro "
+            "tokenize_targets` first or give --vocab"
+        )
+    vocab = options.vocab or Tokenizer.load(tokenizer).vocab_size
+    layout = shards_metadata(shards).layout if shards.is_dir() else build_layout(features.groups)
+    spells = load_section(options.params, "train", TrainOptions).ctc_weight > 0
+    return Sizes(
+        input_width=vocab if model.source == "tokens" else feature_width(features, layout),
+        vocab_size=vocab,
+        ctc_labels=len(read_labels(labels)) + 1 if spells and labels.is_file() else 0,
+        batch=options.batch,
+        frames=options.frames,
+        tokens=options.tokens,
+    )
+
+
+def measure_latency(model: "Seq2Seq", inputs: "list[torch.Tensor]") -> dict[str, float]:
+    """Return seconds to encode, to feed one token, and to translate greedily."""
+    import torch
+
+    src, valid, tgt = inputs
+
+    def greedy() -> None:
+        state, tokens = model.start(model.encode(src, valid)), tgt[:, 0]
+        for _ in range(tgt.shape[1]):
+            logits, state = model.step(tokens, state)
+            tokens = logits.argmax(dim=-1)
+
+    with torch.inference_mode():
+        state = model.start(model.encode(src, valid))
+        return {
+            "encode": _time(lambda: model.encode(src, valid)),
+            "step": _time(lambda: model.step(tgt[:, 0], state)),
+            f"greedy_{tgt.shape[1]}": _time(greedy),
+        }
+
+
+def count_parameters(model: "Seq2Seq") -> int:
+    """Count the numbers that training changes."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def count_mult_adds(model: "Seq2Seq", inputs: "list[torch.Tensor]") -> dict[str, int]:
+    """Count the multiplications of all matrix products and convolutions, by half of the model."""
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.utils.flop_counter import FlopCounterMode
+
+    src, valid, tgt = inputs
+    fused = {torch.ops.aten.mkldnn_rnn_layer: _lstm_flops}
+
+    def count(action: Callable[[], object]) -> int:
+        # Fused attention is not in PyTorch's table; written out, its products are.
+        with (
+            sdpa_kernel(SDPBackend.MATH),
+            FlopCounterMode(display=False, custom_mapping=fused) as counter,
+        ):
+            action()
+        return int(counter.get_total_flops()) // 2  # a product and its sum
+
+    with torch.inference_mode():
+        memory = model.encode(src, valid)
+        return {
+            "encode": count(lambda: model.encode(src, valid)),
+            "decode": count(lambda: model.decode(memory, tgt)),
+        }
+
+
+def _lstm_flops(
+    x: Sequence[int], input_weight: Sequence[int], recurrent: Sequence[int], *_: Any, **__: Any
+) -> int:
+    """Operations of oneDNN's LSTM layer, which PyTorch's table lacks, from its shapes."""
+    return 2 * prod(x[:-1]) * (prod(input_weight) + prod(recurrent))
+
+
+def _time(action: Callable[[], object]) -> float:
+    action()  # first uses allocate
+    seconds = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        action()
+        seconds.append(time.perf_counter() - start)
+    return median(seconds)
+
+
+def _random_inputs(sizes: Sizes, source: str) -> "list[torch.Tensor]":
+    """Source, validity and target of full length."""
+    import torch
+
+    shape = (sizes.batch, sizes.frames)
+    src = torch.randn(*shape, sizes.input_width)
+    if source == "tokens":
+        src = torch.randint(sizes.input_width, shape)
+    tgt = torch.randint(sizes.vocab_size, (sizes.batch, sizes.tokens))
+    return [src, torch.ones(shape, dtype=torch.bool), tgt]
+
+
+def _tree(
+    model: "Seq2Seq", inputs: "list[torch.Tensor]", depth: int
+) -> "torchinfo.ModelStatistics":
+    import torchinfo
+    from torchinfo.layer_info import LayerInfo
+
+    measure = LayerInfo.calculate_size
+    # torchinfo stops at values that are no tensors: it gets the first tensor in them instead.
+    LayerInfo.calculate_size = staticmethod(lambda value, dim: measure(_first_tensor(value), dim))
+    columns = ("input_size", "output_size", "num_params")
+    try:
+        return torchinfo.summary(
+            model,
+            input_data=inputs,
+            depth=depth,
+            col_names=columns,
+            row_settings=("var_names", "depth"),
+            verbose=0,
+            device="cpu",
+        )
+    finally:
+        LayerInfo.calculate_size = staticmethod(measure)
+
+
+def _first_tensor(value: object) -> "torch.Tensor | None":
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return value
+    if dataclasses.is_dataclass(value):
+        value = [getattr(value, field.name) for field in dataclasses.fields(value)]
+    items = value if isinstance(value, list | tuple) else []
+    return next((found for item in items if (found := _first_tensor(item)) is not None), None)
+
+
+def _as_json(
+    model: "Seq2Seq",
+    tree: "torchinfo.ModelStatistics",
+    sizes: Sizes,
+    mult_adds: dict[str, int],
+    latency: dict[str, float],
+) -> dict[str, Any]:
+    import torch
+
+    return {
+        "sizes": dataclasses.asdict(sizes),
+        "parameters": count_parameters(model),
+        "mult_adds": mult_adds,
+        "bytes": {
+            "input": tree.total_input,
+            "outputs": tree.total_output_bytes,
+            "parameters": 4 * count_parameters(model),
+        },
+        "modules": [
+            {
+                "name": part.var_name,
+                "class": part.class_name,
+                "depth": part.depth,
+                "input": part.input_size,
+                "output": part.output_size,
+                "parameters": part.num_params,
+            }
+            for part in tree.summary_list
+        ],
+        "threads": torch.get_num_threads(),
+        "latency_s": latency,
+    }
+
+
+def _sizes_line(sizes: Sizes) -> str:
+    return (
+        f"{sizes.batch} clips of {sizes.frames} frames with {sizes.input_width} features, "
+        f"{sizes.tokens} of {sizes.vocab_size:,} tokens, {sizes.ctc_labels} CTC labels"
+    )
+
+
+def _positive(text: str) -> int:
+    """An argument that counts something."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"found {text}, expected a whole number of at least 1")
+    return int(text)

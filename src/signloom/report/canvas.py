@@ -1,0 +1,75 @@
+"""What every figure is drawn on: one style, panels as wide as the page, SVG text without a clock.
+
+Figures are drawn without clock, random ids or screen, so that equal numbers give equal bytes.
+"""
+
+import io
+import math
+from contextlib import AbstractContextManager
+from typing import Any, Literal
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
+
+from signloom.report.palette import GRID, INK, MUTED, PAPER
+
+STYLE: dict[str, Any] = {
+    "svg.fonttype": "none",  # text stays text: small, sharp, can be searched and read aloud
+    "svg.hashsalt": "signloom",
+    "font.size": 10.5,
+    "text.color": INK,
+    "text.parse_math": False,  # a signer or parameter may be called $x$
+    "axes.edgecolor": GRID,
+    "axes.facecolor": PAPER,
+    "axes.labelcolor": MUTED,
+    "axes.titlecolor": INK,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "figure.facecolor": PAPER,
+    "grid.color": GRID,
+    "grid.linewidth": 0.7,
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+    "xtick.color": GRID,
+    "xtick.labelcolor": MUTED,
+    "ytick.color": GRID,
+    "ytick.labelcolor": INK,
+}
+
+
+def style() -> AbstractContextManager[None]:
+    """Return a context in which figures have the report's style."""
+    return matplotlib.rc_context(STYLE)
+
+
+def build_panels(
+    columns: int, *, height: float, rows: int = 1, share_y: bool = False
+) -> tuple[Figure, list[Axes]]:
+    """Make a figure as wide as the page, with panels side by side; height of one row in inches."""
+    figure = Figure(figsize=(9.6, height * rows), layout="constrained")
+    FigureCanvasSVG(figure)
+    axes = figure.subplots(rows, columns, sharey=share_y, squeeze=False)
+    return figure, list(axes.flat)
+
+
+def scale_log(panel: Axes, name: Literal["x", "y"]) -> None:
+    """Make an axis logarithmic, its ticks written as 1e-3: the style knows no mathematics."""
+    axis = panel.xaxis if name == "x" else panel.yaxis
+    panel.set(**{f"{name}scale": "log"})
+    axis.set_major_formatter(lambda value, _: f"1e{math.log10(value):.0f}")
+    axis.set_minor_formatter(NullFormatter())
+
+
+def render_svg(figure: Figure) -> str:
+    """Return a figure as the text of an SVG file."""
+    buffer = io.StringIO()
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    figure.savefig(buffer, format="svg", metadata=nothing)
+    return buffer.getvalue()

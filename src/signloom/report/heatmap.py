@@ -1,0 +1,117 @@
+"""A matrix comes in, a heat map goes out as SVG text.
+
+Written by hand, not by matplotlib: a browser shapes labels of any script, right to left too.
+"""
+
+import html
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from signloom.report.palette import BLUE, GRID, INK, MUTED, ORANGE, PAPER
+
+LEVELS = 16  # shades between nothing and 1
+WIDTH = 760.0  # of the whole picture, SVG units
+FONT = "font: 11px sans-serif"
+_START = '<svg xmlns="http://www.w3.org/2000/svg" viewBox='
+_SIZE = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
+
+Matrix = npt.NDArray[np.float32] | npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axes:
+    """What stands beside the cells.
+
+    Attributes:
+        rows: A label for each row, in its own script and direction; may be empty.
+        columns: Place (in columns, from the left edge of the first) and label of each tick.
+        x_label: What the columns are.
+        title: Over the picture; may be empty.
+    """
+
+    rows: Sequence[str]
+    columns: Sequence[tuple[float, str]]
+    x_label: str
+    title: str = ""
+
+
+def draw_heatmap(
+    matrix: Matrix, axes: Axes, *, row_height: float, label_width: float, width: float = WIDTH
+) -> str:
+    """Draw one cell for each number.
+
+    Args:
+        matrix: Shape (rows, columns), -1 to 1: 0 is paper, 1 full blue, -1 full orange. Its
+            colours are those of the report, so `inline_svg` makes them follow the theme.
+        axes: Labels.
+        row_height: Of one row, SVG units.
+        label_width: Room for the row labels, SVG units.
+        width: Of the whole picture, SVG units.
+
+    Returns:
+        An SVG file.
+    """
+    rows, columns = matrix.shape
+    top = 20.0 if axes.title else 4.0
+    cell, bottom = (width - label_width - 8) / columns, top + rows * row_height
+    height = bottom + 34
+    parts = [
+        f'{_START}"0 0 {width:g} {height:g}">',
+        f'<rect width="{width:g}" height="{height:g}" fill="{PAPER}"/>',
+        f'<g transform="translate({label_width:g} {top:g}) scale({cell:.5g} {row_height:.5g})">',
+        *(_shade(matrix, sign, level) for sign in (1, -1) for level in range(1, LEVELS + 1)),
+        f'</g><rect x="{label_width:g}" y="{top:g}" width="{cell * columns:.6g}" '
+        f'height="{rows * row_height:g}" fill="none" stroke="{GRID}"/>',
+    ]
+    if axes.title:
+        parts.append(_text(label_width, 13.0, axes.title, "start", INK))
+    for row, label in enumerate(axes.rows):
+        if label:
+            middle = top + (row + 0.5) * row_height + 3.5
+            parts.append(_text(label_width - 6, middle, label, "end", INK))
+    for place, label in axes.columns:
+        x = label_width + place * cell
+        parts.append(f'<path d="M{x:.1f} {bottom:g}v4" stroke="{MUTED}"/>')
+        parts.append(_text(x, bottom + 15, label, "middle", MUTED))
+    centre = label_width + cell * columns / 2
+    parts.append(_text(centre, bottom + 29, axes.x_label, "middle", MUTED))
+    return "".join((*parts, "</svg>\n"))
+
+
+def join_heatmaps(pictures: Sequence[str], *, gap: float = 12.0) -> str:
+    """Set pictures side by side in one SVG file, each as wide as it was drawn."""
+    parts, left, tallest = [], 0.0, 0.0
+    for picture in pictures:
+        width, height = (float(number) for number in _SIZE.findall(picture)[0])
+        place = f'<svg x="{left:g}" y="0" width="{width:g}" height="{height:g}" viewBox='
+        parts.append(picture.strip().replace(_START, place, 1))
+        left, tallest = left + width + gap, max(tallest, height)
+    return f'{_START}"0 0 {left - gap:g} {tallest:g}">{"".join(parts)}</svg>\n'
+
+
+def _shade(matrix: Matrix, sign: int, level: int) -> str:
+    """All cells of one shade as one path, in units of cells; neighbours in a row are joined."""
+    hit = np.rint(np.clip(sign * matrix, 0, 1) * LEVELS).astype(np.int64) == level
+    steps = np.diff(hit.astype(np.int8), axis=1, prepend=0, append=0)
+    starts, ends = np.argwhere(steps == 1), np.argwhere(steps == -1)
+    if not len(starts):
+        return ""
+    path = "".join(
+        f"M{start} {row}h{end - start}v1h{start - end}z"
+        for (row, start), (_, end) in zip(starts.tolist(), ends.tolist(), strict=True)
+    )
+    colour = BLUE if sign > 0 else ORANGE
+    return f'<path d="{path}" fill="{colour}" fill-opacity="{level / LEVELS:g}"/>'
+
+
+def _text(x: float, y: float, text: str, anchor: str, colour: str) -> str:
+    # An anchor means the start or end of the reading direction, which a label of another direction
+    # would turn round: the line is left to right, the label within it isolated.
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}" style="{FONT}">'
+        f"\u2068{html.escape(text)}\u2069</text>"
+    )

@@ -1,0 +1,110 @@
+"""Drawn speakers come in, a scored lip reader of Arabic with its report goes out.
+
+Question: does the use of document 003 (lips in, Arabic text out, a Conformer encoder), here with
+vowel signs and CTC on characters, work from landmarks to report, for people whom the model has
+never seen?
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from signloom.checkpoint import save_checkpoint
+from signloom.config import load_section
+from signloom.corpus.demo.lips import LAYOUT, LipCorpusOptions, draw_lip_corpus
+from signloom.corpus.landmark_folder import REJECTS, write_landmarks
+from signloom.corpus.landmarks import LandmarkSequence
+from signloom.corpus.manifest import Clip
+from signloom.corpus.rejects import Ledger
+from signloom.corpus.shards import read_shards
+from signloom.corpus.targets import (
+    TokenizeOptions,
+    build_targets,
+    read_targets,
+    write_labels,
+    write_targets,
+)
+from signloom.evaluation.run import EvaluateOptions, evaluate, write_evaluation
+from signloom.report.build import ReportOptions, build_report
+from signloom.report.sources import ReportPaths
+from signloom.training.data import load_training_data
+from signloom.training.loop import EpochRecord, write_history
+from signloom.training.run import read_run_options, train
+from signloom.translator import Translator
+
+Drawn = tuple[Clip, LandmarkSequence]
+
+
+def run_lip_reading(
+    params: Path, folder: Path, log: Callable[[EpochRecord], None]
+) -> dict[str, Any]:
+    """Draw, tokenise, train, evaluate and report.
+
+    Args:
+        params: Sections as in the project's params.yaml, and `study` for the drawn corpus.
+        folder: Everything is written there: landmarks, tokens, checkpoint, report (index.html).
+        log: Called after every epoch.
+
+    Returns:
+        The scores by split, as in metrics.json.
+    """
+    corpus = draw_lip_corpus(load_section(params, "study", LipCorpusOptions))
+    write_drawn(folder / "landmarks", corpus)
+    write_tokens(
+        folder / "tokens", corpus, load_section(params, "tokenize_targets", TokenizeOptions)
+    )
+    data = load_training_data(
+        shards=folder / "landmarks/shards",
+        targets=folder / "tokens/targets.parquet",
+        tokenizer=folder / "tokens/tokenizer.json",
+        labels=folder / "tokens/labels.json",
+    )
+    checkpoint, fit = train(data, read_run_options(params), provenance={}, log=log)
+    save_checkpoint(folder / "checkpoint", checkpoint)
+    write_history(folder / "checkpoint/history.json", fit)
+    return write_report(params, folder)
+
+
+def write_report(params: Path, folder: Path) -> dict[str, Any]:
+    """Evaluate the checkpoint of the folder and build the page; return the scores by split."""
+    paths = ReportPaths(
+        evaluation=folder / "evaluation",
+        tune=folder / "tune",
+        landmarks=folder / "landmarks",
+        targets=folder / "tokens/targets.parquet",
+        checkpoint=folder / "checkpoint",
+    )
+    evaluation = evaluate(
+        Translator.load(paths.checkpoint),
+        read_targets(paths.targets),
+        read_shards(paths.shards),
+        load_section(params, "evaluate", EvaluateOptions),
+    )
+    write_evaluation(folder, evaluation, paths.checkpoint / "history.json")
+    build_report(paths, folder, load_section(params, "report", ReportOptions))
+    return evaluation.metrics
+
+
+def write_tokens(folder: Path, corpus: Sequence[Drawn], options: TokenizeOptions) -> None:
+    """Write what the stage `tokenize_targets` writes."""
+    tokenizer, labels, targets = build_targets([clip for clip, _ in corpus], options)
+    write_targets(folder / "targets.parquet", targets)
+    write_labels(folder / "labels.json", labels)
+    tokenizer.save(folder / "tokenizer.json")
+
+
+def write_drawn(folder: Path, corpus: Sequence[Drawn]) -> None:
+    """Write what the stage `extract` writes."""
+    sequences = {clip.clip_id: sequence for clip, sequence in corpus}
+    ledger = Ledger(len(corpus), 0.0, folder / REJECTS)
+    for clip, sequence in corpus:
+        ledger.keep([clip], len(sequence.points), cached=False)
+    write_landmarks(
+        folder,
+        ledger,
+        sequences.__getitem__,
+        layout=LAYOUT,
+        extractor=json.dumps({"detector": "drawn lips"}),
+        frames_per_shard=25_000,
+    )

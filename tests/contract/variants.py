@@ -1,0 +1,88 @@
+"""Every family with every option: tiny models for the contract suite."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from signloom.models.registry import build_model
+from signloom.models.seq2seq import ModelOptions, Seq2Seq
+from tests import tiny
+
+DOCUMENT_000 = {
+    "norm": "post",
+    "attention_bias": False,
+    "decoder_norm": False,
+    "embedding_scale": False,
+    "initialization": "torch",
+}
+DOCUMENT_003 = {"family": "conformer", "positions": "relative", "activation": "relu"}
+LSTM = {"family": "lstm"}
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "transformer, pre-norm": {"norm": "pre"},
+    "transformer, post-norm": {"norm": "post"},
+    "transformer of document 000": DOCUMENT_000,
+    "transformer of document 002": {"activation": "relu", "source": "tokens"},
+    "transformer, pre-norm without a last one": {"decoder_norm": False},
+    "transformer, stem of 2": {"subsampling": 2},
+    "transformer, stem of 4": {"subsampling": 4},
+    "transformer, one head, one layer": {"heads": 1, "encoder_layers": 1, "decoder_layers": 1},
+    "transformer, scaled positions": {"positions": "scaled"},
+    "transformer, relative positions": {"positions": "relative"},
+    "transformer, relative, post-norm": {"positions": "relative", "norm": "post"},
+    "transformer, causal": {"causal_encoder": True},
+    "transformer, causal, relative": {"causal_encoder": True, "positions": "relative"},
+    "transformer, tied": {"tied_embeddings": True},
+    "transformer, tied, not scaled": {"tied_embeddings": True, "embedding_scale": False},
+    "transformer, layer drop": {"layer_drop": 0.2, "encoder_layers": 3},
+    "conformer of document 003": DOCUMENT_003,
+    "conformer of Gulati et al.": {**DOCUMENT_003, "activation": "swish"},
+    "conformer, post-norm": {**DOCUMENT_003, "norm": "post"},
+    "conformer, sinusoids": {**DOCUMENT_003, "positions": "sinusoidal"},
+    "conformer, scaled positions": {**DOCUMENT_003, "positions": "scaled"},
+    "conformer, causal": {**DOCUMENT_003, "causal_encoder": True},
+    "conformer, wide kernel, stem of 4": {**DOCUMENT_003, "conv_kernel": 7, "subsampling": 4},
+    "conformer, tokens": {**DOCUMENT_003, "source": "tokens"},
+    "lstm without attention": {**LSTM, "attention": "none"},
+    "lstm, one way, without attention": {**LSTM, "attention": "none", "bidirectional": False},
+    "lstm, dot": {**LSTM, "attention": "dot"},
+    "lstm, general": {**LSTM, "attention": "general"},
+    "lstm, additive": {**LSTM, "attention": "additive"},
+    "lstm, one way, additive, torch": {
+        **LSTM,
+        "attention": "additive",
+        "bidirectional": False,
+        "initialization": "torch",
+    },
+    "lstm, tokens, tied": {**LSTM, "source": "tokens", "tied_embeddings": True},
+    "lstm, stem of 4": {**LSTM, "subsampling": 4},
+    "lstm, deeper encoder": {**LSTM, "encoder_layers": 3, "decoder_layers": 1},
+    "lstm, deeper decoder": {**LSTM, "encoder_layers": 1, "decoder_layers": 3},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A tiny model and the kind of source that it takes."""
+
+    options: ModelOptions
+    model: Seq2Seq
+
+    def source(self, lengths: list[int], seed: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return a random source and its validity (B, S); padding is zero."""
+        features, valid = tiny.source(seed, lengths)
+        if self.options.source == "landmarks":
+            return features, valid
+        generator = torch.Generator().manual_seed(seed)
+        return torch.randint(1, tiny.VOCAB, valid.shape, generator=generator) * valid, valid
+
+
+def build(seed: int = 0, *, ctc_labels: int = 5, **changes: Any) -> Subject:
+    """Build the tiny model with some options changed, in evaluation mode."""
+    options = dataclasses.replace(tiny.MODEL, **changes)
+    width = tiny.VOCAB if options.source == "tokens" else tiny.INPUT_WIDTH
+    torch.manual_seed(seed)
+    model = build_model(options, input_width=width, vocab_size=tiny.VOCAB, ctc_labels=ctc_labels)
+    return Subject(options, model.eval())

@@ -1,0 +1,85 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from signloom.models.layers import FeedForward, PositionalEncoding, Residual, sinusoids
+from tests.unit.models.test_attention import array, linear
+
+
+def test_positions_are_sine_and_cosine_of_falling_rates() -> None:
+    table = sinusoids(50, 6)
+    for position in range(50):
+        for pair in range(3):
+            angle = position / 10_000 ** (2 * pair / 6)
+            # Float32 at angles up to 49.
+            assert math.isclose(table[position, 2 * pair], math.sin(angle), abs_tol=1e-5)
+            assert math.isclose(table[position, 2 * pair + 1], math.cos(angle), abs_tol=1e-5)
+
+
+def test_positions_go_on_past_the_first_table() -> None:
+    positions = PositionalEncoding(6, dropout=0.0)
+    x = torch.zeros(1, 700, 6)
+    torch.testing.assert_close(positions(x)[0], sinusoids(700, 6))
+    torch.testing.assert_close(positions(x[:, :1], offset=699)[0], sinusoids(700, 6)[699:])
+
+
+def test_scaled_positions_are_multiplied_by_a_learnt_factor_that_starts_at_one() -> None:
+    plain, scaled = (PositionalEncoding(6, dropout=0.0, scaled=flag) for flag in (False, True))
+    x = torch.randn(1, 4, 6)
+    assert torch.equal(scaled(x), plain(x))
+    assert scaled.alpha is not None
+    nn.init.constant_(scaled.alpha, 0.25)
+    torch.testing.assert_close(scaled(x)[0], x[0] + 0.25 * sinusoids(4, 6))
+
+
+def test_a_table_that_grew_in_evaluation_can_be_trained_with() -> None:
+    positions = PositionalEncoding(6, dropout=0.0, scaled=True)
+    x = torch.zeros(1, 300, 6)
+    with torch.inference_mode():
+        positions(x)
+    positions(x).sum().backward()
+    assert positions.alpha is not None
+    assert positions.alpha.grad is not None
+
+
+def layer_norm(x: np.ndarray, norm: nn.LayerNorm) -> np.ndarray:
+    mean = x.mean(axis=-1, keepdims=True)
+    variance = ((x - mean) ** 2).mean(axis=-1, keepdims=True)
+    return array(norm.weight) * (x - mean) / np.sqrt(variance + 1e-5) + array(norm.bias)
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.5])
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_a_residual_equals_its_formula(norm: str, weight: float) -> None:
+    torch.manual_seed(0)
+    residual = Residual(8, dropout=0.0, norm=norm, weight=weight)  # type: ignore[arg-type]
+    nn.init.normal_(residual.norm.weight)
+    nn.init.normal_(residual.norm.bias)
+    block = nn.Linear(8, 8)
+    tensor = 3 + 2 * torch.randn(2, 5, 8)
+    x = array(tensor)
+    if norm == "pre":
+        expected = x + weight * linear(layer_norm(x, residual.norm), block)
+    else:
+        expected = layer_norm(x + weight * linear(x, block), residual.norm)
+    # Float32 against float64.
+    np.testing.assert_allclose(array(residual(tensor, block)), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("activation", "formula"),
+    [
+        ("relu", lambda x: np.maximum(x, 0)),
+        ("gelu", lambda x: x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2),
+        ("swish", lambda x: x / (1 + np.exp(-x))),
+    ],
+)
+def test_a_feed_forward_block_equals_its_formula(activation: str, formula: object) -> None:
+    torch.manual_seed(0)
+    block = FeedForward(8, 12, dropout=0.0, activation=activation)  # type: ignore[arg-type]
+    x = torch.randn(2, 5, 8)
+    expected = linear(formula(linear(array(x), block.expand)), block.project)  # type: ignore[operator]
+    np.testing.assert_allclose(array(block(x)), expected, atol=1e-6)

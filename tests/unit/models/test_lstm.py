@@ -1,0 +1,145 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from signloom.models.lstm import LSTMSeq2Seq
+from signloom.models.scores import AttentionScore
+from tests import tiny
+from tests.contract.variants import build
+from tests.unit.models.test_attention import array, linear
+from tests.unit.models.test_layers import layer_norm
+
+STATES = torch.tensor([[[1.0, 2.0]]])  # (B, T, D)
+MEMORY = torch.tensor([[[3.0, 1.0], [0.0, -1.0]]])  # (B, M, D)
+
+
+def lstm_model(**changes: object) -> LSTMSeq2Seq:
+    model = build(family="lstm", **changes).model
+    assert isinstance(model, LSTMSeq2Seq)
+    return model
+
+
+def set_weight(layer: nn.Module, rows: list[list[float]]) -> None:
+    layer.weight = nn.Parameter(torch.tensor(rows))
+
+
+def test_dot_scores_by_hand() -> None:
+    score = AttentionScore(2, "dot")
+    # 1 * 3 + 2 * 1 = 5; 1 * 0 + 2 * -1 = -2.
+    assert score(STATES, score.key(MEMORY)).tolist() == [[[5.0, -2.0]]]
+    assert list(score.parameters()) == []
+
+
+def test_general_scores_by_hand() -> None:
+    score = AttentionScore(2, "general")
+    set_weight(score.key, [[2.0, 0.0], [1.0, -1.0]])
+    # W h is (6, 2) and (0, 1); s W h is 6 + 4 = 10 and 0 + 2 = 2.
+    assert score(STATES, score.key(MEMORY)).tolist() == [[[10.0, 2.0]]]
+
+
+def test_additive_scores_by_hand() -> None:
+    score = AttentionScore(2, "additive")
+    assert score.vector is not None
+    set_weight(score.query, [[1.0, 0.0], [0.0, 1.0]])
+    set_weight(score.key, [[0.0, 1.0], [1.0, 0.0]])
+    set_weight(score.vector, [[1.0, 10.0]])
+    # W1 s + W2 h is (1, 2) + (1, 3) = (2, 5), and (1, 2) + (-1, 0) = (0, 2).
+    expected = [np.tanh(2) + 10 * np.tanh(5), np.tanh(0) + 10 * np.tanh(2)]
+    np.testing.assert_allclose(array(score(STATES, score.key(MEMORY)))[0, 0], expected, rtol=1e-6)
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+def run_lstm(lstm: nn.LSTM, x: np.ndarray, suffix: str, h: np.ndarray, c: np.ndarray) -> tuple:
+    """Return the outputs of one direction of the first layer and its last h and c, (S, D)."""
+    weights = {
+        name: array(getattr(lstm, f"{name}_l0{suffix}"))
+        for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    }
+    outputs = []
+    for frame in x:
+        gates = weights["weight_ih"] @ frame + weights["weight_hh"] @ h
+        i, f, g, o = np.split(gates + weights["bias_ih"] + weights["bias_hh"], 4)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+        outputs.append(h)
+    return np.array(outputs), h, c
+
+
+@pytest.mark.parametrize("attention", ["none", "dot", "general", "additive"])
+def test_the_whole_model_equals_its_equations(attention: str) -> None:
+    model = lstm_model(encoder_layers=1, decoder_layers=1, attention=attention)
+    src, valid = tiny.source(1, [6, 9])
+    tokens = torch.tensor([[1, 5, 6], [1, 8, 9]])
+    encoder, decoder, zero = model.encoder, model.decoder, np.zeros(8)
+    for row, length in enumerate((6, 9)):
+        x = linear(array(src[row, :length]), encoder.source.projection)
+        forward, h, c = run_lstm(encoder.lstm, x, "", zero, zero)
+        backward, h_back, c_back = run_lstm(encoder.lstm, x[::-1], "_reverse", zero, zero)
+        memory = layer_norm(np.concatenate((forward, backward[::-1]), axis=1), encoder.norm)
+        embedded = array(decoder.embedding.weight)[tokens[row].numpy()] * 4  # sqrt(16)
+        start = (np.concatenate((h, h_back)), np.concatenate((c, c_back)))
+        states, _, _ = run_lstm(decoder.lstm, embedded, "", *start)
+        if decoder.score is not None and decoder.combine is not None:
+            keys = decoder.score.key(torch.tensor(memory[None], dtype=torch.float32))
+            scores = array(decoder.score(torch.tensor(states[None], dtype=torch.float32), keys))[0]
+            weights = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+            np.testing.assert_allclose(
+                array(model.align(model.encode(src, valid), tokens)[row, :, :length]),
+                weights,
+                atol=1e-5,
+            )
+            states = np.tanh(linear(np.hstack((weights @ memory, states)), decoder.combine))
+        expected = linear(states, decoder.output)
+        # Float32 against float64.
+        np.testing.assert_allclose(array(model(src, valid, tokens)[row]), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("attention", ["none", "general"])
+def test_without_attention_the_last_state_is_all_the_decoder_gets(attention: str) -> None:
+    model = lstm_model(attention=attention)
+    memory = model.encode(*tiny.source(1, [6, 9]))
+    tokens = torch.tensor([[1, 5, 6], [1, 8, 9]])
+    before = model.decode(memory, tokens)
+    memory.states.neg_()
+    assert torch.equal(model.decode(memory, tokens), before) == (attention == "none")
+
+
+@pytest.mark.parametrize(
+    ("encoder_layers", "decoder_layers", "pairs"),
+    [(3, 2, [1, 2]), (1, 3, [0, 0, 0]), (2, 2, [0, 1])],
+)
+def test_layers_are_paired_from_the_top(
+    encoder_layers: int, decoder_layers: int, pairs: list[int]
+) -> None:
+    model = lstm_model(encoder_layers=encoder_layers, decoder_layers=decoder_layers)
+    memory = model.encoder(*tiny.source(1, [6, 9]))
+    assert memory.hidden.shape == (2, encoder_layers, 16)
+    state = model.start(memory)
+    assert torch.equal(state.hidden, memory.hidden[:, pairs])
+    assert torch.equal(state.cell, memory.cell[:, pairs])
+
+
+def test_the_last_state_of_a_layer_is_that_of_both_its_directions() -> None:
+    encoder = lstm_model().encoder
+    src, valid = tiny.source(1, [6, 9])
+    memory = encoder(src, valid)
+    _, (hidden, cell) = encoder.lstm(encoder.source(src[:1, :6], valid[:1, :6])[0])
+    for layer in (0, 1):
+        ends = slice(2 * layer, 2 * layer + 2)  # forward, backward
+        torch.testing.assert_close(memory.hidden[0, layer], hidden[ends, 0].flatten())
+        torch.testing.assert_close(memory.cell[0, layer], cell[ends, 0].flatten())
+
+
+def test_forget_gates_begin_open_and_recurrent_matrices_orthogonal() -> None:
+    for lstm in (lstm_model().encoder.lstm, lstm_model().decoder.lstm):
+        width = lstm.hidden_size
+        bias = lstm.bias_ih_l0 + lstm.bias_hh_l0
+        assert bias[width : 2 * width].eq(1).all()
+        assert bias[:width].eq(0).all()
+        assert bias[2 * width :].eq(0).all()
+        recurrent = lstm.weight_hh_l0
+        torch.testing.assert_close(recurrent.T @ recurrent, torch.eye(width), rtol=0, atol=1e-5)

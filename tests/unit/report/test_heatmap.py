@@ -1,0 +1,125 @@
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from signloom.config import UserError
+from signloom.evaluation.alignments import write_alignments
+from signloom.report.alignment import Alignment, draw_alignment, read_alignments
+from signloom.report.heatmap import LEVELS, Axes, draw_heatmap, join_heatmaps
+from signloom.report.palette import BLUE, ORANGE
+from signloom.translator import Alignment as Looked
+
+AXES = Axes(rows=["a", "<b>"], columns=[(0.5, "0"), (2.5, "1")], x_label="time", title="t")
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def shades(svg: str) -> dict[tuple[int, int], float]:
+    """Return (row, column) to the shade drawn there, orange being negative."""
+    found = {}
+    for path in ET.fromstring(svg).iter(f"{SVG}path"):
+        if path.get("fill-opacity") is None:
+            continue
+        sign = {BLUE: 1, ORANGE: -1}[path.attrib["fill"]]
+        for column, row, cells in re.findall(r"M(\d+) (\d+)h(\d+)v1", path.attrib["d"]):
+            for offset in range(int(cells)):
+                place = (int(row), int(column) + offset)
+                assert place not in found
+                found[place] = sign * float(path.attrib["fill-opacity"])
+    return found
+
+
+def draw(matrix: list[list[float]]) -> str:
+    return draw_heatmap(np.array(matrix), AXES, row_height=10.0, label_width=50.0)
+
+
+def test_every_cell_has_the_shade_of_its_number() -> None:
+    matrix = [[0.0, 1.0, 1.0, -0.5], [0.25, 0.25, -1.0, 2.0]]
+    found = shades(draw(matrix))
+    for row, numbers in enumerate(matrix):
+        for column, number in enumerate(numbers):
+            assert found.get((row, column), 0.0) == np.clip(number, -1, 1)
+
+
+def test_shades_are_as_near_as_their_number_allows() -> None:
+    matrix = np.random.default_rng(0).uniform(-1, 1, (7, 23))
+    drawn = shades(draw_heatmap(matrix, AXES, row_height=10.0, label_width=50.0))
+    for place, number in np.ndenumerate(matrix):
+        assert abs(drawn.get(place, 0.0) - number) <= 0.5 / LEVELS + 1e-9
+
+
+def test_labels_are_text_whatever_they_say() -> None:
+    svg = draw([[0.0, 1.0, 0.5, 0.5]] * 2)
+    assert "&lt;b&gt;" in svg
+    said = [
+        "".join(text.itertext()).strip("\u2068\u2069")
+        for text in ET.fromstring(svg).iter(f"{SVG}text")
+    ]
+    assert said == ["t", "a", "<b>", "0", "1", "time"]
+
+
+def test_pictures_stand_side_by_side_in_their_own_size() -> None:
+    one = draw_heatmap(np.ones((2, 3)), AXES, row_height=10.0, label_width=20.0, width=100.0)
+    two = draw_heatmap(np.ones((6, 3)), AXES, row_height=10.0, label_width=20.0, width=50.0)
+    root = ET.fromstring(join_heatmaps([one, two], gap=5.0))
+    inner = root.findall(f"{SVG}svg")
+    assert [(svg.get("x"), svg.get("width")) for svg in inner] == [("0", "100"), ("105", "50")]
+    assert root.get("viewBox") == f"0 0 155 {inner[1].get('height')}"
+
+
+def test_attention_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    weights = np.random.default_rng(1).dirichlet(np.ones(5), 3).astype(np.float32)
+    looked = Looked(tokens=("je", " vais", ""), step_s=0.25, weights=weights)
+    other = Looked(tokens=("",), step_s=0.25, weights=np.ones((1, 2), np.float32))
+    path = tmp_path / "folder" / "alignments.parquet"
+    write_alignments(path, {"b": looked, "a": other})
+    first = path.read_bytes()
+    write_alignments(path, {"b": looked, "a": other})
+    assert path.read_bytes() == first
+    found = read_alignments(path, ["b", "unknown"])
+    assert list(found) == ["b"]
+    assert found["b"].tokens == ["je", " vais", ""]
+    assert found["b"].step_s == 0.25
+    assert found["b"].weights == pytest.approx(weights, abs=0.5 / 255 + 1e-6)
+
+
+@pytest.mark.parametrize("content", [None, b"torn"])
+def test_a_missing_or_torn_file_names_the_stage(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "alignments.parquet"
+    if content:
+        path.write_bytes(content)
+    with pytest.raises(UserError, match="run `dvc repro evaluate` again"):
+        read_alignments(path, ["a"])
+
+
+def test_another_format_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "alignments.parquet"
+    schema = pa.schema([("clip_id", pa.string())], metadata={"signloom.format_version": "9"})
+    pq.write_table(pa.table({"clip_id": ["a"]}, schema=schema), path)
+    with pytest.raises(UserError, match="found format version 9, this Signloom reads 1"):
+        read_alignments(path, ["a"])
+
+
+def test_time_runs_along_the_positions_of_the_memory() -> None:
+    weights = np.eye(3, 8, dtype=np.float32) * 0.5
+    svg = draw_alignment(Alignment(tokens=["x" * 40, "هي", ""], step_s=0.25, weights=weights))
+    assert {place: shade for place, shade in shades(svg).items()} == {(i, i): 1 for i in range(3)}
+    assert "darkest: 50 % of a token" in svg
+    assert "x" * 15 + "…" in svg
+    assert "هي" in svg
+    ticks = re.findall(r'x="([\d.]+)"[^>]*text-anchor="middle"[^>]*>\u2068([\d.]+)\u2069', svg)
+    places = {float(label): float(x) for x, label in ticks}
+    # Positions are 0.25 s apart, so half a second is two columns on.
+    assert list(places) == [0, 0.2, 0.4, 0.6, 0.8, 1, 1.2, 1.4, 1.6]
+    column = (760 - 110 - 8) / 8
+    assert places[0] == pytest.approx(110 + column / 2, abs=0.06)
+    assert places[1] - places[0] == pytest.approx(4 * column, abs=0.11)
+
+
+def test_a_clip_that_nothing_looks_at_is_drawn_empty() -> None:
+    nothing = Alignment(tokens=["a"], step_s=0.1, weights=np.zeros((1, 4), np.float32))
+    assert shades(draw_alignment(nothing)) == {}

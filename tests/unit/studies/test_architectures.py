@@ -1,0 +1,113 @@
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from signloom.config import UserError
+from signloom.decoding import DecodingOptions
+from signloom.evaluation.run import EvaluateOptions
+from signloom.metrics import ScoreOptions
+from signloom.report.study import render_study
+from signloom.studies.architectures import (
+    ArchitecturesOptions,
+    CorpusPaths,
+    plan_corpus,
+    plan_reversal,
+    run_jobs,
+)
+from signloom.studies.architectures_page import build_page, score_by_length
+from tests.tiny import run_options
+
+SCORE = ScoreOptions(tokenizer="13a", resamples=100, seed=1)
+EVALUATE = EvaluateOptions(
+    decoding=DecodingOptions(beam_size=1, length_penalty=1.0, max_tokens=8), score=SCORE
+)
+OPTIONS = ArchitecturesOptions(
+    seeds=[1, 2],
+    train={"epochs": 1},
+    variants={"LSTM": {"family": "lstm", "attention": "none"}, "Transformer": {}},
+    learning_rates={"LSTM": 0.005},
+    reversal=[
+        "task.symbols=5", "task.min_length=2", "task.max_length=3", "task.train=20", "task.dev=10",
+        "task.test=10", "model.d_model=16", "model.heads=2", "model.d_ff=16", "train.epochs=1",
+    ],
+    reversal_seeds=[1],
+    workers=1,
+)  # fmt: skip
+PATHS = CorpusPaths(shards=Path("a"), targets=Path("b"), tokenizer=Path("c"), labels=Path("d"))
+
+
+def corpus_run(variant: str, seed: int, bleu: float) -> dict[str, object]:
+    score = {"bleu4": bleu, "chrf": bleu, "wer": 100 - bleu, "signature": "a|b:1",
+             "translate_ms": 2.0}  # fmt: skip
+    sentences = [["test", "je vais à la maison", "je vais à la maison"], ["dev", "tu vas là", "tu"]]
+    return {
+        "variant": variant, "seed": seed, "scores": {"dev": score, "test": score},
+        "sentences": sentences, "parameters": 1000, "epochs": 3, "best_epoch": 2,
+        "dev_loss": 1.0, "cpu_s": 4.0, "memory_mb": 5.0,
+    }  # fmt: skip
+
+
+def test_every_variant_gets_the_same_recipe_and_every_seed() -> None:
+    jobs = plan_corpus(OPTIONS, run_options(), EVALUATE, PATHS)
+    assert [(job.variant, job.options.train.seed) for job in jobs] == [
+        ("LSTM", 1), ("Transformer", 1), ("LSTM", 2), ("Transformer", 2),
+    ]  # fmt: skip
+    assert jobs[0].options.model.family == "lstm"
+    assert jobs[1].options.model == run_options().model
+    assert jobs[0].options.train.learning_rate == 0.005
+    recipes = {dataclasses.replace(job.options.train, seed=0, learning_rate=1.0) for job in jobs}
+    assert len(recipes) == 1
+    assert recipes.pop().epochs == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"train": {"epoch": 1}}, "study.train.epoch is not an option; did you mean `epochs`"),
+        (
+            {"variants": {"x": {"family": "rnn"}}, "learning_rates": {}},
+            "study.variants.x.family: found 'rnn'",
+        ),
+    ],
+)
+def test_a_wrong_change_is_named(change: dict[str, object], message: str) -> None:
+    options = dataclasses.replace(OPTIONS, **change)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=message):
+        plan_corpus(options, run_options(), EVALUATE, PATHS)
+
+
+def test_a_job_runs_in_a_process_of_its_own() -> None:
+    logged: list[str] = []
+    (job, _) = plan_reversal(OPTIONS)
+    (found,) = run_jobs([job], 1, lambda row: logged.append(row["variant"]))
+    assert logged == ["LSTM"]
+    assert found["seed"] == 1
+    assert set(found["by_length"]) <= {"2", "3"}
+
+
+def test_sentences_of_one_length_are_scored_together() -> None:
+    runs = [corpus_run("a", seed, 50.0) for seed in (1, 2)]
+    found = score_by_length(runs, SCORE)["a"]
+    assert list(found) == ["1-3", "4-5"]
+    assert (found["4-5"]["clips"], found["4-5"]["wer"]) == (2, 0)
+    assert found["4-5"]["bleu4"] == pytest.approx(100)
+    assert found["1-3"]["wer"] == pytest.approx(100 * 2 / 3)
+
+
+def test_the_page_says_what_was_measured() -> None:
+    runs = [
+        corpus_run(name, seed, b) for name, b in (("LSTM", 10.0), ("<b>", 80.0)) for seed in (1, 2)
+    ]
+    reversal = [
+        {"variant": name, "seed": 1, "exact": exact, "by_length": {"3": 1.0, "9": exact},
+         "dev_loss": 0.1, "cpu_s": 3.0}
+        for name, exact in (("LSTM", 0.25), ("<b>", 1.0))
+    ]  # fmt: skip
+    results = {"corpus": runs, "reversal": reversal}
+    page = render_study(build_page(results, SCORE))
+    assert page == render_study(build_page(results, SCORE))
+    assert "<b>" not in page
+    for text in ("BLEU-4 of 80.0", "LSTM 100 and 25 %", "10.0 ± 0.0", "a|b:1"):
+        assert text in page
+    assert page.count('role="img"') == 3

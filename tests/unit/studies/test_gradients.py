@@ -1,0 +1,110 @@
+import dataclasses
+
+import pytest
+import torch
+
+from signloom.models.layers import Residual
+from signloom.models.registry import build_model
+from signloom.models.seq2seq import ModelOptions
+from signloom.report.study import render_study
+from signloom.studies.gradients import (
+    PRINTED,
+    GradientOptions,
+    Plain,
+    measure_flows,
+    rewire,
+    summarise_flows,
+    train_stacks,
+)
+from signloom.studies.gradients_page import build_page
+from signloom.tasks.reverse import read_lab
+from tests.tiny import MODEL
+
+OPTIONS = GradientOptions(
+    depths=[2, 4], seeds=2, clips=2, frames=5, tokens=3, input_width=6, vocab_size=9
+)
+SMALL = dataclasses.replace(MODEL, d_model=16, heads=2, d_ff=16, decoder_layers=1)
+
+
+def stack(**changes: object) -> torch.nn.Module:
+    torch.manual_seed(0)
+    options: ModelOptions = dataclasses.replace(SMALL, **changes)  # type: ignore[arg-type]
+    model = build_model(options, input_width=6, vocab_size=9, ctc_labels=0)
+    return model.eval().get_submodule("encoder.layers")
+
+
+def double(x: torch.Tensor) -> torch.Tensor:
+    return 2 * x
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_a_plain_block_is_the_residual_one_without_its_sum(norm: str) -> None:
+    residual = next(m for m in stack(norm=norm).modules() if isinstance(m, Residual))
+    x = torch.randn(2, 3, 16)
+    plain, normed = Plain(residual)(x, double), residual.norm
+    if norm == "pre":
+        assert torch.equal(plain, 2 * normed(x))
+        assert torch.equal(residual(x, double), x + plain)
+    else:
+        assert torch.equal(plain, normed(2 * x))
+        assert torch.equal(residual(x, double), normed(x + 2 * x))
+
+
+def test_rewiring_reaches_every_block_and_nothing_else() -> None:
+    changed = stack(encoder_layers=3)
+    rewire(changed, norm="none", wiring="plain")
+    kinds = [type(module) for module in changed.modules()]
+    assert Residual not in kinds
+    assert torch.nn.LayerNorm not in kinds
+    assert kinds.count(Plain) == 6
+    whole = stack(encoder_layers=3)
+    rewire(whole, norm="post", wiring="residual")
+    assert [type(m) for m in whole.modules()].count(Residual) == 6
+
+
+def test_every_kind_is_measured_at_every_layer() -> None:
+    flows = list(measure_flows(SMALL, OPTIONS))
+    assert len(flows) == 2 * 3 * 2
+    for flow in flows:
+        assert len(flow.arriving) == len(flow.spread) == flow.depth + 1
+        assert len(flow.weights) == flow.depth
+        assert min(*flow.arriving, *flow.weights) > 0
+        assert flow.share == pytest.approx(100 * flow.arriving[0] / flow.arriving[-1])
+    assert flows == list(measure_flows(SMALL, OPTIONS))
+
+
+def test_without_norm_the_gradient_of_a_chain_is_the_product_of_its_layers() -> None:
+    # One scalar layer after another, each multiplying by 0.7: the document's own arithmetic.
+    for depth, share in PRINTED["plain"].items():
+        assert 100 * 0.7**depth == pytest.approx(share, rel=0.06)
+    for depth, share in PRINTED["residual"].items():
+        assert 70 * depth == pytest.approx(share)
+
+
+def test_the_residual_sum_keeps_frames_apart() -> None:
+    flows = {(f.depth, f.norm, f.wiring): f for f in measure_flows(SMALL, OPTIONS)}
+    for norm in ("pre", "post"):
+        plain, whole = flows[4, norm, "plain"], flows[4, norm, "residual"]
+        assert plain.spread[-1] < 0.01 * whole.spread[-1]
+
+
+def test_the_page_says_what_was_measured() -> None:
+    lab = read_lab([
+        "task.symbols=5", "task.min_length=2", "task.max_length=3", "task.train=20", "task.dev=10",
+        "task.test=10", "model.d_model=16", "model.heads=2", "model.d_ff=16", "train.epochs=1",
+    ])  # fmt: skip
+    trained = list(train_stacks(lab, [2]))
+    assert [(row["norm"], row["wiring"]) for row in trained] == [
+        (norm, wiring) for norm in ("post", "pre", "none") for wiring in ("residual", "plain")
+    ]
+    results = {"flows": summarise_flows(measure_flows(SMALL, OPTIONS)), "trained": trained}
+    page = render_study(build_page(results))
+    assert page == render_study(build_page(results))
+    for text in ("post-norm, no residual", "printed, without residuals", "Reversal lab"):
+        assert text in page
+    assert page.count('role="img"') == 2
+
+
+def test_a_depth_of_one_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"depths: found \[1\]"):
+        dataclasses.replace(OPTIONS, depths=[1])

@@ -1,0 +1,57 @@
+import dataclasses
+
+import numpy as np
+
+from signloom.report.study import render_study
+from signloom.studies.positions import Sight, measure_sight, shift_distances, train_positions
+from signloom.studies.positions_page import build_page
+from signloom.tasks.reverse import read_lab
+from tests.tiny import MODEL
+
+SMALL = dataclasses.replace(MODEL, encoder_layers=1, decoder_layers=1)
+
+
+def sight(**changes: object) -> Sight:
+    options = dataclasses.replace(SMALL, **changes)  # type: ignore[arg-type]
+    return measure_sight(options, frames=5, padded_to=7, tokens=4)
+
+
+def test_real_positions_see_all_real_ones_and_no_padding() -> None:
+    seen = sight()
+    assert seen.encoder[:5, :5].all()
+    assert not seen.encoder[:5, 5:].any()
+    assert (seen.decoder == np.tril(np.ones((4, 4)))).all()
+    assert seen.memory[:, :5].all()
+    assert not seen.memory[:, 5:].any()
+
+
+def test_a_causal_encoder_sees_no_later_frame() -> None:
+    seen = sight(causal_encoder=True)
+    assert (seen.encoder[:5, :5] == np.tril(np.ones((5, 5)))).all()
+
+
+def test_an_lstm_without_attention_looks_at_no_memory() -> None:
+    assert not sight(family="lstm", attention="none").memory.any()
+    assert sight(family="lstm", attention="dot").memory[:, :5].all()
+
+
+def test_the_shift_puts_the_distance_of_query_and_key_in_their_cell() -> None:
+    before, after = shift_distances(5)
+    assert before.shape == (5, 9)
+    expected = (np.arange(5)[:, None] - np.arange(5)[None, :]) / 4
+    assert np.allclose(after, expected)
+
+
+def test_longer_sequences_than_those_of_training_are_tested() -> None:
+    lab = read_lab([
+        "task.symbols=5", "task.min_length=2", "task.max_length=3", "task.train=20", "task.dev=10",
+        "task.test=10", "model.d_model=16", "model.heads=2", "model.d_ff=16", "train.epochs=1",
+    ])  # fmt: skip
+    trained = list(train_positions(lab, ["sinusoidal", "scaled"], [1], longest=5))
+    assert all({"4", "5"} < set(row["by_length"]) <= {"2", "3", "4", "5"} for row in trained)
+    assert trained[0]["alphas"] == {}
+    assert trained[1]["alphas"]
+    page = render_study(build_page({"Transformer": sight()}, trained, trained_to=3))
+    assert page.count('role="img"') == 5
+    for text in ("Masks, as the models use them", "4 symbols", "up to 3"):
+        assert text in page
