@@ -5,12 +5,12 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from signloom.cli import adopt, scores, translate
+from signloom.cli import adopt, deliver, scores, translate, tune_worker
 from signloom.config import UserError
 
 # A module has `add_parser`, which names its `run`. It imports torch or mediapipe in `run` only:
 # they take seconds to load and `--help` should not.
-COMMANDS = (translate, scores, adopt)
+COMMANDS = (translate, scores, adopt, tune_worker, deliver)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

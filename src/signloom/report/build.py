@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import DictLoader, Environment, StrictUndefined
 
 from signloom.corpus.shards import read_shards
-from signloom.report import charts, content
+from signloom.report import charts, content, tuning
 from signloom.report.palette import inline_svg
 from signloom.report.skeletons import Picture, draw_pictures, join_pictures
 from signloom.report.sources import ReportPaths, Sources, read_sources
@@ -28,9 +28,7 @@ LABELS = {
     "curves": "Loss of train and dev, dev accuracy and learning rate over the epochs",
     "lengths": "Words of a sentence, as shares of each split",
     "quality": "Share of frames in which hands and body were found, by signer and over clips",
-    "search": "Objective of each trial and the best so far",
-    "importance": "Importance of each parameter",
-    "slices": "Objective of the trials over each parameter",
+    **tuning.LABELS,
 }
 
 
@@ -93,13 +91,8 @@ def draw_figures(sources: Sources) -> dict[str, str]:
         "lengths": lambda: charts.lengths_chart(content.words_per_sentence(sources.targets)),
         "quality": lambda: charts.quality_chart(content.quality_by_signer(sources), any_hand),
     }
-    if sources.search:
-        trials, objective = sources.search["trials"], sources.search["objective"]
-        drawn["search"] = lambda: charts.search_chart(trials, objective)
-        drawn["slices"] = lambda: charts.slices_chart(trials, objective)
-        if importance := sources.search["importance"]:
-            drawn["importance"] = lambda: charts.importance_chart(importance)
-    return {name: draw() for name, draw in drawn.items()}
+    searched = tuning.draw_search(sources.search) if sources.search else {}
+    return {name: draw() for name, draw in drawn.items()} | searched
 
 
 def render_page(
@@ -145,7 +138,7 @@ def render_page(
         quality_note=content.quality_note(sources),
         rejects=sources.rejects,
         search=sources.search,
-        search_note=content.search_note(sources.search) if sources.search else "",
+        search_note=tuning.search_note(sources.search) if sources.search else "",
         details=content.run_details(sources),
     )
 

@@ -15,7 +15,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from signloom.report.palette import BLUE, GREEN, GREY, GRID, INK, MUTED, ORANGE, PAPER, PURPLE
+from signloom.report.palette import BLUE, GREEN, GREY, GRID, INK, MUTED, ORANGE, PAPER
 
 STYLE: dict[str, Any] = {
     "svg.fonttype": "none",  # text stays text: small, sharp, can be searched and read aloud
@@ -43,7 +43,6 @@ STYLE: dict[str, Any] = {
     "ytick.color": GRID,
     "ytick.labelcolor": INK,
 }
-MAX_TICKS = 5  # values of a parameter that each get a tick
 MAX_ROWS = 24  # of a chart with a row for each signer: the worst are shown
 
 
@@ -175,72 +174,6 @@ def quality_chart(by_signer: Mapping[str, Mapping[str, float]], any_hand: Sequen
         right.set_title("clips by share of frames with a hand, %")
         right.set_ylabel("clips")
         right.yaxis.set_major_locator(MaxNLocator(integer=True))
-        return _svg(figure)
-
-
-def search_chart(trials: Sequence[Mapping[str, Any]], objective: str) -> str:
-    """What each trial reached, and the best so far."""
-    with matplotlib.rc_context(STYLE):
-        figure, (panel,) = _panels(1, height=2.7)
-        done = [trial for trial in trials if trial["state"] == "COMPLETE"]
-        stopped = [trial for trial in trials if trial["state"] != "COMPLETE"]
-        best, line = math.inf, []
-        for trial in done:
-            best = min(best, trial["value"])
-            line.append(best)
-        numbers = [trial["number"] for trial in done]
-        panel.step(numbers, line, where="post", color=GREY, label="best so far")
-        panel.plot(numbers, [t["value"] for t in done], "o", color=BLUE, label="finished trial")
-        known = [trial for trial in stopped if trial["value"] is not None]
-        panel.plot(
-            [trial["number"] for trial in known], [trial["value"] for trial in known],
-            "x", color=ORANGE, label="pruned, at its last epoch",
-        )  # fmt: skip
-        panel.set_title(_readable(objective))
-        panel.set_xlabel("trial")
-        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-        panel.legend()
-        return _svg(figure)
-
-
-def importance_chart(importance: Mapping[str, float]) -> str:
-    """Each parameter's share in the spread of the results."""
-    ranked = sorted(importance.items(), key=lambda item: (item[1], item[0]))
-    with matplotlib.rc_context(STYLE):
-        figure, (panel,) = _panels(1, height=0.34 * len(ranked) + 0.9)
-        panel.barh([name for name, _ in ranked], [value for _, value in ranked], color=PURPLE)
-        panel.grid(axis="y", visible=False)
-        panel.set_title("importance: share in the spread of the results (PED-ANOVA)")
-        return _svg(figure)
-
-
-def slices_chart(trials: Sequence[Mapping[str, Any]], objective: str) -> str:
-    """The result over each parameter, one panel a parameter."""
-    done = [trial for trial in trials if trial["value"] is not None]
-    names = sorted(done[0]["params"])
-    columns = min(4, len(names))
-    with matplotlib.rc_context(STYLE):
-        rows = math.ceil(len(names) / columns)
-        figure, panels = _panels(columns, rows=rows, height=2.3, share_y=True)
-        for panel, name in zip(panels, names, strict=False):
-            values = [trial["params"][name] for trial in done]
-            if not all(type(value) in (int, float) for value in values):
-                values = [str(value) for value in values]
-            elif min(values) > 0 and max(values) / min(values) >= 20:
-                panel.set_xscale("log")
-            elif all(type(value) is int for value in values):
-                few = sorted(set(values))
-                if len(few) <= MAX_TICKS:
-                    panel.set_xticks(few)
-                else:
-                    panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
-            shades = [BLUE if trial["state"] == "COMPLETE" else ORANGE for trial in done]
-            panel.scatter(values, [trial["value"] for trial in done], c=shades, s=26, alpha=0.85)
-            panel.set_title(name)
-        for panel in panels[::columns]:
-            panel.set_ylabel(_readable(objective))
-        for panel in panels[len(names) :]:
-            panel.set_visible(False)
         return _svg(figure)
 
 

@@ -262,16 +262,3 @@ def quality_note(sources: Sources) -> str:
         f"{share('right_hand'):.1f} %, the upper body in {share('pose'):.1f} %. The longest time "
         f"without a hand is {float(gap['longest_gap_s']):.1f} s, in {gap['clip_id']}."
     )
-
-
-def search_note(search: dict[str, Any]) -> str:
-    """Say how many trials there were and what the best of them reached."""
-    trials = search["trials"]
-    complete = sum(trial["state"] == "COMPLETE" for trial in trials)
-    best = search["best"]
-    return (
-        f"{_count(len(trials), 'trial')}, of which {complete} ran to their end and "
-        f"{len(trials) - complete} were stopped early. The lowest "
-        f"{search['objective'].replace('_', ' ')} is {best['value']:.4f}, of trial "
-        f"{best['number']}; trial 0 has the values of params.yaml."
-    )

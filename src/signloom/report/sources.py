@@ -8,7 +8,7 @@ from typing import Any
 from signloom.config import UserError, check_version, read_json
 from signloom.corpus.targets import Target, read_targets
 
-VERSIONS = {"scores.json": 1, "history.json": 1, "trials.json": 1, "checkpoint.json": 1}
+VERSIONS = {"scores.json": 1, "history.json": 1, "trials.json": 2, "checkpoint.json": 1}
 Row = dict[str, str]
 
 
