@@ -62,5 +62,5 @@ bench: setup  ## measure and write reports/benchmarks/
 	bash tests/bench/run.sh
 
 clean:  ## remove what the stages wrote (not .venv, not data/raw)
-	rm -rf data/demo/corpus data/landmarks data/tokens data/checkpoint reports/tune \
-		reports/evaluation reports/figures reports/index.html mlflow.db mlruns optuna.db
+	rm -rf data/demo/corpus data/landmarks data/tokens data/checkpoint data/.tracking reports/tune \
+		reports/evaluation reports/figures reports/index.html mlflow.db mlruns optuna.db*

@@ -9,7 +9,7 @@ from signloom.corpus.shards import read_shards, shards_metadata
 from signloom.corpus.targets import read_targets
 from signloom.evaluation.run import EvaluateOptions, describe, evaluate, write_evaluation
 from signloom.reproducibility import hash_file, hash_folder
-from signloom.tracking import Run, TrackingOptions
+from signloom.tracking.run import Run, TrackingOptions
 from signloom.translator import Translator
 
 

@@ -17,7 +17,7 @@ from pipeline.stage import (
 from signloom.checkpoint import save_checkpoint
 from signloom.config import load_section
 from signloom.reproducibility import library_versions
-from signloom.tracking import Run, TrackingOptions
+from signloom.tracking.run import Run, TrackingOptions
 from signloom.training.data import hash_training_data, load_training_data
 from signloom.training.loop import EpochRecord, write_history
 from signloom.training.run import describe, read_run_options, train

@@ -6,37 +6,41 @@ import json
 from tqdm import tqdm
 
 from pipeline.stage import LABELS, PARAMS, SHARDS, TARGETS, TOKENIZER, TUNE, run
-from signloom.config import load_section
+from signloom.report.tuning import draw_search
 from signloom.reproducibility import write_atomically
-from signloom.tracking import Run, TrackingOptions
-from signloom.training.data import hash_training_data, load_training_data
-from signloom.training.run import read_run_options
-from signloom.tune.search import search
-from signloom.tune.space import TuneOptions
+from signloom.tracking.run import Run
+from signloom.tune.search import open_studies
+from signloom.tune.worker import SearchPaths, read_search, work_together
 
 
 def main() -> None:
     """Run the trials that are still missing and write them all."""
-    base = read_run_options(PARAMS)
-    options = load_section(PARAMS, "tune", TuneOptions)
-    tracking = load_section(PARAMS, "tracking", TrackingOptions)
-    data = load_training_data(shards=SHARDS, targets=TARGETS, tokenizer=TOKENIZER, labels=LABELS)
-    hashes = hash_training_data(shards=SHARDS, targets=TARGETS)
-    name = f"search of {options.trials} trials, {len(options.space)} parameters"
+    paths = SearchPaths(
+        params=PARAMS, shards=SHARDS, targets=TARGETS, tokenizer=TOKENIZER, labels=LABELS
+    )
+    search = read_search(paths)
+    options, studies = search.options, open_studies(search)
+    name = f"search, {len(options.space)} parameters, {search.name.removeprefix('signloom-')}"
     with (
-        Run.start(tracking, name, stage="tune", data=hashes) as log,
+        Run.start(search.tracking, name, stage="tune", data=search.hashes, key=search.name) as log,
         tqdm(total=options.trials * options.epochs, desc="tune", unit="epoch") as bar,
     ):
-        log.log_params({"tune": dataclasses.asdict(options), **dataclasses.asdict(base)})
+        log.log_params({"tune": {"space": options.space}, **dataclasses.asdict(search.base)})
 
-        def report(epochs: int, trials: int) -> None:
+        def show(trials: int, epochs: int) -> None:
             bar.set_postfix({"trials done": f"{trials}/{options.trials}"})
-            bar.update(epochs)
+            bar.update(epochs - bar.n)
 
-        result = search(data, base, options, data_hash=json.dumps(hashes), run=log, progress=report)
+        if options.workers == 1:
+            studies.work(show)
+        else:
+            work_together(studies, paths, show)
+        result = studies.summary()
         write_atomically(TUNE / "trials.json", json.dumps(result, indent=1) + "\n")
         write_atomically(TUNE / "best.json", json.dumps(result["best"], indent=1) + "\n")
-        log.log_metrics({"best_dev_loss": result["best"]["value"]})
+        for figure, svg in draw_search(result).items():
+            write_atomically(TUNE / "figures" / f"{figure}.svg", svg)
+        log.log_metrics({"best": result["best"]["values"], "trials": len(result["trials"])})
         log.log_artifact(TUNE, folder="tune")
 
 

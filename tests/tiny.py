@@ -1,7 +1,9 @@
 """The smallest of everything, for tests: D = 16, H = 2, V = 20."""
 
 import dataclasses
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,12 +12,16 @@ from signloom.corpus.augment import AugmentOptions
 from signloom.corpus.batches import Example
 from signloom.corpus.features import FeatureOptions
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence, Layout
-from signloom.corpus.targets import Target
+from signloom.corpus.shards import write_shards
+from signloom.corpus.targets import Target, write_labels, write_targets
 from signloom.corpus.tokenizer import Tokenizer
+from signloom.decoding import DecodingOptions
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
 from signloom.training.loop import TrainOptions
 from signloom.training.run import RunOptions, TrainingData
+from signloom.tune.options import ConfirmOptions, Limits, TuneOptions
+from signloom.tune.worker import SearchPaths
 
 ROOT = Path(__file__).parents[1]
 INPUT_WIDTH = 6
@@ -192,3 +198,61 @@ def run_options(**changes: object) -> RunOptions:
         model=MODEL,
         train=dataclasses.replace(TRAIN, **changes),
     )
+
+
+def tune_options(*, seed: int, trials: int, epochs: int, space: dict[str, Any]) -> TuneOptions:
+    """Return the options of a small search."""
+    return TuneOptions(
+        seed=seed,
+        trials=trials,
+        epochs=epochs,
+        objectives=("dev_loss",),
+        pruner="median",
+        storage="sqlite:///optuna.db",
+        workers=1,
+        heartbeat_s=5,
+        limits=Limits(parameters=None, memory_mb=None, seconds=None),
+        confirm=ConfirmOptions(top=0, seeds=1),
+        decoding=DecodingOptions(beam_size=1, length_penalty=1.0, max_tokens=8),
+        tokenizer="13a",
+        first=[],
+        space=space,
+    )
+
+
+def write_project(folder: Path) -> SearchPaths:
+    """Write a project's params.yaml and the corpus of `training_data` as the stages would."""
+    data = training_data()
+    examples = sorted([*data.train, *data.dev], key=lambda example: example.target.clip_id)
+    paths = SearchPaths(
+        params=folder / "params.yaml",
+        shards=folder / "data/landmarks/shards",
+        targets=folder / "data/tokens/targets.parquet",
+        tokenizer=folder / "data/tokens/tokenizer.json",
+        labels=folder / "data/tokens/labels.json",
+    )
+    paths.shards.parent.mkdir(parents=True)
+    sequences = {example.target.clip_id: example.sequence for example in examples}
+    write_shards(
+        paths.shards,
+        {clip_id: len(sequence.points) for clip_id, sequence in sequences.items()},
+        sequences.__getitem__,
+        layout=HANDS_POSE,
+        extractor='{"detector": "tiny"}',
+        frames_per_shard=1000,
+    )
+    write_targets(paths.targets, [example.target for example in examples])
+    data.tokenizer.save(paths.tokenizer)
+    write_labels(paths.labels, data.labels)
+    space = {
+        "model.norm": {"choices": ["pre", "post"]},
+        "train.learning_rate": {"low": 0.001, "high": 0.02, "log": True},
+    }
+    tune = dataclasses.asdict(tune_options(seed=1, trials=2, epochs=2, space=space))
+    content = {
+        **dataclasses.asdict(run_options()),
+        "tune": {**tune, "objectives": list(tune["objectives"])},
+        "tracking": {"enabled": False, "experiment": "tiny"},
+    }
+    paths.params.write_text(json.dumps(content, indent=1))  # JSON is YAML
+    return paths

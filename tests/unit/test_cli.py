@@ -53,6 +53,27 @@ def test_adopt_writes_the_winner_and_shows_the_difference(
     assert "has the winner's values already" in capsys.readouterr().out
 
 
+def test_adopt_shows_the_confirmation_and_takes_another_trial_of_the_front(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    params, best = tmp_path / "params.yaml", tmp_path / "best.json"
+    params.write_text("model:\n  norm: pre\n")
+    rows = [{"number": 4, "mean": 1.5, "values": [1.4, 1.6]}]
+    rows.append({"number": 0, "mean": 1.75, "values": [1.7, 1.8]})
+    best.write_text(json.dumps({"overrides": {"model": {"norm": "pre"}}, "confirmed": rows}))
+    overrides = {"4": {"model": {"norm": "pre"}}, "7": {"model": {"norm": "post"}}}
+    (tmp_path / "trials.json").write_text(json.dumps({"overrides": overrides}))
+    arguments = ["adopt", "--params", str(params), "--best", str(best)]
+    main(arguments)
+    text = capsys.readouterr().out
+    assert "winner: trial 4: mean 1.5000 of 1.4000, 1.6000" in text
+    assert "beaten: trial 0, the parameters of then: mean 1.7500" in text
+    main([*arguments, "--trial", "7"])
+    assert params.read_text() == "model:\n  norm: post\n"
+    with pytest.raises(SystemExit, match="trial 5 is not of the search's front: 4, 7"):
+        main([*arguments, "--trial", "5"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -84,13 +84,17 @@ def split_scores(split: str, model: float) -> dict[str, Any]:
 def search_result(trials: int) -> dict[str, Any]:
     found = [
         {"number": i, "state": "PRUNED" if i % 3 == 2 else "COMPLETE", "value": 2.0 - 0.1 * i,
+         "values": {"dev_loss": 2.0 - 0.1 * i}, "parameters": 1000.0 * (i + 1),
          "params": {"model.d_model": 32 * (i + 1), "model.norm": ("pre", "post")[i % 2],
                     "train.learning_rate": 10.0 ** (-2 - i)}}
         for i in range(trials)
     ]  # fmt: skip
     found[-1] |= {"value": None, "state": "PRUNED"}
-    return {"format_version": 1, "objective": "dev_loss", "best": found[1], "trials": found,
-            "importance": {"model.d_model": 0.7, "model.norm": 0.3}}  # fmt: skip
+    return {
+        "format_version": 2, "objective": "dev_loss", "objectives": {"dev_loss": "minimize"},
+        "best": {**found[1], "confirmed": []}, "front": [1], "trials": found,
+        "importance": {"model.d_model": 0.7, "model.norm": 0.3},
+    }  # fmt: skip
 
 
 def alignment(clip_id: str) -> Alignment:
@@ -233,7 +237,7 @@ def test_inner_links_of_figures_lead_somewhere(page_text: str) -> None:
 def test_every_figure_says_in_words_what_it_shows(page_text: str) -> None:
     svgs = parse(page_text).svgs
     # Charts; pictures and attention of five samples; two clips of bad quality with a bar each.
-    assert len(svgs) == 9 + 5 * (OPTIONS.pictures + 1) + 2 * (OPTIONS.pictures + 1)
+    assert len(svgs) == 11 + 5 * (OPTIONS.pictures + 1) + 2 * (OPTIONS.pictures + 1)
     assert all(svg["role"] == "img" and svg["aria-label"] for svg in svgs)
 
 

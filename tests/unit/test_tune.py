@@ -1,4 +1,10 @@
 import dataclasses
+import multiprocessing
+import os
+import shutil
+import signal
+import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -6,10 +12,14 @@ import optuna
 import pytest
 
 from signloom.config import UserError
-from signloom.tracking import Run, TrackingOptions
+from signloom.tracking.run import TrackingOptions
 from signloom.training.run import RunOptions
-from signloom.tune.search import search
-from signloom.tune.space import TuneOptions, apply_values, parse_space
+from signloom.tune import code
+from signloom.tune.options import TuneOptions
+from signloom.tune.places import FINISHED, OWNER, PLACE
+from signloom.tune.process import is_dead, this_owner
+from signloom.tune.search import Studies, open_studies, plan_search
+from signloom.tune.space import apply_values, parse_space
 from tests import tiny
 
 SPACE: dict[str, Any] = {
@@ -19,22 +29,27 @@ SPACE: dict[str, Any] = {
     "model.encoder_layers": {"low": 1, "high": 2},
     "train.learning_rate": {"low": 0.001, "high": 0.02, "log": True},
 }
-OPTIONS = TuneOptions(seed=5, trials=3, epochs=2, space=SPACE)
-OFF = Run.start(TrackingOptions(enabled=False, experiment="off"), "search", stage="tune")
+OPTIONS = tiny.tune_options(seed=5, trials=3, epochs=2, space=SPACE)
+OFF = TrackingOptions(enabled=False, experiment="off")
+GONE = {**this_owner(), "started_s": 0.0}  # a process of this machine that is no more
+HASHES = {"landmarks": "x", "targets": "y"}
+
+
+def studies(
+    folder: Path, options: TuneOptions = OPTIONS, base: RunOptions | None = None
+) -> Studies:
+    """Open a search whose database lies in the folder."""
+    options = dataclasses.replace(options, storage=f"sqlite:///{folder / 'optuna.db'}")
+    base = base or tiny.run_options()
+    return open_studies(plan_search(tiny.training_data(), base, options, OFF, hashes=HASHES))
 
 
 def run(
     folder: Path, options: TuneOptions = OPTIONS, base: RunOptions | None = None
 ) -> dict[str, Any]:
-    return search(
-        tiny.training_data(),
-        base or tiny.run_options(),
-        options,
-        data_hash="x",
-        run=OFF,
-        progress=lambda epochs, trials: None,
-        storage=f"sqlite:///{folder / 'optuna.db'}",
-    )
+    found = studies(folder, options, base)
+    found.work()
+    return found.summary()
 
 
 def test_the_search_starts_with_the_current_parameters_and_is_reproducible(tmp_path: Path) -> None:
@@ -56,30 +71,124 @@ def test_a_search_that_died_goes_on_and_ends_the_same(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     whole = run(tmp_path / "whole")
     run(tmp_path / "died", dataclasses.replace(OPTIONS, trials=1))
-    # What a killed process leaves: a trial that is said to run for ever.
-    study_name = whole["study"]
-    study = optuna.load_study(
-        study_name=study_name, storage=f"sqlite:///{tmp_path / 'died' / 'optuna.db'}"
-    )
-    study.ask()
-    resumed = run(tmp_path / "died")
-    assert resumed == whole
+    # What a process leaves that is killed in its first moments, in its trial and before it.
+    died = studies(tmp_path / "died").study
+    for place, owner in ((1, GONE), (2, None)):
+        start_and_leave(died, place, owner)
+    died.enqueue_trial({}, user_attrs={PLACE: 2})
+    again = studies(tmp_path / "died", dataclasses.replace(OPTIONS, heartbeat_s=1))
+    again.work()
+    assert again.summary() == whole
+    states = [trial.state.name for trial in again.study.get_trials()]
+    assert states.count("FAIL") == 3  # two dead, and one whose place was still held by a dead one
 
 
-def test_a_search_that_died_in_its_first_trial_starts_with_the_current_parameters(
+def start_and_leave(study: optuna.Study, place: int, owner: dict[str, Any] | None) -> optuna.Trial:
+    """Start a trial like a process that is killed in its first moments."""
+    study.enqueue_trial({}, user_attrs={PLACE: place})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Optuna expects a heartbeat here
+        trial = study.ask()
+    if owner:
+        trial.set_user_attr(OWNER, owner)
+    return trial
+
+
+def work_in_a_process(folder: str, options: TuneOptions) -> None:
+    run(Path(folder), options)
+
+
+def test_kill_9_in_the_middle_of_a_trial_changes_nothing(tmp_path: Path) -> None:
+    for name in ("whole", "killed"):
+        (tmp_path / name).mkdir()
+    options = dataclasses.replace(OPTIONS, trials=4, epochs=6)
+    whole = run(tmp_path / "whole", options)
+    spawn = multiprocessing.get_context("spawn")
+    found = studies(tmp_path / "killed", options)
+    for trials_before in (1, 2):
+        process = spawn.Process(target=work_in_a_process, args=(str(tmp_path / "killed"), options))
+        process.start()
+        while found.done()[0] < trials_before or not running_epochs(found):
+            assert process.is_alive()
+            time.sleep(0.005)
+        os.kill(process.pid or 0, signal.SIGKILL)
+        process.join()
+    found.work()
+    assert found.summary() == whole
+    assert len(found.study.get_trials(states=FINISHED)) == 4
+    dead = found.study.get_trials(states=(optuna.trial.TrialState.FAIL,))
+    assert 1 <= len(dead) <= 2
+
+
+def running_epochs(found: Studies) -> int:
+    trials = found.study.get_trials(states=(optuna.trial.TrialState.RUNNING,))
+    return sum(len(trial.intermediate_values) for trial in trials)
+
+
+def test_two_trials_of_one_place_count_once(tmp_path: Path) -> None:
+    found = studies(tmp_path)
+    for _ in range(2):
+        found.study.enqueue_trial({}, user_attrs={PLACE: 1})
+    found.study.enqueue_trial({}, user_attrs={PLACE: 7})  # of a search that was longer
+    found.work()
+    places = [t.user_attrs[PLACE] for t in found.study.get_trials(states=FINISHED)]
+    assert sorted(places) == [0, 1, 2]
+
+
+def test_a_trial_declared_dead_by_another_process_is_run_again(tmp_path: Path) -> None:
+    found, buried = studies(tmp_path), []
+
+    def bury_the_second(finished: int, epochs: int) -> None:
+        if finished == 1 and not buried:
+            (running,) = found.study.get_trials(states=(optuna.trial.TrialState.RUNNING,))
+            storage = found.study._storage
+            storage.set_trial_state_values(running._trial_id, optuna.trial.TrialState.FAIL)
+            buried.append(running.number)
+
+    found.work(bury_the_second)
+    assert buried
+    assert found.summary()["trials"] == run_elsewhere(tmp_path)["trials"]
+
+
+def run_elsewhere(folder: Path) -> dict[str, Any]:
+    other = folder / "elsewhere"
+    other.mkdir()
+    return run(other)
+
+
+def test_values_whose_process_dies_every_time_are_given_up(tmp_path: Path) -> None:
+    found = studies(tmp_path)
+    for _ in range(4):
+        trial = start_and_leave(found.study, 0, GONE)
+        found.study.tell(trial, state=optuna.trial.TrialState.FAIL)
+    found.work()
+    first = found.summary()["trials"][0]
+    assert first["state"] == "PRUNED"
+    assert first["reason"] == "its process died 4 times with these values"
+
+
+def test_a_search_goes_on_without_a_worker_that_is_stopped_by_hand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("whole", "died"):
-        (tmp_path / name).mkdir()
+    found = studies(tmp_path)
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr("signloom.tune.search.train", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            run(tmp_path / "died")
-    assert run(tmp_path / "died") == run(tmp_path / "whole")
+    for _ in range(6):  # more often than a place may die
+        with monkeypatch.context() as patch:
+            patch.setattr("signloom.tune.objective.train", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                found.work()
+    found.work()
+    assert found.summary() == run_elsewhere(tmp_path)
+
+
+def test_a_process_is_told_from_another_one_with_its_number() -> None:
+    owner = this_owner()
+    assert not is_dead(owner)
+    assert is_dead({**owner, "started_s": float(owner["started_s"]) - 100})
+    assert not is_dead({**owner, "machine": "another", "pid": 1, "started_s": 0.0})
 
 
 def test_fewer_trials_than_the_study_holds_are_as_many_as_asked(tmp_path: Path) -> None:
@@ -88,26 +197,21 @@ def test_fewer_trials_than_the_study_holds_are_as_many_as_asked(tmp_path: Path) 
     assert one["trials"] == three["trials"][:1]
 
 
-def test_other_code_is_another_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_code_is_another_study_and_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     one = dataclasses.replace(OPTIONS, trials=1)
     before = run(tmp_path, one)
-    monkeypatch.setattr("signloom.tune.search._code_hash", lambda: "changed")
-    assert run(tmp_path, one)["study"] != before["study"]
+    monkeypatch.setattr("signloom.tune.storage.code_hash", lambda module: "changed")
+    with caplog.at_level("INFO"):
+        assert run(tmp_path, one)["study"] != before["study"]
+    assert f"Changed since {before['study']} (1 trials): the code." in caplog.text
 
 
-def test_what_cannot_be_trained_is_said_before_the_first_trial(tmp_path: Path) -> None:
+def test_what_cannot_be_trained_is_said_before_the_first_trial() -> None:
     data = dataclasses.replace(tiny.training_data(), labels=[])
     with pytest.raises(UserError, match="no train clip has CTC labels"):
-        search(
-            data,
-            tiny.run_options(),
-            OPTIONS,
-            data_hash="x",
-            run=OFF,
-            progress=lambda epochs, trials: None,
-            storage=f"sqlite:///{tmp_path / 'optuna.db'}",
-        )
-    assert not (tmp_path / "optuna.db").exists()
+        plan_search(data, tiny.run_options(), OPTIONS, OFF, hashes=HASHES)
 
 
 def test_the_winner_is_written_whatever_the_parameters_say_by_then(tmp_path: Path) -> None:
@@ -138,7 +242,7 @@ def test_the_winner_is_said_as_changes_of_params() -> None:
 
 def test_a_diverging_trial_does_not_end_the_search(tmp_path: Path) -> None:
     space = {"train.learning_rate": {"choices": [0.003, 1e30]}}
-    options = TuneOptions(seed=1, trials=8, epochs=2, space=space)
+    options = tiny.tune_options(seed=1, trials=8, epochs=2, space=space)
     result = run(tmp_path, options, tiny.run_options(warmup_steps=1))
     reasons = [trial["reason"] for trial in result["trials"] if trial["state"] == "PRUNED"]
     diverged = [trial for trial in result["trials"] if trial["params"]["train.learning_rate"] > 1]
@@ -160,9 +264,37 @@ def test_a_diverging_trial_does_not_end_the_search(tmp_path: Path) -> None:
         ("model.norm", {"low": 1, "high": 2}, "only a number has a range"),
         ("model.encoder_layers", {"low": 1.0, "high": 2.0}, "found 1.0 .float., expected int"),
         ("model.heads", {"choices": [1, 2]}, "each decides the other"),
+        ("model.d_model", {"choices": [8, 12]}, "12 is not a multiple of model.head_width 8"),
+        ("train.epochs", {"low": 1, "high": 2}, "the search itself decides it"),
     ],
 )
 def test_an_impossible_space_is_refused(name: str, content: object, message: str) -> None:
     space = {"model.head_width": {"choices": [4, 8]}, name: content}
     with pytest.raises(ValueError, match=message):
         parse_space(space)
+
+
+def test_only_code_that_a_trial_reaches_makes_another_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "signloom"
+    shutil.copytree(code.PACKAGE, package)
+    monkeypatch.setattr(code, "PACKAGE", package)
+    before = code.code_hash("signloom.tune.objective")
+    for name, is_same in (("report/charts.py", True), ("tracking/run.py", True),
+                          ("models/layers.py", False), ("corpus/features.py", False)):  # fmt: skip
+        text = (package / name).read_text()
+        (package / name).write_text(text + "\n# changed\n")
+        assert (code.code_hash("signloom.tune.objective") == before) == is_same, name
+        (package / name).write_text(text)
+
+
+def test_a_trial_of_another_machine_is_dead_when_its_heart_stops(tmp_path: Path) -> None:
+    found = studies(tmp_path, dataclasses.replace(OPTIONS, trials=1, heartbeat_s=1))
+    away = start_and_leave(found.study, 0, {**GONE, "machine": "another"})
+    found.study._storage.record_heartbeat(away._trial_id)
+    start_s = time.monotonic()
+    found.work()
+    assert time.monotonic() - start_s > 2  # it was waited for
+    states = [trial.state.name for trial in found.study.get_trials()]
+    assert states == ["FAIL", "COMPLETE"]

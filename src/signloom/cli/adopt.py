@@ -3,8 +3,9 @@
 import argparse
 import difflib
 from pathlib import Path
+from typing import Any
 
-from signloom.config import read_json, update_params
+from signloom.config import UserError, read_json, update_params
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -12,13 +13,21 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = commands.add_parser("adopt", help="write the search's winner into params.yaml")
     parser.add_argument("--best", type=Path, default=Path("reports/tune/best.json"))
     parser.add_argument("--params", type=Path, default=Path("params.yaml"))
+    parser.add_argument(
+        "--trial", type=int, help="another trial of the Pareto front instead of the winner"
+    )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Write the winner of the last search into the parameters and print the difference."""
     best = read_json(options.best, mend="run `dvc repro tune` first")
-    before, after = update_params(options.params, best["overrides"])
+    overrides = best["overrides"]
+    if options.trial is not None:
+        overrides = _of_front(options.best.with_name("trials.json"), options.trial)
+    else:
+        _print_confirmation(best.get("confirmed", []))
+    before, after = update_params(options.params, overrides)
     if before == after:
         print(f"{options.params} has the winner's values already")
         return
@@ -28,3 +37,20 @@ def run(options: argparse.Namespace) -> None:
     )
     print("".join(difference), end="")
     print(f"review and commit {name}, then `dvc repro evaluate` trains and scores with it")
+
+
+def _of_front(path: Path, trial: int) -> dict[str, dict[str, Any]]:
+    """Return what a trial of the front changes."""
+    found = read_json(path, mend="run `dvc repro tune` first")["overrides"]
+    if str(trial) not in found:
+        raise UserError(f"trial {trial} is not of the search's front: {', '.join(found)}")
+    changes: dict[str, dict[str, Any]] = found[str(trial)]
+    return changes
+
+
+def _print_confirmation(rows: list[dict[str, Any]]) -> None:
+    """Print what the candidates reached with other seeds, the winner first."""
+    for place, row in enumerate(rows):
+        values = ", ".join(f"{value:.4f}" for value in row["values"])
+        name = f"trial {row['number']}" + (", the parameters of then" if not row["number"] else "")
+        print(f"{'winner' if not place else 'beaten'}: {name}: mean {row['mean']:.4f} of {values}")

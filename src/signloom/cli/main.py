@@ -8,18 +8,23 @@ from collections.abc import Sequence
 from signloom.cli import (
     adopt,
     cache,
+    deliver,
     export_landmarks,
     import_landmarks,
     scores,
     summary,
     task,
     translate,
+    tune_worker,
 )
 from signloom.config import UserError
 
 # A module has `add_parser`, which names its `run`. It imports torch or mediapipe in `run` only:
 # they take seconds to load and `--help` should not.
-COMMANDS = (translate, scores, summary, adopt, cache, import_landmarks, export_landmarks, task)
+COMMANDS = (
+    translate, scores, summary, adopt, tune_worker, deliver, cache, import_landmarks,
+    export_landmarks, task,
+)  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

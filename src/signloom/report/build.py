@@ -12,7 +12,7 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.shards import read_shards
-from signloom.report import charts, content, quality, quality_charts
+from signloom.report import charts, content, quality, quality_charts, tuning
 from signloom.report.alignment import draw_alignment, read_alignments
 from signloom.report.palette import inline_svg
 from signloom.report.quality import QualityOptions
@@ -33,9 +33,7 @@ LABELS = {
     "quality": "Clips by share of frames with hands and body, longest time without a hand, jitter, "
     "side swaps, frame rate and duration; warnings begin at the dashed lines",
     "signers": "Share of frames in which hands and body were found, by signer",
-    "search": "Objective of each trial and the best so far",
-    "importance": "Importance of each parameter",
-    "slices": "Objective of the trials over each parameter",
+    **tuning.LABELS,
 }
 
 
@@ -107,13 +105,8 @@ def draw_figures(sources: Sources, landmarks: quality.Assessment) -> dict[str, s
         "quality": lambda: quality_charts.distributions_chart(sources.quality, landmarks.limits),
         "signers": lambda: quality_charts.signers_chart(landmarks.by_signer),
     }
-    if sources.search:
-        trials, objective = sources.search["trials"], sources.search["objective"]
-        drawn["search"] = lambda: charts.search_chart(trials, objective)
-        drawn["slices"] = lambda: charts.slices_chart(trials, objective)
-        if importance := sources.search["importance"]:
-            drawn["importance"] = lambda: charts.importance_chart(importance)
-    return {name: draw() for name, draw in drawn.items()}
+    searched = tuning.draw_search(sources.search) if sources.search else {}
+    return {name: draw() for name, draw in drawn.items()} | searched
 
 
 def render_page(
@@ -168,7 +161,7 @@ def render_page(
         sheets=sheets,
         rejects=sources.rejects,
         search=sources.search,
-        search_note=content.search_note(sources.search) if sources.search else "",
+        search_note=tuning.search_note(sources.search) if sources.search else "",
         details=content.run_details(sources),
     )
 

@@ -8,10 +8,9 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from signloom.report.canvas import build_panels, render_svg, scale_log, style
-from signloom.report.palette import BLUE, GREEN, GREY, INK, MUTED, ORANGE, PURPLE
+from signloom.report.canvas import build_panels, render_svg, style
+from signloom.report.palette import BLUE, GREEN, GREY, INK, MUTED, ORANGE
 
-MAX_TICKS = 5  # values of a parameter that each get a tick
 MAX_ROWS = 24  # of a chart with a row for each signer: the worst are shown
 
 
@@ -47,7 +46,7 @@ def breakdown_chart(breakdowns: Mapping[str, Sequence[Mapping[str, Any]]]) -> st
                 panel,
                 [
                     (
-                        f"{_readable(row['group']) + ' words' if kind == 'words' else row['group']}"
+                        f"{readable(row['group']) + ' words' if kind == 'words' else row['group']}"
                         f" ({row['clips']})",
                         {"value": row["chrf"], "low": row["chrf_low"], "high": row["chrf_high"]},
                         BLUE,
@@ -114,72 +113,6 @@ def lengths_chart(words: Mapping[str, Sequence[int]]) -> str:
         return render_svg(figure)
 
 
-def search_chart(trials: Sequence[Mapping[str, Any]], objective: str) -> str:
-    """What each trial reached, and the best so far."""
-    with style():
-        figure, (panel,) = build_panels(1, height=2.7)
-        done = [trial for trial in trials if trial["state"] == "COMPLETE"]
-        stopped = [trial for trial in trials if trial["state"] != "COMPLETE"]
-        best, line = math.inf, []
-        for trial in done:
-            best = min(best, trial["value"])
-            line.append(best)
-        numbers = [trial["number"] for trial in done]
-        panel.step(numbers, line, where="post", color=GREY, label="best so far")
-        panel.plot(numbers, [t["value"] for t in done], "o", color=BLUE, label="finished trial")
-        known = [trial for trial in stopped if trial["value"] is not None]
-        panel.plot(
-            [trial["number"] for trial in known], [trial["value"] for trial in known],
-            "x", color=ORANGE, label="pruned, at its last epoch",
-        )  # fmt: skip
-        panel.set_title(_readable(objective))
-        panel.set_xlabel("trial")
-        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-        panel.legend()
-        return render_svg(figure)
-
-
-def importance_chart(importance: Mapping[str, float]) -> str:
-    """Each parameter's share in the spread of the results."""
-    ranked = sorted(importance.items(), key=lambda item: (item[1], item[0]))
-    with style():
-        figure, (panel,) = build_panels(1, height=0.34 * len(ranked) + 0.9)
-        panel.barh([name for name, _ in ranked], [value for _, value in ranked], color=PURPLE)
-        panel.grid(axis="y", visible=False)
-        panel.set_title("importance: share in the spread of the results (PED-ANOVA)")
-        return render_svg(figure)
-
-
-def slices_chart(trials: Sequence[Mapping[str, Any]], objective: str) -> str:
-    """The result over each parameter, one panel a parameter."""
-    done = [trial for trial in trials if trial["value"] is not None]
-    names = sorted(done[0]["params"])
-    columns = min(4, len(names))
-    with style():
-        rows = math.ceil(len(names) / columns)
-        figure, panels = build_panels(columns, rows=rows, height=2.3, share_y=True)
-        for panel, name in zip(panels, names, strict=False):
-            values = [trial["params"][name] for trial in done]
-            if not all(type(value) in (int, float) for value in values):
-                values = [str(value) for value in values]
-            elif min(values) > 0 and max(values) / min(values) >= 20:
-                scale_log(panel, "x")
-            elif all(type(value) is int for value in values):
-                few = sorted(set(values))
-                if len(few) <= MAX_TICKS:
-                    panel.set_xticks(few)
-                else:
-                    panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
-            shades = [BLUE if trial["state"] == "COMPLETE" else ORANGE for trial in done]
-            panel.scatter(values, [trial["value"] for trial in done], c=shades, s=26, alpha=0.85)
-            panel.set_title(name)
-        for panel in panels[::columns]:
-            panel.set_ylabel(_readable(objective))
-        for panel in panels[len(names) :]:
-            panel.set_visible(False)
-        return render_svg(figure)
-
-
 def _interval_rows(panel: Axes, rows: Sequence[tuple[str, Mapping[str, Any], str]]) -> None:
     """Draw one named value with its interval in each row, the first on top."""
     for place, (_, score, colour) in enumerate(rows):
@@ -198,7 +131,7 @@ def _interval_rows(panel: Axes, rows: Sequence[tuple[str, Mapping[str, Any], str
     panel.grid(axis="y", visible=False)
 
 
-def _readable(name: str) -> str:
+def readable(name: str) -> str:
     """A name from a file as a person would write it: `01-03` becomes 1-3."""
     return re.sub(r"\b0+(?=\d)", "", name).replace("_", " ")
 

@@ -253,16 +253,3 @@ def quality_note(sources: Sources) -> str:
         note += f" The longest time without a hand is {worst.any_hand_gap_s:.1f} s, in "
         note += f"{worst.clip_id}."
     return note
-
-
-def search_note(search: dict[str, Any]) -> str:
-    """Say how many trials there were and what the best of them reached."""
-    trials = search["trials"]
-    complete = sum(trial["state"] == "COMPLETE" for trial in trials)
-    best = search["best"]
-    return (
-        f"{_count(len(trials), 'trial')}, of which {complete} ran to their end and "
-        f"{len(trials) - complete} were stopped early. The lowest "
-        f"{search['objective'].replace('_', ' ')} is {best['value']:.4f}, of trial "
-        f"{best['number']}; trial 0 has the values of params.yaml."
-    )

@@ -9,7 +9,7 @@ from signloom.config import UserError, check_version, read_json
 from signloom.corpus.quality import ClipQuality, read_quality
 from signloom.corpus.targets import Target, read_targets
 
-VERSIONS = {"scores.json": 1, "history.json": 1, "trials.json": 1, "checkpoint.json": 2}
+VERSIONS = {"scores.json": 1, "history.json": 1, "trials.json": 2, "checkpoint.json": 2}
 Row = dict[str, str]
 
 

@@ -1,219 +1,218 @@
-"""A search space comes in, the parameters with the lowest dev loss go out.
+"""A search space comes in, the parameters that are best on dev go out.
 
-The only module that knows Optuna. Finished trials are kept in a database beside the project, so a
-search that died goes on where it stopped.
+Trials are kept in a database, so a search whose processes die goes on where it stopped, and other
+processes, here or on other machines, may work on it at the same time.
 """
 
-import dataclasses
 import hashlib
 import json
-import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import optuna
 
-from signloom.config import UserError
-from signloom.reproducibility import hash_folder, library_versions
-from signloom.tracking import Run
-from signloom.training.loop import DivergedError, EpochRecord
-from signloom.training.run import RunOptions, TrainingData, check_run, train
-from signloom.tune.space import (
-    Parameter,
-    TuneOptions,
-    apply_values,
-    current_values,
-    overrides_of,
-    parse_space,
-)
+from signloom.tracking.run import Run, TrackingOptions
+from signloom.training.run import RunOptions, TrainingData, check_run
+from signloom.tune.objective import ConfirmObjective, SearchObjective, Trainer
+from signloom.tune.options import TuneOptions
+from signloom.tune.places import DRAWN, FINISHED, PLACE, PlacedSampler, fill, finished
+from signloom.tune.space import Value, apply_values, current_values, parse_first, parse_space
+from signloom.tune.storage import identify, open_storage, open_study, quiet, study_name
+from signloom.tune.summary import pick_candidates, summarise
 
-FORMAT_VERSION = 1
-STORAGE = "sqlite:///optuna.db"
-OBJECTIVE = "dev_loss"
+Progress = Callable[[int, int], None]
 
 
-def search(
-    data: TrainingData,
-    base: RunOptions,
-    options: TuneOptions,
-    *,
-    data_hash: str,
-    run: Run,
-    progress: Callable[[int, int], None],
-    storage: str = STORAGE,
-) -> dict[str, Any]:
-    """Search until the wanted number of trials has finished.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """Everything that a process needs to work on a search.
 
-    Trial n draws from a sampler seeded with the search's seed and n, so a search that was
-    interrupted and goes on ends like one that was not.
-
-    Args:
+    Attributes:
         data: The corpus.
-        base: The current parameters, tried first.
+        base: The current parameters, as a trial trains with them.
         options: The space and its limits.
-        data_hash: Of landmarks and tokens; another hash is another study.
-        run: MLflow run that gets a child for each trial.
-        progress: Called with epochs done since the last call and trials finished so far.
-        storage: Optuna storage URL.
-
-    Returns:
-        The content of trials.json.
+        tracking: Where each trial's run is logged.
+        name: Of the study, and of the MLflow run above those of the trials.
+        parts: What decides the numbers, hashed.
+        hashes: Of the data, by name.
     """
-    space = parse_space(options.space)
-    base = replace(base, train=replace(base.train, epochs=options.epochs, patience=options.epochs))
-    check_run(data, base)
-    with _quiet():
-        study = _open_study(base, options, data_hash=data_hash, storage=storage)
-        while (finished := len(_finished(study))) < options.trials:
-            study.sampler = optuna.samplers.TPESampler(seed=options.seed + 1_000 * finished)
-            objective = _Objective(data, base, space, run, progress, finished)
-            study.optimize(objective, n_trials=1)
-        return _summary(study, base, space, options.trials)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Hide Optuna's own notices of experimental parts and of every trial."""
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        yield
-
-
-def _open_study(
-    base: RunOptions, options: TuneOptions, *, data_hash: str, storage: str
-) -> optuna.Study:
-    """Open the study of exactly this search, new or interrupted."""
-    identity = json.dumps(
-        [
-            dataclasses.asdict(base),
-            options.space,
-            options.seed,
-            data_hash,
-            _code_hash(),
-            library_versions(),
-        ],
-        sort_keys=True,
-    )
-    name = f"signloom-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
-    study = optuna.create_study(
-        study_name=name,
-        storage=storage,
-        direction="minimize",
-        load_if_exists=True,
-        pruner=optuna.pruners.MedianPruner(
-            n_startup_trials=3, n_warmup_steps=max(1, options.epochs // 3)
-        ),
-    )
-    for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
-        # Left by a process that died; its place in the sequence is taken again.
-        study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
-    waiting = study.get_trials(states=(optuna.trial.TrialState.WAITING,))
-    if not waiting and not _finished(study):
-        study.enqueue_trial(current_values(base, parse_space(options.space)))
-    return study
-
-
-def _finished(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
-    states = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
-    return study.get_trials(deepcopy=False, states=states)
-
-
-def _code_hash() -> str:
-    """Return a hash of the package: other code is another study, whatever it is called."""
-    return hash_folder(Path(__file__).parents[1], pattern="*.py")
-
-
-@dataclass(frozen=True, slots=True)
-class _Objective:
-    """Train with a trial's values and return its best dev loss."""
 
     data: TrainingData
     base: RunOptions
-    space: Mapping[str, Parameter]
-    run: Run
-    progress: Callable[[int, int], None]
-    finished: int
-
-    def __call__(self, trial: optuna.Trial) -> float:
-        values = {name: parameter.suggest(trial, name) for name, parameter in self.space.items()}
-        try:
-            options = apply_values(self.base, values)
-        except ValueError as error:  # values that do not fit together
-            raise _pruned(trial, error) from error
-        with self.run.child(f"trial {self.finished}", stops=(optuna.TrialPruned,)) as child:
-            child.log_params(values)
-            epochs = 0
-
-            def log(record: EpochRecord) -> None:
-                nonlocal epochs
-                epochs = record.epoch
-                child.log_metrics(dataclasses.asdict(record), step=record.epoch)
-                trial.report(record.dev_loss, record.epoch)
-                self.progress(1, self.finished)
-                if record.epoch < self.base.train.epochs and trial.should_prune():
-                    raise optuna.TrialPruned(f"after epoch {record.epoch}")
-
-            try:
-                _, result = train(self.data, options, provenance={}, log=log)
-            except DivergedError as error:
-                raise _pruned(trial, error) from error
-            finally:
-                self.progress(self.base.train.epochs - epochs, self.finished + 1)
-            return result.dev_loss
+    options: TuneOptions
+    tracking: TrackingOptions
+    name: str
+    parts: Mapping[str, str]
+    hashes: Mapping[str, str]
 
 
-def _pruned(trial: optuna.Trial, error: ValueError) -> optuna.TrialPruned:
-    trial.set_user_attr("reason", str(error))
-    return optuna.TrialPruned(str(error))
+def plan_search(
+    data: TrainingData,
+    base: RunOptions,
+    options: TuneOptions,
+    tracking: TrackingOptions,
+    *,
+    hashes: Mapping[str, str],
+) -> Search:
+    """Describe a search, before anything is trained.
+
+    Args:
+        data: The corpus.
+        base: The current parameters.
+        options: The space and its limits.
+        tracking: Where each trial's run is logged.
+        hashes: Of landmarks and tokens; others are another search.
+
+    Raises:
+        UserError: If the current parameters cannot be trained.
+    """
+    base = replace(base, train=replace(base.train, epochs=options.epochs, patience=options.epochs))
+    check_run(data, base)
+    parts = identify(base, options, hashes)
+    return Search(
+        data=data, base=base, options=options, tracking=tracking, name=study_name(parts),
+        parts=parts, hashes=hashes,
+    )  # fmt: skip
 
 
-def _summary(
-    study: optuna.Study, base: RunOptions, space: Mapping[str, Parameter], count: int
-) -> dict[str, Any]:
-    """Return what the report and `signloom adopt` need; no clock values."""
-    trials: list[dict[str, Any]] = []
-    # A study may hold more trials than are asked for now.
-    for number, trial in enumerate(_finished(study)[:count]):
-        trials.append(
-            {
-                "number": number,
-                "state": trial.state.name,
-                "value": trial.value,
-                "params": {name: trial.params[name] for name in space},
-                "intermediate": {str(k): v for k, v in trial.intermediate_values.items()},
-                "reason": trial.user_attrs.get("reason"),
-            }
+def open_studies(search: Search, *, may_create: bool = True) -> "Studies":
+    """Open the database of a search, and its study."""
+    options = search.options
+    with quiet():
+        storage = open_storage(options.storage, options.heartbeat_s)
+        study = open_study(storage, search.name, search.parts, options, may_create=may_create)
+    study.sampler = PlacedSampler(options.seed)
+    return Studies(search, study, storage)
+
+
+class Studies:
+    """The search and, once all of its places are filled, its confirmation."""
+
+    def __init__(
+        self, search: Search, study: optuna.Study, storage: optuna.storages.RDBStorage
+    ) -> None:
+        """Use `open_studies` instead."""
+        self.search, self.study = search, study
+        self._storage = storage
+        self.space = parse_space(search.options.space)
+        self._first = self._first_values()
+
+    def work(
+        self,
+        progress: Progress = lambda finished, epochs: None,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Run trials until none is missing.
+
+        Args:
+            progress: Called after each epoch with the finished trials and the epochs so far.
+            check: Called after each epoch and between trials; raises to stop.
+        """
+        options = self.search.options
+
+        def after_epoch() -> None:
+            check()
+            progress(*self.done())
+
+        def trainer(kind: str) -> Trainer:
+            return Trainer(
+                data=self.search.data, tune=options, progress=after_epoch,
+                open_run=lambda trial: self._open_run(trial, kind),
+            )  # fmt: skip
+
+        with quiet():
+            fill(
+                self.study,
+                options.trials,
+                SearchObjective(
+                    trainer=trainer("trial"), base=self.search.base, space=self.space,
+                    count=options.trials,
+                ),
+                start=lambda place: self._first[place] if place < len(self._first) else {},
+                heartbeat_s=options.heartbeat_s,
+                check=check,
+            )  # fmt: skip
+            confirmation = self.confirmation()
+            if confirmation is not None:
+                study, candidates = confirmation
+                count = len(candidates) * options.confirm.seeds
+                objective = ConfirmObjective(
+                    trainer=trainer("confirm"), candidates=candidates, count=count
+                )
+                fill(study, count, objective, start=lambda place: {},
+                     heartbeat_s=options.heartbeat_s, check=check)  # fmt: skip
+        progress(*self.done())
+
+    def done(self) -> tuple[int, int]:
+        """Return how many trials are finished, and the epochs of all, running ones included."""
+        # Read once: this is called after each epoch, and reading is what a search costs.
+        trials, count = self.study.get_trials(deepcopy=False), self.search.options.trials
+        places = {trial.user_attrs.get(PLACE, count) for trial in trials if trial.state in FINISHED}
+        ended = sum(place < count for place in places)
+        running = sum(
+            len(trial.intermediate_values)
+            for trial in trials
+            if trial.state == optuna.trial.TrialState.RUNNING
         )
-    complete = [trial for trial in trials if trial["state"] == "COMPLETE"]
-    if not complete:
-        raise UserError(
-            f"no trial of the search finished with a dev loss; the first said: "
-            f"{trials[0]['reason']}. Lower train.learning_rate's range or raise tune.epochs"
+        return ended, ended * self.search.options.epochs + running
+
+    def confirmation(self) -> tuple[optuna.Study, list[RunOptions]] | None:
+        """Return the study of the best trials with other seeds, and what it trains."""
+        options, ended = self.search.options, finished(self.study, self.search.options.trials)
+        places = pick_candidates(ended, options)
+        if not places:
+            return None
+        candidates = [apply_values(self.search.base, ended[p].user_attrs[DRAWN]) for p in places]
+        digest = hashlib.sha256(json.dumps([places, options.confirm.seeds]).encode()).hexdigest()
+        study = optuna.create_study(
+            study_name=f"{self.search.name}-confirm-{digest[:6]}",
+            storage=self._storage,
+            directions=options.directions,
+            sampler=PlacedSampler(options.seed),
+            load_if_exists=True,
         )
-    best = min(complete, key=lambda trial: trial["value"])
-    return {
-        "format_version": FORMAT_VERSION,
-        "study": study.study_name,
-        "objective": OBJECTIVE,
-        "best": {**best, "overrides": overrides_of(base, best["params"])},
-        "trials": trials,
-        "importance": _importance(study, len(complete)),
-    }
+        return study, candidates
 
+    def summary(self) -> dict[str, Any]:
+        """Return the content of trials.json.
 
-def _importance(study: optuna.Study, complete: int) -> dict[str, float]:
-    """Return each parameter's share in the spread of the results (PED-ANOVA)."""
-    if complete < 2:
-        return {}
-    evaluator = optuna.importance.PedAnovaImportanceEvaluator()
-    with warnings.catch_warnings():
-        # Optuna warns that its answer means nothing: then there is none.
-        warnings.simplefilter("error", UserWarning)
-        try:
-            return dict(optuna.importance.get_param_importances(study, evaluator=evaluator))
-        except (ValueError, RuntimeError, UserWarning):
-            return {}
+        Raises:
+            UserError: If no trial has finished with a result.
+        """
+        with quiet():
+            confirmation = self.confirmation()
+            return summarise(
+                self.study,
+                confirmation[0] if confirmation else None,
+                self.search.base,
+                self.search.options,
+            )
+
+    def close(self) -> None:
+        """Close the connections to the database."""
+        self._storage.remove_session()
+        self._storage.engine.dispose()
+
+    def _first_values(self) -> Sequence[dict[str, Value]]:
+        """Return what is tried first: the current parameters, then those that were named."""
+        current = current_values(self.search.base, self.space)
+        named = parse_first(self.search.options.first, self.space)
+        return [current, *({**current, **values} for values in named)]
+
+    def _open_run(self, trial: optuna.Trial, kind: str) -> Run:
+        place = trial.user_attrs[PLACE]
+        name = f"trial {place:02}"
+        if kind == "confirm":
+            number, seed = divmod(place, self.search.options.confirm.seeds)
+            name = f"confirm candidate {number + 1}, seed {seed + 1}"
+        return Run.start(
+            self.search.tracking,
+            name,
+            stage="tune",
+            data=self.search.hashes,
+            key=f"{trial.study.study_name}-{trial.number}",
+            parent=self.search.name,
+            stops=(optuna.TrialPruned,),
+            tags={"study": self.search.name, "place": str(place)},
+        )

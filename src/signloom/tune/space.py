@@ -2,7 +2,7 @@
 
 import dataclasses
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,8 @@ from signloom.config import parse_options, parse_value
 from signloom.training.run import RunOptions
 
 HEAD_WIDTH = "model.head_width"
+D_FF_RATIO = "model.d_ff_ratio"
+SET_BY_SEARCH = ("train.epochs", "train.patience", "train.seed", "train.device")
 Value = int | float | str | bool
 
 
@@ -41,24 +43,6 @@ class Parameter:
         return not isinstance(value, str) and self.low <= value <= self.high
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuneOptions:
-    """The section `tune` of params.yaml."""
-
-    seed: int  # of the search; each trial trains with train.seed
-    trials: int  # finished trials, >= 1
-    epochs: int  # of a trial, at most, >= 1
-    space: dict[str, Any]  # from `section.key` to {choices: [...]} or {low, high, log}
-
-    def __post_init__(self) -> None:
-        if self.seed < 0:
-            raise ValueError(f"seed: found {self.seed}, expected 0 or more")
-        for name in ("trials", "epochs"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1")
-        parse_space(self.space)
-
-
 def parse_space(space: Mapping[str, Any]) -> dict[str, Parameter]:
     """Check a search space.
 
@@ -69,11 +53,14 @@ def parse_space(space: Mapping[str, Any]) -> dict[str, Parameter]:
         f"{section.name}.{name}": hint
         for section in dataclasses.fields(RunOptions)
         for name, hint in typing.get_type_hints(section.type).items()
-    } | {HEAD_WIDTH: int}
+    } | {HEAD_WIDTH: int, D_FF_RATIO: float}
     parsed, problems = {}, []
     for name, content in space.items():
         if name not in hints:
             problems.append(f"space.{name} is not an option that training reads")
+            continue
+        if name in SET_BY_SEARCH:
+            problems.append(f"space.{name}: the search itself decides it")
             continue
         try:
             parsed[name] = _parse_parameter(content, hints[name])
@@ -81,11 +68,46 @@ def parse_space(space: Mapping[str, Any]) -> dict[str, Parameter]:
             problems.append(f"space.{name}: {error}")
     if not space:
         problems.append("space is empty; name at least one parameter")
-    if HEAD_WIDTH in space and "model.heads" in space:
-        problems.append(f"space has {HEAD_WIDTH} and model.heads; each decides the other")
+    for name, decided in ((HEAD_WIDTH, "model.heads"), (D_FF_RATIO, "model.d_ff")):
+        if name in space and decided in space:
+            problems.append(f"space has {name} and {decided}; each decides the other")
+    problems += _misfits(parsed)
     if problems:
         raise ValueError("\n".join(problems))
     return parsed
+
+
+def _misfits(space: Mapping[str, Parameter]) -> list[str]:
+    """Name widths and head widths that can be drawn together and do not fit."""
+    widths, heads = space.get("model.d_model"), space.get(HEAD_WIDTH)
+    if widths is None or heads is None:
+        return []
+    return [
+        f"space: model.d_model {width} is not a multiple of {HEAD_WIDTH} {head}"
+        for width in widths.choices
+        for head in heads.choices
+        if head < 1 or width % head
+    ]
+
+
+def parse_first(
+    first: Sequence[Mapping[str, Any]], space: Mapping[str, Parameter]
+) -> list[dict[str, Value]]:
+    """Check configurations that are to be tried first.
+
+    Raises:
+        ValueError: If one names what is not searched, or a value lies outside its dimension.
+    """
+    problems = []
+    for number, values in enumerate(first):
+        for name, value in values.items():
+            if name not in space:
+                problems.append(f"first[{number}].{name} is not in the space")
+            elif not space[name].holds(value):
+                problems.append(f"first[{number}].{name}: {value!r} lies outside its range")
+    if problems:
+        raise ValueError("\n".join(problems))
+    return [dict(values) for values in first]
 
 
 def _parse_parameter(content: object, hint: Any) -> Parameter:
@@ -99,6 +121,7 @@ def _parse_parameter(content: object, hint: Any) -> Parameter:
             raise ValueError(f"choices: found {choices!r}, expected a list of values")
         return Parameter(choices=tuple(parse_value(v, hint, where="choices") for v in choices))
     log = content.get("log", False)
+    hint = next((kind for kind in typing.get_args(hint) if kind in (int, float)), hint)
     if hint not in (int, float):
         raise ValueError("only a number has a range; give {choices: [...]}")
     is_int = hint is int
@@ -115,7 +138,8 @@ def _parse_parameter(content: object, hint: Any) -> Parameter:
 def apply_values(base: RunOptions, values: Mapping[str, Value]) -> RunOptions:
     """Return the options with some values replaced.
 
-    Heads follow from the head width, and d_ff keeps its ratio to d_model unless it is a value.
+    Heads follow from the head width, and d_ff from its ratio to d_model, which stays what it is
+    unless it, or d_ff, is a value.
 
     Raises:
         ValueError: If the values do not fit together.
@@ -127,7 +151,9 @@ def apply_values(base: RunOptions, values: Mapping[str, Value]) -> RunOptions:
         if width < 1 or d_model % width:
             raise ValueError(f"model.d_model {d_model} is not a multiple of head width {width}")
         values["model.heads"] = d_model // width
-    if d_model != base.model.d_model:
+    if D_FF_RATIO in values:
+        values["model.d_ff"] = round(float(values.pop(D_FF_RATIO)) * d_model)
+    elif d_model != base.model.d_model:
         values.setdefault("model.d_ff", base.model.d_ff * d_model // base.model.d_model)
     sections: dict[str, dict[str, Value]] = {}
     for name, value in values.items():
@@ -147,11 +173,13 @@ def current_values(base: RunOptions, space: Mapping[str, Parameter]) -> dict[str
     values: dict[str, Value] = {}
     for name, parameter in space.items():
         section, key = name.split(".")
-        current: Value = (
-            base.model.d_model // base.model.heads
-            if name == HEAD_WIDTH
-            else getattr(getattr(base, section), key)
-        )
+        current: Value
+        if name == HEAD_WIDTH:
+            current = base.model.d_model // base.model.heads
+        elif name == D_FF_RATIO:
+            current = base.model.d_ff / base.model.d_model
+        else:
+            current = getattr(getattr(base, section), key)
         if parameter.holds(current):
             values[name] = current
     return values
@@ -163,10 +191,10 @@ def overrides_of(base: RunOptions, values: Mapping[str, Value]) -> dict[str, dic
     Not the difference to `base`: by the time of adoption the file may say something else.
     """
     after = apply_values(base, values)
-    names = {name for name in values if name != HEAD_WIDTH}
+    names = values.keys() - {HEAD_WIDTH, D_FF_RATIO}
     if HEAD_WIDTH in values:
         names.add("model.heads")
-    if "model.d_model" in values:
+    if D_FF_RATIO in values or "model.d_model" in values:
         names.add("model.d_ff")
     changes: dict[str, dict[str, Value]] = {}
     for section, key in sorted(name.split(".") for name in names):

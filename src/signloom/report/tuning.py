@@ -1,0 +1,213 @@
+"""A finished search comes in, its figures and sentences go out."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from signloom.report.canvas import build_panels, render_svg, style
+from signloom.report.charts import readable
+from signloom.report.palette import BLUE, GREY, GRID, MUTED, ORANGE, PURPLE
+
+LABELS = {
+    "search": "Objective of each trial and the best so far",
+    "importance": "Importance of each parameter",
+    "slices": "Objective of the trials over each parameter",
+    "parallel": "Each trial as a line through the values of its parameters",
+    "pareto": "Objectives of the trials against each other, and those that no other beats",
+}
+MAX_TICKS = 5  # values of a parameter that each get a tick
+Trial = Mapping[str, Any]
+
+
+def draw_search(search: Mapping[str, Any]) -> dict[str, str]:
+    """Draw what is known of a search; name to SVG file."""
+    trials, objective = search["trials"], search["objective"]
+    higher_is_better = search["objectives"][objective] == "maximize"
+    drawn: dict[str, Callable[[], str]] = {
+        "search": lambda: search_chart(trials, objective, higher_is_better=higher_is_better),
+        "slices": lambda: slices_chart(trials, objective),
+        "parallel": lambda: parallel_chart(trials, objective, higher_is_better=higher_is_better),
+    }
+    if importance := search["importance"]:
+        drawn["importance"] = lambda: importance_chart(importance)
+    axes = list(search["objectives"])
+    if len(axes) == 1 and any(trial.get("parameters") for trial in trials):
+        axes.append("parameters")
+    if len(axes) > 1:
+        drawn["pareto"] = lambda: pareto_chart(trials, axes, search["front"])
+    return {name: draw() for name, draw in drawn.items()}
+
+
+def search_note(search: Mapping[str, Any]) -> str:
+    """Say how many trials there were and what the best of them reached."""
+    trials, best = search["trials"], search["best"]
+    complete = sum(trial["state"] == "COMPLETE" for trial in trials)
+    objective = readable(search["objective"])
+    best_word = "highest" if search["objectives"][search["objective"]] == "maximize" else "lowest"
+    note = (
+        f"{len(trials)} trials, of which {complete} ran to their end and "
+        f"{len(trials) - complete} were stopped early; trial 0 has the values of params.yaml. "
+    )
+    confirmed = best["confirmed"]
+    if confirmed:
+        rows = [
+            f"trial {row['number']} {row['mean']:.4f} "
+            f"({min(row['values']):.4f} to {max(row['values']):.4f})"
+            for row in confirmed
+        ]
+        seeds = len(confirmed[0]["values"])
+        return note + (
+            f"The best were trained again with {seeds} other seeds each, so that no lucky one "
+            f"wins; mean {objective} and its range: {', '.join(rows)}. "
+            f"The winner is trial {best['number']}."
+        )
+    found = f"The {best_word} {objective} is {best['value']:.4f}, of trial {best['number']}."
+    if len(search["objectives"]) > 1:
+        found += f" {len(search['front'])} trials are beaten by no other in every objective."
+    return note + found
+
+
+def search_chart(trials: Sequence[Trial], objective: str, *, higher_is_better: bool) -> str:
+    """What each trial reached, and the best so far."""
+    with style():
+        figure, (panel,) = build_panels(1, height=2.7)
+        done = [trial for trial in trials if trial["state"] == "COMPLETE"]
+        better = max if higher_is_better else min
+        line: list[float] = []
+        for trial in done:
+            line.append(better([*line[-1:], trial["value"]]))
+        numbers = [trial["number"] for trial in done]
+        panel.step(numbers, line, where="post", color=GREY, label="best so far")
+        panel.plot(numbers, [t["value"] for t in done], "o", color=BLUE, label="finished trial")
+        stopped = [t for t in trials if t["state"] != "COMPLETE" and t["value"] is not None]
+        panel.plot(
+            [trial["number"] for trial in stopped], [trial["value"] for trial in stopped],
+            "x", color=ORANGE, label="pruned, at its last epoch",
+        )  # fmt: skip
+        panel.set_title(readable(objective))
+        panel.set_xlabel("trial")
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+        panel.legend()
+        return render_svg(figure)
+
+
+def importance_chart(importance: Mapping[str, float]) -> str:
+    """Each parameter's share in the spread of the results."""
+    ranked = sorted(importance.items(), key=lambda item: (item[1], item[0]))
+    with style():
+        figure, (panel,) = build_panels(1, height=0.34 * len(ranked) + 0.9)
+        panel.barh([name for name, _ in ranked], [value for _, value in ranked], color=PURPLE)
+        panel.grid(axis="y", visible=False)
+        panel.set_title("importance: share in the spread of the results (PED-ANOVA)")
+        return render_svg(figure)
+
+
+def slices_chart(trials: Sequence[Trial], objective: str) -> str:
+    """The result over each parameter, one panel a parameter."""
+    done = [trial for trial in trials if trial["value"] is not None]
+    names = sorted(done[0]["params"])
+    columns = min(4, len(names))
+    with style():
+        rows = math.ceil(len(names) / columns)
+        figure, panels = build_panels(columns, rows=rows, height=2.3, share_y=True)
+        for panel, name in zip(panels, names, strict=False):
+            values = _set_scale(panel, [trial["params"][name] for trial in done])
+            shades = [BLUE if trial["state"] == "COMPLETE" else ORANGE for trial in done]
+            panel.scatter(values, [trial["value"] for trial in done], c=shades, s=26, alpha=0.85)
+            panel.set_title(name)
+        for panel in panels[::columns]:
+            panel.set_ylabel(readable(objective))
+        for panel in panels[len(names) :]:
+            panel.set_visible(False)
+        return render_svg(figure)
+
+
+def _set_scale(panel: Axes, values: list[Any]) -> list[Any]:
+    """Choose ticks and scale for the values of a parameter; return them as they are plotted."""
+    if not all(type(value) in (int, float) for value in values):
+        return [str(value) for value in values]
+    if min(values) > 0 and max(values) / min(values) >= 20:
+        scale_log(panel, "x")
+    elif all(type(value) is int for value in values):
+        few = sorted(set(values))
+        if len(few) <= MAX_TICKS:
+            panel.set_xticks(few)
+        else:
+            panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
+    return values
+
+
+def parallel_chart(trials: Sequence[Trial], objective: str, *, higher_is_better: bool) -> str:
+    """Each finished trial as a line through its values; the best quarter stands out."""
+    done = [trial for trial in trials if trial["state"] == "COMPLETE"]
+    names = sorted(done[0]["params"])
+    ranked = sorted(done, key=lambda trial: float(trial["value"]), reverse=not higher_is_better)
+    columns = [_places([trial["params"][name] for trial in ranked]) for name in names]
+    columns.append(_places([trial["value"] for trial in ranked]))
+    with style():
+        figure, (panel,) = build_panels(1, height=3.6)
+        best = math.ceil(len(ranked) / 4)
+        for row in range(len(ranked)):  # the best last, on top
+            is_best = row >= len(ranked) - best
+            panel.plot(
+                range(len(columns)), [places[row] for places, _ in columns],
+                color=BLUE if is_best else GREY, alpha=0.9 if is_best else 0.35,
+                linewidth=1.8 if is_best else 1.0,
+            )  # fmt: skip
+        for x, (_, marks) in enumerate(columns):
+            panel.axvline(x, color=GRID, linewidth=1)
+            for place, label in marks:
+                panel.annotate(label, (x, place), xytext=(3, 2), textcoords="offset points",
+                               color=MUTED, fontsize=8.5)  # fmt: skip
+        labels = [name.replace(".", ".\n") for name in names] + [readable(objective)]
+        panel.set_xticks(range(len(columns)), labels)
+        panel.set_yticks([])
+        panel.set_ylim(-0.06, 1.1)
+        panel.grid(visible=False)
+        panel.set_title("finished trials, the best quarter in blue")
+        return render_svg(figure)
+
+
+def _places(values: Sequence[Any]) -> tuple[list[float], list[tuple[float, str]]]:
+    """Return where values stand on an axis from 0 to 1, and which labels it has."""
+    if all(type(value) in (int, float) for value in values):
+        low, high = min(values), max(values)
+        if low == high:
+            return [0.5] * len(values), [(0.5, f"{low:g}")]
+        scale = math.log if low > 0 and high / low >= 20 else float
+        span = scale(high) - scale(low)
+        return (
+            [(scale(value) - scale(low)) / span for value in values],
+            [(0.0, f"{low:.3g}"), (1.0, f"{high:.3g}")],
+        )
+    names = sorted({str(value) for value in values})
+    step = 1 / max(1, len(names) - 1)
+    return [names.index(str(v)) * step for v in values], [(i * step, n) for i, n in
+                                                          enumerate(names)]  # fmt: skip
+
+
+def pareto_chart(trials: Sequence[Trial], axes: Sequence[str], front: Sequence[int]) -> str:
+    """The first objective against each other one, the front in blue."""
+    done = [trial for trial in trials if trial["state"] == "COMPLETE"]
+
+    def value(trial: Trial, name: str) -> float:
+        return float(trial["parameters"] if name == "parameters" else trial["values"][name])
+
+    with style():
+        figure, panels = build_panels(len(axes) - 1, height=3.2)
+        for panel, name in zip(panels, axes[1:], strict=True):
+            colours = [BLUE if trial["number"] in front else GREY for trial in done]
+            x = [value(trial, name) for trial in done]
+            panel.scatter(x, [value(trial, axes[0]) for trial in done], c=colours, s=30)
+            for trial in done:
+                if trial["number"] in front:
+                    panel.annotate(
+                        str(trial["number"]), (value(trial, name), value(trial, axes[0])),
+                        xytext=(5, 4), textcoords="offset points", fontsize=9,
+                    )  # fmt: skip
+            panel.set_xlabel(readable(name))
+            panel.set_title(f"{readable(axes[0])} against {readable(name)}")
+        return render_svg(figure)

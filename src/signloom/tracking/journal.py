@@ -1,0 +1,131 @@
+"""Records of a run come in and are on disk at once; whoever delivers them reads them from there.
+
+A journal is a folder below `data/.tracking/`: `journal.jsonl` with a record a line, `files/` with
+copies of what was logged, `owner` locked by the process that writes, and `sent.json` with what the
+store has taken. It is removed when the store has everything.
+"""
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from signloom.reproducibility import write_atomically
+
+SPOOL = Path("data/.tracking")
+RECORDS, OWNER, SENT, FILES = "journal.jsonl", "owner", "sent.json", "files"
+LOCK, PROBLEM = "lock", "problem.txt"  # of the spool: who delivers, and why it cannot
+
+
+class Journal:
+    """The writing end: one run of one process."""
+
+    def __init__(self, spool: Path) -> None:
+        self.folder = spool / f"{time.time_ns()}-{uuid.uuid4().hex[:8]}"
+        hidden = self.folder.with_name(f".{self.folder.name}")
+        (hidden / FILES).mkdir(parents=True)
+        self._owner = (hidden / OWNER).open("w")
+        fcntl.flock(self._owner, fcntl.LOCK_EX)
+        self._file = os.open(hidden / RECORDS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        hidden.rename(self.folder)  # whole from the first moment that it can be seen
+        self._count = 0
+
+    def write(self, kind: str, **values: Any) -> None:
+        """Append a record; it is with the system when this returns."""
+        os.write(self._file, (json.dumps({"kind": kind, **values}) + "\n").encode())
+
+    def keep(self, path: Path) -> str:
+        """Copy a file or folder beside the records and return the copy's name."""
+        self._count += 1
+        name = f"{FILES}/{self._count:04}"
+        target = self.folder / name
+        target.mkdir()
+        if path.is_dir():
+            shutil.copytree(path, target, dirs_exist_ok=True)
+        else:
+            shutil.copy2(path, target)
+        return name
+
+    def close(self) -> None:
+        """Let go of the journal: nothing more is written."""
+        os.close(self._file)
+        self._owner.close()
+
+
+class Outbox:
+    """The reading end of a journal."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        sent = folder / SENT
+        self.sent: dict[str, Any] = json.loads(sent.read_text()) if sent.is_file() else {}
+
+    def pending(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the whole records that were not sent, each with the place where it ends."""
+        with (self.folder / RECORDS).open("rb") as file:
+            end = file.seek(self.sent.get("offset", 0))
+            for line in file:
+                if not line.endswith(b"\n"):  # torn by a kill, or being written
+                    return
+                end += len(line)
+                yield end, json.loads(line)
+
+    def is_abandoned(self) -> bool:
+        """Return whether the process that wrote here is gone or has let go."""
+        with (self.folder / OWNER).open("r+") as owner:
+            return try_lock(owner)
+
+    def confirm(self, **values: Any) -> None:
+        """Note what the store has taken."""
+        self.sent |= values
+        write_atomically(self.folder / SENT, json.dumps(self.sent))
+
+    def close_for(self, status: str, reason: str) -> None:
+        """Write the end of a run whose process died before it could."""
+        with (self.folder / RECORDS).open("rb+") as file:
+            whole = file.read().rfind(b"\n") + 1
+            file.truncate(whole)
+            file.seek(whole)
+            now_ms = int(time.time() * 1000)
+            for record in (
+                {"kind": "tags", "values": {"error": reason}},
+                {"kind": "end", "status": status, "time_ms": now_ms},
+            ):
+                file.write((json.dumps(record) + "\n").encode())
+
+    def remove(self) -> None:
+        """Forget a journal that was delivered."""
+        shutil.rmtree(self.folder)
+
+
+def outboxes(spool: Path) -> list[Outbox]:
+    """Return the journals of a spool, the oldest first."""
+    if not spool.is_dir():
+        return []
+    folders = sorted(p for p in spool.iterdir() if p.is_dir() and p.name[0].isdigit())
+    return [Outbox(folder) for folder in folders]
+
+
+def try_lock(file: IO[str]) -> bool:
+    """Lock a file until it is closed; return False if another process holds it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def store_name(environment: Mapping[str, str]) -> str:
+    """Return where runs go, without a password: records go to no other store than theirs."""
+    return hide_password(environment.get("MLFLOW_TRACKING_URI") or "mlflow.db")
+
+
+def hide_password(text: str) -> str:
+    """Mask the password of every URL in a text that a log will keep."""
+    return re.sub(r"(://[^:/@\s]*):[^@/\s]*@", r"\1:***@", text)

@@ -1,0 +1,165 @@
+"""A trial comes in; its values are drawn, a model is trained with them, what it is worth goes out.
+
+Whatever this module reaches decides the numbers of a search, so its code is part of its identity.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import optuna
+import torch
+
+from signloom.checkpoint import Checkpoint
+from signloom.corpus.features import feature_width
+from signloom.metrics import ScoreOptions, score_corpus
+from signloom.models.registry import build_model
+from signloom.tracking.run import Run
+from signloom.training.loop import DivergedError, EpochRecord
+from signloom.training.run import RunOptions, TrainingData, train
+from signloom.translator import Translator, pick_device
+from signloom.tune.limits import Meter
+from signloom.tune.options import DECODED, HIGHER_IS_BETTER, TuneOptions
+from signloom.tune.places import DRAWN, REASON, claim
+from signloom.tune.space import Parameter, apply_values
+
+MEASURES = "measures"  # user attribute of a trial: what it was worth and what it cost
+OpenRun = Callable[[optuna.Trial], Run]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trainer:
+    """Trains the model of a trial, logs its run, holds the limits."""
+
+    data: TrainingData
+    tune: TuneOptions
+    open_run: OpenRun
+    progress: Callable[[], None]  # called after each epoch
+
+    def train(
+        self, trial: optuna.Trial, options: RunOptions, values: Mapping[str, Any], *, prunes: bool
+    ) -> tuple[float, ...]:
+        """Return the objectives of a trial.
+
+        Args:
+            trial: It has claimed its place.
+            options: What to train.
+            values: Those of the options that are the trial's own.
+            prunes: Whether to stop when the other trials were better by now.
+
+        Raises:
+            optuna.TrialPruned: If it was stopped, diverged or broke a limit.
+        """
+        with self.open_run(trial) as run:
+            run.log_params(dataclasses.asdict(options))
+            run.set_tags({name: str(value) for name, value in values.items()})
+            meter = Meter(trial, self.tune.limits, pick_device(options.train.device))
+            try:
+                measures = self._train(trial, options, run, meter, prunes=prunes)
+            except BaseException as error:
+                is_stop = isinstance(error, (optuna.TrialPruned, DivergedError))
+                reason = str(error) if is_stop else f"{type(error).__name__}: {error}"
+                trial.set_user_attr(REASON, reason)
+                run.log_metrics(meter.cost())
+                if isinstance(error, (DivergedError, torch.OutOfMemoryError)):
+                    raise optuna.TrialPruned(reason) from error
+                raise
+            trial.set_user_attr(MEASURES, measures)
+            run.log_metrics({**measures, **meter.cost()})
+        return tuple(measures[name] for name in self.tune.objectives)
+
+    def _train(
+        self, trial: optuna.Trial, options: RunOptions, run: Run, meter: Meter, *, prunes: bool
+    ) -> dict[str, float]:
+        parameters = count_parameters(self.data, options)
+        meter.check("parameters", float(parameters))
+
+        def log(record: EpochRecord) -> None:
+            run.log_metrics(dataclasses.asdict(record), step=record.epoch)
+            if len(self.tune.objectives) == 1:
+                # Optuna compares in the study's direction; the curve is always dev loss.
+                sign = -1 if self.tune.objectives[0] in HIGHER_IS_BETTER else 1
+                trial.report(sign * record.dev_loss, record.epoch)
+            self.progress()
+            meter.check_cost()
+            if prunes and record.epoch < options.train.epochs and trial.should_prune():
+                raise optuna.TrialPruned(f"after epoch {record.epoch}")
+
+        checkpoint, result = train(self.data, options, provenance={}, log=log)
+        measures = {"dev_loss": result.dev_loss, "parameters": float(parameters)}
+        if any(name in DECODED for name in self.tune.objectives):
+            measures |= self._translate(checkpoint, options)
+        meter.hold(float(parameters))
+        return measures
+
+    def _translate(self, checkpoint: Checkpoint, options: RunOptions) -> dict[str, float]:
+        """Return scores of dev and the time that a sentence takes."""
+        translator = Translator(checkpoint, pick_device(options.train.device))
+        start_s = time.perf_counter()
+        found = translator.translate([e.sequence for e in self.data.dev], self.tune.decoding)
+        latency_ms = 1000 * (time.perf_counter() - start_s) / len(self.data.dev)
+        scores = score_corpus(
+            [translation.text for translation in found],
+            [example.target.text for example in self.data.dev],
+            ScoreOptions(tokenizer=self.tune.tokenizer, resamples=100, seed=0),
+        )
+        return {
+            "bleu4": scores["bleu4"].value,
+            "wer": scores["wer"].value,
+            "latency_ms": latency_ms,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchObjective:
+    """Train with values drawn from the space."""
+
+    trainer: Trainer
+    base: RunOptions
+    space: Mapping[str, Parameter]
+    count: int  # places
+
+    def __call__(self, trial: optuna.Trial) -> tuple[float, ...]:
+        """Return the objectives of a trial."""
+        claim(trial, self.count)
+        values = {name: parameter.suggest(trial, name) for name, parameter in self.space.items()}
+        trial.set_user_attr(DRAWN, values)
+        try:
+            options = apply_values(self.base, values)
+        except ValueError as error:  # values that do not fit together
+            trial.set_user_attr(REASON, str(error))
+            raise optuna.TrialPruned(str(error)) from error
+        prunes = self.trainer.tune.pruner != "none"
+        return self.trainer.train(trial, options, values, prunes=prunes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfirmObjective:
+    """Train a candidate with the seed of its place."""
+
+    trainer: Trainer
+    candidates: list[RunOptions]
+    count: int
+
+    def __call__(self, trial: optuna.Trial) -> tuple[float, ...]:
+        """Return the objectives of a candidate with one seed."""
+        number, seed = divmod(claim(trial, self.count), self.trainer.tune.confirm.seeds)
+        options = self.candidates[number]
+        # The seed of the search is left out: with it the candidate was chosen.
+        train_seed = options.train.seed + 1 + seed
+        options = replace(options, train=replace(options.train, seed=train_seed))
+        return self.trainer.train(trial, options, {"train.seed": train_seed}, prunes=False)
+
+
+def count_parameters(data: TrainingData, options: RunOptions) -> int:
+    """Return the size of the model that training would build, without its memory."""
+    with torch.device("meta"):
+        model = build_model(
+            options.model,
+            input_width=feature_width(options.features, data.train[0].sequence.layout),
+            vocab_size=data.tokenizer.vocab_size,
+            ctc_labels=len(data.labels) + 1 if options.train.ctc_weight else 0,
+        )
+    return sum(parameter.numel() for parameter in model.parameters())

@@ -1,0 +1,157 @@
+"""A finished search comes in, the content of trials.json and best.json goes out; no clock values.
+
+(Unless time or memory is an objective or a limit: then the search itself depends on the clock.)
+"""
+
+import warnings
+from collections.abc import Mapping
+from statistics import mean
+from typing import Any
+
+import optuna
+from optuna.trial import FrozenTrial, TrialState
+
+from signloom.config import UserError
+from signloom.training.run import RunOptions
+from signloom.tune.objective import MEASURES
+from signloom.tune.options import TuneOptions
+from signloom.tune.places import DRAWN, REASON, finished
+from signloom.tune.space import overrides_of
+
+FORMAT_VERSION = 2
+
+
+def summarise(
+    study: optuna.Study,
+    confirmation: optuna.Study | None,
+    base: RunOptions,
+    options: TuneOptions,
+) -> dict[str, Any]:
+    """Return what the report and `signloom adopt` need.
+
+    Raises:
+        UserError: If no trial has finished with a result.
+    """
+    ended = finished(study, options.trials)
+    trials = [_row(place, trial, options) for place, trial in ended.items()]
+    complete = [trial for trial in trials if trial["state"] == "COMPLETE"]
+    if not complete:
+        raise UserError(
+            f"no trial of the search finished with a result; the first said: "
+            f"{trials[0]['reason']}. Lower train.learning_rate's range, raise tune.epochs or widen "
+            "tune.limits"
+        )
+    front = pareto_front(ended, options)
+    confirmed = confirm_rows(confirmation, ended, options) if confirmation else []
+    number = confirmed[0]["number"] if confirmed else front[0]
+    best = next(trial for trial in trials if trial["number"] == number)
+    return {
+        "format_version": FORMAT_VERSION,
+        "study": study.study_name,
+        "objective": options.objectives[0],
+        "objectives": dict(zip(options.objectives, options.directions, strict=True)),
+        "best": {**best, "overrides": overrides_of(base, best["params"]), "confirmed": confirmed},
+        "overrides": {str(n): overrides_of(base, ended[n].user_attrs[DRAWN]) for n in front},
+        "front": front,
+        "trials": trials,
+        "importance": _importance(study, options, len(complete)),
+    }
+
+
+def _row(place: int, trial: FrozenTrial, options: TuneOptions) -> dict[str, Any]:
+    measures = trial.user_attrs.get(MEASURES, {})
+    values = {name: measures[name] for name in options.objectives if name in measures}
+    value = values.get(options.objectives[0])
+    if value is None and options.objectives == ("dev_loss",):
+        value = trial.value  # of its last epoch
+    return {
+        "number": place,
+        "state": trial.state.name,
+        "value": value,
+        "values": values,
+        "parameters": measures.get("parameters"),
+        "params": trial.user_attrs.get(DRAWN, {}),
+        "intermediate": {str(k): abs(v) for k, v in trial.intermediate_values.items()},
+        "reason": trial.user_attrs.get(REASON),
+    }
+
+
+def _losses(trial: FrozenTrial, options: TuneOptions) -> tuple[float, ...]:
+    """Return the objectives so that lower is better."""
+    return tuple(
+        -value if direction == "maximize" else value
+        for value, direction in zip(trial.values, options.directions, strict=True)
+    )
+
+
+def pareto_front(ended: Mapping[int, FrozenTrial], options: TuneOptions) -> list[int]:
+    """Return the places that no other beats in every objective, the best in the first one first.
+
+    With one objective that is the winner.
+    """
+    losses = {
+        place: _losses(trial, options)
+        for place, trial in ended.items()
+        if trial.state == TrialState.COMPLETE
+    }
+
+    def is_beaten(mine: tuple[float, ...]) -> bool:
+        return any(
+            theirs != mine and all(a <= b for a, b in zip(theirs, mine, strict=True))
+            for theirs in losses.values()
+        )
+
+    front = [place for place, mine in losses.items() if not is_beaten(mine)]
+    front.sort(key=lambda place: (losses[place], place))
+    return front[:1] if len(options.objectives) == 1 else front
+
+
+def pick_candidates(ended: Mapping[int, FrozenTrial], options: TuneOptions) -> list[int]:
+    """Return the places that are trained again with other seeds, the current parameters too.
+
+    With several objectives they are of the Pareto front.
+    """
+    complete = {p: t for p, t in ended.items() if t.state == TrialState.COMPLETE}
+    if not options.confirm.top or not complete:
+        return []
+    ranked = sorted(complete, key=lambda place: (_losses(complete[place], options), place))
+    if len(options.objectives) > 1:
+        ranked = pareto_front(ended, options)
+    chosen = ranked[: options.confirm.top]
+    return [*chosen, 0] if 0 in complete and 0 not in chosen else chosen
+
+
+def confirm_rows(
+    confirmation: optuna.Study, ended: Mapping[int, FrozenTrial], options: TuneOptions
+) -> list[dict[str, Any]]:
+    """Return the candidates that trained with every seed, the best mean first."""
+    places, seeds = pick_candidates(ended, options), options.confirm.seeds
+    done = finished(confirmation, len(places) * seeds)
+    rows = []
+    for index, place in enumerate(places):
+        trials = [done[p] for p in range(index * seeds, (index + 1) * seeds) if p in done]
+        values = [t.values[0] for t in trials if t.state == TrialState.COMPLETE]
+        if len(values) == seeds:
+            rows.append({"number": place, "mean": mean(values), "values": values})
+    sign = -1 if options.directions[0] == "maximize" else 1
+    return sorted(rows, key=lambda row: (sign * row["mean"], row["number"]))
+
+
+def _importance(study: optuna.Study, options: TuneOptions, complete: int) -> dict[str, float]:
+    """Return each parameter's share in the spread of the first objective (PED-ANOVA)."""
+    if complete < 2:
+        return {}
+    evaluator = optuna.importance.PedAnovaImportanceEvaluator()
+    target = None
+    if len(options.objectives) > 1:
+        target = lambda trial: trial.values[0]  # noqa: E731
+    with warnings.catch_warnings():
+        # Optuna warns that its answer means nothing: then there is none.
+        warnings.simplefilter("error", UserWarning)
+        try:
+            found = optuna.importance.get_param_importances(
+                study, evaluator=evaluator, target=target
+            )
+        except (ValueError, RuntimeError, UserWarning):
+            return {}
+    return dict(found)

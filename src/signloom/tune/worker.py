@@ -1,0 +1,156 @@
+"""Processes that work on one search: on this machine, each with its own cores or GPU, or alone.
+
+A worker finds the search in the database by its parameters, data and code, so it needs nothing but
+the project's folder.
+"""
+
+import dataclasses
+import json
+import logging
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from signloom.config import UserError, load_section
+from signloom.tracking.run import TrackingOptions
+from signloom.training.data import hash_training_data, load_training_data
+from signloom.training.run import read_run_options
+from signloom.tune.options import TuneOptions
+from signloom.tune.process import cores_of
+from signloom.tune.search import Progress, Search, Studies, open_studies, plan_search
+
+MAX_DEATHS = 5  # of workers in a row, without a trial finished in between
+POLL_S = 0.5
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchPaths:
+    """The files that a search reads, relative to the project's folder."""
+
+    params: Path
+    shards: Path
+    targets: Path
+    tokenizer: Path
+    labels: Path
+
+    def to_json(self) -> str:
+        """Return the paths as text, for another process."""
+        return json.dumps({k: str(v) for k, v in dataclasses.asdict(self).items()})
+
+    @staticmethod
+    def from_json(text: str) -> "SearchPaths":
+        """Read what `to_json` wrote."""
+        return SearchPaths(**{key: Path(value) for key, value in json.loads(text).items()})
+
+
+def read_search(paths: SearchPaths) -> Search:
+    """Read the parameters and the data of a search.
+
+    Raises:
+        UserError: If a file is missing or wrong.
+    """
+    return plan_search(
+        load_training_data(
+            shards=paths.shards, targets=paths.targets, tokenizer=paths.tokenizer,
+            labels=paths.labels,
+        ),
+        read_run_options(paths.params),
+        load_section(paths.params, "tune", TuneOptions),
+        load_section(paths.params, "tracking", TrackingOptions),
+        hashes=hash_training_data(shards=paths.shards, targets=paths.targets),
+    )  # fmt: skip
+
+
+def join(paths: SearchPaths, parent: int | None = None) -> None:
+    """Work on a search that was started elsewhere until none of its trials is missing.
+
+    Args:
+        paths: Files of the project.
+        parent: Process without which there is nothing to work for.
+
+    Raises:
+        UserError: If the database has no search of these parameters, data and code.
+    """
+
+    def check() -> None:
+        if parent is not None and os.getppid() != parent:
+            raise KeyboardInterrupt  # the process that started this one is gone
+
+    studies = open_studies(read_search(paths), may_create=False)
+    studies.work(check=check)
+    studies.close()
+
+
+def work_together(studies: Studies, paths: SearchPaths, progress: Progress) -> None:
+    """Run the search in several processes, and start one again that dies.
+
+    Raises:
+        UserError: If they die one after another without finishing a trial.
+    """
+    workers = studies.search.options.workers
+    running = {number: _spawn(number, workers, paths) for number in range(workers)}
+    deaths, before = 0, studies.done()
+    try:
+        while running:
+            time.sleep(POLL_S)
+            now = studies.done()
+            progress(*now)
+            deaths, before = (deaths if now == before else 0), now
+            for number, process in list(running.items()):
+                if process.poll() is None:
+                    continue
+                del running[number]
+                if process.returncode == 0:
+                    continue
+                deaths += 1
+                if deaths > MAX_DEATHS:
+                    raise UserError(
+                        f"{deaths} workers of the search died in a row, the last with exit code "
+                        f"{process.returncode}; what it said stands above. Mend that, then "
+                        "`dvc repro` goes on with the same search"
+                    )
+                logger.warning("worker %d died (%d) and is replaced", number, process.returncode)
+                running[number] = _spawn(number, workers, paths)
+    finally:
+        for process in running.values():
+            process.terminate()
+        for process in running.values():
+            process.wait()
+
+
+def _spawn(number: int, workers: int, paths: SearchPaths) -> "subprocess.Popen[bytes]":
+    """Start a worker with its share of the cores, or with one GPU."""
+    cores = cores_of(number, workers)
+    environment = {**os.environ, "OMP_NUM_THREADS": str(len(cores))}
+    if torch.cuda.is_available():
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        devices = visible.split(",") if visible else [
+            str(index) for index in range(torch.cuda.device_count())
+        ]  # fmt: skip
+        environment["CUDA_VISIBLE_DEVICES"] = devices[number % len(devices)]
+    arguments = [str(os.getpid()), json.dumps(cores), paths.to_json()]
+    return subprocess.Popen([sys.executable, "-m", __name__, *arguments], env=environment)
+
+
+def _main() -> None:
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    parent, cores, paths = sys.argv[1:]
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, json.loads(cores))
+    torch.set_num_threads(len(json.loads(cores)))
+    try:
+        join(SearchPaths.from_json(paths), parent=int(parent))
+    except UserError as error:
+        sys.exit(f"\nerror: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    _main()

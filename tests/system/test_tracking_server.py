@@ -1,0 +1,124 @@
+"""A real MLflow server that is killed and started again while a run is logged."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from signloom.tracking.journal import SPOOL
+
+EPOCHS = 40
+STAGE = f"""
+import json, time
+from signloom.tracking.run import Run, TrackingOptions
+options = TrackingOptions(enabled=True, experiment="outage")
+longest = 0.0
+with Run.start(options, "parent", stage="tune", key="parent") as parent:
+    with Run.start(options, "trial", stage="tune", key="child", parent="parent") as run:
+        for epoch in range({EPOCHS}):
+            start = time.monotonic()
+            run.log_metrics({{"loss": 1 / (1 + epoch)}}, step=epoch)
+            longest = max(longest, time.monotonic() - start)
+            print(epoch, flush=True)
+            time.sleep(0.25)
+        run.log_params({{"seed": 1}})
+print(json.dumps(longest), flush=True)
+"""
+
+
+class Server:
+    """`mlflow server` with a SQLite backend, as a person starts it."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.folder = folder
+
+    def start(self) -> None:
+        command = ["server", "--host", "127.0.0.1", "--port", str(self.port), "--workers", "1",
+                   "--backend-store-uri", f"sqlite:///{self.folder / 'server.db'}",
+                   "--artifacts-destination", str(self.folder / "artifacts")]  # fmt: skip
+        with (self.folder / "server.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "mlflow", *command],
+                stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+        end_s = time.monotonic() + 240
+        while time.monotonic() < end_s:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=5):
+                    return
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.5)
+        raise AssertionError((self.folder / "server.log").read_text()[-2000:])
+
+    def kill(self) -> None:
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # what MLflow's own code deprecates
+def test_a_server_that_dies_and_comes_back_loses_and_doubles_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    server = Server(tmp_path)
+    server.start()
+    uri = f"http://127.0.0.1:{server.port}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    stage = subprocess.Popen([sys.executable, "-c", STAGE], stdout=subprocess.PIPE, text=True)
+    assert stage.stdout
+    lines: list[str] = []
+    for line in stage.stdout:
+        lines.append(line)
+        if line.strip() == "12":
+            server.kill()
+        if line.strip() == "24":
+            server.start()  # the stage goes on meanwhile
+        if line.strip() == "30":
+            server.kill()
+    assert stage.wait() == 0
+    stage.stdout.close()
+    assert len(lines) == EPOCHS + 1
+    assert json.loads(lines[-1]) < 2.0, "a record waited for the server"
+    assert any(path.is_dir() for path in (tmp_path / SPOOL).iterdir()), "nothing was left to send"
+
+    server.start()
+    code = "from signloom.cli.main import main; main(['deliver'])"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=240)
+    runs = read_runs(uri)
+    server.kill()
+    assert sorted(runs) == ["trial", "tune parent"]
+    trial, history = runs["trial"]
+    assert [(point.step, point.value) for point in history] == [
+        (epoch, 1 / (1 + epoch)) for epoch in range(EPOCHS)
+    ]
+    assert (trial.info.status, trial.data.params) == ("FINISHED", {"seed": "1"})
+    assert trial.data.tags["mlflow.parentRunId"] == runs["tune parent"][0].info.run_id
+
+
+def read_runs(uri: str) -> dict[str, tuple[Any, list[Any]]]:
+    import mlflow
+
+    client = mlflow.MlflowClient(uri)
+    experiment = client.get_experiment_by_name("outage")
+    found = client.search_runs([experiment.experiment_id])
+    assert len(found) == 2, "a run is there twice"
+    return {
+        run.info.run_name: (
+            run,
+            sorted(client.get_metric_history(run.info.run_id, "loss"), key=lambda p: p.step),
+        )
+        for run in found
+    }

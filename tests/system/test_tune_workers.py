@@ -1,0 +1,138 @@
+"""A search of several processes in one PostgreSQL database, one of them killed in the middle."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from signloom.config import update_params
+from signloom.tune.places import FINISHED, OWNER, PLACE
+from signloom.tune.search import Studies, open_studies
+from signloom.tune.worker import SearchPaths, read_search, work_together
+from tests import tiny
+
+TRIALS = 6
+RUNNING = FINISHED[0].__class__.RUNNING
+FAIL = FINISHED[0].__class__.FAIL
+
+
+@pytest.fixture
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Start a server of our own and return the address of its database."""
+    if not (shutil.which("initdb") and shutil.which("pg_ctl")):
+        pytest.skip("PostgreSQL's initdb and pg_ctl are not on the PATH")
+    folder = tmp_path_factory.mktemp("postgres")
+    as_user: list[str] = []
+    if os.geteuid() == 0:  # which the server refuses
+        if not shutil.which("setpriv"):
+            pytest.skip("root cannot run PostgreSQL and there is no setpriv to become another user")
+        as_user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+        folder = Path("/tmp") / f"signloom-postgres-{os.getpid()}"  # which that user can enter
+        folder.mkdir()
+        os.chown(folder, 65534, 65534)
+
+    def call(*command: str) -> None:
+        subprocess.run(
+            [*as_user, *command], check=True, cwd=folder, stdout=subprocess.DEVNULL, timeout=120
+        )
+
+    data = folder / "data"
+    call("initdb", "-D", str(data), "-U", "signloom", "--auth=trust", "--no-sync")
+    # Reached through a socket in its own folder: no port that could be taken.
+    options = f"-c listen_addresses='' -k {folder} -F"
+    call("pg_ctl", "-D", str(data), "-l", str(folder / "log"), "-o", options, "-w", "start")
+    try:
+        yield f"postgresql://signloom@/postgres?host={folder}"
+    finally:
+        call("pg_ctl", "-D", str(data), "-m", "immediate", "stop")
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SearchPaths:
+    """A project's folder with a tiny corpus."""
+    monkeypatch.chdir(tmp_path)
+    return tiny.write_project(tmp_path)
+
+
+def prepare(paths: SearchPaths, **changes: object) -> Studies:
+    update_params(paths.params, {"tune": changes})
+    return open_studies(read_search(paths))
+
+
+def start_worker() -> "subprocess.Popen[bytes]":
+    code = "from signloom.cli.main import main; main(['tune-worker'])"
+    return subprocess.Popen([sys.executable, "-c", code])
+
+
+def wait_for(studies: Studies, pid: int, process: "subprocess.Popen[bytes]") -> None:
+    """Wait until the process has reported an epoch of a trial."""
+    end_s = time.monotonic() + 180
+    while time.monotonic() < end_s:
+        assert process.poll() is None
+        for trial in studies.study.get_trials(states=(RUNNING,)):
+            if trial.user_attrs.get(OWNER, {}).get("pid") == pid and trial.intermediate_values:
+                return
+        time.sleep(0.02)
+    raise AssertionError("the worker has not begun")
+
+
+@pytest.mark.slow
+def test_three_workers_on_one_postgresql_and_one_is_killed(
+    postgres: str, project: SearchPaths
+) -> None:
+    studies = prepare(project, storage=postgres, trials=TRIALS, epochs=40, heartbeat_s=2)
+    workers = [start_worker() for _ in range(3)]
+    wait_for(studies, workers[1].pid, workers[1])
+    workers[1].send_signal(signal.SIGKILL)
+    assert workers[1].wait() == -signal.SIGKILL
+    assert [worker.wait(timeout=300) for worker in (workers[0], workers[2])] == [0, 0]
+
+    trials = studies.study.get_trials()
+    ended = [trial for trial in trials if trial.state in FINISHED]
+    assert sorted(trial.user_attrs[PLACE] for trial in ended) == list(range(TRIALS))
+    killed = [t for t in trials if t.user_attrs.get(OWNER, {}).get("pid") == workers[1].pid
+              and t.state == FAIL]  # fmt: skip
+    assert len(killed) == 1
+    # What the killed trial had drawn was trained by another process.
+    place = killed[0].user_attrs[PLACE]
+    (again,) = [trial for trial in ended if trial.user_attrs[PLACE] == place]
+    assert again.params == killed[0].params
+    assert len({trial.user_attrs[OWNER]["pid"] for trial in ended}) >= 2
+    drawn = [tuple(trial.params.values()) for trial in ended]
+    assert len(set(drawn)) == TRIALS, "two processes drew the same"
+    assert len(studies.summary()["trials"]) == TRIALS
+    studies.close()
+
+
+@pytest.mark.slow
+def test_the_stage_replaces_a_worker_that_was_killed(project: SearchPaths) -> None:
+    studies = prepare(project, trials=4, epochs=30, workers=2, heartbeat_s=2)
+    killed: list[int] = []
+
+    def kill_once(finished: int, epochs: int) -> None:
+        for trial in studies.study.get_trials(states=(RUNNING,)):
+            if not killed and trial.intermediate_values:
+                killed.append(trial.user_attrs[OWNER]["pid"])
+                os.kill(killed[0], signal.SIGKILL)
+
+    work_together(studies, project, kill_once)
+    assert killed
+    assert [trial["number"] for trial in studies.summary()["trials"]] == [0, 1, 2, 3]
+
+
+@pytest.mark.slow
+def test_a_worker_without_its_search_says_what_is_different(project: SearchPaths) -> None:
+    prepare(project, trials=2)
+    update_params(project.params, {"train": {"weight_decay": 0.5}})
+    code = "from signloom.cli.main import main; main(['tune-worker'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "has no study of these parameters" in done.stderr
+    assert "the other parameters" in done.stderr

@@ -1,0 +1,67 @@
+from typing import Any
+
+import pytest
+
+from signloom.report.tuning import draw_search, search_note
+
+
+def search(objectives: dict[str, str], **changes: Any) -> dict[str, Any]:
+    trials = [
+        {
+            "number": number,
+            "state": "PRUNED" if number == 3 else "COMPLETE",
+            "value": None if number == 3 else 10.0 + number,
+            "values": {name: 10.0 + number for name in objectives} if number != 3 else {},
+            "parameters": 1000.0 * number if number != 3 else None,
+            "params": {"model.norm": ("pre", "post")[number % 2], "train.learning_rate": 0.01,
+                       "model.d_model": 8 * (number + 1), "train.warmup_steps": 10**number},
+        }
+        for number in range(5)
+    ]  # fmt: skip
+    return {
+        "objective": next(iter(objectives)), "objectives": objectives, "trials": trials,
+        "best": {**trials[4], "confirmed": []}, "front": [4], "importance": {}, **changes,
+    }  # fmt: skip
+
+
+def test_a_score_is_better_when_it_is_higher() -> None:
+    note = search_note(search({"bleu4": "maximize"}))
+    assert "5 trials, of which 4 ran to their end and 1 were stopped early" in note
+    assert "The highest bleu4 is 14.0000, of trial 4." in note
+
+
+def test_the_confirmation_is_told() -> None:
+    result = search({"dev_loss": "minimize"})
+    rows = [{"number": 4, "mean": 1.5, "values": [1.4, 1.6]},
+            {"number": 0, "mean": 2.0, "values": [2.0, 2.0]}]  # fmt: skip
+    result["best"]["confirmed"] = rows
+    note = search_note(result)
+    assert "trained again with 2 other seeds each" in note
+    assert "trial 4 1.5000 (1.4000 to 1.6000), trial 0 2.0000 (2.0000 to 2.0000)" in note
+    assert "The winner is trial 4." in note
+
+
+@pytest.mark.parametrize(
+    ("objectives", "titles"),
+    [
+        ({"dev_loss": "minimize"}, ["dev loss against parameters"]),
+        (
+            {"bleu4": "maximize", "latency_ms": "minimize", "wer": "minimize"},
+            ["bleu4 against latency ms", "bleu4 against wer"],
+        ),
+    ],
+)
+def test_the_front_has_a_panel_for_each_further_objective(
+    objectives: dict[str, str], titles: list[str]
+) -> None:
+    drawn = draw_search(search(objectives))
+    assert set(drawn) == {"search", "slices", "parallel", "pareto"}
+    for title in titles:
+        assert title in drawn["pareto"]
+    assert drawn == draw_search(search(objectives))  # no clock, no random ids
+
+
+def test_a_parameter_with_one_value_and_one_with_names_have_an_axis() -> None:
+    parallel = draw_search(search({"dev_loss": "minimize"}))["parallel"]
+    for text in (">post<", ">pre<", ">0.01<", "learning_rate"):
+        assert text in parallel
