@@ -86,5 +86,6 @@ def write_deps(file: str) -> None:
 
 
 if __name__ == "__main__":
-    for path in PIPELINES:
+    studies = sorted(ROOT.glob("pipeline/studies/*/dvc.yaml"))
+    for path in (*PIPELINES, *(study.relative_to(ROOT).as_posix() for study in studies)):
         write_deps(path)

@@ -10,6 +10,7 @@ from typing import Any
 
 import optuna
 import pytest
+import torch
 
 from signloom.config import UserError
 from signloom.tracking.run import TrackingOptions
@@ -95,6 +96,7 @@ def start_and_leave(study: optuna.Study, place: int, owner: dict[str, Any] | Non
 
 
 def work_in_a_process(folder: str, options: TuneOptions) -> None:
+    torch.set_num_threads(1)  # as in this process: another number sums in another order
     run(Path(folder), options)
 
 

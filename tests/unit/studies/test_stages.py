@@ -18,12 +18,6 @@ def test_a_study_depends_on_what_it_imports_and_writes_into_its_own_folder(name:
     stage = content["stages"][name]
     assert (stage["cmd"], stage["wdir"]) == (f"python -m pipeline.studies.{name}.run", "../../..")
     code = {dep for dep in stage["deps"] if dep.endswith(".py")}
-    assert code == closure(folder / "run.py"), "python -m tests.unit.studies.test_stages lists them"
+    assert code == closure(folder / "run.py"), "run python -m tests.unit.test_dvc_deps"
     assert stage["outs"] == [f"reports/studies/{name}"]
     assert all((ROOT / dep).exists() for dep in stage["deps"] if not dep.startswith("data/"))
-
-
-if __name__ == "__main__":
-    for name in STUDIES:
-        deps = sorted(closure(Path("pipeline/studies") / name / "run.py"))
-        print(f"{name}:", *(f"      - {dep}" for dep in deps), sep="\n")
