@@ -8,7 +8,7 @@ Usage: python -m tests.bench.extraction [--corpus data/demo/corpus] [--only NAME
   same frames from memory; interleaved clip by clip.
 - rerun: `python -m pipeline.extract` over many clips that are all in the cache (real entries,
   copied) and on disk (tiny files, each with bytes of its own): seconds and peak memory.
-- memory: resident memory of one worker over many clips.
+- memory: resident memory of the workers over many clips, one at a time.
 """
 
 import argparse
@@ -23,7 +23,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -221,7 +220,7 @@ def measure_rerun(
 
 
 def measure_memory(clips: Sequence[Clip], folder: Path, count: int) -> dict[str, float]:
-    """Resident memory of one worker in the course of many short clips, MB."""
+    """Resident memory of the worker in the course of many short clips, MB."""
     project = folder / "memory"
     (project / "corpus").mkdir(parents=True)
     parts = []
@@ -237,13 +236,12 @@ def measure_memory(clips: Sequence[Clip], folder: Path, count: int) -> dict[str,
             replace(clip, video=video, signer="all", start_s=start_s, end_s=start_s + 1.0, **part)
         )
     make_project(project, parts)
-    samples: dict[int, list[float]] = defaultdict(list)
+    samples: list[float] = []
     done = threading.Event()
 
     def watch() -> None:
         while not done.wait(0.2):
-            for pid, resident in worker_memory(os.getpid()):
-                samples[pid].append(resident)
+            samples.extend(worker_memory(os.getpid()))
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -252,17 +250,16 @@ def measure_memory(clips: Sequence[Clip], folder: Path, count: int) -> dict[str,
     finally:
         done.set()
         watcher.join()
-    longest = max(samples.values(), key=len)
-    fifth = len(longest) // 5
+    fifth = len(samples) // 5
     return {
-        "clips of one worker": float(count),
-        "worker MB, after a fifth": statistics.median(longest[fifth : 2 * fifth]),
-        "worker MB, last fifth": statistics.median(longest[-fifth:]),
-        "worker MB, most": max(longest),
+        "clips, one worker at a time": float(count),
+        "worker MB, after a fifth": statistics.median(samples[fifth : 2 * fifth]),
+        "worker MB, last fifth": statistics.median(samples[-fifth:]),
+        "worker MB, most": max(samples),
     }
 
 
-def worker_memory(ancestor: int) -> list[tuple[int, float]]:
+def worker_memory(ancestor: int) -> list[float]:
     """Resident MB of the spawned processes below the stage."""
     found = []
     for stage in children(ancestor):
@@ -273,7 +270,7 @@ def worker_memory(ancestor: int) -> list[tuple[int, float]]:
             except OSError:
                 continue
             if b"spawn_main" in command:
-                found.append((pid, pages * os.sysconf("SC_PAGE_SIZE") / 1e6))
+                found.append(pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
     return found
 
 

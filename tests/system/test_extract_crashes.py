@@ -19,6 +19,7 @@ from signloom.corpus.cache import unpack_frames
 from signloom.corpus.demo.draw import draw_corpus
 from signloom.corpus.demo.plan import DrawOptions
 from signloom.corpus.manifest import read_manifest, write_manifest
+from tests.extraction import contents
 from tests.stages import Stage, cpu_s, is_alive, is_inferring, wait_until
 from tests.tiny import ROOT
 
@@ -62,14 +63,6 @@ def entries(project: Path) -> int:
     found = [unpack_frames(p.read_bytes()) for p in project.glob("data/cache/*/*/*.clip")]
     assert None not in found
     return len(found)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 def finish(project: Path) -> None:

@@ -37,7 +37,7 @@ def prune(options: argparse.Namespace) -> None:
     from signloom.corpus.cache import LandmarkCache, cache_folder
     from signloom.corpus.video_hashes import VideoHashes
 
-    if options.days < 0:
+    if not options.days >= 0:  # nor NaN
         raise UserError(f"--days: found {options.days:g}, expected 0 or more")
     entries, size_bytes = LandmarkCache(cache_folder()).prune(options.days, dry_run=options.dry_run)
     if not options.dry_run:

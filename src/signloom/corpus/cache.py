@@ -13,7 +13,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,15 +101,31 @@ class LandmarkCache:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
+    def make_folder(self) -> None:
+        """Make the folder, rather than fail at the first entry.
+
+        Raises:
+            UserError: If no entry can be stored there.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if not os.access(self.folder, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, "it may not be written")
+        except OSError as error:
+            if error.errno in _FULL_DISK:
+                raise
+            raise UserError(
+                f"{self.folder}: landmarks cannot be kept there ({error.strerror}); let the "
+                f"environment variable {CACHE_VARIABLE} name a folder that can be written"
+            ) from error
+
     def look_up(self, key: str) -> int | Unreadable | None:
         """Return how many frames an entry has, or why it has none; None if it is not there."""
         path = self._path(key)
-        try:
-            found = unpack_frames(path.read_bytes())
+        found = _read(path)
+        with suppress(OSError):  # the entry of another user, or just pruned by one
             if found is not None and time.time() - path.stat().st_mtime > _FRESH_S:
                 os.utime(path)  # what is used is not pruned
-        except OSError:
-            return None
         return found
 
     def load(self, key: str) -> LandmarkSequence:
@@ -148,12 +164,11 @@ class LandmarkCache:
         """Return what lies in the cache."""
         rejects = size_bytes = 0
         used_s = []
-        for path in self._entries():
-            stat = path.stat()
+        for path, stat in self._files("??/*.clip"):
             used_s.append(stat.st_mtime)
             size_bytes += stat.st_size
             # Entries of rejects are shorter than those of a frame; the others are not opened.
-            if stat.st_size < 1000 and isinstance(unpack_frames(path.read_bytes()), Unreadable):
+            if stat.st_size < 1000 and isinstance(_read(path), Unreadable):
                 rejects += 1
         return CacheUse(
             entries=len(used_s),
@@ -173,19 +188,22 @@ class LandmarkCache:
             Entries and bytes removed.
         """
         now = time.time()
-        old = [path for path in self._entries() if now - path.stat().st_mtime >= days * 86_400]
-        torn = [path for path in self.folder.rglob(".*.tmp") if _age_s(path, now) > _ABANDONED_S]
-        size_bytes = sum(path.stat().st_size for path in (*old, *torn))
+        latest = now - days * 86_400 if days else float("inf")  # other clocks may be ahead
+        entries, temporary = self._files("??/*.clip"), self._files("**/.*.tmp")
+        old = [found for found in entries if found[1].st_mtime <= latest]
+        torn = [found for found in temporary if now - found[1].st_mtime > _ABANDONED_S]
         if not dry_run:
-            for path in (*old, *torn):
+            for path, _ in (*old, *torn):
                 path.unlink(missing_ok=True)
-        return len(old), size_bytes
+        return len(old), sum(stat.st_size for _, stat in (*old, *torn))
 
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / f"{key}.clip"
 
-    def _entries(self) -> Iterator[Path]:
-        yield from self.folder.glob("??/*.clip")
+    def _files(self, pattern: str) -> Iterator[tuple[Path, os.stat_result]]:
+        for path in self.folder.glob(pattern):
+            with suppress(FileNotFoundError):  # a run or another pruning took it just now
+                yield path, path.stat()
 
 
 @contextmanager
@@ -210,6 +228,13 @@ def explain_full_disk(folder: Path) -> Iterator[None]:
         ) from error
 
 
+def _read(path: Path) -> int | Unreadable | None:
+    try:
+        return unpack_frames(path.read_bytes())
+    except OSError:
+        return None
+
+
 def _seal(header: Mapping[str, Any], body: bytes) -> bytes:
     content = json.dumps(header).encode() + b"\n" + body
     return content + hashlib.sha256(content).digest()
@@ -227,7 +252,3 @@ def _unseal(entry: bytes) -> tuple[dict[str, Any], memoryview] | None:
 @functools.lru_cache(maxsize=8)
 def _parse_layout(text: str) -> Layout:
     return Layout.from_json(text)
-
-
-def _age_s(path: Path, now: float) -> float:
-    return now - path.stat().st_mtime

@@ -202,7 +202,10 @@ def options_of_fingerprint(
     except ValueError as error:
         raise UserError(f"the landmarks of the checkpoint cannot be made here: {error}") from error
     here = json.loads(extractor_fingerprint(options))
-    mend = "install what constraints.txt names, or extract and train again with `dvc repro`"
+    mend = (
+        "install what constraints.txt names and give the .task files of its training, if any "
+        "(--hand-model, --pose-model), or extract and train again with `dvc repro`"
+    )
     check_same_make(here, fingerprint, mend=mend)
     return options
 

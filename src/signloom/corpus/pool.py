@@ -68,6 +68,7 @@ def run_in_processes(
     jobs: Sequence[Job],
     workers: int,
     limit_s: Callable[[Job], float] | None = None,
+    jobs_per_worker: int | None = None,
 ) -> Iterator[tuple[int, Result | Lost]]:
     """Yield the number of each job with its result or its loss, as they come.
 
@@ -79,6 +80,7 @@ def run_in_processes(
         jobs: Independent of each other.
         workers: Most processes.
         limit_s: Seconds that a job may take.
+        jobs_per_worker: A process that has done so many is replaced by a new one.
 
     Raises:
         UserError: If no process can be started.
@@ -86,7 +88,8 @@ def run_in_processes(
     """
     # Read when a process starts: 390 instead of 470 MB each, as MediaPipe's threads share a heap.
     os.environ.setdefault("MALLOC_ARENA_MAX", "1")
-    yield from Supervision(_ProcessCrew(function), jobs, limit_s).run(workers)
+    crew = _ProcessCrew(function)
+    yield from Supervision(crew, jobs, limit_s, jobs_per_worker).run(workers)
 
 
 def map_in_order(
@@ -121,14 +124,10 @@ class _ProcessWorker(Worker):
     reads it, also beyond the time limit.
     """
 
-    def __init__(
-        self,
-        function: Callable[[Any], Any],
-        events: "queue.SimpleQueue[tuple[Worker, Event]]",
-    ) -> None:
-        self._events = events
+    def __init__(self, crew: "_ProcessCrew") -> None:
+        self._crew = crew
         self._pipe, theirs = _SPAWN.Pipe()
-        self._process = _SPAWN.Process(target=_work, args=(function, theirs), daemon=True)
+        self._process = _SPAWN.Process(target=_work, args=(crew.function, theirs), daemon=True)
         _start_deaf(self._process)
         theirs.close()  # now the pipe ends when the process does
         self._listener = threading.Thread(target=self._listen, daemon=True)
@@ -144,39 +143,41 @@ class _ProcessWorker(Worker):
         self._process.kill()
         self._process.join()
         self._listener.join()
-        return _explain_exit(self._process.exitcode)
+        end = _explain_exit(self._process.exitcode)
+        self._crew.workers.discard(self)
+        self._process.close()  # its handles; a long run has many workers
+        return end
 
     def _listen(self) -> None:
         with self._pipe:
             try:
                 while True:
-                    self._events.put((self, self._pipe.recv()))
+                    self._crew.events.put((self, self._pipe.recv()))
             except (EOFError, OSError):
                 self._process.join()  # the pipe closes a moment before the exit code is there
-                self._events.put((self, Died()))
+                self._crew.events.put((self, Died()))
 
 
 class _ProcessCrew(Crew):
     def __init__(self, function: Callable[[Any], Any]) -> None:
-        self._function = function
-        self._workers: list[_ProcessWorker] = []
-        self._events: queue.SimpleQueue[tuple[Worker, Event]] = queue.SimpleQueue()
+        self.function = function
+        self.workers: set[_ProcessWorker] = set()  # all that live
+        self.events: queue.SimpleQueue[tuple[Worker, Event]] = queue.SimpleQueue()
 
     def hire(self) -> Worker:
-        worker = _ProcessWorker(self._function, self._events)
-        self._workers.append(worker)
+        worker = _ProcessWorker(self)
+        self.workers.add(worker)
         return worker
 
     def wait(self, timeout_s: float | None) -> tuple[Worker, Event] | None:
         try:
-            return self._events.get(timeout=timeout_s)
+            return self.events.get(timeout=timeout_s)
         except queue.Empty:
             return None
 
     def dismiss(self) -> None:
-        for worker in self._workers:
+        for worker in list(self.workers):
             worker.end()
-        self._workers.clear()
 
 
 def _explain_exit(code: int | None) -> Lost:

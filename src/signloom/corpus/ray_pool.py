@@ -77,6 +77,7 @@ def run_on_ray(
     jobs: Sequence[Job],
     workers: int,
     limit_s: Callable[[Job], float] | None = None,
+    jobs_per_worker: int | None = None,
 ) -> Iterator[tuple[int, Result | Lost]]:
     """Yield the number of each job with its result or its loss, as they come.
 
@@ -85,12 +86,14 @@ def run_on_ray(
         jobs: Independent of each other.
         workers: Most processes, of a CPU each.
         limit_s: Seconds that a job may take.
+        jobs_per_worker: A process that has done so many is replaced by a new one.
 
     Raises:
         UserError: If no process can be started.
         Exception: The first that a job raises.
     """
-    yield from Supervision(_RayCrew(function), jobs, limit_s).run(workers)
+    crew = _RayCrew(function)
+    yield from Supervision(crew, jobs, limit_s, jobs_per_worker).run(workers)
 
 
 class _Process:

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 from signloom.config import UserError
 
 _MOST_FALSE_STARTS = 5  # workers that die before their first job, one after another
+_MOST_PATIENCE_S = 3600.0  # queues refuse to wait for centuries, which a time limit may be
 
 Job = TypeVar("Job")
 
@@ -56,6 +57,8 @@ Event = Ready | Done | Raised | Died
 class Worker(ABC):
     """A process that does one job at a time."""
 
+    jobs_given = 0
+
     @abstractmethod
     def start(self, job: object) -> None:
         """Begin a job; the crew's `wait` tells what becomes of it."""
@@ -88,14 +91,20 @@ class Supervision(Generic[Job]):
         crew: Its workers are used by this pass alone.
         jobs: Done in any order, begun in this one.
         limit_s: Seconds that a job may take; None: as long as it likes.
+        jobs_per_worker: A worker that has done so many is replaced by a new one; None: never.
     """
 
     def __init__(
-        self, crew: Crew, jobs: Sequence[Job], limit_s: Callable[[Job], float] | None
+        self,
+        crew: Crew,
+        jobs: Sequence[Job],
+        limit_s: Callable[[Job], float] | None,
+        jobs_per_worker: int | None,
     ) -> None:
         self._crew = crew
         self._jobs = jobs
         self._limit_s = limit_s
+        self._jobs_per_worker = jobs_per_worker
         self._waiting = deque(range(len(jobs)))
         self._starting: set[Worker] = set()
         self._busy: dict[Worker, tuple[int, float]] = {}  # job, its deadline
@@ -147,6 +156,11 @@ class Supervision(Generic[Job]):
         if not self._waiting:
             worker.end()  # its memory is free for those who still work
             return
+        if worker.jobs_given == self._jobs_per_worker:
+            worker.end()
+            self._hire()
+            return
+        worker.jobs_given += 1
         job = self._waiting.popleft()
         limit_s = self._limit_s(self._jobs[job]) if self._limit_s else float("inf")
         self._busy[worker] = (job, time.monotonic() + limit_s)
@@ -169,7 +183,9 @@ class Supervision(Generic[Job]):
 
     def _patience_s(self) -> float | None:
         deadline = min((deadline for _, deadline in self._busy.values()), default=float("inf"))
-        return None if deadline == float("inf") else max(0.0, deadline - time.monotonic())
+        if deadline == float("inf"):
+            return None
+        return min(max(0.0, deadline - time.monotonic()), _MOST_PATIENCE_S)
 
     def _count_false_start(self, end: Lost) -> None:
         self._false_starts += 1

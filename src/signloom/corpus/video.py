@@ -294,5 +294,7 @@ def _open_capture(path: Path) -> cv2.VideoCapture:
 
 @functools.cache
 def _prepare_library() -> None:
-    cv2.setLogLevel(0)
+    # OpenCV 5 has moved it.
+    home = cv2 if hasattr(cv2, "setLogLevel") else cv2.utils.logging  # type: ignore[attr-defined]
+    home.setLogLevel(0)
     cv2.setNumThreads(1)

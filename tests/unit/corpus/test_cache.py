@@ -122,6 +122,7 @@ def test_what_is_used_is_kept_and_what_is_not_is_pruned(cache: LandmarkCache) ->
     assert cache.prune(8.0) == (1, size)
     assert cache.look_up(KEY) == 12
     assert cache.look_up(OTHER) is None
+    os.utime(entry_path(cache), (0, time.time() + DAY_S))  # by a machine whose clock is ahead
     assert cache.prune(0.0)[0] == 1
     assert cache.measure().entries == 0
 
@@ -139,6 +140,44 @@ def test_what_a_killed_writer_left_is_pruned_and_a_living_one_is_spared(
     assert not left.exists()
     assert fresh.exists()
     assert cache.look_up(KEY) == 12
+
+
+def test_an_entry_of_somebody_else_can_be_used(
+    cache: LandmarkCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.store(KEY, pack_unreadable(REJECT))
+    os.utime(entry_path(cache), (0, time.time() - DAY_S))
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted", path)
+
+    monkeypatch.setattr(os, "utime", refuse)
+    assert cache.look_up(KEY) == REJECT
+
+
+def test_entries_that_go_while_they_are_counted_are_no_error(
+    cache: LandmarkCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.store(KEY, pack_unreadable(REJECT))
+    there = [entry_path(cache), cache.folder / "cd" / f"{OTHER}.clip"]
+    monkeypatch.setattr(Path, "glob", lambda *_: iter(there))
+    assert cache.measure().entries == 1
+    assert cache.prune(0.0)[0] == 1
+
+
+def test_a_folder_that_cannot_be_used_is_refused_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    for folder in (file, file / "below"):
+        with pytest.raises(UserError, match=r"cannot be kept there .* SIGNLOOM_CACHE name"):
+            LandmarkCache(folder).make_folder()
+    LandmarkCache(tmp_path / "a/b").make_folder()
+    assert (tmp_path / "a/b").is_dir()
+    monkeypatch.setattr(os, "access", lambda *_: False)  # tests may run as root, who may all
+    with pytest.raises(UserError, match="it may not be written"):
+        LandmarkCache(tmp_path / "a/b").make_folder()
 
 
 def test_the_hash_is_that_of_the_bytes_and_read_once(
@@ -228,8 +267,9 @@ def test_the_command_shows_and_prunes(
     main(["cache", "prune", "--days", "2"])
     assert "removed 1 entries" in capsys.readouterr().out
     assert cache.look_up(KEY) is None
-    with pytest.raises(SystemExit, match="--days: found -1, expected 0 or more"):
-        main(["cache", "prune", "--days", "-1"])
+    for days in ("-1", "nan"):
+        with pytest.raises(SystemExit, match=f"--days: found {days}, expected 0 or more"):
+            main(["cache", "prune", "--days", days])
 
 
 def test_an_empty_cache_is_shown_too(

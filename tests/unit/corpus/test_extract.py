@@ -150,6 +150,7 @@ def test_a_new_video_is_extracted_as_the_model_was_trained() -> None:
     assert options_of_fingerprint(fingerprint, "", "") == OPTIONS.detector_options
     for change, message in (
         ({"mediapipe": "0.9"}, r"another make .*\(mediapipe: 0\.10\.21, not 0\.9\); install"),
+        ({"models": {"hand_model": "ab12"}}, r"hand_model': 'ab12'.* give the \.task files"),
         ({"detector": "hands"}, "detector 'hands' sees no pose"),
     ):
         with pytest.raises(UserError, match=message):

@@ -17,7 +17,9 @@ from signloom.corpus.extract_corpus import extract_corpus
 from signloom.corpus.landmark_folder import take_imported
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.manifest import Clip
+from signloom.corpus.pool import _ProcessCrew
 from signloom.corpus.shards import read_shards, shards_metadata, write_shards
+from signloom.corpus.supervision import Worker
 from signloom.corpus.video_hashes import HashedVideo, VideoHashes
 from tests import tiny, videos
 from tests.extraction import OPTIONS, assert_same, contents, draw_two_clips, frames_of, rejected
@@ -129,6 +131,23 @@ def test_only_what_is_new_is_looked_at(
 
 
 @pytest.mark.mediapipe
+def test_workers_are_replaced_in_the_course_of_a_run(
+    clips: list[Clip], known: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hire, hired = _ProcessCrew.hire, []
+
+    def note_and_hire(crew: _ProcessCrew) -> Worker:
+        hired.append(crew)
+        return hire(crew)
+
+    monkeypatch.setattr(_ProcessCrew, "hire", note_and_hire)
+    monkeypatch.setattr("signloom.corpus.extract_corpus._CLIPS_PER_WORKER", 1)
+    extract_corpus(clips, OPTIONS, tmp_path / "out")
+    assert len(hired) == 3  # one for both headers, one for each clip
+    assert contents(tmp_path / "out") == contents(known / "out")
+
+
+@pytest.mark.mediapipe
 def test_a_copy_is_looked_at_once(
     clips: list[Clip], tmp_path: Path, inferred: Callable[[], int]
 ) -> None:
@@ -207,6 +226,7 @@ def test_a_clip_that_takes_too_long_is_rejected_and_not_remembered(
     assert rejected(tmp_path / "out") == {}
 
 
+@pytest.mark.mediapipe
 def test_a_video_that_changes_meanwhile_is_rejected_and_not_remembered(
     clips: list[Clip], warm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -259,9 +260,14 @@ def test_bad_files_are_told_and_the_others_kept(
     (source / "k.parquet").write_bytes(b"PAR1")
     pq.write_table(pa.table({"a": [1]}), source / "l.parquet")
     pq.write_table(long_table(holistic(frames=2), frames=(0, 999)), source / "m.parquet")
+    np.savez(source / "n.npz", **good, fps=[10, 10], width=320, height=240)
+    np.savez(source / "o.npz", left_hand=np.full((5, 21, 3), "x"), **said)
+    np.save(source / "p.npy", np.zeros((0, 4, 126)))
+    pq.write_table(long_table(holistic(frames=1), frames=("first",)), source / "q.parquet")
+    np.savez(source / "r\t1.npz", **good, **said)
     (source / "notes.txt").touch()
     size = ["--fps", "30", "--width", "640", "--height", "480"]
-    with pytest.raises(SystemExit, match=r"13 files or clips could not be .*rejects.tsv says why"):
+    with pytest.raises(SystemExit, match=r"18 files or clips could not be .*rejects.tsv says why"):
         main(["import", str(source), "--to", str(tmp_path / "corpus"), *size])
     assert "1 clips, 5 frames" in capsys.readouterr().err
     assert list(read_shards(tmp_path / "corpus" / "landmarks" / "shards")) == ["a"]
@@ -280,11 +286,40 @@ def test_bad_files_are_told_and_the_others_kept(
         "k.parquet": "not a readable Parquet file",
         "l.parquet": "its columns are a",
         "m.parquet": "its frames are numbered up to 999, but only 2 are there",
+        "n.npz": "not as expected (",
+        "o.npz": "not as expected (",
+        "p.npy": "it has no clip",
+        "q.parquet": "not as expected (",
+        "r 1.npz": "use letters, digits, space",
     }
     assert found.keys() == reasons.keys()
     for name, reason in reasons.items():
         assert reason in found[name]["reason"], name
         assert found[name]["mend"], name
+
+
+def test_a_bad_clip_does_not_cost_the_others_of_its_file(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).random((6, 126))
+    np.savez(tmp_path / "a.npz", frames=rows, offsets=[0, 2, 2, 6])
+    _, clips = run([tmp_path / "a.npz"], tmp_path / "one")
+    assert {name: len(clip.points) for name, clip in clips.items()} == {"a-1": 2, "a-3": 4}
+    assert [row["clip_id"] for row in rejects(tmp_path / "one")] == ["a-2"]
+    marks = [f"{axis}_{hand}_{mark}" for hand in ("left_hand", "right_hand")
+             for mark in range(21) for axis in "xyz"]  # fmt: skip
+    columns = {"sequence_id": ["x", "x", "y"], "frame": [0, 9999, 0]}
+    columns |= {mark: rows[:3, number] for number, mark in enumerate(marks)}
+    pq.write_table(pa.table(columns), tmp_path / "b.parquet")
+    _, clips = run([tmp_path / "b.parquet"], tmp_path / "two")
+    assert list(clips) == ["y"]
+    assert [row["clip_id"] for row in rejects(tmp_path / "two")] == ["x"]
+
+
+def test_names_are_taken_as_manifests_are_read(tmp_path: Path) -> None:
+    name = "\u00c9l\u00e9onore"
+    with (tmp_path / f"{unicodedata.normalize('NFD', name)}.NPY").open("wb") as file:
+        np.save(file, np.ones((4, 126)))
+    _, clips = run([tmp_path], tmp_path / "corpus")
+    assert list(clips) == [name]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,34 @@ class SlowBytes(bytes):
     def __reduce__(self) -> tuple[type, tuple[bytes]]:
         time.sleep(0.05)  # until the stop is near
         return bytes, (bytes(self),)
+
+
+@needs_proc
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_process_ends_after_so_many_jobs_and_leaves_nothing_open(workers: int) -> None:
+    opened = len(list(Path("/proc/self/fd").iterdir()))
+    results = run_in_processes(own_pid, range(9), workers, jobs_per_worker=2)
+    done = Counter()
+    for _, pid in results:
+        done[pid] += 1
+        assert len(list(Path("/proc/self/fd").iterdir())) <= opened + 10 * workers
+    assert sum(done.values()) == 9
+    assert max(done.values()) == 2
+    assert not any(map(is_running, done))
+    assert len(list(Path("/proc/self/fd").iterdir())) <= opened + 1  # multiprocessing's tracker
+
+
+def own_pid(_: int) -> int:
+    return os.getpid()
+
+
+def test_processes_stay_where_nothing_speaks_against_it() -> None:
+    assert len({pid for _, pid in run_in_processes(own_pid, range(9), 1)}) == 1
+
+
+def test_a_time_limit_may_be_centuries() -> None:
+    found = run_in_processes(abs, [-1], 1, limit_s=lambda _: 1e15)
+    assert dict(found) == {0: 1}
 
 
 def test_a_lost_job_is_tried_again_alone_after_all_the_others(tmp_path: Path) -> None:

@@ -9,12 +9,19 @@ A row of W numbers is one of `ROWS`.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from signloom.corpus.interchange.foreign import ForeignClip, ForeignError, Part, SourceDefaults
+from signloom.corpus.interchange.foreign import (
+    ClipSource,
+    ForeignClip,
+    ForeignError,
+    Part,
+    SourceDefaults,
+)
 from signloom.corpus.interchange.kaggle import require
 from signloom.corpus.landmarks import COORDINATES
 from signloom.corpus.mediapipe_indices import PART_POINTS
@@ -31,7 +38,7 @@ ROWS: dict[int, tuple[tuple[str, int], ...]] = {
 _SIZES = {"fps": float, "width": int, "height": int}
 
 
-def read_arrays(path: Path, defaults: SourceDefaults) -> Iterator[ForeignClip]:
+def read_arrays(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
     """Yield the clips of a `.npy` or `.npz` file. Nothing in it is ever executed (no pickles).
 
     Args:
@@ -51,9 +58,13 @@ def read_arrays(path: Path, defaults: SourceDefaults) -> Iterator[ForeignClip]:
     )
     fps, width, height = require(path, found)
     for clip_id, parts, label in _clips(path, arrays):
-        yield ForeignClip(
-            clip_id=clip_id, parts=parts, fps=fps, width=width, height=height, label=label
-        )
+        yield (
+            clip_id,
+            partial(
+                ForeignClip, clip_id=clip_id, parts=parts, fps=fps, width=width, height=height,
+                label=label,
+            ),
+        )  # fmt: skip
 
 
 def _load(path: Path) -> dict[str, Array]:
@@ -94,7 +105,7 @@ def _clips(path: Path, arrays: Mapping[str, Array]) -> Iterator[tuple[str, dict[
     labels = arrays.get("labels", np.array([""] * count))
     for number in range(count):
         name = f"{path.stem}-{number + 1:0{len(str(count))}d}"
-        label = str(labels[number]) if len(labels) == count else ""
+        label = str(labels[number]) if labels.shape == (count,) else ""
         yield name, _split_rows(rows[bounds[number] : bounds[number + 1]]), label
 
 
@@ -110,7 +121,13 @@ def _part(name: str, array: Array) -> Part:
 
 def _checked_offsets(offsets: Array, frames: int) -> npt.NDArray[np.int64]:
     bounds = offsets.astype(np.int64)
-    if bounds.ndim != 1 or bounds[0] != 0 or bounds[-1] != frames or (np.diff(bounds) < 0).any():
+    if (
+        bounds.ndim != 1
+        or not len(bounds)
+        or bounds[0] != 0
+        or bounds[-1] != frames
+        or (np.diff(bounds) < 0).any()
+    ):
         raise ForeignError(
             f"its offsets do not run from 0 to its {frames} frames",
             "save where each clip starts, and at last the number of all frames",

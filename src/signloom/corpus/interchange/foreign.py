@@ -1,7 +1,7 @@
 """The landmarks of a clip as another tool keeps them, and how they become a `LandmarkSequence`."""
 
 import functools
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,7 +77,13 @@ class ForeignClip:
         frames = {name: len(part.points) for name, part in self.parts.items()}
         if len(set(frames.values())) != 1 or 0 in frames.values():
             counts = ", ".join(f"{name} {count}" for name, count in frames.items())
-            raise ForeignError(f"its frames are: {counts or 'none'}", "give all parts the same")
+            mend = "give all parts the same number, 1 or more"
+            raise ForeignError(f"its frames are: {counts or 'none'}", mend)
+
+
+ClipSource = tuple[str, Callable[[], ForeignClip]]
+"""What readers yield: the name of a clip, and what gives it or raises a `ForeignError`; so that one
+bad clip does not cost those that follow it in the file."""
 
 
 def layout_of(clip: ForeignClip, choices: Collection[str] | None) -> Layout:

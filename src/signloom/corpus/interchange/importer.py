@@ -2,8 +2,9 @@
 
 import json
 import tempfile
+import unicodedata
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -15,6 +16,7 @@ from signloom.config import UserError
 from signloom.corpus.cells import id_problem
 from signloom.corpus.interchange.arrays import read_arrays
 from signloom.corpus.interchange.foreign import (
+    ClipSource,
     ForeignClip,
     ForeignError,
     SourceDefaults,
@@ -33,11 +35,13 @@ IMPORT_VERSION = 1  # raise it when the same file gives other landmarks
 FORMATS = {"pose": (".pose",), "kaggle": (".parquet",), "numpy": (".npz", ".npy")}
 """Names of the formats, and what their files end in."""
 
-_READERS: dict[str, Callable[[Path, SourceDefaults], Iterator[ForeignClip]]] = {
+_READERS: dict[str, Callable[[Path, SourceDefaults], Iterator[ClipSource]]] = {
     "pose": read_pose,
     "kaggle": read_kaggle,
     "numpy": read_arrays,
 }
+_ODD = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
+_NO_CELL = str.maketrans(dict.fromkeys("\t\r\n", " "))  # would cut a table
 _FRAMES_PER_SHARD = 25_000  # `extract` writes the shards that training reads, with its own
 
 
@@ -88,10 +92,11 @@ class _Batch:
         Raises:
             ForeignError: If it cannot be kept.
         """
-        if problem := id_problem(clip.clip_id):
-            raise ForeignError(f"its name {clip.clip_id!r} {problem}", "rename the file")
-        if clip.clip_id in self.rows:
-            other = self.rows[clip.clip_id].source
+        clip_id = unicodedata.normalize("NFC", clip.clip_id)  # as manifests are read
+        if problem := id_problem(clip_id):
+            raise ForeignError(f"its name {clip_id!r} {problem}", "rename the file")
+        if clip_id in self.rows:
+            other = self.rows[clip_id].source
             raise ForeignError(f"{other} has a clip of this name already", "rename one of them")
         layout = self.layout or layout_of(clip, groups)
         sequence = to_sequence(clip, layout)
@@ -99,7 +104,7 @@ class _Batch:
         offset = self.spool.tell()
         self.spool.write(sequence.points.astype(np.float16).tobytes())
         self.spool.write(sequence.present.tobytes())
-        self.rows[clip.clip_id] = _Row(
+        self.rows[clip_id] = _Row(
             offset, len(sequence.points), clip.fps, clip.width, clip.height, clip.label, source
         )
 
@@ -170,7 +175,7 @@ def _find_files(sources: Sequence[Path], name: str) -> list[Path]:
     files: dict[Path, None] = {}
     for source in sources:
         if source.is_dir():
-            inside = [path for path in source.rglob("*") if path.suffix in suffixes]
+            inside = [path for path in source.rglob("*") if path.suffix.lower() in suffixes]
             files |= dict.fromkeys(sorted(path for path in inside if path.is_file()))
         elif source.is_file():
             files[source] = None
@@ -185,7 +190,7 @@ def _find_files(sources: Sequence[Path], name: str) -> list[Path]:
 def _format_of(path: Path, name: str) -> str:
     if name != "auto":
         return name
-    found = [key for key, suffixes in FORMATS.items() if path.suffix in suffixes]
+    found = [key for key, suffixes in FORMATS.items() if path.suffix.lower() in suffixes]
     if not found:
         raise UserError(f"{path}: of what format is it? Say so with --format {'|'.join(FORMATS)}")
     return found[0]
@@ -193,19 +198,34 @@ def _format_of(path: Path, name: str) -> str:
 
 def _read_file(path: Path, options: ImportOptions, batch: _Batch) -> None:
     """Keep what can be read of a file, note what cannot."""
+    with _noting(batch.rejects, path.stem, path):
+        clip_id = None
+        for clip_id, make in _READERS[_format_of(path, options.format)](path, options.defaults):
+            with _noting(batch.rejects, clip_id, path):
+                batch.add(make(), path, options.groups)
+        if clip_id is None:
+            raise ForeignError("it has no clip", "leave it out")
 
-    def reject(clip_id: str, error: ForeignError) -> None:
-        reason, mend = (text.replace("\t", " ") for text in (error.reason, error.mend))
-        batch.rejects.append(Reject(clip_id, path.as_posix(), reason, mend))
 
+@contextmanager
+def _noting(rejects: list[Reject], clip_id: str, path: Path) -> Iterator[None]:
+    """Note what is wrong with a clip or a file, and go on."""
     try:
-        for clip in _READERS[_format_of(path, options.format)](path, options.defaults):
-            try:
-                batch.add(clip, path, options.groups)
-            except ForeignError as error:
-                reject(clip.clip_id, error)
+        yield
     except ForeignError as error:
-        reject(path.stem, error)
+        reason, mend = error.reason, error.mend
+    except UserError:
+        raise
+    except _ODD as error:  # files of others may hold anything
+        reason = " ".join(f"not as expected ({type(error).__name__}: {error})".split())
+        mend = "compare it with the formats in docs/data.md"
+    else:
+        return
+    rejects.append(Reject(*map(_cell, (clip_id, path.as_posix(), reason, mend))))
+
+
+def _cell(text: str) -> str:
+    return text.translate(_NO_CELL)
 
 
 def _fingerprint(files: Sequence[Path], name: str) -> str:
@@ -219,5 +239,5 @@ def _write_clips(path: Path, rows: dict[str, _Row]) -> None:
     lines = ["clip_id\tframes\tfps\tlabel\tsource"]
     for clip_id, row in sorted(rows.items()):
         label = " ".join(row.label.split())
-        lines.append(f"{clip_id}\t{row.frames}\t{row.fps}\t{label}\t{row.source.as_posix()}")
+        lines.append(f"{clip_id}\t{row.frames}\t{row.fps}\t{label}\t{_cell(row.source.as_posix())}")
     write_atomically(path, "\n".join(lines) + "\n")

@@ -5,7 +5,8 @@ Fingerspelling has a row a frame (sequence_id, frame, x_face_0, ..., z_right_han
 file. Both hold shares of the picture and say neither its size nor the frame rate.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from signloom.config import UserError
-from signloom.corpus.interchange.foreign import ForeignClip, ForeignError, Part, SourceDefaults
+from signloom.corpus.interchange.foreign import (
+    ClipSource,
+    ForeignClip,
+    ForeignError,
+    Part,
+    SourceDefaults,
+)
 from signloom.corpus.landmarks import COORDINATES
 from signloom.corpus.mediapipe_indices import PART_POINTS
 
@@ -25,7 +32,7 @@ _WIDE = ("sequence_id", "frame", "x_left_hand_0")
 _MOST_GAPS = 10  # frame numbers may run over so many times the frames that are there
 
 
-def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ForeignClip]:
+def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
     """Yield the clips of a Parquet file.
 
     Args:
@@ -40,7 +47,7 @@ def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ForeignClip]:
         with pq.ParquetFile(path) as file:
             names = set(file.schema_arrow.names)
             if set(_LONG) <= names:
-                tables = {path.stem: file.read(columns=list(_LONG))}
+                tables = iter([(path.stem, file.read(columns=list(_LONG)))])
                 read = _long_parts
             elif set(_WIDE) <= names:
                 tables = _by_sequence(file.read(columns=_wide_columns(names)))
@@ -53,10 +60,9 @@ def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ForeignClip]:
     except (pa.ArrowException, OSError) as error:
         reason = " ".join(f"not a readable Parquet file ({error})".split())
         raise ForeignError(reason, "restore it from where it came") from None
-    fps, width, height = require(path, defaults)
-    for clip_id, table in tables.items():
-        parts = read(table, _frame_rows(table["frame"].to_numpy()))
-        yield ForeignClip(clip_id=clip_id, parts=parts, fps=fps, width=width, height=height)
+    sizes = require(path, defaults)
+    for clip_id, table in tables:
+        yield clip_id, partial(_read_clip, clip_id, table, read, sizes)
 
 
 def require(path: Path, defaults: SourceDefaults) -> tuple[float, int, int]:
@@ -71,6 +77,17 @@ def require(path: Path, defaults: SourceDefaults) -> tuple[float, int, int]:
             "for all sources, as in --fps 30 --width 640 --height 480"
         )
     return defaults.fps, defaults.width, defaults.height
+
+
+def _read_clip(
+    clip_id: str,
+    table: pa.Table,
+    read: Callable[[pa.Table, npt.NDArray[np.int64]], dict[str, Part]],
+    sizes: tuple[float, int, int],
+) -> ForeignClip:
+    parts = read(table, _frame_rows(table["frame"].to_numpy()))
+    fps, width, height = sizes
+    return ForeignClip(clip_id=clip_id, parts=parts, fps=fps, width=width, height=height)
 
 
 def _frame_rows(frames: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
@@ -105,11 +122,13 @@ def _wide_columns(names: set[str]) -> list[str]:
     return [*_WIDE[:2], *(name for name in wanted if name in names)]
 
 
-def _by_sequence(table: pa.Table) -> dict[str, pa.Table]:
+def _by_sequence(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     """Cut a file into its clips, in their order; their names are the sequence ids."""
-    ids = table["sequence_id"].to_numpy()
-    order = {int(sequence): None for sequence in ids}
-    return {str(sequence): table.filter(pa.array(ids == sequence)) for sequence in order}
+    rows: dict[Any, list[int]] = {}
+    for row, sequence in enumerate(table["sequence_id"].to_pylist()):
+        rows.setdefault(sequence, []).append(row)
+    for sequence, chosen in rows.items():
+        yield str(sequence), table.take(chosen)
 
 
 def _wide_parts(table: pa.Table, rows: npt.NDArray[np.int64]) -> dict[str, Part]:

@@ -6,6 +6,7 @@ Format: https://github.com/sign-language-processing/pose/blob/master/docs/specs/
 import io
 import itertools
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from signloom.config import UserError
-from signloom.corpus.interchange.foreign import ForeignClip, ForeignError, Part, SourceDefaults
+from signloom.corpus.interchange.foreign import (
+    ClipSource,
+    ForeignClip,
+    ForeignError,
+    Part,
+    SourceDefaults,
+)
 from signloom.corpus.landmarks import HAND_LANDMARKS, POSE_LANDMARKS, LandmarkSequence
 from signloom.corpus.mediapipe_indices import GROUP_INDICES
 from signloom.reproducibility import write_atomically
@@ -33,7 +40,7 @@ _COLOURS = {"left_hand": (230, 120, 0), "right_hand": (0, 110, 200), "pose": (90
             "face": (150, 80, 80)}  # fmt: skip
 
 
-def read_pose(path: Path, defaults: SourceDefaults) -> Iterator[ForeignClip]:
+def read_pose(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
     """Yield the one clip of a `.pose` file.
 
     Args:
@@ -68,14 +75,10 @@ def read_pose(path: Path, defaults: SourceDefaults) -> Iterator[ForeignClip]:
     if not parts:
         names = ", ".join(component.name for component in pose.header.components)
         raise ForeignError(f"its components are {names}", f"use {', '.join(_PARTS)}")
-    yield ForeignClip(
-        clip_id=path.stem,
-        parts=parts,
-        # The file has a float of 4 bytes; its shortest decimal is what was meant, such as 29.97.
-        fps=float(str(np.float32(pose.body.fps))),
-        width=header.width,
-        height=header.height,
-    )
+    # The file has a float of 4 bytes; its shortest decimal is what was meant, such as 29.97.
+    fps = float(str(np.float32(pose.body.fps)))
+    size = {"width": header.width, "height": header.height}
+    yield path.stem, partial(ForeignClip, clip_id=path.stem, parts=parts, fps=fps, **size)
 
 
 def write_pose(path: Path, sequence: LandmarkSequence) -> None:
