@@ -35,7 +35,7 @@ LIPS_ONLY = replace(
 
 def target(clip_id: str, split: str, signer: str) -> Target:
     return Target(clip_id=clip_id, split=split, signer=signer, text="a", ids=[0], gloss="",
-                  gloss_ids=[])  # fmt: skip
+                  labels=[])  # fmt: skip
 
 
 @pytest.mark.parametrize(
