@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pipeline.stage import CHECKPOINT, PARAMS, SHARDS, TARGETS, run
-from signloom.config import load_section
+from pipeline.stage import CHECKPOINT, PARAMS, SHARDS, TARGETS, TUNE, run
+from signloom.config import load_section, read_json
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.corpus.shards import read_shards
 from signloom.corpus.targets import read_targets
@@ -16,7 +16,6 @@ from signloom.translator import Translator
 
 GREEDY = DecodingOptions(beam_size=1, length_penalty=1.0, max_tokens=32)
 LEAST_EXACT = 0.75  # share of train clips translated word for word; a blind model gets one or two
-RUNS = 5  # train, evaluate, the search and its two trials
 
 
 def main() -> None:
@@ -25,8 +24,11 @@ def main() -> None:
     check_command(by_heart)
     with sqlite3.connect(Path("mlflow.db")) as database:
         (runs,) = database.execute("SELECT count(*) FROM runs WHERE status = 'FINISHED'").fetchone()
-    if runs != RUNS:
-        sys.exit(f"smoke: {runs} finished MLflow runs, expected {RUNS}")
+    search = read_json(TUNE / "trials.json", mend="run `dvc repro tune` first")
+    confirmed = sum(len(row["values"]) for row in search["best"]["confirmed"])
+    expected = 3 + len(search["trials"]) + confirmed  # 3: the search itself, train, evaluate
+    if runs != expected:
+        sys.exit(f"smoke: {runs} finished MLflow runs, expected {expected}")
 
 
 def check_sentences() -> dict[str, str]:
