@@ -36,7 +36,7 @@ check: setup  ## format, lint, types, import contracts
 	mypy
 	lint-imports
 
-test: setup  ## fast tests (under 5 minutes)
+test: setup  ## fast tests (some 7 minutes)
 	python -m pytest
 
 test-all: setup  ## every test, the slow ones too
