@@ -154,4 +154,5 @@ def _importance(study: optuna.Study, options: TuneOptions, complete: int) -> dic
             )
         except (ValueError, RuntimeError, UserWarning):
             return {}
-    return dict(found)
+    # Optuna leaves equal shares in the order of a set, another in every process.
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
