@@ -65,6 +65,10 @@ def test_the_search_starts_with_the_current_parameters_and_is_reproducible(tmp_p
     assert len(first["trials"]) == 3
     values = [trial["value"] for trial in first["trials"] if trial["state"] == "COMPLETE"]
     assert first["best"]["value"] == min(values)
+    assert (
+        shares := first["importance"]
+    )  # equal ones by name: Optuna's order differs between processes
+    assert list(shares) == sorted(shares, key=lambda name: (-shares[name], name))
 
 
 def test_a_search_that_died_goes_on_and_ends_the_same(tmp_path: Path) -> None:
