@@ -5,7 +5,7 @@ from pathlib import Path
 from pipeline.stage import PARAMS, run
 from signloom.config import UserError, load_params, load_section
 from signloom.corpus.manifest import CorpusOptions
-from signloom.reproducibility import write_atomically
+from signloom.reproducibility import project_folder, write_atomically
 
 CHECKED = Path("data/checked.txt")
 DRAW_PARAMS = Path("data/demo/params.yaml")
@@ -18,10 +18,15 @@ def main() -> None:
         load_params(DRAW_PARAMS)["draw"]["out"]
     )
     if not is_drawn and not corpus.path.is_file():
+        is_copy = project_folder().resolve() != Path().resolve()
+        hint = (
+            " A queued experiment has only what Git or DVC knows: `dvc add` it." if is_copy else ""
+        )
         raise UserError(
             f"{corpus.path}: no manifest there, so no corpus. Put the videos and their table into "
-            f"{corpus.folder} (docs/data.md has the format), or set corpus.folder in params.yaml: "
-            "data/demo/corpus is the demo corpus, which is drawn when it is needed."
+            f"{corpus.folder} (`signloom init` does; docs/data.md), or set corpus.folder in "
+            "params.yaml: data/demo/corpus is the demo corpus, which is drawn when it is needed."
+            f"{hint}"
         )
     # Always the same, so that nothing after this stage runs again because of it.
     write_atomically(CHECKED, "the corpus folder was there\n")

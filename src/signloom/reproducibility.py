@@ -62,6 +62,16 @@ def _git(*arguments: str) -> str:
     return result.stdout.strip()
 
 
+def project_folder() -> Path:
+    """Return the project's folder, where caches and records of runs are kept.
+
+    DVC runs a queued experiment in a temporary copy of the project that it removes afterwards, and
+    names the project itself in DVC_ROOT.
+    """
+    is_experiment = "DVC_EXP_BASELINE_REV" in os.environ
+    return Path((os.environ.get("DVC_ROOT") if is_experiment else None) or "")
+
+
 def write_atomically(path: Path, content: str | bytes) -> None:
     r"""Write a whole file or nothing: under a temporary name first, then renamed.
 

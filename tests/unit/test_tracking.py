@@ -11,6 +11,7 @@ import mlflow
 import pytest
 
 from signloom.cli.main import main
+from signloom.reproducibility import project_folder
 from signloom.tracking import run as run_module
 from signloom.tracking.deliver import KEY, MAX_VALUE_CHARS, Store, deliver
 from signloom.tracking.journal import PROBLEM, SPOOL, hide_password, outboxes
@@ -277,6 +278,36 @@ def test_a_stage_never_imports_mlflow_and_its_delivery_is_silent_and_ends(tmp_pa
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     assert sorted(path.name for path in (tmp_path / SPOOL).iterdir()) == ["deliver.log", "lock"]
     assert (tmp_path / SPOOL / "deliver.log").read_text() == ""
+
+
+def test_a_run_in_a_copy_of_the_project_is_kept_in_the_project(
+    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # As DVC starts the stages of a queued experiment; see tests/system/test_dvc_experiments.py.
+    monkeypatch.setenv("DVC_ROOT", str(store))
+    monkeypatch.setenv("DVC_EXP_BASELINE_REV", "0123456789")
+    monkeypatch.setenv("DVC_EXP_NAME", "brave-loom")
+    monkeypatch.chdir(tmp_path)
+    with Run.start(ON, "a", stage="train") as run:
+        pass
+    assert not list(tmp_path.iterdir())
+    monkeypatch.chdir(store)
+    tags = read(run).data.tags
+    assert (tags["dvc_experiment"], tags["dvc_baseline"]) == ("brave-loom", "0123456789")
+    main(["runs", "brave-loom"])
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("brave-loom\t0123456\tdrawn signers\t")
+    assert line.endswith("\ttrain a")
+    with pytest.raises(SystemExit, match="no run of the experiment 'other'"):
+        main(["runs", "other"])
+
+
+def test_without_an_experiment_the_project_is_the_working_folder(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DVC_ROOT", str(store))  # of a `dvc repro` around us, perhaps elsewhere
+    monkeypatch.delenv("DVC_EXP_BASELINE_REV", raising=False)
+    assert project_folder() == Path()
 
 
 def test_telemetry_is_off_when_mlflow_is_imported() -> None:

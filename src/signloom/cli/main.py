@@ -11,6 +11,8 @@ from signloom.cli import (
     deliver,
     export_landmarks,
     import_landmarks,
+    init,
+    runs,
     scores,
     summary,
     task,
@@ -22,8 +24,8 @@ from signloom.config import UserError
 # A module has `add_parser`, which names its `run`. It imports torch or mediapipe in `run` only:
 # they take seconds to load and `--help` should not.
 COMMANDS = (
-    translate, scores, summary, adopt, tune_worker, deliver, cache, import_landmarks,
-    export_landmarks, task,
+    translate, scores, summary, adopt, tune_worker, deliver, cache, init,
+    import_landmarks, export_landmarks, task, runs,
 )  # fmt: skip
 
 

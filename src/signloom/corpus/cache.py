@@ -3,7 +3,7 @@
 An entry is one small file: the landmarks of a clip, or the reason why it cannot be read. It is a
 line of JSON, the numbers, and the SHA-256 of both; an entry that is torn or damaged does not count
 as there. Nothing here decides a result, so nothing here is a parameter: the folder is
-`data/cache/landmarks`, or what the environment variable SIGNLOOM_CACHE says.
+`data/cache/landmarks` of the project, or what the environment variable SIGNLOOM_CACHE says.
 """
 
 import errno
@@ -22,7 +22,7 @@ import numpy as np
 
 from signloom.config import UserError
 from signloom.corpus.landmarks import COORDINATES, LandmarkSequence, Layout
-from signloom.reproducibility import write_atomically
+from signloom.reproducibility import project_folder, write_atomically
 
 FORMAT_VERSION = 1
 CACHE_VARIABLE = "SIGNLOOM_CACHE"
@@ -54,7 +54,7 @@ class CacheUse:
 
 def cache_folder() -> Path:
     """Return where landmarks are kept."""
-    return Path(os.environ.get(CACHE_VARIABLE) or _DEFAULT_FOLDER)
+    return Path(os.environ.get(CACHE_VARIABLE) or project_folder() / _DEFAULT_FOLDER)
 
 
 def cache_key(**parts: str | float | None) -> str:

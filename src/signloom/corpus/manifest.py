@@ -88,8 +88,8 @@ def read_manifest(path: Path, signer_disjoint: bool = True) -> list[Clip]:
     if not path.is_file():
         raise UserError(
             f"{path}: no such manifest, so there is no corpus. Run `make demo` to draw the demo "
-            "corpus, or write a manifest for your own videos and name it in params.yaml "
-            "(corpus.folder, corpus.manifest); docs/data.md has the format."
+            "corpus, or make one of your own videos with `signloom init` and name it in "
+            "params.yaml (corpus.folder, corpus.manifest); docs/data.md has the format."
         )
     if path.suffix not in SUFFIXES:
         raise UserError(f"{path}: a manifest ends in {' or '.join(SUFFIXES)}")

@@ -2,8 +2,8 @@
 
 Nothing here talks to MLflow, nor waits for it: records go to a journal on disk, and another process
 (`signloom.tracking.deliver`) brings them to the store, now or when it answers again. Without
-`MLFLOW_TRACKING_URI` that is `mlflow.db` and `mlruns/` in the working directory, where a bare
-`mlflow ui` looks.
+`MLFLOW_TRACKING_URI` that is `mlflow.db` and `mlruns/` in the project's folder, where a bare
+`mlflow ui` looks; runs of an experiment that DVC makes in a copy of the project go there too.
 """
 
 import logging
@@ -19,10 +19,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from signloom.reproducibility import git_state, hash_file
+from signloom.reproducibility import git_state, hash_file, project_folder
 from signloom.tracking.journal import PROBLEM, SPOOL, Journal, store_name
 from signloom.tracking.system import SystemSampler
 
+# Tags of runs that `dvc exp run` made: the name in `dvc exp show`, the commit it started from.
+EXPERIMENT, BASELINE = "dvc_experiment", "dvc_baseline"
 MAX_WAIT_S = 10.0  # at the end of a stage, for a store that answers
 logger = logging.getLogger(__name__)
 _deliverers: list["subprocess.Popen[bytes]"] = []  # of this process; the last one may be alive
@@ -89,7 +91,7 @@ class Run:
         if not options.enabled:
             return Run(None, key or "", is_child=False, stops=stops)
         hashes = dict(data or {})
-        journal = Journal(SPOOL)
+        journal = Journal(spool())
         key = key or uuid.uuid4().hex
         journal.write(
             "start",
@@ -201,9 +203,16 @@ def _surroundings() -> dict[str, str]:
     lock = Path("dvc.lock")
     if lock.is_file():
         found["dvc_lock"] = hash_file(lock)
-    if experiment := os.environ.get("DVC_EXP_NAME"):
-        found["dvc_experiment"] = experiment
+    # Set by `dvc exp run`, whether here or in a queue.
+    for tag, variable in ((EXPERIMENT, "DVC_EXP_NAME"), (BASELINE, "DVC_EXP_BASELINE_REV")):
+        if value := os.environ.get(variable):
+            found[tag] = value
     return found
+
+
+def spool() -> Path:
+    """Return where records wait; the copy in which DVC runs an experiment will be removed."""
+    return project_folder() / SPOOL
 
 
 def _device() -> str:
@@ -219,11 +228,12 @@ def _ensure_delivery() -> None:
     if _deliverers and _deliverers[-1].poll() is None:
         return
     _deliverers.clear()
-    log = SPOOL / "deliver.log"
+    log = spool() / "deliver.log"
     with log.open("wb" if log.is_file() and log.stat().st_size > 1_000_000 else "ab") as file:
         _deliverers.append(
             subprocess.Popen(
                 [sys.executable, "-m", "signloom.tracking.deliver", str(SPOOL)],
+                cwd=project_folder(),
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
@@ -235,7 +245,7 @@ def _ensure_delivery() -> None:
 def _wait(folder: Path, start_s: float) -> None:
     """Wait for a store that answers, and say so when it has not answered since the start."""
     end_s = time.monotonic() + MAX_WAIT_S
-    problem = SPOOL / PROBLEM
+    problem = spool() / PROBLEM
 
     def is_away() -> bool:
         try:
@@ -250,7 +260,7 @@ def _wait(folder: Path, start_s: float) -> None:
             "MLflow did not take the run yet: %s. Its records are kept in %s and go there with the "
             "next stage or with `signloom deliver`",
             problem.read_text(encoding="utf-8").strip(),
-            SPOOL,
+            spool(),
         )
 
 

@@ -15,7 +15,7 @@ import optuna
 import sqlalchemy.exc
 
 from signloom.config import UserError
-from signloom.reproducibility import library_versions
+from signloom.reproducibility import library_versions, project_folder
 from signloom.training.run import RunOptions
 from signloom.tune.code import code_hash
 from signloom.tune.options import TuneOptions
@@ -73,7 +73,9 @@ def open_storage(url: str, heartbeat_s: int) -> optuna.storages.RDBStorage:
         UserError: If it cannot be reached.
     """
     if url.startswith("sqlite:///"):
-        _prepare_sqlite(Path(url.removeprefix("sqlite:///")))
+        path = project_folder() / url.removeprefix("sqlite:///")
+        _prepare_sqlite(path)
+        url = f"sqlite:///{path}"
         engine: dict[str, Any] = {"connect_args": {"timeout": 60}}
     else:
         # The driver that we install; its password comes from PGPASSWORD or ~/.pgpass.

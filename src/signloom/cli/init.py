@@ -1,0 +1,279 @@
+"""`signloom init`: a table of one's own and a folder of videos become a corpus."""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from signloom.config import UserError, update_params
+
+if TYPE_CHECKING:
+    from signloom.corpus.setup.columns import Sources
+    from signloom.corpus.setup.plan import Plan
+    from signloom.corpus.setup.user_tables import Row, UserTable
+
+_FIELDS = (
+    "clip_id, video, text, signer, split, gloss, language, start_s, end_s, start_frame, end_frame"
+)
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Describe the command."""
+    parser = commands.add_parser(
+        "init",
+        help="make a corpus folder from a table and videos",
+        description="Turn a table of clips into CORPUS/manifest.tsv and link the videos there. "
+        "docs/corpora.md has the commands for published corpora.",
+        epilog=f"Fields: {_FIELDS}.",
+    )
+    parser.add_argument("corpus", type=Path, metavar="CORPUS", help="the folder to make")
+    parser.add_argument(
+        "--videos", type=Path, metavar="DIR", help="where the videos lie, at any depth"
+    )
+    parser.add_argument(
+        "--table", action="extend", nargs="+", required=True, metavar="[SPLIT=]FILE",
+        help="the clips, a row each; with train=, dev= and test= a table a split",
+    )  # fmt: skip
+    parser.add_argument("--join", type=Path, metavar="FILE", help="a table with further columns")
+    for flag, form, meaning in (
+        ("--column", "FIELD=COLUMN", "what the table calls a field"),
+        ("--set", "FIELD=VALUE", "a value for every row"),
+        ("--pick", "FIELD=REGEX", "what to take of a column's value: group 1"),
+        ("--splits", "NAME=SPLIT", "what the table calls train, dev and test"),
+    ):
+        parser.add_argument(
+            flag, nargs="+", action="extend", default=[], metavar=form, help=meaning
+        )
+    _add_reading(parser)
+    parser.add_argument(
+        "--copy", action="store_true", help="copy the videos instead of linking them"
+    )
+    parser.add_argument("--force", action="store_true", help="replace a manifest that is there")
+    parser.add_argument("--dry-run", action="store_true", help="report, write nothing")
+    parser.add_argument("--use", action="store_true", help="name the corpus in params.yaml")
+    parser.add_argument("--params", type=Path, default=Path("params.yaml"))
+    parser.set_defaults(run=run)
+
+
+def _add_reading(parser: argparse.ArgumentParser) -> None:
+    """Describe how to read what the columns hold."""
+    parser.add_argument(
+        "--shares", nargs=3, type=float, metavar=("TRAIN", "DEV", "TEST"),
+        help="deal the clips to the splits, such as 80 10 10",
+    )  # fmt: skip
+    parser.add_argument("--by", choices=("signer", "clip"), default="signer", help="deal these")
+    parser.add_argument("--fps", type=float, help="of start_frame and end_frame")
+    parser.add_argument("--unspaced", action="store_true", help="take the spaces out of the text")
+    parser.add_argument("--separator", choices=("tab", "pipe", "comma", "semicolon"))
+    parser.add_argument("--encoding", help="as Python names it, such as utf-8 or gb18030")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Plan, report, and unless it is a dry run, write."""
+    from signloom.corpus.setup.build import MANIFEST, REFUSED, write_corpus
+    from signloom.corpus.setup.plan import check_plan
+
+    manifest = options.corpus / MANIFEST
+    if manifest.exists() and not options.force and not options.dry_run:
+        raise UserError(f"{manifest} is there already; --force replaces it, --dry-run only looks")
+    plan = make_plan(options, _ask if sys.stdin.isatty() else None)
+    print_plan(plan)
+    check_plan(plan)
+    if options.dry_run:
+        print("nothing was written")
+        return
+    write_corpus(plan, options.corpus, copy=options.copy, force=options.force)
+    print(f"wrote {manifest}")
+    _print_next(options, plan)
+    if plan.refusals:
+        raise UserError(
+            f"{len(plan.refusals)} rows were left out; {options.corpus / REFUSED} says why"
+        )
+
+
+def _ask(question: str) -> str:
+    """Put a question; no answer, and the end of the input, take what was guessed."""
+    try:
+        return input(question)
+    except EOFError:
+        print()
+        return ""
+
+
+def make_plan(options: argparse.Namespace, ask: Callable[[str], str] | None) -> "Plan":
+    """Read the tables, settle the columns, and decide what becomes of each row.
+
+    Args:
+        options: The command line.
+        ask: Puts a question to a person; None: nobody is there.
+    """
+    from signloom.corpus.setup.build import imported_clips
+    from signloom.corpus.setup.columns import read_pairs
+    from signloom.corpus.setup.plan import Refusal, RowOptions, plan_corpus
+    from signloom.corpus.setup.videos import VideoFolder
+
+    tables, rows, header = _read_tables(options)
+    has_splits = all(split for _, split in rows) or options.shares is not None
+    sources = _find_sources(options, header, has_splits, ask)
+    imported = imported_clips(options.corpus)
+    _check_videos(options, imported is not None)
+    plan = plan_corpus(
+        rows,
+        RowOptions(
+            sources=sources,
+            split_names=read_pairs(options.splits, "--splits"),
+            fps=options.fps,
+            unspaced=options.unspaced,
+            shares=tuple(options.shares) if options.shares else None,
+            by=options.by,
+        ),
+        options.corpus,
+        VideoFolder(options.videos) if options.videos else None,
+        imported,
+    )
+    torn = [
+        Refusal(table.path.name, line, "", "its cells do not fit the columns", why)
+        for table in tables
+        for line, why in table.torn
+    ]
+    plan.refusals[:0] = torn
+    return plan
+
+
+def _find_sources(
+    options: argparse.Namespace,
+    header: list[str],
+    has_splits: bool,
+    ask: Callable[[str], str] | None,
+) -> "Sources":
+    """Settle and print where each field comes from."""
+    from signloom.corpus.setup.columns import KNOWN_NAMES, find_sources, read_pairs
+
+    fields = tuple(KNOWN_NAMES)
+    sources = find_sources(
+        header,
+        read_pairs(options.column, "--column", fields),
+        read_pairs(options.set, "--set", fields),
+        read_pairs(options.pick, "--pick", fields),
+        ask,
+        settled=("split",) if has_splits else (),
+    )
+    if has_splits:
+        sources.pop("split", None)
+    for name, source in sources.items():
+        print(f"  {name:<11} <- {source}")
+    _check_sources(options, set(sources) | ({"split"} if has_splits else set()), header)
+    return sources
+
+
+def _read_tables(
+    options: argparse.Namespace,
+) -> tuple[list["UserTable"], list[tuple["Row", str | None]], list[str]]:
+    """Return the tables, their rows with the split each was given for, and the columns of all."""
+    from signloom.corpus.setup.splits import NAMES
+    from signloom.corpus.setup.user_tables import join_rows, read_user_table, same_header
+
+    def read(path: Path) -> "UserTable":
+        table = read_user_table(path, options.separator, options.encoding)
+        print(f"{path}: {len(table.rows) + len(table.torn)} rows, {table.how}")
+        return table
+
+    tables, rows = [], []
+    other = read(options.join) if options.join else None
+    for text in options.table:
+        name, mark, rest = text.partition("=")
+        split = NAMES.get(name.lower()) if mark else None
+        table = read(Path(rest if split else text))
+        table = join_rows(table, other) if other else table
+        tables.append(table)
+        rows += [(row, split) for row in table.rows]
+    return tables, rows, same_header(tables)
+
+
+def _check_sources(options: argparse.Namespace, there: set[str], header: list[str]) -> None:
+    """Refuse a mapping that leaves a field open, with what to say."""
+    missing = [name for name in ("text", "signer", "split") if name not in there]
+    if not {"clip_id", "video"} & there:
+        missing.append("clip_id")
+    if missing:
+        hints = {
+            "signer": "if nobody knows who signs: --set signer=unknown",
+            "split": "or --table train=FILE dev=FILE, or --shares 80 10 10",
+        }
+        more = "".join(f"; {hints[name]}" for name in missing if name in hints)
+        raise UserError(
+            f"which column is {', '.join(missing)}? The table has {', '.join(header)}; say "
+            f"--column {missing[0]}=COLUMN{more}"
+        )
+    if options.fps is None and {"start_frame", "end_frame"} & there:
+        raise UserError("start_frame and end_frame are numbers of frames: say --fps, or --column "
+                        "start_s=COLUMN if they are seconds")  # fmt: skip
+    if options.shares and (min(options.shares) < 0 or min(options.shares[:2]) == 0):
+        raise UserError("--shares: train and dev need more than 0, test 0 or more")
+
+
+def _check_videos(options: argparse.Namespace, is_imported: bool) -> None:
+    if is_imported and options.videos:
+        raise UserError(
+            f"{options.corpus} holds imported landmarks; a corpus has them or videos, not both. "
+            "Leave --videos out, or name another CORPUS"
+        )
+    if not is_imported and options.videos is None and not options.dry_run:
+        raise UserError(
+            "say with --videos DIR where the videos are (or bring their landmarks in first: "
+            "signloom import); --dry-run checks a table without them"
+        )
+
+
+def print_plan(plan: "Plan") -> None:
+    """Say what will be taken, what not and why."""
+    from signloom.corpus.manifest import SPLITS
+    from signloom.corpus.setup.plan import count_reasons
+
+    print(f"{len(plan.clips)} rows taken, {len(plan.refusals)} left out")
+    for split in SPLITS:
+        clips = [clip for clip in plan.clips if clip.split == split]
+        signers = len({clip.signer for clip in clips})
+        texts = len({clip.text for clip in clips})
+        print(f"  {split:<5} {len(clips)} clips, {signers} signers, {texts} different texts")
+    if plan.clips:
+        one = plan.clips[0]
+        print(f"  first {one.clip_id}: {one.text!r} by {one.signer}")
+    if plan.renamed:
+        print(f"  {plan.renamed} names hold characters that a clip_id may not; they became _")
+    if shared := plan.shared_signers():
+        splits = Counter(" and ".join(splits) for splits in shared.values())
+        parts = ", ".join(f"{count} in {names}" for names, count in splits.items())
+        print(f"  signers in several splits: {parts}. Scores then say little about other signers")
+    for reason, count, row in count_reasons(plan.refusals):
+        detail = f": {row.detail}" if row.detail else ""
+        print(f"  left out {count}: {reason} (first {row.table} line {row.line}{detail})")
+
+
+def _print_next(options: argparse.Namespace, plan: "Plan") -> None:
+    """Name the parameters to set, or set them."""
+    from signloom.corpus.setup.build import MANIFEST, imported_groups
+
+    values: dict[str, dict[str, object]] = {
+        "corpus": {
+            "folder": options.corpus.as_posix(),
+            "manifest": MANIFEST,
+            "signer_disjoint": not plan.shared_signers(),
+        }
+    }
+    if not any(clip.gloss for clip in plan.clips):
+        values["tokenize_targets"] = {"ctc": "characters"}  # there are no glosses to spell
+    if groups := imported_groups(options.corpus):
+        values["features"] = {"groups": groups}
+        if "pose" not in groups:
+            values["features"]["normalise"] = "picture"  # the body's place is not known
+    if options.use:
+        update_params(options.params, values)
+        print(f"{options.params} names the corpus now; go on with `dvc repro`")
+    else:
+        print(f"set in {options.params} (or say --use), then `dvc repro`:")
+    for section, keys in values.items():
+        for key, value in keys.items():
+            print(f"  {section}.{key}: {str(value).lower() if value in (True, False) else value}")

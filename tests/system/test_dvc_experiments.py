@@ -1,0 +1,109 @@
+"""`dvc exp run` with real repositories: where runs land, and that both sides name each other."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tiny import ROOT
+
+STAGE = """
+import json, pipeline, signloom
+from pathlib import Path
+from signloom.config import load_params
+from signloom.corpus.cache import cache_folder
+from signloom.tracking.run import Run, TrackingOptions
+seed = load_params(Path("params.yaml"))["train"]["seed"]
+on = TrackingOptions(enabled=True, experiment="scratch")
+with Run.start(on, f"seed {seed}", stage="train") as run:
+    run.log_params({"train": {"seed": seed}})
+    run.log_metrics({"test": {"bleu4": seed / 2}})
+found = {"test": {"bleu4": seed / 2}, "cache": str(cache_folder().absolute()),
+         "code": signloom.__path__[0]}
+Path("metrics.json").write_text(json.dumps(found))
+"""
+PIPELINE = """
+stages:
+  train:
+    cmd: python -m pipeline.train
+    deps: [pipeline/train.py]
+    params: [train]
+    metrics: [{metrics.json: {cache: false}}]
+"""
+
+SHOW = """
+import json, mlflow, sys
+print(json.dumps(mlflow.get_run(sys.argv[1]).data.to_dictionary()))
+"""
+
+
+def call(*command: str, cwd: Path) -> str:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    names = {f"GIT_{who}_{what}": "t@t" for who in ("AUTHOR", "COMMITTER")
+             for what in ("NAME", "EMAIL")}  # fmt: skip
+    bare = {key: value for key, value in os.environ.items() if not key.startswith("MLFLOW")}
+    done = subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True,
+        env={**bare, **names, "PATH": path, "DVC_NO_ANALYTICS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project of one stage, committed, with the package's code beside it."""
+    root = tmp_path / "project"
+    (root / "pipeline").mkdir(parents=True)
+    (root / "src").symlink_to(ROOT / "src")
+    (root / "pipeline/__init__.py").write_text((ROOT / "pipeline/__init__.py").read_text())
+    (root / "pipeline/train.py").write_text(STAGE)
+    (root / "dvc.yaml").write_text(PIPELINE)
+    (root / "params.yaml").write_text("train:\n  seed: 1\n")
+    (root / ".gitignore").write_text("/data/\n/mlflow.db*\n/mlruns/\n__pycache__/\n")
+    call("git", "init", "--quiet", cwd=root)
+    call("dvc", "init", "--quiet", cwd=root)
+    call("git", "add", "--all", cwd=root)
+    call("git", "commit", "--quiet", "-m", "start", cwd=root)
+    return root
+
+
+def experiments(root: Path) -> dict[str, Any]:
+    """Return the metrics of each experiment by its name, as `dvc exp show` has them."""
+    found = {}
+    for baseline in json.loads(call("dvc", "exp", "show", "--json", cwd=root)):
+        for experiment in baseline["experiments"] or []:
+            (revision,) = experiment["revs"]
+            found[experiment["name"]] = revision["data"]["metrics"]["metrics.json"]["data"]
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_experiments_and_runs_name_each_other(project: Path) -> None:
+    head = call("git", "rev-parse", "HEAD", cwd=project).strip()
+    call("dvc", "exp", "run", "--name", "here", "--set-param", "train.seed=2", cwd=project)
+    call(
+        "dvc", "exp", "run", "--temp", "--name", "away", "--set-param", "train.seed=3", cwd=project
+    )
+    shown = experiments(project)
+    assert {name: found["test"]["bleu4"] for name, found in shown.items()} == {
+        "here": 1.0, "away": 1.5,
+    }  # fmt: skip
+    # The copy in which `away` ran is gone; caches and runs are the project's.
+    assert Path(shown["away"]["cache"]) == project / "data/cache/landmarks"
+    assert shown["away"]["code"] != shown["here"]["code"]
+    for name, seed in (("here", 2), ("away", 3)):
+        (line,) = call("signloom", "runs", name, cwd=project).splitlines()
+        experiment, baseline, corpus, _, status, run_id, run_name = line.split("\t")
+        assert (experiment, baseline, corpus) == (name, head[:7], "scratch")
+        assert (status, run_name) == ("FINISHED", f"train seed {seed}")
+        data = json.loads(call(sys.executable, "-W", "ignore", "-c", SHOW, run_id, cwd=project))
+        assert data["tags"]["dvc_experiment"] == name
+        assert data["metrics"]["test/bleu4"] == shown[name]["test"]["bleu4"]
+    assert len(call("signloom", "runs", cwd=project).splitlines()) == 2
+    assert not any(path.name[0].isdigit() for path in (project / "data/.tracking").iterdir())

@@ -1,0 +1,164 @@
+import dataclasses
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from signloom.config import UserError, load_section
+from signloom.corpus.manifest import Clip, read_manifest
+from signloom.corpus.shards import read_shards
+from signloom.corpus.targets import TokenizeOptions
+from signloom.evaluation.run import EvaluateOptions
+from signloom.studies.coffee import (
+    BLOCK_TAKES,
+    CoffeeOptions,
+    build_corpus,
+    plan_runs,
+    train_families,
+    write_tokens,
+)
+from signloom.studies.coffee_orders import GOODS, SIGNS, SIZES, draw_orders
+from signloom.training.run import read_run_options
+from tests.tiny import ROOT, run_options
+
+STUDY = ROOT / "pipeline/studies/coffee/params.yaml"
+PARAMS = ROOT / "params.yaml"
+BLOCKS, FRAMES = 4, 3
+
+
+def test_orders_are_drawn_once_each_and_the_same_way() -> None:
+    orders = draw_orders(np.random.default_rng(1), 500)
+    assert orders == draw_orders(np.random.default_rng(1), 500)
+    assert len({order.text for order in orders}) == 500
+    by_text = {order.text: order.signs for order in draw_orders(np.random.default_rng(2), 3000)}
+    assert by_text["can i get a large coffee please"] == (
+        "please", "coffee", "large", "i", "get", "can",
+    )  # fmt: skip
+    assert {sign for order in orders for sign in order.signs} == set(SIGNS)
+
+
+def test_signs_and_words_of_an_order_say_the_same() -> None:
+    for order in draw_orders(np.random.default_rng(3), 300):
+        words = order.text.replace("thank you", "thank-you").split()
+        named = [word for word in words if word in (*GOODS, *SIZES[1:], "no", "thank-you")]
+        assert sorted(named) == sorted(
+            sign for sign in order.signs if sign in (*GOODS, *SIZES[1:], "no", "thank-you")
+        )
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> CoffeeOptions:
+    """The study on drawn takes: each sign has its own place, each block its own framing."""
+    generator = np.random.default_rng(0)
+    rows, labels, numbers = [], list[str](), list[str]()
+    for sign in SIGNS:
+        hand = generator.uniform(0.2, 0.8, 3)
+        for number in range(BLOCKS * BLOCK_TAKES):
+            shift = 0.1 * (number // BLOCK_TAKES)
+            pose = np.ones((FRAMES, 33, 4)) * 0.5
+            pose[:, 11, 0], pose[:, 12, 0] = 0.45 + shift, 0.25 + shift
+            hands = hand + generator.normal(0, 0.01, (FRAMES, 42, 3))
+            rows.append(np.concatenate([pose.reshape(FRAMES, -1), hands.reshape(FRAMES, -1)], 1))
+            labels.append(sign)
+            numbers.append(str(number))
+    path = tmp_path / "words.npz"
+    offsets = np.arange(len(rows) + 1) * FRAMES
+    np.savez(
+        path, frames=np.concatenate(rows).astype(np.float32), offsets=offsets,
+        labels=np.array(labels), seq=np.array(numbers),
+    )  # fmt: skip
+    given = load_section(STUDY, "study", CoffeeOptions)
+    return dataclasses.replace(
+        given,
+        words=path,
+        corpus=tmp_path / "coffee",
+        orders={"train": 40, "dev": 5, "test": 8},
+        seeds=[1],
+        train={"epochs": 1, "patience": 1},
+        families={"lstm": {"family": "lstm", "attention": "general"}},
+    )
+
+
+def test_the_corpus_is_one_that_the_stages_take(options: CoffeeOptions) -> None:
+    clips = build_corpus(options)
+    assert [dataclasses.replace(clip, video=None) for clip in clips] == read_manifest(
+        options.corpus / "manifest.tsv"
+    )  # signer-disjoint, too
+    sequences = read_shards(options.corpus / "landmarks/shards")
+    assert sequences.keys() == {clip.clip_id for clip in clips}
+    for clip in clips:
+        signs = len((clip.gloss or "").split())
+        expected = signs * FRAMES + (signs - 1) * options.gap_frames
+        assert len(sequences[clip.clip_id].points) == expected
+    texts = defaultdict[str, set[str]](set)
+    for clip in clips:
+        texts[clip.split].add(clip.text)
+    assert not texts["train"] & (texts["dev"] | texts["test"])
+    assert build_corpus(options) == clips
+    again = read_shards(options.corpus / "landmarks/shards")
+    assert all(np.array_equal(again[i].points, sequences[i].points) for i in again)
+    check_sittings(clips, options)
+
+
+def check_sittings(clips: list[Clip], options: CoffeeOptions) -> None:
+    """Each block stands elsewhere in the picture: no place of test is one of train or dev."""
+    sequences = read_shards(options.corpus / "landmarks/shards")
+    places = defaultdict[str, set[float]](set)
+    for clip in clips:
+        sequence = sequences[clip.clip_id]
+        x = sequence.points[:, sequence.layout.index("pose", "left_shoulder"), 0]
+        takes = np.arange(len(x)) % (FRAMES + options.gap_frames) < FRAMES
+        places[clip.split] |= {round(float(value), 2) for value in x[takes]}
+    assert places["test"] == {0.75}
+    assert not places["test"] & (places["train"] | places["dev"])
+
+
+def test_the_real_takes_suffice(options: CoffeeOptions) -> None:
+    words = ROOT.parent / "shared/data/asl_coffee/words.npz"
+    if not words.is_file():
+        pytest.skip(f"{words} is not here")
+    clips = build_corpus(dataclasses.replace(options, words=words))
+    assert len(clips) == 53
+    sequences = read_shards(options.corpus / "landmarks/shards")
+    for clip in clips:
+        signs = len((clip.gloss or "").split())
+        assert len(sequences[clip.clip_id].points) == 20 * signs + options.gap_frames * (signs - 1)
+    hands = np.concatenate([sequence.present[:, :2].any(axis=1) for sequence in sequences.values()])
+    assert hands.mean() > 0.9  # of all takes, 94.8 % of the frames show one
+
+
+def test_every_family_is_trained_and_scored(options: CoffeeOptions, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    write_tokens(
+        tokens, build_corpus(options), load_section(STUDY, "tokenize_targets", TokenizeOptions)
+    )
+    scoring = load_section(PARAMS, "evaluate", EvaluateOptions)
+    (found,) = train_families(options, run_options(device="cpu"), scoring, tokens)
+    assert (found["family"], found["seed"], found["best_epoch"]) == ("lstm", 1, 1)
+    for split, count in (("dev", 5), ("test", 8)):
+        assert found[split]["clips"] == count
+        assert {"bleu4", "wer", "blind_bleu4", "floor_bleu4"} <= found[split].keys()
+
+
+def test_the_study_changes_what_it_says_and_nothing_else() -> None:
+    options = load_section(STUDY, "study", CoffeeOptions)
+    base = read_run_options(PARAMS)
+    runs = plan_runs(options, base, seed=7)
+    assert {name: run.model.family for name, run in runs.items()} == {
+        name: name for name in ("transformer", "conformer", "lstm")
+    }
+    assert {run.train.seed for run in runs.values()} == {7}
+    assert runs["lstm"].train.learning_rate == 0.005
+    assert runs["transformer"].train.learning_rate == base.train.learning_rate
+    assert all(run.features == base.features for run in runs.values())
+
+
+def test_without_the_takes_the_study_says_where_they_are(
+    options: CoffeeOptions, tmp_path: Path
+) -> None:
+    missing = dataclasses.replace(options, words=tmp_path / "nothing.npz")
+    with pytest.raises(UserError, match=r"docs/results\.md says where to get it"):
+        build_corpus(missing)
+    with pytest.raises(ValueError, match="expected counts of train, dev, test"):
+        dataclasses.replace(options, orders={"train": 1})
