@@ -7,7 +7,10 @@ from pipeline.stage import CHECKPOINT, HISTORY, PARAMS, REPORTS, SHARDS, TARGETS
 from signloom.config import load_section
 from signloom.corpus.shards import read_shards, shards_metadata
 from signloom.corpus.targets import read_targets
-from signloom.evaluation.run import EvaluateOptions, describe, evaluate, write_evaluation
+from signloom.evaluation.files import write_evaluation
+from signloom.evaluation.options import EvaluateOptions
+from signloom.evaluation.run import describe, evaluate
+from signloom.evaluation.seeds import seed_folders
 from signloom.reproducibility import hash_file, hash_folder
 from signloom.tracking.run import Run, TrackingOptions
 from signloom.translator import Translator
@@ -19,6 +22,7 @@ def main() -> None:
     tracking = load_section(PARAMS, "tracking", TrackingOptions)
     translator = Translator.load(CHECKPOINT)
     translator.check_extractor(json.loads(shards_metadata(SHARDS).extractor))
+    others = ((folder.name, Translator.load(folder)) for folder in seed_folders(CHECKPOINT))
     targets, sequences = read_targets(TARGETS), read_shards(SHARDS)
     hashes = {
         "landmarks": hash_folder(SHARDS),
@@ -29,7 +33,7 @@ def main() -> None:
     with Run.start(tracking, name, stage="evaluate", data=hashes) as log:
         log.log_params({"evaluate": dataclasses.asdict(options)})
         log.log_params(translator.spec.provenance.get("params", {}))
-        evaluation = evaluate(translator, targets, sequences, options)
+        evaluation = evaluate(translator, targets, sequences, options, others=others)
         write_evaluation(REPORTS, evaluation, HISTORY)
         log.log_metrics(evaluation.metrics)
         log.log_artifact(REPORTS / "metrics.json")

@@ -13,6 +13,7 @@ def main() -> None:
     options = load_section(PARAMS, "report", ReportOptions)
     paths = ReportPaths(
         evaluation=REPORTS / "evaluation",
+        baseline=REPORTS / "baseline.json",
         tune=TUNE,
         landmarks=LANDMARKS,
         targets=TARGETS,

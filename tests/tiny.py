@@ -13,7 +13,7 @@ from signloom.corpus.batches import Example
 from signloom.corpus.features import FeatureOptions
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence, Layout
 from signloom.corpus.shards import write_shards
-from signloom.corpus.targets import Target, write_labels, write_targets
+from signloom.corpus.targets import CtcLabels, Target, write_labels, write_targets
 from signloom.corpus.tokenizer import Tokenizer
 from signloom.decoding import DecodingOptions
 from signloom.models.registry import build_model
@@ -113,6 +113,19 @@ def model(seed: int = 0, *, ctc_labels: int = 5, **changes: object) -> Seq2Seq:
     return built.eval()
 
 
+def decoding(**changes: Any) -> DecodingOptions:
+    """Return options of a greedy search; keyword arguments change them."""
+    plain = DecodingOptions(
+        beam_size=1,
+        length_penalty=1.0,
+        min_tokens=0,
+        max_tokens=12,
+        no_repeat_ngram=0,
+        ctc_weight=0.0,
+    )
+    return dataclasses.replace(plain, **changes)
+
+
 def source(seed: int, lengths: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
     """Return random features (B, S, F) and their validity (B, S)."""
     generator = torch.Generator().manual_seed(seed)
@@ -185,7 +198,7 @@ def training_data(clips: int = 8) -> TrainingData:
         train=[example(number, "train") for number in range(clips)],
         dev=[example(number, "dev") for number in range(4)],
         tokenizer=tokenizer,
-        labels=[f"G{kind}" for kind in range(len(SENTENCES))],
+        labels=CtcLabels(kind="glosses", names=tuple(f"G{k}" for k in range(len(SENTENCES)))),
         extractor={"name": "tiny"},
     )
 
@@ -213,7 +226,7 @@ def tune_options(*, seed: int, trials: int, epochs: int, space: dict[str, Any]) 
         heartbeat_s=5,
         limits=Limits(parameters=None, memory_mb=None, seconds=None),
         confirm=ConfirmOptions(top=0, seeds=1),
-        decoding=DecodingOptions(beam_size=1, length_penalty=1.0, max_tokens=8),
+        decoding=decoding(max_tokens=8),
         tokenizer="13a",
         first=[],
         space=space,

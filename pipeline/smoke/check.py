@@ -14,7 +14,9 @@ from signloom.corpus.targets import read_targets
 from signloom.decoding import DecodingOptions
 from signloom.translator import Translator
 
-GREEDY = DecodingOptions(beam_size=1, length_penalty=1.0, max_tokens=32)
+GREEDY = DecodingOptions(
+    beam_size=1, length_penalty=1.0, min_tokens=0, max_tokens=32, no_repeat_ngram=0, ctc_weight=0.0
+)
 LEAST_EXACT = 0.75  # share of train clips translated word for word; a blind model gets one or two
 
 

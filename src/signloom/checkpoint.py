@@ -15,12 +15,13 @@ import torch
 from signloom.config import UserError, check_version, parse_options, read_json
 from signloom.corpus.features import FeatureOptions, feature_width
 from signloom.corpus.landmarks import Layout
+from signloom.corpus.targets import CtcLabels
 from signloom.corpus.tokenizer import Tokenizer
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
 from signloom.reproducibility import write_atomically
 
-FORMAT_VERSION = 2  # 2: every family, with its options
+FORMAT_VERSION = 3  # 2: every family, with its options; 3: what its CTC labels stand for
 WEIGHTS, SPEC, TOKENIZER = "model.safetensors", "checkpoint.json", "tokenizer.json"
 
 
@@ -33,7 +34,7 @@ class CheckpointSpec:
         features: How landmarks become its input, so that mismatched features cannot happen.
         layout: The landmarks it was trained on.
         extractor: What found them (detector options, versions, model hashes), from the shards.
-        ctc_labels: Labels of its CTC head with the blank, 0 without one.
+        ctc: What the labels of its CTC head stand for; kind none without one.
         provenance: What made the weights: parameters, data hashes, library versions.
     """
 
@@ -41,7 +42,7 @@ class CheckpointSpec:
     features: FeatureOptions
     layout: Layout
     extractor: dict[str, Any]
-    ctc_labels: int
+    ctc: CtcLabels
     provenance: dict[str, Any]
 
 
@@ -69,7 +70,7 @@ def build_from_spec(spec: CheckpointSpec, tokenizer: Tokenizer) -> Seq2Seq:
         spec.model,
         input_width=feature_width(spec.features, spec.layout),
         vocab_size=tokenizer.vocab_size,
-        ctc_labels=spec.ctc_labels,
+        ctc_labels=len(spec.ctc) + 1 if spec.ctc.kind != "none" else 0,
     )
 
 
@@ -131,7 +132,7 @@ def _load_spec(path: Path) -> CheckpointSpec:
             features=parse_options(content["features"], FeatureOptions, where=f"{path}: features"),
             layout=Layout.from_json(json.dumps(content["layout"])),
             extractor=content["extractor"],
-            ctc_labels=content["ctc_labels"],
+            ctc=parse_options(content["ctc"], CtcLabels, where=f"{path}: ctc"),
             provenance=content["provenance"],
         )
     except (KeyError, TypeError) as error:

@@ -1,7 +1,7 @@
 """A checkpoint and the landmarks of clips come in, sentences go out."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,10 @@ from signloom.corpus.features import compute_features
 from signloom.corpus.fingerprints import check_same_make
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.normalise import FloatArray
+from signloom.corpus.spelling import Spelling
 from signloom.decoding import DecodingOptions, Hypothesis, SpecialIds, search
+from signloom.models.ctc_prefix import Spell
+from signloom.models.precision import Precision, reduce_precision
 from signloom.models.seq2seq import Memory
 
 # Padded frames encoded at once: bounds memory, and larger batches gain nothing on a CPU.
@@ -26,10 +29,17 @@ MAX_CLIPS = 64  # decoded at once: each holds logits of beam width times vocabul
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Translation:
-    """A sentence and the hypothesis behind it."""
+    """A sentence and the hypothesis behind it.
+
+    Attributes:
+        text: What the hypothesis spells.
+        hypothesis: The best one.
+        alternatives: The next best, with as many as were asked for; they have none themselves.
+    """
 
     text: str
     hypothesis: Hypothesis
+    alternatives: tuple["Translation", ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -60,10 +70,23 @@ class Translator:
         self._ids = SpecialIds(pad=tokenizer.pad, bos=tokenizer.bos, eos=tokenizer.eos)
 
     @classmethod
-    def load(cls, folder: Path, device: torch.device | None = None) -> "Translator":
-        """Load a checkpoint folder, on a GPU if there is one and no device is named."""
+    def load(
+        cls,
+        folder: Path,
+        device: torch.device | None = None,
+        *,
+        precision: Precision = "float32",
+    ) -> "Translator":
+        """Load a checkpoint folder, on a GPU if there is one and no device is named.
+
+        Args:
+            folder: The checkpoint.
+            device: Where the model computes.
+            precision: Of its weights; docs/decoding.md compares them.
+        """
         device = device or pick_device("auto")
-        return cls(load_checkpoint(folder, device), device)
+        checkpoint = load_checkpoint(folder, device)
+        return cls(replace(checkpoint, model=reduce_precision(checkpoint.model, precision)), device)
 
     def features(self, sequence: LandmarkSequence) -> FloatArray:
         """Return the features that the model was trained on, shape (S, F).
@@ -96,6 +119,7 @@ class Translator:
         sequences: Sequence[LandmarkSequence],
         options: DecodingOptions,
         *,
+        n_best: int = 1,
         blind: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> list[Translation]:
@@ -104,6 +128,7 @@ class Translator:
         Args:
             sequences: Their landmarks.
             options: How to search.
+            n_best: Translations wanted of each clip, at most `options.beam_size`.
             blind: Replace every feature by zero. The clip's length is all that is left, so what
                 a model still scores is what it guesses without looking.
             progress: Called with the number of clips done after each batch.
@@ -116,10 +141,13 @@ class Translator:
             matrices = [np.zeros_like(matrix) for matrix in matrices]
         done: dict[int, Translation] = {}
         for part in _batches([len(matrix) for matrix in matrices]):
-            found = self._search([matrices[i] for i in part], options)
-            for index, hypothesis in zip(part, found, strict=True):
-                text = self._tokenizer.decode(hypothesis.tokens)
-                done[index] = Translation(text=text, hypothesis=hypothesis)
+            found = self._search([matrices[i] for i in part], options, n_best)
+            for index, hypotheses in zip(part, found, strict=True):
+                best, *others = (
+                    Translation(text=self._tokenizer.decode(h.tokens), hypothesis=h)
+                    for h in hypotheses
+                )
+                done[index] = replace(best, alternatives=tuple(others))
             if progress:
                 progress(len(part))
         return [done[index] for index in range(len(sequences))]
@@ -169,11 +197,33 @@ class Translator:
 
     def _encode(self, matrices: list[FloatArray]) -> Memory:
         src, valid = pad_features(matrices)
-        return self._model.encode(src.to(self._device), valid.to(self._device))
+        dtype = next(self._model.parameters()).dtype
+        return self._model.encode(src.to(self._device, dtype), valid.to(self._device))
 
     @torch.inference_mode()
-    def _search(self, matrices: list[FloatArray], options: DecodingOptions) -> list[Hypothesis]:
-        return search(self._model, self._encode(matrices), self._ids, options)
+    def _search(
+        self, matrices: list[FloatArray], options: DecodingOptions, n_best: int
+    ) -> list[list[Hypothesis]]:
+        memory, spell = self._encode(matrices), self._spelling(options)
+        return search(self._model, memory, self._ids, options, n_best=n_best, spell=spell)
+
+    def _spelling(self, options: DecodingOptions) -> Spell | None:
+        """Return how tokens are spelt in CTC labels, where the search asks for it.
+
+        Raises:
+            UserError: If it does and the labels are no characters.
+        """
+        if not options.ctc_weight:
+            return None
+        labels = self.spec.ctc
+        if labels.kind != "characters":
+            head = f"spells {labels.kind}" if len(labels) else "does not exist"
+            raise UserError(
+                f"decoding.ctc_weight is {options.ctc_weight}, but the CTC head of this checkpoint "
+                f"{head}, and only characters say how likely a sentence is; set it to 0, or train "
+                "with tokenize_targets.ctc: characters and train.ctc_weight above 0"
+            )
+        return Spelling(self._tokenizer, labels).spell
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:

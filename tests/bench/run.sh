@@ -10,3 +10,4 @@ python -m tests.bench.shards --out "$out"
 for name in demo_detection extraction; do
   python -m "tests.bench.$name" --out "$out/$name.json" | tee "$out/$name.md"
 done
+python -m tests.bench.decoding --out "$out"  # an hour more

@@ -14,6 +14,7 @@ from signloom.checkpoint import (
 )
 from signloom.config import UserError
 from signloom.corpus.landmarks import HANDS_POSE
+from signloom.corpus.targets import CtcLabels
 from signloom.corpus.tokenizer import Tokenizer
 from tests import tiny
 
@@ -24,7 +25,7 @@ def spec_of(**changes: Any) -> CheckpointSpec:
         features=tiny.FEATURES,
         layout=HANDS_POSE,
         extractor={},
-        ctc_labels=3,
+        ctc=CtcLabels(kind="glosses", names=("A", "B")),
         provenance={},
     )
 

@@ -83,6 +83,9 @@ def test_adopt_shows_the_confirmation_and_takes_another_trial_of_the_front(
         (["adopt", "--best", "nothing.json"], "run `dvc repro tune` first"),
         (["translate", "a.mp4", "--checkpoint", "nothing"], "nothing is not a checkpoint"),
         (["translate", "a.mp4", "--beam-size", "0"], "beam_size: found 0"),
+        (["translate", "a.mp4", "--n-best", "9"], "n-best: found 9, expected 1 to --beam-size"),
+        (["export-model", "out", "--format", "onnx"], "data/checkpoint is not a checkpoint"),
+        (["export-model", "out", "--format", "mlflow"], "data/checkpoint is not a checkpoint"),
     ],
 )
 def test_a_mistake_ends_in_its_message(

@@ -19,9 +19,11 @@ PIPELINES = ("dvc.yaml", "data/demo/dvc.yaml")
 def module_path(name: str) -> Path | None:
     """Return the file of one of our modules, relative to the root."""
     for base in (Path("src"), Path()):
-        path = base.joinpath(*name.split(".")).with_suffix(".py")
-        if (ROOT / path).is_file():
-            return path
+        path = base.joinpath(*name.split("."))
+        for file in (path.with_suffix(".py"), path / "__init__.py"):
+            # Packages are empty but for those whose names are imported from them.
+            if (ROOT / file).is_file() and (ROOT / file).stat().st_size:
+                return file
     return None
 
 

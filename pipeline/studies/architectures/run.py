@@ -7,7 +7,7 @@ from typing import Any
 
 from pipeline.stage import LABELS, PARAMS, SHARDS, TARGETS, TOKENIZER, run
 from signloom.config import load_section
-from signloom.evaluation.run import EvaluateOptions
+from signloom.evaluation.options import EvaluateOptions
 from signloom.report.study import render_study
 from signloom.reproducibility import write_atomically
 from signloom.studies.architectures import (

@@ -12,7 +12,7 @@ from typing import Any
 from pipeline.stage import PARAMS, run
 from signloom.config import load_section
 from signloom.corpus.targets import TokenizeOptions
-from signloom.evaluation.run import EvaluateOptions
+from signloom.evaluation.options import EvaluateOptions
 from signloom.reproducibility import write_atomically
 from signloom.studies.coffee import CoffeeOptions, build_corpus, train_families, write_tokens
 from signloom.training.run import read_run_options

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from signloom.cli import (
     adopt,
     cache,
+    compare,
     deliver,
     export_landmarks,
+    export_model,
     import_landmarks,
     init,
     runs,
@@ -24,8 +26,8 @@ from signloom.config import UserError
 # A module has `add_parser`, which names its `run`. It imports torch or mediapipe in `run` only:
 # they take seconds to load and `--help` should not.
 COMMANDS = (
-    translate, scores, summary, adopt, tune_worker, deliver, cache, init,
-    import_landmarks, export_landmarks, task, runs,
+    init, translate, scores, compare, runs, summary, adopt, tune_worker, deliver, cache,
+    import_landmarks, export_landmarks, export_model, task,
 )  # fmt: skip
 
 

@@ -1,24 +1,43 @@
-"""`signloom scores`: the last evaluation is printed beside its floors."""
+"""`signloom scores`: the last evaluation is printed beside its floors and earlier runs."""
 
 import argparse
 from pathlib import Path
 from typing import Any
 
 from signloom.config import read_json
+from signloom.evaluation.baseline import Change, changes, keep, read_baseline, read_committed
+
+NAMES = {"bleu4": "BLEU-4", "chrf": "chrF", "wer": "WER"}
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Describe the command."""
     parser = commands.add_parser("scores", help="print the last evaluation beside its floors")
     parser.add_argument("--metrics", type=Path, default=Path("reports/metrics.json"))
+    parser.add_argument(
+        "--keep",
+        action="store_true",
+        help="keep these scores in baseline.json beside them: later reports are compared with them",
+    )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Print the scores of each split, what they must be compared with, and where to look."""
     metrics = read_json(options.metrics, mend="run `dvc repro evaluate` first")
+    baseline = options.metrics.with_name("baseline.json")
     for split, found in metrics.items():
         print(format_scores(split, found))
+    earlier = (
+        ("last commit", read_committed(options.metrics)),
+        ("kept run", read_baseline(baseline)),
+    )
+    for name, before in earlier:
+        if found := changes(metrics, before):
+            print(f"against the {name}:\n{format_changes(found)}\n")
+    if options.keep:
+        keep(metrics, baseline)
+        print(f"kept in {baseline}; commit it, `dvc repro report` compares with it\n")
     print("report:  open reports/index.html in a browser")
     # MLflow's own front page shows GenAI traces, of which there are none.
     print("runs:    make ui, then http://127.0.0.1:5000 > Experiments > Model training")
@@ -28,7 +47,9 @@ def format_scores(split: str, scores: dict[str, Any]) -> str:
     """Return a split's scores as a small table."""
 
     def line(name: str, key: str, *floors: tuple[str, str]) -> str:
-        beside = ", ".join(f"{label} {scores[floor]:.2f}" for label, floor in floors)
+        beside = ", ".join(
+            f"{label} {scores[floor]:.2f}" for label, floor in floors if floor in scores
+        )
         interval = f"[{scores[f'{key}_low']:.2f}, {scores[f'{key}_high']:.2f}]"
         return f"  {name:<8}{scores[key]:>7.2f}  {interval:<17}" + (beside and f"  {beside}")
 
@@ -36,15 +57,37 @@ def format_scores(split: str, scores: dict[str, Any]) -> str:
         ("best constant sentence", "floor_bleu4"),
         ("nearest clip", "retrieval_bleu4"),
         ("blind", "blind_bleu4"),
+        ("another clip's video", "swapped_bleu4"),
     )
-    return "\n".join(
-        (
-            f"{split}: {scores['clips']} clips, 95 % intervals",
-            line("BLEU-4", "bleu4", *floors),
-            line("BLEU-1", "bleu1"),
-            line("chrF", "chrf"),
-            line("WER %", "wer"),
-            line("CER %", "cer"),
-            f"  {scores['signature']}\n",
+    lines = [
+        f"{split}: {scores['clips']} clips, 95 % intervals",
+        line("BLEU-4", "bleu4", *floors),
+        line("BLEU-1", "bleu1"),
+        line("chrF", "chrf"),
+        line("WER %", "wer"),
+        line("CER %", "cer"),
+    ]
+    if "seeds" in scores:
+        spreads = (
+            f"{NAMES[name]} {found['mean']:.2f} ± {found['std']:.2f}"
+            for name, found in scores["seeds"].items()
         )
-    )
+        count = scores["seeds"]["bleu4"]["n"]
+        lines.append(f"  mean and standard deviation of {count} seeds: {', '.join(spreads)}")
+    if scores.get("ignores_input"):
+        lines.append("  THIS MODEL IGNORES ITS INPUT: another clip's video gets the same score")
+    return "\n".join((*lines, f"  {scores['signature']}\n"))
+
+
+def format_changes(found: list[Change]) -> str:
+    """Return a line a split; how sure the changes are is for `signloom compare` to say."""
+    lines = []
+    for split in dict.fromkeys(change.split for change in found):
+        parts = [
+            f"{NAMES[change.metric]} {change.before:.2f} -> {change.now:.2f} "
+            f"({change.now - change.before:+.2f})"
+            for change in found
+            if change.split == split
+        ]
+        lines.append(f"  {split}: " + ", ".join(parts))
+    return "\n".join(lines)

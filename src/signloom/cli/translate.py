@@ -1,87 +1,79 @@
-"""`signloom translate`: videos come in, their sentences are printed."""
+"""`signloom translate`: videos or landmarks come in, their sentences are printed."""
 
 import argparse
-import json
-import sys
 from pathlib import Path
 
 from signloom.config import UserError
+from signloom.serving.defaults import DECODING
+
+_MEANINGS = {
+    "beam_size": "hypotheses followed at once; 1 is greedy",
+    "length_penalty": "0 favours short translations",
+    "max_tokens": "longest translation",
+    "min_tokens": "shortest translation",
+    "no_repeat_ngram": "no run of so many tokens twice; 0 allows every one",
+    "ctc_weight": "share of the CTC head, for models that spell with it",
+}
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Describe the command."""
-    parser = commands.add_parser("translate", help="print the sentence of new videos")
-    parser.add_argument("videos", nargs="+", type=Path, metavar="VIDEO")
+    parser = commands.add_parser(
+        "translate",
+        help="print the sentences of videos or landmarks",
+        description="Translate videos, landmark files, folders of them, or data/landmarks; "
+        "docs/translate.md describes what is read and written.",
+    )
+    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="file or folder")
     parser.add_argument(
         "--checkpoint",
         type=Path,
         default=Path("data/checkpoint"),
         help="model folder (default: %(default)s)",
     )
+    parser.add_argument("--json", action="store_true", help="a JSON object a line instead")
     parser.add_argument(
-        "--beam-size", type=int, default=4, help="hypotheses kept; 1 is greedy (%(default)s)"
+        "--n-best", type=int, default=1, help="translations of each clip (%(default)s)"
     )
     parser.add_argument(
-        "--length-penalty", type=float, default=1.0, help="0 favours short ones (%(default)s)"
+        "--video",
+        type=Path,
+        metavar="OUT",
+        help="write clips with skeleton and subtitles: an .mp4 file, or a folder of them",
     )
-    parser.add_argument(
-        "--max-tokens", type=int, default=128, help="longest translation (%(default)s)"
-    )
+    parser.add_argument("--font", type=Path, help="of the subtitles (default: DejaVu Sans)")
+    parser.add_argument("--timing", action="store_true", help="say what took how long")
+    _add_model_options(parser)
+    parser.set_defaults(run=run)
+
+
+def _add_model_options(parser: argparse.ArgumentParser) -> None:
+    search = parser.add_argument_group("search and precision")
+    for name, value in DECODING.items():
+        flag, meaning = f"--{name.replace('_', '-')}", f"{_MEANINGS[name]} (%(default)s)"
+        search.add_argument(flag, type=type(value), default=value, help=meaning)
+    search.add_argument(
+        "--precision", choices=("float32", "bfloat16", "int8"), default="float32",
+        help="of the weights (%(default)s)",
+    )  # fmt: skip
+    found = parser.add_argument_group("what the files do not say")
     for part in ("hand", "pose"):
-        parser.add_argument(
+        found.add_argument(
             f"--{part}-model",
             default="",
             metavar="TASK",
             help=f"the {part}_landmarker .task file that the model was trained with, if any",
         )
-    parser.add_argument("--json", action="store_true", help="a JSON object a line instead")
-    parser.set_defaults(run=run)
+    for name, kind in (("fps", float), ("width", int), ("height", int)):
+        found.add_argument(f"--{name}", type=kind, help="of landmark files without it")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Extract the landmarks of each video and print its translation."""
-    from signloom.corpus.extract import extract_video, options_of_fingerprint
-    from signloom.corpus.video import VideoError
-    from signloom.decoding import DecodingOptions
-    from signloom.translator import Translator
+    """Translate everything, name what cannot be read, and say so in the exit code."""
+    from signloom.cli.translate_run import translate_all
 
-    try:
-        decoding = DecodingOptions(
-            beam_size=options.beam_size,
-            length_penalty=options.length_penalty,
-            max_tokens=options.max_tokens,
+    if options.beam_size >= 1 and not 1 <= options.n_best <= options.beam_size:
+        raise UserError(
+            f"--n-best: found {options.n_best}, expected 1 to --beam-size ({options.beam_size})"
         )
-    except ValueError as error:
-        raise UserError(str(error)) from None
-    translator = Translator.load(options.checkpoint)
-    extraction = options_of_fingerprint(
-        translator.spec.extractor, options.hand_model, options.pose_model
-    )
-    failed = 0
-    for video in options.videos:
-        try:
-            if not video.is_file():
-                raise VideoError("there is no such file", "check the path")
-            sequence = extract_video(video, extraction)
-        except VideoError as error:
-            failed += 1
-            print(f"error: {video}: {error}", file=sys.stderr)
-            continue
-        if not sequence.present.any():
-            print(f"warning: {video}: no hand and no body was found in it", file=sys.stderr)
-        (translation,) = translator.translate([sequence], decoding)
-        if options.json:
-            content = {
-                "video": str(video),
-                "text": translation.text,
-                "log_prob": translation.hypothesis.log_prob,
-                "score": translation.hypothesis.score,
-                "frames": len(sequence.points),
-            }
-            print(json.dumps(content, ensure_ascii=False))
-        elif len(options.videos) > 1:
-            print(f"{video}\t{translation.text}")
-        else:
-            print(translation.text)
-    if failed:
-        raise UserError(f"{failed} of {len(options.videos)} videos could not be read")
+    translate_all(options)

@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +21,7 @@ from signloom.corpus.detector import (
 from signloom.corpus.fingerprints import check_same_make
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.supervision import Lost
-from signloom.corpus.video import Video, VideoError, even_frames, measure_fps
+from signloom.corpus.video import Frame, Video, VideoError, even_frames, measure_fps
 
 # Raise it when the same video gives other landmarks, or another reject.
 EXTRACTION_VERSION = 2
@@ -76,7 +76,13 @@ class DetectionError(VideoError):
 
 
 def extract_video(
-    path: Path, options: DetectorOptions, start_s: float | None = None, end_s: float | None = None
+    path: Path,
+    options: DetectorOptions,
+    start_s: float | None = None,
+    end_s: float | None = None,
+    *,
+    threads: int = 1,
+    watch: Callable[[Iterator[Frame]], Iterator[Frame]] = iter,
 ) -> LandmarkSequence:
     """Return the landmarks of a video, or of a segment of it.
 
@@ -88,6 +94,8 @@ def extract_video(
         options: The detector's options.
         start_s: Seconds from the start of the file; None: from the first frame.
         end_s: Likewise; None: to the last frame.
+        threads: How many a MediaPipe graph may use: 1 beside other processes, 2 for a single clip.
+        watch: Gets the frames as they are decoded and passes them on, to time or count them.
 
     Raises:
         VideoError: If the video or the segment cannot be read.
@@ -98,9 +106,11 @@ def extract_video(
     height = width = 0
     with Video(path) as video, quiet_native_code():
         detector: Detector | None = None
-        for frame in video.frames(start_s, end_s):
+        for frame in watch(video.frames(start_s, end_s)):
             try:
-                detector = detector or _new_clip(options)  # not before there is a frame for it
+                detector = detector or _new_clip(
+                    options, threads
+                )  # not before there is a frame for it
                 found, there = detector.detect(frame.rgb, frame.time_s)
             except RuntimeError as error:
                 _detector.cache_clear()  # who knows what state it is in
@@ -211,12 +221,12 @@ def options_of_fingerprint(
 
 
 @functools.lru_cache(maxsize=1)
-def _detector(options: DetectorOptions) -> Detector:
-    return build_detector(options)
+def _detector(options: DetectorOptions, threads: int) -> Detector:
+    return build_detector(options, threads=threads)
 
 
-def _new_clip(options: DetectorOptions) -> Detector:
+def _new_clip(options: DetectorOptions, threads: int) -> Detector:
     """Return this process's detector, free of what it saw before."""
-    detector = _detector(options)
+    detector = _detector(options, threads)
     detector.reset()
     return detector

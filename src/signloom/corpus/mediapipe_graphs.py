@@ -1,7 +1,7 @@
 """MediaPipe's own graphs and the models inside its package: a frame comes in, body parts go out.
 
-For the releases that carry them; newer ones have Tasks instead (`mediapipe_tasks`). One thread
-each: the cores are kept busy by processes.
+For the releases that carry them; newer ones have Tasks instead (`mediapipe_tasks`). Threads change
+no landmark: one where processes keep the cores busy, more where somebody waits for one clip.
 """
 
 import importlib.util
@@ -55,6 +55,7 @@ class _Graph:
         side_inputs: The graph's settings.
         parameters: Settings of single calculators in it.
         outputs: What it is asked for.
+        threads: Parts of the graph that may run at once.
         face: Whether to keep the part of Holistic that finds the face.
     """
 
@@ -65,13 +66,14 @@ class _Graph:
         side_inputs: Mapping[str, Any],
         parameters: Mapping[str, float],
         outputs: tuple[str, ...],
+        threads: int,
         face: bool = True,
     ) -> None:
         # Here, in the processes that detect: it takes a second and 100 MB.
         from mediapipe.python.solution_base import SolutionBase
 
         self._base = SolutionBase(
-            graph_config=_read_graph(name, face=face),
+            graph_config=_read_graph(name, threads=threads, face=face),
             side_inputs=side_inputs,
             calculator_params=parameters,
             outputs=list(outputs),
@@ -101,10 +103,16 @@ class HolisticGraph:
         min_detection_confidence: Least confidence to take something for a person, 0 to 1.
         min_tracking_confidence: Least confidence to go on following the person, 0 to 1.
         face: Whether to find the face: a tenth more work.
+        threads: Parts of the graph that may run at once; with 2 both hands are looked at together.
     """
 
     def __init__(
-        self, min_detection_confidence: float, min_tracking_confidence: float, *, face: bool
+        self,
+        min_detection_confidence: float,
+        min_tracking_confidence: float,
+        *,
+        face: bool,
+        threads: int = 1,
     ) -> None:
         self._parts = ("left_hand", "right_hand", "pose", "face")[: 4 if face else 3]
         self._graph = _Graph(
@@ -115,6 +123,7 @@ class HolisticGraph:
                 f"poselandmarkcpu__{_POSE_TRACKING}": min_tracking_confidence,
             },
             outputs=tuple(f"{part}_landmarks" for part in self._parts),
+            threads=threads,
             face=face,
         )
         self.reset = self._graph.reset
@@ -136,9 +145,12 @@ class HandGraph:
     Args:
         min_detection_confidence: Least confidence to take something for a palm, 0 to 1.
         min_tracking_confidence: Least confidence to go on following the hand, 0 to 1.
+        threads: Parts of the graph that may run at once.
     """
 
-    def __init__(self, min_detection_confidence: float, min_tracking_confidence: float) -> None:
+    def __init__(
+        self, min_detection_confidence: float, min_tracking_confidence: float, *, threads: int = 1
+    ) -> None:
         self._graph = _Graph(
             "hand_landmark/hand_landmark_tracking_cpu",
             side_inputs={"model_complexity": 1, "num_hands": 2, "use_prev_landmarks": True},
@@ -149,6 +161,7 @@ class HandGraph:
                 "handlandmarkcpu__ThresholdingCalculator.threshold": min_tracking_confidence,
             },
             outputs=("multi_hand_landmarks", "multi_handedness"),
+            threads=threads,
         )
         self.reset = self._graph.reset
 
@@ -173,7 +186,9 @@ class HandGraph:
 class PoseGraph:
     """MediaPipe Pose with model complexity 1; arguments as those of `HolisticGraph`."""
 
-    def __init__(self, min_detection_confidence: float, min_tracking_confidence: float) -> None:
+    def __init__(
+        self, min_detection_confidence: float, min_tracking_confidence: float, *, threads: int = 1
+    ) -> None:
         self._graph = _Graph(
             "pose_landmark/pose_landmark_cpu",
             side_inputs=_POSE_INPUTS,
@@ -182,6 +197,7 @@ class PoseGraph:
                 _POSE_TRACKING: min_tracking_confidence,
             },
             outputs=("pose_landmarks",),
+            threads=threads,
         )
         self.reset = self._graph.reset
 
@@ -207,13 +223,13 @@ def _points(marks: Any) -> Points:
     return np.array([(mark.x, mark.y, mark.z) for mark in marks.landmark], np.float32)
 
 
-def _read_graph(name: str, *, face: bool) -> Any:
+def _read_graph(name: str, *, threads: int, face: bool) -> Any:
     from mediapipe.framework import calculator_pb2
     from mediapipe.python.solutions import holistic  # noqa: F401  registers option types
 
     graph = calculator_pb2.CalculatorGraphConfig()
     graph.ParseFromString((package_folder() / f"modules/{name}.binarypb").read_bytes())
-    graph.num_threads = 1
+    graph.num_threads = threads
     if not face:
         kept = [node for node in graph.node if "face" not in str(node).lower()]
         del graph.node[:]

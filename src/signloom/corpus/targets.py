@@ -15,6 +15,9 @@ from signloom.corpus.tokenizer import Tokenizer, Vocabulary, normalise_text
 from signloom.reproducibility import write_atomically
 
 FORMAT_VERSION = 2
+LABELS_FORMAT_VERSION = 3  # 3: what the labels stand for
+
+CtcKind = Literal["glosses", "characters", "none"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +28,7 @@ class TokenizeOptions:
     max_tokens: int  # longest target accepted, in tokens with bos and eos, >= 3
     # What the CTC loss of training spells out (train.ctc_weight): the signs in their order, the
     # characters of the text (where mouth or fingers spell it in that order), or nothing.
-    ctc: Literal["glosses", "characters", "none"]
+    ctc: CtcKind
 
     def __post_init__(self) -> None:
         if self.max_tokens < 3:
@@ -44,6 +47,19 @@ class Target:
     gloss: str  # space-separated; empty where the manifest has none
     labels: list[int]  # of the CTC loss (0 is its blank); empty outside train
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CtcLabels:
+    """What the labels of the CTC loss stand for."""
+
+    kind: CtcKind
+    names: tuple[str, ...]  # the label of names[i] is i + 1; 0 is the blank
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+NO_LABELS = CtcLabels(kind="none", names=())
 
 TARGETS_SCHEMA = pa.schema(
     [
@@ -93,7 +109,7 @@ def read_targets(path: Path) -> list[Target]:
 
 def build_targets(
     clips: Sequence[Clip], options: TokenizeOptions
-) -> tuple[Tokenizer, list[str], list[Target]]:
+) -> tuple[Tokenizer, CtcLabels, list[Target]]:
     """Tokenise every clip's sentence and number the glosses or characters of training clips.
 
     Args:
@@ -101,8 +117,8 @@ def build_targets(
         options: Vocabulary, the longest target accepted, what the CTC labels are.
 
     Returns:
-        The tokeniser (its vocabulary comes from train text only), the names of the CTC labels
-        (label of names[i] is i + 1; 0 is the blank) and one target a clip.
+        The tokeniser (its vocabulary comes from train text only), the CTC labels and one target
+        a clip.
 
     Raises:
         UserError: If a sentence is longer than `max_tokens`; all of them in one message.
@@ -137,21 +153,29 @@ def build_targets(
         raise UserError(
             "\n".join(long) + "\nsplit these clips, or raise tokenize_targets.max_tokens"
         )
-    return tokenizer, names, targets
+    return tokenizer, CtcLabels(kind=options.ctc, names=tuple(names)), targets
 
 
-def write_labels(path: Path, names: Sequence[str]) -> None:
-    """Write the names of the CTC labels; the label of entry i is i + 1."""
-    content = {"format_version": FORMAT_VERSION, "labels": list(names)}
+def write_labels(path: Path, labels: CtcLabels) -> None:
+    """Write what the CTC labels stand for."""
+    content = {
+        "format_version": LABELS_FORMAT_VERSION,
+        "kind": labels.kind,
+        "labels": list(labels.names),
+    }
     write_atomically(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
 
 
-def read_labels(path: Path) -> list[str]:
-    """Read the names of the CTC labels written by `write_labels`."""
+def read_labels(path: Path) -> CtcLabels:
+    """Read what the CTC labels stand for, as written by `write_labels`.
+
+    Raises:
+        UserError: If the file is missing or has another format version.
+    """
     mend = "run `dvc repro tokenize_targets` again"
     content = read_json(path, mend=mend)
-    check_version(path, content, FORMAT_VERSION, mend=mend)
-    return [str(name) for name in content["labels"]]
+    check_version(path, content, LABELS_FORMAT_VERSION, mend=mend)
+    return CtcLabels(kind=content["kind"], names=tuple(content["labels"]))
 
 
 def _spell(clip: Clip, options: TokenizeOptions) -> list[str]:

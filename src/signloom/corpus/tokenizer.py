@@ -101,7 +101,7 @@ class Tokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids; bos, eos and pad are skipped, broken UTF-8 is replaced."""
         skipped = {self.pad, self.bos, self.eos}
-        content = b"".join(self._piece(index) for index in ids if index not in skipped)
+        content = b"".join(self.piece(index) for index in ids if index not in skipped)
         return content.decode("utf-8", errors="replace")
 
     @cached_property
@@ -109,7 +109,8 @@ class Tokenizer:
         """The row of each kept source id."""
         return {token: FIRST_BYTE + BYTES + row for row, token in enumerate(self.source_ids)}
 
-    def _piece(self, index: int) -> bytes:
+    def piece(self, index: int) -> bytes:
+        """Return the bytes of an id; part of a character, maybe."""
         if self.vocabulary == "full":
             return load_source().pieces[index]
         if index < FIRST_BYTE + BYTES:

@@ -1,7 +1,8 @@
 """A trained translator and the clips of a split come in; what it and the floors say goes out.
 
 A score means something only beside what can be had without looking: the floors here (one constant
-sentence, a random one, the sentence of the nearest training clip) and the blind control.
+sentence, a random one, the sentence of the nearest training clip), and two controls: the model
+with its landmarks zeroed, and with the video of another clip.
 """
 
 import logging
@@ -25,13 +26,24 @@ SYSTEMS = {
     "model": "the model, searched as configured",
     "greedy": "the model, greedy search",
     "blind": "the model, landmarks zeroed",
+    "swapped": "the model, seeing another clip",
     "retrieval": "the sentence of the nearest training clip",
     "constant": "the best constant training sentence",
     "random": "a random training sentence",
 }
+HANDS = ("left_hand", "right_hand")
 RETRIEVAL_FRAMES = 16  # every clip is resampled to this many to be compared
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClipFacts:
+    """What a clip's landmarks say about it before any model has seen them."""
+
+    hands: float | None  # share of the frames with a hand; None where the layout has no hands
+    fps: float  # of the video
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +53,16 @@ class SplitResult:
     Attributes:
         split: `dev` or `test`.
         targets: The clips that have landmarks, in the corpus's order.
+        facts: One a target.
         missing: Ids of clips without landmarks; they are counted and not scored.
         translations: The model's, one a target.
-        texts: System (a key of `SYSTEMS`) to one sentence a target.
+        texts: System (a key of `SYSTEMS`) to one sentence a target. `swapped` is left out where
+            all clips have one sentence.
     """
 
     split: str
     targets: list[Target]
+    facts: list[ClipFacts]
     missing: list[str]
     translations: list[Translation]
     texts: dict[str, list[str]]
@@ -148,14 +163,21 @@ def run_systems(
         landmarks = [sequences[target.clip_id] for target in kept]
         translations, texts = _model_texts(translator, landmarks, decoding, split)
         refs = [target.text for target in kept]
-        rng = np.random.default_rng([score.seed, *split.encode()])
-        constant = best_constant(train_texts, refs, score)
+        seed = [score.seed, *split.encode()]
+        others = swap_clips(refs, np.random.default_rng(seed))
+        if others is not None:
+            # What a model says depends on the landmarks alone: nothing is translated again.
+            texts["swapped"] = [texts["model"][other] for other in others]
         texts["retrieval"] = [index.nearest(translator.features(clip)) for clip in landmarks]
-        texts["constant"] = [constant] * len(refs)
-        texts["random"] = [train_texts[i] for i in rng.integers(0, len(train_texts), len(refs))]
+        texts |= _blind_floors(train_texts, refs, score, np.random.default_rng(seed))
         results.append(
             SplitResult(
-                split=split, targets=kept, missing=missing, translations=translations, texts=texts
+                split=split,
+                targets=kept,
+                facts=[clip_facts(clip) for clip in landmarks],
+                missing=missing,
+                translations=translations,
+                texts=texts,
             )
         )
     if not results:
@@ -164,6 +186,49 @@ def run_systems(
             "manifest needs such clips, and data/landmarks/rejects.tsv says which were rejected"
         )
     return results
+
+
+def clip_facts(sequence: LandmarkSequence) -> ClipFacts:
+    """Return what the landmarks say of their clip."""
+    groups = [sequence.layout.group(hand) for hand in HANDS if hand in sequence.layout.group_names]
+    hands = float(sequence.present[:, groups].any(axis=1).mean()) if groups else None
+    return ClipFacts(hands=hands, fps=sequence.fps, seconds=sequence.seconds)
+
+
+def swap_clips(texts: Sequence[str], rng: np.random.Generator) -> list[int] | None:
+    """Give each clip another one, of another sentence wherever there are enough of them.
+
+    Args:
+        texts: The sentence of each clip.
+        rng: Decides who gets whom.
+
+    Returns:
+        For each clip the index of the other; a permutation without fixed points. None where all
+        have one sentence, so that another clip would be no other input.
+    """
+    groups: dict[str, list[int]] = {}
+    for index in rng.permutation(len(texts)).tolist():
+        groups.setdefault(texts[index], []).append(index)
+    if len(groups) < 2:
+        return None
+    # Sentence by sentence in a circle: a step as long as the largest group leaves every group.
+    circle = [index for group in groups.values() for index in group]
+    step = max(len(group) for group in groups.values())
+    others = [0] * len(texts)
+    for place, index in enumerate(circle):
+        others[index] = circle[(place + step) % len(circle)]
+    return others
+
+
+def _blind_floors(
+    train_texts: Sequence[str], refs: Sequence[str], score: ScoreOptions, rng: np.random.Generator
+) -> dict[str, list[str]]:
+    """Return what can be said without looking at a clip."""
+    chosen = rng.integers(0, len(train_texts), len(refs))
+    return {
+        "constant": [best_constant(train_texts, refs, score)] * len(refs),
+        "random": [train_texts[i] for i in chosen],
+    }
 
 
 def _model_texts(
@@ -182,5 +247,12 @@ def _model_texts(
             greedy = translator.translate(landmarks, greedy_options, progress=bar.update)
         blind = translator.translate(landmarks, decoding, blind=True, progress=bar.update)
     said = {"model": model, "greedy": greedy, "blind": blind}
-    # Byte-level tokens can spell tabs and line ends, which no table would survive.
-    return model, {name: [" ".join(t.text.split()) for t in ts] for name, ts in said.items()}
+    return model, {name: plain_texts(translations) for name, translations in said.items()}
+
+
+def plain_texts(translations: Sequence[Translation]) -> list[str]:
+    """Return the sentences with single spaces.
+
+    Byte-level tokens can spell tabs and line ends, which no table would survive.
+    """
+    return [" ".join(translation.text.split()) for translation in translations]

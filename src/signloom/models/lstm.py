@@ -74,21 +74,35 @@ class LSTMEncoder(nn.Module):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LSTMState(DecoderState):
-    """The decoder's recurrent state, and what it looks at where it has attention."""
+    """The recurrent state of each beam, and what its clip gives it to look at with attention."""
 
-    hidden: Float[Tensor, "B L D"]
-    cell: Float[Tensor, "B L D"]
+    hidden: Float[Tensor, "R L D"]  # R = B clips times W beams
+    cell: Float[Tensor, "R L D"]
     keys: Float[Tensor, "B M D"] | None
     memory: Memory
 
-    def select(self, rows: Int[Tensor, " R"]) -> "LSTMState":
-        """Return the state of the given rows, in that order."""
+    def select(self, rows: Int[Tensor, " K"]) -> "LSTMState":
+        """Return the state of the given clips with their beams, in that order."""
+        hidden, cell = (
+            self._by_clip(x).index_select(0, rows).flatten(0, 1) for x in (self.hidden, self.cell)
+        )
         return LSTMState(
-            self.hidden.index_select(0, rows),
-            self.cell.index_select(0, rows),
+            hidden,
+            cell,
             None if self.keys is None else self.keys.index_select(0, rows),
             self.memory.select(rows),
         )
+
+    def branch(self, parents: Int[Tensor, "B W"]) -> "LSTMState":
+        """Return a state of W beams a clip, which continue the given beams of the same clip."""
+        clips = torch.arange(len(parents), device=parents.device)[:, None]
+        hidden, cell = (
+            self._by_clip(x)[clips, parents].flatten(0, 1) for x in (self.hidden, self.cell)
+        )
+        return LSTMState(hidden, cell, self.keys, self.memory)
+
+    def _by_clip(self, x: Float[Tensor, "R L D"]) -> Float[Tensor, "B W L D"]:
+        return x.view(len(self.memory.states), -1, *x.shape[1:])
 
 
 class LSTMDecoder(nn.Module):
@@ -125,8 +139,8 @@ class LSTMDecoder(nn.Module):
         return LSTMState(memory.hidden[:, pairs], memory.cell[:, pairs], keys, memory)
 
     def read(
-        self, tokens: Int[Tensor, "B T"], state: LSTMState
-    ) -> tuple[Float[Tensor, "B T D"], LSTMState]:
+        self, tokens: Int[Tensor, "R T"], state: LSTMState
+    ) -> tuple[Float[Tensor, "R T D"], LSTMState]:
         """Feed tokens to the recurrence and return its outputs and the state after them."""
         x = self.dropout(self.embedding(tokens))
         before = tuple(part.transpose(0, 1).contiguous() for part in (state.hidden, state.cell))
@@ -148,12 +162,14 @@ class LSTMDecoder(nn.Module):
         return masked_softmax(self.score(outputs, state.keys), state.memory.valid[:, None])
 
     def forward(
-        self, tokens: Int[Tensor, "B T"], state: LSTMState
-    ) -> tuple[Float[Tensor, "B T V"], LSTMState]:
+        self, tokens: Int[Tensor, "R T"], state: LSTMState
+    ) -> tuple[Float[Tensor, "R T V"], LSTMState]:
         """Return next-token logits of the new tokens and the state after them."""
         x, after = self.read(tokens, state)
         if self.combine is not None:
-            context = self.weights(x, after) @ after.memory.states
+            # Beams of a clip look at the same memory: as positions, they need no copies of it.
+            by_clip = x.reshape(len(after.memory.states), -1, x.shape[2])
+            context = (self.weights(by_clip, after) @ after.memory.states).view(x.shape)
             x = self.dropout(torch.tanh(self.combine(torch.cat((context, x), dim=-1))))
         return self.output(x), after
 
@@ -190,8 +206,8 @@ class LSTMSeq2Seq(Seq2Seq):
         return self.decoder.start(cast(RecurrentMemory, memory))
 
     def step(
-        self, tokens: Int[Tensor, " B"], state: DecoderState
-    ) -> tuple[Float[Tensor, "B V"], LSTMState]:
+        self, tokens: Int[Tensor, " R"], state: DecoderState
+    ) -> tuple[Float[Tensor, "R V"], LSTMState]:
         """Feed one token a row and return the logits of the next one, and the new state."""
         logits, after = self.decoder(tokens[:, None], cast(LSTMState, state))
         return logits[:, 0], after

@@ -1,7 +1,7 @@
 """The one interface of all model families: a source in, logits of target tokens out.
 
 Shape letters: B clips, S source frames, M memory positions (S after subsampling), T target
-tokens, F features, D model width, V vocabulary.
+tokens, F features, D model width, V vocabulary, W beams of a clip, R rows of clip and beam.
 """
 
 from abc import ABC, abstractmethod
@@ -85,11 +85,19 @@ class Memory:
 
 
 class DecoderState(ABC):
-    """What a decoder remembers between steps (keys and values, or a recurrent state)."""
+    """What a decoder remembers between steps (keys and values, or a recurrent state).
+
+    A clip may have several beams, all clips the same number, one at the start. What depends on
+    the clip alone is kept once for all of them.
+    """
 
     @abstractmethod
     def select(self, rows: Int[Tensor, " R"]) -> "DecoderState":
-        """Return the state of the given rows, in that order; rows may repeat."""
+        """Return the state of the given clips with their beams, in that order; they may repeat."""
+
+    @abstractmethod
+    def branch(self, parents: Int[Tensor, "B W"]) -> "DecoderState":
+        """Return a state of W beams a clip, which continue the given beams of the same clip."""
 
 
 class Seq2Seq(nn.Module, ABC):
@@ -116,9 +124,12 @@ class Seq2Seq(nn.Module, ABC):
 
     @abstractmethod
     def step(
-        self, tokens: Int[Tensor, " B"], state: DecoderState
-    ) -> tuple[Float[Tensor, "B V"], DecoderState]:
-        """Feed one token a row and return the logits of the next one, and the new state."""
+        self, tokens: Int[Tensor, " R"], state: DecoderState
+    ) -> tuple[Float[Tensor, "R V"], DecoderState]:
+        """Feed one token a row and return the logits of the next one, and the new state.
+
+        Rows are the beams of the first clip, those of the second, and so on: R = B times W.
+        """
 
     @abstractmethod
     def align(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T M"]:

@@ -4,20 +4,21 @@ A source comes in, logits over the target vocabulary go out. Shape letters as in
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import cast
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from signloom.models.attention import KeyValue, MultiHeadAttention
+from signloom.models.attention import GrowingKeyValue, KeyValue, MultiHeadAttention
 from signloom.models.initial import initialise
 from signloom.models.layers import FeedForward, PositionalEncoding, Residual
 from signloom.models.relative import DistanceEncoding
 from signloom.models.seq2seq import DecoderState, Memory, ModelOptions, Seq2Seq, Source
 from signloom.models.source import SourceEmbedding
 from signloom.models.tokens import TokenEmbedding, build_output
+from signloom.models.transformer_state import TransformerState
 
 
 class EncoderLayer(nn.Module):
@@ -103,15 +104,17 @@ class DecoderLayer(nn.Module):
         memory: KeyValue,
         memory_valid: Bool[Tensor, "B M"],
         maps: list[Tensor] | None = None,
+        seen: Bool[Tensor, "B T N"] | None = None,
     ) -> tuple[Float[Tensor, "B T D"], KeyValue]:
         """Extend the sequence by T positions.
 
         Args:
-            x: The new positions: the whole sequence in training, one position in decoding.
+            x: The new positions: the whole sequence in training, one of each beam in decoding.
             past: Keys and values of the earlier positions; None where there are none.
             memory: Projected source.
             memory_valid: Which source positions are real.
             maps: Where given, what each position gives the memory, (B, T, M), is put at its end.
+            seen: Of several beams, which of all positions so far each new one follows.
 
         Returns:
             The new positions and the keys and values of all positions so far.
@@ -123,7 +126,8 @@ class DecoderLayer(nn.Module):
             new = self.self_attention.project(y)
             known = new if past is None else past.append(new)
             # A single new position may see everything before it: no mask is needed.
-            return self.self_attention(y, known, is_causal=past is None)
+            is_causal = past is None and seen is None
+            return self.self_attention(y, known, seen=seen, is_causal=is_causal)
 
         def attend_memory(y: Tensor) -> Tensor:
             if maps is not None:
@@ -164,43 +168,40 @@ class TransformerDecoder(nn.Module):
     def forward(
         self,
         tokens: Int[Tensor, "B T"],
-        state: "TransformerState",
+        state: TransformerState,
         maps: list[Tensor] | None = None,
-    ) -> tuple[Float[Tensor, "B T V"], "TransformerState"]:
+    ) -> tuple[Float[Tensor, "B T V"], TransformerState]:
         """Return next-token logits of the new tokens and the state after them.
 
         Where `maps` is given, each layer puts at its end where it looked, (B, T, M).
         """
         x = self.positions(self.embedding(tokens), offset=state.length)
+        return self._extend(x, state, maps)
+
+    def step(
+        self, tokens: Int[Tensor, "B W"], state: TransformerState
+    ) -> tuple[Float[Tensor, "B W V"], TransformerState]:
+        """Feed one token of each beam; return the logits of the next one and the new state."""
+        clips, width = tokens.shape
+        x = self.positions(self.embedding(tokens.reshape(-1, 1)), offset=state.length)
+        logits, after = self._extend(x.view(clips, width, -1), state.add_beams(width))
+        if not state.past:
+            after = replace(after, past=[GrowingKeyValue.of(pair) for pair in after.past])
+        return logits, after
+
+    def _extend(
+        self,
+        x: Float[Tensor, "B T D"],
+        state: TransformerState,
+        maps: list[Tensor] | None = None,
+    ) -> tuple[Float[Tensor, "B T V"], TransformerState]:
         past: list[KeyValue] = []
         for index, layer in enumerate(self.layers):
             before = state.past[index] if state.past else None
-            x, known = layer(x, before, state.memory[index], state.memory_valid, maps)
+            x, known = layer(x, before, state.memory[index], state.memory_valid, maps, state.seen)
             past.append(known)
         logits = self.output(self.norm(x))
-        return logits, TransformerState(past, state.memory, state.memory_valid)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TransformerState(DecoderState):
-    """Keys and values of the tokens so far and of the source, one pair a layer."""
-
-    past: list[KeyValue]  # empty before the first token
-    memory: list[KeyValue]
-    memory_valid: Bool[Tensor, "B M"]
-
-    @property
-    def length(self) -> int:
-        """The number of tokens fed so far."""
-        return self.past[0].keys.shape[2] if self.past else 0
-
-    def select(self, rows: Int[Tensor, " R"]) -> "TransformerState":
-        """Return the state of the given rows, in that order."""
-        return TransformerState(
-            [pair.select(rows) for pair in self.past],
-            [pair.select(rows) for pair in self.memory],
-            self.memory_valid.index_select(0, rows),
-        )
+        return logits, TransformerState(past, state.memory, state.memory_valid, state.seen)
 
 
 class Transformer(Seq2Seq):
@@ -235,11 +236,12 @@ class Transformer(Seq2Seq):
         return TransformerState([], self.decoder.project(memory), memory.valid)
 
     def step(
-        self, tokens: Int[Tensor, " B"], state: DecoderState
-    ) -> tuple[Float[Tensor, "B V"], TransformerState]:
+        self, tokens: Int[Tensor, " R"], state: DecoderState
+    ) -> tuple[Float[Tensor, "R V"], TransformerState]:
         """Feed one token a row and return the logits of the next one, and the new state."""
-        logits, after = self.decoder(tokens[:, None], cast(TransformerState, state))
-        return logits[:, 0], after
+        known = cast(TransformerState, state)
+        logits, after = self.decoder.step(tokens.view(len(known.memory_valid), -1), known)
+        return logits.flatten(0, 1), after
 
     def align(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T M"]:
         """Return where each target position looks, the mean over heads and layers."""

@@ -11,10 +11,22 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from signloom.config import UserError
-from signloom.report.heatmap import Axes, draw_heatmap
+from signloom.corpus.landmarks import LandmarkSequence
+from signloom.report.heatmap import (
+    RIGHT,
+    START,
+    TOP,
+    Axes,
+    draw_heatmap,
+    find_size,
+    place_picture,
+)  # fmt: skip
+from signloom.report.palette import PAPER, RED
+from signloom.report.skeletons import draw_moments
 
 FORMAT_VERSION = 1
 ROW_HEIGHT, LABEL_WIDTH = 18.0, 110.0  # SVG units
+MAX_PICTURE = 90.0  # side of a skeleton below the time axis, SVG units
 MAX_LABEL = 16  # characters
 TICKS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)  # between the ticks of the time axis, seconds
 MAX_TICKS = 12
@@ -58,8 +70,16 @@ def read_alignments(path: Path, clip_ids: Collection[str]) -> dict[str, Alignmen
     }
 
 
-def draw_alignment(alignment: Alignment) -> str:
-    """Draw target tokens, from the first at the top, against the clip's time."""
+def draw_alignment(
+    alignment: Alignment, sequence: LandmarkSequence | None = None, pictures: int = 0
+) -> str:
+    """Draw target tokens, from the first at the top, against the clip's time.
+
+    Args:
+        alignment: What to draw.
+        sequence: The clip, to show its skeleton below the time axis.
+        pictures: How many of them, side by side.
+    """
     columns = alignment.weights.shape[1]
     seconds = columns * alignment.step_s
     gap = next((gap for gap in TICKS_S if seconds / gap <= MAX_TICKS), seconds)
@@ -74,9 +94,37 @@ def draw_alignment(alignment: Alignment) -> str:
         columns=ticks,
         x_label=f"time in the clip, seconds (darkest: {100 * most:.0f} % of a token's attention)",
     )
-    return draw_heatmap(
-        alignment.weights / most, axes, row_height=ROW_HEIGHT, label_width=LABEL_WIDTH
+    weights = alignment.weights / most
+    picture = draw_heatmap(weights, axes, row_height=ROW_HEIGHT, label_width=LABEL_WIDTH)
+    if sequence is None or not pictures:
+        return picture
+    return _add_skeletons(picture, alignment, sequence, pictures)
+
+
+def _add_skeletons(
+    picture: str, alignment: Alignment, sequence: LandmarkSequence, count: int
+) -> str:
+    """Set skeletons below a heat map, each under its moment, and a line for the time played."""
+    columns, rows = alignment.weights.shape[1], len(alignment.tokens)
+    width, height = find_size(picture)
+    slot = (width - LABEL_WIDTH - RIGHT) / count
+    cell = slot * count / columns
+    places = np.arange(0.5, count) * columns / count  # of their middles, columns
+    drawn = draw_moments(sequence, ((places - 0.5) * alignment.step_s).clip(min=0).tolist())
+    size = min(slot, MAX_PICTURE)
+    parts = [
+        place_picture(drawn[i].svg, LABEL_WIDTH + place * cell - size / 2, height, size, size)
+        for i, place in enumerate(places)
+    ]
+    line = (
+        f'<path d="M{LABEL_WIDTH + cell / 2:.1f} {TOP:g}v{rows * ROW_HEIGHT:g}" stroke="{RED}" '
+        f'stroke-width="1.5" visibility="hidden" data-per-second="{cell / alignment.step_s:.3f}"/>'
     )
+    body = (
+        f'<rect y="{height:g}" width="{width:g}" height="{size:g}" fill="{PAPER}"/>'
+        + place_picture(picture, 0.0, 0.0, width, height)
+    )
+    return f'{START}"0 0 {width:g} {height + size:g}">{body}{"".join(parts)}{line}</svg>\n'
 
 
 def _label(token: str) -> str:

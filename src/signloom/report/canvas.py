@@ -1,10 +1,12 @@
-"""What every figure is drawn on: one style, panels as wide as the page, SVG text without a clock.
+"""What every figure is drawn on: one style, panels of a few widths, SVG text without a clock.
 
 Figures are drawn without clock, random ids or screen, so that equal numbers give equal bytes.
 """
 
 import io
 import math
+import re
+import warnings
 from contextlib import AbstractContextManager
 from typing import Any, Literal
 
@@ -15,6 +17,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from signloom.report.palette import GRID, INK, MUTED, PAPER
+
+# Of a figure, inches. A whole one fills the page and is wider than a phone; the others stand side
+# by side on a desk, three or two in a row, and one below the other on a phone.
+WHOLE, HALF, THIRD = 9.6, 5.0, 4.0
 
 STYLE: dict[str, Any] = {
     "svg.fonttype": "none",  # text stays text: small, sharp, can be searched and read aloud
@@ -50,13 +56,18 @@ def style() -> AbstractContextManager[None]:
 
 
 def build_panels(
-    columns: int, *, height: float, rows: int = 1, share_y: bool = False
+    columns: int, *, height: float, rows: int = 1, share_y: bool = False, width: float = WHOLE
 ) -> tuple[Figure, list[Axes]]:
-    """Make a figure as wide as the page, with panels side by side; height of one row in inches."""
-    figure = Figure(figsize=(9.6, height * rows), layout="constrained")
+    """Make a figure with panels side by side; height of one row and width of all in inches."""
+    figure = Figure(figsize=(width, height * rows), layout="constrained")
     FigureCanvasSVG(figure)
     axes = figure.subplots(rows, columns, sharey=share_y, squeeze=False)
     return figure, list(axes.flat)
+
+
+def readable(name: str) -> str:
+    """A name from a file as a person would write it: `01-03` becomes 1-3."""
+    return re.sub(r"\b0+(?=\d)", "", name).replace("_", " ")
 
 
 def scale_log(panel: Axes, name: Literal["x", "y"]) -> None:
@@ -71,5 +82,9 @@ def render_svg(figure: Figure) -> str:
     """Return a figure as the text of an SVG file."""
     buffer = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    figure.savefig(buffer, format="svg", metadata=nothing)
+    with warnings.catch_warnings():
+        # Text stays text, so the reader's fonts draw it and not matplotlib's, which lack scripts.
+        warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from font")
+        warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
+        figure.savefig(buffer, format="svg", metadata=nothing)
     return buffer.getvalue()

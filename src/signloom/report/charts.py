@@ -1,96 +1,133 @@
-"""Plain numbers come in, the charts of the report go out as SVG text."""
+"""Plain numbers come in, the charts of the report go out: each a small panel of its own.
+
+A page sets panels side by side on a desk and one below the other on a phone, where a figure with
+several of them could not be read.
+"""
 
 import math
-import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from signloom.report.canvas import build_panels, render_svg, style
+from signloom.report.canvas import HALF, THIRD, build_panels, readable, render_svg, style
 from signloom.report.palette import BLUE, GREEN, GREY, INK, MUTED, ORANGE
 
 MAX_ROWS = 24  # of a chart with a row for each signer: the worst are shown
+KINDS = {
+    "sentence": "sentence", "words": "words of the reference", "signer": "signer",
+    "hands": "share of frames with a hand", "fps": "frames a second of the video",
+}  # fmt: skip
+CURVES = {
+    "loss": "loss, nats a token",
+    "dev_accuracy": "dev next-token accuracy",
+    "lr": "learning rate",
+}
 
 
-def systems_chart(splits: Mapping[str, Any], names: Mapping[str, str]) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """A panel of the page and a file in reports/figures/."""
+
+    name: str  # of the file; unique, letters, digits and hyphens
+    svg: str
+    label: str  # what a person who cannot see it must know
+
+
+def draw_systems(splits: Mapping[str, Any], names: Mapping[str, str]) -> list[Chart]:
     """BLEU-4 with intervals of the model and its floors, one panel a split."""
-    with style():
-        figure, panels = build_panels(len(splits), height=0.42 * len(names) + 1.1, share_y=True)
-        for panel, (split, found) in zip(panels, splits.items(), strict=True):
-            systems = found["systems"]
-            rows = [
-                (names[system], systems[system]["bleu4"], BLUE if system == "model" else GREY)
-                for system in names
-            ]
-            _interval_rows(panel, rows)
-            panel.set_title(f"{split}: {found['clips']} clips")
-            panel.set_xlabel("BLEU-4")
-        return render_svg(figure)
+    charts = []
+    for split, found in splits.items():
+        systems = found["systems"]
+        rows = [
+            (name, systems[system]["bleu4"], BLUE if system == "model" else GREY)
+            for system, name in names.items()
+            if system in systems
+        ]
+        best = ", ".join(f"{name} {score['value']:.1f}" for name, score, _ in rows)
+        charts.append(
+            Chart(
+                name=f"scores-{split}",
+                svg=_draw_intervals(rows, f"BLEU-4, {found['clips']} {split} clips", HALF),
+                label=f"BLEU-4 with 95 % intervals on {split}: {best}",
+            )
+        )
+    return charts
 
 
-def breakdown_chart(breakdowns: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+def draw_breakdowns(breakdowns: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Chart]:
     """The model's chrF on parts of a split, one panel a kind of part.
 
     Not BLEU-4, which is 0 for references of three words, however good the translation.
     """
-    titles = {"sentence": "by sentence", "words": "by reference length", "signer": "by signer"}
-    with style():
-        rows = max(min(len(rows), MAX_ROWS) for rows in breakdowns.values())
-        figure, panels = build_panels(len(breakdowns), height=0.36 * max(rows, 3) + 1.1)
-        for panel, (kind, found) in zip(panels, breakdowns.items(), strict=True):
-            worst = sorted(found, key=lambda row: float(row["chrf"]))[:MAX_ROWS]
-            shown = [row for row in found if row in worst]
-            _interval_rows(
-                panel,
-                [
-                    (
-                        f"{readable(row['group']) + ' words' if kind == 'words' else row['group']}"
-                        f" ({row['clips']})",
-                        {"value": row["chrf"], "low": row["chrf_low"], "high": row["chrf_high"]},
-                        BLUE,
-                    )
-                    for row in shown
-                ],
+    charts = []
+    for kind, found in breakdowns.items():
+        if not found:  # of hands, where the landmarks have none
+            continue
+        worst = sorted(found, key=lambda row: float(row["chrf"]))[:MAX_ROWS]
+        rows = [
+            (
+                f"{readable(row['group'])} ({row['clips']})",
+                {"value": row["chrf"], "low": row["chrf_low"], "high": row["chrf_high"]},
+                BLUE,
             )
-            panel.set_title(titles.get(kind, kind))
-            panel.set_xlabel("chrF (clips in brackets)")
-        return render_svg(figure)
+            for row in found
+            if row in worst
+        ]
+        title = f"chrF by {KINDS.get(kind, kind)} (clips)"
+        best = ", ".join(f"{name} {score['value']:.1f}" for name, score, _ in rows)
+        charts.append(
+            Chart(
+                name=f"breakdown-{kind}",
+                svg=_draw_intervals(rows, title, THIRD),
+                label=f"{title}, with 95 % intervals: {best}",
+            )
+        )
+    return charts
 
 
-def curves_chart(epochs: Sequence[Mapping[str, Any]], best_epoch: int) -> str:
+def draw_curves(epochs: Sequence[Mapping[str, Any]], best_epoch: int) -> list[Chart]:
     """Losses and, if recorded, next-token accuracy and learning rate over epochs."""
-    extra = [name for name in ("dev_accuracy", "lr") if name in epochs[0]]
+    charts = []
     x = [epoch["epoch"] for epoch in epochs]
-    with style():
-        figure, panels = build_panels(1 + len(extra), height=2.9)
-        for name, colour, label in (
-            ("train_loss", ORANGE, "train"),
-            ("dev_loss", BLUE, "dev"),
-        ):
-            panels[0].plot(x, [epoch[name] for epoch in epochs], color=colour, label=label)
-        panels[0].set_title("loss, nats a token")
-        panels[0].legend(loc="upper right")
-        for panel, name in zip(panels[1:], extra, strict=True):
-            panel.plot(x, [epoch[name] for epoch in epochs], color=GREEN)
-            panel.set_title(
-                {"dev_accuracy": "dev next-token accuracy", "lr": "learning rate"}[name]
-            )
-        for panel in panels:
+    lines = {"loss": (("train_loss", ORANGE, "train"), ("dev_loss", BLUE, "dev"))} | {
+        name: ((name, GREEN, name),) for name in ("dev_accuracy", "lr") if name in epochs[0]
+    }
+    for name, drawn in lines.items():
+        with style():
+            figure, (panel,) = build_panels(1, height=2.6, width=THIRD)
+            for column, colour, label in drawn:
+                panel.plot(x, [epoch[column] for epoch in epochs], color=colour, label=label)
+            if len(drawn) > 1:
+                panel.legend(loc="upper right")
+            panel.set_title(CURVES[name])
             panel.axvline(best_epoch, color=MUTED, linewidth=1, linestyle=(0, (3, 3)))
             panel.set_xlabel(f"epoch (dashed: the one kept, {best_epoch})")
             panel.set_ylim(bottom=0)
             panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-        return render_svg(figure)
+            svg = render_svg(figure)
+        ends = ", ".join(
+            f"{label.replace('_', ' ')} from {epochs[0][column]:.3g} to {epochs[-1][column]:.3g}"
+            for column, _, label in drawn
+        )
+        charts.append(
+            Chart(
+                name=f"curves-{name.replace('_', '-')}",
+                svg=svg,
+                label=f"{CURVES[name]}, over {len(epochs)} epochs: {ends}",
+            )
+        )
+    return charts
 
 
-def lengths_chart(words: Mapping[str, Sequence[int]]) -> str:
+def draw_lengths(words: Mapping[str, Sequence[int]]) -> Chart:
     """How long the sentences of each split are, as shares of the split."""
     with style():
-        figure, (panel,) = build_panels(1, height=2.6)
+        figure, (panel,) = build_panels(1, height=2.6, width=HALF)
         longest = max((max(counts) for counts in words.values() if counts), default=1)
-        step = max(1, math.ceil(longest / 24))
+        step = max(1, math.ceil(longest / 16))
         edges = range(1, longest + 1, step)
         width = 0.8 * step / max(1, len(words))
         for number, (split, counts) in enumerate(words.items()):
@@ -110,30 +147,37 @@ def lengths_chart(words: Mapping[str, Sequence[int]]) -> str:
         panel.grid(axis="x", visible=False)
         panel.set_xticks([edge + (step - 1) / 2 for edge in edges], [_span(e, step) for e in edges])
         panel.legend(loc="upper right")
+        svg = render_svg(figure)
+    label = "Words of a sentence, as shares of each split; the table has the means"
+    return Chart(name="lengths", svg=svg, label=label)
+
+
+def _draw_intervals(
+    rows: Sequence[tuple[str, Mapping[str, Any], str]], title: str, width: float
+) -> str:
+    """Draw one named value with its interval in each row, the first on top."""
+    with style():
+        figure, (panel,) = build_panels(1, height=0.31 * max(len(rows), 3) + 0.75, width=width)
+        for place, (_, score, colour) in enumerate(rows):
+            panel.plot([score["low"], score["high"]], [place, place], color=colour, linewidth=3,
+                       alpha=0.35, solid_capstyle="round")  # fmt: skip
+            panel.plot([score["value"]], [place], "o", color=colour, markersize=7)
+            _annotate(panel, score, place)
+        panel.set_yticks(range(len(rows)), [name for name, _, _ in rows])
+        panel.set_ylim(len(rows) - 0.5, -0.5)
+        panel.set_xlim(-2, 102)
+        panel.grid(axis="y", visible=False)
+        figure.suptitle(title, x=0.02, ha="left", fontsize=11)
         return render_svg(figure)
 
 
-def _interval_rows(panel: Axes, rows: Sequence[tuple[str, Mapping[str, Any], str]]) -> None:
-    """Draw one named value with its interval in each row, the first on top."""
-    for place, (_, score, colour) in enumerate(rows):
-        panel.plot([score["low"], score["high"]], [place, place], color=colour, linewidth=3,
-                   alpha=0.35, solid_capstyle="round")  # fmt: skip
-        panel.plot([score["value"]], [place], "o", color=colour, markersize=7)
-        right = score["high"] > 85  # keep the number inside the panel
-        panel.annotate(
-            f"{score['value']:.1f}", (score["low"] if right else score["high"], place),
-            xytext=(-8 if right else 8, 0), textcoords="offset points",
-            ha="right" if right else "left", va="center", color=INK, fontsize=9.5,
-        )  # fmt: skip
-    panel.set_yticks(range(len(rows)), [name for name, _, _ in rows])
-    panel.set_ylim(len(rows) - 0.5, -0.5)
-    panel.set_xlim(-2, 102)
-    panel.grid(axis="y", visible=False)
-
-
-def readable(name: str) -> str:
-    """A name from a file as a person would write it: `01-03` becomes 1-3."""
-    return re.sub(r"\b0+(?=\d)", "", name).replace("_", " ")
+def _annotate(panel: Axes, score: Mapping[str, Any], place: int) -> None:
+    is_left = score["high"] > 80  # keep the number inside the panel
+    panel.annotate(
+        f"{score['value']:.1f}", (score["low"] if is_left else score["high"], place),
+        xytext=(-7 if is_left else 7, 0), textcoords="offset points",
+        ha="right" if is_left else "left", va="center", color=INK, fontsize=9.5,
+    )  # fmt: skip
 
 
 def _span(first: int, step: int) -> str:

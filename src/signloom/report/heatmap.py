@@ -15,8 +15,9 @@ from signloom.report.palette import BLUE, GRID, INK, MUTED, ORANGE, PAPER
 
 LEVELS = 16  # shades between nothing and 1
 WIDTH = 760.0  # of the whole picture, SVG units
+TOP, RIGHT = 4.0, 8.0  # margins of the cells, SVG units
 FONT = "font: 11px sans-serif"
-_START = '<svg xmlns="http://www.w3.org/2000/svg" viewBox='
+START = '<svg xmlns="http://www.w3.org/2000/svg" viewBox='
 _SIZE = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
 
 Matrix = npt.NDArray[np.float32] | npt.NDArray[np.float64]
@@ -56,11 +57,11 @@ def draw_heatmap(
         An SVG file.
     """
     rows, columns = matrix.shape
-    top = 20.0 if axes.title else 4.0
-    cell, bottom = (width - label_width - 8) / columns, top + rows * row_height
+    top = 20.0 if axes.title else TOP
+    cell, bottom = (width - label_width - RIGHT) / columns, top + rows * row_height
     height = bottom + 34
     parts = [
-        f'{_START}"0 0 {width:g} {height:g}">',
+        f'{START}"0 0 {width:g} {height:g}">',
         f'<rect width="{width:g}" height="{height:g}" fill="{PAPER}"/>',
         f'<g transform="translate({label_width:g} {top:g}) scale({cell:.5g} {row_height:.5g})">',
         *(_shade(matrix, sign, level) for sign in (1, -1) for level in range(1, LEVELS + 1)),
@@ -68,17 +69,17 @@ def draw_heatmap(
         f'height="{rows * row_height:g}" fill="none" stroke="{GRID}"/>',
     ]
     if axes.title:
-        parts.append(_text(label_width, 13.0, axes.title, "start", INK))
+        parts.append(draw_text(label_width, 13.0, axes.title, "start", INK))
     for row, label in enumerate(axes.rows):
         if label:
             middle = top + (row + 0.5) * row_height + 3.5
-            parts.append(_text(label_width - 6, middle, label, "end", INK))
+            parts.append(draw_text(label_width - 6, middle, label, "end", INK))
     for place, label in axes.columns:
         x = label_width + place * cell
         parts.append(f'<path d="M{x:.1f} {bottom:g}v4" stroke="{MUTED}"/>')
-        parts.append(_text(x, bottom + 15, label, "middle", MUTED))
+        parts.append(draw_text(x, bottom + 15, label, "middle", MUTED))
     centre = label_width + cell * columns / 2
-    parts.append(_text(centre, bottom + 29, axes.x_label, "middle", MUTED))
+    parts.append(draw_text(centre, bottom + 29, axes.x_label, "middle", MUTED))
     return "".join((*parts, "</svg>\n"))
 
 
@@ -86,11 +87,32 @@ def join_heatmaps(pictures: Sequence[str], *, gap: float = 12.0) -> str:
     """Set pictures side by side in one SVG file, each as wide as it was drawn."""
     parts, left, tallest = [], 0.0, 0.0
     for picture in pictures:
-        width, height = (float(number) for number in _SIZE.findall(picture)[0])
-        place = f'<svg x="{left:g}" y="0" width="{width:g}" height="{height:g}" viewBox='
-        parts.append(picture.strip().replace(_START, place, 1))
+        width, height = find_size(picture)
+        parts.append(place_picture(picture, left, 0.0, width, height))
         left, tallest = left + width + gap, max(tallest, height)
-    return f'{_START}"0 0 {left - gap:g} {tallest:g}">{"".join(parts)}</svg>\n'
+    return f'{START}"0 0 {left - gap:g} {tallest:g}">{"".join(parts)}</svg>\n'
+
+
+def find_size(picture: str) -> tuple[float, float]:
+    """Return width and height of an SVG file, in its own units."""
+    width, height = _SIZE.findall(picture)[0]
+    return float(width), float(height)
+
+
+def place_picture(picture: str, x: float, y: float, width: float, height: float) -> str:
+    """Make an SVG file a part of another one."""
+    place = f'<svg x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" viewBox='
+    return picture.strip().replace(START, place, 1)
+
+
+def draw_text(x: float, y: float, text: str, anchor: str, colour: str) -> str:
+    """Write one line of any script; anchor is start, middle or end."""
+    # An anchor means the start or end of the reading direction, which a label of another direction
+    # would turn round: the line is left to right, the label within it isolated.
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}" style="{FONT}">'
+        f"\u2068{html.escape(text)}\u2069</text>"
+    )
 
 
 def _shade(matrix: Matrix, sign: int, level: int) -> str:
@@ -106,12 +128,3 @@ def _shade(matrix: Matrix, sign: int, level: int) -> str:
     )
     colour = BLUE if sign > 0 else ORANGE
     return f'<path d="{path}" fill="{colour}" fill-opacity="{level / LEVELS:g}"/>'
-
-
-def _text(x: float, y: float, text: str, anchor: str, colour: str) -> str:
-    # An anchor means the start or end of the reading direction, which a label of another direction
-    # would turn round: the line is left to right, the label within it isolated.
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}" style="{FONT}">'
-        f"\u2068{html.escape(text)}\u2069</text>"
-    )

@@ -1,6 +1,6 @@
 """The landmarks of a clip come in, a strip of skeleton pictures goes out as SVG text."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -19,10 +19,12 @@ ARMS = (
     "left_wrist", "left_elbow", "left_shoulder", "right_shoulder", "right_elbow", "right_wrist",
 )  # fmt: skip
 HEAD_RADIUS = 0.28  # shoulder widths, about the nose, where the layout has no outline of the face
+HEAD_STYLE = f'fill="none" stroke="{GREY}" stroke-width="1.6"'
 CLOSED_LINES = {
     "lips": ((*range(11), *range(19, 10, -1), 0), (*range(20, 31), *range(39, 30, -1), 20)),
     "face_outline": ((*range(17), *range(35, 16, -1), 0),),
 }
+START = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {SIZE:g} {SIZE:g}">'
 BAR_HEIGHT = 5.0  # of a hand in the bars of `draw_presence`, SVG units
 
 Points = npt.NDArray[np.float64]
@@ -39,10 +41,36 @@ class Picture:
     """Hands that the layout has and the frame has not, as `left hand`."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stroke:
+    """A line through landmarks."""
+
+    marks: tuple[int, ...]  # their places in the layout, in the order of drawing
+    colour: str
+    width: float  # SVG units
+
+    @property
+    def style(self) -> str:
+        """How it is drawn, as attributes of a path."""
+        return (
+            f'fill="none" stroke="{self.colour}" stroke-width="{self.width:g}" '
+            'stroke-linecap="round" stroke-linejoin="round"'
+        )
+
+    def path(self, points: Points) -> str:
+        """Return its way through points, shape (P, 2); broken, not bridged, where one is absent."""
+        parts, pen_down = [], False
+        for x, y in points[list(self.marks)]:
+            if np.isfinite(x) and np.isfinite(y):
+                parts.append(f"{'L' if pen_down else 'M'}{x:.1f} {y:.1f}")
+                pen_down = True
+            else:
+                pen_down = False
+        return "".join(parts)
+
+
 def draw_pictures(sequence: LandmarkSequence, count: int, *, whole: bool = False) -> list[Picture]:
     """Draw some frames of a clip, spread evenly.
-
-    All pictures of a clip share one square crop, so that movement can be followed.
 
     Args:
         sequence: The clip.
@@ -50,31 +78,52 @@ def draw_pictures(sequence: LandmarkSequence, count: int, *, whole: bool = False
         whole: Spread them over the whole clip and mark hands that are missing; otherwise over the
             part in which a hand is seen.
     """
-    layout = sequence.layout
-    seen = np.arange(len(sequence.points))
-    speaking = [name for name in (*HANDS, "lips") if name in layout.group_names]
-    there = sequence.present[:, [layout.group(name) for name in speaking]]
-    if not whole and there.any():
-        seen = np.flatnonzero(there.any(axis=1))
+    seen = find_frames(sequence, _speaking(sequence.layout), whole=whole)
     frames = np.unique(np.linspace(seen[0], seen[-1], count).round().astype(int))
-    pixels = sequence.points[..., :2].astype(np.float64) * [sequence.width, sequence.height]
-    units = _crop(pixels[frames], layout)
-    pictures = []
-    for frame, points in zip(frames, units, strict=True):
-        lost = [
-            name for column, name in enumerate(speaking)
-            if whole and name in HANDS and not there[frame, column]
-        ]  # fmt: skip
-        lines = (*_draw_frame(points, layout), *map(_draw_lost, lost))
+    return _draw_frames(sequence, frames, mark_lost=whole)
+
+
+def draw_moments(sequence: LandmarkSequence, times_s: Sequence[float]) -> list[Picture]:
+    """Draw the frames next to some moments of a clip, one for each."""
+    frames = np.rint(np.asarray(times_s) * sequence.fps).astype(int)
+    return _draw_frames(sequence, frames.clip(0, len(sequence.points) - 1), mark_lost=False)
+
+
+def find_frames(
+    sequence: LandmarkSequence, groups: Sequence[str], *, whole: bool = False
+) -> npt.NDArray[np.int64]:
+    """Return the frames that show any of these groups; all of them if whole, or if none does."""
+    there = sequence.present[:, [sequence.layout.group(name) for name in groups]].any(axis=1)
+    return np.arange(len(there)) if whole or not there.any() else np.flatnonzero(there)
+
+
+def _speaking(layout: Layout) -> list[str]:
+    """The groups by which a signer speaks."""
+    return [name for name in (*HANDS, "lips") if name in layout.group_names]
+
+
+def _draw_frames(
+    sequence: LandmarkSequence, frames: npt.NDArray[np.int64], *, mark_lost: bool
+) -> list[Picture]:
+    """Draw frames of one clip; all share one square crop, so that movement can be followed."""
+    layout, pictures = sequence.layout, []
+    hands = [name for name in HANDS if mark_lost and name in layout.group_names]
+    for frame, points in zip(frames, crop(to_pixels(sequence)[frames], layout), strict=True):
+        lost = [name for name in hands if not sequence.present[frame, layout.group(name)]]
+        body = draw_frame(points, layout) + "".join(map(_draw_lost, lost))
         pictures.append(
             Picture(
                 time_s=float(frame / sequence.fps),
-                svg=f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {SIZE:g} {SIZE:g}">'
-                f"{''.join(lines)}</svg>",
+                svg=f"{START}{body}</svg>",
                 missing=tuple(name.replace("_", " ") for name in lost),
             )
         )
     return pictures
+
+
+def to_pixels(sequence: LandmarkSequence) -> Points:
+    """Return where the landmarks stand in the picture, shape (S, P, 2), pixels."""
+    return sequence.points[..., :2].astype(np.float64) * [sequence.width, sequence.height]
 
 
 def draw_presence(sequence: LandmarkSequence) -> str:
@@ -118,13 +167,16 @@ def join_pictures(pictures: list[Picture]) -> str:
     return "".join((*parts, "</svg>\n"))
 
 
-def _crop(pixels: Points, layout: Layout) -> Points:
-    """Move pixels, shape (N, P, 2), into the square picture with equal scale on both axes."""
+def crop(pixels: Points, layout: Layout) -> Points:
+    """Move landmarks, shape (N, P, 2) in pixels, into one square with equal scale on both axes.
+
+    Returns:
+        Shape (N, P, 2), SVG units of a picture, NaN kept.
+    """
     # Hips are often a guess far below the picture; they are neither shown nor given room.
     shown = [mark for mark, name in enumerate(layout.landmark_names) if not name.endswith("_hip")]
-    heads = [_head(points, layout) for points in pixels] if _has_head(layout) else []
-    tops = [centre - radius for centre, radius in heads]
-    corners = np.concatenate((pixels[:, shown].reshape(-1, 2), np.reshape(tops, (-1, 2))))
+    heads = find_heads(pixels, layout) if has_head(layout) else np.zeros((0, 2, 2))
+    corners = np.concatenate((pixels[:, shown].reshape(-1, 2), heads.reshape(-1, 2)))
     corners = corners[np.isfinite(corners).all(axis=1)]
     if not len(corners):
         return pixels
@@ -133,39 +185,60 @@ def _crop(pixels: Points, layout: Layout) -> Points:
     return np.asarray((pixels - (low + high) / 2) * scale + SIZE / 2)
 
 
-def _has_head(layout: Layout) -> bool:
+def has_head(layout: Layout) -> bool:
+    """Whether a circle stands for the head, for want of an outline of the face."""
     return "pose.nose" in layout.landmark_names and "face_outline" not in layout.group_names
 
 
-def _head(points: Points, layout: Layout) -> tuple[Points, float]:
-    """Centre (the nose) and radius of the head; NaN where the pose is absent."""
-    left, right = (points[layout.index("pose", f"{side}_shoulder")] for side in ("left", "right"))
-    nose = points[layout.index("pose", "nose")]
-    return nose, HEAD_RADIUS * float(np.linalg.norm(left - right))
+def find_heads(points: Points, layout: Layout) -> Points:
+    """Return the upper left and lower right corners of the heads, shape (N, 2, 2).
+
+    NaN where the pose is absent.
+    """
+    left, right = (points[:, layout.index("pose", f"{s}_shoulder")] for s in ("left", "right"))
+    nose = points[:, layout.index("pose", "nose")]
+    radius = HEAD_RADIUS * np.linalg.norm(left - right, axis=1, keepdims=True)
+    return np.stack((nose - radius, nose + radius), axis=1)
 
 
-def _draw_frame(points: Points, layout: Layout) -> Iterator[str]:
-    """Yield the lines of one frame; what is absent is left out."""
+def list_strokes(layout: Layout) -> list[Stroke]:
+    """Return the lines that make a skeleton of this layout."""
+    strokes = []
     if "pose" in layout.group_names:
-        yield _line(points[[layout.index("pose", name) for name in ARMS]], GREY, width=1.6)
-    if _has_head(layout):
-        nose, radius = _head(points, layout)
-        if np.isfinite([*nose, radius]).all():
-            yield (
-                f'<circle cx="{nose[0]:.1f}" cy="{nose[1]:.1f}" r="{radius:.1f}" '
-                f'fill="none" stroke="{GREY}" stroke-width="1.6"/>'
-            )
+        arms = tuple(layout.index("pose", name) for name in ARMS)
+        strokes.append(Stroke(marks=arms, colour=GREY, width=1.6))
     for name, lines in CLOSED_LINES.items():
         if name in layout.group_names:
             colour = PURPLE if name == "lips" else GREY
-            for line in lines:
-                yield _line(points[layout.slice(name)][list(line)], colour, width=1.0)
+            strokes += [_stroke(layout, name, line, colour, width=1.0) for line in lines]
     for name, colour in HANDS.items():
         if name in layout.group_names:
-            hand = points[layout.slice(name)]
-            yield _line(hand[list(PALM)], colour, width=1.2)
-            for finger in FINGERS:
-                yield _line(hand[list(finger)], colour, width=1.2)
+            strokes += [_stroke(layout, name, x, colour, width=1.2) for x in (PALM, *FINGERS)]
+    return strokes
+
+
+def draw_frame(points: Points, layout: Layout) -> str:
+    """Draw one frame, shape (P, 2) in SVG units, without its <svg>; what is absent is left out."""
+    paths = [(line.path(points), line) for line in list_strokes(layout)]
+    parts = [f'<path d="{path}" {line.style}/>' for path, line in paths if path]
+    if has_head(layout):
+        low, high = find_heads(points[None], layout)[0]
+        if np.isfinite([*low, *high]).all():
+            parts.append(f"<circle {place_circle(low, high)} {HEAD_STYLE}/>")
+    return "".join(parts)
+
+
+def place_circle(low: Points, high: Points) -> str:
+    """Return the attributes that set a circle between two corners, each of shape (2,)."""
+    (x, y), radius = (low + high) / 2, float(high[0] - low[0]) / 2
+    return f'cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}"'
+
+
+def _stroke(
+    layout: Layout, group: str, line: tuple[int, ...], colour: str, *, width: float
+) -> Stroke:
+    first = layout.slice(group).start
+    return Stroke(marks=tuple(first + mark for mark in line), colour=colour, width=width)
 
 
 def _draw_lost(hand: str) -> str:
@@ -176,21 +249,4 @@ def _draw_lost(hand: str) -> str:
         f'<text x="{x:g}" y="{y + 4:g}" font-size="12" text-anchor="middle" '
         f'font-family="sans-serif" fill="{HANDS[hand]}">{hand[0].upper()}</text>'
         f'<path d="M{x - 8:g} {y + 8:g}L{x + 8:g} {y - 8:g}" stroke="{RED}" stroke-width="2"/>'
-    )
-
-
-def _line(points: Points, colour: str, *, width: float) -> str:
-    """A line through points; broken, not bridged, where one is absent."""
-    parts, pen_down = [], False
-    for x, y in points:
-        if np.isfinite(x) and np.isfinite(y):
-            parts.append(f"{'L' if pen_down else 'M'}{x:.1f} {y:.1f}")
-            pen_down = True
-        else:
-            pen_down = False
-    if not parts:
-        return ""
-    return (
-        f'<path d="{"".join(parts)}" fill="none" stroke="{colour}" stroke-width="{width:g}" '
-        'stroke-linecap="round" stroke-linejoin="round"/>'
     )

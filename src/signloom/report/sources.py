@@ -1,6 +1,7 @@
 """The files that the stages wrote come in, checked Python values for the report go out."""
 
 import csv
+import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ from signloom.config import UserError, check_version, read_json
 from signloom.corpus.quality import ClipQuality, read_quality
 from signloom.corpus.targets import Target, read_targets
 
-VERSIONS = {"scores.json": 1, "history.json": 1, "trials.json": 2, "checkpoint.json": 2}
+VERSIONS = {
+    "scores.json": 2, "history.json": 1, "trials.json": 2, "checkpoint.json": 3, "baseline.json": 1,
+}  # fmt: skip
 Row = dict[str, str]
 
 
@@ -17,7 +20,10 @@ Row = dict[str, str]
 class ReportPaths:
     """Where the stages wrote."""
 
-    evaluation: Path  # folder with scores.json, hypotheses.tsv
+    evaluation: Path  # folder with scores.json, hypotheses.tsv, confusions.csv
+    baseline: (
+        Path  # metrics of the run to compare with, see `signloom scores --keep`; may be missing
+    )
     tune: Path  # folder with trials.json; may be missing
     landmarks: Path  # folder with shards/, quality.parquet, rejects.tsv
     targets: Path  # targets.parquet
@@ -34,8 +40,13 @@ class Sources:
     """What the report is made of."""
 
     splits: dict[str, Any]  # scores by split, see signloom.evaluation.summary
-    options: dict[str, Any]  # decoding and scoring
+    options: dict[str, Any]  # scoring, and decoding before the grid
+    decoding: dict[str, Any]  # as it was done
+    grid: list[dict[str, Any]]  # what else was tried on dev; empty if nothing
+    seeds: dict[str, Any] | None  # means and spreads of several models
+    before: dict[str, Any]  # reports/metrics.json of the kept run; empty if none is kept
     hypotheses: list[Row]
+    confusions: list[Row]
     epochs: list[dict[str, Any]]
     best_epoch: int
     search: dict[str, Any] | None
@@ -57,7 +68,12 @@ def read_sources(paths: ReportPaths) -> Sources:
     return Sources(
         splits=scores["splits"],
         options=scores["options"],
+        decoding=scores["decoding"],
+        grid=scores["grid"],
+        seeds=scores["seeds"],
+        before=_read_baseline(paths.baseline),
         hypotheses=_read_tsv(paths.evaluation / "hypotheses.tsv", stage="evaluate"),
+        confusions=_read_csv(paths.evaluation / "confusions.csv", stage="evaluate"),
         epochs=history["epochs"],
         best_epoch=history["best_epoch"],
         search=_read_json(trials, stage="tune") if trials.is_file() else None,
@@ -73,6 +89,19 @@ def _read_json(path: Path, *, stage: str) -> dict[str, Any]:
     content: dict[str, Any] = read_json(path, mend=mend)
     check_version(path, content, VERSIONS[path.name], mend=mend)
     return content
+
+
+def _read_baseline(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    mend = "write it anew by `signloom scores --keep`"
+    content: dict[str, Any] = read_json(path, mend=mend)
+    check_version(path, content, VERSIONS[path.name], mend=mend)
+    return dict(content["metrics"])
+
+
+def _read_csv(path: Path, *, stage: str) -> list[Row]:
+    return list(csv.DictReader(io.StringIO(_read(path, stage), newline="")))
 
 
 def _read_tsv(path: Path, *, stage: str) -> list[Row]:

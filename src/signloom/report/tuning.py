@@ -7,8 +7,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from signloom.report.canvas import build_panels, render_svg, scale_log, style
-from signloom.report.charts import readable
+from signloom.report.canvas import build_panels, readable, render_svg, scale_log, style
 from signloom.report.palette import BLUE, GREY, GRID, MUTED, ORANGE, PURPLE
 
 LABELS = {

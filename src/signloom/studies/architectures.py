@@ -18,7 +18,7 @@ import torch
 
 from signloom.corpus.shards import read_shards
 from signloom.corpus.targets import read_targets
-from signloom.evaluation.run import EvaluateOptions
+from signloom.evaluation.options import EvaluateOptions
 from signloom.metrics import score_corpus
 from signloom.studies.changes import change_options
 from signloom.tasks.reverse import LabOptions, read_lab, run_lab

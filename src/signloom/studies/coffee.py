@@ -35,7 +35,8 @@ from signloom.corpus.targets import (
     write_labels,
     write_targets,
 )
-from signloom.evaluation.run import EvaluateOptions, evaluate
+from signloom.evaluation.options import EvaluateOptions
+from signloom.evaluation.run import evaluate
 from signloom.studies.changes import change_options
 from signloom.studies.coffee_orders import SIGNS, Order, draw_orders
 from signloom.training.data import load_training_data

@@ -25,7 +25,9 @@ from signloom.corpus.targets import (
     write_labels,
     write_targets,
 )
-from signloom.evaluation.run import EvaluateOptions, evaluate, write_evaluation
+from signloom.evaluation.files import write_evaluation
+from signloom.evaluation.options import EvaluateOptions
+from signloom.evaluation.run import evaluate
 from signloom.report.build import ReportOptions, build_report
 from signloom.report.sources import ReportPaths
 from signloom.training.data import load_training_data
@@ -70,6 +72,7 @@ def write_report(params: Path, folder: Path) -> dict[str, Any]:
     """Evaluate the checkpoint of the folder and build the page; return the scores by split."""
     paths = ReportPaths(
         evaluation=folder / "evaluation",
+        baseline=folder / "baseline.json",
         tune=folder / "tune",
         landmarks=folder / "landmarks",
         targets=folder / "tokens/targets.parquet",

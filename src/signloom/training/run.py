@@ -21,6 +21,7 @@ from signloom.corpus.batches import (
     training_batches,
 )
 from signloom.corpus.features import FeatureOptions, check_groups
+from signloom.corpus.targets import NO_LABELS, CtcLabels
 from signloom.corpus.tokenizer import Tokenizer
 from signloom.models.seq2seq import ModelOptions
 from signloom.training.loop import EpochRecord, Fit, TrainOptions, fit
@@ -36,7 +37,7 @@ class TrainingData:
     train: Sequence[Example]
     dev: Sequence[Example]
     tokenizer: Tokenizer
-    labels: Sequence[str]  # names of the CTC labels; empty where there are none
+    labels: CtcLabels  # empty where there are none
     extractor: dict[str, Any]  # from the shards: what found the landmarks
 
 
@@ -101,7 +102,7 @@ def train(
         features=options.features,
         layout=data.train[0].sequence.layout,
         extractor=data.extractor,
-        ctc_labels=len(data.labels) + 1 if options.train.ctc_weight else 0,
+        ctc=data.labels if options.train.ctc_weight else NO_LABELS,
         # Sums are made in another order by another number of threads.
         provenance={**provenance, "threads": torch.get_num_threads()},
     )

@@ -28,7 +28,9 @@ def code_hash(module: str) -> str:
 
 
 def _path(name: str) -> Path:
-    return PACKAGE.joinpath(*name.split(".")[1:]).with_suffix(".py")
+    path = PACKAGE.joinpath(*name.split(".")[1:])
+    init = path / "__init__.py"  # of a package whose names are imported from it
+    return init if init.is_file() else path.with_suffix(".py")
 
 
 def _imports(name: str) -> list[str]:

@@ -55,7 +55,8 @@ class TuneOptions:
     limits: Limits
     confirm: ConfirmOptions
     decoding: DecodingOptions  # of dev, where an objective needs its sentences
-    tokenizer: Literal["13a", "intl", "char", "zh", "none"]  # of bleu4, see evaluate.score
+    # Of bleu4, see evaluate.score.
+    tokenizer: Literal["13a", "intl", "char", "zh", "none", "phoenix_legacy"]
     first: list[dict[str, Any]]  # tried after the current parameters, from `section.key` to value
     space: dict[str, Any]  # from `section.key` to {choices: [...]} or {low, high, log}
 

@@ -8,6 +8,8 @@ import pytest
 from signloom.config import UserError
 from signloom.corpus.manifest import Clip
 from signloom.corpus.targets import (
+    NO_LABELS,
+    CtcLabels,
     TokenizeOptions,
     build_targets,
     read_labels,
@@ -48,7 +50,7 @@ def test_targets_carry_the_text_between_bos_and_eos() -> None:
 
 def test_the_vocabulary_and_the_labels_come_from_train_alone() -> None:
     _, labels, targets = build_targets(CLIPS, OPTIONS)
-    assert labels == ["ALLER", "BONJOUR", "MAISON", "MOI"]
+    assert labels == CtcLabels(kind="glosses", names=("ALLER", "BONJOUR", "MAISON", "MOI"))
     assert targets[0].labels == [3, 4, 1]  # 0 is the blank
     assert targets[2].labels == []
     with_other_dev = [
@@ -60,21 +62,22 @@ def test_the_vocabulary_and_the_labels_come_from_train_alone() -> None:
 def test_labels_may_be_the_characters_of_the_normalised_text() -> None:
     spelt = dataclasses.replace(OPTIONS, ctc="characters")
     _, labels, targets = build_targets(CLIPS, spelt)
-    assert labels == sorted(set("je vais à la maisonbonjour"))
-    assert "".join(labels[label - 1] for label in targets[0].labels) == "je vais à la maison"
+    assert labels.kind == "characters"
+    assert list(labels.names) == sorted(set("je vais à la maisonbonjour"))
+    assert "".join(labels.names[label - 1] for label in targets[0].labels) == "je vais à la maison"
     assert targets[2].labels == []  # dev has letters that train does not
 
 
 def test_labels_of_arabic_are_letters_and_marks() -> None:
     clips = [dataclasses.replace(CLIPS[0], text="أَهْلًا بِكَ", gloss=None)]
     _, labels, (target,) = build_targets(clips, dataclasses.replace(OPTIONS, ctc="characters"))
-    assert "".join(labels[label - 1] for label in target.labels) == target.text
-    assert {"أ", "\u064e", "\u0652", " "} <= set(labels)  # alef, fatha, sukun
+    assert "".join(labels.names[label - 1] for label in target.labels) == target.text
+    assert {"أ", "\u064e", "\u0652", " "} <= set(labels.names)  # alef, fatha, sukun
 
 
 def test_without_ctc_there_are_no_labels() -> None:
     _, labels, targets = build_targets(CLIPS, dataclasses.replace(OPTIONS, ctc="none"))
-    assert labels == []
+    assert labels == NO_LABELS
     assert all(target.labels == [] for target in targets)
     assert targets[0].gloss == "MAISON MOI ALLER"  # still shown in reports
 

@@ -8,11 +8,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from signloom.config import UserError
+from signloom.corpus.landmarks import build_layout
 from signloom.evaluation.alignments import write_alignments
 from signloom.report.alignment import Alignment, draw_alignment, read_alignments
 from signloom.report.heatmap import LEVELS, Axes, draw_heatmap, join_heatmaps
 from signloom.report.palette import BLUE, ORANGE
+from signloom.report.skeletons import draw_moments
 from signloom.translator import Alignment as Looked
+from tests import tiny
 
 AXES = Axes(rows=["a", "<b>"], columns=[(0.5, "0"), (2.5, "1")], x_label="time", title="t")
 SVG = "{http://www.w3.org/2000/svg}"
@@ -123,3 +126,24 @@ def test_time_runs_along_the_positions_of_the_memory() -> None:
 def test_a_clip_that_nothing_looks_at_is_drawn_empty() -> None:
     nothing = Alignment(tokens=["a"], step_s=0.1, weights=np.zeros((1, 4), np.float32))
     assert shades(draw_alignment(nothing)) == {}
+
+
+def test_skeletons_stand_below_the_moments_that_they_show() -> None:
+    clip = tiny.clip(build_layout(("hands",)), frames=20)
+    step_s = 2 / clip.fps
+    looked = Alignment(tokens=["a", ""], step_s=step_s, weights=np.eye(2, 10, dtype=np.float32))
+    svg = draw_alignment(looked, clip, 5)
+    found = re.findall(
+        r'<svg x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="[\d.]+" viewBox="0 0 100 100">'
+        r"(.*?)</svg>",
+        svg,
+    )
+    column = (760 - 110 - 8) / 10
+    middles = [float(x) + float(width) / 2 for x, _, width, _ in found]
+    assert middles == pytest.approx([110 + column * place for place in (1, 3, 5, 7, 9)], abs=0.01)
+    # The middle of a column is its moment: the borders of 1, 3, ... are half a step before it.
+    moments = [(place - 0.5) * step_s for place in (1, 3, 5, 7, 9)]
+    bodies = [picture.svg for picture in draw_moments(clip, moments)]
+    assert [body for *_, body in found] == [body[body.index(">") + 1 : -6] for body in bodies]
+    (height,) = {float(y) for _, y, _, _ in found}
+    assert height == pytest.approx(4 + 2 * 18 + 34)  # below the cells, the axis and its label

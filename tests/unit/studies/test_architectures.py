@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 
 from signloom.config import UserError
-from signloom.decoding import DecodingOptions
-from signloom.evaluation.run import EvaluateOptions
+from signloom.evaluation.options import EvaluateOptions, GridOptions
 from signloom.metrics import ScoreOptions
 from signloom.report.study import render_study
 from signloom.studies.architectures import (
@@ -16,11 +15,15 @@ from signloom.studies.architectures import (
     run_jobs,
 )
 from signloom.studies.architectures_page import build_page, score_by_length
+from tests import tiny
 from tests.tiny import run_options
 
 SCORE = ScoreOptions(tokenizer="13a", resamples=100, seed=1)
 EVALUATE = EvaluateOptions(
-    decoding=DecodingOptions(beam_size=1, length_penalty=1.0, max_tokens=8), score=SCORE
+    decoding=tiny.decoding(beam_size=1, max_tokens=8),
+    grid=GridOptions(beam_sizes=(), length_penalties=()),
+    score=SCORE,
+    commands={},
 )
 OPTIONS = ArchitecturesOptions(
     seeds=[1, 2],

@@ -9,7 +9,6 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from signloom.checkpoint import load_checkpoint, save_checkpoint
 from signloom.config import UserError
 from signloom.corpus.batches import fixed_batches
-from signloom.decoding import DecodingOptions
 from signloom.models.tokens import TokenEmbedding
 from signloom.training.loop import DivergedError, EpochRecord, dev_score
 from signloom.training.loss import ctc_loss, token_loss
@@ -19,7 +18,7 @@ from signloom.translator import Translator
 from tests import tiny
 
 CPU = torch.device("cpu")
-GREEDY = DecodingOptions(beam_size=1, length_penalty=1.0, max_tokens=20)
+GREEDY = tiny.decoding(beam_size=1, max_tokens=20)
 
 
 def ignore(_: EpochRecord) -> None:

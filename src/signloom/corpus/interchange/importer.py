@@ -170,6 +170,29 @@ def import_landmarks(sources: Sequence[Path], corpus: Path, options: ImportOptio
         return Imported(batch.layout, len(frames), sum(frames.values()), batch.rejects)
 
 
+def read_foreign(
+    path: Path, layout: Layout, defaults: SourceDefaults
+) -> Iterator[tuple[str, LandmarkSequence | Reject]]:
+    """Yield the clips of a landmark file in a layout, or what is wrong with them.
+
+    Args:
+        path: The file; its ending says the format.
+        layout: What to take of each clip.
+        defaults: What the file does not say.
+
+    Raises:
+        UserError: If the ending is unknown, or something that the file does not say is missing.
+    """
+    rejects: list[Reject] = []
+    with _noting(rejects, path.stem, path):
+        for clip_id, make in _READERS[_format_of(path, "auto")](path, defaults):
+            found: LandmarkSequence | None = None
+            with _noting(rejects, clip_id, path):
+                found = to_sequence(make(), layout)
+            yield clip_id, found or rejects.pop()
+    yield from ((reject.clip_id, reject) for reject in rejects)
+
+
 def _find_files(sources: Sequence[Path], name: str) -> list[Path]:
     suffixes = FORMATS.get(name) or tuple(end for ends in FORMATS.values() for end in ends)
     files: dict[Path, None] = {}

@@ -1,5 +1,6 @@
 """Warnings, tables, the worst clips and their pictures, against what was put in by hand."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from signloom.corpus.quality import ClipQuality
 from signloom.corpus.targets import Target
 from signloom.report.palette import BLUE, ORANGE, RED
 from signloom.report.quality import QualityOptions, assess, describe, share_of
-from signloom.report.quality_charts import distributions_chart, signers_chart
+from signloom.report.quality_charts import draw_distributions, draw_signers
 from signloom.report.skeletons import BAR_HEIGHT, draw_pictures, draw_presence
 
 OPTIONS = QualityOptions(
@@ -127,11 +128,37 @@ def test_a_clip_is_described_in_one_phrase() -> None:
 def test_charts_are_drawn_of_whatever_is_known(rows: list[ClipQuality]) -> None:
     rows = [replace(row, clip_id=str(number)) for number, row in enumerate(rows)]
     found = assess(rows, [], OPTIONS)
-    text = distributions_chart(rows, found.limits)
-    assert ("jitter" in text) == any(row.left_hand_jitter is not None for row in rows)
-    assert "frames a second" in text
-    assert text == distributions_chart(rows, found.limits)
-    assert "not in the manifest" in signers_chart(found.by_signer)
+    charts = draw_distributions(rows, found.limits)
+    names = [chart.name for chart in charts]
+    jitter = any(row.left_hand_jitter is not None for row in rows)
+    assert ("quality-left-hand-jitter" in names) == jitter
+    assert "quality-fps" in names
+    assert charts == draw_distributions(rows, found.limits)
+    assert "not in the manifest" in draw_signers(found.by_signer).svg
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.985, 1.0])
+def test_no_share_is_marked_beyond_a_hundred(share: float) -> None:
+    rows = [GOOD, replace(GOOD, clip_id="other", left_hand=share)]
+    svg = draw_signers(assess(rows, [], OPTIONS).by_signer).svg
+    labels = re.findall(r">(\d+(?:\.\d+)?)</text>", svg)
+    assert "100" in {label.removesuffix(".0") for label in labels}
+    assert max(map(float, labels)) <= 100
+
+
+def test_signers_may_be_called_in_any_script() -> None:
+    rows = [replace(GOOD, clip_id="a"), replace(GOOD, clip_id="b"), replace(GOOD, clip_id="c")]
+    targets = [target("a", "test", "张伟"), target("b", "test", "ليلى"), target("c", "test", "नेहा")]
+    svg = draw_signers(assess(rows, targets, OPTIONS).by_signer).svg
+    assert all(target.signer in svg for target in targets)
+
+
+def test_a_chart_says_in_words_where_warnings_begin() -> None:
+    charts = {c.name: c.label for c in draw_distributions([GOOD], {"any_hand": 0.5})}
+    assert charts["quality-any-hand"] == (
+        "Clips by frames with any hand, %: 100 to 100, median 100; warnings begin at 50"
+    )
+    assert charts["quality-fps"] == "Clips by frames a second: 25 to 25, median 25"
 
 
 @pytest.mark.parametrize(

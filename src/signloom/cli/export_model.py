@@ -1,0 +1,45 @@
+"""`signloom export-model`: a checkpoint becomes what others run and serve."""
+
+import argparse
+import sys
+from pathlib import Path
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Describe the command."""
+    parser = commands.add_parser(
+        "export-model",
+        help="write a model as ONNX, or for `mlflow models serve`",
+        description="Write a checkpoint in another form; docs/translate.md shows how it is used.",
+    )
+    parser.add_argument("folder", type=Path, metavar="OUT", help="folder to write")
+    parser.add_argument("--format", choices=("onnx", "mlflow"), required=True)
+    parser.add_argument(
+        "--checkpoint",
+        type=Path,
+        default=Path("data/checkpoint"),
+        help="model folder (default: %(default)s)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write the model."""
+    if options.format == "mlflow":
+        from signloom.tracking.served_model import save_served_model
+
+        save_served_model(options.checkpoint, options.folder)
+        serve = f"mlflow models serve -m {options.folder} --env-manager local"
+        print(f"{options.folder}: try `{serve}`", file=sys.stderr)
+        return
+    import torch
+
+    from signloom.checkpoint import load_checkpoint
+    from signloom.serving.onnx_models import export_onnx
+
+    worst = export_onnx(load_checkpoint(options.checkpoint, torch.device("cpu")), options.folder)
+    print(
+        f"{options.folder}: encoder and decoder step; ONNX Runtime differs from PyTorch by at "
+        f"most {worst:.1g}",
+        file=sys.stderr,
+    )

@@ -1,0 +1,153 @@
+"""An evaluation comes in; reports/metrics.json and reports/evaluation/ go out."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from signloom.config import UserError
+from signloom.evaluation.alignments import write_alignments
+from signloom.evaluation.breakdowns import KINDS
+from signloom.evaluation.grid import grid_table
+from signloom.evaluation.run import Evaluation
+from signloom.evaluation.summary import DECIMALS
+from signloom.metrics import count_confusions, sentence_scores
+from signloom.reproducibility import write_atomically
+
+FORMAT_VERSION = 2  # of scores.json and, with it, of the tables beside it
+GRID = ("beam_size", "length_penalty", "bleu4", "wer", "chosen")
+CONFUSIONS = ("split", "kind", "reference", "hypothesis", "count")
+
+
+def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> None:
+    """Write every file of the stage; without clock values, so that equal runs give equal bytes.
+
+    Args:
+        reports: The folder `reports`.
+        evaluation: What to write.
+        history: Training's `history.json`; its epochs become a table for `dvc plots`.
+
+    Raises:
+        UserError: If there is no history.
+    """
+    folder = reports / "evaluation"
+    grid = grid_table(evaluation.grid, digits=DECIMALS)
+    scores = {
+        "format_version": FORMAT_VERSION,
+        "options": asdict(evaluation.options),
+        "decoding": asdict(evaluation.decoding),
+        "grid": grid,
+        "splits": evaluation.splits,
+        "seeds": evaluation.seeds,
+    }
+    _write_json(folder / "scores.json", scores)
+    _write_table(folder / "hypotheses.tsv", hypothesis_rows(evaluation))
+    _write_table(folder / "systems.csv", _system_rows(evaluation))
+    _write_table(folder / "grid.csv", grid, columns=GRID)
+    _write_table(folder / "confusions.csv", _confusion_rows(evaluation), columns=CONFUSIONS)
+    write_alignments(folder / "alignments.parquet", evaluation.alignments)
+    for kind in KINDS:
+        _write_table(folder / f"by_{kind}.csv", _breakdown_rows(evaluation, kind))
+    if not history.is_file():
+        raise UserError(f"{history} does not exist; run `dvc repro train` first")
+    epochs = json.loads(history.read_text(encoding="utf-8"))["epochs"]
+    _write_table(folder / "curves.csv", (_rounded(epoch, digits=6) for epoch in epochs))
+    # Last: who sees the metrics may rely on the rest.
+    _write_json(reports / "metrics.json", evaluation.metrics)
+
+
+def hypothesis_rows(evaluation: Evaluation) -> Iterable[dict[str, Any]]:
+    """Yield one row a clip: reference, what the systems said, and how far off the model is."""
+    for result in evaluation.results:
+        singly = sentence_scores(evaluation.counts[result.split]["model"])
+        for row, (target, facts, translation) in enumerate(
+            zip(result.targets, result.facts, result.translations, strict=True)
+        ):
+            said = {system: texts[row] for system, texts in result.texts.items()}
+            yield _rounded(
+                {
+                    "clip_id": target.clip_id,
+                    "split": result.split,
+                    "signer": target.signer,
+                    "seen_in_train": int(target.text in evaluation.train_texts),
+                    "reference": target.text,
+                    "hypothesis": said["model"],
+                    "greedy": said["greedy"],
+                    "blind": said["blind"],
+                    "swapped": said.get("swapped", ""),
+                    "retrieval": said["retrieval"],
+                    "bleu": float(singly["bleu4"][row]),
+                    "chrf": float(singly["chrf"][row]),
+                    "wer": float(singly["wer"][row]),
+                    "exact": int(singly["exact"][row] > 0),
+                    "hands": "" if facts.hands is None else facts.hands,
+                    "fps": facts.fps,
+                    "seconds": facts.seconds,
+                    "log_prob": translation.hypothesis.log_prob,
+                    "score": translation.hypothesis.score,
+                    "tokens": len(translation.hypothesis.tokens),
+                    **{name: float(singly[name][row]) for name in evaluation.options.commands},
+                }
+            )
+
+
+def _system_rows(evaluation: Evaluation) -> Iterable[dict[str, Any]]:
+    for split, found in evaluation.splits.items():
+        for system, scores in found["systems"].items():
+            bleu = scores["bleu4"]
+            yield {
+                "name": f"{split} {system}",  # what `dvc plots` puts on its axis
+                "split": split,
+                "system": system,
+                "bleu4": bleu["value"],
+                "bleu4_low": bleu["low"],
+                "bleu4_high": bleu["high"],
+                **{name: scores[name]["value"] for name in ("chrf", "wer", "cer")},
+            }
+
+
+def _confusion_rows(evaluation: Evaluation) -> Iterable[dict[str, Any]]:
+    for result in evaluation.results:
+        refs = [target.text for target in result.targets]
+        for found in count_confusions(result.texts["model"], refs, evaluation.options.score):
+            yield {"split": result.split, **asdict(found)}
+
+
+def _breakdown_rows(evaluation: Evaluation, kind: str) -> Iterable[dict[str, Any]]:
+    for split, found in evaluation.splits.items():
+        for row in found["breakdowns"][kind]:
+            yield {"name": f"{split} {row['group']}", "split": split, **row}
+
+
+def _rounded(row: Mapping[str, Any], *, digits: int = DECIMALS) -> dict[str, Any]:
+    return {k: round(v, digits) if isinstance(v, float) else v for k, v in row.items()}
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    write_atomically(path, json.dumps(content, ensure_ascii=False, indent=2) + "\n")
+
+
+def _write_table(
+    path: Path, rows: Iterable[Mapping[str, Any]], *, columns: Sequence[str] | None = None
+) -> None:
+    """Write rows that share their keys; a .tsv is written without quotes, as it has no tabs.
+
+    Args:
+        path: The table.
+        rows: May be empty if the columns are named.
+        columns: Names; those of the first row if not given.
+    """
+    rows = list(rows)
+    columns = list(columns or rows[0])
+    text = io.StringIO()
+    if path.suffix == ".tsv":
+        lines = [columns, *([str(row[name]) for name in columns] for row in rows)]
+        text.writelines("\t".join(line) + "\n" for line in lines)
+    else:
+        writer = csv.DictWriter(text, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    write_atomically(path, text.getvalue())

@@ -1,0 +1,44 @@
+"""The section `evaluate` of params.yaml."""
+
+from dataclasses import dataclass
+
+from signloom.decoding import DecodingOptions
+from signloom.metrics import METRICS, ScoreOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridOptions:
+    """Searches tried on dev; the best by BLEU-4 is used everywhere. Empty: `decoding` as it is."""
+
+    beam_sizes: tuple[int, ...]  # tried with each length penalty, >= 1
+    length_penalties: tuple[float, ...]  # >= 0
+
+    def __post_init__(self) -> None:
+        if bool(self.beam_sizes) != bool(self.length_penalties):
+            raise ValueError("grid: give both beam_sizes and length_penalties, or leave both empty")
+        if any(size < 1 for size in self.beam_sizes):
+            raise ValueError(f"beam_sizes: found {self.beam_sizes}, expected 1 or more each")
+        if any(penalty < 0 for penalty in self.length_penalties):
+            raise ValueError(f"length_penalties: found {self.length_penalties}, expected 0 or more")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluateOptions:
+    """How the model searches and how what it finds is scored."""
+
+    decoding: DecodingOptions
+    grid: GridOptions
+    score: ScoreOptions
+    # Further metrics: name to a command that reads JSON lines (clip_id, source, hypothesis,
+    # reference) and prints a number for each. Empty: none.
+    commands: dict[str, str]
+
+    def __post_init__(self) -> None:
+        for name, command in self.commands.items():
+            if name in METRICS or not name.isidentifier():
+                raise ValueError(
+                    f"commands: {name!r} cannot name a metric; use letters, digits and _, and none "
+                    f"of {', '.join(METRICS)}"
+                )
+            if not command.strip():
+                raise ValueError(f"commands.{name}: the command is empty")

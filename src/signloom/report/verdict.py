@@ -1,0 +1,137 @@
+"""The scores come in; the sentences and numbers at the top of the report go out."""
+
+from typing import Any
+
+from signloom.report.sources import Sources
+
+SYSTEM_NAMES = {
+    "model": "model",
+    "greedy": "model, greedy search",
+    "retrieval": "nearest training clip",
+    "swapped": "model, another clip's video",
+    "blind": "model, landmarks zeroed",
+    "constant": "best constant sentence",
+    "random": "random training sentence",
+}
+FLOORS = ("retrieval", "blind", "constant", "random")
+CHANGES = {"bleu4": "BLEU-4", "chrf": "chrF", "wer": "word error rate"}
+BLIND_MARGIN = 5.0  # BLEU-4 by which a blind model may beat the constant sentence
+
+
+def headline_split(splits: dict[str, Any]) -> str:
+    """The split that the page is about: test if there is one."""
+    return "test" if "test" in splits else next(iter(splits))
+
+
+def strongest_floor(systems: dict[str, Any]) -> str:
+    """Name the system with the highest BLEU-4 of those that learn nothing or see nothing."""
+    return max(FLOORS, key=lambda name: float(systems[name]["bleu4"]["value"]))
+
+
+def tell_verdict(sources: Sources) -> list[str]:
+    """Say in sentences what the scores are worth."""
+    split = headline_split(sources.splits)
+    found = sources.splits[split]
+    systems = found["systems"]
+    bleu, wer = systems["model"]["bleu4"], systems["model"]["wer"]
+    train = {target.signer for target in sources.targets if target.split == "train"}
+    signers = {target.signer for target in sources.targets if target.split == split}
+    unseen = "none of whom is in train" if not signers & train else "some of whom are in train"
+    sentences = [
+        f"On {found['clips']} {split} clips of {count(len(signers), 'signer')}, {unseen}, BLEU-4 "
+        f"is {_interval(bleu)} and the word error rate {_interval(wer)} %."
+    ]
+    sentences.append(_floor_verdict(systems))
+    sentences.append(_blind_verdict(systems))
+    if found["hallucination"]:
+        sentences.append(found["hallucination"]["text"])
+    if sources.seeds and "bleu4" in sources.seeds["splits"].get(split, {}):
+        spread = sources.seeds["splits"][split]["bleu4"]
+        sentences.append(
+            f"Over {spread['n']} seeds BLEU-4 is {spread['mean']:.1f}, give or take "
+            f"{spread['std']:.1f} (standard deviation)."
+        )
+    sentences.append(_tell_changes(found, sources.before.get(split)))
+    if found["missing"]:
+        clips = count(len(found["missing"]), "clip")
+        sentences.append(f"Not scored, because without landmarks: {clips}.")
+    return sentences
+
+
+def _floor_verdict(systems: dict[str, Any]) -> str:
+    bleu, strongest = systems["model"]["bleu4"], strongest_floor(systems)
+    floor = systems[strongest]["bleu4"]
+    named = f"the strongest floor ({SYSTEM_NAMES[strongest]}, {_interval(floor)})"
+    if bleu["low"] > floor["value"]:
+        margin = bleu["value"] - floor["value"]
+        return (
+            f"That is {margin:.1f} BLEU-4 above {named}: the model's whole interval lies above it."
+        )
+    return f"This is not clearly better than {named}: the model's interval reaches down to it."
+
+
+def _tell_changes(found: dict[str, Any], before: dict[str, Any] | None) -> str:
+    """Say what became of the scores of the run that was kept."""
+    if not before:
+        return "No earlier run is kept to compare with; `signloom scores --keep` keeps this one."
+    model = found["systems"]["model"]
+    changes = [
+        f"{name} {model[metric]['value'] - before[metric]:+.1f}"
+        for metric, name in CHANGES.items()
+        if metric in before
+    ]
+    told = f"Against the run that was kept: {', '.join(changes)}"
+    if before["clips"] != found["clips"]:
+        return told + f" (of {count(before['clips'], 'clip')}, so not quite comparable)."
+    if before["signature"] != model["bleu4"]["signature"]:
+        return told + f" (scored in another way: {before['signature']})."
+    low, high = model["bleu4"]["low"], model["bleu4"]["high"]
+    if low <= before["bleu4"] <= high:
+        return told + "; its BLEU-4 lies within this one's interval."
+    return told + "; its BLEU-4 lies outside this one's interval."
+
+
+def _blind_verdict(systems: dict[str, Any]) -> str:
+    blind, constant = systems["blind"]["bleu4"]["value"], systems["constant"]["bleu4"]["value"]
+    compared = f"With its landmarks zeroed the model gets {blind:.1f}; the best constant sentence "
+    compared += f"gets {constant:.1f}"
+    if blind > constant + BLIND_MARGIN:
+        return compared + ": part of its score is guessed without looking."
+    if systems["model"]["bleu4"]["low"] > max(blind, constant):
+        return compared + ": its score comes from looking, not from guessing."
+    return compared + "."
+
+
+def tiles(sources: Sources) -> list[dict[str, str]]:
+    """The few numbers at the top of the page."""
+    split = headline_split(sources.splits)
+    systems = sources.splits[split]["systems"]
+    names = {"bleu4": f"{split} BLEU-4", "wer": f"{split} WER, %", "chrf": f"{split} chrF"}
+    before = sources.before.get(split, {})
+    shown = [
+        {
+            "name": name,
+            "value": f"{systems['model'][metric]['value']:.1f}",
+            "note": f"95 %: {systems['model'][metric]['low']:.1f} to "
+            f"{systems['model'][metric]['high']:.1f}"
+            + (f"; before {before[metric]:.1f}" if metric in before else ""),
+        }
+        for metric, name in names.items()
+    ]
+    controls = [("strongest floor", strongest_floor(systems)), ("blind control", "blind")]
+    if "swapped" in systems:  # not with a single sentence
+        controls.append(("wrong video", "swapped"))
+    for name, system in controls:
+        score = systems[system]["bleu4"]
+        note = SYSTEM_NAMES[system]
+        shown.append({"name": f"{name}, BLEU-4", "value": f"{score['value']:.1f}", "note": note})
+    return shown
+
+
+def _interval(score: dict[str, Any]) -> str:
+    return f"{score['value']:.1f} [{score['low']:.1f}, {score['high']:.1f}]"
+
+
+def count(number: int, noun: str) -> str:
+    """Return `1 clip`, `2 clips`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,224 @@
+"""Sentences for each CPU second of our decoder and of others, on models of the documents' size.
+
+Usage: python -m tests.bench.decoding [--rounds N] [--only NAME ...] [--out DIR]
+
+Width 512, 6 + 6 layers, 250 source frames, every sentence forced to 20 tokens, random weights: the
+work is the same whatever the weights say. The ways take turns, one thread, CPU time, medians. The
+other two decode a Marian model of the same size, whose source is tokens; its encoder has an
+embedding where ours has a projection of features.
+"""
+
+import argparse
+import dataclasses
+import functools
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+import torch
+
+from signloom.decoding import SpecialIds, search
+from signloom.models.precision import reduce_precision
+from signloom.models.registry import build_model
+from signloom.models.seq2seq import Seq2Seq
+from tests import tiny
+from tests.contract.variants import DOCUMENT_000
+
+SIZES: dict[str, Any] = {
+    "d_model": 512, "heads": 8, "encoder_layers": 6, "decoder_layers": 6, "d_ff": 2048,
+}  # fmt: skip
+FRAMES, FEATURES, TOKENS, BATCH = 250, 126, 20, 32
+IDS = SpecialIds(pad=0, bos=1, eos=2)
+Way = Callable[[], int]  # decodes; returns the number of sentences
+
+
+@functools.cache
+def ours(vocab: int, subsampling: int, precision: str) -> Seq2Seq:
+    torch.manual_seed(0)
+    changes = {**DOCUMENT_000, **SIZES, "subsampling": subsampling}
+    options = dataclasses.replace(tiny.MODEL, **changes)
+    model = build_model(options, input_width=FEATURES, vocab_size=vocab, ctc_labels=0).eval()
+    return reduce_precision(model, precision)
+
+
+def source(clips: int) -> tuple[torch.Tensor, torch.Tensor]:
+    torch.manual_seed(1)
+    return torch.randn(clips, FRAMES, FEATURES), torch.ones(clips, FRAMES, dtype=torch.bool)
+
+
+@torch.inference_mode()
+def as_the_documents(vocab: int, clips: int) -> int:
+    """One clip at a time: encode it, then decode the whole prefix again for every token."""
+    model = ours(vocab, 1, "float32")
+    src, valid = source(clips)
+    for clip in range(clips):
+        memory = model.encode(src[clip : clip + 1], valid[clip : clip + 1])
+        prefix = torch.tensor([[IDS.bos]])
+        for _ in range(TOKENS):
+            logits = model.decode(memory, prefix)[:, -1]
+            logits[:, [IDS.pad, IDS.bos, IDS.eos]] = -torch.inf
+            prefix = torch.cat((prefix, logits.argmax(dim=-1, keepdim=True)), dim=1)
+    return clips
+
+
+@torch.inference_mode()
+def by_search(vocab: int, beam: int, subsampling: int = 1, precision: str = "float32") -> int:
+    model = ours(vocab, subsampling, precision)
+    options = tiny.decoding(beam_size=beam, min_tokens=TOKENS, max_tokens=TOKENS)
+    found = search(model, model.encode(*source(BATCH)), IDS, options)
+    assert all(len(best.tokens) == TOKENS for (best,) in found)
+    return BATCH
+
+
+@functools.cache
+def marian(vocab: int) -> Any:
+    """Build a random Marian model of the same size; id 0 is eos, the last one is pad."""
+    from transformers import MarianConfig, MarianMTModel
+
+    torch.manual_seed(0)
+    config = MarianConfig(
+        vocab_size=vocab, d_model=512, encoder_layers=6, decoder_layers=6,
+        encoder_attention_heads=8, decoder_attention_heads=8, encoder_ffn_dim=2048,
+        decoder_ffn_dim=2048, activation_function="gelu", max_position_embeddings=512,
+        pad_token_id=vocab - 1, eos_token_id=0, decoder_start_token_id=vocab - 1,
+        forced_eos_token_id=None, scale_embedding=True, init_std=0.05,
+    )  # fmt: skip
+    return MarianMTModel(config).eval()
+
+
+def token_source(vocab: int) -> torch.Tensor:
+    return torch.randint(1, vocab - 1, (BATCH, FRAMES), generator=torch.Generator().manual_seed(1))
+
+
+@torch.inference_mode()
+def by_transformers(vocab: int, beam: int) -> int:
+    ids = token_source(vocab)
+    found = marian(vocab).generate(
+        ids, attention_mask=torch.ones_like(ids), num_beams=beam, do_sample=False,
+        min_new_tokens=TOKENS, max_new_tokens=TOKENS,
+    )  # fmt: skip
+    assert found.shape == (BATCH, TOKENS + 1)
+    return BATCH
+
+
+@functools.cache
+def translator(vocab: int, compute_type: str) -> Any:
+    """Convert the Marian model without tokeniser files and load it."""
+    import ctranslate2
+    from ctranslate2.converters.transformers import MarianMTLoader
+
+    names = {("</s>" if i == 0 else f"t{i}"): i for i in range(vocab - 1)}
+    tokenizer = SimpleNamespace(
+        get_vocab=lambda: {**names, "<pad>": vocab - 1}, eos_token="</s>", unk_token="t1"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        with torch.no_grad():
+            spec = MarianMTLoader()(marian(vocab), tokenizer)
+        spec.validate()
+        spec.optimize()
+        spec.save(folder)
+        return ctranslate2.Translator(
+            folder, compute_type=compute_type, inter_threads=1, intra_threads=1
+        )
+
+
+def by_ctranslate2(vocab: int, beam: int, compute_type: str = "float32") -> int:
+    tokens = [[f"t{i}" for i in row] for row in token_source(vocab).tolist()]
+    found = translator(vocab, compute_type).translate_batch(
+        tokens, beam_size=beam, min_decoding_length=TOKENS, max_decoding_length=TOKENS,
+        max_batch_size=BATCH,
+    )  # fmt: skip
+    assert all(len(result.hypotheses[0]) == TOKENS for result in found)
+    return BATCH
+
+
+def ways() -> dict[str, Way]:
+    few, many = 3_000, 130_000
+    part = functools.partial
+    return {
+        "documents, 3k": part(as_the_documents, few, 2),
+        "greedy, 3k": part(by_search, few, 1),
+        "documents, 130k": part(as_the_documents, many, 1),
+        "greedy, 130k": part(by_search, many, 1),
+        "greedy int8, 3k": part(by_search, few, 1, 1, "int8"),
+        "greedy int8, 130k": part(by_search, many, 1, 1, "int8"),
+        "transformers greedy, 3k": part(by_transformers, few, 1),
+        "beam 5, 3k": part(by_search, few, 5),
+        "transformers beam 5, 3k": part(by_transformers, few, 5),
+        "CTranslate2 beam 5, 3k": part(by_ctranslate2, few, 5),
+        "CTranslate2 beam 5 int8, 3k": part(by_ctranslate2, few, 5, "int8"),
+        "beam 5 int8, 3k": part(by_search, few, 5, 1, "int8"),
+        "beam 5 stem 4, 3k": part(by_search, few, 5, 4),
+        "beam 5 stem 4 bfloat16, 3k": part(by_search, few, 5, 4, "bfloat16"),
+        "beam 5 stem 4 int8, 3k": part(by_search, few, 5, 4, "int8"),
+        "beam 5, 130k": part(by_search, many, 5),
+        "transformers beam 5, 130k": part(by_transformers, many, 5),
+        "CTranslate2 beam 5, 130k": part(by_ctranslate2, many, 5),
+        "beam 5 stem 4 int8, 130k": part(by_search, many, 5, 4, "int8"),
+    }
+
+
+# What issue 6 asks for: a way, how many times another one it must reach.
+BARS = [
+    ("greedy, 3k", 7.0, "documents, 3k"),
+    ("greedy, 130k", 10.0, "documents, 130k"),
+    ("beam 5, 3k", 1.4, "transformers beam 5, 3k"),
+    ("beam 5 stem 4 int8, 3k", 1.0, "CTranslate2 beam 5, 3k"),
+]
+
+
+def measure(chosen: dict[str, Way], rounds: int) -> dict[str, list[float]]:
+    """Return sentences for each CPU second of every way, round by round; the first warms up."""
+    speeds: dict[str, list[float]] = {name: [] for name in chosen}
+    for number in range(rounds + 1):
+        for name, way in chosen.items():
+            start = time.process_time()
+            sentences = way()
+            if number:
+                speeds[name].append(sentences / (time.process_time() - start))
+            print(f"{number} {name}: {sentences / (time.process_time() - start):.2f}", flush=True)
+    return speeds
+
+
+def write_tables(out: Path, speeds: dict[str, list[float]]) -> None:
+    medians = {name: statistics.median(values) for name, values in speeds.items()}
+    lines = ["| way | sentences a CPU-s | least | most |", "|---|---|---|---|"]
+    lines += [
+        f"| {name} | {medians[name]:.2f} | {min(values):.2f} | {max(values):.2f} |"
+        for name, values in speeds.items()
+    ]
+    lines += ["", "| bar | measured | asked |", "|---|---|---|"]
+    ratios = [
+        {"way": way, "other": other, "bar": bar,
+         "ratio": statistics.median(a / b for a, b in zip(speeds[way], speeds[other], strict=True))}
+        for way, bar, other in BARS if way in speeds and other in speeds
+    ]  # fmt: skip
+    lines += [f"| {r['way']} / {r['other']} | {r['ratio']:.2f} | {r['bar']:g} |" for r in ratios]
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "decoding.md").write_text("\n".join(lines) + "\n")
+    content = {"batch": BATCH, "frames": FRAMES, "tokens": TOKENS, "bars": ratios,
+               "sentences_a_cpu_s": speeds}  # fmt: skip
+    (out / "decoding.json").write_text(json.dumps(content, indent=1) + "\n")
+    print("\n".join(lines))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", nargs="*", default=None, help="names of ways")
+    parser.add_argument("--out", type=Path, default=Path("reports/benchmarks"))
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    every = ways()
+    write_tables(options.out, measure({n: every[n] for n in options.only or every}, options.rounds))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""`signloom export-model --format mlflow`, served by a real `mlflow models serve`."""
+
+import copy
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from signloom.corpus.landmarks import HANDS_POSE
+from signloom.decoding import DecodingOptions
+from signloom.serving.defaults import DECODING
+from signloom.serving.payload import from_payload, to_payload
+from signloom.serving.timed import to_json, translate_timed
+from signloom.translator import Translator
+from tests import tiny
+from tests.models_on_disk import write_checkpoint
+
+EXPORT = [sys.executable, "-c", "from signloom.cli.main import main; main()", "export-model"]
+STARTS_S = 300  # on a busy machine
+CLIPS = [
+    to_payload(tiny.lose(tiny.sequence(seed, frames=9 + seed), "left_hand", slice(2, 5)))
+    for seed in range(3)
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("served")
+    checkpoint = write_checkpoint(folder / "checkpoint", family="lstm")
+    command = [*EXPORT, str(folder / "model"), "--format", "mlflow", "--checkpoint"]
+    subprocess.run([*command, str(checkpoint)], check=True, cwd=folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def url(folder: Path) -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", str(folder / "model")]
+    command += ["--env-manager", "local", "--host", "127.0.0.1", "--port", str(port)]
+    # The model carries its own code: the package must not be found elsewhere.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    environment |= {"MLFLOW_DISABLE_TELEMETRY": "true", "OMP_NUM_THREADS": "1"}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    with (folder / "log").open("wb") as log:
+        server = subprocess.Popen(
+            command, stdout=log, stderr=log, env=environment, cwd=folder, start_new_session=True
+        )
+    try:
+        end_s = time.monotonic() + STARTS_S
+        while True:
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/ping", timeout=5).close()
+                break
+            except (urllib.error.URLError, OSError):
+                text = (folder / "log").read_text()[-3000:]
+                assert server.poll() is None, text
+                assert time.monotonic() < end_s, text
+                time.sleep(0.5)
+        yield f"http://127.0.0.1:{port}/invocations"
+    finally:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+
+
+def ask(url: str, content: dict[str, Any]) -> Any:
+    request = urllib.request.Request(
+        url, json.dumps(content).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=120) as answer:
+        return json.loads(answer.read())
+
+
+@pytest.mark.slow
+def test_a_request_with_landmarks_is_answered_with_their_translations(
+    folder: Path, url: str
+) -> None:
+    params = {"beam_size": 3, "max_tokens": 6, "n_best": 2}
+    answer = ask(url, {"dataframe_records": CLIPS, "params": params})
+    translator = Translator.load(folder / "checkpoint", torch.device("cpu"))
+    expected = translate_timed(
+        translator,
+        [from_payload(clip, HANDS_POSE) for clip in CLIPS],
+        DecodingOptions(**{**DECODING, "beam_size": 3, "max_tokens": 6}),
+        n_best=2,
+    )
+    assert len(answer["predictions"]) == 3
+    for found, timed in zip(answer["predictions"], map(to_json, expected), strict=True):
+        assert found["text"] == timed["text"]
+        assert found["score"] == pytest.approx(timed["score"], abs=1e-5)
+        assert [x["text"] for x in found["alternatives"]] == [
+            x["text"] for x in timed["alternatives"]
+        ]
+        assert found["tokens"] == timed["tokens"]
+
+
+@pytest.mark.slow
+def test_a_wrong_clip_is_a_bad_request_that_says_what_is_wrong(url: str) -> None:
+    clip = copy.deepcopy(CLIPS[0])
+    clip["frames"][3]["right_hand"].pop()
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        ask(url, {"dataframe_records": [clip]})
+    with caught.value as error:
+        assert error.code == 400
+        assert "frame 3: right_hand has the shape (20, 3)" in error.read().decode()

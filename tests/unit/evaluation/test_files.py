@@ -1,0 +1,95 @@
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from signloom.evaluation.files import write_evaluation
+from signloom.evaluation.run import evaluate
+from signloom.metrics import score_corpus
+from signloom.translator import Translator
+from tests.unit.evaluation.world import (
+    DEV,
+    OPTIONS,
+    SCORE,
+    TEST,
+    TRAIN,
+    corpus,
+    history,
+    read_table,
+    targets,
+)
+
+
+def test_metrics_hold_what_dvc_metrics_show_must_print(knowing: Translator) -> None:
+    metrics = evaluate(knowing, targets(), corpus(), OPTIONS).metrics
+    assert list(metrics) == ["test", "dev"]
+    for split, refs in (("test", TEST), ("dev", DEV)):
+        found = metrics[split]
+        assert found["wer"] == found["cer"] == found["wer_low"] == found["wer_high"] == 0
+        assert found["bleu1"] == found["chrf"] == pytest.approx(100)
+        assert found["blind_bleu4"] == 0
+        assert 0 < found["greedy_bleu4"] < found["bleu4"]
+        constant = score_corpus([refs[0]] * len(refs), refs, SCORE)["bleu4"].value
+        assert found["floor_bleu4"] >= round(constant, 4) or refs[0] not in TRAIN
+        assert found["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|")
+        assert {"retrieval_bleu4", "random_bleu4", "floor_wer"} <= found.keys()
+    assert metrics["test"]["seen"]["clips"] == 1
+    assert metrics["test"]["unseen"] == {"clips": 2, "bleu4": pytest.approx(100), "wer": 0}
+
+
+def test_files_say_what_was_found_and_are_the_same_each_time(
+    knowing: Translator, tmp_path: Path
+) -> None:
+    written = []
+    for name in ("a", "b"):
+        folder = tmp_path / name
+        evaluation = evaluate(knowing, targets(), corpus(), OPTIONS)
+        write_evaluation(folder, evaluation, history(tmp_path))
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        written.append({path.relative_to(folder): path.read_bytes() for path in files})
+    assert written[0] == written[1]
+    metrics = json.loads((tmp_path / "a" / "metrics.json").read_text(encoding="utf-8"))
+    assert metrics == evaluation.metrics
+    folder = tmp_path / "a" / "evaluation"
+    scores = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
+    assert scores["format_version"] == 2
+    assert scores["options"]["decoding"]["beam_size"] == 2
+    assert scores["splits"]["test"]["systems"]["blind"]["wer"]["value"] == 100
+    rows = read_table(folder / "hypotheses.tsv")
+    assert [row["clip_id"] for row in rows] == ["dev0", "dev1", "test0", "test1", "test2"]
+    assert [row["hypothesis"] for row in rows] == DEV + TEST
+    assert [row["seen_in_train"] for row in rows] == ["1", "0", "1", "0", "0"]
+    assert rows[0]["greedy"] == "je vais à la"
+    assert rows[0]["log_prob"] == "-0.5"
+    assert {row["swapped"] for row in rows[2:]} == set(TEST)
+    assert all(row["swapped"] != row["reference"] for row in rows)
+    assert [row["exact"] for row in rows] == ["1"] * 5
+    assert rows[0]["hands"] == "1.0"
+    assert rows[0]["fps"] == "25.0"
+    assert rows[0]["seconds"] == "0.48"  # 12 frames
+    assert scores["decoding"] == scores["options"]["decoding"]
+    assert scores["grid"] == []
+    assert scores["seeds"] is None
+    assert (folder / "grid.csv").read_text() == "beam_size,length_penalty,bleu4,wer,chosen\n"
+    assert (folder / "confusions.csv").read_text() == "split,kind,reference,hypothesis,count\n"
+    assert read_table(folder / "curves.csv")[1]["dev_loss"] == "0.333333"
+    systems = read_table(folder / "systems.csv")
+    assert [row["system"] for row in systems if row["split"] == "test"] == [
+        "model", "greedy", "blind", "swapped", "retrieval", "constant", "random",
+    ]  # fmt: skip
+    assert {row["group"] for row in read_table(folder / "by_words.csv")} == {"01-03", "04-06"}
+    looked = pq.read_table(folder / "alignments.parquet").to_pylist()
+    assert [row["clip_id"] for row in looked] == ["dev0", "dev1", "test0", "test1", "test2"]
+    assert looked[0]["tokens"] == ["a", ""]
+    assert looked[0]["weights"] == [64] * 8  # quarters in 255ths
+
+
+def test_what_a_model_says_cannot_break_the_tables(knowing: Translator, tmp_path: Path) -> None:
+    clips = corpus()
+    said = {len(clip.points): 'a\tb\n"c" \u2028 d' for clip in clips.values()}
+    knowing._said = said  # type: ignore[attr-defined]
+    evaluation = evaluate(knowing, targets(), clips, OPTIONS)
+    write_evaluation(tmp_path, evaluation, history(tmp_path))
+    rows = read_table(tmp_path / "evaluation" / "hypotheses.tsv")
+    assert [row["hypothesis"] for row in rows] == ['a b "c" d'] * 5

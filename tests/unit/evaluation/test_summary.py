@@ -1,0 +1,149 @@
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from signloom.config import UserError
+from signloom.evaluation.breakdowns import KINDS
+from signloom.evaluation.run import evaluate
+from signloom.evaluation.seeds import seed_folders
+from signloom.evaluation.summary import check_hallucination
+from signloom.metrics import measure, score_corpus
+from signloom.translator import Translator
+from tests.tiny import lose
+from tests.unit.evaluation.world import OPTIONS, SCORE, TEST, Knowing, corpus, targets
+
+CLIPS = {t.clip_id: t for t in targets()}
+
+
+def test_breakdowns_cover_every_clip_once(knowing: Translator) -> None:
+    test = evaluate(knowing, targets(), corpus(), OPTIONS).splits["test"]
+    assert tuple(test["breakdowns"]) == KINDS
+    for rows in test["breakdowns"].values():
+        assert sum(row["clips"] for row in rows) == len(TEST)
+    groups = {kind: [row["group"] for row in rows] for kind, rows in test["breakdowns"].items()}
+    assert groups["words"] == ["01-03", "04-06"]
+    assert groups["signer"] == ["test_s0", "test_s1"]
+    assert groups["sentence"] == ["seen in train", "unseen"]
+    assert groups["hands"] == ["99-100 %"]
+    assert groups["fps"] == ["24-27"]
+
+
+def test_breakdowns_know_hands_and_frame_rates_and_score_each_group(knowing: Translator) -> None:
+    clips = corpus()
+    frames = len(clips["test0"].points)
+    missing = slice(0, int(0.6 * frames))
+    clips["test0"] = lose(lose(clips["test0"], "left_hand", missing), "right_hand", missing)
+    clips["test1"] = replace(lose(clips["test1"], "left_hand", slice(0, frames)), fps=50.0)
+    said = {len(clip.points): CLIPS[clip_id].text for clip_id, clip in clips.items()}
+    said[len(clips["test1"].points)] = "elle mange"
+    translator = Knowing(knowing, said)
+    breakdowns = evaluate(translator, targets(), clips, OPTIONS).splits["test"]["breakdowns"]
+    hands = {row["group"]: row for row in breakdowns["hands"]}
+    assert {group: row["clips"] for group, row in hands.items()} == {"25-50 %": 1, "99-100 %": 2}
+    assert hands["25-50 %"]["wer"] == 0
+    alone = score_corpus(["elle mange", TEST[2]], TEST[1:], SCORE)
+    assert hands["99-100 %"]["wer"] == round(alone["wer"].value, 4)
+    assert hands["99-100 %"]["bleu4_high"] == round(alone["bleu4"].high, 4)
+    rates = {row["group"]: row["clips"] for row in breakdowns["fps"]}
+    assert rates == {"24-27": 2, "45+": 1}
+
+
+class Ignoring(Knowing):
+    """Says a fluent sentence whatever it sees."""
+
+    def translate(self, sequences, options, *, blind=False, progress=None):  # type: ignore[no-untyped-def]
+        said = super().translate(sequences, options, blind=blind, progress=progress)
+        return [replace(translation, text="tu vas à la maison") for translation in said]
+
+
+def test_a_model_that_ignores_its_input_is_named(knowing: Translator) -> None:
+    looking = evaluate(knowing, targets(), corpus(), OPTIONS)
+    for split in ("dev", "test"):
+        found = looking.splits[split]["hallucination"]
+        assert found["model"] == 100
+        assert found["fall"] == pytest.approx(100 - found["swapped"])
+        assert found["low"] > 0
+        assert not found["ignores_input"]
+        assert found["text"].endswith("the model looks at its input.")
+    assert looking.metrics["test"]["ignores_input"] == 0
+    blind = evaluate(Ignoring(knowing, knowing._said), targets(), corpus(), OPTIONS)
+    found = blind.splits["test"]["hallucination"]
+    assert (found["fall"], found["low"], found["high"], found["p_value"]) == (0, 0, 0, 1)
+    assert found["ignores_input"]
+    assert "a fall of 0.0 [0.0, 0.0]: this model ignores its input" in found["text"]
+    assert blind.metrics["test"]["ignores_input"] == 1
+
+
+def test_different_sentences_that_have_nothing_to_do_with_the_video_are_named_too() -> None:
+    rng = random.Random(4)
+    words = [
+        "je",
+        "tu",
+        "il",
+        "vais",
+        "vas",
+        "va",
+        "à",
+        "la",
+        "le",
+        "maison",
+        "gare",
+        "demain",
+        "lundi",
+        "mange",
+        "pomme",
+        "pain",
+    ]
+    refs = [" ".join(rng.choices(words, k=6)) for _ in range(200)]
+    said = rng.sample(refs, 200)
+    counts = {"model": measure(said, refs, SCORE)}
+    counts["swapped"] = measure(said[1:] + said[:1], refs, SCORE)
+    found = check_hallucination(counts, SCORE)
+    assert found is not None
+    assert found["ignores_input"]
+    half = [ref if i % 2 else text for i, (ref, text) in enumerate(zip(refs, said, strict=True))]
+    counts = {"model": measure(half, refs, SCORE)}
+    counts["swapped"] = measure(half[1:] + half[:1], refs, SCORE)
+    found = check_hallucination(counts, SCORE)
+    assert found is not None
+    assert not found["ignores_input"]
+
+
+def test_several_seeds_have_mean_and_spread(knowing: Translator) -> None:
+    class Other(Knowing):
+        def translate(self, sequences, options, *, blind=False, progress=None):  # type: ignore[no-untyped-def]
+            said = super().translate(sequences, options, blind=blind, progress=progress)
+            return [replace(t, text=t.text.replace("maison", self.word)) for t in said]
+
+        word = "gare"
+
+    other, third = Other(knowing, knowing._said), Other(knowing, knowing._said)  # type: ignore[attr-defined]
+    third.word = "ville maintenant"
+    others = [("5", other), ("6", third)]
+    evaluation = evaluate(knowing, targets(), corpus(), OPTIONS, others=others)
+    assert evaluation.seeds is not None
+    assert evaluation.seeds["names"] == ["first", "5", "6"]
+    wer = evaluation.seeds["splits"]["dev"]["wer"]
+    # 8 words: none wrong, one wrong, one wrong and one too many.
+    assert wer["values"] == [0, 12.5, 25]
+    assert (wer["mean"], wer["std"], wer["n"]) == (12.5, 12.5, 3)  # std with n - 1
+    assert evaluation.metrics["dev"]["seeds"]["wer"] == {"mean": 12.5, "std": 12.5, "n": 3}
+    assert evaluation.metrics["dev"]["wer"] == 0  # the first seed's
+    single = evaluate(knowing, targets(), corpus(), OPTIONS)
+    assert single.seeds is None
+    assert "seeds" not in single.metrics["dev"]
+    np.testing.assert_equal(single.splits, evaluation.splits)
+
+
+def test_the_checkpoints_of_further_seeds_are_found_by_number(tmp_path: Path) -> None:
+    assert seed_folders(tmp_path) == []
+    for name in ("10", "2"):
+        (tmp_path / "seeds" / name).mkdir(parents=True)
+    (tmp_path / "seeds" / "summary.json").write_text("{}")
+    assert [folder.name for folder in seed_folders(tmp_path)] == ["2", "10"]
+    (tmp_path / "seeds" / "best").mkdir()
+    with pytest.raises(UserError, match="named by their seed, found best"):
+        seed_folders(tmp_path)

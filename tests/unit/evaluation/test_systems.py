@@ -1,0 +1,162 @@
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from signloom.config import UserError
+from signloom.corpus.targets import Target
+from signloom.evaluation.run import evaluate
+from signloom.evaluation.systems import (
+    SYSTEMS,
+    build_retrieval,
+    clip_vector,
+    run_systems,
+    swap_clips,
+)
+from signloom.translator import Translator
+from tests.unit.evaluation.world import (
+    DECODING,
+    OPTIONS,
+    SCORE,
+    TEST,
+    TRAIN,
+    Knowing,
+    corpus,
+    targets,
+)
+
+
+def test_every_system_says_one_sentence_a_clip(translator: Translator) -> None:
+    dev, test = run_systems(translator, targets(), corpus(), DECODING, SCORE)
+    assert (dev.split, test.split) == ("dev", "test")
+    assert set(test.texts) == set(SYSTEMS)
+    assert [len(texts) for texts in test.texts.values()] == [len(TEST)] * len(SYSTEMS)
+    assert sorted(test.texts["swapped"]) == sorted(test.texts["model"])
+    assert [t.text for t in test.targets] == TEST
+    assert set(test.texts["constant"]) <= set(TRAIN)
+    assert len(set(test.texts["constant"])) == 1
+    assert set(test.texts["random"]) | set(test.texts["retrieval"]) <= set(TRAIN)
+
+
+def test_the_random_floor_depends_on_its_seed_only(translator: Translator) -> None:
+    def say(seed: int) -> list[list[str]]:
+        score = replace(SCORE, seed=seed)
+        results = run_systems(translator, targets(), corpus(), DECODING, score)
+        return [result.texts["random"] for result in results]
+
+    assert say(1) == say(1)
+    assert any(say(1) != say(seed) for seed in range(2, 6))
+
+
+def test_retrieval_finds_the_training_clip_that_was_signed_again(translator: Translator) -> None:
+    clips = corpus()
+    index = build_retrieval(translator, targets(), clips)
+    for i, text in enumerate(TRAIN):
+        clip = clips[f"train{i}"]
+        noise = np.random.default_rng(i).normal(0, 0.01, clip.points.shape).astype(np.float32)
+        again = replace(clip, points=clip.points + noise)
+        assert index.nearest(translator.features(again)) == text
+
+
+def test_clip_vectors_have_one_length_and_keep_the_ends() -> None:
+    for frames in (1, 5, 16, 40):
+        matrix = np.arange(frames * 3, dtype=np.float32).reshape(frames, 3)
+        vector = clip_vector(matrix).reshape(16, 3)
+        assert vector[0].tolist() == matrix[0].tolist()
+        assert vector[-1].tolist() == matrix[-1].tolist()
+    whole = np.random.default_rng(0).random((16, 3), dtype=np.float32)
+    assert clip_vector(whole).tolist() == whole.ravel().tolist()
+
+
+def test_clips_without_landmarks_are_named_and_not_scored(
+    knowing: Translator, caplog: pytest.LogCaptureFixture
+) -> None:
+    clips = corpus()
+    del clips["test1"], clips["train2"]
+    evaluation = evaluate(knowing, targets(), clips, OPTIONS)
+    assert "test: 1 clips without landmarks: test1" in caplog.text
+    assert evaluation.splits["test"]["missing"] == ["test1"]
+    assert evaluation.metrics["test"]["clips"] == 2
+    assert evaluation.metrics["test"]["missing"] == 1
+    assert evaluation.metrics["dev"]["missing"] == 0
+
+
+def test_without_any_landmarks_there_is_an_error(knowing: Translator) -> None:
+    clips = corpus()
+    only_train = {clip_id: clip for clip_id, clip in clips.items() if clip_id.startswith("train")}
+    with pytest.raises(UserError, match="no clip of dev or test has landmarks"):
+        evaluate(knowing, targets(), only_train, OPTIONS)
+    with pytest.raises(UserError, match="no train clip has landmarks"):
+        evaluate(knowing, targets(), {}, OPTIONS)
+
+
+def test_greedy_decoding_is_not_done_twice(translator: Translator) -> None:
+    calls: list[bool] = []
+
+    class Counting(Knowing):
+        def translate(self, sequences, options, *, blind=False, progress=None):  # type: ignore[no-untyped-def]
+            calls.append(blind)
+            return super().translate(sequences, options, blind=blind, progress=progress)
+
+    clips = corpus()
+    counting = Counting(translator, {len(clip.points): "a" for clip in clips.values()})
+    greedy = replace(DECODING, beam_size=1)
+    splits: Sequence[str] = ("test",)
+    (result,) = run_systems(counting, targets(), clips, greedy, SCORE, splits=splits)
+    assert calls == [False, True]
+    assert result.texts["greedy"] == result.texts["model"]
+
+
+def test_another_clip_has_another_sentence_wherever_there_are_enough() -> None:
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        size = int(rng.integers(2, 30))
+        texts = [f"sentence {number}" for number in rng.integers(0, 5, size)]
+        if len(set(texts)) < 2:
+            continue
+        others = swap_clips(texts, rng)
+        assert others is not None
+        assert sorted(others) == list(range(size))
+        assert all(other != clip for clip, other in enumerate(others))
+        most = max(texts.count(text) for text in texts)
+        same = sum(texts[other] == texts[clip] for clip, other in enumerate(others))
+        assert same == max(0, 2 * most - size)  # no permutation has fewer
+
+
+def test_one_sentence_for_all_clips_has_no_swap(knowing: Translator) -> None:
+    assert swap_clips(["a", "a"], np.random.default_rng(0)) is None
+    assert swap_clips(["a"], np.random.default_rng(0)) is None
+    alike = [replace(t, text="demain") if t.split == "dev" else t for t in targets()]
+    evaluation = evaluate(knowing, alike, corpus(), OPTIONS)
+    assert evaluation.splits["dev"]["hallucination"] is None
+    assert "swapped" not in evaluation.splits["dev"]["systems"]
+    assert "ignores_input" not in evaluation.metrics["dev"]
+    assert "ignores_input" in evaluation.metrics["test"]
+
+
+def test_no_reference_reaches_the_model(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def say(corpus_targets: list[Target]) -> list[dict[str, list[str]]]:
+        results = evaluate(translator, corpus_targets, corpus(), OPTIONS).results
+        return [{k: r.texts[k] for k in ("model", "greedy", "blind")} for r in results]
+
+    honest = say(targets())
+    assert any(text for result in honest for text in result["model"])
+    corrupted = [
+        t
+        if t.split == "train"
+        else replace(t, text=f"autre {i}", ids=[1, 2], gloss="X", labels=[9])
+        for i, t in enumerate(targets())
+    ]
+    assert say(corrupted) == honest
+
+    def teacher_forced(*_: object, **__: object) -> None:
+        raise AssertionError("the model was given a target")
+
+    monkeypatch.setattr(type(translator._model), "forward", teacher_forced)
+    with pytest.raises(AssertionError, match="given a target"):
+        translator._model(torch.zeros(1, 4, 4), torch.ones(1, 4, dtype=torch.bool), [[0]])
+    assert say(targets()) == honest

@@ -1,0 +1,91 @@
+"""A small corpus and models that say what a test wants, for the tests of evaluation."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from signloom.checkpoint import Checkpoint, CheckpointSpec, build_from_spec
+from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
+from signloom.corpus.targets import NO_LABELS, Target
+from signloom.corpus.tokenizer import Tokenizer
+from signloom.decoding import Hypothesis
+from signloom.evaluation.options import EvaluateOptions, GridOptions
+from signloom.metrics import ScoreOptions
+from signloom.translator import Alignment, Translation, Translator
+from tests import tiny
+from tests.tiny import FEATURES, MODEL
+
+SCORE = ScoreOptions(tokenizer="13a", resamples=100, seed=1)
+DECODING = tiny.decoding(beam_size=2, max_tokens=8)
+NO_GRID = GridOptions(beam_sizes=(), length_penalties=())
+OPTIONS = EvaluateOptions(decoding=DECODING, grid=NO_GRID, score=SCORE, commands={})
+TRAIN = ["je vais à la maison", "elle mange une pomme", "demain tu viens", "je vais à la gare"]
+DEV = ["je vais à la maison", "demain elle vient"]
+TEST = ["demain tu viens", "elle mange à la gare", "tu vas à la maison demain"]
+
+
+def targets() -> list[Target]:
+    return [
+        Target(clip_id=f"{split}{i}", split=split, signer=f"{split}_s{i % 2}", text=text, ids=[0],
+               gloss=text.upper(), labels=[])
+        for split, texts in (("train", TRAIN), ("dev", DEV), ("test", TEST))
+        for i, text in enumerate(texts)
+    ]  # fmt: skip
+
+
+def sequence(seed: int, frames: int = 12) -> LandmarkSequence:
+    points = np.random.default_rng(seed).random((frames, HANDS_POSE.points, 3), dtype=np.float32)
+    present = np.ones((frames, len(HANDS_POSE.groups)), dtype=np.bool_)
+    return LandmarkSequence(points=points, present=present, fps=25.0, width=320, height=240)
+
+
+def corpus() -> dict[str, LandmarkSequence]:
+    return {t.clip_id: sequence(i, frames=8 + i) for i, t in enumerate(targets())}
+
+
+class Knowing(Translator):
+    """Says the reference when it sees, nothing when it is blind, one word less when greedy."""
+
+    def __init__(self, translator: Translator, said: dict[int, str]) -> None:
+        self.spec = translator.spec
+        self._said = said  # frames to sentence: the clips here differ in length
+
+    def translate(self, sequences, options, *, blind=False, progress=None):  # type: ignore[no-untyped-def]
+        texts = ["" if blind else self._said[len(clip.points)] for clip in sequences]
+        if options.beam_size == 1:
+            texts = [text.rsplit(" ", 1)[0] for text in texts]
+        hypothesis = Hypothesis(tokens=(3, 1), log_prob=-0.5, score=-0.25)
+        return [Translation(text=text, hypothesis=hypothesis) for text in texts]
+
+    def align(self, sequences, translations):  # type: ignore[no-untyped-def]
+        weights = np.full((2, 4), 0.25, np.float32)
+        return [Alignment(tokens=("a", ""), step_s=0.4, weights=weights) for _ in translations]
+
+
+def history(folder: Path) -> Path:
+    path = folder / "history.json"
+    epochs = [{"epoch": i, "step": 4 * i, "train_loss": 3.0 / i, "dev_loss": 1 / 3} for i in (1, 2)]
+    path.write_text(json.dumps({"epochs": epochs}))
+    return path
+
+
+def read_table(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        if path.suffix == ".csv":
+            return list(csv.DictReader(file))
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def untrained() -> Translator:
+    """A real, untrained model."""
+    tokenizer = Tokenizer.build(TRAIN, "pruned")
+    spec = CheckpointSpec(
+        model=MODEL, features=FEATURES, layout=HANDS_POSE, extractor={}, ctc=NO_LABELS,
+        provenance={},
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = build_from_spec(spec, tokenizer).eval()
+    return Translator(Checkpoint(spec=spec, model=model, tokenizer=tokenizer), torch.device("cpu"))

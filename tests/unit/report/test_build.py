@@ -1,0 +1,240 @@
+import dataclasses
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from signloom.config import UserError
+from signloom.corpus.rejects import Reject, write_rejects
+from signloom.evaluation.alignments import write_alignments
+from signloom.report.build import ReportOptions, build_report
+from signloom.report.sources import ReportPaths, read_sources
+from tests.report_project import OPTIONS, QUALITY
+
+
+class Page(HTMLParser):
+    """Checks that tags are closed in order and keeps what the tests ask for."""
+
+    VOID = ("meta", "link", "br", "img", "input", "hr")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.svgs: list[dict[str, str | None]] = []
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        self.tags.append(tag)
+        self.ids += [value for name, value in attrs if name == "id" and value]
+        self.links += [v for n, v in attrs if n in ("href", "src", "xlink:href") and v]
+        if tag == "svg":
+            self.svgs.append(values)
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in self.VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def parse(text: str) -> Page:
+    page = Page()
+    page.feed(text)
+    assert page.open == []
+    return page
+
+
+@pytest.fixture(scope="module")
+def page_text(built: Path) -> str:
+    return (built / "index.html").read_text(encoding="utf-8")
+
+
+def test_the_page_is_whole_and_needs_nothing_but_itself(page_text: str) -> None:
+    page = parse(page_text)
+    assert all(link.startswith(("#", "data:")) for link in page.links)
+    assert page.tags.count("script") == 1
+    assert not re.search(r"@import|url\((?!#)", page_text)
+    assert len(page.ids) == len(set(page.ids))
+    assert '<html lang="en">' in page_text
+
+
+def test_inner_links_of_figures_lead_somewhere(page_text: str) -> None:
+    page = parse(page_text)
+    wanted = {link[1:] for link in page.links if link.startswith("#")}
+    wanted |= set(re.findall(r"url\(#([^)]+)\)", page_text))
+    assert wanted <= set(page.ids)
+
+
+def test_every_figure_says_in_words_what_it_shows(page_text: str) -> None:
+    svgs = parse(page_text).svgs
+    figures = [svg for svg in svgs if svg.get("role") == "img"]
+    # Charts; a player and attention of five samples; two clips of bad quality with a bar each.
+    panels = 2 + 5 + 3 + 1 + 10 + 1 + 5
+    assert len(figures) == panels + 5 * 2 + 2 * (OPTIONS.pictures + 1)
+    assert all(svg["aria-label"] for svg in figures)
+    # Without a role: heat map and skeletons within the figure of the attention.
+    assert len(svgs) - len(figures) == 5 * (OPTIONS.pictures + 1)
+    assert "BLEU-4 with 95 % intervals on test: model 80.0, " in page_text
+
+
+def test_headings_go_down_one_level_at_a_time(page_text: str) -> None:
+    levels = [int(tag[1]) for tag in parse(page_text).tags if re.fullmatch(r"h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+
+
+def test_what_people_wrote_cannot_become_markup(page_text: str) -> None:
+    assert page_text.count("<script") == 1
+    assert "&lt;script&gt;alert(&#34;1" in page_text
+    assert "Signs &lt;of&gt; life" in page_text
+
+
+def test_sentences_find_their_own_direction_and_errors_are_marked(page_text: str) -> None:
+    assert (
+        '<dd class="sentence" dir="auto">هي تأكل <del class="missing">تفاحة</del></dd>' in page_text
+    )
+    assert '<mark class="wrong">' in page_text
+    assert '<span class="muted">(nothing)</span>' in page_text
+
+
+def test_scores_floors_signature_search_and_provenance_are_there(page_text: str) -> None:
+    for text in (
+        "80.0", "75.0 – 85.0", "best constant sentence", "nearest training clip", "a|b:1",
+        "model.d_model", "of trial 1", "cd34", "hand.tflite", "No clip was rejected",
+        "The test video is looked at.", "looks at its input", "No earlier run is kept", "71.5",
+        "80.0, 63.0",
+    ):  # fmt: skip
+        assert text in page_text
+
+
+def test_figures_are_files_too_and_follow_the_theme_inside_the_page(
+    built: Path, page_text: str
+) -> None:
+    names = {path.name for path in (built / "figures").iterdir()}
+    assert {"scores-test.svg", "curves-loss.svg", "search.svg", "slices.svg"} <= names
+    assert {"breakdown-hands.svg", "quality-any-hand-gap-s.svg", "lengths.svg"} <= names
+    assert {"sample-01-best.svg", "worst-02.svg", "signers.svg"} <= names
+    assert {"sample-05-worst.svg", "attention-05-worst.svg"} <= names
+    assert "sample-99-old.svg" not in names
+    assert "#1d5fd1" in (built / "figures" / "scores-test.svg").read_text(encoding="utf-8")
+    body = page_text.split("</style>", 1)[1]
+    assert "#1d5fd1" not in body
+    assert "var(--blue)" in body
+    slices = (built / "figures" / "slices.svg").read_text(encoding="utf-8")
+    assert "1e-4" in slices  # the learning rates span decades
+    assert "mathdefault" not in slices
+
+
+def test_the_same_files_give_the_same_bytes(
+    project: ReportPaths, built: Path, tmp_path: Path
+) -> None:
+    def read(folder: Path) -> dict[str, bytes]:
+        files = (path for path in folder.rglob("*") if path.is_file())
+        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+    build_report(project, tmp_path, OPTIONS)
+    assert read(tmp_path) == read(built)
+
+
+def test_confused_words_are_listed_as_they_read(page_text: str) -> None:
+    assert "guerre" not in page_text  # of dev
+    table = page_text[page_text.index("Confused words on test") :].split("</table>")[0]
+    rows = re.findall(r'<tr><td dir="auto">(.*?)</td>.*?<td>(\d+)</td>', table)
+    # A word that is once wrong says nothing beside those that are more often.
+    nothing = '<span class="muted">(nothing)</span>'
+    assert rows == [(nothing, "4"), ("à, peut-être", "2")]
+    assert "width: 50.0%" in table
+
+
+def test_the_grid_frames_the_search_that_is_used(page_text: str) -> None:
+    assert "Beam size 4, length penalty 1.0: the best of those below on dev" in page_text
+    table = page_text[page_text.index('<table class="grid">') :].split("</table>")[0]
+    cells = re.findall(r'class="heat( chosen)?" style="--share: ([\d.]+)">([\d.]+)', table)
+    assert [float(share) for _, share, _ in cells] == pytest.approx([0, 0.14, 0.86, 1], abs=0.006)
+    assert [value for chosen, _, value in cells if chosen] == ["55.0"]
+
+
+@pytest.fixture(scope="module")
+def bare(project: ReportPaths, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of a model without attention, of whose evaluation all that may lack does."""
+    out = tmp_path_factory.mktemp("bare")
+    shutil.copytree(project.evaluation, out / "evaluation")
+    shutil.copytree(project.landmarks, out / "landmarks")
+    reject = Reject("clip<7>", "a.mp4", "no frame could be read", "convert it")
+    write_rejects(out / "landmarks" / "rejects.tsv", [reject])
+    write_alignments(out / "evaluation" / "alignments.parquet", {})
+    path = out / "evaluation" / "scores.json"
+    scores = json.loads(path.read_text()) | {"grid": [], "seeds": None}
+    for found in scores["splits"].values():
+        found["hallucination"] = None
+        found["breakdowns"]["hands"] = []
+        del found["systems"]["swapped"]
+    path.write_text(json.dumps(scores))
+    (path.parent / "confusions.csv").write_text("split,kind,reference,hypothesis,count\n")
+    paths = dataclasses.replace(
+        project, evaluation=path.parent, tune=out / "nowhere", baseline=out / "nowhere.json",
+        landmarks=out / "landmarks",
+    )  # fmt: skip
+    build_report(paths, out, OPTIONS)
+    return out
+
+
+def test_what_there_is_not_the_page_says(bare: Path) -> None:
+    text = (bare / "index.html").read_text(encoding="utf-8")
+    parse(text)
+    for said in ("No search has been run", "decoder has no attention", "as params.yaml says",
+                 "Every word is right", "No earlier run is kept"):  # fmt: skip
+        assert said in text
+    for left_out in ("Where the model looked", "Other seeds", "Does it look?", "wrong video"):
+        assert left_out not in text
+    assert text.count('class="strip"') == 5 + 2  # samples and worst clips
+    assert not (bare / "figures" / "search.svg").exists()
+    assert not list((bare / "figures").glob("attention-*"))
+    assert not (bare / "figures" / "breakdown-hands.svg").exists()
+
+
+def test_rejected_clips_are_listed(bare: Path) -> None:
+    text = (bare / "index.html").read_text(encoding="utf-8")
+    assert "clip&lt;7&gt;" in text
+    assert "no frame could be read" in text
+
+
+def test_a_missing_file_names_the_stage_that_writes_it(
+    project: ReportPaths, tmp_path: Path
+) -> None:
+    nowhere = dataclasses.replace(project, evaluation=tmp_path)
+    with pytest.raises(UserError, match=r"scores\.json does not exist; run `dvc repro evaluate`"):
+        read_sources(nowhere)
+    (tmp_path / "scores.json").write_text('{"format_version": 99}')
+    with pytest.raises(UserError, match="found format version 99, this Signloom reads 2"):
+        read_sources(nowhere)
+
+
+def test_a_kept_run_of_another_version_says_how_to_keep_one(
+    project: ReportPaths, tmp_path: Path
+) -> None:
+    path = tmp_path / "baseline.json"
+    path.write_text('{"format_version": 7, "metrics": {}}')
+    with pytest.raises(UserError, match=r"version 7, this Signloom reads 1; .*scores --keep"):
+        read_sources(dataclasses.replace(project, baseline=path))
+
+
+@pytest.mark.parametrize(("key", "value"), [("samples", 0), ("pictures", 1)])
+def test_options_name_the_key_that_is_wrong(key: str, value: int) -> None:
+    content: dict[str, Any] = {"title": "t", "samples": 1, "pictures": 4, "quality": QUALITY}
+    content[key] = value
+    with pytest.raises(ValueError, match=f"{key}: found {value}"):
+        ReportOptions(**content)

@@ -1,0 +1,81 @@
+"""What the page says, against a small project counted by hand."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from signloom.report.content import corpus_table
+from signloom.report.samples import mark_words, pick_samples
+from signloom.report.sources import Sources, read_sources
+from signloom.report.verdict import tell_verdict, tiles
+from tests.report_project import score, write_project
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Sources:
+    return read_sources(write_project(tmp_path))
+
+
+def test_the_verdict_compares_with_the_strongest_floor(sources: Sources) -> None:
+    said = " ".join(tell_verdict(sources))
+    assert "On 5 test clips of 1 signer, none of whom is in train, BLEU-4 is 80.0" in said
+    assert "60.0 BLEU-4 above the strongest floor (nearest training clip, 20.0" in said
+    assert "comes from looking, not from guessing" in said
+    assert "The test video is looked at." in said
+    assert "Over 2 seeds BLEU-4 is 71.5, give or take 12.2 (standard deviation)." in said
+    sources.splits["test"]["systems"]["model"]["bleu4"] = score(22.0)
+    sources.splits["test"]["systems"]["blind"]["bleu4"] = score(15.1)
+    sources.splits["test"]["missing"] = ["x"]
+    said = " ".join(tell_verdict(sources))
+    assert "not clearly better than the strongest floor" in said
+    assert "guessed without looking" in said
+    assert "without landmarks: 1 clip." in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "BLEU-4 +2.5, chrF +0.0, word error rate -3.0; its BLEU-4 lies within this one's"),
+        ({"bleu4": 60.0}, "BLEU-4 +20.0, chrF +0.0, word error rate -3.0; its BLEU-4 lies outside"),
+        ({"clips": 1}, "word error rate -3.0 (of 1 clip, so not quite comparable)."),
+        ({"signature": "other"}, "word error rate -3.0 (scored in another way: other)."),
+    ],
+)
+def test_the_verdict_tells_what_became_of_the_kept_run(
+    sources: Sources, changes: dict[str, float | str], said: str
+) -> None:
+    before = {"bleu4": 77.5, "chrf": 80.0, "wer": 83.0, "clips": 5, "signature": "a|b:1"} | changes
+    sources = dataclasses.replace(sources, before={"test": before})
+    assert said in " ".join(tell_verdict(sources))
+    assert tiles(sources)[0]["note"] == f"95 %: 75.0 to 85.0; before {before['bleu4']:.1f}"
+
+
+def test_the_corpus_table_counts_by_hand(sources: Sources) -> None:
+    train, dev, test = corpus_table(sources)
+    assert (train["clips"], train["signers"], train["words"]) == (3, 1, 12)
+    assert train["minutes"] == pytest.approx(3 * 0.8 / 60)
+    assert dev["seen"] == 1
+    assert dev["new_words"] == 0
+    assert test["seen"] == pytest.approx(1 / 5)
+    assert test["distinct_sentences"] == 5
+
+
+def test_samples_are_the_best_the_median_and_the_worst(sources: Sources) -> None:
+    rows = sources.hypotheses
+    samples = pick_samples(rows, "test", 1)
+    assert [(s.group, s.row["clip_id"]) for s in samples] == [
+        ("best", "test0"), ("median", "test3"), ("worst", "test4"),
+    ]  # fmt: skip
+    many = pick_samples(rows, "test", 9)
+    assert len({sample.row["clip_id"] for sample in many}) == len(many) == 5
+
+
+def test_words_are_marked_on_the_side_where_they_stand() -> None:
+    sample = mark_words({"reference": "a b c", "hypothesis": "x a d c"})
+    assert [(word.text, word.kind) for word in sample.reference] == [
+        ("a", "equal"), ("b", "missing"), ("c", "equal"),
+    ]  # fmt: skip
+    assert [(word.text, word.kind) for word in sample.hypothesis] == [
+        ("x", "extra"), ("a", "equal"), ("d", "wrong"), ("c", "equal"),
+    ]  # fmt: skip
