@@ -20,9 +20,12 @@ def main() -> None:
     """Evaluate, write metrics and hypotheses, log the run."""
     options = load_section(PARAMS, "evaluate", EvaluateOptions)
     tracking = load_section(PARAMS, "tracking", TrackingOptions)
-    translator = Translator.load(CHECKPOINT)
+    translator = Translator.load(CHECKPOINT, precision=options.precision)
     translator.check_extractor(json.loads(shards_metadata(SHARDS).extractor))
-    others = ((folder.name, Translator.load(folder)) for folder in seed_folders(CHECKPOINT))
+    others = (
+        (folder.name, Translator.load(folder, precision=options.precision))
+        for folder in seed_folders(CHECKPOINT)
+    )
     targets, sequences = read_targets(TARGETS), read_shards(SHARDS)
     hashes = {
         "landmarks": hash_folder(SHARDS),

@@ -61,9 +61,12 @@ class Alignment:
 class Translator:
     """A trained model with everything between landmarks and text."""
 
-    def __init__(self, checkpoint: Checkpoint, device: torch.device) -> None:
+    def __init__(
+        self, checkpoint: Checkpoint, device: torch.device, precision: Precision = "float32"
+    ) -> None:
+        """Take a checkpoint whose model is on the device; `precision` is that of its weights."""
         self.spec = checkpoint.spec
-        self._model = checkpoint.model
+        self._model = reduce_precision(checkpoint.model, precision)
         self._tokenizer = checkpoint.tokenizer
         self._device = device
         tokenizer = checkpoint.tokenizer
@@ -85,8 +88,7 @@ class Translator:
             precision: Of its weights; docs/decoding.md compares them.
         """
         device = device or pick_device("auto")
-        checkpoint = load_checkpoint(folder, device)
-        return cls(replace(checkpoint, model=reduce_precision(checkpoint.model, precision)), device)
+        return cls(load_checkpoint(folder, device), device, precision)
 
     def features(self, sequence: LandmarkSequence) -> FloatArray:
         """Return the features that the model was trained on, shape (S, F).

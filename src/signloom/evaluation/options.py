@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from signloom.decoding import DecodingOptions
 from signloom.metrics import METRICS, ScoreOptions
+from signloom.models.precision import Precision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,7 @@ class GridOptions:
 class EvaluateOptions:
     """How the model searches and how what it finds is scored."""
 
+    precision: Precision  # of the weights while they translate
     decoding: DecodingOptions
     grid: GridOptions
     score: ScoreOptions

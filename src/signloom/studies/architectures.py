@@ -76,7 +76,7 @@ class CorpusJob:
         before, began = _peak_mb(), time.process_time()
         checkpoint, fit = train(data, self.options, provenance={}, log=lambda record: None)
         cpu_s, growth = time.process_time() - began, _peak_mb() - before
-        translator = Translator(checkpoint, torch.device("cpu"))
+        translator = Translator(checkpoint, torch.device("cpu"), self.evaluate.precision)
         targets, sequences = read_targets(self.paths.targets), read_shards(self.paths.shards)
         found: dict[str, Any] = {"scores": {}, "sentences": []}
         for split in SPLITS:

@@ -132,7 +132,7 @@ def train_families(
     for seed in options.seeds:
         for name, run in plan_runs(options, base, seed).items():
             checkpoint, fit = train(data, run, provenance={}, log=lambda record: None)
-            translator = Translator(checkpoint, torch.device("cpu"))
+            translator = Translator(checkpoint, torch.device("cpu"), scoring.precision)
             yield {
                 "family": name,
                 "seed": seed,

@@ -78,11 +78,12 @@ def write_report(params: Path, folder: Path) -> dict[str, Any]:
         targets=folder / "tokens/targets.parquet",
         checkpoint=folder / "checkpoint",
     )
+    options = load_section(params, "evaluate", EvaluateOptions)
     evaluation = evaluate(
-        Translator.load(paths.checkpoint),
+        Translator.load(paths.checkpoint, precision=options.precision),
         read_targets(paths.targets),
         read_shards(paths.shards),
-        load_section(params, "evaluate", EvaluateOptions),
+        options,
     )
     write_evaluation(folder, evaluation, paths.checkpoint / "history.json")
     build_report(paths, folder, load_section(params, "report", ReportOptions))
