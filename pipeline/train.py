@@ -1,53 +1,65 @@
-"""Train the model that params.yaml describes. DVC stage `train`."""
+"""Train the model that params.yaml describes. DVC stage `train`; docs/training.md."""
 
 import dataclasses
+import functools
+from collections.abc import Mapping
+from contextlib import nullcontext
+from pathlib import Path
 
-from tqdm import tqdm
-
-from pipeline.stage import (
-    CHECKPOINT,
-    HISTORY,
-    LABELS,
-    PARAMS,
-    SHARDS,
-    TARGETS,
-    TOKENIZER,
-    run,
-)
-from signloom.checkpoint import save_checkpoint
+from pipeline.stage import CHECKPOINT, LABELS, PARAMS, SHARDS, TARGETS, TOKENIZER, run
 from signloom.config import load_section
 from signloom.reproducibility import library_versions
 from signloom.tracking.run import Run, TrackingOptions
 from signloom.training.data import hash_training_data, load_training_data
-from signloom.training.loop import EpochRecord, write_history
-from signloom.training.run import describe, read_run_options, train
+from signloom.training.devices import open_devices
+from signloom.training.results import spread, write_results
+from signloom.training.run import describe, read_run_options
+from signloom.training.seeds import deciding_options, each_seed, train_seed
+from signloom.training.snapshots import open_snapshots
+from signloom.tune.code import code_hash
+
+SNAPSHOTS = Path("data/.training")
 
 
 def main() -> None:
-    """Train, keep the best epoch, log the run."""
+    """Train with every seed, keep the best epochs, log the runs."""
     options = read_run_options(PARAMS)
     tracking = load_section(PARAMS, "tracking", TrackingOptions)
-    data = load_training_data(shards=SHARDS, targets=TARGETS, tokenizer=TOKENIZER, labels=LABELS)
+    fabric = open_devices(options.train)
+    if not fabric.is_global_zero:  # of several processes, one writes and logs
+        tracking = dataclasses.replace(tracking, enabled=False)
+    data = load_training_data(
+        shards=SHARDS, targets=TARGETS, tokenizer=TOKENIZER, labels=LABELS,
+        cache_mb=options.train.cache_mb,
+    )  # fmt: skip
     hashes = hash_training_data(shards=SHARDS, targets=TARGETS)
-    params = dataclasses.asdict(options)
-    provenance = {"params": params, "data": hashes, "libraries": library_versions()}
-    with (
-        Run.start(tracking, describe(options), stage="train", data=hashes) as log,
-        tqdm(total=options.train.epochs, desc="train", unit="epoch") as bar,
-    ):
-        log.log_params(params)
+    made = {"data": hashes, "libraries": library_versions()}
+    code, seeds = code_hash(train_seed.__module__), each_seed(options)
+    kept = [open_snapshots(SNAPSHOTS, deciding_options(one), made, code) for one in seeds]
+    key = f"{kept[0].run_key()}-{len(seeds)}"  # where training goes on, so does its run
+    with Run.start(tracking, describe(options), stage="train", data=hashes, key=key) as log:
+        log.log_params(dataclasses.asdict(options))
+        results = []
+        for one, snapshots in zip(seeds, kept, strict=True):
+            name = describe(one)
+            with (
+                nullcontext(log)
+                if len(seeds) == 1
+                else Run.start(tracking, name, stage="train", parent=key, key=f"{key} {name}")
+            ) as child:
+                log_epoch = functools.partial(log_metrics, child)
+                results.append(train_seed(data, one, made, fabric, snapshots, log_epoch))
+        if fabric.is_global_zero:
+            write_results(CHECKPOINT, results)
+            log.log_metrics({"dev_loss_of_seeds": spread(results)})
+            log.log_artifact(CHECKPOINT, folder="checkpoint")
+            for snapshots in kept:
+                snapshots.remove()
 
-        def report(record: EpochRecord) -> None:
-            values = dataclasses.asdict(record)
-            log.log_metrics(values, step=record.epoch)
-            bar.set_postfix({k: f"{values[k]:.3f}" for k in ("train_loss", "dev_loss")})
-            bar.update()
 
-        checkpoint, result = train(data, options, provenance=provenance, log=report)
-        save_checkpoint(CHECKPOINT, checkpoint)
-        write_history(HISTORY, result)
-        log.log_metrics({"best_epoch": result.best_epoch, "best_dev_loss": result.dev_loss})
-        log.log_artifact(CHECKPOINT, folder="checkpoint")
+def log_metrics(run: Run, values: Mapping[str, object], epoch: int) -> None:
+    """Log what `train_seed` says."""
+    run.log_metrics(values, step=epoch)
 
 
 if __name__ == "__main__":

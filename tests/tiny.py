@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from signloom.corpus.augment import AugmentOptions
-from signloom.corpus.batches import Example
+from signloom.corpus.clips import Example, hold_clips
 from signloom.corpus.features import FeatureOptions
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence, Layout
 from signloom.corpus.shards import write_shards
@@ -18,7 +18,7 @@ from signloom.corpus.tokenizer import Tokenizer
 from signloom.decoding import DecodingOptions
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
-from signloom.training.loop import TrainOptions
+from signloom.training.options import TrainOptions
 from signloom.training.run import RunOptions, TrainingData
 from signloom.tune.options import ConfirmOptions, Limits, TuneOptions
 from signloom.tune.worker import SearchPaths
@@ -90,15 +90,24 @@ AUGMENT = AugmentOptions(
 )
 AUGMENT_NAMES = tuple(field.name for field in dataclasses.fields(AugmentOptions))
 TRAIN = TrainOptions(
-    seed=3,
+    seeds=[3],
     device="cpu",
+    precision="float32",
+    compile=False,
     epochs=2,
     patience=5,
     max_frames=80,
+    accumulate=1,
+    cache_mb=100,
+    snapshot_s=60.0,
+    optimizer="adamw",
     learning_rate=0.003,
+    schedule="cosine",
     warmup_steps=4,
     weight_decay=0.01,
     clip_norm=1.0,
+    ema_decay=0.0,
+    average_last=0,
     label_smoothing=0.1,
     ctc_weight=0.3,
     token_drop=0.1,
@@ -173,6 +182,11 @@ def lose(clip: LandmarkSequence, group: str, frames: slice) -> LandmarkSequence:
     return dataclasses.replace(clip, points=points, present=present)
 
 
+def halve(clip: LandmarkSequence) -> LandmarkSequence:
+    """Return the clip in half precision, as `extract` hands it over."""
+    return dataclasses.replace(clip, points=clip.points.astype(np.float16).astype(np.float32))
+
+
 SENTENCES = ("je vais", "tu vas", "je mange", "tu manges")
 
 
@@ -195,8 +209,8 @@ def training_data(clips: int = 8) -> TrainingData:
         return Example(target, sequence(kind, frames=10 + number % 3))
 
     return TrainingData(
-        train=[example(number, "train") for number in range(clips)],
-        dev=[example(number, "dev") for number in range(4)],
+        train=hold_clips([example(number, "train") for number in range(clips)]),
+        dev=hold_clips([example(number, "dev") for number in range(4)]),
         tokenizer=tokenizer,
         labels=CtcLabels(kind="glosses", names=tuple(f"G{k}" for k in range(len(SENTENCES)))),
         extractor={"name": "tiny"},

@@ -6,8 +6,9 @@ import dataclasses
 import pytest
 import safetensors.torch
 import torch
+from torch.nn import functional
 
-from signloom.training.loss import token_loss
+from signloom.training.loss import head_loss, token_loss
 from tests import tiny
 from tests.contract.variants import VARIANTS, Subject, build
 
@@ -34,6 +35,34 @@ def test_logits_have_a_row_for_each_token_and_a_column_for_each_id(subject: Subj
     assert memory.valid.shape == (3, positions)
     assert subject.model.decode(memory, TOKENS).shape == (3, 4, tiny.VOCAB)
     assert subject.model.ctc_logits(memory).shape == (3, positions, 5)
+
+
+def test_the_head_projects_the_decoders_states(subject: Subject) -> None:
+    memory = subject.model.encode(*subject.source(LENGTHS))
+    states, head = subject.model.decode_states(memory, TOKENS), subject.model.head
+    assert states.shape == (3, 4, subject.options.d_model)
+    expected = subject.model.decode(memory, TOKENS)
+    assert torch.equal(head(states), expected)
+    assert torch.equal(functional.linear(states, head.weight, head.bias), expected)
+    embedding = subject.model.state_dict(keep_vars=True)["decoder.embedding.weight"]
+    assert (head.weight is embedding) == subject.options.tied_embeddings
+
+
+def test_a_chunked_loss_teaches_what_the_plain_one_does(subject: Subject) -> None:
+    memory = subject.model.encode(*subject.source(LENGTHS))
+    real = torch.tensor([[True] * 4, [True, True, False, False], [True] * 4])
+    states, head = subject.model.decode_states(memory, TOKENS), subject.model.head
+    found = head_loss(
+        states[real], head.weight, head.bias, TOKENS[real], label_smoothing=0.1, chunk_rows=3
+    )
+    expected = token_loss(head(states), TOKENS, real, label_smoothing=0.1)
+    torch.testing.assert_close(found, expected, **CLOSE)
+    parameters = [p for name, p in subject.model.named_parameters() if not name.startswith("ctc")]
+    ours, plain = (
+        torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
+        for loss in (found, expected)
+    )
+    torch.testing.assert_close(ours, plain, **CLOSE)
 
 
 def test_gradients_reach_every_parameter(subject: Subject) -> None:

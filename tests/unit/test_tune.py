@@ -231,7 +231,7 @@ def test_another_space_or_other_parameters_are_another_study(tmp_path: Path) -> 
     first = run(tmp_path, one)
     space = {key: value for key, value in SPACE.items() if key != "model.norm"}
     assert run(tmp_path, dataclasses.replace(one, space=space))["study"] != first["study"]
-    assert run(tmp_path, one, tiny.run_options(seed=9))["study"] != first["study"]
+    assert run(tmp_path, one, tiny.run_options(seeds=[9]))["study"] != first["study"]
     assert run(tmp_path, one) == first
 
 

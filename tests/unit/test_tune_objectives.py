@@ -42,7 +42,7 @@ def test_the_winner_is_the_best_over_seeds_that_did_not_choose_it(tmp_path: Path
     assert best["number"] == best["confirmed"][0]["number"]
     assert 0 in [row["number"] for row in best["confirmed"]]  # the current parameters, always
     by_hand = apply_values(found.search.base, best["params"])
-    by_hand = dataclasses.replace(by_hand, train=dataclasses.replace(by_hand.train, seed=3 + 1))
+    by_hand = dataclasses.replace(by_hand, train=dataclasses.replace(by_hand.train, seeds=[3 + 1]))
     _, fit = train(tiny.training_data(), by_hand, provenance={}, log=lambda record: None)
     assert best["confirmed"][0]["values"][0] == fit.dev_loss
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pipeline.stage import run
 from signloom.studies.lip_reading import run_lip_reading
-from signloom.training.loop import EpochRecord
+from signloom.training.records import EpochRecord
 
 STUDY = Path("pipeline/studies/lip_reading/params.yaml")
 OUT = Path("reports/studies/lip_reading")

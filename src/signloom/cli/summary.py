@@ -50,11 +50,18 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument("--depth", type=_positive, default=4, help="of the tree (%(default)s)")
     parser.add_argument("--json", action="store_true", help="a JSON object instead")
+    parser.add_argument("--profile", action="store_true", help="time the parts of a step instead")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Build the model of the parameters, untrained, and print what it consists of."""
+    if options.profile:
+        from signloom.cli.profile import profile, show
+
+        found = profile(options.params)
+        print(json.dumps(found, indent=1) if options.json else show(found))
+        return
     import torch
 
     from signloom.corpus.features import FeatureOptions
@@ -104,7 +111,7 @@ def find_sizes(
     from signloom.corpus.shards import shards_metadata
     from signloom.corpus.targets import read_labels
     from signloom.corpus.tokenizer import Tokenizer
-    from signloom.training.loop import TrainOptions
+    from signloom.training.options import TrainOptions
 
     data = options.params.parent / "data"
     tokenizer, labels = data / "tokens/tokenizer.json", data / "tokens/labels.json"

@@ -35,13 +35,13 @@ def run_reverse(options: argparse.Namespace) -> None:
     """Train, print each epoch and the scores, write them as JSON."""
     from signloom.reproducibility import write_atomically
     from signloom.tasks.reverse import read_lab, run_lab, summarise_lab
-    from signloom.training.loop import EpochRecord
+    from signloom.training.records import EpochRecord
 
     assignments = list(options.set)
     if options.family:
         assignments.append(f"model.family={options.family}")
     if options.seed is not None:
-        assignments.append(f"train.seed={options.seed}")
+        assignments.append(f"train.seeds=[{options.seed}]")
     lab = read_lab(assignments)
 
     def show(record: EpochRecord) -> None:

@@ -4,14 +4,28 @@ Every change keeps the sentence: it is what another signer, camera or detector m
 All randomness comes from the generator that the caller passes.
 """
 
+import functools
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from signloom.corpus.features import stretch
-from signloom.corpus.landmarks import FINGERS, GROUP_CHOICES, LandmarkSequence, Layout
-from signloom.corpus.normalise import HANDS, FloatArray
+from signloom.corpus.features import stretch_arrays
+from signloom.corpus.landmarks import (
+    FINGERS,
+    GROUP_CHOICES,
+    HAND_LANDMARKS,
+    LandmarkSequence,
+    Layout,
+)
+from signloom.corpus.normalise import (
+    HANDS,
+    WRIST_COLUMNS,
+    BoolArray,
+    FloatArray,
+    flatten,
+    repeat_mark,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,16 +65,26 @@ def augment(
         generator: Source of all randomness; the same state gives the same result.
     """
     # Every draw is made, used or not: switching one change off must not change the others.
-    (own,) = generator.spawn(1)  # of the parts, so that jitter, of many draws, may come last
+    own = None  # of the parts, so that jitter, of many draws, may come last
+    if options.part_drop or options.finger_drop:
+        (own,) = generator.spawn(1)
+    layout = sequence.layout
     is_mirrored, factor = _draw_whole(options, generator)
+    points, present = sequence.points, sequence.present
     if is_mirrored:
-        sequence = mirror(sequence)
-    sequence = stretch(sequence, _stretched(len(sequence.points), factor))
-    sequence = _move(sequence, options, generator)
-    sequence = _hide(sequence, options, generator)
-    sequence = _hide_parts(sequence, options, own)
-    sequence = _shake(sequence, options, generator)
-    return _fold_fingers(sequence, options, own)
+        points, present = _mirror_arrays(points, present, layout)
+    # New arrays, which the rest changes in place: hundreds of clips a second are made of it.
+    points, present = stretch_arrays(points, present, _stretched(len(points), factor))
+    aspect = np.float32(sequence.width / sequence.height)
+    points = _move(points, layout, aspect, options, generator)
+    _hide(points, present, layout, options, generator)
+    if own is not None:
+        _hide_parts(points, present, layout, options, own)
+    if options.noise:
+        _shake(points, aspect, options.noise, generator)
+    if own is not None:
+        _fold_fingers(points, layout, options, own)
+    return replace(sequence, points=points, present=present)
 
 
 def augmented_frames(frames: int, options: AugmentOptions, generator: np.random.Generator) -> int:
@@ -90,11 +114,17 @@ def mirror(sequence: LandmarkSequence) -> LandmarkSequence:
     The signer of the result uses the other hand, so its left hand is again on the signer's left.
     Mirroring twice gives the clip back up to rounding.
     """
-    layout = sequence.layout
-    points = sequence.points[:, mirrored_points(layout)]
-    points[..., 0] = 1 - points[..., 0]
-    groups = [layout.group(_other_side(name)) for name in layout.group_names]
-    return replace(sequence, points=points, present=sequence.present[:, groups])
+    points, present = _mirror_arrays(sequence.points, sequence.present, sequence.layout)
+    return replace(sequence, points=points, present=present)
+
+
+def _mirror_arrays(
+    points: FloatArray, present: BoolArray, layout: Layout
+) -> tuple[FloatArray, BoolArray]:
+    marks, groups = _other_sides(layout)
+    points = points.take(marks, axis=1)
+    np.subtract(1, points[..., 0], out=points[..., 0])
+    return points, present.take(groups, axis=1)
 
 
 def mirrored_points(layout: Layout) -> list[int]:
@@ -103,104 +133,124 @@ def mirrored_points(layout: Layout) -> list[int]:
     return [names.index(_other_side(name)) for name in names]
 
 
+@functools.lru_cache(maxsize=8)
+def _other_sides(layout: Layout) -> tuple[list[int], list[int]]:
+    """Return where landmarks and groups come from in a mirror."""
+    groups = [layout.group(_other_side(name)) for name in layout.group_names]
+    return mirrored_points(layout), groups
+
+
 def _other_side(name: str) -> str:
     swapped = name.replace("left_", "\0").replace("right_", "left_")
     return swapped.replace("\0", "right_")
 
 
 def _move(
-    sequence: LandmarkSequence, options: AugmentOptions, generator: np.random.Generator
-) -> LandmarkSequence:
+    points: FloatArray,
+    layout: Layout,
+    aspect: np.float32,
+    options: AugmentOptions,
+    generator: np.random.Generator,
+) -> FloatArray:
     """Turn and scale the picture, and move each hand a little."""
-    layout = sequence.layout
-    aspect = np.float32(sequence.width / sequence.height)
     # In picture heights, so that turning is turning; z follows x as in MediaPipe.
-    heights = np.array([aspect, 1, aspect], dtype=np.float32)
-    points = sequence.points * heights
+    heights = repeat_mark((aspect, 1.0, aspect), layout.points)
+    flat = flatten(points) * heights
+    points = flat.reshape(points.shape)
     for hand in HANDS:
         factor = np.float32((1 + options.hand_scale) ** generator.uniform(-1, 1))
-        offset = np.zeros(3, dtype=np.float32)
-        offset[:2] = generator.normal(0, 1, 2) * options.hand_shift
+        offset = generator.normal(0, 1, 2) * options.hand_shift
         if hand in layout.group_names:
-            marks = layout.slice(hand)
-            wrist = points[:, marks][:, :1]
-            points[:, marks] = wrist + (points[:, marks] - wrist) * factor + offset
-    angle = np.deg2rad(options.rotate_deg) * generator.uniform(-1, 1)
-    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    scale = (1 + options.scale) ** generator.uniform(-1, 1, 2)
-    matrix: FloatArray = (turn * scale).astype(np.float32)
-    centre = np.array([aspect / 2, 0.5], dtype=np.float32)
-    points[..., :2] = (points[..., :2] - centre) @ matrix.T + centre
-    return replace(sequence, points=points / heights)
+            marks = flatten(points[:, layout.slice(hand)])
+            wrist = marks.take(WRIST_COLUMNS, axis=1)
+            marks -= wrist
+            marks *= factor
+            marks += wrist
+            marks += repeat_mark((*offset, 0.0), len(HAND_LANDMARKS))
+    angle = math.radians(options.rotate_deg) * generator.uniform(-1, 1)
+    wide, high = ((1 + options.scale) ** generator.uniform(-1, 1, 2)).tolist()
+    sine, cosine = math.sin(angle), math.cos(angle)
+    matrix = np.array(
+        [[cosine * wide, -sine * high, 0], [sine * wide, cosine * high, 0], [0, 0, 1]],
+        dtype=np.float32,
+    )
+    centre = repeat_mark((aspect / 2, 0.5, 0.0), layout.points)
+    flat -= centre
+    moved = flatten((points.reshape(-1, 3) @ matrix.T).reshape(points.shape))
+    moved += centre
+    moved /= heights
+    return moved.reshape(points.shape)
 
 
 def _hide(
-    sequence: LandmarkSequence, options: AugmentOptions, generator: np.random.Generator
-) -> LandmarkSequence:
+    points: FloatArray,
+    present: BoolArray,
+    layout: Layout,
+    options: AugmentOptions,
+    generator: np.random.Generator,
+) -> None:
     """Remove a hand, or everything, for a while, as a detector does."""
-    names = sequence.layout.group_names
-    present = sequence.present.copy()
+    length = len(points)
     for hand in HANDS:
-        span = _draw_span(len(present), options.hand_drop, options.max_span, generator)
-        present[span, [name == hand for name in names]] = False
-    present[_draw_span(len(present), options.time_mask, options.max_span, generator)] = False
-    return _without(sequence, present)
+        span = _draw_span(length, options.hand_drop, options.max_span, generator)
+        if hand in layout.group_names:
+            _lose(points, present, layout, hand, span)
+    span = _draw_span(length, options.time_mask, options.max_span, generator)
+    points[span], present[span] = np.nan, False
 
 
 def _hide_parts(
-    sequence: LandmarkSequence, options: AugmentOptions, generator: np.random.Generator
-) -> LandmarkSequence:
+    points: FloatArray,
+    present: BoolArray,
+    layout: Layout,
+    options: AugmentOptions,
+    generator: np.random.Generator,
+) -> None:
     """Remove body, lips or face for a while."""
-    present = sequence.present.copy()
     for choice, groups in GROUP_CHOICES.items():
-        span = _draw_span(len(present), options.part_drop, options.max_span, generator)
-        if choice != "hands":
-            hidden = [group in groups for group in sequence.layout.groups]
-            present[span, hidden] = False
-    return _without(sequence, present)
+        span = _draw_span(len(points), options.part_drop, options.max_span, generator)
+        for group in groups:
+            if choice != "hands" and group.name in layout.group_names:
+                _lose(points, present, layout, group.name, span)
+
+
+def _lose(points: FloatArray, present: BoolArray, layout: Layout, group: str, span: slice) -> None:
+    if span.start < span.stop:
+        points[span, layout.slice(group)] = np.nan
+        present[span, layout.group(group)] = False
+
+
+def _shake(
+    points: FloatArray, aspect: np.float32, noise: float, generator: np.random.Generator
+) -> None:
+    """Add jitter; after all else that draws from this generator, since it takes many draws."""
+    drawn = generator.standard_normal((len(points), points[0].size))
+    drawn *= noise
+    jitter = drawn.astype(np.float32)
+    jitter /= repeat_mark((aspect, 1.0, aspect), points.shape[1])
+    points += jitter.reshape(points.shape)
 
 
 def _fold_fingers(
-    sequence: LandmarkSequence, options: AugmentOptions, generator: np.random.Generator
-) -> LandmarkSequence:
+    points: FloatArray, layout: Layout, options: AugmentOptions, generator: np.random.Generator
+) -> None:
     """Lay single fingers on the wrist for a while: features relative to it become 0, as if absent.
 
     Last, so that nothing moves them apart again.
     """
-    layout = sequence.layout
-    points = sequence.points.copy()
     for hand in HANDS:
         for finger, joints in FINGERS.items():
             span = _draw_span(len(points), options.finger_drop, options.max_span, generator)
-            if hand in layout.group_names:
+            if hand in layout.group_names and span.start < span.stop:
                 marks = [layout.index(hand, f"{finger}_{joint}") for joint in joints]
                 points[span, marks] = points[span, None, layout.index(hand, "wrist")]
-    return replace(sequence, points=points)
 
 
 def _draw_span(
     length: int, chance: float, max_span: float, generator: np.random.Generator
 ) -> slice:
     """Draw which frames something is lost in; none unless the chance comes true."""
-    used, size, start = generator.random(3)
+    used, size, start = generator.random(3).tolist()
     span = int(size * max_span * length)
     first = int(start * (length - span + 1))
     return slice(first, first + span if used < chance else first)
-
-
-def _without(sequence: LandmarkSequence, present: npt.NDArray[np.bool_]) -> LandmarkSequence:
-    """Return the clip with fewer groups present."""
-    sizes = [len(group.landmarks) for group in sequence.layout.groups]
-    absent = np.repeat(~present, sizes, axis=1)
-    points = np.where(absent[..., None], np.float32(np.nan), sequence.points)
-    return replace(sequence, points=points, present=present)
-
-
-def _shake(
-    sequence: LandmarkSequence, options: AugmentOptions, generator: np.random.Generator
-) -> LandmarkSequence:
-    """Add jitter; last, since it takes more draws the longer the clip is."""
-    aspect = sequence.width / sequence.height
-    noise = generator.normal(0, options.noise, sequence.points.shape).astype(np.float32)
-    heights = np.array([aspect, 1, aspect], dtype=np.float32)
-    return replace(sequence, points=sequence.points + noise / heights)

@@ -3,8 +3,10 @@
 Shape letters: B clips, S source frames, T target tokens, F features, L labels.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 import torch
@@ -12,18 +14,16 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from signloom.corpus.augment import AugmentOptions, augment, augmented_frames
-from signloom.corpus.features import FeatureOptions, build_features, compute_features, prepare
-from signloom.corpus.landmarks import LandmarkSequence
+from signloom.corpus.clips import Clips
+from signloom.corpus.features import (
+    FeatureOptions,
+    build_features,
+    compute_features,
+    prepare,
+    prepared_frames,
+)
 from signloom.corpus.normalise import FloatArray
 from signloom.corpus.targets import Target
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Example:
-    """One clip ready for training."""
-
-    target: Target
-    sequence: LandmarkSequence
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,16 +82,32 @@ def group_by_length(
     return groups
 
 
-def build_batch(examples: Sequence[Example], matrices: Sequence[FloatArray], pad: int) -> Batch:
+def split(clips: Sequence[int], parts: int) -> list[list[int]]:
+    """Deal the clips of a batch out to devices, or to turns of accumulation.
+
+    Clips of a batch are of like length, in nearly ascending order; dealt like cards, every part
+    gets as many, short and long ones alike.
+
+    Args:
+        clips: Of a batch, as planned.
+        parts: How many, at least 1.
+
+    Returns:
+        As many lists as `parts`; some are empty where there are fewer clips.
+    """
+    return [list(clips[part::parts]) for part in range(parts)]
+
+
+def build_batch(targets: Sequence[Target], matrices: Sequence[FloatArray], pad: int) -> Batch:
     """Pad feature matrices and targets to a batch.
 
     Args:
-        examples: The clips.
+        targets: Of the clips.
         matrices: Their features, each (S, F).
         pad: Id that fills the targets.
     """
-    tgt, tgt_valid = pad_ids([example.target.ids for example in examples], pad)
-    labels, labels_valid = pad_ids([example.target.labels for example in examples], 0)
+    tgt, tgt_valid = pad_ids([target.ids for target in targets], pad)
+    labels, labels_valid = pad_ids([target.labels for target in targets], 0)
     src, src_valid = pad_features(matrices)
     return Batch(
         src=src,
@@ -100,7 +116,7 @@ def build_batch(examples: Sequence[Example], matrices: Sequence[FloatArray], pad
         tgt_valid=tgt_valid,
         labels=labels,
         label_lengths=labels_valid.sum(dim=1),
-        clip_ids=tuple(example.target.clip_id for example in examples),
+        clip_ids=tuple(target.clip_id for target in targets),
     )
 
 
@@ -130,47 +146,117 @@ def pad_ids(
     return ids, valid
 
 
-def training_batches(
-    examples: Sequence[Example],
-    features: FeatureOptions,
-    augmentation: AugmentOptions,
-    *,
-    max_frames: int,
-    pad: int,
-    seed: int,
-) -> Callable[[int], Iterator[Batch]]:
-    """Return a function from the epoch's number to its augmented, shuffled batches.
+class BatchSource(ABC):
+    """What training reads: the batches of any epoch, planned without building one.
 
-    An epoch depends on the seed and its number alone, so that training can resume at any epoch.
+    A plan follows from a seed and the epoch's number, and what chance does to a clip from these
+    and the clip, not from the clips beside it. So training goes on at any step without building
+    what is past, and a batch may be built in parts, here or on other devices.
     """
-    prepared = [prepare(example.sequence, features) for example in examples]
 
-    def chance(epoch: int, index: int) -> np.random.Generator:
-        # One generator a clip: how the clips are grouped must not change the draws.
-        return np.random.default_rng([seed, epoch, index])
+    @abstractmethod
+    def plan(self, epoch: int) -> list[list[int]]:
+        """Return the clips of each batch of an epoch, in the order of the steps."""
 
-    def epoch_batches(epoch: int) -> Iterator[Batch]:
-        # Grouped by the length that each clip will have, so that no batch exceeds the budget.
-        lengths = [
-            augmented_frames(len(clip.points), augmentation, chance(epoch, index))
-            for index, clip in enumerate(prepared)
+    @abstractmethod
+    def lengths(self, epoch: int) -> list[int]:
+        """Return the source frames (or tokens) that each clip will have in an epoch."""
+
+    @abstractmethod
+    def build(self, epoch: int, clips: Sequence[int]) -> Batch:
+        """Return some clips, at least one, as they are in an epoch, padded to a batch."""
+
+
+class TrainingBatches(BatchSource):
+    """Augmented landmarks in batches of like length."""
+
+    def __init__(
+        self,
+        clips: Clips,
+        features: FeatureOptions,
+        augmentation: AugmentOptions,
+        *,
+        max_frames: int,
+        pad: int,
+        seed: int,
+    ) -> None:
+        """Take the clips and how to change them.
+
+        Args:
+            clips: Landmarks and targets.
+            features: What the model sees of the landmarks.
+            augmentation: What chance may do to them.
+            max_frames: Budget of a batch, clips times longest clip.
+            pad: Id that fills the targets.
+            seed: Of order and augmentation.
+        """
+        self._clips, self._features, self._augmentation = clips, features, augmentation
+        self._max_frames, self._pad, self._seed = max_frames, pad, seed
+        self._frames = _prepared_lengths(clips, features)
+
+    @property
+    def steps(self) -> int:
+        """The batches of an epoch, give or take what augmentation does to the lengths."""
+        return len(group_by_length(self._frames, self._max_frames, None))
+
+    def plan(self, epoch: int) -> list[list[int]]:
+        """Group by the length that each clip will have, so that no batch exceeds the budget."""
+        order = np.random.default_rng([self._seed, epoch])
+        return group_by_length(self.lengths(epoch), self._max_frames, order)
+
+    def lengths(self, epoch: int) -> list[int]:
+        """Return the frames of each clip after augmentation."""
+        return [
+            augmented_frames(frames, self._augmentation, self._chance(epoch, clip))
+            for clip, frames in enumerate(self._frames)
         ]
-        order = np.random.default_rng([seed, epoch])
-        for group in group_by_length(lengths, max_frames, order):
-            changed = [augment(prepared[i], augmentation, chance(epoch, i)) for i in group]
-            matrices = [build_features(sequence, features) for sequence in changed]
-            yield build_batch([examples[i] for i in group], matrices, pad)
 
-    return epoch_batches
+    def build(self, epoch: int, clips: Sequence[int]) -> Batch:
+        """Read, augment and pad some clips."""
+        matrices = []
+        for clip, sequence in zip(clips, self._clips.read(clips), strict=True):
+            prepared = prepare(sequence, self._features)
+            changed = augment(prepared, self._augmentation, self._chance(epoch, clip))
+            matrices.append(build_features(changed, self._features))
+        return build_batch([self._clips.targets[clip] for clip in clips], matrices, self._pad)
+
+    def _chance(self, epoch: int, clip: int) -> np.random.Generator:
+        # One generator a clip: how the clips are grouped must not change the draws.
+        return np.random.default_rng([self._seed, epoch, clip])
 
 
-def fixed_batches(
-    examples: Sequence[Example], features: FeatureOptions, *, max_frames: int, pad: int
-) -> list[Batch]:
-    """Return unaugmented batches in order of length, for dev loss."""
-    matrices = [compute_features(example.sequence, features) for example in examples]
-    groups = group_by_length([len(matrix) for matrix in matrices], max_frames, None)
+class FixedBatches(Sequence[Batch]):
+    """Unaugmented batches in order of length, for dev loss; built when they are asked for."""
+
+    def __init__(
+        self, clips: Clips, features: FeatureOptions, *, max_frames: int, pad: int
+    ) -> None:
+        """Plan the batches; arguments as for `TrainingBatches`."""
+        self._clips, self._features, self._pad = clips, features, pad
+        self._groups = group_by_length(_prepared_lengths(clips, features), max_frames, None)
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    @overload
+    def __getitem__(self, index: int) -> Batch: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Batch]: ...
+
+    def __getitem__(self, index: int | slice) -> Batch | list[Batch]:
+        """Build a batch, or several."""
+        if isinstance(index, slice):
+            return [self._build(group) for group in self._groups[index]]
+        return self._build(self._groups[index])
+
+    def _build(self, group: Sequence[int]) -> Batch:
+        matrices = [compute_features(clip, self._features) for clip in self._clips.read(group)]
+        return build_batch([self._clips.targets[clip] for clip in group], matrices, self._pad)
+
+
+def _prepared_lengths(clips: Clips, features: FeatureOptions) -> list[int]:
     return [
-        build_batch([examples[i] for i in group], [matrices[i] for i in group], pad)
-        for group in groups
+        prepared_frames(frames, fps, features)
+        for frames, fps in zip(clips.frames, clips.fps, strict=True)
     ]

@@ -4,7 +4,7 @@ docs/features.md has the equations. Shape letters: S frames, P landmarks, G grou
 F features.
 """
 
-import itertools
+import functools
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -14,8 +14,11 @@ from signloom.config import UserError
 from signloom.corpus.landmarks import GROUP_CHOICES, LandmarkSequence, Layout
 from signloom.corpus.normalise import (
     HANDS,
+    WRIST_COLUMNS,
+    BoolArray,
     FloatArray,
     Origin,
+    flatten,
     has_choice,
     mouth_width,
     normalise,
@@ -99,30 +102,42 @@ def prepare(sequence: LandmarkSequence, options: FeatureOptions) -> LandmarkSequ
     return resample(fill_gaps(sequence, options.max_gap_s), options.fps)
 
 
+def prepared_frames(frames: int, fps: float, options: FeatureOptions) -> int:
+    """Return how many frames `prepare` makes of a clip of that many, at that rate."""
+    if abs(options.fps / fps - 1) <= SAME_RATE:
+        return frames
+    return _resampled(frames, fps, options.fps)
+
+
 def build_features(sequence: LandmarkSequence, options: FeatureOptions) -> FloatArray:
     """Turn prepared landmarks into the feature matrix, shape (S, F) without NaN.
 
     Columns: the chosen groups in the order of the layout, their changes, their presence bits.
     """
     check_groups(options, sequence.layout)
-    columns = [
-        column
-        for column, name in enumerate(sequence.layout.group_names)
-        if any(group.name == name for choice in options.groups for group in GROUP_CHOICES[choice])
-    ]
-    names = [sequence.layout.group_names[column] for column in columns]
+    columns, names = _chosen(sequence.layout, options.groups)
     points = normalise(sequence, options.normalise)
     parts = [part for name in names for part in _group_parts(points, name, sequence, options)]
-    matrix = np.concatenate(parts, axis=1)
-    changes = [
-        _difference(matrix, order) * np.float32(options.fps / 10) ** order
-        for order in range(1, options.differences + 1)
-    ]
-    # A difference is absent where one of its frames is.
-    matrix = np.nan_to_num(np.concatenate((matrix, *changes), axis=1), nan=0.0)
+    width = sum(part.shape[1] for part in parts)
+    numbers = width * (1 + options.differences)
+    matrix = np.empty((len(points), numbers + options.presence * len(columns)), dtype=np.float32)
+    np.concatenate(parts, axis=1, out=matrix[:, :width])
+    _write_differences(matrix, width, options)
+    if not sequence.present.all():
+        # A difference is absent where one of its frames is.
+        absent = np.isnan(matrix[:, :numbers])
+        matrix[:, :numbers][absent] = 0
     if options.presence:
-        matrix = np.concatenate((matrix, sequence.present[:, columns]), axis=1)
-    return np.ascontiguousarray(matrix, dtype=np.float32)
+        matrix[:, numbers:] = sequence.present[:, columns]
+    return matrix
+
+
+@functools.lru_cache(maxsize=8)
+def _chosen(layout: Layout, choices: tuple[GroupChoice, ...]) -> tuple[list[int], list[str]]:
+    """Return the columns and names of the chosen groups, in the order of the layout."""
+    chosen = {group.name for choice in choices for group in GROUP_CHOICES[choice]}
+    columns = [n for n, name in enumerate(layout.group_names) if name in chosen]
+    return columns, [layout.group_names[column] for column in columns]
 
 
 def _group_parts(
@@ -132,27 +147,28 @@ def _group_parts(
     layout = sequence.layout
     marks = points[:, layout.slice(name)]
     if name in HANDS and options.hand_origin == "wrist":
-        wrist = marks[:, :1]
-        return [_flat(marks - wrist), wrist[:, 0, :2]]
+        flat = flatten(marks)
+        return [flat - flat.take(WRIST_COLUMNS, axis=1), flat[:, :2]]
     if name in HANDS:
-        return [_flat(marks)]
+        return [flatten(marks)]
     if name == "lips":
         # A mouth is read from its shape, in its own size: speech moves it by millimetres, the
         # head by centimetres. Where it is says something only if there is a body.
         centre = marks.mean(axis=1, keepdims=True)
-        shape = _flat((marks - centre) / mouth_width(marks, layout))
+        shape = flatten((marks - centre) / mouth_width(marks, layout))
         return [shape, centre[:, 0, :2]] if has_choice(layout, "pose") else [shape]
-    return [_flat(marks[..., :2])]
+    return [flatten(marks[..., :2])]
 
 
-def _difference(matrix: FloatArray, order: int) -> FloatArray:
-    """Differences of that order, zeros in the first frames, which have too few before them."""
-    zeros = np.zeros_like(matrix[:order])
-    return np.concatenate((zeros, np.diff(matrix, n=order, axis=0)))
-
-
-def _flat(points: FloatArray) -> FloatArray:
-    return points.reshape(len(points), -1)
+def _write_differences(matrix: FloatArray, width: int, options: FeatureOptions) -> None:
+    """Fill in the differences of the first columns, zeros where too few frames lie before."""
+    for order in range(1, options.differences + 1):
+        end = order * width
+        before, changes = matrix[:, end - width : end], matrix[:, end : end + width]
+        changes[:order] = 0
+        np.subtract(before[order:], before[order - 1 : -1], out=changes[order:])
+    for order in range(1, options.differences + 1):
+        matrix[:, order * width : (order + 1) * width] *= np.float32(options.fps / 10) ** order
 
 
 def _absent(layout: Layout, fps: float) -> LandmarkSequence:
@@ -172,27 +188,40 @@ def fill_gaps(sequence: LandmarkSequence, max_gap_s: float) -> LandmarkSequence:
 
     The frames so bridged count as present.
     """
+    gaps = _short_gaps(sequence, max_gap_s * sequence.fps)
+    if not gaps:
+        return sequence
     points, present = sequence.points.copy(), sequence.present.copy()
-    limit = max_gap_s * sequence.fps
-    for column, name in enumerate(sequence.layout.group_names):
-        marks = sequence.layout.slice(name)
-        seen = np.flatnonzero(sequence.present[:, column])
-        for before, after in itertools.pairwise(seen):
-            gap = after - before - 1
-            if 0 < gap <= limit:
-                share = np.arange(1, gap + 1, dtype=np.float32)[:, None, None] / (gap + 1)
-                start, end = points[before, marks], points[after, marks]
-                points[before + 1 : after, marks] = start + share * (end - start)
-                present[before + 1 : after, column] = True
+    for column, before, after in gaps:
+        marks = sequence.layout.slice(sequence.layout.group_names[column])
+        gap = after - before - 1
+        share = np.arange(1, gap + 1, dtype=np.float32)[:, None, None] / (gap + 1)
+        start, end = points[before, marks], points[after, marks]
+        points[before + 1 : after, marks] = start + share * (end - start)
+        present[before + 1 : after, column] = True
     return replace(sequence, points=points, present=present)
+
+
+def _short_gaps(sequence: LandmarkSequence, limit: float) -> list[tuple[int, int, int]]:
+    """Return the group of each gap of up to so many frames, and the frames before and after it."""
+    found = []
+    for column in np.flatnonzero(~sequence.present.all(axis=0)).tolist():
+        seen = np.flatnonzero(sequence.present[:, column])
+        gaps = np.diff(seen) - 1
+        for gap in np.flatnonzero((gaps > 0) & (gaps <= limit)).tolist():
+            found.append((column, int(seen[gap]), int(seen[gap + 1])))
+    return found
 
 
 def resample(sequence: LandmarkSequence, fps: float) -> LandmarkSequence:
     """Change the frame rate by linear interpolation, keeping the duration."""
     if abs(fps / sequence.fps - 1) <= SAME_RATE:
         return sequence
-    frames = max(1, round(len(sequence.points) * fps / sequence.fps))
-    return replace(stretch(sequence, frames), fps=fps)
+    return replace(stretch(sequence, _resampled(len(sequence.points), sequence.fps, fps)), fps=fps)
+
+
+def _resampled(frames: int, old_fps: float, fps: float) -> int:
+    return max(1, round(frames * fps / old_fps))
 
 
 def stretch(sequence: LandmarkSequence, frames: int) -> LandmarkSequence:
@@ -200,13 +229,26 @@ def stretch(sequence: LandmarkSequence, frames: int) -> LandmarkSequence:
 
     Where a group is missing on one side of a new frame, the nearer side decides.
     """
-    length = len(sequence.points)
+    points, present = stretch_arrays(sequence.points, sequence.present, frames)
+    return replace(sequence, points=points, present=present)
+
+
+def stretch_arrays(
+    points: FloatArray, present: BoolArray, frames: int
+) -> tuple[FloatArray, BoolArray]:
+    """Do what `stretch` does to points (S, P, 3) and presence (S, G); both are new arrays."""
+    length = len(points)
     position = np.minimum(np.arange(frames) * (length / frames), length - 1).astype(np.float32)
     before = position.astype(np.int64)
     after = np.minimum(before + 1, length - 1)
-    share = (position - before).astype(np.float32)[:, None, None]
-    points = (1 - share) * sequence.points[before] + share * sequence.points[after]
-    nearest = np.where(share[:, 0, 0] < 0.5, before, after)
-    points = np.where(np.isnan(points), sequence.points[nearest], points)
-    both = sequence.present[before] & sequence.present[after]
-    return replace(sequence, points=points, present=both | sequence.present[nearest])
+    share = (position - before).astype(np.float32)
+    flat = flatten(points)
+    mixed = flat.take(before, axis=0)
+    mixed *= (1 - share)[:, None]
+    mixed += share[:, None] * flat.take(after, axis=0)
+    if present.all():
+        return mixed.reshape(frames, *points.shape[1:]), np.ones((frames, present.shape[1]), bool)
+    nearest = np.where(share < 0.5, before, after)
+    np.copyto(mixed, flat.take(nearest, axis=0), where=np.isnan(mixed))
+    both = present[before] & present[after]
+    return mixed.reshape(frames, *points.shape[1:]), both | present[nearest]

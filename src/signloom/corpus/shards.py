@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -145,13 +146,22 @@ def read_clip_frames(folder: Path) -> dict[str, int]:
     Raises:
         UserError: As `read_shards`.
     """
-    frames: dict[str, int] = {}
+    return _read_column(folder, "frames")
+
+
+def read_clip_rates(folder: Path) -> dict[str, float]:
+    """Return the frames a second of every clip, as `read_clip_frames`."""
+    return _read_column(folder, "fps")
+
+
+def _read_column(folder: Path, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
     made: dict[ShardsMetadata, Path] = {}
     for path in _shard_paths(folder).values():
         with _open_shard(path, made) as (file, _):
-            table = file.read(columns=["clip_id", "frames"])
-        frames.update(zip(table["clip_id"].to_pylist(), table["frames"].to_pylist(), strict=True))
-    return dict(sorted(frames.items()))
+            table = file.read(columns=["clip_id", name])
+        found.update(zip(table["clip_id"].to_pylist(), table[name].to_pylist(), strict=True))
+    return dict(sorted(found.items()))
 
 
 def shards_metadata(folder: Path) -> ShardsMetadata:

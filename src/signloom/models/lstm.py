@@ -16,7 +16,7 @@ from signloom.models.initial import initialise
 from signloom.models.scores import AttentionScore
 from signloom.models.seq2seq import DecoderState, Memory, ModelOptions, Seq2Seq, Source
 from signloom.models.source import SourceEmbedding
-from signloom.models.tokens import TokenEmbedding, build_output
+from signloom.models.tokens import Head, TokenEmbedding, build_output
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,13 +165,19 @@ class LSTMDecoder(nn.Module):
         self, tokens: Int[Tensor, "R T"], state: LSTMState
     ) -> tuple[Float[Tensor, "R T V"], LSTMState]:
         """Return next-token logits of the new tokens and the state after them."""
-        x, after = self.read(tokens, state)
+        x, after = self.look(*self.read(tokens, state))
+        return self.output(x), after
+
+    def look(
+        self, x: Float[Tensor, "R T D"], state: LSTMState
+    ) -> tuple[Float[Tensor, "R T D"], LSTMState]:
+        """Add to the recurrence's outputs what they find in the memory; the state stays."""
         if self.combine is not None:
             # Beams of a clip look at the same memory: as positions, they need no copies of it.
-            by_clip = x.reshape(len(after.memory.states), -1, x.shape[2])
-            context = (self.weights(by_clip, after) @ after.memory.states).view(x.shape)
+            by_clip = x.reshape(len(state.memory.states), -1, x.shape[2])
+            context = (self.weights(by_clip, state) @ state.memory.states).view(x.shape)
             x = self.dropout(torch.tanh(self.combine(torch.cat((context, x), dim=-1))))
-        return self.output(x), after
+        return x, state
 
 
 class LSTMSeq2Seq(Seq2Seq):
@@ -196,10 +202,15 @@ class LSTMSeq2Seq(Seq2Seq):
         """Encode the source; padding influences nothing."""
         return self.encoder(src, src_valid)
 
-    def decode(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
-        """Return the logits of every next token, given the true tokens before it."""
-        logits, _ = self.decoder(tgt_in, self.start(memory))
-        return logits
+    @property
+    def head(self) -> Head:
+        """The projection of decoder states to logits."""
+        return self.decoder.output
+
+    def decode_states(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        """Return what the head projects at every position, given the true tokens before it."""
+        states, _ = self.decoder.look(*self.decoder.read(tgt_in, self.start(memory)))
+        return states
 
     def start(self, memory: Memory) -> LSTMState:
         """Begin where the encoder ended; compute the keys of the attention, once."""

@@ -11,6 +11,8 @@ from typing import Literal
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from signloom.models.tokens import Head
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
@@ -114,9 +116,18 @@ class Seq2Seq(nn.Module, ABC):
             src_valid: Which positions are real; padding stands after them and influences nothing.
         """
 
+    @property
     @abstractmethod
+    def head(self) -> Head:
+        """The projection of decoder states to logits."""
+
+    @abstractmethod
+    def decode_states(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        """Return what the head projects at every position, given the true tokens before it."""
+
     def decode(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
         """Return the logits of every next token, given the true tokens before it."""
+        return self.head(self.decode_states(memory, tgt_in))
 
     @abstractmethod
     def start(self, memory: Memory) -> DecoderState:

@@ -38,12 +38,21 @@ class TiedProjection(nn.Module):
         self.embedding = (embedding,)
         self.bias = nn.Parameter(torch.zeros(embedding.num_embeddings))
 
+    @property
+    def weight(self) -> Float[Tensor, "V D"]:
+        """The embedding's matrix."""
+        return self.embedding[0].weight
+
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         """Return the logits of every position."""
-        return functional.linear(x, self.embedding[0].weight, self.bias)
+        return functional.linear(x, self.weight, self.bias)
 
 
-def build_output(embedding: TokenEmbedding, *, is_tied: bool) -> nn.Module:
+# What projects states to logits; both have `weight` (V, D) and `bias` (V).
+Head = nn.Linear | TiedProjection
+
+
+def build_output(embedding: TokenEmbedding, *, is_tied: bool) -> Head:
     """Build the projection to the vocabulary of an embedding."""
     if is_tied:
         return TiedProjection(embedding)

@@ -17,7 +17,7 @@ from signloom.models.layers import FeedForward, PositionalEncoding, Residual
 from signloom.models.relative import DistanceEncoding
 from signloom.models.seq2seq import DecoderState, Memory, ModelOptions, Seq2Seq, Source
 from signloom.models.source import SourceEmbedding
-from signloom.models.tokens import TokenEmbedding, build_output
+from signloom.models.tokens import Head, TokenEmbedding, build_output
 from signloom.models.transformer_state import TransformerState
 
 
@@ -166,12 +166,19 @@ class TransformerDecoder(nn.Module):
         ]
 
     def forward(
+        self, tokens: Int[Tensor, "B T"], state: TransformerState
+    ) -> tuple[Float[Tensor, "B T V"], TransformerState]:
+        """Return next-token logits of the new tokens and the state after them."""
+        x, after = self.read(tokens, state)
+        return self.output(x), after
+
+    def read(
         self,
         tokens: Int[Tensor, "B T"],
         state: TransformerState,
         maps: list[Tensor] | None = None,
-    ) -> tuple[Float[Tensor, "B T V"], TransformerState]:
-        """Return next-token logits of the new tokens and the state after them.
+    ) -> tuple[Float[Tensor, "B T D"], TransformerState]:
+        """Return what the output projects of the new tokens and the state after them.
 
         Where `maps` is given, each layer puts at its end where it looked, (B, T, M).
         """
@@ -184,24 +191,25 @@ class TransformerDecoder(nn.Module):
         """Feed one token of each beam; return the logits of the next one and the new state."""
         clips, width = tokens.shape
         x = self.positions(self.embedding(tokens.reshape(-1, 1)), offset=state.length)
-        logits, after = self._extend(x.view(clips, width, -1), state.add_beams(width))
+        x, after = self._extend(x.view(clips, width, -1), state.add_beams(width))
         if not state.past:
             after = replace(after, past=[GrowingKeyValue.of(pair) for pair in after.past])
-        return logits, after
+        return self.output(x), after
 
     def _extend(
         self,
         x: Float[Tensor, "B T D"],
         state: TransformerState,
         maps: list[Tensor] | None = None,
-    ) -> tuple[Float[Tensor, "B T V"], TransformerState]:
+    ) -> tuple[Float[Tensor, "B T D"], TransformerState]:
+        """Return what the output projects of embedded tokens and the state after them."""
         past: list[KeyValue] = []
         for index, layer in enumerate(self.layers):
             before = state.past[index] if state.past else None
             x, known = layer(x, before, state.memory[index], state.memory_valid, maps, state.seen)
             past.append(known)
-        logits = self.output(self.norm(x))
-        return logits, TransformerState(past, state.memory, state.memory_valid, state.seen)
+        after = TransformerState(past, state.memory, state.memory_valid, state.seen)
+        return self.norm(x), after
 
 
 class Transformer(Seq2Seq):
@@ -226,10 +234,15 @@ class Transformer(Seq2Seq):
         """Encode the source; padding influences nothing."""
         return self.encoder(src, src_valid)
 
-    def decode(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
-        """Return the logits of every next token, given the true tokens before it."""
-        logits, _ = self.decoder(tgt_in, self.start(memory))
-        return logits
+    @property
+    def head(self) -> Head:
+        """The projection of decoder states to logits."""
+        return self.decoder.output
+
+    def decode_states(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        """Return what the head projects at every position, given the true tokens before it."""
+        states, _ = self.decoder.read(tgt_in, self.start(memory))
+        return states
 
     def start(self, memory: Memory) -> TransformerState:
         """Project the memory to keys and values, once."""
@@ -246,7 +259,7 @@ class Transformer(Seq2Seq):
     def align(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T M"]:
         """Return where each target position looks, the mean over heads and layers."""
         maps: list[Tensor] = []
-        self.decoder(tgt_in, self.start(memory), maps)
+        self.decoder.read(tgt_in, self.start(memory), maps)
         return torch.stack(maps).mean(dim=0)
 
 

@@ -72,7 +72,7 @@ class CorpusJob:
     def run(self) -> dict[str, Any]:
         """Train, translate dev and test, measure."""
         torch.set_num_threads(1)
-        data = load_training_data(**_fields(self.paths))
+        data = load_training_data(**_fields(self.paths), cache_mb=self.options.train.cache_mb)
         before, began = _peak_mb(), time.process_time()
         checkpoint, fit = train(data, self.options, provenance={}, log=lambda record: None)
         cpu_s, growth = time.process_time() - began, _peak_mb() - before
@@ -137,7 +137,7 @@ def plan_corpus(
     """
     jobs = []
     for seed in options.seeds:
-        recipe = change_options(base.train, {**options.train, "seed": seed}, "study.train")
+        recipe = change_options(base.train, {**options.train, "seeds": [seed]}, "study.train")
         for variant, changes in options.variants.items():
             model = change_options(base.model, changes, f"study.variants.{variant}")
             rate = options.learning_rates.get(variant, recipe.learning_rate)
@@ -155,7 +155,7 @@ def plan_reversal(options: ArchitecturesOptions) -> list[ReversalJob]:
     """
     jobs = []
     for seed in options.reversal_seeds:
-        base = read_lab([*options.reversal, f"train.seed={seed}"])
+        base = read_lab([*options.reversal, f"train.seeds=[{seed}]"])
         for variant, changes in options.variants.items():
             model = change_options(base.model, changes, f"study.variants.{variant}")
             jobs.append(

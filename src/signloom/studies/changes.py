@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from signloom.config import parse_options
 from signloom.models.seq2seq import ModelOptions
-from signloom.training.loop import TrainOptions
+from signloom.training.options import TrainOptions
 
 T = TypeVar("T", ModelOptions, TrainOptions)
 

@@ -127,6 +127,7 @@ def train_families(
         targets=tokens / "targets.parquet",
         tokenizer=tokens / "tokenizer.json",
         labels=tokens / "labels.json",
+        cache_mb=base.train.cache_mb,
     )
     targets, sequences = read_targets(tokens / "targets.parquet"), read_shards(shards)
     for seed in options.seeds:
@@ -144,7 +145,7 @@ def train_families(
 
 def plan_runs(options: CoffeeOptions, base: RunOptions, seed: int) -> dict[str, RunOptions]:
     """Return what to train by family; see `train_families`."""
-    recipe = change_options(base.train, {**options.train, "seed": seed}, "study.train")
+    recipe = change_options(base.train, {**options.train, "seeds": [seed]}, "study.train")
     runs = {}
     for name, changes in options.families.items():
         rate = options.learning_rates.get(name, recipe.learning_rate)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from signloom.checkpoint import save_checkpoint
 from signloom.config import load_section
 from signloom.corpus.demo.lips import LAYOUT, LipCorpusOptions, draw_lip_corpus
 from signloom.corpus.landmark_folder import REJECTS, write_landmarks
@@ -31,7 +30,8 @@ from signloom.evaluation.run import evaluate
 from signloom.report.build import ReportOptions, build_report
 from signloom.report.sources import ReportPaths
 from signloom.training.data import load_training_data
-from signloom.training.loop import EpochRecord, write_history
+from signloom.training.records import EpochRecord
+from signloom.training.results import Result, write_results
 from signloom.training.run import read_run_options, train
 from signloom.translator import Translator
 
@@ -56,15 +56,17 @@ def run_lip_reading(
     write_tokens(
         folder / "tokens", corpus, load_section(params, "tokenize_targets", TokenizeOptions)
     )
+    options = read_run_options(params)
     data = load_training_data(
         shards=folder / "landmarks/shards",
         targets=folder / "tokens/targets.parquet",
         tokenizer=folder / "tokens/tokenizer.json",
         labels=folder / "tokens/labels.json",
+        cache_mb=options.train.cache_mb,
     )
-    checkpoint, fit = train(data, read_run_options(params), provenance={}, log=log)
-    save_checkpoint(folder / "checkpoint", checkpoint)
-    write_history(folder / "checkpoint/history.json", fit)
+    checkpoint, fit = train(data, options, provenance={}, log=log)
+    result = Result(seed=options.train.seed, checkpoint=checkpoint, fit=fit)
+    write_results(folder / "checkpoint", [result])
     return write_report(params, folder)
 
 

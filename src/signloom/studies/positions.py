@@ -103,7 +103,7 @@ def train_positions(
     for kind in kinds:
         for seed in seeds:
             model = replace(lab.model, positions=kind)  # type: ignore[arg-type]
-            recipe = replace(lab.train, seed=seed)
+            recipe = replace(lab.train, seeds=[seed])
             result = run_lab(replace(lab, model=model, train=recipe), log=lambda record: None)
             longer = draw_sequences(beyond, seed)["test"]
             found = reverse_all(result.model, longer, beyond, decoding)

@@ -7,7 +7,7 @@ loop and search: source 5 7 3, target 3 7 5. Source: document 004.
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,15 @@ import numpy as np
 import torch
 
 from signloom.config import UserError, load_params, parse_options
-from signloom.corpus.batches import Batch, pad_ids
+from signloom.corpus.batches import Batch, BatchSource, pad_ids
 from signloom.decoding import DecodingOptions, SpecialIds, search
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
-from signloom.training.loop import EpochRecord, Fit, TrainOptions, fit
+from signloom.training.devices import open_devices
+from signloom.training.loop import fit
+from signloom.training.options import TrainOptions
+from signloom.training.records import EpochRecord, Fit
 from signloom.training.run import seed_everything
-from signloom.translator import pick_device
 
 DEFAULTS = Path(__file__).with_name("reverse.yaml")
 PAD = 0  # symbols are 1 to V, then bos and eos
@@ -174,30 +176,49 @@ def run_lab(
     )
 
 
+class ReverseBatches(BatchSource):
+    """Sequences in an order of each epoch's own.
+
+    Lengths are mixed in a batch: the last places are learnt from the longest sequences alone,
+    which batches of like length would show in one step out of ten.
+    """
+
+    def __init__(self, sequences: Sequence[Symbols], ids: SpecialIds, size: int, seed: int) -> None:
+        """Take the sequences, how many make a batch, and the seed of their order."""
+        self.sequences, self.ids, self.size, self.seed = sequences, ids, size, seed
+
+    def plan(self, epoch: int) -> list[list[int]]:
+        """Return the sequences of each batch."""
+        order = np.random.default_rng([self.seed, epoch]).permutation(len(self.sequences)).tolist()
+        return [order[start : start + self.size] for start in range(0, len(order), self.size)]
+
+    def lengths(self, epoch: int) -> list[int]:
+        """Return the symbols of each sequence."""
+        return [len(sequence) for sequence in self.sequences]
+
+    def build(self, epoch: int, clips: Sequence[int]) -> Batch:
+        """Return some sequences and their reverses."""
+        return build_pairs([self.sequences[clip] for clip in clips], self.ids)
+
+
 def _train(
     model: Seq2Seq,
     splits: Mapping[str, list[Symbols]],
     options: LabOptions,
     log: Callable[[EpochRecord], None],
 ) -> Fit:
-    task, seed = options.task, options.train.seed
-    # Lengths are mixed in a batch: the last places are learnt from the longest sequences alone,
-    # which batches of like length would show in one step out of ten.
+    task, dev = options.task, splits["dev"]
     size = max(1, options.train.max_frames // task.max_length)
-
-    def epoch_batches(epoch: int) -> Iterator[Batch]:
-        order = np.random.default_rng([seed, epoch]).permutation(task.train).tolist()
-        return _batches([splits["train"][index] for index in order], task.ids, size)
-
-    device = pick_device(options.train.device)
+    starts = range(0, len(dev), DECODED_AT_ONCE)
     return fit(
         model,
-        epoch_batches,
-        list(_batches(splits["dev"], task.ids, DECODED_AT_ONCE)),
+        ReverseBatches(splits["train"], task.ids, size, options.train.seed),
+        [build_pairs(dev[start : start + DECODED_AT_ONCE], task.ids) for start in starts],
         options.train,
-        device=device,
+        fabric=open_devices(options.train),
         total_steps=options.train.epochs * math.ceil(task.train / size),
         pad=PAD,
+        subsampling=options.model.subsampling,
         log=log,
     )
 
@@ -242,11 +263,6 @@ def build_pairs(sequences: Sequence[Symbols], ids: SpecialIds) -> Batch:
         label_lengths=nothing,
         clip_ids=tuple(" ".join(map(str, sequence)) for sequence in sequences),
     )
-
-
-def _batches(sequences: Sequence[Symbols], ids: SpecialIds, size: int) -> Iterator[Batch]:
-    for start in range(0, len(sequences), size):
-        yield build_pairs(sequences[start : start + size], ids)
 
 
 def summarise_lab(options: LabOptions, result: LabResult) -> dict[str, Any]:

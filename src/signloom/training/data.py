@@ -2,13 +2,12 @@
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from signloom.config import UserError
-from signloom.corpus.batches import Example
-from signloom.corpus.landmarks import LandmarkSequence
-from signloom.corpus.shards import read_shards, shards_metadata
+from signloom.corpus.shards import shards_metadata
+from signloom.corpus.stored_clips import StoredLandmarks
 from signloom.corpus.targets import Target, read_labels, read_targets
 from signloom.corpus.tokenizer import Tokenizer
 from signloom.reproducibility import hash_file, hash_folder
@@ -18,18 +17,36 @@ logger = logging.getLogger(__name__)
 
 
 def load_training_data(
-    *, shards: Path, targets: Path, tokenizer: Path, labels: Path
+    *, shards: Path, targets: Path, tokenizer: Path, labels: Path, cache_mb: int
 ) -> TrainingData:
     """Read the train and dev clips of a corpus.
+
+    Args:
+        shards: Folder of landmark shards.
+        targets: Text side of the clips.
+        tokenizer: Of the targets.
+        labels: Names of the CTC labels.
+        cache_mb: Most memory for landmarks; clips beyond it stream from the shards.
 
     Raises:
         UserError: If a file is missing or of another format, or a split has no landmarks.
     """
     every = read_targets(targets)
-    sequences = read_shards(shards)
+    landmarks = StoredLandmarks(shards, cache_mb=cache_mb)
+    train, dev = (_with_landmarks(every, landmarks, split) for split in ("train", "dev"))
+    wanted = [target.clip_id for target in (*train, *dev)]
+    kept = landmarks.keep(wanted)
+    if kept < len(wanted):
+        logger.info(
+            "%d of %d clips fit into train.cache_mb: %d; the others stream from %s",
+            kept,
+            len(wanted),
+            cache_mb,
+            shards,
+        )
     return TrainingData(
-        train=_pair(every, sequences, "train"),
-        dev=_pair(every, sequences, "dev"),
+        train=landmarks.clips(train),
+        dev=landmarks.clips(dev),
         tokenizer=Tokenizer.load(tokenizer),
         labels=read_labels(labels),
         extractor=json.loads(shards_metadata(shards).extractor),
@@ -41,12 +58,12 @@ def hash_training_data(*, shards: Path, targets: Path) -> dict[str, str]:
     return {"landmarks": hash_folder(shards), "targets": hash_file(targets)}
 
 
-def _pair(
-    targets: Sequence[Target], sequences: Mapping[str, LandmarkSequence], split: str
-) -> list[Example]:
-    """Join the targets of a split with their landmarks; say which have none."""
+def _with_landmarks(
+    targets: Sequence[Target], landmarks: StoredLandmarks, split: str
+) -> list[Target]:
+    """Return the targets of a split that have landmarks; say which have none."""
     chosen = [target for target in targets if target.split == split]
-    missing = [target.clip_id for target in chosen if target.clip_id not in sequences]
+    missing = [target.clip_id for target in chosen if target.clip_id not in landmarks.frames]
     if missing:
         logger.warning(
             "%d of %d %s clips have no landmarks and are left out (data/landmarks/rejects.tsv "
@@ -62,4 +79,4 @@ def _pair(
             f"no clip of split {split} has landmarks; the manifest needs train and dev clips, and "
             "data/landmarks/rejects.tsv says which were rejected"
         )
-    return [Example(t, sequences[t.clip_id]) for t in chosen if t.clip_id in sequences]
+    return [target for target in chosen if target.clip_id in landmarks.frames]

@@ -1,11 +1,217 @@
-"""Logits and truth come in, the loss to minimise goes out.
+"""States and truth come in, the loss to minimise goes out.
 
-Shape letters: B clips, T target tokens, V vocabulary, M memory positions, L labels, K CTC labels.
+Shape letters: N target tokens, D model width, V vocabulary, R rows of a chunk; B clips, T target
+positions, M memory positions, L labels, K CTC labels.
 """
 
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
+
+# Logits held at once, in bytes of float32: a tenth of all, but within these bounds. Fewer would
+# cost a CPU time, and more gain it little (tests/bench/loss.py). A GPU's were chosen, not measured:
+# its products must be large.
+CPU_LOGITS_BYTES = 22 * 2**20, 64 * 2**20
+GPU_LOGITS_BYTES = 512 * 2**20, 512 * 2**20
+# Ids of one matrix product: what a CPU's cache holds; again a GPU's are many.
+CPU_BLOCK = 1024
+GPU_BLOCK = 16_384
+
+
+class HeadScore(NamedTuple):
+    """Sums over target tokens."""
+
+    loss: Float[Tensor, ""]  # plain cross entropy, nats
+    right: Int[Tensor, ""]  # tokens guessed
+
+
+def head_loss(
+    states: Float[Tensor, "N D"],
+    weight: Float[Tensor, "V D"],
+    bias: Float[Tensor, " V"] | None,
+    targets: Int[Tensor, " N"],
+    *,
+    label_smoothing: float,
+    chunk_rows: int | None = None,
+) -> Float[Tensor, ""]:
+    """Return the sum over target tokens of the label-smoothed cross entropy, in nats.
+
+    The logits, states times weight plus bias, are made for some rows at a time and turned into
+    gradients at once, so that N x V numbers never exist: at 130,000 ids they would be most of a
+    step's memory. Under autocast the matrix products run in its precision; softmax, loss and the
+    sums of gradients over chunks stay in float32. It can be differentiated once.
+
+    Args:
+        states: What the head projects, at real target positions only: `states[valid]`.
+        weight: Of the head, tied to an embedding or not.
+        bias: Of the head.
+        targets: The next token of each state.
+        label_smoothing: Share of the target spread evenly over the vocabulary, [0, 1).
+        chunk_rows: Rows of logits held at once; None: what suits the device.
+
+    Source: Szegedy et al. (2016), section 7; Vaswani et al. (2017), section 5.4; gradients made in
+    the forward pass, Hsu et al. (2024), "Liger Kernel".
+    """
+    inputs = (
+        states,
+        weight,
+        bias,
+        targets,
+        label_smoothing,
+        chunk_rows or _suitable_rows(weight, targets),
+    )
+    if torch.is_grad_enabled():
+        loss: Tensor = _HeadLoss.apply(*inputs)  # type: ignore[no-untyped-call]
+        return loss
+    return _loss_and_gradients(*inputs, needed=(False, False, False))[0]
+
+
+@torch.no_grad()
+def head_score(
+    states: Float[Tensor, "N D"],
+    weight: Float[Tensor, "V D"],
+    bias: Float[Tensor, " V"] | None,
+    targets: Int[Tensor, " N"],
+) -> HeadScore:
+    """Return plain cross entropy and right guesses, made in chunks as those of `head_loss`."""
+    head = _Head(weight, bias)
+    loss = torch.zeros((), dtype=head.sum_dtype, device=weight.device)
+    right = torch.zeros((), dtype=torch.int64, device=weight.device)
+    for chunk, log_probs in head.log_probs(states, _suitable_rows(weight, targets)):
+        truth = targets[chunk]
+        loss -= log_probs.gather(1, truth[:, None]).sum()
+        right += (log_probs.argmax(dim=1) == truth).sum()
+    return HeadScore(loss, right)
+
+
+class _HeadLoss(torch.autograd.Function):
+    """The loss of `head_loss`, whose gradients are ready when it is."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        """Compute loss and gradients; the inputs are those of `_loss_and_gradients`."""
+        loss, ctx.gradients = _loss_and_gradients(*inputs, needed=ctx.needs_input_grad[:3])
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """Scale the gradients."""
+        if ctx.gradients is None:
+            raise RuntimeError("head_loss was differentiated a second time; compute it again")
+        # Handed over, not kept: autograd then makes them the parameters' own without a copy.
+        gradients, ctx.gradients = ctx.gradients, None
+        scaled = (None if gradient is None else gradient.mul_(grads[0]) for gradient in gradients)
+        return (*scaled, None, None, None)
+
+
+def _loss_and_gradients(
+    states: Float[Tensor, "N D"],
+    weight: Float[Tensor, "V D"],
+    bias: Float[Tensor, " V"] | None,
+    targets: Int[Tensor, " N"],
+    smoothing: float,
+    rows: int,
+    *,
+    needed: tuple[bool, ...],
+) -> tuple[Float[Tensor, ""], tuple[Tensor | None, ...]]:
+    """Return the loss and its gradients by states, weight and bias, where they are needed."""
+    head = _Head(weight, bias)
+    loss = torch.zeros((), dtype=head.sum_dtype, device=weight.device)
+    by_states, by_weight, by_bias = (
+        torch.zeros_like(x, dtype=head.sum_dtype) if x is not None and is_needed else None
+        for x, is_needed in zip((states, weight, bias), needed, strict=True)
+    )
+    for chunk, log_probs in head.log_probs(states, rows):
+        truth = torch.arange(len(log_probs), device=loss.device), targets[chunk]
+        loss -= (1 - smoothing) * log_probs[truth].sum()
+        if smoothing:
+            loss -= smoothing * log_probs.mean(dim=1).sum()
+        if not any(needed):
+            continue
+        # From here the same memory holds the gradient by the logits: the guess less the truth.
+        by_logits = log_probs.exp_()
+        if smoothing:
+            by_logits -= smoothing / weight.shape[0]
+        by_logits[truth] -= 1 - smoothing
+        if by_bias is not None:
+            by_bias += by_logits.sum(dim=0)
+        head.add_gradients(
+            by_logits, states[chunk], None if by_states is None else by_states[chunk], by_weight
+        )
+    gradients = zip((by_states, by_weight, by_bias), (states, weight, bias), strict=True)
+    return loss, tuple(None if g is None or x is None else g.to(x.dtype) for g, x in gradients)
+
+
+class _Head:
+    """A projection to logits, multiplied block by block in the precision of autocast."""
+
+    def __init__(self, weight: Float[Tensor, "V D"], bias: Float[Tensor, " V"] | None) -> None:
+        kind = weight.device.type
+        is_cast = torch.is_autocast_enabled(kind) and weight.dtype != torch.float64
+        self.dtype = torch.get_autocast_dtype(kind) if is_cast else weight.dtype
+        # float32 or better, whatever the products are made in.
+        self.sum_dtype = torch.promote_types(self.dtype, torch.float32)
+        self.weight = weight.detach().to(self.dtype)
+        self.bias = None if bias is None else bias.detach().to(self.dtype)
+        step = CPU_BLOCK if kind == "cpu" else GPU_BLOCK
+        self.blocks = [slice(i, i + step) for i in range(0, weight.shape[0], step)]
+
+    def log_probs(
+        self, states: Float[Tensor, "N D"], rows: int
+    ) -> Iterator[tuple[slice, Float[Tensor, "R V"]]]:
+        """Give some rows of log probabilities at a time, in memory that may be written to."""
+        shape = min(rows, len(states)), len(self.weight)
+        products = torch.empty(shape, dtype=self.dtype, device=states.device)
+        # The same memory where no other precision is needed.
+        wide = products.to(self.sum_dtype)
+        for start in range(0, len(states), rows):
+            chunk = slice(start, min(start + rows, len(states)))
+            logits, log_probs = products[: len(states[chunk])], wide[: len(states[chunk])]
+            x = states[chunk].detach().to(self.dtype)
+            for block in self.blocks:
+                torch.mm(x, self.weight[block].t(), out=logits[:, block])
+                if self.bias is not None:
+                    logits[:, block] += self.bias[block]
+            if self.dtype != self.sum_dtype:
+                log_probs.copy_(logits)
+            yield chunk, torch.log_softmax(log_probs, dim=1, out=log_probs)
+
+    def add_gradients(
+        self,
+        by_logits: Float[Tensor, "R V"],
+        states: Float[Tensor, "R D"],
+        by_states: Float[Tensor, "R D"] | None,
+        by_weight: Float[Tensor, "V D"] | None,
+    ) -> None:
+        """Add to the gradients by states and weight what some rows of logits give them."""
+        x = states.detach().to(self.dtype)
+        for block in self.blocks:
+            factor = by_logits[:, block].to(self.dtype)
+            if by_states is not None:
+                _add_product(by_states, factor, self.weight[block])
+            if by_weight is not None:
+                _add_product(by_weight[block], factor.t(), x)
+
+
+def _add_product(
+    total: Float[Tensor, "I K"], left: Float[Tensor, "I J"], right: Float[Tensor, "J K"]
+) -> None:
+    """Add a matrix product to a total, in the total's precision."""
+    if total.dtype == left.dtype:
+        total.addmm_(left, right)
+    else:
+        total += left @ right
+
+
+def _suitable_rows(weight: Float[Tensor, "V D"], targets: Int[Tensor, " N"]) -> int:
+    """Return how many rows of logits a device should hold at once."""
+    least, most = CPU_LOGITS_BYTES if weight.device.type == "cpu" else GPU_LOGITS_BYTES
+    row = weight.shape[0] * 4
+    return max(1, min(most, max(least, len(targets) * row // 10)) // row)
 
 
 def token_loss(
@@ -53,9 +259,7 @@ def ctc_loss(
 
     Source: Graves et al. (2006); for glosses in translation Camgöz et al. (2020).
     """
-    repeats = (labels[:, 1:] == labels[:, :-1]) & (labels[:, 1:] != 0)
-    has_room = label_lengths + repeats.sum(dim=1) <= valid.sum(dim=1)
-    counted = has_room & (label_lengths > 0)
+    counted = spellable(valid, labels, label_lengths)
     # (M, B, K), as torch wants it. On the CPU always: its gradient on a GPU adds up in an order
     # that changes from run to run, which torch refuses when it must be deterministic.
     log_probs = logits.float().log_softmax(dim=-1).transpose(0, 1).cpu()
@@ -69,3 +273,12 @@ def ctc_loss(
         zero_infinity=True,
     )
     return losses[counted.cpu()].sum().to(logits.device), counted
+
+
+def spellable(
+    valid: Bool[Tensor, "B M"], labels: Int[Tensor, "B L"], label_lengths: Int[Tensor, " B"]
+) -> Bool[Tensor, " B"]:
+    """Return which clips `ctc_loss` counts: those with labels and with room for them."""
+    repeats = (labels[:, 1:] == labels[:, :-1]) & (labels[:, 1:] != 0)
+    has_room = label_lengths + repeats.sum(dim=1) <= valid.sum(dim=1)
+    return has_room & (label_lengths > 0)

@@ -1,17 +1,43 @@
 """A model comes in, its optimiser and learning-rate schedule go out."""
 
 import math
+from collections.abc import Iterable
+from typing import Any, Literal
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
+
+# Embeddings of at least so many rows are updated by the rows that a batch uses. A pruned vocabulary
+# stays below and so with the usual mathematics; the full one costs too much (tests/bench/loss.py).
+SPARSE_ROWS = 65_536
+BETAS = (0.9, 0.98)
+MOMENTUM = 0.9
+FLOOR = 0.05  # least share of the highest rate, of the schedules cosine and plateau
+PLATEAU_EPOCHS = 3  # without a better dev loss, before the rate is halved
+
+OptimizerName = Literal["adamw", "adam", "sgd"]
+ScheduleName = Literal["cosine", "inverse_sqrt", "plateau", "constant"]
 
 
 def build_optimizer(
-    model: nn.Module, *, learning_rate: float, weight_decay: float
-) -> torch.optim.AdamW:
-    """Build AdamW whose weight decay spares biases and norms.
+    model: nn.Module, *, optimizer: OptimizerName, learning_rate: float, weight_decay: float
+) -> torch.optim.Optimizer:
+    """Build an optimiser whose weight decay spares biases and norms.
 
-    Source: Loshchilov and Hutter (2019).
+    On a CPU that trains alone, with `adamw` and `adam`, large embeddings are marked to give sparse
+    gradients, and are updated as `RowAdam` says unless a head is tied to them, whose gradient is
+    dense. A GPU is fast enough without, and processes that train together add up dense gradients.
+
+    Args:
+        model: On the device on which it is trained.
+        optimizer: `adamw` decays weights beside the gradient, `adam` and `sgd` as a part of it;
+            `sgd` has Nesterov's momentum.
+        learning_rate: Highest.
+        weight_decay: Of matrices.
+
+    Source: Kingma and Ba (2015), with the second moment's rate of Vaswani et al. (2017); Loshchilov
+    and Hutter (2019).
     """
     matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
     vectors = [parameter for parameter in model.parameters() if parameter.dim() <= 1]
@@ -19,18 +45,198 @@ def build_optimizer(
         {"params": matrices, "weight_decay": weight_decay},
         {"params": vectors, "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=learning_rate, betas=(0.9, 0.98), fused=True)
+    is_alone = not (torch.distributed.is_available() and torch.distributed.is_initialized())
+    for module in model.modules():
+        if isinstance(module, nn.Embedding):
+            module.sparse = (
+                optimizer != "sgd"
+                and is_alone
+                and module.weight.device.type == "cpu"
+                and module.num_embeddings >= SPARSE_ROWS
+            )
+    if optimizer == "sgd":
+        return torch.optim.SGD(groups, lr=learning_rate, momentum=MOMENTUM, nesterov=True)
+    return RowAdam(groups, learning_rate=learning_rate, is_decoupled=optimizer == "adamw")
+
+
+class RowAdam(torch.optim.Adam):
+    """Fused Adam that updates, of parameters with sparse gradients, only the rows they have.
+
+    Where a dense step reads and writes every weight, gradient and moment, this one costs what the
+    batch uses. It differs in rows that no token of the batch uses: they keep weights and moments,
+    while a dense step would let the moments fade, move the row by what is left of them, and decay
+    it. Used rows are updated as in a dense step, with the bias correction of all steps so far. The
+    state is that of `torch.optim.AdamW`, so training may go on from the one with the other.
+
+    Source: Kingma and Ba (2015); rows as in the LazyAdam of TensorFlow Addons.
+    """
+
+    def __init__(
+        self, groups: Iterable[dict[str, Any]], *, learning_rate: float, is_decoupled: bool
+    ) -> None:
+        super().__init__(
+            groups,
+            lr=learning_rate,
+            betas=BETAS,
+            fused=True,
+            decoupled_weight_decay=is_decoupled,
+        )
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Update the parameters by their gradients, which stay."""
+        sparse = [
+            (group, parameter, parameter.grad.coalesce())
+            for group in self.param_groups
+            for parameter in group["params"]
+            if parameter.grad is not None and parameter.grad.is_sparse
+        ]
+        for _, parameter, _ in sparse:
+            parameter.grad = None  # hidden from the dense step
+        super().step(closure)
+        for group, parameter, gradient in sparse:
+            self._update_rows(group, parameter, gradient)
+            parameter.grad = gradient
+
+    def _update_rows(self, group: dict[str, Any], parameter: nn.Parameter, grad: Tensor) -> None:
+        """Take a step with the rows of a coalesced sparse gradient."""
+        state = self.state[parameter]
+        if not state:  # as the dense step would make it
+            state["step"] = torch.zeros((), device=parameter.device)
+            state["exp_avg"] = torch.zeros_like(parameter)
+            state["exp_avg_sq"] = torch.zeros_like(parameter)
+        state["step"] += 1
+        steps, (beta1, beta2) = state["step"].item(), group["betas"]
+        rows, values = grad.indices()[0], grad.values()
+        weights = parameter[rows]
+        if group["decoupled_weight_decay"]:
+            weights *= 1 - group["lr"] * group["weight_decay"]
+        else:
+            values = values.add(weights, alpha=group["weight_decay"])
+        mean = state["exp_avg"][rows].lerp_(values, 1 - beta1)
+        square = state["exp_avg_sq"][rows].mul_(beta2).addcmul_(values, values, value=1 - beta2)
+        size = (square.sqrt() / math.sqrt(1 - beta2**steps)).add_(group["eps"])
+        weights.addcdiv_(mean, size, value=-group["lr"] / (1 - beta1**steps))
+        state["exp_avg"].index_copy_(0, rows, mean)
+        state["exp_avg_sq"].index_copy_(0, rows, square)
+        parameter.index_copy_(0, rows, weights)
+
+
+@torch.no_grad()
+def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> Float[Tensor, ""]:
+    """Shorten the gradients, dense and sparse, to a joint length.
+
+    Returns:
+        The length that they had; infinite or no number if one of them was.
+    """
+    dense, values = [], []
+    for parameter in parameters:
+        if parameter.grad is None:
+            continue
+        if parameter.grad.is_sparse:
+            # Rows that are there twice add up before they have a length.
+            parameter.grad = parameter.grad.coalesce()
+            values.append(parameter.grad.values())
+        else:
+            dense.append(parameter)
+    norm = nn.utils.get_total_norm([*(p.grad for p in dense if p.grad is not None), *values])
+    nn.utils.clip_grads_with_norm_(dense, max_norm, norm)
+    for rows in values:
+        rows *= (max_norm / (norm + 1e-6)).clamp(max=1.0)  # as torch does
+    return norm
+
+
+class Schedule:
+    """Sets the learning rate of every optimiser step: up in a line, then as its name says.
+
+    `cosine` falls along a cosine to a twentieth of the highest rate at the last step;
+    `inverse_sqrt` falls with the root of the steps (Vaswani et al., 2017, section 5.3); `plateau`
+    halves the rate after every 3 epochs without a better dev loss, down to a twentieth; `constant`
+    stays.
+    """
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        *,
+        schedule: ScheduleName,
+        warmup_steps: int,
+        total_steps: int,
+    ) -> None:
+        self._optimizer, self._name = optimizer, schedule
+        self._warmup_steps, self._total_steps = warmup_steps, total_steps
+        self.steps = 0  # taken so far
+        self._plateau = 1.0  # share of the rate
+        self._best_loss, self._worse_epochs = math.inf, 0
+        for group in optimizer.param_groups:
+            group.setdefault("initial_lr", group["lr"])
+        self._apply()
+
+    @property
+    def lr(self) -> float:
+        """The rate of the next step."""
+        return float(self._optimizer.param_groups[0]["lr"])
+
+    def step(self) -> None:
+        """Count a step that was taken."""
+        self.steps += 1
+        self._apply()
+
+    def end_epoch(self, dev_loss: float) -> None:
+        """Hear how good an epoch's weights are."""
+        if dev_loss < self._best_loss:
+            self._best_loss, self._worse_epochs = dev_loss, 0
+            return
+        self._worse_epochs += 1
+        if self._name == "plateau" and self._worse_epochs == PLATEAU_EPOCHS:
+            self._plateau, self._worse_epochs = max(FLOOR, self._plateau / 2), 0
+            self._apply()
+
+    def state_dict(self) -> dict[str, int | float]:
+        """Return what goes on where training does."""
+        return {
+            "steps": self.steps,
+            "plateau": self._plateau,
+            "best_loss": self._best_loss,
+            "worse_epochs": self._worse_epochs,
+        }
+
+    def load_state_dict(self, state: dict[str, int | float]) -> None:
+        """Go on from a state; the optimiser's must have been loaded before."""
+        self.steps, self._worse_epochs = int(state["steps"]), int(state["worse_epochs"])
+        self._plateau, self._best_loss = state["plateau"], state["best_loss"]
+        self._apply()
+
+    def _apply(self) -> None:
+        """Set the rate of the next step."""
+        for group in self._optimizer.param_groups:
+            group["lr"] = group["initial_lr"] * self._factor(self.steps)
+
+    def _factor(self, step: int) -> float:
+        """Return the share of the highest rate, at a step counted from 0."""
+        if step < self._warmup_steps:
+            return (step + 1) / self._warmup_steps
+        match self._name:
+            case "cosine":
+                rest = max(1, self._total_steps - self._warmup_steps)
+                share = min(1.0, (step - self._warmup_steps) / rest)
+                return FLOOR + (1 - FLOOR) * 0.5 * (1 + math.cos(math.pi * share))
+            case "inverse_sqrt":
+                return math.sqrt(self._warmup_steps / (step + 1))
+            case "plateau":
+                return self._plateau
+            case "constant":
+                return 1.0
 
 
 def build_schedule(
-    optimizer: torch.optim.Optimizer, *, warmup_steps: int, total_steps: int
-) -> torch.optim.lr_scheduler.LambdaLR:
-    """Build a schedule that rises linearly, then falls along a cosine to a twentieth."""
-
-    def factor(step: int) -> float:
-        if step < warmup_steps:
-            return (step + 1) / warmup_steps
-        share = min(1.0, (step - warmup_steps) / max(1, total_steps - warmup_steps))
-        return 0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * share))
-
-    return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
+    optimizer: torch.optim.Optimizer,
+    *,
+    schedule: ScheduleName,
+    warmup_steps: int,
+    total_steps: int,
+) -> Schedule:
+    """Build the learning-rate schedule of an optimiser."""
+    return Schedule(
+        optimizer, schedule=schedule, warmup_steps=warmup_steps, total_steps=total_steps
+    )

@@ -4,27 +4,28 @@ import itertools
 import logging
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from lightning_fabric import Fabric
 
 from signloom.checkpoint import Checkpoint, CheckpointSpec, build_from_spec
 from signloom.config import UserError, load_section
 from signloom.corpus.augment import AugmentOptions
-from signloom.corpus.batches import (
-    Example,
-    fixed_batches,
-    group_by_length,
-    training_batches,
-)
-from signloom.corpus.features import FeatureOptions, check_groups
+from signloom.corpus.batches import FixedBatches, TrainingBatches
+from signloom.corpus.clips import Clips
+from signloom.corpus.features import FeatureOptions, check_groups, prepared_frames
 from signloom.corpus.targets import NO_LABELS, CtcLabels
 from signloom.corpus.tokenizer import Tokenizer
 from signloom.models.seq2seq import ModelOptions
-from signloom.training.loop import EpochRecord, Fit, TrainOptions, fit
+from signloom.training.devices import open_devices
+from signloom.training.loop import fit, ignore
+from signloom.training.options import TrainOptions
+from signloom.training.records import EpochRecord, Fit, StepReport
+from signloom.training.snapshots import Snapshots
 from signloom.translator import pick_device
 
 logger = logging.getLogger(__name__)
@@ -34,8 +35,8 @@ logger = logging.getLogger(__name__)
 class TrainingData:
     """What every training run of a corpus reads."""
 
-    train: Sequence[Example]
-    dev: Sequence[Example]
+    train: Clips
+    dev: Clips
     tokenizer: Tokenizer
     labels: CtcLabels  # empty where there are none
     extractor: dict[str, Any]  # from the shards: what found the landmarks
@@ -70,7 +71,7 @@ def describe(options: RunOptions) -> str:
     model, train = options.model, options.train
     return (
         f"{model.family} {model.encoder_layers}+{model.decoder_layers}x{model.d_model} "
-        f"{model.norm}-norm lr {train.learning_rate:g} seed {train.seed}"
+        f"{model.norm}-norm lr {train.learning_rate:g} seed {', '.join(map(str, train.seeds))}"
     )
 
 
@@ -80,27 +81,61 @@ def train(
     *,
     provenance: dict[str, Any],
     log: Callable[[EpochRecord], None],
+    watch: Callable[[StepReport], None] = ignore,
+    fabric: Fabric | None = None,
+    snapshots: Snapshots | None = None,
 ) -> tuple[Checkpoint, Fit]:
-    """Train a model.
+    """Train a model with the first seed.
 
     Args:
         data: The corpus.
         options: What to train and how.
         provenance: Written into the checkpoint as it is.
         log: Called after every epoch.
+        watch: Called now and then within an epoch.
+        fabric: The devices; None: those that the options name.
+        snapshots: Where to go on from and to; None: training starts anew and leaves nothing.
 
     Returns:
         The checkpoint of the epoch with the lowest dev loss, and how training went.
 
     Raises:
-        UserError: If CTC is asked for and there is nothing for it to spell.
+        UserError: If CTC is asked for and there is nothing for it to spell, or memory is too short.
         DivergedError: If the loss becomes infinite or not a number.
+    """
+    checkpoint, source = prepare(data, options, provenance=provenance)
+    pad, max_frames = data.tokenizer.pad, options.train.max_frames
+    result = fit(
+        checkpoint.model,
+        source,
+        FixedBatches(data.dev, options.features, max_frames=max_frames, pad=pad),
+        options.train,
+        fabric=fabric or open_devices(options.train),
+        total_steps=options.train.epochs * source.steps,
+        pad=pad,
+        subsampling=options.model.subsampling,
+        log=log,
+        watch=watch,
+        snapshots=snapshots,
+    )
+    checkpoint.model.load_state_dict(result.weights)
+    checkpoint.model.eval()
+    return checkpoint, result
+
+
+def prepare(
+    data: TrainingData, options: RunOptions, *, provenance: dict[str, Any]
+) -> tuple[Checkpoint, TrainingBatches]:
+    """Return the untrained model, with all that it needs to translate, and its batches.
+
+    Raises:
+        UserError: If it cannot be trained.
     """
     check_run(data, options)
     spec = CheckpointSpec(
         model=options.model,
         features=options.features,
-        layout=data.train[0].sequence.layout,
+        layout=data.train.layout,
         extractor=data.extractor,
         ctc=data.labels if options.train.ctc_weight else NO_LABELS,
         # Sums are made in another order by another number of threads.
@@ -108,27 +143,15 @@ def train(
     )
     seed_everything(options.train.seed)
     model = build_from_spec(spec, data.tokenizer)
-    pad, max_frames = data.tokenizer.pad, options.train.max_frames
-    result = fit(
-        model,
-        training_batches(
-            data.train,
-            options.features,
-            options.augment,
-            max_frames=max_frames,
-            pad=pad,
-            seed=options.train.seed,
-        ),
-        fixed_batches(data.dev, options.features, max_frames=max_frames, pad=pad),
-        options.train,
-        device=pick_device(options.train.device),
-        total_steps=options.train.epochs * _steps_per_epoch(data.train, options),
-        pad=pad,
-        log=log,
+    source = TrainingBatches(
+        data.train,
+        options.features,
+        options.augment,
+        max_frames=options.train.max_frames,
+        pad=data.tokenizer.pad,
+        seed=options.train.seed,
     )
-    model.load_state_dict(result.weights)
-    model.eval()
-    return Checkpoint(spec=spec, model=model, tokenizer=data.tokenizer), result
+    return Checkpoint(spec=spec, model=model, tokenizer=data.tokenizer), source
 
 
 def check_run(data: TrainingData, options: RunOptions) -> None:
@@ -139,7 +162,7 @@ def check_run(data: TrainingData, options: RunOptions) -> None:
             that they lack, or CTC without anything to spell.
     """
     pick_device(options.train.device)
-    check_groups(options.features, data.train[0].sequence.layout)
+    check_groups(options.features, data.train.layout)
     if options.model.source != "landmarks":
         raise UserError(
             f"model.source is {options.model.source}, but the pipeline trains on landmarks; set "
@@ -162,12 +185,13 @@ def _check_room(data: TrainingData, options: RunOptions) -> None:
     Raises:
         UserError: If all of them have.
     """
-    spelt = [example for example in data.train if example.target.labels]
+    train = data.train
+    spelt = [number for number, target in enumerate(train.targets) if target.labels]
     crowded = 0
-    for example in spelt:
-        labels = example.target.labels
+    for number in spelt:
+        labels = train.targets[number].labels
         repeats = sum(one == other for one, other in itertools.pairwise(labels))
-        frames = max(1, round(example.sequence.seconds * options.features.fps))
+        frames = prepared_frames(train.frames[number], train.fps[number], options.features)
         crowded += len(labels) + repeats > math.ceil(frames / options.model.subsampling)
     if not crowded:
         return
@@ -191,9 +215,3 @@ def seed_everything(seed: int) -> None:
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.manual_seed(seed)
     torch.use_deterministic_algorithms(True)
-
-
-def _steps_per_epoch(examples: Sequence[Example], options: RunOptions) -> int:
-    """Return the batches of an epoch, give or take the disorder of lengths."""
-    lengths = [max(1, round(e.sequence.seconds * options.features.fps)) for e in examples]
-    return len(group_by_length(lengths, options.train.max_frames, None))

@@ -17,7 +17,8 @@ from signloom.corpus.features import feature_width
 from signloom.metrics import ScoreOptions, score_corpus
 from signloom.models.registry import build_model
 from signloom.tracking.run import Run
-from signloom.training.loop import DivergedError, EpochRecord
+from signloom.training.loop import DivergedError
+from signloom.training.records import EpochRecord
 from signloom.training.run import RunOptions, TrainingData, train
 from signloom.translator import Translator, pick_device
 from signloom.tune.limits import Meter
@@ -97,12 +98,13 @@ class Trainer:
     def _translate(self, checkpoint: Checkpoint, options: RunOptions) -> dict[str, float]:
         """Return scores of dev and the time that a sentence takes."""
         translator = Translator(checkpoint, pick_device(options.train.device))
+        clips = [example.sequence for example in self.data.dev]
         start_s = time.perf_counter()
-        found = translator.translate([e.sequence for e in self.data.dev], self.tune.decoding)
+        found = translator.translate(clips, self.tune.decoding)
         latency_ms = 1000 * (time.perf_counter() - start_s) / len(self.data.dev)
         scores = score_corpus(
             [translation.text for translation in found],
-            [example.target.text for example in self.data.dev],
+            [target.text for target in self.data.dev.targets],
             ScoreOptions(tokenizer=self.tune.tokenizer, resamples=100, seed=0),
         )
         return {
@@ -149,7 +151,7 @@ class ConfirmObjective:
         options = self.candidates[number]
         # The seed of the search is left out: with it the candidate was chosen.
         train_seed = options.train.seed + 1 + seed
-        options = replace(options, train=replace(options.train, seed=train_seed))
+        options = replace(options, train=replace(options.train, seeds=[train_seed]))
         return self.trainer.train(trial, options, {"train.seed": train_seed}, prunes=False)
 
 
@@ -158,7 +160,7 @@ def count_parameters(data: TrainingData, options: RunOptions) -> int:
     with torch.device("meta"):
         model = build_model(
             options.model,
-            input_width=feature_width(options.features, data.train[0].sequence.layout),
+            input_width=feature_width(options.features, data.train.layout),
             vocab_size=data.tokenizer.vocab_size,
             ctc_labels=len(data.labels) + 1 if options.train.ctc_weight else 0,
         )

@@ -44,7 +44,7 @@ class ConfirmOptions:
 class TuneOptions:
     """The section `tune` of params.yaml."""
 
-    seed: int  # of the search; each trial trains with train.seed
+    seed: int  # of the search; each trial trains with the first of train.seeds
     trials: int  # finished trials, >= 1
     epochs: int  # of a trial, at most, >= 1
     objectives: tuple[Objective, ...]  # one, or several for a Pareto front; the first decides

@@ -13,7 +13,7 @@ from signloom.training.run import RunOptions
 
 HEAD_WIDTH = "model.head_width"
 D_FF_RATIO = "model.d_ff_ratio"
-SET_BY_SEARCH = ("train.epochs", "train.patience", "train.seed", "train.device")
+SET_BY_SEARCH = ("train.epochs", "train.patience", "train.seeds", "train.device")
 Value = int | float | str | bool
 
 

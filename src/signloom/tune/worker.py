@@ -55,12 +55,13 @@ def read_search(paths: SearchPaths) -> Search:
     Raises:
         UserError: If a file is missing or wrong.
     """
+    options = read_run_options(paths.params)
     return plan_search(
         load_training_data(
             shards=paths.shards, targets=paths.targets, tokenizer=paths.tokenizer,
-            labels=paths.labels,
+            labels=paths.labels, cache_mb=options.train.cache_mb,
         ),
-        read_run_options(paths.params),
+        options,
         load_section(paths.params, "tune", TuneOptions),
         load_section(paths.params, "tracking", TrackingOptions),
         hashes=hash_training_data(shards=paths.shards, targets=paths.targets),

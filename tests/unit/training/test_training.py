@@ -1,5 +1,4 @@
 import dataclasses
-import math
 from pathlib import Path
 
 import pytest
@@ -8,11 +7,12 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from signloom.checkpoint import load_checkpoint, save_checkpoint
 from signloom.config import UserError
-from signloom.corpus.batches import fixed_batches
+from signloom.corpus.batches import FixedBatches
+from signloom.corpus.clips import hold_clips
 from signloom.models.tokens import TokenEmbedding
-from signloom.training.loop import DivergedError, EpochRecord, dev_score
-from signloom.training.loss import ctc_loss, token_loss
-from signloom.training.optim import build_optimizer, build_schedule
+from signloom.training.devices import open_devices
+from signloom.training.loop import DivergedError, dev_score
+from signloom.training.records import EpochRecord
 from signloom.training.run import TrainingData, train
 from signloom.translator import Translator
 from tests import tiny
@@ -25,50 +25,13 @@ def ignore(_: EpochRecord) -> None:
     """Log nothing."""
 
 
-def test_smoothed_cross_entropy_by_hand() -> None:
-    logits = torch.log(torch.tensor([[[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]]]))
-    targets, valid = torch.tensor([[0, 1]]), torch.tensor([[True, False]])
-    # 0.1 of the target is spread over three tokens; the second position is padding.
-    spread = 0.1 / 3
-    expected = -((0.9 + spread) * math.log(0.7) + spread * math.log(0.2) + spread * math.log(0.1))
-    loss = token_loss(logits, targets, valid, label_smoothing=0.1)
-    assert loss.item() == pytest.approx(expected, rel=1e-5)
-
-
-def test_ctc_by_hand() -> None:
-    # Two positions, one label: "x blank", "blank x" and "x x" all read as x.
-    probabilities = torch.tensor([[[0.6, 0.4], [0.3, 0.7]]])
-    expected = -math.log(0.4 * 0.3 + 0.6 * 0.7 + 0.4 * 0.7)
-    loss, counted = ctc_loss(
-        probabilities.log(),
-        torch.ones(1, 2, dtype=torch.bool),
-        torch.tensor([[1]]),
-        torch.tensor([1]),
-    )
-    assert loss.item() == pytest.approx(expected, rel=1e-5)
-    assert counted.tolist() == [True]
-
-
-def test_clips_without_labels_or_too_short_for_them_cost_nothing() -> None:
-    logits = torch.randn(4, 3, 4, requires_grad=True)
-    valid = torch.tensor([[True] * 3, [True, False, False], [True, True, False], [True] * 3])
-    # Nothing to spell, two labels in one position, a repeated label in two, the same in three.
-    labels = torch.tensor([[0, 0], [1, 2], [1, 1], [1, 1]])
-    loss, counted = ctc_loss(logits, valid, labels, torch.tensor([0, 2, 2, 2]))
-    assert counted.tolist() == [False, False, False, True]
-    loss.backward()
-    assert loss.item() > 0
-    assert not logits.grad[:3].any()
-    assert logits.grad[3].any()
-
-
 def crowd(data: TrainingData, clips: int) -> TrainingData:
     """Give the first train clips more labels than they have frames."""
     spelt = [
         dataclasses.replace(e, target=dataclasses.replace(e.target, labels=[1] * 20))
         for e in data.train[:clips]
     ]
-    return dataclasses.replace(data, train=[*spelt, *data.train[clips:]])
+    return dataclasses.replace(data, train=hold_clips([*spelt, *data.train[clips:]]))
 
 
 def test_clips_with_too_many_labels_are_counted_and_said(caplog: pytest.LogCaptureFixture) -> None:
@@ -94,22 +57,6 @@ def test_features_that_the_landmarks_lack_are_refused() -> None:
         train(tiny.training_data(), options, provenance={}, log=ignore)
 
 
-def test_the_rate_rises_and_falls() -> None:
-    model = torch.nn.Linear(2, 2)
-    optimizer = build_optimizer(model, learning_rate=0.1, weight_decay=0.5)
-    schedule = build_schedule(optimizer, warmup_steps=10, total_steps=100)
-    rates = []
-    for _ in range(100):
-        rates.append(schedule.get_last_lr()[0])
-        optimizer.step()
-        schedule.step()
-    assert rates[0] == pytest.approx(0.01)
-    assert rates[9] == pytest.approx(0.1)
-    assert max(rates) == pytest.approx(0.1)
-    assert rates[-1] == pytest.approx(0.005, rel=0.05)
-    assert [group["weight_decay"] for group in optimizer.param_groups] == [0.5, 0.0]
-
-
 def test_the_same_seed_gives_the_same_weights_to_the_bit(tmp_path: Path) -> None:
     data, options = tiny.training_data(), tiny.run_options()
     for name in ("first", "second"):
@@ -119,7 +66,7 @@ def test_the_same_seed_gives_the_same_weights_to_the_bit(tmp_path: Path) -> None
     assert files == ["checkpoint.json", "model.safetensors", "tokenizer.json"]
     for name in files:
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
-    other, _ = train(data, tiny.run_options(seed=4), provenance={}, log=ignore)
+    other, _ = train(data, tiny.run_options(seeds=[4]), provenance={}, log=ignore)
     weights = other.model.state_dict()["decoder.output.weight"]
     assert not torch.equal(weights, checkpoint.model.state_dict()["decoder.output.weight"])
 
@@ -175,8 +122,8 @@ def test_the_best_epoch_is_kept_and_training_stops_early() -> None:
     records: list[EpochRecord] = []
     checkpoint, result = train(data, options, provenance={}, log=records.append)
     losses = [record.dev_loss for record in records]
-    batches = fixed_batches(data.dev, tiny.FEATURES, max_frames=80, pad=data.tokenizer.pad)
-    assert dev_score(checkpoint.model, batches, CPU)[0] == result.dev_loss
+    batches = FixedBatches(data.dev, tiny.FEATURES, max_frames=80, pad=data.tokenizer.pad)
+    assert dev_score(checkpoint.model, batches, open_devices(tiny.TRAIN))[0] == result.dev_loss
     assert result.dev_loss == min(losses)
     assert losses[result.best_epoch - 1] == min(losses)
     assert len(records) == min(30, result.best_epoch + 3)

@@ -1,0 +1,82 @@
+"""Options come in, the devices that train together go out.
+
+Lightning Fabric finds the devices, starts the processes' group and sets the precision. Gradients
+are added up here, once a step and after all its parts: layers that are dropped, and parts that are
+taken again because memory was short, would leave the hooks of DistributedDataParallel waiting.
+"""
+
+import logging
+import os
+from collections.abc import Iterable, Iterator
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+
+from signloom.training.options import TrainOptions
+from signloom.translator import pick_device
+
+BUCKET = 16_000_000  # numbers of gradients sent at once
+
+
+def open_devices(options: TrainOptions) -> Fabric:
+    """Join the processes that `torchrun` started, or train alone.
+
+    Raises:
+        UserError: If a GPU is asked for that is not there.
+    """
+    device = pick_device(options.device)
+    world, local = (int(os.environ.get(name, 1)) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it greets
+    fabric = Fabric(
+        accelerator=device.type,
+        devices=local,
+        num_nodes=world // local,
+        strategy="ddp" if world > 1 else "auto",
+        precision="bf16-mixed" if options.precision == "bfloat16" else "32-true",
+    )
+    fabric.launch()
+    return fabric
+
+
+def add_up(fabric: Fabric, values: Tensor) -> Tensor:
+    """Return the sum of each value over all devices."""
+    if fabric.world_size == 1:
+        return values
+    total = fabric.all_reduce(values, reduce_op="sum")
+    assert isinstance(total, Tensor)
+    return total
+
+
+def add_up_gradients(fabric: Fabric, parameters: Iterable[nn.Parameter]) -> None:
+    """Give every device the sum of all devices' gradients.
+
+    A parameter that no device used keeps no gradient at all, as on one device: an optimiser step
+    with zeros would still move it.
+    """
+    if fabric.world_size == 1:
+        return
+    every = list(parameters)
+    used = torch.tensor([float(p.grad is not None) for p in every], device=fabric.device)
+    is_used = add_up(fabric, used).tolist()
+    for bucket in _buckets([p for p, count in zip(every, is_used, strict=True) if count]):
+        for parameter in bucket:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        gradients = [parameter.grad for parameter in bucket if parameter.grad is not None]
+        total = add_up(fabric, torch.cat([gradient.flatten() for gradient in gradients]))
+        sizes = [gradient.numel() for gradient in gradients]
+        for gradient, part in zip(gradients, torch.split(total, sizes), strict=True):
+            gradient.copy_(part.view_as(gradient))
+
+
+def _buckets(parameters: Iterable[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
+    """Group parameters, so that few messages are sent and little memory is used."""
+    bucket: list[nn.Parameter] = []
+    for parameter in parameters:
+        bucket.append(parameter)
+        if sum(p.numel() for p in bucket) >= BUCKET:
+            yield bucket
+            bucket = []
+    if bucket:
+        yield bucket

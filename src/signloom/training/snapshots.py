@@ -1,0 +1,174 @@
+"""The state of a training run comes in, files from which it goes on go out.
+
+A snapshot is one safetensors file: tensors, and everything else as JSON in its metadata. Its name
+ends in a hash of its bytes, so that a torn one gives itself away.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from signloom.reproducibility import hash_file, write_atomically
+
+logger = logging.getLogger(__name__)
+
+FORMAT_VERSION = 1
+KEPT = 2  # the newest; one more than needed, should the newest be torn
+RUN = "run.txt"
+State = dict[str, Any]
+
+
+class Snapshots:
+    """The snapshots of one training run, in a folder of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        """Take the folder, named after everything that decides the weights; made when needed."""
+        self.folder = folder
+
+    def paths(self) -> list[Path]:
+        """Return the snapshots, newest first."""
+        return sorted(self.folder.glob("[0-9]*.safetensors"), reverse=True)
+
+    def run_key(self) -> str:
+        """Return a name for this run that it keeps when it goes on in another process."""
+        path = self.folder / RUN
+        if not path.is_file():
+            try:
+                write_atomically(path, uuid.uuid4().hex)
+            except OSError as error:
+                logger.warning("%s could not be written: %s", path, error)
+                return uuid.uuid4().hex
+        return path.read_text(encoding="utf-8")
+
+    def write(self, state: State, *, epoch: int, step: int) -> bool:
+        """Write a snapshot, whole or not at all, and remove all but the newest.
+
+        A full disk is no reason to stop: what was trained since the last snapshot is at stake, not
+        the training.
+
+        Args:
+            state: Tensors and plain values in dicts, lists and tuples.
+            epoch: Being trained, from 1.
+            step: Steps of it that are done.
+
+        Returns:
+            Whether it was written.
+        """
+        tensors: dict[str, Tensor] = {}
+        rest = json.dumps(_pack(state, tensors, "state"))
+        metadata = {"format_version": str(FORMAT_VERSION), "state": rest}
+        temporary = self.folder / f".{os.getpid()}.tmp"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            safetensors.torch.save_file(tensors, temporary, metadata=metadata)
+            _sync(temporary)
+            digest = hash_file(temporary)[:16]
+            temporary.replace(self.folder / f"{epoch:06}-{step:08}-{digest}.safetensors")
+            _sync(self.folder)
+        except (OSError, safetensors.SafetensorError) as error:
+            logger.warning(
+                "no snapshot of epoch %d, step %d could be written to %s: %s; training goes on "
+                "and tries again later",
+                epoch,
+                step,
+                self.folder,
+                error,
+            )
+            return False
+        finally:
+            temporary.unlink(missing_ok=True)
+        for path in self.paths()[KEPT:]:
+            path.unlink()
+        return True
+
+    def read(self, device: torch.device) -> State | None:
+        """Return the newest state that is whole, on a device; None where there is none."""
+        for path in self.paths():
+            try:
+                return self._read(path, device)
+            except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
+                logger.warning("%s is left out: %s", path, error)
+        return None
+
+    def remove(self) -> None:
+        """Remove the folder: what it was kept for is done."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @staticmethod
+    def _read(path: Path, device: torch.device) -> State:
+        expected, found = path.stem.rpartition("-")[2], hash_file(path)[:16]
+        if found != expected:
+            raise ValueError(f"it is torn (hash {found}, expected {expected})")
+        with safetensors.safe_open(path, framework="pt", device=str(device)) as file:
+            metadata = file.metadata()
+            version = metadata.get("format_version")
+            if version != str(FORMAT_VERSION):
+                raise ValueError(
+                    f"found format version {version}, this Signloom reads {FORMAT_VERSION}"
+                )
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        state: State = _unpack(json.loads(metadata["state"]), tensors)
+        return state
+
+
+def _pack(value: Any, tensors: dict[str, Tensor], name: str) -> Any:
+    """Return what JSON can hold of a value; put its tensors aside."""
+    if isinstance(value, Tensor):
+        tensors[name] = value.detach().cpu().contiguous()
+        return {"tensor": name}
+    if isinstance(value, Mapping):  # keys may be numbers, which JSON would turn into text
+        items = [[key, _pack(inner, tensors, f"{name}/{key}")] for key, inner in value.items()]
+        return {"map": items}
+    if isinstance(value, list | tuple):
+        kind = "list" if isinstance(value, list) else "tuple"
+        return {kind: [_pack(v, tensors, f"{name}/{i}") for i, v in enumerate(value)]}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"{name}: a snapshot cannot hold {type(value).__name__}")
+
+
+def _unpack(value: Any, tensors: Mapping[str, Tensor]) -> Any:
+    """Undo `_pack`."""
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    match kind:
+        case "tensor":
+            return tensors[content]
+        case "map":
+            return {key: _unpack(inner, tensors) for key, inner in content}
+        case _:
+            items = [_unpack(inner, tensors) for inner in content]
+            return items if kind == "list" else tuple(items)
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def open_snapshots(folder: Path, *deciding: object) -> Snapshots:
+    """Return the snapshots of a run.
+
+    Args:
+        folder: Where the snapshots of all runs lie.
+        deciding: Everything that decides the weights, as JSON can hold it. Another run, with
+            anything else in it, does not find these snapshots.
+    """
+    text = json.dumps([torch.__version__, *deciding], sort_keys=True)
+    return Snapshots(folder / hashlib.sha256(text.encode()).hexdigest()[:16])

@@ -1,0 +1,272 @@
+import copy
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+from signloom.training import optim
+from signloom.training.optim import (
+    OptimizerName,
+    Schedule,
+    ScheduleName,
+    build_optimizer,
+    build_schedule,
+    clip_gradients,
+)
+
+IDS, WIDTH = 12, 4
+EVERY = torch.arange(IDS).repeat(2)  # each id twice, so that its rows must be added up
+
+
+class Model(nn.Module):
+    """An embedding and a head."""
+
+    def __init__(self, *, tied: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding = nn.Embedding(IDS, WIDTH)
+        self.head = nn.Linear(WIDTH, IDS)
+        if tied:
+            self.head.weight = self.embedding.weight
+
+    def backward(self, tokens: torch.Tensor) -> None:
+        logits = self.head(self.embedding(tokens))
+        nn.functional.cross_entropy(logits, (tokens + 1) % IDS).backward()
+
+
+def optimiser_of(
+    model: nn.Module, monkeypatch: pytest.MonkeyPatch, *, sparse: bool, name: OptimizerName
+) -> torch.optim.Optimizer:
+    monkeypatch.setattr(optim, "SPARSE_ROWS", IDS if sparse else IDS + 1)
+    return build_optimizer(model, optimizer=name, learning_rate=0.01, weight_decay=0.1)
+
+
+def train(
+    model: Model, optimizer: torch.optim.Optimizer, batches: list[torch.Tensor]
+) -> list[torch.Tensor]:
+    """Take a step with each batch; return the gradients' lengths."""
+    norms = []
+    for tokens in batches:
+        optimizer.zero_grad()
+        model.backward(tokens)
+        norms.append(clip_gradients(model.parameters(), 0.5))
+        optimizer.step()
+    return norms
+
+
+def assert_same(one: nn.Module, other: nn.Module) -> None:
+    for (name, found), expected in zip(one.named_parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(found, expected, msg=name)
+
+
+@pytest.mark.parametrize("name", ["adamw", "adam"])
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_sparse_update_of_every_row_is_the_dense_one(
+    name: OptimizerName, tied: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dense, sparse = Model(tied=tied), Model(tied=tied)
+    batches = [EVERY, EVERY.flip(0), EVERY]
+    by_dense = optimiser_of(dense, monkeypatch, sparse=False, name=name)
+    expected = train(dense, by_dense, batches)
+    by_rows = optimiser_of(sparse, monkeypatch, sparse=True, name=name)
+    torch.testing.assert_close(train(sparse, by_rows, batches), expected)
+    assert sparse.embedding.weight.grad is not None
+    assert sparse.embedding.weight.grad.is_sparse == (not tied)  # the head's gradient is dense
+    assert_same(sparse, dense)
+
+
+def test_rows_that_are_not_used_keep_weights_and_moments(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model()
+    optimizer = optimiser_of(model, monkeypatch, sparse=True, name="adamw")
+    train(model, optimizer, [EVERY])
+    weight, state = model.embedding.weight, optimizer.state[model.embedding.weight]
+    before = [x.detach().clone() for x in (weight, state["exp_avg"], state["exp_avg_sq"])]
+    train(model, optimizer, [torch.tensor([2, 3, 2])])
+    used = torch.zeros(IDS, dtype=torch.bool)
+    used[[2, 3]] = True
+    for was, now in zip(before, (weight, state["exp_avg"], state["exp_avg_sq"]), strict=True):
+        assert torch.equal(now[~used], was[~used])
+        assert (now[used] != was[used]).all()
+
+
+def test_a_row_by_hand() -> None:
+    table = nn.Embedding(optim.SPARSE_ROWS, 1)
+    nn.init.constant_(table.weight, 2.0)
+    optimizer = build_optimizer(table, optimizer="adamw", learning_rate=0.1, weight_decay=0.5)
+    mean = square = 0.0
+    expected = 2.0
+    for steps, times in enumerate((3, 1), start=1):
+        optimizer.zero_grad()
+        table(torch.tensor([7] * times)).sum().backward()
+        optimizer.step()
+        mean = 0.9 * mean + 0.1 * times
+        square = 0.98 * square + 0.02 * times**2
+        size = math.sqrt(square / (1 - 0.98**steps)) + 1e-8
+        expected += -0.1 * 0.5 * expected - 0.1 * mean / (1 - 0.9**steps) / size
+    assert table.weight[7].item() == pytest.approx(expected, rel=1e-5)
+    assert table.weight[8].item() == 2.0
+
+
+@pytest.mark.parametrize(("first", "second"), [(True, True), (True, False), (False, True)], ids=str)
+def test_training_goes_on_from_a_state(
+    first: bool, second: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Model()
+    optimizer = optimiser_of(model, monkeypatch, sparse=first, name="adamw")
+    train(model, optimizer, [EVERY, EVERY[:5]])
+    weights, state = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
+    train(model, optimizer, [EVERY])
+    resumed = Model()
+    resumed.load_state_dict(weights)
+    other = optimiser_of(resumed, monkeypatch, sparse=second, name="adamw")
+    other.load_state_dict(state)
+    train(resumed, other, [EVERY])
+    assert_same(resumed, model)
+    if first == second:
+        for one, another in zip(resumed.parameters(), model.parameters(), strict=True):
+            assert torch.equal(one, another)
+
+
+def test_only_large_embeddings_on_a_cpu_are_updated_by_rows() -> None:
+    small, large = nn.Embedding(optim.SPARSE_ROWS - 1, 1), nn.Embedding(optim.SPARSE_ROWS, 1)
+    both = nn.ModuleList([small, large])
+    build_optimizer(both, optimizer="adamw", learning_rate=0.1, weight_decay=0.0)
+    assert (small.sparse, large.sparse) == (False, True)
+    build_optimizer(both, optimizer="sgd", learning_rate=0.1, weight_decay=0.0)
+    assert (small.sparse, large.sparse) == (False, False)
+
+
+def test_processes_that_train_together_give_dense_gradients(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    table = nn.Embedding(optim.SPARSE_ROWS, 1)
+    file = tmp_path_factory.mktemp("together") / "store"
+    torch.distributed.init_process_group(
+        "gloo", store=torch.distributed.FileStore(str(file), 1), rank=0, world_size=1
+    )
+    try:
+        build_optimizer(table, optimizer="adamw", learning_rate=0.1, weight_decay=0.0)
+    finally:
+        torch.distributed.destroy_process_group()
+    assert not table.sparse
+
+
+@pytest.mark.parametrize("max_norm", [0.1, 100.0])
+def test_clipping_sees_dense_and_sparse_gradients_alike(max_norm: float) -> None:
+    dense, sparse = Model(), Model()
+    sparse.embedding.sparse = True
+    for model in (dense, sparse):
+        model.backward(torch.tensor([2, 3, 2, 2]))
+    expected = nn.utils.clip_grad_norm_(dense.parameters(), max_norm)
+    torch.testing.assert_close(clip_gradients(sparse.parameters(), max_norm), expected)
+    for one, other in zip(sparse.parameters(), dense.parameters(), strict=True):
+        assert one.grad is not None
+        torch.testing.assert_close(one.grad.to_dense(), other.grad)
+
+
+def test_clipping_says_what_is_no_number() -> None:
+    model = Model()
+    model.backward(EVERY)
+    assert model.head.bias.grad is not None
+    model.head.bias.grad[0] = math.nan
+    assert clip_gradients(model.parameters(), 1.0).isnan()
+
+
+STEPS: dict[str, Callable[[float, float], float]] = {
+    # Weight 2, gradient 1, rate 0.1, decay 0.5: AdamW's first step is the rate, after its decay.
+    "adamw": lambda weight, _: weight - 0.1 * 0.5 * weight - 0.1,
+    # A first step of Adam is the rate, however large gradient and decay are.
+    "adam": lambda weight, _: weight - 0.1,
+    # Gradient and decay are 1 + 0.5 * 2 = 2; Nesterov's first step is 1.9 of them.
+    "sgd": lambda weight, gradient: weight - 0.1 * 1.9 * (gradient + 0.5 * weight),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_the_first_step_by_hand(name: OptimizerName) -> None:
+    model = nn.Linear(1, 1)
+    nn.init.constant_(model.weight, 2.0)
+    nn.init.constant_(model.bias, 2.0)
+    optimizer = build_optimizer(model, optimizer=name, learning_rate=0.1, weight_decay=0.5)
+    model(torch.ones(1, 1)).sum().backward()
+    optimizer.step()
+    assert model.weight.item() == pytest.approx(STEPS[name](2.0, 1.0), rel=1e-5)
+    # Biases have no decay.
+    assert model.bias.item() == pytest.approx(2.0 - (0.19 if name == "sgd" else 0.1), rel=1e-5)
+
+
+def schedule_of(name: ScheduleName, *, warmup: int = 10, total: int = 100) -> Schedule:
+    optimizer = build_optimizer(
+        nn.Linear(2, 2), optimizer="adamw", learning_rate=0.1, weight_decay=0.5
+    )
+    return build_schedule(optimizer, schedule=name, warmup_steps=warmup, total_steps=total)
+
+
+def rates_of(schedule: Schedule, steps: int) -> list[float]:
+    rates = []
+    for _ in range(steps):
+        rates.append(schedule.lr)
+        schedule.step()
+    return rates
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        # At steps 0, 4, 9, 10, 54, 55, 100 and 200. The cosine's middle is half between 1 and .05.
+        ("cosine", [0.01, 0.05, 0.1, 0.1, 0.0541577, 0.0525, 0.005, 0.005]),
+        (
+            "inverse_sqrt",
+            [0.01, 0.05, 0.1] + [0.1 * math.sqrt(10 / step) for step in (11, 55, 56, 101, 201)],
+        ),
+        ("constant", [0.01, 0.05, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1]),
+        ("plateau", [0.01, 0.05, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1]),
+    ],
+)
+def test_the_rate_rises_in_a_line_and_falls_as_named(
+    name: ScheduleName, expected: list[float]
+) -> None:
+    rates = rates_of(schedule_of(name), 201)
+    at = (0, 4, 9, 10, 54, 55, 100, 200)
+    assert [rates[step] for step in at] == pytest.approx(expected, rel=1e-5)
+    assert max(rates) == pytest.approx(0.1)
+
+
+def test_a_plateau_halves_the_rate() -> None:
+    schedule = schedule_of("plateau", warmup=1)
+    rates = []
+    for loss in [3.0, 2.0, 2.0, 2.5, 2.1, 1.9, 2.0, 2.0, 2.0, *[2.0] * 12]:
+        schedule.step()
+        schedule.end_epoch(loss)
+        rates.append(schedule.lr / 0.1)
+    # Three epochs without a better one, one with, three without, and so on to a twentieth.
+    expected = [1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.125, 0.125, 0.125, 0.0625]
+    assert rates == pytest.approx([*expected, 0.0625, 0.0625, 0.05, 0.05, 0.05, 0.05])
+
+
+def test_other_schedules_do_not_hear_of_a_plateau() -> None:
+    schedule = schedule_of("constant", warmup=1)
+    for _ in range(9):
+        schedule.step()
+        schedule.end_epoch(2.0)
+    assert schedule.lr == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("name", ["cosine", "inverse_sqrt", "plateau", "constant"])
+def test_a_schedule_goes_on_from_its_state_to_the_bit(name: ScheduleName) -> None:
+    whole, before, after = (schedule_of(name) for _ in range(3))
+
+    def go(schedule: Schedule, epochs: int) -> list[float]:
+        rates = []
+        for _ in range(epochs):
+            rates += rates_of(schedule, 7)
+            schedule.end_epoch(2.0)
+        return rates
+
+    expected = go(whole, 12)
+    rates = go(before, 6)
+    after.load_state_dict(before.state_dict())
+    assert after.steps == 42
+    assert [*rates, *go(after, 6)] == expected

@@ -1,0 +1,161 @@
+"""Training is killed for real, in a child of this process; what comes out is as if it was not."""
+
+import dataclasses
+import logging
+import os
+import random
+import resource
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from signloom.checkpoint import save_checkpoint
+from signloom.training.records import EpochRecord
+from signloom.training.results import write_history
+from signloom.training.run import RunOptions, train
+from signloom.training.snapshots import Snapshots, open_snapshots
+from tests import tiny
+from tests.processes import fork, wait
+
+CPU = torch.device("cpu")
+CHANCE = dataclasses.replace(tiny.MODEL, dropout=0.2, layer_drop=0.2)
+RECIPES = {
+    "cosine, early stop": {"epochs": 12, "patience": 2, "learning_rate": 0.05},
+    "plateau, moving average": {"schedule": "plateau", "ema_decay": 0.9, "accumulate": 2},
+    "inverse root, last epochs, sgd": {
+        "schedule": "inverse_sqrt", "average_last": 3, "optimizer": "sgd",
+    },
+}  # fmt: skip
+
+
+def ignore(_: EpochRecord) -> None:
+    """Log nothing."""
+
+
+def options(**changes: object) -> RunOptions:
+    """Return options whose every source of chance is at work, with a snapshot at every step."""
+    every = {"epochs": 6, "patience": 6, "max_frames": 40, "snapshot_s": 0.0, **changes}
+    return dataclasses.replace(tiny.run_options(**every), model=CHANCE)
+
+
+def run(folder: Path, chosen: RunOptions, log: Callable[[EpochRecord], None] = ignore) -> None:
+    """Train with snapshots; write weights and history below the folder."""
+    checkpoint, fit = train(
+        tiny.training_data(), chosen, provenance={}, log=log, snapshots=Snapshots(folder / "kept")
+    )
+    save_checkpoint(folder / "model", checkpoint)
+    write_history(folder / "history.json", fit)
+
+
+def results(folder: Path) -> dict[str, bytes]:
+    files = [*sorted((folder / "model").iterdir()), folder / "history.json"]
+    return {path.name: path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+def test_kills_at_any_moment_change_no_bit(recipe: dict[str, object], tmp_path: Path) -> None:
+    chosen, dice = options(**recipe), random.Random(1)
+    run(tmp_path / "expected", chosen)
+    began = time.monotonic()
+    run(tmp_path / "again", chosen)
+    span_s = time.monotonic() - began
+    kills, folder = 0, tmp_path / "killed"
+    while kills < 3:
+        pid = fork(lambda: run(folder, chosen))
+        time.sleep(dice.uniform(0, span_s / 2))
+        os.kill(pid, signal.SIGKILL)
+        if wait(pid) == -signal.SIGKILL:
+            kills += 1
+        elif (folder / "model").exists():
+            shutil.rmtree(folder)
+    assert wait(fork(lambda: run(folder, chosen))) == 0
+    assert results(folder) == results(tmp_path / "expected")
+
+
+def stop_after(folder: Path, chosen: RunOptions, epochs: int) -> None:
+    """Train until an epoch is over, as if the process ended there."""
+
+    def stop(record: EpochRecord) -> None:
+        if record.epoch == epochs:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(folder, chosen, stop)
+
+
+def test_a_torn_snapshot_is_left_out_and_the_one_before_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    chosen = options()
+    run(tmp_path / "expected", chosen)
+    stop_after(tmp_path, chosen, epochs=4)
+    newest, older = Snapshots(tmp_path / "kept").paths()
+    newest.write_bytes(newest.read_bytes()[:-100])
+    caplog.set_level(logging.INFO)
+    run(tmp_path, chosen)
+    assert f"{newest} is left out: it is torn" in caplog.text
+    epoch, step = (int(number) for number in older.stem.split("-")[:2])
+    assert f"training goes on at epoch {epoch}, step {step + 1} of " in caplog.text
+    assert results(tmp_path) == results(tmp_path / "expected")
+
+
+def test_two_snapshots_are_kept_and_nothing_else(tmp_path: Path) -> None:
+    stop_after(tmp_path, options(), epochs=3)
+    assert len(list((tmp_path / "kept").iterdir())) == 2
+
+
+def test_what_is_trained_to_the_end_is_not_trained_again(tmp_path: Path) -> None:
+    run(tmp_path, options())
+    before = results(tmp_path)
+    shutil.rmtree(tmp_path / "model")
+    heard: list[EpochRecord] = []
+    run(tmp_path, options(), heard.append)
+    assert heard == []
+    assert results(tmp_path) == before
+
+
+def test_training_outlives_a_disk_that_takes_no_snapshot(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Files may grow up to the weights' size, not up to a snapshot's."""
+    chosen = options(epochs=3)
+    run(tmp_path / "expected", chosen)
+    most = 2 * (tmp_path / "expected/model/model.safetensors").stat().st_size
+
+    def starve() -> None:
+        logging.basicConfig(force=True)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        run(tmp_path, chosen)
+
+    assert wait(fork(starve)) == 0
+    assert "no snapshot of epoch 1, step 1 could be written" in capfd.readouterr().err
+    assert list((tmp_path / "kept").iterdir()) == []
+    assert results(tmp_path) == results(tmp_path / "expected")
+
+
+def test_other_options_other_data_or_another_torch_find_no_snapshots(tmp_path: Path) -> None:
+    one = open_snapshots(tmp_path, {"seed": 1}, {"landmarks": "abc"})
+    assert open_snapshots(tmp_path, {"seed": 1}, {"landmarks": "abc"}).folder == one.folder
+    assert open_snapshots(tmp_path, {"seed": 2}, {"landmarks": "abc"}).folder != one.folder
+    assert open_snapshots(tmp_path, {"seed": 1}, {"landmarks": "abd"}).folder != one.folder
+
+
+def test_a_snapshot_gives_back_what_it_was_given(tmp_path: Path) -> None:
+    state = {
+        "tensors": {"a": torch.randn(2, 3), 7: torch.tensor(3, dtype=torch.int64)},
+        "numbers": [0.1, float("inf"), True, None, ("x", 2)],
+        "empty": {},
+    }
+    snapshots = Snapshots(tmp_path)
+    assert snapshots.read(CPU) is None
+    assert snapshots.write(state, epoch=1, step=2)
+    found = snapshots.read(CPU)
+    assert found is not None
+    for name, tensor in state["tensors"].items():
+        torch.testing.assert_close(found["tensors"].pop(name), tensor, rtol=0, atol=0)
+    assert found == {"tensors": {}, "numbers": state["numbers"], "empty": {}}

@@ -1,0 +1,154 @@
+"""A step that runs out of memory or numbers, and what a step costs."""
+
+import dataclasses
+import logging
+import re
+import resource
+from pathlib import Path
+
+import pytest
+import torch
+
+from signloom.config import UserError
+from signloom.corpus.batches import TrainingBatches
+from signloom.corpus.features import feature_width
+from signloom.models.registry import build_model
+from signloom.training.devices import open_devices
+from signloom.training.loop import DivergedError
+from signloom.training.memory import is_out_of_memory
+from signloom.training.records import EpochRecord, StepReport
+from signloom.training.run import train
+from signloom.training.snapshots import Snapshots
+from signloom.training.step import Counts, TrainingStep, real_rows
+from signloom.training.turns import take_turns
+from tests import tiny
+from tests.processes import fork, wait
+
+
+def ignore(_: EpochRecord) -> None:
+    """Log nothing."""
+
+
+def gradients(step: TrainingStep) -> dict[str, torch.Tensor]:
+    return {n: p.grad.clone() for n, p in step.named_parameters() if p.grad is not None}
+
+
+def setting(**changes: object) -> tuple[TrainingStep, TrainingBatches]:
+    """Return a model without dropout and its batches."""
+    options, data = tiny.run_options(token_drop=0.0, **changes), tiny.training_data(9)
+    torch.manual_seed(0)
+
+    model = build_model(
+        options.model, input_width=feature_width(options.features, data.train.layout),
+        vocab_size=data.tokenizer.vocab_size, ctc_labels=len(data.labels) + 1,
+    )  # fmt: skip
+    source = TrainingBatches(
+        data.train, options.features, options.augment, max_frames=200, pad=data.tokenizer.pad,
+        seed=1,
+    )  # fmt: skip
+    step = TrainingStep(
+        model, options.train, pad=data.tokenizer.pad, subsampling=options.model.subsampling
+    )
+    return step, source
+
+
+def test_parts_of_a_batch_add_up_to_its_gradients() -> None:
+    found = []
+    for accumulate in (1, 2, 20):  # of nine clips
+        step, source = setting(accumulate=accumulate)
+        fabric = open_devices(step.options)
+        (clips,) = source.plan(1)
+        losses, counts = take_turns(step, source, fabric, epoch=1, clips=clips)
+        found.append((gradients(step), losses, counts))
+    (whole, losses, counts), *others = found
+    for parts, part_losses, part_counts in others:
+        assert parts.keys() == whole.keys()
+        for name, gradient in whole.items():  # sums of float32 in another order
+            torch.testing.assert_close(parts[name], gradient, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(part_losses, losses, rtol=1e-5, atol=0)
+        assert part_counts[:4].tolist() == counts[:4].tolist()
+        assert Counts(*part_counts).places <= Counts(*counts).places
+
+
+def test_counts_are_those_of_the_losses() -> None:
+    step, source = setting()
+    batch = source.build(1, [0, 1, 2])
+    counts = Counts(*step.count(batch).tolist())
+    assert counts.tokens == batch.tgt_valid.sum().item() - 3  # bos is never guessed
+    assert counts.tokens == len(real_rows(batch))
+    assert counts.labels == 3
+    assert counts.skipped == 0
+    assert counts.frames == batch.src_valid.sum().item()
+    assert counts.places == batch.src_valid.numel()
+
+
+def test_a_batch_that_is_too_large_is_taken_in_parts(tmp_path: Path) -> None:
+    """A child may use little memory: its batch fails at once, its halves do not."""
+    log = tmp_path / "log.txt"
+
+    def starve() -> None:
+        logging.basicConfig(filename=log, force=True)
+        step, source = setting()
+        fabric = open_devices(step.options)
+        (clips,) = source.plan(1)
+        take_turns(step, source, fabric, epoch=1, clips=clips[:1])  # first uses allocate
+        block = step.model.encode
+
+        def encode(src: torch.Tensor, valid: torch.Tensor) -> object:
+            # What a large model would take: 100 MB a clip, given back at once.
+            torch.empty(len(src) * 25_000_000)
+            return block(src, valid)
+
+        step._encode = encode  # type: ignore[assignment]
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + 350_000_000, -1))
+        losses, _ = take_turns(step, source, fabric, epoch=1, clips=clips)
+        expected, _ = take_turns(*setting(), fabric, epoch=1, clips=clips)
+        torch.testing.assert_close(losses, expected, rtol=1e-5, atol=0)
+        resource.setrlimit(resource.RLIMIT_AS, (used + 50_000_000, -1))
+        with pytest.raises(UserError, match=r"memory for a single clip .*\(model\.d_model"):
+            take_turns(step, source, fabric, epoch=1, clips=clips)
+
+    assert wait(fork(starve)) == 0
+    text = log.read_text()
+    assert "a batch in 1 parts (" in text
+    assert "it is taken in 2" in text
+    assert "it is taken in 4; train.accumulate: 4" in text
+
+
+def test_other_errors_are_not_taken_for_a_lack_of_memory() -> None:
+    assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
+    assert is_out_of_memory(MemoryError())
+    assert not is_out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+
+
+def test_a_loss_that_is_no_number_is_said_with_its_step_and_the_snapshot_before_stays(
+    tmp_path: Path,
+) -> None:
+    options = tiny.run_options(
+        epochs=50, learning_rate=1e30, warmup_steps=1, max_frames=40, snapshot_s=0.0
+    )
+    reports: list[StepReport] = []
+    with pytest.raises(DivergedError) as caught:
+        train(
+            tiny.training_data(), options, provenance={}, log=ignore, watch=reports.append,
+            snapshots=Snapshots(tmp_path),
+        )  # fmt: skip
+    message = str(caught.value)
+    (found,) = re.findall(r"^epoch (\d+), step (\d+) of \d+: the loss or its gradient", message)
+    assert "lower train.learning_rate" in message
+    epoch, step = map(int, found)
+    state = Snapshots(tmp_path).read(torch.device("cpu"))
+    assert state is not None
+    assert all(weights.isfinite().all() for weights in state["model"].values())
+    assert (state["progress"]["epoch"], state["progress"]["step"]) == (epoch, step - 1)
+
+
+def test_an_epoch_counts_what_it_has_seen() -> None:
+    records: list[EpochRecord] = []
+    data, options = tiny.training_data(), tiny.run_options(epochs=1)
+    still = dataclasses.replace(options, augment=tiny.NO_AUGMENT)
+    train(data, still, provenance={}, log=records.append)
+    assert records[0].frames == sum(data.train.frames)
+    assert records[0].tokens == sum(len(target.ids) - 1 for target in data.train.targets)
+    assert 0 < records[0].padding < 0.2
