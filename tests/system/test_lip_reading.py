@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import asdict
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ def test_every_stage_passes_arabic_on(tmp_path: Path) -> None:
         study={"speakers": {"train": 2, "dev": 1, "test": 1}, "clips_per_speaker": 4},
         model={"d_model": 16, "d_ff": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 1},
         train={"epochs": 1},
-        evaluate={"decoding": {"beam_size": 1, "length_penalty": 1.0, "max_tokens": 20}},
+        evaluate={"decoding": asdict(tiny.decoding(max_tokens=20))},
     )
     scores = run_lip_reading(params, tmp_path, lambda _: None)
     assert scores["test"]["clips"] == 4

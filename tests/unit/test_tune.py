@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from signloom.config import UserError
+from signloom.corpus.targets import NO_LABELS
 from signloom.tracking.run import TrackingOptions
 from signloom.training.run import RunOptions
 from signloom.tune import code
@@ -215,7 +216,7 @@ def test_other_code_is_another_study_and_it_is_said(
 
 
 def test_what_cannot_be_trained_is_said_before_the_first_trial() -> None:
-    data = dataclasses.replace(tiny.training_data(), labels=[])
+    data = dataclasses.replace(tiny.training_data(), labels=NO_LABELS)
     with pytest.raises(UserError, match="no train clip has CTC labels"):
         plan_search(data, tiny.run_options(), OPTIONS, OFF, hashes=HASHES)
 

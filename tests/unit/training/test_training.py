@@ -9,6 +9,7 @@ from signloom.checkpoint import load_checkpoint, save_checkpoint
 from signloom.config import UserError
 from signloom.corpus.batches import FixedBatches
 from signloom.corpus.clips import hold_clips
+from signloom.corpus.targets import NO_LABELS
 from signloom.models.tokens import TokenEmbedding
 from signloom.training.devices import open_devices
 from signloom.training.loop import DivergedError, dev_score
@@ -161,7 +162,7 @@ def test_a_diverged_loss_ends_in_words() -> None:
 
 
 def test_ctc_without_labels_is_refused() -> None:
-    data = dataclasses.replace(tiny.training_data(), labels=[])
+    data = dataclasses.replace(tiny.training_data(), labels=NO_LABELS)
     with pytest.raises(UserError, match="no train clip has CTC labels"):
         train(data, tiny.run_options(), provenance={}, log=ignore)
     train(data, tiny.run_options(ctc_weight=0.0), provenance={}, log=ignore)
@@ -181,13 +182,13 @@ def test_ctc_without_labels_is_refused() -> None:
             lambda f: (f / "checkpoint.json").write_text(
                 (f / "checkpoint.json")
                 .read_text()
-                .replace('"format_version": 2', '"format_version": 7')
+                .replace('"format_version": 3', '"format_version": 7')
             ),
-            "found format version 7, this Signloom reads 2",
+            "found format version 7, this Signloom reads 3",
         ),
         (lambda f: (f / "checkpoint.json").write_text("{"), "checkpoint.json is damaged"),
         (
-            lambda f: (f / "checkpoint.json").write_text('{"format_version": 2}'),
+            lambda f: (f / "checkpoint.json").write_text('{"format_version": 3}'),
             "is not a checkpoint specification",
         ),
         (
