@@ -33,7 +33,10 @@ def main() -> None:
         "checkpoint": hash_folder(CHECKPOINT),
     }
     name = f"{describe(translator, options)}, weights {hashes['checkpoint'][:6]}"
-    with Run.start(tracking, name, stage="evaluate", data=hashes) as log:
+    note = (
+        "Scores beside floors and controls: metrics. Sentences and tables: artifacts, `evaluation`."
+    )
+    with Run.start(tracking, name, stage="evaluate", data=hashes, note=note) as log:
         log.log_params({"evaluate": dataclasses.asdict(options)})
         log.log_params(translator.spec.provenance.get("params", {}))
         evaluation = evaluate(translator, targets, sequences, options, others=others)

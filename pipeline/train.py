@@ -15,7 +15,7 @@ from signloom.training.devices import open_devices
 from signloom.training.results import spread, write_results
 from signloom.training.run import describe, read_run_options
 from signloom.training.seeds import deciding_options, each_seed, train_seed
-from signloom.training.snapshots import open_snapshots
+from signloom.training.snapshots import hold_snapshots, open_snapshots
 from signloom.tune.code import code_hash
 
 SNAPSHOTS = Path("data/.training")
@@ -36,8 +36,18 @@ def main() -> None:
     made = {"data": hashes, "libraries": library_versions()}
     code, seeds = code_hash(train_seed.__module__), each_seed(options)
     kept = [open_snapshots(SNAPSHOTS, deciding_options(one), made, code) for one in seeds]
-    key = f"{kept[0].run_key()}-{len(seeds)}"  # where training goes on, so does its run
-    with Run.start(tracking, describe(options), stage="train", data=hashes, key=key) as log:
+    note = (
+        f"{len(data.train)} train and {len(data.dev)} dev clips. Curves: metrics by epoch. Weights "
+        "of the best epoch: artifacts, `checkpoint`."
+    )
+    # Where training goes on, so does its run.
+    key = f"{kept[0].run_key()}-{len(seeds)}" if fabric.is_global_zero else None
+    with (
+        hold_snapshots(SNAPSHOTS, kept) if fabric.is_global_zero else nullcontext(),
+        Run.start(
+            tracking, describe(options), stage="train", data=hashes, key=key, note=note
+        ) as log,
+    ):
         log.log_params(dataclasses.asdict(options))
         results = []
         for one, snapshots in zip(seeds, kept, strict=True):
@@ -45,8 +55,12 @@ def main() -> None:
             with (
                 nullcontext(log)
                 if len(seeds) == 1
-                else Run.start(tracking, name, stage="train", parent=key, key=f"{key} {name}")
+                else Run.start(
+                    tracking, name, stage="train", data=hashes, parent=key, key=f"{key} {name}"
+                )
             ) as child:
+                if child is not log:  # compared with others, it says itself what it trained with
+                    child.log_params(dataclasses.asdict(one))
                 log_epoch = functools.partial(log_metrics, child)
                 results.append(train_seed(data, one, made, fabric, snapshots, log_epoch))
         if fabric.is_global_zero:

@@ -21,8 +21,14 @@ def main() -> None:
     search = read_search(paths)
     options, studies = search.options, open_studies(search)
     name = f"search, {len(options.space)} parameters, {search.name.removeprefix('signloom-')}"
+    note = (
+        f"{options.trials} trials of {options.epochs} epochs, one run each below this one. Figures "
+        "and the winner: artifacts, `tune`; `signloom adopt` takes it over."
+    )
     with (
-        Run.start(search.tracking, name, stage="tune", data=search.hashes, key=search.name) as log,
+        Run.start(
+            search.tracking, name, stage="tune", data=search.hashes, key=search.name, note=note
+        ) as log,
         tqdm(total=options.trials * options.epochs, desc="tune", unit="epoch") as bar,
     ):
         log.log_params({"tune": {"space": options.space}, **dataclasses.asdict(search.base)})

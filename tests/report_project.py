@@ -1,6 +1,7 @@
 """A small project as the stages leave it for the report, with text of all kinds."""
 
 import csv
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from signloom.corpus.rejects import write_rejects
 from signloom.corpus.shards import write_shards
 from signloom.corpus.targets import Target, write_targets
 from signloom.evaluation.alignments import write_alignments
-from signloom.metrics import METRICS
+from signloom.metrics import METRICS, ScoreOptions
 from signloom.report.build import ReportOptions
 from signloom.report.quality import QualityOptions
 from signloom.report.sources import ReportPaths
@@ -24,6 +25,7 @@ QUALITY = QualityOptions(
     max_coincident=0.05, min_fps=12.0, min_pixels=144,
 )  # fmt: skip
 OPTIONS = ReportOptions(title="Signs <of> life", samples=2, pictures=4, quality=QUALITY)
+SCORE = ScoreOptions(tokenizer="13a", resamples=1000, seed=1)
 EVIL = '<script>alert("1 & 2")</script>'
 TEXTS = {
     "train": ["je vais à la maison", "elle mange une pomme", "demain tu viens"],
@@ -161,7 +163,7 @@ def write_project(root: Path) -> ReportPaths:
     contents = {
         paths.evaluation / "scores.json": {
             "format_version": 2,
-            "options": {"score": {"resamples": 1000}},
+            "options": {"score": dataclasses.asdict(SCORE), "precision": "int8"},
             "decoding": {"beam_size": 4, "length_penalty": 1.0},
             "grid": [
                 {"beam_size": beam, "length_penalty": penalty, "bleu4": 50.0 + beam + penalty,
@@ -180,7 +182,7 @@ def write_project(root: Path) -> ReportPaths:
             "format_version": 3, "model": {"d_model": 16}, "features": {"fps": 15.0},
             "extractor": {"models": {"hand.tflite": "ab12"}},
             "provenance": {"data": {"landmarks": "cd34"}, "libraries": {"torch": "2"},
-                           "params": {"train": {"seed": 1}}},
+                           "threads": 2, "params": {"train": {"seeds": [1]}}},
         },
         paths.tune / "trials.json": search_result(6),
     }  # fmt: skip

@@ -12,6 +12,7 @@ from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.corpus.shards import read_shards
 from signloom.corpus.targets import read_targets
 from signloom.decoding import DecodingOptions
+from signloom.training.run import read_run_options
 from signloom.translator import Translator
 
 GREEDY = DecodingOptions(
@@ -28,7 +29,8 @@ def main() -> None:
         (runs,) = database.execute("SELECT count(*) FROM runs WHERE status = 'FINISHED'").fetchone()
     search = read_json(TUNE / "trials.json", mend="run `dvc repro tune` first")
     confirmed = sum(len(row["values"]) for row in search["best"]["confirmed"])
-    expected = 3 + len(search["trials"]) + confirmed  # 3: the search itself, train, evaluate
+    seeds = len(read_run_options(PARAMS).train.seeds)  # each is a run below that of train
+    expected = 3 + seeds + len(search["trials"]) + confirmed  # 3: the search, train, evaluate
     if runs != expected:
         sys.exit(f"smoke: {runs} finished MLflow runs, expected {expected}")
 

@@ -18,10 +18,11 @@ from signloom.corpus.normalise import FloatArray
 from signloom.corpus.spelling import Spelling
 from signloom.decoding import DecodingOptions, Hypothesis, SpecialIds, search
 from signloom.models.ctc_prefix import Spell
+from signloom.models.encoding import encode_in_parts
 from signloom.models.precision import Precision, reduce_precision
 from signloom.models.seq2seq import Memory
 
-# Padded frames encoded at once: bounds memory, and larger batches gain nothing on a CPU.
+# Padded frames of a batch: bounds memory, and larger batches gain nothing on a CPU.
 MAX_FRAMES = 8_000
 BROKEN = "\N{REPLACEMENT CHARACTER}"
 MAX_CLIPS = 64  # decoded at once: each holds logits of beam width times vocabulary
@@ -200,7 +201,7 @@ class Translator:
     def _encode(self, matrices: list[FloatArray]) -> Memory:
         src, valid = pad_features(matrices)
         dtype = next(self._model.parameters()).dtype
-        return self._model.encode(src.to(self._device, dtype), valid.to(self._device))
+        return encode_in_parts(self._model, src.to(self._device, dtype), valid.to(self._device))
 
     @torch.inference_mode()
     def _search(

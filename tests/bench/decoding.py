@@ -25,6 +25,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 
 from signloom.decoding import SpecialIds, search
+from signloom.models.encoding import encode_in_parts
 from signloom.models.precision import reduce_precision
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import Seq2Seq
@@ -72,7 +73,7 @@ def as_the_documents(vocab: int, clips: int) -> int:
 def by_search(vocab: int, beam: int, subsampling: int = 1, precision: str = "float32") -> int:
     model = ours(vocab, subsampling, precision)
     options = tiny.decoding(beam_size=beam, min_tokens=TOKENS, max_tokens=TOKENS)
-    found = search(model, model.encode(*source(BATCH)), IDS, options)
+    found = search(model, encode_in_parts(model, *source(BATCH)), IDS, options)
     assert all(len(best.tokens) == TOKENS for (best,) in found)
     return BATCH
 

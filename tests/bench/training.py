@@ -31,7 +31,7 @@ from signloom.corpus.clips import Clips, hold_clips
 from signloom.corpus.features import compute_features
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions
-from signloom.training.devices import open_devices
+from signloom.training.devices import has_bfloat16, open_devices
 from signloom.training.loop import Trainer, ignore
 from signloom.training.options import TrainOptions
 from signloom.training.run import seed_everything
@@ -70,13 +70,7 @@ class Variant:
     most_memory: float | None = None  # wanted, share of the document's
 
 
-def cpu_has_bfloat16() -> bool:
-    """Say whether the CPU multiplies bfloat16 itself; emulated it is many times slower."""
-    flags = Path("/proc/cpuinfo").read_text().split()
-    return "avx512_bf16" in flags or "amx_bf16" in flags
-
-
-PRECISION = "bfloat16" if cpu_has_bfloat16() else "float32"
+PRECISION = "bfloat16" if has_bfloat16() else "float32"
 TRAIN_FAST = dataclasses.replace(TRAIN, precision=PRECISION, label_smoothing=0.1)
 TIED = dataclasses.replace(RECIPE, tied_embeddings=True)
 

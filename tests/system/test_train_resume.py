@@ -34,9 +34,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     change(folder, epochs=EPOCHS, patience=EPOCHS, max_frames=40, snapshot_s=0.0)
     with start(folder) as process:
         assert process.wait() == 0, errors(folder)
-    assert not (folder / "data/.training").exists() or not list(
-        (folder / "data/.training").iterdir()
-    )
+    assert [path.name for path in (folder / "data/.training").iterdir()] == ["lock"]
     (folder / "data/checkpoint").rename(folder / "expected")
     return folder
 

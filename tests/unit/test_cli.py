@@ -1,4 +1,7 @@
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -96,3 +99,19 @@ def test_a_mistake_ends_in_its_message(
     (tmp_path / "best.json").write_text('{"overrides": {}}')
     with pytest.raises(SystemExit, match=message):
         main(arguments)
+
+
+def test_a_reader_who_leaves_ends_the_command_without_a_word(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.json"
+    path.write_text(json.dumps({"dev": SCORES, "test": SCORES}))
+    reading, writing = os.pipe()
+    os.close(reading)
+    call = "from signloom.cli.main import main; main()"
+    with os.fdopen(writing, "wb") as pipe:
+        done = subprocess.run(
+            [sys.executable, "-c", call, "scores", "--metrics", str(path)],
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert (done.returncode, done.stderr) == (1, "")

@@ -183,6 +183,16 @@ def test_a_corpus_needs_its_videos(project: Path) -> None:
         main(["init", "corpus", *tables, "--videos", "nothing"])
 
 
+def test_a_corpus_that_cannot_be_written_and_a_table_that_is_none(project: Path) -> None:
+    tables = write_tables(project)
+    Path("taken").write_text("a file")
+    with pytest.raises(SystemExit, match="taken: no corpus can be written there"):
+        init(tables, corpus="taken")
+    Path("film.mp4").write_bytes(b"\0\x9a\tftyp\t\0\n\0")
+    with pytest.raises(SystemExit, match=r"film\.mp4: no text"):
+        main(["init", "corpus", "--table", "film.mp4", "--videos", "../films"])
+
+
 def test_imported_landmarks_need_no_videos(project: Path) -> None:
     generator = np.random.default_rng(0)
     frames = generator.uniform(0.2, 0.8, (5, 4, 126)).astype(np.float32)

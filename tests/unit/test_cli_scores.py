@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,23 @@ def test_a_folder_without_an_evaluation_is_said(tmp_path: Path) -> None:
         main(["compare", str(tmp_path), str(tmp_path)])
 
 
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("scores.json", lambda text: '{"format_version": 2}'),
+        ("hypotheses.tsv", lambda text: text.replace("clip_id", "clip")),
+        ("hypotheses.tsv", lambda text: text[: text.rindex("\t")]),
+    ],
+)
+def test_a_damaged_evaluation_is_said(
+    name: str, change: Callable[[str], str], tmp_path: Path
+) -> None:
+    write_run(tmp_path, BAD)
+    (tmp_path / name).write_text(change((tmp_path / name).read_text()))
+    with pytest.raises(SystemExit, match="holds a damaged evaluation"):
+        main(["compare", str(tmp_path), str(tmp_path)])
+
+
 def git(*arguments: str) -> None:
     settings = ("-c", "user.name=a", "-c", "user.email=a@b.c")
     subprocess.run(["git", *settings, *arguments], check=True, capture_output=True)
@@ -155,6 +173,33 @@ def test_scores_stand_beside_the_last_commit_and_the_kept_run(
     (tmp_path / "baseline.json").write_text('{"format_version": 9}')
     with pytest.raises(SystemExit, match="signloom scores --keep"):
         main(["scores", "--metrics", str(path)])
+    assert "kept in" in printed(capsys, "scores", "--metrics", path, "--keep")
+    assert "61.50 -> 61.50 (+0.00)" in printed(capsys, "scores", "--metrics", path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("[1]", "holds no scores"), ('{"a": 1}', "holds no scores"), (None, "is a folder")],
+)
+def test_what_holds_no_scores_is_said(content: str | None, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "metrics.json" if content else tmp_path
+    if content:
+        path.write_text(content)
+    with pytest.raises(SystemExit, match=message):
+        main(["scores", "--metrics", str(path)])
+
+
+def test_every_floor_stands_beside_its_score(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    floors = {f"{name}_{metric}": 10.0 + i for i, name in enumerate(("floor", "random"))
+              for metric in ("bleu4", "wer")}  # fmt: skip
+    path = metrics_file(tmp_path, 50.0, **floors)
+    head, bleu, bleu1, _, wer, *_ = printed(capsys, "scores", "--metrics", path).splitlines()
+    assert head.split()[-2:] == ["constant", "random"]
+    assert bleu.split()[-2:] == wer.split()[-2:] == ["10.00", "11.00"]
+    assert bleu.index("10.00") + 5 == head.index("constant") + 8  # one column
+    assert bleu1.split()[-1] == "90.00]"
 
 
 def test_seeds_and_a_model_that_ignores_its_input_are_said(
@@ -165,4 +210,4 @@ def test_seeds_and_a_model_that_ignores_its_input_are_said(
     text = printed(capsys, "scores", "--metrics", path)
     assert "of 3 seeds: BLEU-4 52.25 ± 1.50, chrF" in text
     assert "THIS MODEL IGNORES ITS INPUT" in text
-    assert "another clip's video 49.00" in text
+    assert "49.00" in text

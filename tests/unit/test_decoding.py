@@ -7,6 +7,7 @@ import torch
 from signloom.config import UserError
 from signloom.decoding import DecodingOptions, Hypothesis, SpecialIds, search
 from signloom.models.seq2seq import DecoderState, Memory, Seq2Seq
+from signloom.models.tokens import Head
 from tests import tiny
 
 IDS = SpecialIds(pad=0, bos=1, eos=2)
@@ -288,7 +289,11 @@ class Scripted(Seq2Seq):
     def encode(self, src: torch.Tensor, src_valid: torch.Tensor) -> Memory:
         return Memory(src, src_valid)
 
-    def decode(self, memory: Memory, tgt_in: torch.Tensor) -> torch.Tensor:
+    @property
+    def head(self) -> Head:
+        raise NotImplementedError
+
+    def decode_states(self, memory: Memory, tgt_in: torch.Tensor) -> torch.Tensor:
         raise NotImplementedError
 
     def align(self, memory: Memory, tgt_in: torch.Tensor) -> torch.Tensor:

@@ -7,12 +7,20 @@ import pytest
 
 from signloom.config import UserError
 from signloom.training.run import train
+from signloom.translator import Translator
 from signloom.tune.objective import count_parameters
 from signloom.tune.options import ConfirmOptions, Limits
 from signloom.tune.places import FINISHED, REASON
-from signloom.tune.space import apply_values, current_values, overrides_of, parse_space
+from signloom.tune.search import plan_search
+from signloom.tune.space import (
+    apply_values,
+    check_fit,
+    current_values,
+    overrides_of,
+    parse_space,
+)
 from tests import tiny
-from tests.unit.test_tune import OPTIONS, run, studies
+from tests.unit.test_tune import HASHES, OFF, OPTIONS, run, studies
 
 
 def test_the_documents_recipe_comes_after_the_current_parameters(tmp_path: Path) -> None:
@@ -63,6 +71,24 @@ def test_several_objectives_give_a_front_that_no_trial_beats(tmp_path: Path) -> 
     assert set(result["overrides"]) == {str(number) for number in front}
 
 
+def test_the_latency_is_that_of_one_clip_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, translate = [], Translator.translate
+
+    def count(self: Translator, clips: Any, *rest: Any) -> Any:
+        asked.append(len(clips))
+        return translate(self, clips, *rest)
+
+    monkeypatch.setattr(Translator, "translate", count)
+    objectives = ("wer", "latency_ms")
+    (trial,) = run(
+        tmp_path, dataclasses.replace(OPTIONS, trials=1, objectives=objectives, pruner="none")
+    )["trials"]
+    assert trial["values"]["latency_ms"] > 0
+    assert asked == [4, 1, 1, 1, 1]  # dev for its scores, then each clip
+
+
 def test_a_pruner_needs_a_single_objective() -> None:
     with pytest.raises(ValueError, match="set `pruner: none`"):
         dataclasses.replace(OPTIONS, objectives=("wer", "latency_ms"))
@@ -101,6 +127,55 @@ def test_the_width_of_the_feed_forward_follows_its_ratio() -> None:
     space = parse_space({"model.d_ff_ratio": {"low": 1, "high": 4}})
     assert current_values(base, space) == {"model.d_ff_ratio": 1.5}
     assert overrides_of(base, {"model.d_ff_ratio": 2.0}) == {"model": {"d_ff": 32}}
+
+
+def test_every_section_can_be_searched_beside_its_lists() -> None:
+    base = tiny.run_options()
+    assert apply_values(base, {"features.fps": 12}).features == dataclasses.replace(
+        base.features, fps=12.0
+    )  # features.groups is a list in the file and a tuple here
+    with pytest.raises(ValueError, match="a list or map cannot be searched"):
+        parse_space({"features.groups": {"choices": [["hands"], ["hands", "pose"]]}})
+
+
+@pytest.mark.parametrize(
+    ("space", "refused"),
+    [
+        ({"train.ema_decay": {"low": 0.9, "high": 1.5}}, ["train.ema_decay: 1.5"]),
+        ({"augment.noise": {"low": -1, "high": 0.1}}, ["augment.noise: -1.0"]),
+        # Each of these needs the other to be off, and it can be.
+        (
+            {
+                "train.ema_decay": {"choices": [0.0, 0.99]},
+                "train.average_last": {"choices": [0, 2]},
+            },
+            [],
+        ),
+        ({"model.d_model": {"choices": [24, 6]}, "model.head_width": {"choices": [3]}}, []),
+    ],
+)
+def test_what_no_trial_could_train_with_is_said_before(space: Any, refused: list[str]) -> None:
+    base = tiny.run_options()
+    if not refused:
+        check_fit(base, parse_space(space))
+        return
+    with pytest.raises(UserError) as error:
+        check_fit(base, parse_space(space))
+    assert all(f"tune.space.{text} cannot be trained with" in str(error.value) for text in refused)
+
+
+def test_what_decides_no_number_starts_no_new_search() -> None:
+    data = tiny.training_data()
+
+    def name(**changes: object) -> str:
+        base = tiny.run_options(**{"seeds": [3], **changes})
+        return plan_search(data, base, OPTIONS, OFF, hashes=HASHES).name
+
+    same: list[dict[str, object]]
+    same = [{"seeds": [3, 4]}, {"cache_mb": 1}, {"snapshot_s": 1.0}, {"epochs": 9}]
+    assert {name(**changes) for changes in same} == {name()}
+    others: list[dict[str, object]] = [{"seeds": [4]}, {"optimizer": "sgd"}, {"ema_decay": 0.5}]
+    assert name() not in {name(**changes) for changes in others}
 
 
 @pytest.mark.parametrize("pruner", ["none", "hyperband"])

@@ -4,13 +4,12 @@ import argparse
 import json
 
 from signloom.config import UserError
-from signloom.metrics import Difference
+from signloom.metrics import LOWER_IS_BETTER, Difference
 
 NAMES = {
     "bleu4": "BLEU-4", "bleu1": "BLEU-1", "chrf": "chrF", "chrfpp": "chrF++", "ter": "TER %",
     "wer": "WER %", "cer": "CER %", "rouge_l": "ROUGE-L", "exact": "exact %",
 }  # fmt: skip
-LOWER_IS_BETTER = ("ter", "wer", "cer")
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -84,7 +84,10 @@ def run(options: argparse.Namespace) -> None:
     if options.dry_run:
         print("nothing was written")
         return
-    write_corpus(plan, options.corpus, copy=options.copy, force=options.force)
+    try:
+        write_corpus(plan, options.corpus, copy=options.copy, force=options.force)
+    except OSError as error:
+        raise UserError(f"{options.corpus}: no corpus can be written there ({error})") from None
     print(f"wrote {manifest}")
     _print_next(options, plan)
     if plan.refusals:

@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import os
 import sys
 from collections.abc import Sequence
 
@@ -37,10 +38,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = build_parser().parse_args(arguments)
     try:
         options.run(options)
+        sys.stdout.flush()
     except UserError as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
         sys.exit("stopped")
+    except BrokenPipeError:  # as by `signloom ... | head`: nobody reads what is still to be said
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python's last flush too
+        sys.exit(1)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -4,10 +4,15 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from signloom.config import read_json
+from signloom.config import UserError, read_json
 from signloom.evaluation.baseline import Change, changes, keep, read_baseline, read_committed
 
 NAMES = {"bleu4": "BLEU-4", "chrf": "chrF", "wer": "WER"}
+# What stands beside a score: the floors, then the model without a video and with a wrong one.
+FLOORS = {
+    "floor": "constant", "random": "random", "retrieval": "nearest", "blind": "blind",
+    "swapped": "swapped",
+}  # fmt: skip
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -24,13 +29,19 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(options: argparse.Namespace) -> None:
     """Print the scores of each split, what they must be compared with, and where to look."""
-    metrics = read_json(options.metrics, mend="run `dvc repro evaluate` first")
+    mend = "run `dvc repro evaluate` first"
+    if options.metrics.is_dir():
+        raise UserError(f"{options.metrics} is a folder, expected a file such as metrics.json")
+    metrics = read_json(options.metrics, mend=mend)
     baseline = options.metrics.with_name("baseline.json")
-    for split, found in metrics.items():
-        print(format_scores(split, found))
+    try:
+        tables = [format_scores(split, found) for split, found in metrics.items()]
+    except (AttributeError, KeyError, TypeError):
+        raise UserError(f"{options.metrics} holds no scores of an evaluation; {mend}") from None
+    print(*tables, sep="\n")
     earlier = (
         ("last commit", read_committed(options.metrics)),
-        ("kept run", read_baseline(baseline)),
+        ("kept run", _read_kept(baseline, is_replaced=options.keep)),
     )
     for name, before in earlier:
         if found := changes(metrics, before):
@@ -43,25 +54,31 @@ def run(options: argparse.Namespace) -> None:
     print("runs:    make ui, then http://127.0.0.1:5000 > Experiments > Model training")
 
 
+def _read_kept(path: Path, *, is_replaced: bool) -> dict[str, Any]:
+    """Read the kept run; a damaged one is no reason not to replace it."""
+    try:
+        return read_baseline(path)
+    except UserError:
+        if not is_replaced:
+            raise
+        return {}
+
+
 def format_scores(split: str, scores: dict[str, Any]) -> str:
     """Return a split's scores as a small table."""
+    floors = [name for name in FLOORS if f"{name}_bleu4" in scores]
 
-    def line(name: str, key: str, *floors: tuple[str, str]) -> str:
-        beside = ", ".join(
-            f"{label} {scores[floor]:.2f}" for label, floor in floors if floor in scores
-        )
+    def line(name: str, key: str) -> str:
         interval = f"[{scores[f'{key}_low']:.2f}, {scores[f'{key}_high']:.2f}]"
-        return f"  {name:<8}{scores[key]:>7.2f}  {interval:<17}" + (beside and f"  {beside}")
+        beside = "".join(
+            f"{scores[f'{floor}_{key}']:>10.2f}" for floor in floors if f"{floor}_{key}" in scores
+        )
+        return f"  {name:<8}{scores[key]:>7.2f}  {interval:<17}{beside}".rstrip()
 
-    floors = (
-        ("best constant sentence", "floor_bleu4"),
-        ("nearest clip", "retrieval_bleu4"),
-        ("blind", "blind_bleu4"),
-        ("another clip's video", "swapped_bleu4"),
-    )
     lines = [
-        f"{split}: {scores['clips']} clips, 95 % intervals",
-        line("BLEU-4", "bleu4", *floors),
+        f"{split}: {scores['clips']} clips, 95 % intervals".ljust(36)
+        + "".join(f"{FLOORS[floor]:>10}" for floor in floors),
+        line("BLEU-4", "bleu4"),
         line("BLEU-1", "bleu1"),
         line("chrF", "chrf"),
         line("WER %", "wer"),

@@ -6,6 +6,7 @@ One row a clip. Points are stored in half precision, which is at most 2.4e-4 off
 
 import bisect
 import contextlib
+import functools
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -229,13 +230,21 @@ def _shard_paths(folder: Path) -> dict[int, Path]:
         raise UserError(f"{folder}: {error}; take foreign files out, or {_MEND}") from None
 
 
+@functools.lru_cache(maxsize=256)
+def _read_footer(path: Path, _size: int, _changed_ns: int) -> pq.FileMetaData:
+    """Read a footer once, not for every batch that streams from its shard: most of opening it."""
+    return pq.read_metadata(path)
+
+
 @contextlib.contextmanager
 def _open_shard(
     path: Path, made: dict[ShardsMetadata, Path]
 ) -> Iterator[tuple[pq.ParquetFile, Layout]]:
     """Open a shard, note in `made` how it was made, and refuse one unlike those before."""
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        state = path.stat()
+        footer = _read_footer(path, state.st_size, state.st_mtime_ns)
+        with pq.ParquetFile(path, metadata=footer, page_checksum_verification=True) as file:
             metadata = file.schema_arrow.metadata or {}
             version = metadata.get(_VERSION_KEY, b"none").decode()
             if version != str(FORMAT_VERSION):

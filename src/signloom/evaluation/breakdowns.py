@@ -7,7 +7,7 @@ import numpy as np
 
 from signloom.corpus.targets import Target
 from signloom.evaluation.systems import ClipFacts, SplitResult
-from signloom.metrics import ScoreOptions, Statistics, score_statistics
+from signloom.metrics import ScoreOptions, Statistics, score_statistics, split_words
 
 LENGTHS = ((1, 3), (4, 6), (7, 9), (10, 14), (15, 20), (21, 10**9))  # words of a reference
 HANDS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99)  # lower ends: share of the frames with a hand
@@ -40,7 +40,7 @@ def break_down(
     """
     group_of: dict[str, _GroupOf] = {
         "sentence": lambda target, _: "seen in train" if target.text in train_texts else "unseen",
-        "words": lambda target, _: _length_name(target),
+        "words": lambda target, _: _length_name(len(split_words([target.text], options)[0])),
         "signer": lambda target, _: target.signer,
         "hands": lambda _, facts: _hands_name(facts),
         "fps": lambda _, facts: _rate_name(facts),
@@ -74,8 +74,7 @@ def _rows(
 # Names sort as text.
 
 
-def _length_name(target: Target) -> str:
-    words = len(target.text.split())
+def _length_name(words: int) -> str:
     low, high = next((low, high) for low, high in LENGTHS if words <= high)
     return f"{low:02}+" if high >= 10**9 else f"{low:02}-{high:02}"
 

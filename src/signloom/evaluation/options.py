@@ -6,6 +6,15 @@ from signloom.decoding import DecodingOptions
 from signloom.metrics import METRICS, ScoreOptions
 from signloom.models.precision import Precision
 
+# Columns of hypotheses.tsv and entries of metrics.json, in whose place no command may write.
+TAKEN = {
+    *METRICS, "clip_id", "split", "signer", "seen_in_train", "reference", "hypothesis", "greedy",
+    "blind", "swapped", "retrieval", "bleu", "hands", "fps", "seconds", "log_prob", "score",
+    "tokens", "clips", "missing", "seeds", "seen", "unseen", "ignores_input", "signature",
+}  # fmt: skip
+TAKEN_PREFIXES = ("greedy_", "blind_", "swapped_", "floor_", "retrieval_", "random_")
+TAKEN_SUFFIXES = ("_low", "_high")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridOptions:
@@ -37,10 +46,11 @@ class EvaluateOptions:
 
     def __post_init__(self) -> None:
         for name, command in self.commands.items():
-            if name in METRICS or not name.isidentifier():
+            is_taken = name.startswith(TAKEN_PREFIXES) or name.endswith(TAKEN_SUFFIXES)
+            if name in TAKEN or is_taken or not name.isidentifier():
                 raise ValueError(
-                    f"commands: {name!r} cannot name a metric; use letters, digits and _, and none "
-                    f"of {', '.join(METRICS)}"
+                    f"commands: {name!r} cannot name a metric; use letters, digits and _, and no "
+                    "name that metrics.json or hypotheses.tsv has already, such as comet"
                 )
             if not command.strip():
                 raise ValueError(f"commands.{name}: the command is empty")

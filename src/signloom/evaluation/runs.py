@@ -4,7 +4,7 @@ import csv
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -82,20 +82,28 @@ def _read_folder(name: str, folder: Path) -> PastRun:
             f"{name}: scores.json has format version {version}, this Signloom reads "
             f"{' and '.join(map(str, VERSIONS))}; {_MEND} with this one"
         )
-    options = parse_options(
-        content["options"]["score"], ScoreOptions, where=f"{name}: scores.json: options.score"
-    )
-    commands = content["options"].get("commands", {})  # unknown to version 1
-    text = (folder / "hypotheses.tsv").read_text(encoding="utf-8")
-    lines = (line for line in text.split("\n") if line)
+    try:
+        score = content["options"]["score"]
+        commands = content["options"].get("commands", {})  # unknown to version 1
+        splits = _read_sentences(folder / "hypotheses.tsv", commands)
+    except (KeyError, TypeError, ValueError) as error:  # torn lines give None, which is no number
+        raise UserError(f"{name} holds a damaged evaluation ({error!r}); {_MEND}") from None
+    options = parse_options(score, ScoreOptions, where=f"{name}: scores.json: options.score")
+    return PastRun(name=name, options=options, commands=commands, splits=splits)
+
+
+def _read_sentences(path: Path, metrics: Iterable[str]) -> dict[str, dict[str, Sentence]]:
+    lines = (line for line in path.read_text(encoding="utf-8").split("\n") if line)
     splits: dict[str, dict[str, Sentence]] = {}
     for row in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE):
+        if None in row.values():
+            raise ValueError(f"a torn line: {row['clip_id']}")
         splits.setdefault(row["split"], {})[row["clip_id"]] = Sentence(
             reference=row["reference"],
             hypothesis=row["hypothesis"],
-            given={metric: float(row[metric]) for metric in commands},
+            given={metric: float(row[metric]) for metric in metrics},
         )
-    return PastRun(name=name, options=options, commands=commands, splits=splits)
+    return splits
 
 
 def compare_runs(a: PastRun, b: PastRun, split: str) -> SplitComparison:
@@ -205,8 +213,9 @@ def _fetch(revision: str, folder: Path) -> Path:
         [*command, "-o", str(folder / FOLDER)], capture_output=True, text=True, check=False
     )
     if done.returncode:
+        said, _, _ = done.stderr.strip().partition("\n\n")  # below: where DVC's help is
         raise UserError(
-            f"{GIT}{revision}: DVC cannot give its {FOLDER}: {done.stderr.strip()}\n"
+            f"{GIT}{revision}: DVC cannot give its {FOLDER}: {said}\n"
             "`git log` and `dvc exp show` name what there is, `dvc fetch` gets it from a remote"
         )
     return folder / FOLDER

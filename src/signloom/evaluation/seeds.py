@@ -31,7 +31,8 @@ def seed_folders(checkpoint: Path) -> list[Path]:
 
 def seed_name(provenance: Mapping[str, Any]) -> str:
     """Return the seed of a checkpoint, from what it says about its making."""
-    return str(provenance.get("params", {}).get("train", {}).get("seed", "first"))
+    seeds = provenance.get("params", {}).get("train", {}).get("seeds", ["first"])
+    return str(seeds[0])
 
 
 def summarise_seeds(

@@ -4,9 +4,9 @@ The only package that knows sacreBLEU and jiwer. Pure: no files, no global rando
 """
 
 from signloom.metrics.compare import Difference, compare
-from signloom.metrics.counted import METRICS
+from signloom.metrics.counted import LOWER_IS_BETTER, METRICS
 from signloom.metrics.floors import best_constant
-from signloom.metrics.options import Score, ScoreOptions
+from signloom.metrics.options import Score, ScoreOptions, split_words
 from signloom.metrics.scores import (
     Statistics,
     measure,
@@ -17,6 +17,7 @@ from signloom.metrics.scores import (
 from signloom.metrics.words import Confusion, WordEdit, align_words, count_confusions
 
 __all__ = [
+    "LOWER_IS_BETTER",
     "METRICS",
     "Confusion",
     "Difference",
@@ -32,4 +33,5 @@ __all__ = [
     "score_corpus",
     "score_statistics",
     "sentence_scores",
+    "split_words",
 ]

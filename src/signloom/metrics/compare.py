@@ -22,7 +22,7 @@ class Difference:
     """Of B - A: lower end of the 95 % paired bootstrap interval."""
     high: float
     p_value: float
-    """Of two systems that are equally good: how often they would differ as much."""
+    """sacreBLEU's: how often equally good systems would differ by more, in one direction."""
     wins: int
     """Sentences in which B is better."""
     losses: int
@@ -38,7 +38,8 @@ def compare(a: Statistics, b: Statistics, options: ScoreOptions) -> dict[str, Di
     """Compare two systems by the paired bootstrap, on the metrics that both have.
 
     The p-value is sacreBLEU's (`sacrebleu --paired-bs`), except that systems with equal scores get
-    1, where sacreBLEU's count of larger differences would make them differ surely.
+    1, where sacreBLEU's count of larger differences would make them differ surely. Of a clear
+    difference it counts one tail only, so it can be below 0.05 where the 95 % interval holds 0.
 
     Args:
         a: Counts of A's sentences.

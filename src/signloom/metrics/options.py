@@ -64,12 +64,14 @@ class Score:
     """Every setting that changes the number, as sacreBLEU writes it."""
 
 
-def split_words(texts: Sequence[str], options: ScoreOptions) -> list[list[str]]:
-    """Return the words of each text, in the case that counts.
+def split_words(
+    texts: Sequence[str], options: ScoreOptions, *, keep_case: bool = False
+) -> list[list[str]]:
+    """Return the words of each text, in the case that counts or as they are written.
 
     Chinese has no spaces between its words: there, they are what sacreBLEU makes of the text.
     """
-    if options.lowercase:
+    if options.lowercase and not keep_case:
         texts = [text.lower() for text in texts]
     if options.words == "words":
         return [text.split() for text in texts]

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
 from signloom.metrics.edits import align
@@ -32,9 +33,21 @@ class Confusion:
     count: int
 
 
-def align_words(hyp: str, ref: str) -> list[WordEdit]:
-    """The cheapest edits that turn the reference into the hypothesis; each costs 1."""
-    return _align(hyp.split(), ref.split())
+def align_words(hyp: str, ref: str, options: ScoreOptions) -> list[WordEdit]:
+    """The cheapest edits that turn the reference into the hypothesis; each costs 1.
+
+    Words and their case count as for WER; they are returned as they are written.
+    """
+    edits = _align(*split_words([hyp, ref], options))
+    said, meant = map(iter, split_words([hyp, ref], options, keep_case=True))
+    return [
+        WordEdit(
+            edit.kind,
+            tuple(islice(meant, len(edit.reference))),
+            tuple(islice(said, len(edit.hypothesis))),
+        )
+        for edit in edits
+    ]
 
 
 def count_confusions(

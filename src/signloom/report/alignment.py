@@ -92,7 +92,7 @@ def draw_alignment(
     axes = Axes(
         rows=[_label(token) for token in alignment.tokens],
         columns=ticks,
-        x_label=f"time in the clip, seconds (darkest: {100 * most:.0f} % of a token's attention)",
+        x_label=f"time in the clip, seconds (strongest: {100 * most:.0f} % of a token's attention)",
     )
     weights = alignment.weights / most
     picture = draw_heatmap(weights, axes, row_height=ROW_HEIGHT, label_width=LABEL_WIDTH)

@@ -47,7 +47,8 @@ def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> N
         options: Title and samples.
     """
     sources = read_sources(paths)
-    samples = pick_samples(sources.hypotheses, headline_split(sources.splits), options.samples)
+    split = headline_split(sources.splits)
+    samples = pick_samples(sources.hypotheses, split, options.samples, sources.scoring)
     landmarks = quality.assess(sources.quality, sources.targets, options.quality)
     clip_ids = [sample.row["clip_id"] for sample in samples]
     sequences = read_shards(paths.shards, {*clip_ids, *(row.clip_id for row in landmarks.worst)})
@@ -78,7 +79,9 @@ def draw_charts(sources: Sources, landmarks: quality.Assessment) -> dict[str, li
         "scores": charts.draw_systems(found, SYSTEM_NAMES),
         "breakdown": charts.draw_breakdowns(breakdowns),
         "curves": charts.draw_curves(sources.epochs, sources.best_epoch),
-        "lengths": [charts.draw_lengths(content.words_per_sentence(sources.targets))],
+        "lengths": [
+            charts.draw_lengths(content.words_per_sentence(sources.targets, sources.scoring))
+        ],
         "quality": quality_charts.draw_distributions(sources.quality, landmarks.limits),
         "signers": [quality_charts.draw_signers(landmarks.by_signer)],
         **{

@@ -21,6 +21,7 @@ from signloom.report.palette import GRID, INK, MUTED, PAPER
 # Of a figure, inches. A whole one fills the page and is wider than a phone; the others stand side
 # by side on a desk, three or two in a row, and one below the other on a phone.
 WHOLE, HALF, THIRD = 9.6, 5.0, 4.0
+MAX_NAME = 24  # characters of a label beside a panel
 
 STYLE: dict[str, Any] = {
     "svg.fonttype": "none",  # text stays text: small, sharp, can be searched and read aloud
@@ -68,6 +69,11 @@ def build_panels(
 def readable(name: str) -> str:
     """A name from a file as a person would write it: `01-03` becomes 1-3."""
     return re.sub(r"\b0+(?=\d)", "", name).replace("_", " ")
+
+
+def shorten(name: str) -> str:
+    """A name that leaves room for what it names."""
+    return name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…"
 
 
 def scale_log(panel: Axes, name: Literal["x", "y"]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from signloom.report.canvas import HALF, THIRD, build_panels, readable, render_svg, style
+from signloom.report.canvas import HALF, THIRD, build_panels, readable, render_svg, shorten, style
 from signloom.report.palette import BLUE, GREEN, GREY, INK, MUTED, ORANGE
 
 MAX_ROWS = 24  # of a chart with a row for each signer: the worst are shown
@@ -50,7 +50,7 @@ def draw_systems(splits: Mapping[str, Any], names: Mapping[str, str]) -> list[Ch
         charts.append(
             Chart(
                 name=f"scores-{split}",
-                svg=_draw_intervals(rows, f"BLEU-4, {found['clips']} {split} clips", HALF),
+                svg=_draw_intervals(rows, f"BLEU-4, clips of {split}: {found['clips']}", HALF),
                 label=f"BLEU-4 with 95 % intervals on {split}: {best}",
             )
         )
@@ -69,7 +69,7 @@ def draw_breakdowns(breakdowns: Mapping[str, Sequence[Mapping[str, Any]]]) -> li
         worst = sorted(found, key=lambda row: float(row["chrf"]))[:MAX_ROWS]
         rows = [
             (
-                f"{readable(row['group'])} ({row['clips']})",
+                f"{shorten(readable(row['group']))} ({row['clips']})",
                 {"value": row["chrf"], "low": row["chrf_low"], "high": row["chrf_high"]},
                 BLUE,
             )
@@ -172,11 +172,16 @@ def _draw_intervals(
 
 
 def _annotate(panel: Axes, score: Mapping[str, Any], place: int) -> None:
-    is_left = score["high"] > 80  # keep the number inside the panel
+    """Write the value where the panel has room: right of the interval, left of it, or above it."""
+    if score["high"] <= 80:
+        x, offset, align = score["high"], (7, 0), ("left", "center")
+    elif score["low"] >= 20:
+        x, offset, align = score["low"], (-7, 0), ("right", "center")
+    else:
+        x, offset, align = 50, (0, 2), ("center", "bottom")
     panel.annotate(
-        f"{score['value']:.1f}", (score["low"] if is_left else score["high"], place),
-        xytext=(-7 if is_left else 7, 0), textcoords="offset points",
-        ha="right" if is_left else "left", va="center", color=INK, fontsize=9.5,
+        f"{score['value']:.1f}", (x, place), xytext=offset, textcoords="offset points",
+        ha=align[0], va=align[1], color=INK, fontsize=9.5,
     )  # fmt: skip
 
 

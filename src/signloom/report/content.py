@@ -5,6 +5,7 @@ from statistics import mean
 from typing import Any
 
 from signloom.corpus.targets import Target
+from signloom.metrics import ScoreOptions, split_words
 from signloom.report.quality import share_of
 from signloom.report.sources import Row, Sources
 from signloom.report.verdict import count
@@ -18,13 +19,13 @@ def corpus_table(sources: Sources) -> list[dict[str, Any]]:
     seconds = {row.clip_id: row.seconds for row in sources.quality}
     train = [target for target in sources.targets if target.split == "train"]
     train_texts = {target.text for target in train}
-    train_words = {word for target in train for word in target.text.split()}
+    train_words = {word for words in _split(train, sources.scoring) for word in words}
     rows = []
     for split in SPLITS:
         targets = [target for target in sources.targets if target.split == split]
         if not targets:
             continue
-        words = [word for target in targets for word in target.text.split()]
+        words = [word for words in _split(targets, sources.scoring) for word in words]
         rows.append(
             {
                 "split": split,
@@ -42,12 +43,16 @@ def corpus_table(sources: Sources) -> list[dict[str, Any]]:
     return rows
 
 
-def words_per_sentence(targets: Iterable[Target]) -> dict[str, list[int]]:
+def words_per_sentence(targets: Sequence[Target], options: ScoreOptions) -> dict[str, list[int]]:
     """Split to the number of words of each of its sentences."""
     lengths: dict[str, list[int]] = {split: [] for split in SPLITS}
-    for target in targets:
-        lengths[target.split].append(len(target.text.split()))
+    for target, words in zip(targets, _split(targets, options), strict=True):
+        lengths[target.split].append(len(words))
     return {split: counts for split, counts in lengths.items() if counts}
+
+
+def _split(targets: Sequence[Target], options: ScoreOptions) -> list[list[str]]:
+    return split_words([target.text for target in targets], options, keep_case=True)
 
 
 def list_confusions(rows: Iterable[Row], split: str) -> list[Row]:
@@ -94,11 +99,14 @@ def run_details(sources: Sources) -> dict[str, dict[str, str]]:
         "Features": checkpoint["features"],
         "Training": provenance.get("params", {}).get("train", {}),
         "Augmentation": provenance.get("params", {}).get("augment", {}),
-        "Search of translations": sources.decoding,
+        "Search of translations": {"precision": sources.options["precision"], **sources.decoding},
         "Scoring": sources.options["score"],
         "Landmark extraction": checkpoint.get("extractor", {}),
         "Data hashes (SHA-256)": provenance.get("data", {}),
-        "Library versions": provenance.get("libraries", {}),
+        "Environment": {
+            **provenance.get("libraries", {}),
+            **{key: value for key, value in provenance.items() if key == "threads"},
+        },
     }
     return {
         title: {key: str(value) for key, value in _flat(values)}

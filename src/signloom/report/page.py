@@ -73,7 +73,7 @@ def render_page(page: Page) -> str:
         signatures={names[name]: model[name]["signature"] for name in names},
         charts={name: [_inline(chart) for chart in group] for name, group in page.charts.items()},
         samples=page.samples,
-        listed=[mark_words(row) for row in rows[:MAX_LISTED]],
+        listed=[mark_words(row, sources.scoring) for row in rows[:MAX_LISTED]],
         listed_of=len(rows),
         confusions=content.list_confusions(sources.confusions, split),
         grid=content.tabulate_grid(sources.grid),

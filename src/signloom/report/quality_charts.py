@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from signloom.corpus.quality import ClipQuality
-from signloom.report.canvas import HALF, THIRD, build_panels, render_svg, style
+from signloom.report.canvas import HALF, THIRD, build_panels, render_svg, shorten, style
 from signloom.report.charts import MAX_ROWS, Chart
 from signloom.report.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED
 
@@ -73,7 +73,7 @@ def draw_signers(by_signer: Sequence[Mapping[str, Any]]) -> Chart:
             panel.plot([100 * share for share, _ in found], [place for _, place in found], mark,
                        color=colour, label=name.replace("_", " "), markersize=6,
                        alpha=0.85)  # fmt: skip
-        panel.set_yticks(range(len(shown)), [str(row["name"]) for row in shown])
+        panel.set_yticks(range(len(shown)), [shorten(str(row["name"])) for row in shown])
         panel.set_ylim(-0.6, len(shown) - 0.4)
         low = 100 * lowest - 1 - 5 * (1 - lowest)
         panel.set_xlim(low, 100 + 0.02 * (100 - low))  # a mark at 100 is whole

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from signloom.metrics import align_words
+from signloom.metrics import ScoreOptions, align_words, split_words
 from signloom.report.sources import Row
 
 GROUPS = ("best", "median", "worst")
@@ -28,11 +28,17 @@ class Sample:
     hypothesis: list[Word]
 
 
-def pick_samples(hypotheses: Sequence[Row], split: str, count: int) -> list[Sample]:
+def pick_samples(
+    hypotheses: Sequence[Row], split: str, count: int, options: ScoreOptions
+) -> list[Sample]:
     """Choose the best, median and worst translations of a split, each sentence once.
 
-    All by word error rate; of the best, the longest sentences.
+    All by word error rate; of the best, the longest sentences. The options say what a word is.
     """
+
+    def length(row: Row) -> int:
+        return len(split_words([row["reference"]], options)[0])
+
     rows = sorted(
         (row for row in hypotheses if row["split"] == split),
         key=lambda row: (float(row["wer"]), -float(row["bleu"]), row["clip_id"]),
@@ -44,7 +50,7 @@ def pick_samples(hypotheses: Sequence[Row], split: str, count: int) -> list[Samp
             key=lambda row: (-float(row["wer"]), float(row["bleu"])),
         ),
         "median": sorted(rows, key=lambda row: abs(float(row["wer"]) - middle)),
-        "best": sorted(rows, key=lambda row: (float(row["wer"]), -len(row["reference"].split()))),
+        "best": sorted(rows, key=lambda row: (float(row["wer"]), -length(row))),
     }
     taken: set[str] = set()
     samples = []
@@ -54,16 +60,16 @@ def pick_samples(hypotheses: Sequence[Row], split: str, count: int) -> list[Samp
             row = next(fresh, None)
             if row is not None:
                 taken.add(row["reference"])
-                samples.append(mark_words(row, group))
+                samples.append(mark_words(row, options, group))
     return [sample for group in GROUPS for sample in samples
             if sample.group == group]  # fmt: skip
 
 
-def mark_words(row: Row, group: str = "") -> Sample:
+def mark_words(row: Row, options: ScoreOptions, group: str = "") -> Sample:
     """Mark the words in which hypothesis and reference differ."""
     reference: list[Word] = []
     hypothesis: list[Word] = []
-    for edit in align_words(row["hypothesis"], row["reference"]):
+    for edit in align_words(row["hypothesis"], row["reference"], options):
         is_equal = edit.kind == "equal"
         reference += [Word(word, "equal" if is_equal else "missing") for word in edit.reference]
         wrong: Literal["extra", "wrong"] = "extra" if edit.kind == "insert" else "wrong"

@@ -9,6 +9,7 @@ from typing import Any
 from signloom.config import UserError, check_version, read_json
 from signloom.corpus.quality import ClipQuality, read_quality
 from signloom.corpus.targets import Target, read_targets
+from signloom.metrics import ScoreOptions
 
 VERSIONS = {
     "scores.json": 2, "history.json": 1, "trials.json": 2, "checkpoint.json": 3, "baseline.json": 1,
@@ -54,6 +55,11 @@ class Sources:
     rejects: list[Row]
     targets: list[Target]
     checkpoint: dict[str, Any]
+
+    @property
+    def scoring(self) -> ScoreOptions:
+        """How sentences were scored, which says what a word is."""
+        return ScoreOptions(**self.options["score"])
 
 
 def read_sources(paths: ReportPaths) -> Sources:

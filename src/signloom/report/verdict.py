@@ -15,6 +15,7 @@ SYSTEM_NAMES = {
 }
 FLOORS = ("retrieval", "blind", "constant", "random")
 CHANGES = {"bleu4": "BLEU-4", "chrf": "chrF", "wer": "word error rate"}
+FEW_CLIPS = 20  # of which a bootstrap knows too little
 BLIND_MARGIN = 5.0  # BLEU-4 by which a blind model may beat the constant sentence
 
 
@@ -38,9 +39,11 @@ def tell_verdict(sources: Sources) -> list[str]:
     signers = {target.signer for target in sources.targets if target.split == split}
     unseen = "none of whom is in train" if not signers & train else "some of whom are in train"
     sentences = [
-        f"On {found['clips']} {split} clips of {count(len(signers), 'signer')}, {unseen}, BLEU-4 "
-        f"is {_interval(bleu)} and the word error rate {_interval(wer)} %."
+        f"On {count(found['clips'], f'{split} clip')} of {count(len(signers), 'signer')}, "
+        f"{unseen}, BLEU-4 is {_interval(bleu)} and the word error rate {_interval(wer)} %."
     ]
+    if found["clips"] < FEW_CLIPS:
+        sentences.append("So few clips say little, and their intervals are too narrow.")
     sentences.append(_floor_verdict(systems))
     sentences.append(_blind_verdict(systems))
     if found["hallucination"]:
@@ -67,6 +70,8 @@ def _floor_verdict(systems: dict[str, Any]) -> str:
         return (
             f"That is {margin:.1f} BLEU-4 above {named}: the model's whole interval lies above it."
         )
+    if bleu["high"] < floor["value"]:
+        return f"This is worse than {named}: the model's whole interval lies below it."
     return f"This is not clearly better than {named}: the model's interval reaches down to it."
 
 

@@ -8,6 +8,7 @@ taken again because memory was short, would leave the hooks of DistributedDataPa
 import logging
 import os
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import torch
 from lightning_fabric import Fabric
@@ -16,7 +17,11 @@ from torch import Tensor, nn
 from signloom.training.options import TrainOptions
 from signloom.translator import pick_device
 
+logger = logging.getLogger(__name__)
+
 BUCKET = 16_000_000  # numbers of gradients sent at once
+# How Linux names instructions that multiply bfloat16: of x86, the last two of ARM.
+BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16", "svebf16"}
 
 
 def open_devices(options: TrainOptions) -> Fabric:
@@ -36,7 +41,22 @@ def open_devices(options: TrainOptions) -> Fabric:
         precision="bf16-mixed" if options.precision == "bfloat16" else "32-true",
     )
     fabric.launch()
+    is_emulated = options.precision == "bfloat16" and device.type == "cpu" and not has_bfloat16()
+    if is_emulated and fabric.is_global_zero:
+        logger.warning(
+            "train.precision is bfloat16, but this CPU has no instructions for it: emulated, it "
+            "is several times slower than float32; set train.precision: float32"
+        )
     return fabric
+
+
+def has_bfloat16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
+    """Return whether the CPU multiplies bfloat16 itself; True where the system does not say."""
+    try:
+        flags = set(cpuinfo.read_text(encoding="utf-8").split())
+    except OSError:
+        return True
+    return not flags or not flags.isdisjoint(BFLOAT16_FLAGS)
 
 
 def add_up(fabric: Fabric, values: Tensor) -> Tensor:

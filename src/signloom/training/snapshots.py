@@ -4,13 +4,16 @@ A snapshot is one safetensors file: tensors, and everything else as JSON in its 
 ends in a hash of its bytes, so that a torn one gives itself away.
 """
 
+import contextlib
+import fcntl
 import hashlib
 import json
 import logging
 import os
 import shutil
+import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +22,15 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from signloom.config import UserError
 from signloom.reproducibility import hash_file, write_atomically
 
 logger = logging.getLogger(__name__)
 
 FORMAT_VERSION = 1
 KEPT = 2  # the newest; one more than needed, should the newest be torn
-RUN = "run.txt"
+RUN, LOCK = "run.txt", "lock"
+ABANDONED_S = 7 * 24 * 3600.0  # since a run's last snapshot, before another run removes them
 State = dict[str, Any]
 
 
@@ -172,3 +177,45 @@ def open_snapshots(folder: Path, *deciding: object) -> Snapshots:
     """
     text = json.dumps([torch.__version__, *deciding], sort_keys=True)
     return Snapshots(folder / hashlib.sha256(text.encode()).hexdigest()[:16])
+
+
+@contextlib.contextmanager
+def hold_snapshots(folder: Path, own: Sequence[Snapshots]) -> Iterator[None]:
+    """Keep other trainings away, and clear up after those that died or were given up.
+
+    Two at once would write the same snapshots and the same checkpoint.
+
+    Args:
+        folder: Where the snapshots of all runs lie.
+        own: Those of this run, which may be as old as they like.
+
+    Raises:
+        UserError: If another training is at work.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = stack.enter_context((folder / LOCK).open("w"))
+            # The system lets go of it, however the process ends.
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"another training holds {folder / LOCK}, so one is at work in this project; wait "
+                "until it ends, stop it, or train in a copy of the project"
+            ) from None
+        except OSError as error:
+            logger.warning("%s could not be locked: %s", folder, error)
+        else:
+            _clear(folder, {snapshots.folder for snapshots in own})
+        yield
+
+
+def _clear(folder: Path, own: Collection[Path]) -> None:
+    """Remove torn files of a run that goes on, and all of runs that nobody took up for a week."""
+    for run in folder.iterdir():
+        if run in own:
+            for path in run.glob(".*.tmp"):
+                path.unlink(missing_ok=True)
+        elif run.is_dir() and time.time() - run.stat().st_mtime > ABANDONED_S:
+            logger.info("%s is removed: its training was given up over a week ago", run)
+            shutil.rmtree(run, ignore_errors=True)

@@ -17,7 +17,14 @@ from signloom.training.run import RunOptions, TrainingData, check_run
 from signloom.tune.objective import ConfirmObjective, SearchObjective, Trainer
 from signloom.tune.options import TuneOptions
 from signloom.tune.places import DRAWN, FINISHED, PLACE, PlacedSampler, fill, finished
-from signloom.tune.space import Value, apply_values, current_values, parse_first, parse_space
+from signloom.tune.space import (
+    Value,
+    apply_values,
+    check_fit,
+    current_values,
+    parse_first,
+    parse_space,
+)
 from signloom.tune.storage import identify, open_storage, open_study, quiet, study_name
 from signloom.tune.summary import pick_candidates, summarise
 
@@ -65,10 +72,15 @@ def plan_search(
         hashes: Of landmarks and tokens; others are another search.
 
     Raises:
-        UserError: If the current parameters cannot be trained.
+        UserError: If the current parameters cannot be trained, or no trial with a value of the
+            space.
     """
-    base = replace(base, train=replace(base.train, epochs=options.epochs, patience=options.epochs))
+    train = replace(
+        base.train, epochs=options.epochs, patience=options.epochs, seeds=base.train.seeds[:1]
+    )
+    base = replace(base, train=train)
     check_run(data, base)
+    check_fit(base, parse_space(options.space))
     parts = identify(base, options, hashes)
     return Search(
         data=data, base=base, options=options, tracking=tracking, name=study_name(parts),

@@ -8,7 +8,7 @@ from typing import Any
 
 import optuna
 
-from signloom.config import parse_options, parse_value
+from signloom.config import UserError, parse_options, parse_value
 from signloom.training.run import RunOptions
 
 HEAD_WIDTH = "model.head_width"
@@ -35,6 +35,12 @@ class Parameter:
         if self.is_int:
             return trial.suggest_int(name, int(self.low), int(self.high), log=self.log)
         return trial.suggest_float(name, self.low, self.high, log=self.log)
+
+    @property
+    def ends(self) -> tuple[Any, ...]:
+        """The choices, or both ends of the range."""
+        kind = int if self.is_int else float
+        return self.choices or (kind(self.low), kind(self.high))
 
     def holds(self, value: Value) -> bool:
         """Return whether a value lies in this dimension."""
@@ -119,6 +125,8 @@ def _parse_parameter(content: object, hint: Any) -> Parameter:
         choices = content["choices"]
         if not isinstance(choices, list) or not choices:
             raise ValueError(f"choices: found {choices!r}, expected a list of values")
+        if any(isinstance(choice, list | dict) for choice in choices):
+            raise ValueError(f"choices: found {choices!r}; a list or map cannot be searched")
         return Parameter(choices=tuple(parse_value(v, hint, where="choices") for v in choices))
     log = content.get("log", False)
     hint = next((kind for kind in typing.get_args(hint) if kind in (int, float)), hint)
@@ -163,9 +171,42 @@ def apply_values(base: RunOptions, values: Mapping[str, Value]) -> RunOptions:
     for section, content in sections.items():
         before = getattr(base, section)
         # Through the parser, which knows that 1 is a float and "pre" one of two words.
-        merged = dataclasses.asdict(before) | content
-        changed[section] = parse_options(merged, type(before), where=f"trial: {section}")
+        checked = parse_options(_as_read(before) | content, type(before), where=f"trial: {section}")
+        changed[section] = checked
     return replace(base, **changed)
+
+
+def _as_read(options: Any) -> dict[str, Any]:
+    """Return options as they stand in params.yaml, where there are lists and no tuples."""
+    values = dataclasses.asdict(options)
+    return {key: list(v) if isinstance(v, tuple) else v for key, v in values.items()}
+
+
+def check_fit(base: RunOptions, space: Mapping[str, Parameter]) -> None:
+    """Refuse values that no trial could train with.
+
+    A value may need another one beside it, as a width needs its heads: so each is tried with the
+    current parameters, and if they refuse it, with each value of the other dimensions.
+
+    Raises:
+        UserError: If a choice or an end of a range is refused every time; all in one message.
+    """
+    ends = [(name, value) for name, parameter in space.items() for value in parameter.ends]
+    problems = []
+    for name, value in ends:
+        reason = _refusal(base, {name: value})
+        if reason and all(_refusal(base, {name: value, n: v}) for n, v in ends if n != name):
+            problems.append(f"tune.space.{name}: {value!r} cannot be trained with ({reason})")
+    if problems:
+        raise UserError("\n".join(problems))
+
+
+def _refusal(base: RunOptions, values: Mapping[str, Value]) -> str:
+    try:
+        apply_values(base, values)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def current_values(base: RunOptions, space: Mapping[str, Parameter]) -> dict[str, Value]:

@@ -23,6 +23,7 @@ from signloom.tune.options import TuneOptions
 PREFIX = "signloom-"
 PARTS = "parts"  # user attribute of a study: the hash of each thing that decides its numbers
 DEAD_AFTER = 3  # missing heartbeats
+UNDECIDING = ("cache_mb", "snapshot_s")  # of the section train: they change no number
 OUTAGE = (optuna.exceptions.StorageInternalError, sqlalchemy.exc.DBAPIError)
 logger = logging.getLogger(__name__)
 
@@ -42,6 +43,9 @@ def identify(base: RunOptions, options: TuneOptions, data: Mapping[str, str]) ->
     How many trials there are, how many processes run them and where they are kept is not among it:
     a search may be extended, moved to more workers, and goes on.
     """
+    others = asdict(base)
+    for name in UNDECIDING:
+        del others["train"][name]
     parts = {
         "the space": [options.space, options.first],
         "the objective": [
@@ -49,7 +53,7 @@ def identify(base: RunOptions, options: TuneOptions, data: Mapping[str, str]) ->
             asdict(options.decoding), options.tokenizer,
         ],
         "the seed": options.seed,
-        "the other parameters": asdict(base),
+        "the other parameters": others,
         "the data": dict(data),
         "the code": code_hash("signloom.tune.objective"),
         "the libraries": [library_versions(), optuna.__version__],

@@ -56,6 +56,17 @@ def test_a_command_scores_every_system_in_one_go(knowing: Translator, tmp_path: 
     assert (found.a, found.b, found.ties) == (100, 100, 3)
 
 
+def test_no_command_can_take_the_place_of_a_column_or_a_headline(
+    knowing: Translator, tmp_path: Path
+) -> None:
+    evaluation = evaluate(knowing, targets(), corpus(), OPTIONS, others=[("2", knowing)])
+    write_evaluation(tmp_path, evaluation, history(tmp_path))
+    columns = read_table(tmp_path / "evaluation" / "hypotheses.tsv")[0].keys()
+    for name in columns | evaluation.metrics["test"].keys():
+        with pytest.raises(ValueError, match=f"'{name}' cannot name"):
+            dataclasses.replace(OPTIONS, commands={name: "x"})
+
+
 @pytest.mark.parametrize(
     ("script", "message"),
     [
@@ -84,6 +95,7 @@ def test_a_command_that_is_not_there_is_said_with_the_mend(knowing: Translator) 
         ({"bleu4": "x"}, "'bleu4' cannot name"),
         ({"a b": "x"}, "'a b' cannot"),
         ({"a": " "}, "empty"),
+        ({"bleu4_low": "x"}, "'bleu4_low' cannot"),
     ],
 )
 def test_a_command_needs_a_name_of_its_own(commands: dict[str, str], message: str) -> None:

@@ -1,5 +1,5 @@
 import random
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +8,11 @@ import pytest
 from signloom.config import UserError
 from signloom.evaluation.breakdowns import KINDS
 from signloom.evaluation.run import evaluate
-from signloom.evaluation.seeds import seed_folders
+from signloom.evaluation.seeds import seed_folders, seed_name
 from signloom.evaluation.summary import check_hallucination
 from signloom.metrics import measure, score_corpus
 from signloom.translator import Translator
-from tests.tiny import lose
+from tests.tiny import TRAIN, lose
 from tests.unit.evaluation.world import OPTIONS, SCORE, TEST, Knowing, corpus, targets
 
 CLIPS = {t.clip_id: t for t in targets()}
@@ -57,6 +57,12 @@ class Ignoring(Knowing):
     def translate(self, sequences, options, *, blind=False, progress=None):  # type: ignore[no-untyped-def]
         said = super().translate(sequences, options, blind=blind, progress=progress)
         return [replace(translation, text="tu vas à la maison") for translation in said]
+
+
+def test_lengths_are_counted_in_the_words_of_the_metrics(knowing: Translator) -> None:
+    score = replace(SCORE, tokenizer="char")
+    found = evaluate(knowing, targets(), corpus(), replace(OPTIONS, score=score)).splits["test"]
+    assert [row["group"] for row in found["breakdowns"]["words"]] == ["10-14", "15-20"]
 
 
 def test_a_model_that_ignores_its_input_is_named(knowing: Translator) -> None:
@@ -136,6 +142,12 @@ def test_several_seeds_have_mean_and_spread(knowing: Translator) -> None:
     assert single.seeds is None
     assert "seeds" not in single.metrics["dev"]
     np.testing.assert_equal(single.splits, evaluation.splits)
+
+
+def test_the_first_seed_is_named_by_what_training_wrote_about_itself() -> None:
+    params = {"train": asdict(replace(TRAIN, seeds=[7]))}
+    assert seed_name({"params": params}) == "7"
+    assert seed_name({}) == "first"  # of weights from elsewhere
 
 
 def test_the_checkpoints_of_further_seeds_are_found_by_number(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from tests.unit.metrics.texts import options, sentences
 
 
 def test_words_are_aligned_with_the_fewest_edits() -> None:
-    assert align_words("oui je veux à maison", "je vais à la maison") == [
+    assert align_words("oui je veux à maison", "je vais à la maison", options()) == [
         WordEdit("insert", (), ("oui",)),
         WordEdit("equal", ("je",), ("je",)),
         WordEdit("substitute", ("vais",), ("veux",)),
@@ -16,7 +16,20 @@ def test_words_are_aligned_with_the_fewest_edits() -> None:
         WordEdit("delete", ("la",), ()),
         WordEdit("equal", ("maison",), ("maison",)),
     ]
-    assert align_words("", "oui") == [WordEdit("delete", ("oui",), ())]
+    assert align_words("", "oui", options()) == [WordEdit("delete", ("oui",), ())]
+
+
+def test_words_are_those_of_the_metrics_and_written_as_they_are() -> None:
+    assert align_words("我恨你", "我爱你", options(tokenizer="zh")) == [
+        WordEdit("equal", ("我",), ("我",)),
+        WordEdit("substitute", ("爱",), ("恨",)),
+        WordEdit("equal", ("你",), ("你",)),
+    ]
+    legacy = align_words("MORGEN Regen", "morgen sonne", options(tokenizer="phoenix_legacy"))
+    assert legacy == [
+        WordEdit("equal", ("morgen",), ("MORGEN",)),
+        WordEdit("substitute", ("sonne",), ("Regen",)),
+    ]
 
 
 def test_confusions_are_counted_word_by_word() -> None:

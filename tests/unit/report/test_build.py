@@ -115,7 +115,7 @@ def test_scores_floors_signature_search_and_provenance_are_there(page_text: str)
         "80.0", "75.0 – 85.0", "best constant sentence", "nearest training clip", "a|b:1",
         "model.d_model", "of trial 1", "cd34", "hand.tflite", "No clip was rejected",
         "The test video is looked at.", "looks at its input", "No earlier run is kept", "71.5",
-        "80.0, 63.0",
+        "80.0, 63.0", "<code>int8</code>", "<dt>threads</dt><dd><code>2</code>",
     ):  # fmt: skip
         assert text in page_text
 

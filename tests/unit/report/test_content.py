@@ -9,7 +9,7 @@ from signloom.report.content import corpus_table
 from signloom.report.samples import mark_words, pick_samples
 from signloom.report.sources import Sources, read_sources
 from signloom.report.verdict import tell_verdict, tiles
-from tests.report_project import score, write_project
+from tests.report_project import SCORE, score, write_project
 
 
 @pytest.fixture
@@ -21,6 +21,7 @@ def test_the_verdict_compares_with_the_strongest_floor(sources: Sources) -> None
     said = " ".join(tell_verdict(sources))
     assert "On 5 test clips of 1 signer, none of whom is in train, BLEU-4 is 80.0" in said
     assert "60.0 BLEU-4 above the strongest floor (nearest training clip, 20.0" in said
+    assert "So few clips say little" in said
     assert "comes from looking, not from guessing" in said
     assert "The test video is looked at." in said
     assert "Over 2 seeds BLEU-4 is 71.5, give or take 12.2 (standard deviation)." in said
@@ -30,6 +31,8 @@ def test_the_verdict_compares_with_the_strongest_floor(sources: Sources) -> None
     said = " ".join(tell_verdict(sources))
     assert "not clearly better than the strongest floor" in said
     assert "guessed without looking" in said
+    sources.splits["test"]["systems"]["model"]["bleu4"] = score(12.0)
+    assert "This is worse than the strongest floor" in " ".join(tell_verdict(sources))
     assert "without landmarks: 1 clip." in said
 
 
@@ -63,16 +66,16 @@ def test_the_corpus_table_counts_by_hand(sources: Sources) -> None:
 
 def test_samples_are_the_best_the_median_and_the_worst(sources: Sources) -> None:
     rows = sources.hypotheses
-    samples = pick_samples(rows, "test", 1)
+    samples = pick_samples(rows, "test", 1, SCORE)
     assert [(s.group, s.row["clip_id"]) for s in samples] == [
         ("best", "test0"), ("median", "test3"), ("worst", "test4"),
     ]  # fmt: skip
-    many = pick_samples(rows, "test", 9)
+    many = pick_samples(rows, "test", 9, SCORE)
     assert len({sample.row["clip_id"] for sample in many}) == len(many) == 5
 
 
 def test_words_are_marked_on_the_side_where_they_stand() -> None:
-    sample = mark_words({"reference": "a b c", "hypothesis": "x a d c"})
+    sample = mark_words({"reference": "a b c", "hypothesis": "x a d c"}, SCORE)
     assert [(word.text, word.kind) for word in sample.reference] == [
         ("a", "equal"), ("b", "missing"), ("c", "equal"),
     ]  # fmt: skip

@@ -111,7 +111,7 @@ def test_time_runs_along_the_positions_of_the_memory() -> None:
     weights = np.eye(3, 8, dtype=np.float32) * 0.5
     svg = draw_alignment(Alignment(tokens=["x" * 40, "هي", ""], step_s=0.25, weights=weights))
     assert {place: shade for place, shade in shades(svg).items()} == {(i, i): 1 for i in range(3)}
-    assert "darkest: 50 % of a token" in svg
+    assert "strongest: 50 % of a token" in svg
     assert "x" * 15 + "…" in svg
     assert "هي" in svg
     ticks = re.findall(r'x="([\d.]+)"[^>]*text-anchor="middle"[^>]*>\u2068([\d.]+)\u2069', svg)

@@ -1,5 +1,6 @@
 import dataclasses
 from collections import defaultdict
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from signloom.config import UserError, load_section
 from signloom.corpus.manifest import Clip, read_manifest
 from signloom.corpus.shards import read_shards
 from signloom.corpus.targets import TokenizeOptions
-from signloom.evaluation.run import EvaluateOptions
+from signloom.evaluation.options import EvaluateOptions, GridOptions
 from signloom.studies.coffee import (
     BLOCK_TAKES,
     CoffeeOptions,
@@ -24,7 +25,7 @@ from tests.tiny import ROOT, run_options
 
 STUDY = ROOT / "pipeline/studies/coffee/params.yaml"
 PARAMS = ROOT / "params.yaml"
-BLOCKS, FRAMES = 4, 3
+BLOCKS, TAKES, FRAMES = 4, 3, 3  # of a sign, of a block, of a take
 
 
 def test_orders_are_drawn_once_each_and_the_same_way() -> None:
@@ -54,14 +55,14 @@ def options(tmp_path: Path) -> CoffeeOptions:
     rows, labels, numbers = [], list[str](), list[str]()
     for sign in SIGNS:
         hand = generator.uniform(0.2, 0.8, 3)
-        for number in range(BLOCKS * BLOCK_TAKES):
-            shift = 0.1 * (number // BLOCK_TAKES)
+        for block, take in product(range(BLOCKS), range(TAKES)):
+            shift = 0.1 * block
             pose = np.ones((FRAMES, 33, 4)) * 0.5
             pose[:, 11, 0], pose[:, 12, 0] = 0.45 + shift, 0.25 + shift
             hands = hand + generator.normal(0, 0.01, (FRAMES, 42, 3))
             rows.append(np.concatenate([pose.reshape(FRAMES, -1), hands.reshape(FRAMES, -1)], 1))
             labels.append(sign)
-            numbers.append(str(number))
+            numbers.append(str(block * BLOCK_TAKES + take))
     path = tmp_path / "words.npz"
     offsets = np.arange(len(rows) + 1) * FRAMES
     np.savez(
@@ -114,6 +115,7 @@ def check_sittings(clips: list[Clip], options: CoffeeOptions) -> None:
     assert not places["test"] & (places["train"] | places["dev"])
 
 
+@pytest.mark.slow
 def test_the_real_takes_suffice(options: CoffeeOptions) -> None:
     words = ROOT.parent / "shared/data/asl_coffee/words.npz"
     if not words.is_file():
@@ -134,6 +136,12 @@ def test_every_family_is_trained_and_scored(options: CoffeeOptions, tmp_path: Pa
         tokens, build_corpus(options), load_section(STUDY, "tokenize_targets", TokenizeOptions)
     )
     scoring = load_section(PARAMS, "evaluate", EvaluateOptions)
+    scoring = dataclasses.replace(
+        scoring,
+        decoding=dataclasses.replace(scoring.decoding, max_tokens=8),
+        grid=GridOptions(beam_sizes=(), length_penalties=()),
+        score=dataclasses.replace(scoring.score, resamples=100),
+    )
     (found,) = train_families(options, run_options(device="cpu"), scoring, tokens)
     assert (found["family"], found["seed"], found["best_epoch"]) == ("lstm", 1, 1)
     for split, count in (("dev", 5), ("test", 8)):

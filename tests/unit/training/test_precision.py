@@ -1,9 +1,11 @@
 """Training in another precision, or compiled, is the same training."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
+from signloom.training.devices import has_bfloat16, open_devices
 from signloom.training.run import train
 from tests import tiny
 
@@ -26,3 +28,28 @@ def test_bfloat16_learns_like_float32() -> None:
 def test_compiled_training_gives_the_same_losses() -> None:
     # Fused operations round in another order.
     assert dev_losses(compile=True) == pytest.approx(dev_losses(), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ("fpu avx2 avx512f", False),
+        ("fpu avx512_bf16", True),
+        ("fp asimd bf16", True),
+        ("bf16x", False),
+    ],
+)
+def test_the_cpu_says_whether_it_multiplies_bfloat16(
+    flags: str, expected: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "cpuinfo"
+    path.write_text(f"processor : 0\nflags : {flags}\n")
+    assert has_bfloat16(path) == expected
+    assert has_bfloat16(tmp_path / "none")
+
+
+def test_emulated_bfloat16_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    open_devices(tiny.run_options(precision="float32").train)
+    assert not caplog.records
+    open_devices(tiny.run_options(precision="bfloat16").train)
+    assert ("set train.precision: float32" in caplog.text) != has_bfloat16()

@@ -15,10 +15,11 @@ import pytest
 import torch
 
 from signloom.checkpoint import save_checkpoint
+from signloom.config import UserError
 from signloom.training.records import EpochRecord
 from signloom.training.results import write_history
 from signloom.training.run import RunOptions, train
-from signloom.training.snapshots import Snapshots, open_snapshots
+from signloom.training.snapshots import ABANDONED_S, Snapshots, hold_snapshots, open_snapshots
 from tests import tiny
 from tests.processes import fork, wait
 
@@ -143,6 +144,30 @@ def test_other_options_other_data_or_another_torch_find_no_snapshots(tmp_path: P
     assert open_snapshots(tmp_path, {"seed": 1}, {"landmarks": "abc"}).folder == one.folder
     assert open_snapshots(tmp_path, {"seed": 2}, {"landmarks": "abc"}).folder != one.folder
     assert open_snapshots(tmp_path, {"seed": 1}, {"landmarks": "abd"}).folder != one.folder
+
+
+def test_two_trainings_do_not_share_their_snapshots(tmp_path: Path) -> None:
+    with hold_snapshots(tmp_path, []):
+        with pytest.raises(UserError, match="another training"), hold_snapshots(tmp_path, []):
+            pass
+        assert wait(fork(lambda: os._exit(7))) == 7  # a child's end does not let go of it
+        with pytest.raises(UserError, match="another training"), hold_snapshots(tmp_path, []):
+            pass
+    with hold_snapshots(tmp_path, []):
+        pass
+
+
+def test_leftovers_are_removed(tmp_path: Path) -> None:
+    own, young, old = (open_snapshots(tmp_path, number) for number in range(3))
+    for snapshots in (own, young, old):
+        assert snapshots.write({}, epoch=1, step=1)
+        (snapshots.folder / ".1.tmp").touch()  # of a process that died while it wrote
+    for snapshots in (own, old):
+        os.utime(snapshots.folder, (0, time.time() - ABANDONED_S - 60))
+    with hold_snapshots(tmp_path, [own]):
+        assert not old.folder.exists()
+        assert len(young.paths()) == 1
+        assert list(own.folder.iterdir()) == own.paths()
 
 
 def test_a_snapshot_gives_back_what_it_was_given(tmp_path: Path) -> None:

@@ -54,6 +54,11 @@ def read_user_table(path: Path, separator: str | None, encoding: str | None) -> 
         how, header, lines = "Parquet", found.header, iter(found.rows)
     else:
         text, name = _decode(path, encoding)
+        if "\0" in text:
+            raise UserError(
+                f"{path}: no text, read as {name}; expected a table in text or Parquet, perhaps "
+                "with another --encoding"
+            )
         mark = SEPARATORS[separator] if separator else _find_separator(path, text)
         label = next(key for key, value in SEPARATORS.items() if value == mark)
         how, lines = f"{name}, columns parted by {label}", _split(path, text, mark)
