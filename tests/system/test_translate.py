@@ -45,7 +45,7 @@ def test_a_bad_file_is_named_and_the_others_are_translated(folder: Path) -> None
     done = translate("videos", "--json", "--n-best", 2, "--video", "films", cwd=folder)
     assert done.returncode == 1
     assert "error: videos/bad.mp4: no video that can be decoded" in done.stderr
-    assert "1 clips could not be translated" in done.stderr
+    assert "not translated: 1 of the clips, see above" in done.stderr
     rows = [json.loads(line) for line in done.stdout.rstrip("\n").split("\n")]
     assert [row["source"] for row in rows] == ["videos/b.mp4", "videos/deep/a.mp4"]
     for row in rows:

@@ -60,7 +60,7 @@ def translate_all(options: argparse.Namespace) -> None:
     if options.timing:
         run.print_timing()
     if run.failed:
-        raise UserError(f"{run.failed} clips could not be translated")
+        raise UserError(f"not translated: {run.failed} of the clips, see above")
 
 
 def _load(options: argparse.Namespace) -> Loaded:
