@@ -16,7 +16,7 @@ from signloom.models.initial import initialise
 from signloom.models.scores import AttentionScore
 from signloom.models.seq2seq import DecoderState, Memory, ModelOptions, Seq2Seq, Source
 from signloom.models.source import SourceEmbedding
-from signloom.models.tokens import Head, TokenEmbedding, build_output
+from signloom.models.tokens import TokenEmbedding, build_output
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -203,7 +203,7 @@ class LSTMSeq2Seq(Seq2Seq):
         return self.encoder(src, src_valid)
 
     @property
-    def head(self) -> Head:
+    def head(self) -> nn.Module:
         """The projection of decoder states to logits."""
         return self.decoder.output
 

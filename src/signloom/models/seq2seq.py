@@ -11,8 +11,6 @@ from typing import Literal
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from signloom.models.tokens import Head
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
@@ -118,8 +116,8 @@ class Seq2Seq(nn.Module, ABC):
 
     @property
     @abstractmethod
-    def head(self) -> Head:
-        """The projection of decoder states to logits."""
+    def head(self) -> nn.Module:
+        """The projection of decoder states to logits; a `Head` unless precision is reduced."""
 
     @abstractmethod
     def decode_states(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:

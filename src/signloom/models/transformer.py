@@ -17,7 +17,7 @@ from signloom.models.layers import FeedForward, PositionalEncoding, Residual
 from signloom.models.relative import DistanceEncoding
 from signloom.models.seq2seq import DecoderState, Memory, ModelOptions, Seq2Seq, Source
 from signloom.models.source import SourceEmbedding
-from signloom.models.tokens import Head, TokenEmbedding, build_output
+from signloom.models.tokens import TokenEmbedding, build_output
 from signloom.models.transformer_state import TransformerState
 
 
@@ -235,7 +235,7 @@ class Transformer(Seq2Seq):
         return self.encoder(src, src_valid)
 
     @property
-    def head(self) -> Head:
+    def head(self) -> nn.Module:
         """The projection of decoder states to logits."""
         return self.decoder.output
 

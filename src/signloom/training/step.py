@@ -3,7 +3,7 @@
 Shape letters: B clips, T target positions, N real next tokens among them, D model width.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from signloom.corpus.batches import Batch
 from signloom.models.seq2seq import Memory, Seq2Seq
+from signloom.models.tokens import Head
 from signloom.training.loss import ctc_loss, head_loss, head_score, spellable
 from signloom.training.options import TrainOptions
 
@@ -78,7 +79,8 @@ class TrainingStep(nn.Module):
         self, batch: Batch, rows: Int[Tensor, " N"], memory: Memory, states: Float[Tensor, "N D"]
     ) -> Losses:
         """Return the losses of what `read` has returned."""
-        head, targets = self.model.head, batch.tgt[:, 1:].flatten().index_select(0, rows)
+        head = cast(Head, self.model.head)
+        targets = batch.tgt[:, 1:].flatten().index_select(0, rows)
         text = head_loss(
             states, head.weight, head.bias, targets, label_smoothing=self.options.label_smoothing
         )
@@ -129,5 +131,6 @@ def score_batch(model: Seq2Seq, batch: Batch, rows: Int[Tensor, " N"]) -> Float[
     memory = model.encode(batch.src, batch.src_valid)
     states = model.decode_states(memory, batch.tgt[:, :-1]).flatten(0, 1).index_select(0, rows)
     targets = batch.tgt[:, 1:].flatten().index_select(0, rows)
-    loss, right = head_score(states, model.head.weight, model.head.bias, targets)
+    head = cast(Head, model.head)
+    loss, right = head_score(states, head.weight, head.bias, targets)
     return torch.stack((loss.double(), right.double(), right.new_tensor(len(rows)).double()))
