@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -218,24 +218,6 @@ def test_a_file_that_cannot_grow_ends_in_words(
     assert kept == (0 if max_file_bytes == 1500 else CLIPS)
     assert not list(project.rglob("*.tmp"))
     finish(project)
-
-
-@pytest.fixture
-def small_disk(project: Path) -> Iterator[Callable[[str, int], None]]:
-    """Mounts a disk of some kB at a place of the project."""
-    mounted = []
-
-    def mount(place: str, kilobytes: int) -> None:
-        folder = project / place
-        folder.mkdir(parents=True)
-        command = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(folder)]
-        if subprocess.run(command, capture_output=True).returncode:
-            pytest.skip("may not mount a small disk here; needs root")
-        mounted.append(folder)
-
-    yield mount
-    for folder in mounted:
-        subprocess.run(["umount", str(folder)], check=True)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -108,24 +108,6 @@ def test_ctrl_c_ends_in_words_and_training_goes_on(project: Path) -> None:
     assert "Traceback" not in errors(project)
     assert "stopped" in errors(project)
     finish(project)
-
-
-@pytest.fixture
-def small_disk(project: Path) -> Iterator[Callable[[str, int], None]]:
-    """Mounts a disk of some kB at a place of the project."""
-    mounted = []
-
-    def mount(place: str, kilobytes: int) -> None:
-        folder = project / place
-        folder.mkdir(exist_ok=True)
-        command = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(folder)]
-        if subprocess.run(command, capture_output=True).returncode:
-            pytest.skip("may not mount a small disk here; needs root")
-        mounted.append(folder)
-
-    yield mount
-    for folder in mounted:
-        subprocess.run(["umount", str(folder)], check=True)
 
 
 def test_a_full_disk_stops_no_training(
