@@ -90,6 +90,8 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
             k: v.detach().cpu().contiguous() for k, v in checkpoint.model.state_dict().items()
         }
         safetensors.torch.save_file(weights, temporary / WEIGHTS)
+        # safetensors makes it for its owner alone; others of the machine translate with it too.
+        (temporary / WEIGHTS).chmod((temporary / SPEC).stat().st_mode)
         if folder.exists():
             shutil.rmtree(folder)
         temporary.rename(folder)

@@ -177,12 +177,14 @@ def read_json(path: Path, *, mend: str) -> Any:
         mend: What to do if it is missing or torn, as the end of the message.
 
     Raises:
-        UserError: If it is missing or is not JSON.
+        UserError: If it is missing, cannot be read or is not JSON.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; {mend}") from None
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}); {mend}") from None
     except ValueError as error:
         raise UserError(f"{path} is damaged ({error}); {mend}") from None
 

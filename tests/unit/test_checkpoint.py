@@ -37,6 +37,7 @@ def test_a_loaded_checkpoint_is_the_saved_one(tmp_path: Path, family: str, is_ti
     tokenizer = Tokenizer.build(tiny.SENTENCES, "pruned")
     saved = Checkpoint(spec=spec, model=build_from_spec(spec, tokenizer), tokenizer=tokenizer)
     save_checkpoint(tmp_path / "checkpoint", saved)
+    assert len({path.stat().st_mode for path in (tmp_path / "checkpoint").iterdir()}) == 1
     loaded = load_checkpoint(tmp_path / "checkpoint", torch.device("cpu"))
     assert loaded.spec == spec
     weights = loaded.model.state_dict()

@@ -144,6 +144,8 @@ def test_rows_that_make_no_clip_are_said_and_the_others_taken(
         (["--column", "text=signs", "--set", "signer=a"], "or --shares 80 10 10"),
         (["--column", "text=signs", "--set", "signer=a", "--shares", "8", "1", "1"],
          "found 1 signers for 3 splits"),
+        (["--column", "text=signs", "--set", "signer=a", "--shares", "8", "nan", "1"],
+         "train and dev need more than 0"),
         (["--column", "text=signs", "--set", "signer=a", "split=test"],
          "no clip is in the split train or dev"),
         (["--column", "text=signs", "clip_id=name", "start_frame=name",

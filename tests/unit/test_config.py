@@ -4,7 +4,7 @@ from typing import Literal
 
 import pytest
 
-from signloom.config import UserError, load_section, update_params
+from signloom.config import UserError, load_section, read_json, update_params
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -91,6 +91,11 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_a_folder_is_no_parameters_file(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be read: Is a directory"):
         load_section(tmp_path, "stage", Options)
+
+
+def test_a_folder_in_place_of_a_json_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"cannot be read .*; mend it"):
+        read_json(tmp_path, mend="mend it")
 
 
 def test_updates_keep_comments_and_order(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """`signloom init`: a table of one's own and a folder of videos become a corpus."""
 
 import argparse
+import math
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -213,7 +214,8 @@ def _check_sources(options: argparse.Namespace, there: set[str], header: list[st
     if options.fps is None and {"start_frame", "end_frame"} & there:
         raise UserError("start_frame and end_frame are numbers of frames: say --fps, or --column "
                         "start_s=COLUMN if they are seconds")  # fmt: skip
-    if options.shares and (min(options.shares) < 0 or min(options.shares[:2]) == 0):
+    shares = options.shares
+    if shares and not (all(map(math.isfinite, shares)) and min(shares[:2]) > 0 <= shares[2]):
         raise UserError("--shares: train and dev need more than 0, test 0 or more")
 
 
