@@ -1,16 +1,15 @@
 """Translate dev and test, score them beside their floors. DVC stage `evaluate`."""
 
 import dataclasses
-import json
 
 from pipeline.stage import CHECKPOINT, HISTORY, PARAMS, REPORTS, SHARDS, TARGETS, run
 from signloom.config import load_section
-from signloom.corpus.shards import read_shards, shards_metadata
 from signloom.corpus.targets import read_targets
 from signloom.evaluation.files import write_evaluation
 from signloom.evaluation.options import EvaluateOptions
 from signloom.evaluation.run import describe, evaluate
 from signloom.evaluation.seeds import seed_folders
+from signloom.evaluation.sources import read_sources
 from signloom.reproducibility import hash_file, hash_folder
 from signloom.tracking.run import Run, TrackingOptions
 from signloom.translator import Translator
@@ -21,12 +20,12 @@ def main() -> None:
     options = load_section(PARAMS, "evaluate", EvaluateOptions)
     tracking = load_section(PARAMS, "tracking", TrackingOptions)
     translator = Translator.load(CHECKPOINT, precision=options.precision)
-    translator.check_extractor(json.loads(shards_metadata(SHARDS).extractor))
     others = (
         (folder.name, Translator.load(folder, precision=options.precision))
         for folder in seed_folders(CHECKPOINT)
     )
-    targets, sequences = read_targets(TARGETS), read_shards(SHARDS)
+    targets = read_targets(TARGETS)
+    sequences = read_sources(translator, targets, SHARDS)
     hashes = {
         "landmarks": hash_folder(SHARDS),
         "targets": hash_file(TARGETS),

@@ -1,5 +1,7 @@
 """Turn every clip of the manifest into landmarks. DVC stage `extract`."""
 
+import logging
+
 from pipeline.stage import LANDMARKS, PARAMS, run
 
 
@@ -9,14 +11,22 @@ def main() -> None:
     from signloom.config import load_section
     from signloom.corpus.extract import ExtractOptions
     from signloom.corpus.extract_corpus import extract_corpus
-    from signloom.corpus.landmark_folder import take_imported
-    from signloom.corpus.manifest import CorpusOptions, check_splits, read_manifest
+    from signloom.corpus.landmark_folder import take_imported, write_no_landmarks
+    from signloom.corpus.manifest import (
+        CorpusOptions,
+        check_splits,
+        is_text_corpus,
+        read_manifest,
+    )
 
     corpus = load_section(PARAMS, "corpus", CorpusOptions)
     options = load_section(PARAMS, "extract", ExtractOptions)
     clips = read_manifest(corpus.path, corpus.signer_disjoint)
     check_splits(corpus.path, clips)
-    if corpus.imported_shards.is_dir():
+    if is_text_corpus(corpus, clips):
+        logging.info("%s has no videos: a corpus of text, nothing to extract", corpus.path)
+        write_no_landmarks(LANDMARKS)
+    elif corpus.imported_shards.is_dir():
         take_imported(
             clips,
             corpus.imported_shards,

@@ -5,7 +5,13 @@ import logging
 from pipeline.stage import LABELS, PARAMS, TARGETS, TOKENIZER, run
 from signloom.config import load_section
 from signloom.corpus.manifest import CorpusOptions, check_splits, read_manifest
-from signloom.corpus.targets import TokenizeOptions, build_targets, write_labels, write_targets
+from signloom.corpus.targets import (
+    TokenizeOptions,
+    build_glosses,
+    build_targets,
+    write_labels,
+    write_targets,
+)
 
 
 def main() -> None:
@@ -15,15 +21,17 @@ def main() -> None:
     clips = read_manifest(corpus.path, corpus.signer_disjoint)
     check_splits(corpus.path, clips)
     tokenizer, labels, targets = build_targets(clips, options)
-    write_targets(TARGETS, targets)
+    glosses = build_glosses(clips, options.source)
+    write_targets(TARGETS, targets, glosses)
     write_labels(LABELS, labels)
     tokenizer.save(TOKENIZER)
     logging.info(
-        "%d sentences, %d tokens, vocabulary of %d rows, %d CTC labels",
+        "%d sentences, %d tokens, vocabulary of %d rows, %d CTC labels, %d glosses to read",
         len(targets),
         sum(len(target.ids) for target in targets),
         tokenizer.vocab_size,
         len(labels),
+        len(glosses.names),
     )
 
 

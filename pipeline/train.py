@@ -30,7 +30,7 @@ def main() -> None:
         tracking = dataclasses.replace(tracking, enabled=False)
     data = load_training_data(
         shards=SHARDS, targets=TARGETS, tokenizer=TOKENIZER, labels=LABELS,
-        cache_mb=options.train.cache_mb,
+        cache_mb=options.train.cache_mb, source=options.model.source,
     )  # fmt: skip
     hashes = hash_training_data(shards=SHARDS, targets=TARGETS)
     made = {"data": hashes, "libraries": library_versions()}

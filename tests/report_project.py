@@ -179,7 +179,7 @@ def write_project(root: Path) -> ReportPaths:
         paths.baseline: {"format_version": 1, "metrics": {}},
         paths.checkpoint / "history.json": {"format_version": 1, "best_epoch": 4, "epochs": epochs},
         paths.checkpoint / "checkpoint.json": {
-            "format_version": 3, "model": {"d_model": 16}, "features": {"fps": 15.0},
+            "format_version": 4, "model": {"d_model": 16}, "features": {"fps": 15.0},
             "extractor": {"models": {"hand.tflite": "ab12"}},
             "provenance": {"data": {"landmarks": "cd34"}, "libraries": {"torch": "2"},
                            "threads": 2, "params": {"train": {"seeds": [1]}}},

@@ -14,6 +14,7 @@ import torch
 
 from signloom.config import UserError, check_version, parse_options, read_json
 from signloom.corpus.features import FeatureOptions, feature_width
+from signloom.corpus.glosses import NO_GLOSSES, GlossVocabulary
 from signloom.corpus.landmarks import Layout
 from signloom.corpus.targets import CtcLabels
 from signloom.corpus.tokenizer import Tokenizer
@@ -21,7 +22,8 @@ from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
 from signloom.reproducibility import write_atomically
 
-FORMAT_VERSION = 3  # 2: every family, with its options; 3: what its CTC labels stand for
+# 2: every family, with its options; 3: what its CTC labels stand for; 4: what its source ids mean
+FORMAT_VERSION = 4
 WEIGHTS, SPEC, TOKENIZER = "model.safetensors", "checkpoint.json", "tokenizer.json"
 
 
@@ -32,10 +34,12 @@ class CheckpointSpec:
     Attributes:
         model: What the model is made of.
         features: How landmarks become its input, so that mismatched features cannot happen.
-        layout: The landmarks it was trained on.
+        layout: The landmarks it was trained on; `NO_LANDMARKS` for a model of glosses.
         extractor: What found them (detector options, versions, model hashes), from the shards.
+            Empty for a model of glosses.
         ctc: What the labels of its CTC head stand for; kind none without one.
         provenance: What made the weights: parameters, data hashes, library versions.
+        glosses: What the source ids of a model of glosses mean; of kind none for landmarks.
     """
 
     model: ModelOptions
@@ -44,6 +48,14 @@ class CheckpointSpec:
     extractor: dict[str, Any]
     ctc: CtcLabels
     provenance: dict[str, Any]
+    glosses: GlossVocabulary = NO_GLOSSES
+
+    @property
+    def input_width(self) -> int:
+        """Features of a source frame, or rows of the source embedding."""
+        if self.model.source == "tokens":
+            return self.glosses.size
+        return feature_width(self.features, self.layout)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,16 +71,16 @@ def build_from_spec(spec: CheckpointSpec, tokenizer: Tokenizer) -> Seq2Seq:
     """Build the untrained model that a specification describes.
 
     Raises:
-        UserError: If it is a model of tokens, which landmarks cannot feed.
+        UserError: If it is a model of tokens without a vocabulary of them.
     """
-    if spec.model.source == "tokens":
+    if spec.model.source == "tokens" and spec.glosses.kind == "none":
         raise UserError(
-            "model.source is tokens, but a corpus of clips gives landmarks; set model.source: "
-            "landmarks (`signloom task reverse` trains on tokens)"
+            "model.source is tokens, but there is no vocabulary of glosses to read; set "
+            "tokenize_targets.source to subwords or glosses, or model.source: landmarks"
         )
     return build_model(
         spec.model,
-        input_width=feature_width(spec.features, spec.layout),
+        input_width=spec.input_width,
         vocab_size=tokenizer.vocab_size,
         ctc_labels=len(spec.ctc) + 1 if spec.ctc.kind != "none" else 0,
     )
@@ -136,6 +148,7 @@ def _load_spec(path: Path) -> CheckpointSpec:
             extractor=content["extractor"],
             ctc=parse_options(content["ctc"], CtcLabels, where=f"{path}: ctc"),
             provenance=content["provenance"],
+            glosses=parse_options(content["glosses"], GlossVocabulary, where=f"{path}: glosses"),
         )
     except (KeyError, TypeError) as error:
         raise UserError(f"{path} is not a checkpoint specification: {error!r}; {mend}") from None

@@ -1,4 +1,4 @@
-"""A checkpoint and the landmarks of clips come in, sentences go out."""
+"""A checkpoint and the landmarks or glosses of clips come in, sentences go out."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,9 +10,11 @@ import torch
 
 from signloom.checkpoint import Checkpoint, load_checkpoint
 from signloom.config import UserError
-from signloom.corpus.batches import group_by_length, pad_features, pad_ids
+from signloom.corpus.batches import Rows, group_by_length, pad_ids, pad_source
+from signloom.corpus.clips import SourceSequence
 from signloom.corpus.features import compute_features
 from signloom.corpus.fingerprints import check_same_make
+from signloom.corpus.glosses import UNKNOWN, GlossSequence
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.normalise import FloatArray
 from signloom.corpus.spelling import Spelling
@@ -60,7 +62,7 @@ class Alignment:
 
 
 class Translator:
-    """A trained model with everything between landmarks and text."""
+    """A trained model with everything between landmarks, or glosses, and text."""
 
     def __init__(
         self, checkpoint: Checkpoint, device: torch.device, precision: Precision = "float32"
@@ -95,8 +97,13 @@ class Translator:
         """Return the features that the model was trained on, shape (S, F).
 
         Raises:
-            UserError: If the landmarks have another layout than the model's.
+            UserError: If the landmarks have another layout than the model's, or it reads glosses.
         """
+        if self.reads_glosses:
+            raise UserError(
+                "this checkpoint was trained on glosses (model.source: tokens), not on landmarks; "
+                "`signloom translate --glosses` gives it some"
+            )
         if sequence.layout != self.spec.layout:
             raise UserError(
                 f"these landmarks have layout {sequence.layout.name} version "
@@ -104,6 +111,42 @@ class Translator:
                 f"{self.spec.layout.name} version {self.spec.layout.version}; extract them again"
             )
         return compute_features(sequence, self.spec.features)
+
+    @property
+    def reads_glosses(self) -> bool:
+        """Whether the model translates glosses, not landmarks."""
+        return self.spec.model.source == "tokens"
+
+    @property
+    def source_name(self) -> str:
+        """What the model reads, in a word for messages."""
+        return "glosses" if self.reads_glosses else "landmarks"
+
+    @property
+    def where_missing(self) -> str:
+        """Where a person sees which clips lack what the model reads."""
+        if self.reads_glosses:
+            return "the column gloss of the manifest"
+        return "data/landmarks/rejects.tsv"
+
+    def rows(self, sequence: SourceSequence, *, blind: bool = False) -> Rows:
+        """Return what the model sees of a clip.
+
+        Args:
+            sequence: Its landmarks, or its glosses.
+            blind: Features of zero, or the id of an unknown gloss, in place of all.
+
+        Raises:
+            UserError: If the model was trained on something else.
+        """
+        if not isinstance(sequence, GlossSequence):
+            features = self.features(sequence)
+            return np.zeros_like(features) if blind else features
+        if not self.reads_glosses:
+            raise UserError(
+                "this checkpoint was trained on landmarks, not on glosses (model.source: tokens)"
+            )
+        return np.full_like(sequence.ids, UNKNOWN) if blind else sequence.ids
 
     def check_extractor(self, extractor: Mapping[str, Any]) -> None:
         """Refuse landmarks that were found in another way than those of the model.
@@ -119,7 +162,7 @@ class Translator:
 
     def translate(
         self,
-        sequences: Sequence[LandmarkSequence],
+        sequences: Sequence[SourceSequence],
         options: DecodingOptions,
         *,
         n_best: int = 1,
@@ -129,22 +172,20 @@ class Translator:
         """Translate clips.
 
         Args:
-            sequences: Their landmarks.
+            sequences: Their landmarks or glosses, as the model was trained.
             options: How to search.
             n_best: Translations wanted of each clip, at most `options.beam_size`.
-            blind: Replace every feature by zero. The clip's length is all that is left, so what
-                a model still scores is what it guesses without looking.
+            blind: Replace every feature by zero, every gloss by an unknown one. The clip's length
+                is all that is left, so what a model still scores is guessed without looking.
             progress: Called with the number of clips done after each batch.
 
         Returns:
             One translation a clip, in order.
         """
-        matrices = [self.features(sequence) for sequence in sequences]
-        if blind:
-            matrices = [np.zeros_like(matrix) for matrix in matrices]
+        rows = [self.rows(sequence, blind=blind) for sequence in sequences]
         done: dict[int, Translation] = {}
-        for part in _batches([len(matrix) for matrix in matrices]):
-            found = self._search([matrices[i] for i in part], options, n_best)
+        for part in _batches([len(row) for row in rows]):
+            found = self._search([rows[i] for i in part], options, n_best)
             for index, hypotheses in zip(part, found, strict=True):
                 best, *others = (
                     Translation(text=self._tokenizer.decode(h.tokens), hypothesis=h)
@@ -157,7 +198,7 @@ class Translator:
 
     @torch.inference_mode()
     def align(
-        self, sequences: Sequence[LandmarkSequence], translations: Sequence[Translation]
+        self, sequences: Sequence[SourceSequence], translations: Sequence[Translation]
     ) -> list[Alignment]:
         """Return where the model looks when it writes these translations.
 
@@ -169,12 +210,15 @@ class Translator:
             One alignment a clip, in order.
 
         Raises:
-            ValueError: If the model's decoder does not look at the source.
+            ValueError: If the model's decoder does not look at the source, or the source has no
+                time, since it is glosses.
         """
-        matrices = [self.features(sequence) for sequence in sequences]
+        if self.reads_glosses:
+            raise ValueError("the model reads glosses, which do not lie in time")
+        rows = [self.rows(sequence) for sequence in sequences]
         found: dict[int, Alignment] = {}
-        for part in _batches([len(matrix) for matrix in matrices]):
-            memory = self._encode([matrices[i] for i in part])
+        for part in _batches([len(row) for row in rows]):
+            memory = self._encode([rows[i] for i in part])
             said = [[self._ids.bos, *translations[i].hypothesis.tokens] for i in part]
             ids, _ = pad_ids(said, self._ids.pad)
             weights = self._model.align(memory, ids[:, :-1].to(self._device)).cpu()
@@ -198,16 +242,17 @@ class Translator:
             before = after
         return tuple(pieces)
 
-    def _encode(self, matrices: list[FloatArray]) -> Memory:
-        src, valid = pad_features(matrices)
-        dtype = next(self._model.parameters()).dtype
-        return encode_in_parts(self._model, src.to(self._device, dtype), valid.to(self._device))
+    def _encode(self, rows: list[Rows]) -> Memory:
+        src, valid = pad_source(rows)
+        if src.is_floating_point():
+            src = src.to(next(self._model.parameters()).dtype)
+        return encode_in_parts(self._model, src.to(self._device), valid.to(self._device))
 
     @torch.inference_mode()
     def _search(
-        self, matrices: list[FloatArray], options: DecodingOptions, n_best: int
+        self, rows: list[Rows], options: DecodingOptions, n_best: int
     ) -> list[list[Hypothesis]]:
-        memory, spell = self._encode(matrices), self._spelling(options)
+        memory, spell = self._encode(rows), self._spelling(options)
         return search(self._model, memory, self._ids, options, n_best=n_best, spell=spell)
 
     def _spelling(self, options: DecodingOptions) -> Spell | None:

@@ -265,3 +265,28 @@ def test_kaggle_landmarks_become_a_corpus(
     assert sorted(clip.clip_id for clip in clips) == names
     assert {clip.split for clip in clips} == {"train", "dev", "test"}
     assert "clip_id     <- sequence_id (guessed)" in capsys.readouterr().out
+
+
+def test_glosses_and_sentences_need_no_videos(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f"{n}\tsatz {n}\tanna{n % 3}\t{'' if n == 5 else f'GLOSSE {n}'}" for n in range(9)]
+    Path("t.tsv").write_text("\n".join(("name\ttext\tsigner\tgloss", *rows)) + "\n")
+    arguments = ["init", "texts", "--table", "t.tsv", "--shares", "1", "1", "1"]
+    with pytest.raises(SystemExit, match="--text-only for glosses and sentences"):
+        main(arguments)
+    with pytest.raises(SystemExit, match="without videos and landmarks; found --videos"):
+        main([*arguments, "--text-only", "--videos", "../films"])
+    with pytest.raises(SystemExit, match="1 rows were left out"):
+        main([*arguments, "--text-only", "--use"])
+    clips = read_manifest(Path("texts/manifest.tsv"))
+    assert len(clips) == 8
+    assert all(clip.video is None and clip.gloss for clip in clips)
+    assert "left out 1: gloss is empty" in capsys.readouterr().out
+    params = load_params(Path("params.yaml"))
+    assert params["tokenize_targets"]["source"] == "subwords"
+    assert (params["model"]["source"], params["model"]["subsampling"]) == ("tokens", 1)
+    assert params["train"]["ctc_weight"] == 0
+    Path("u.tsv").write_text("name\ttext\tsigner\n1\ta\tb\n")
+    with pytest.raises(SystemExit, match="which column is gloss"):
+        main(["init", "u", "--text-only", "--table", "u.tsv", "--shares", "1", "1", "1"])

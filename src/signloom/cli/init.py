@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from signloom.corpus.setup.plan import Plan
     from signloom.corpus.setup.user_tables import Row, UserTable
 
+_TIMES = ("start_s", "end_s", "start_frame", "end_frame")  # of videos only
 _FIELDS = (
     "clip_id, video, text, signer, split, gloss, language, start_s, end_s, start_frame, end_frame"
 )
@@ -32,6 +33,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("corpus", type=Path, metavar="CORPUS", help="the folder to make")
     parser.add_argument(
         "--videos", type=Path, metavar="DIR", help="where the videos lie, at any depth"
+    )
+    parser.add_argument(
+        "--text-only", action="store_true", help="no videos: a corpus of glosses and sentences"
     )
     parser.add_argument(
         "--table", action="extend", nargs="+", required=True, metavar="[SPLIT=]FILE",
@@ -123,6 +127,8 @@ def make_plan(options: argparse.Namespace, ask: Callable[[str], str] | None) -> 
     sources = _find_sources(options, header, has_splits, ask)
     imported = imported_clips(options.corpus)
     _check_videos(options, imported is not None)
+    if options.text_only:
+        sources = {name: source for name, source in sources.items() if name not in _TIMES}
     plan = plan_corpus(
         rows,
         RowOptions(
@@ -132,6 +138,7 @@ def make_plan(options: argparse.Namespace, ask: Callable[[str], str] | None) -> 
             unspaced=options.unspaced,
             shares=tuple(options.shares) if options.shares else None,
             by=options.by,
+            text_only=options.text_only,
         ),
         options.corpus,
         VideoFolder(options.videos) if options.videos else None,
@@ -198,7 +205,8 @@ def _read_tables(
 
 def _check_sources(options: argparse.Namespace, there: set[str], header: list[str]) -> None:
     """Refuse a mapping that leaves a field open, with what to say."""
-    missing = [name for name in ("text", "signer", "split") if name not in there]
+    needed = ("text", "signer", "split", *(["gloss"] if options.text_only else []))
+    missing = [name for name in needed if name not in there]
     if not {"clip_id", "video"} & there:
         missing.append("clip_id")
     if missing:
@@ -220,15 +228,19 @@ def _check_sources(options: argparse.Namespace, there: set[str], header: list[st
 
 
 def _check_videos(options: argparse.Namespace, is_imported: bool) -> None:
+    if options.text_only and (options.videos or is_imported):
+        found = "--videos" if options.videos else f"imported landmarks in {options.corpus}"
+        raise UserError(f"--text-only makes a corpus without videos and landmarks; found {found}")
     if is_imported and options.videos:
         raise UserError(
             f"{options.corpus} holds imported landmarks; a corpus has them or videos, not both. "
             "Leave --videos out, or name another CORPUS"
         )
-    if not is_imported and options.videos is None and not options.dry_run:
+    if not (is_imported or options.videos or options.dry_run or options.text_only):
         raise UserError(
             "say with --videos DIR where the videos are (or bring their landmarks in first: "
-            "signloom import); --dry-run checks a table without them"
+            "signloom import, or say --text-only for glosses and sentences without videos); "
+            "--dry-run checks a table without them"
         )
 
 
@@ -268,7 +280,13 @@ def _print_next(options: argparse.Namespace, plan: "Plan") -> None:
             "signer_disjoint": not plan.shared_signers(),
         }
     }
-    if not any(clip.gloss for clip in plan.clips):
+    if options.text_only:
+        values |= {
+            "tokenize_targets": {"source": "subwords"},
+            "model": {"source": "tokens", "subsampling": 1},
+            "train": {"ctc_weight": 0.0},
+        }
+    elif not any(clip.gloss for clip in plan.clips):
         values["tokenize_targets"] = {"ctc": "characters"}  # there are no glosses to spell
     if groups := imported_groups(options.corpus):
         values["features"] = {"groups": groups}

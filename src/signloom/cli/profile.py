@@ -83,7 +83,7 @@ def profile(params: Path) -> dict[str, Any]:
     data = load_training_data(
         shards=folder / "landmarks/shards", targets=folder / "tokens/targets.parquet",
         tokenizer=folder / "tokens/tokenizer.json", labels=folder / "tokens/labels.json",
-        cache_mb=options.train.cache_mb,
+        cache_mb=options.train.cache_mb, source=options.model.source,
     )  # fmt: skip
     checkpoint, source = prepare(data, options, provenance={})
     fabric = open_devices(options.train)

@@ -109,13 +109,13 @@ def find_sizes(
     from signloom.corpus.features import feature_width
     from signloom.corpus.landmarks import build_layout
     from signloom.corpus.shards import shards_metadata
-    from signloom.corpus.targets import read_labels
+    from signloom.corpus.targets import read_glosses, read_labels
     from signloom.corpus.tokenizer import Tokenizer
     from signloom.training.options import TrainOptions
 
     data = options.params.parent / "data"
     tokenizer, labels = data / "tokens/tokenizer.json", data / "tokens/labels.json"
-    shards = data / "landmarks/shards"
+    shards, targets = data / "landmarks/shards", data / "tokens/targets.parquet"
     if options.vocab is None and not tokenizer.is_file():
         raise UserError(
             f"{tokenizer} does not exist, so the vocabulary is unknown; run `dvc repro "
@@ -123,9 +123,12 @@ def find_sizes(
         )
     vocab = options.vocab or Tokenizer.load(tokenizer).vocab_size
     layout = shards_metadata(shards).layout if shards.is_dir() else build_layout(features.groups)
+    glosses = read_glosses(targets).size if targets.is_file() else 0
     spells = load_section(options.params, "train", TrainOptions).ctc_weight > 0
     return Sizes(
-        input_width=vocab if model.source == "tokens" else feature_width(features, layout),
+        input_width=glosses or vocab
+        if model.source == "tokens"
+        else feature_width(features, layout),
         vocab_size=vocab,
         ctc_labels=len(read_labels(labels)) + 1 if spells and labels.is_file() else 0,
         batch=options.batch,

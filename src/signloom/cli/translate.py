@@ -1,4 +1,4 @@
-"""`signloom translate`: videos or landmarks come in, their sentences are printed."""
+"""`signloom translate`: videos, landmarks or glosses come in, their sentences are printed."""
 
 import argparse
 from pathlib import Path
@@ -20,11 +20,15 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Describe the command."""
     parser = commands.add_parser(
         "translate",
-        help="print the sentences of videos or landmarks",
+        help="print the sentences of videos, landmarks or glosses",
         description="Translate videos, landmark files, folders of them, or data/landmarks; "
         "docs/translate.md describes what is read and written.",
     )
-    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="file or folder")
+    parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="file or folder")
+    parser.add_argument(
+        "--glosses", nargs="+", metavar="TEXT",
+        help="glosses instead: a line of them, a file of lines, or - for standard input",
+    )  # fmt: skip
     parser.add_argument(
         "--checkpoint",
         type=Path,
@@ -70,10 +74,17 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Translate everything, name what cannot be read, and say so in the exit code."""
-    from signloom.cli.translate_run import translate_all
-
     if options.beam_size >= 1 and not 1 <= options.n_best <= options.beam_size:
         raise UserError(
             f"--n-best: found {options.n_best}, expected 1 to --beam-size ({options.beam_size})"
         )
+    if options.glosses:
+        from signloom.cli.translate_glosses import translate_glosses
+
+        translate_glosses(options)
+        return
+    if not options.paths:
+        raise UserError("give a PATH of videos or landmarks, or --glosses")
+    from signloom.cli.translate_run import translate_all
+
     translate_all(options)

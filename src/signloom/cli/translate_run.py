@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from signloom.config import UserError
 from signloom.corpus.interchange.foreign import SourceDefaults
-from signloom.corpus.landmarks import Layout
+from signloom.corpus.landmarks import NO_LANDMARKS, Layout
 from signloom.corpus.sources import (
     ClipReader,
     GivenClip,
@@ -48,6 +48,11 @@ def translate_all(options: argparse.Namespace) -> None:
     with ThreadPoolExecutor(1) as pool:
         loading = pool.submit(_load, options)
         extractor, layout = _read_make(options.checkpoint, loading)
+        if layout == NO_LANDMARKS:
+            raise UserError(
+                f"{options.checkpoint} was trained on glosses (model.source: tokens), not on "
+                'landmarks; say signloom translate --glosses "..."'
+            )
         sources = find_sources(options.paths, extractor)
         if options.video and options.video.suffix == ".mp4" and len(sources) > 1:
             raise UserError(

@@ -1,6 +1,6 @@
-"""Clips with landmarks and targets come in, padded batches of tensors go out.
+"""Clips with landmarks or glosses, and targets, come in, padded batches of tensors go out.
 
-Shape letters: B clips, S source frames, T target tokens, F features, L labels.
+Shape letters: B clips, S source frames or tokens, T target tokens, F features, L labels.
 """
 
 from abc import ABC, abstractmethod
@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from signloom.corpus.augment import AugmentOptions, augment, augmented_frames
-from signloom.corpus.clips import Clips
+from signloom.corpus.clips import Clips, SourceSequence
 from signloom.corpus.features import (
     FeatureOptions,
     build_features,
@@ -22,8 +22,12 @@ from signloom.corpus.features import (
     prepare,
     prepared_frames,
 )
+from signloom.corpus.glosses import SOURCE_PAD, GlossSequence, IntArray
 from signloom.corpus.normalise import FloatArray
 from signloom.corpus.targets import Target
+
+# What a model sees of one clip: features (S, F), or ids of source tokens (S,).
+Rows = FloatArray | IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,17 +102,17 @@ def split(clips: Sequence[int], parts: int) -> list[list[int]]:
     return [list(clips[part::parts]) for part in range(parts)]
 
 
-def build_batch(targets: Sequence[Target], matrices: Sequence[FloatArray], pad: int) -> Batch:
-    """Pad feature matrices and targets to a batch.
+def build_batch(targets: Sequence[Target], rows: Sequence[Rows], pad: int) -> Batch:
+    """Pad sources and targets to a batch.
 
     Args:
         targets: Of the clips.
-        matrices: Their features, each (S, F).
+        rows: Their features, each (S, F), or source ids, each (S,).
         pad: Id that fills the targets.
     """
     tgt, tgt_valid = pad_ids([target.ids for target in targets], pad)
     labels, labels_valid = pad_ids([target.labels for target in targets], 0)
-    src, src_valid = pad_features(matrices)
+    src, src_valid = pad_source(rows)
     return Batch(
         src=src,
         src_valid=src_valid,
@@ -120,8 +124,17 @@ def build_batch(targets: Sequence[Target], matrices: Sequence[FloatArray], pad: 
     )
 
 
+def pad_source(
+    rows: Sequence[Rows],
+) -> tuple[Float[Tensor, "B S F"] | Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
+    """Stack the features, or the source ids, of clips of different lengths."""
+    if rows[0].ndim == 1:
+        return pad_ids([ids.tolist() for ids in rows], SOURCE_PAD)
+    return pad_features(rows)
+
+
 def pad_features(
-    matrices: Sequence[FloatArray],
+    matrices: Sequence[Rows],
 ) -> tuple[Float[Tensor, "B S F"], Bool[Tensor, "B S"]]:
     """Stack feature matrices of different lengths, zeros behind the shorter ones."""
     longest = max(len(matrix) for matrix in matrices)
@@ -160,7 +173,7 @@ class BatchSource(ABC):
 
     @abstractmethod
     def lengths(self, epoch: int) -> list[int]:
-        """Return the source frames (or tokens) that each clip will have in an epoch."""
+        """Return how long each clip will be in an epoch, as batches count it."""
 
     @abstractmethod
     def build(self, epoch: int, clips: Sequence[int]) -> Batch:
@@ -168,7 +181,7 @@ class BatchSource(ABC):
 
 
 class TrainingBatches(BatchSource):
-    """Augmented landmarks in batches of like length."""
+    """Augmented landmarks, or glosses as they are, in batches of like length."""
 
     def __init__(
         self,
@@ -183,10 +196,11 @@ class TrainingBatches(BatchSource):
         """Take the clips and how to change them.
 
         Args:
-            clips: Landmarks and targets.
+            clips: Landmarks or glosses, and targets.
             features: What the model sees of the landmarks.
             augmentation: What chance may do to them.
-            max_frames: Budget of a batch, clips times longest clip.
+            max_frames: Budget of a batch, clips times longest clip: its frames, or the tokens of
+                its glosses and its sentence together, which then take about as long.
             pad: Id that fills the targets.
             seed: Of order and augmentation.
         """
@@ -205,7 +219,9 @@ class TrainingBatches(BatchSource):
         return group_by_length(self.lengths(epoch), self._max_frames, order)
 
     def lengths(self, epoch: int) -> list[int]:
-        """Return the frames of each clip after augmentation."""
+        """Return the length of each clip after augmentation."""
+        if self._clips.are_glosses:
+            return self._frames
         return [
             augmented_frames(frames, self._augmentation, self._chance(epoch, clip))
             for clip, frames in enumerate(self._frames)
@@ -213,12 +229,17 @@ class TrainingBatches(BatchSource):
 
     def build(self, epoch: int, clips: Sequence[int]) -> Batch:
         """Read, augment and pad some clips."""
-        matrices = []
-        for clip, sequence in zip(clips, self._clips.read(clips), strict=True):
-            prepared = prepare(sequence, self._features)
-            changed = augment(prepared, self._augmentation, self._chance(epoch, clip))
-            matrices.append(build_features(changed, self._features))
-        return build_batch([self._clips.targets[clip] for clip in clips], matrices, self._pad)
+        rows = [
+            self._change(sequence, self._chance(epoch, clip))
+            for clip, sequence in zip(clips, self._clips.read(clips), strict=True)
+        ]
+        return build_batch([self._clips.targets[clip] for clip in clips], rows, self._pad)
+
+    def _change(self, sequence: SourceSequence, chance: np.random.Generator) -> Rows:
+        if isinstance(sequence, GlossSequence):
+            return sequence.ids
+        changed = augment(prepare(sequence, self._features), self._augmentation, chance)
+        return build_features(changed, self._features)
 
     def _chance(self, epoch: int, clip: int) -> np.random.Generator:
         # One generator a clip: how the clips are grouped must not change the draws.
@@ -251,11 +272,21 @@ class FixedBatches(Sequence[Batch]):
         return self._build(self._groups[index])
 
     def _build(self, group: Sequence[int]) -> Batch:
-        matrices = [compute_features(clip, self._features) for clip in self._clips.read(group)]
-        return build_batch([self._clips.targets[clip] for clip in group], matrices, self._pad)
+        rows = [compute_rows(clip, self._features) for clip in self._clips.read(group)]
+        return build_batch([self._clips.targets[clip] for clip in group], rows, self._pad)
+
+
+def compute_rows(sequence: SourceSequence, features: FeatureOptions) -> Rows:
+    """Return what a model sees of a clip, nothing augmented."""
+    if isinstance(sequence, GlossSequence):
+        return sequence.ids
+    return compute_features(sequence, features)
 
 
 def _prepared_lengths(clips: Clips, features: FeatureOptions) -> list[int]:
+    if clips.are_glosses:
+        both = zip(clips.frames, clips.targets, strict=True)
+        return [tokens + len(target.ids) for tokens, target in both]
     return [
         prepared_frames(frames, fps, features)
         for frames, fps in zip(clips.frames, clips.fps, strict=True)

@@ -1,11 +1,15 @@
-"""The clips of a split: their targets at hand, their landmarks read when a batch asks for them."""
+"""The clips of a split: their targets at hand, their sources read when a batch asks for them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import overload
 
-from signloom.corpus.landmarks import LandmarkSequence, Layout
+from signloom.corpus.glosses import GlossSequence, GlossVocabulary
+from signloom.corpus.landmarks import NO_LANDMARKS, LandmarkSequence, Layout
 from signloom.corpus.targets import Target
+
+# What a model may translate.
+SourceSequence = LandmarkSequence | GlossSequence
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -13,7 +17,7 @@ class Example:
     """One clip ready for training."""
 
     target: Target
-    sequence: LandmarkSequence
+    sequence: SourceSequence
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,17 +26,22 @@ class Clips(Sequence[Example]):
 
     Attributes:
         targets: One a clip.
-        frames: Frames of each clip, as stored.
-        fps: Frames a second of each clip.
-        layout: Of all landmarks.
-        read: From clip numbers to their landmarks, in that order.
+        frames: Frames of each clip, as stored; of glosses, source tokens.
+        fps: Frames a second of each clip; glosses have none, and 1 stands in.
+        layout: Of all landmarks; `NO_LANDMARKS` for clips of glosses.
+        read: From clip numbers to their landmarks or glosses, in that order.
     """
 
     targets: Sequence[Target]
     frames: Sequence[int]
     fps: Sequence[float]
     layout: Layout
-    read: Callable[[Sequence[int]], list[LandmarkSequence]]
+    read: Callable[[Sequence[int]], Sequence[SourceSequence]]
+
+    @property
+    def are_glosses(self) -> bool:
+        """Whether the sources are glosses, not landmarks."""
+        return self.layout == NO_LANDMARKS
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -52,15 +61,27 @@ class Clips(Sequence[Example]):
         return [Example(self.targets[n], s) for n, s in zip(numbers, sequences, strict=True)]
 
 
+def read_gloss_clips(targets: Sequence[Target], vocabulary: GlossVocabulary) -> Clips:
+    """Return the clips of these targets, whose sources are their glosses."""
+    sequences = [vocabulary.encode(target.gloss) for target in targets]
+    return Clips(
+        targets=targets,
+        frames=[len(sequence.ids) for sequence in sequences],
+        fps=[1.0] * len(sequences),
+        layout=NO_LANDMARKS,
+        read=lambda numbers: [sequences[number] for number in numbers],
+    )
+
+
 def hold_clips(examples: Sequence[Example]) -> Clips:
-    """Return examples that are in memory anyway as clips.
+    """Return examples of landmarks that are in memory anyway as clips.
 
     Raises:
-        ValueError: If there is none.
+        ValueError: If there is none, or one is of glosses.
     """
-    if not examples:
-        raise ValueError("found no example, expected at least one")
-    sequences = [example.sequence for example in examples]
+    sequences = [e.sequence for e in examples if isinstance(e.sequence, LandmarkSequence)]
+    if not examples or len(sequences) < len(examples):
+        raise ValueError(f"found {len(sequences)} examples of landmarks of {len(examples)}")
     return Clips(
         targets=[example.target for example in examples],
         frames=[len(sequence.points) for sequence in sequences],

@@ -5,10 +5,10 @@ import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from signloom.corpus.landmarks import LandmarkSequence, Layout
+from signloom.corpus.landmarks import NO_LANDMARKS, LandmarkSequence, Layout
 from signloom.corpus.manifest import Clip
 from signloom.corpus.quality import ClipQuality, measure_quality, write_quality
-from signloom.corpus.rejects import Ledger
+from signloom.corpus.rejects import Ledger, write_rejects
 from signloom.corpus.shard_ranges import assign_shards
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata, write_shards
 
@@ -57,6 +57,19 @@ def write_landmarks(
     ledger.write_report()
     if handless := sum(row.any_hand == 0 for row in quality):
         logger.warning("%d clips show no hand at all; see %s", handless, folder / QUALITY)
+
+
+def write_no_landmarks(folder: Path) -> None:
+    """Write the folder of a text corpus: every file that later stages read, without a clip."""
+    write_shards(
+        folder / SHARDS, {}, _refuse, layout=NO_LANDMARKS, extractor="{}", frames_per_shard=1
+    )
+    write_quality(folder / QUALITY, [])
+    write_rejects(folder / REJECTS, [])
+
+
+def _refuse(clip_id: str) -> LandmarkSequence:
+    raise AssertionError(f"clip {clip_id} has no landmarks")
 
 
 def take_imported(

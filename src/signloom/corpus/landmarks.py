@@ -133,6 +133,9 @@ class Layout:
         return Layout(found["name"], found["version"], groups)
 
 
+# Of a text corpus, and of a model that reads glosses.
+NO_LANDMARKS = Layout("none", 1, ())
+
 GROUP_CHOICES: dict[str, tuple[Group, ...]] = {
     "hands": (Group("left_hand", HAND_LANDMARKS), Group("right_hand", HAND_LANDMARKS)),
     "pose": (Group("pose", POSE_LANDMARKS),),

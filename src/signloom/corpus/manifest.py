@@ -62,7 +62,8 @@ class Clip:
     """One signed utterance, its sentence and its place in the corpus."""
 
     clip_id: str
-    video: Path | None  # joined with the manifest's folder; None: its landmarks are imported
+    # Joined with the manifest's folder; None: its landmarks are imported, or there are none.
+    video: Path | None
     text: str
     signer: str
     split: str  # train, dev or test
@@ -121,6 +122,11 @@ def check_splits(path: Path, clips: Sequence[Clip]) -> None:
         )
 
 
+def is_text_corpus(corpus: CorpusOptions, clips: Sequence[Clip]) -> bool:
+    """Tell whether a corpus has glosses and sentences only: neither videos nor landmarks."""
+    return clips[0].video is None and not corpus.imported_shards.is_dir()
+
+
 def write_manifest(path: Path, clips: Sequence[Clip]) -> None:
     """Write a manifest, atomically; its kind follows from the suffix.
 
@@ -162,20 +168,27 @@ def _header_problems(table: Table, path: Path) -> list[Problem]:
 
 
 def _kind_problems(header: Sequence[str], imported: Path) -> list[str]:
-    """Say where a corpus is neither one of videos nor one of imported landmarks, or both."""
-    if not imported.is_dir():
-        hint = "it names the videos; landmarks without videos are brought in by `signloom import`"
-        return [] if "video" in header else [f"missing column video; {hint}"]
+    """Say where a corpus is not one of videos, of imported landmarks or of text, or several."""
+    is_imported = imported.is_dir()
     if "video" in header:
         hint = "a corpus has one or the other: remove the column or the folder"
-        return [f"column 'video' stands there, and imported landmarks in {imported}; {hint}"]
+        found = f"column 'video' stands there, and imported landmarks in {imported}; {hint}"
+        return [found] if is_imported else []
+    if not is_imported and "gloss" not in header:
+        hint = "it names the videos; landmarks without videos are brought in by `signloom import`"
+        return [f"missing column video; {hint}, and a text corpus has a column gloss instead"]
+    why = "the landmarks are imported" if is_imported else "there is no column video"
     extra = [name for name in OF_VIDEOS if name in header]
-    return [f"column {name!r} cuts videos, but the landmarks are imported" for name in extra]
+    return [f"column {name!r} cuts videos, but {why}" for name in extra]
 
 
 def _parse_rows(table: Table, path: Path, problems: list[Problem]) -> list[_Numbered]:
     """Return the clips of all rows that have an id, a signer and a split; note what is wrong."""
     folder = path.parent.resolve()
+    # What every row needs: a text corpus has nothing but glosses to translate.
+    source = "video" if "video" in table.header else "gloss"
+    is_imported = (path.parent / IMPORTED_SHARDS).is_dir()
+    needed = [*REQUIRED, *([] if is_imported else [source])]
     clips = []
     for line, cells in table.rows:
         if len(cells) != len(table.header):
@@ -186,8 +199,7 @@ def _parse_rows(table: Table, path: Path, problems: list[Problem]) -> list[_Numb
             # One name may be typed in two ways; two people in two splits it must not become.
             row[name] = unicodedata.normalize("NFC", row[name])
         start_s, end_s, found = parse_segment(row)
-        needed = [*REQUIRED, *(["video"] if "video" in row else [])]
-        found += [f"{name} is empty" for name in needed if not row[name]]
+        found += [f"{name} is empty" for name in needed if name in row and not row[name]]
         found += [f"{k} {bad}" for k, v in row.items() if (bad := field_problem(v, path.suffix))]
         if row["clip_id"] and (bad := id_problem(row["clip_id"])):
             found.append(f"clip_id {row['clip_id']!r} {bad}")

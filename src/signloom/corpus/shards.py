@@ -75,10 +75,10 @@ def write_shards(
         How many clips were written.
 
     Raises:
-        ValueError: If there is no clip, or one has another layout, another number of frames or
-            numbers beyond half precision.
+        ValueError: If there is no clip although the layout has landmarks, or a clip has another
+            layout, another number of frames or numbers beyond half precision.
     """
-    if not clip_frames:
+    if not clip_frames and layout.groups:
         raise ValueError(f"{folder}: no clip to write")
     temporary = folder.with_name(f".{folder.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
@@ -98,7 +98,8 @@ def write_shards(
         return sequence
 
     try:
-        for bound, clip_ids in assign_shards(clip_frames, frames_per_shard).items():
+        # One file at least, to say of which layout.
+        for bound, clip_ids in (assign_shards(clip_frames, frames_per_shard) or {0: []}).items():
             path = temporary / shard_name(bound)
             _write_shard(path, clip_ids, checked, _SCHEMA.with_metadata(metadata))
         shutil.rmtree(folder, ignore_errors=True)

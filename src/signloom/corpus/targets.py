@@ -1,15 +1,19 @@
-"""The clips of a manifest come in, the target side of training goes out: text, ids, CTC labels."""
+"""The clips of a manifest come in, the text side of training goes out: text, ids, CTC labels.
+
+Beside them stands what the ids of glosses mean, for a model that reads glosses (`source`).
+"""
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from signloom.config import UserError, check_version, read_json
+from signloom.config import UserError, check_version, parse_options, read_json
+from signloom.corpus.glosses import NO_GLOSSES, GlossKind, GlossVocabulary
 from signloom.corpus.manifest import Clip
 from signloom.corpus.tokenizer import Tokenizer, Vocabulary, normalise_text
 from signloom.reproducibility import write_atomically
@@ -29,6 +33,7 @@ class TokenizeOptions:
     # What the CTC loss of training spells out (train.ctc_weight): the signs in their order, the
     # characters of the text (where mouth or fingers spell it in that order), or nothing.
     ctc: CtcKind
+    source: GlossKind  # what model.source: tokens reads: whole glosses or their subwords; none
 
     def __post_init__(self) -> None:
         if self.max_tokens < 3:
@@ -75,12 +80,21 @@ TARGETS_SCHEMA = pa.schema(
 )
 
 
-def write_targets(path: Path, targets: Sequence[Target]) -> None:
-    """Write targets as one Parquet file."""
+_GLOSSES_KEY = b"signloom.glosses"  # metadata, where there is a vocabulary of glosses
+
+
+def write_targets(
+    path: Path, targets: Sequence[Target], glosses: GlossVocabulary = NO_GLOSSES
+) -> None:
+    """Write targets, and the ids of their glosses, if they have any, as one Parquet file."""
+    schema = TARGETS_SCHEMA
+    if glosses.kind != "none":
+        text = json.dumps(asdict(glosses), ensure_ascii=False)
+        schema = schema.with_metadata({**schema.metadata, _GLOSSES_KEY: text.encode()})
     columns = {f.name: [getattr(target, f.name) for target in targets] for f in fields(Target)}
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.tmp")
-    pq.write_table(pa.table(columns, schema=TARGETS_SCHEMA), temporary, compression="zstd")
+    pq.write_table(pa.table(columns, schema=schema), temporary, compression="zstd")
     temporary.replace(path)
 
 
@@ -90,6 +104,22 @@ def read_targets(path: Path) -> list[Target]:
     Raises:
         UserError: If the file is missing or has another format version.
     """
+    return [Target(**row) for row in _read_table(path).to_pylist()]
+
+
+def read_glosses(path: Path) -> GlossVocabulary:
+    """Return what the ids of glosses mean; of kind none where `write_targets` was given nothing.
+
+    Raises:
+        UserError: As `read_targets`.
+    """
+    text = _read_table(path).schema.metadata.get(_GLOSSES_KEY)
+    if text is None:
+        return NO_GLOSSES
+    return parse_options(json.loads(text), GlossVocabulary, where=f"{path}: glosses")
+
+
+def _read_table(path: Path) -> pa.Table:
     if not path.exists():
         raise UserError(f"{path} does not exist; run `dvc repro tokenize_targets` first")
     try:
@@ -104,7 +134,25 @@ def read_targets(path: Path) -> list[Target]:
             f"{path}: found format version {version}, this Signloom reads {FORMAT_VERSION}; "
             "run `dvc repro tokenize_targets` again"
         )
-    return [Target(**row) for row in table.to_pylist()]
+    return table
+
+
+def build_glosses(clips: Sequence[Clip], kind: GlossKind) -> GlossVocabulary:
+    """Make the vocabulary of what a model reads that translates glosses, from train alone.
+
+    Raises:
+        UserError: If a clip has no glosses to read; all of them in one message.
+    """
+    missing = [clip.clip_id for clip in clips if not (clip.gloss or "").split()]
+    if kind != "none" and missing:
+        names = ", ".join(missing[:20]) + (", ..." if len(missing) > 20 else "")
+        raise UserError(
+            f"tokenize_targets.source is {kind}, but {len(missing)} of {len(clips)} clips have no "
+            f"gloss in the manifest: {names}. Fill the column gloss of these rows or remove them, "
+            "or set tokenize_targets.source: none"
+        )
+    train = [clip.gloss or "" for clip in clips if clip.split == "train"]
+    return GlossVocabulary.build(train, kind)
 
 
 def build_targets(

@@ -13,6 +13,11 @@ LENGTHS = ((1, 3), (4, 6), (7, 9), (10, 14), (15, 20), (21, 10**9))  # words of 
 HANDS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99)  # lower ends: share of the frames with a hand
 RATES = (0.0, 12.0, 18.0, 24.0, 27.0, 45.0)  # lower ends: frames a second, the usual ones inside
 KINDS = ("sentence", "words", "signer", "hands", "fps")
+OF_LANDMARKS = ("hands", "fps")  # kinds without rows where the clips are glosses
+COLUMNS = (
+    "group", "clips", "bleu4", "chrf", "wer", "cer", "bleu4_low", "bleu4_high", "chrf_low",
+    "chrf_high", "wer_low", "wer_high",
+)  # fmt: skip
 
 _GroupOf = Callable[[Target, ClipFacts], str]
 
@@ -45,7 +50,13 @@ def break_down(
         "hands": lambda _, facts: _hands_name(facts),
         "fps": lambda _, facts: _rate_name(facts),
     }
-    return {kind: _rows(result, statistics, group_of[kind], options, digits) for kind in KINDS}
+    left_out = OF_LANDMARKS if result.unknown is not None else ()
+    return {
+        kind: _rows(result, statistics, group_of[kind], options, digits)
+        if kind not in left_out
+        else []
+        for kind in KINDS
+    }
 
 
 def _rows(
@@ -87,7 +98,7 @@ def _hands_name(facts: ClipFacts) -> str:
 
 
 def _rate_name(facts: ClipFacts) -> str:
-    low, high = _bounds(facts.fps, RATES)
+    low, high = _bounds(facts.fps or 0.0, RATES)
     return f"{low:02.0f}+" if high is None else f"{low:02.0f}-{high:02.0f}"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from signloom.config import UserError
 from signloom.evaluation.alignments import write_alignments
-from signloom.evaluation.breakdowns import KINDS
+from signloom.evaluation.breakdowns import COLUMNS, KINDS
 from signloom.evaluation.grid import grid_table
 from signloom.evaluation.run import Evaluation
 from signloom.evaluation.summary import DECIMALS
@@ -50,7 +50,8 @@ def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> No
     _write_table(folder / "confusions.csv", _confusion_rows(evaluation), columns=CONFUSIONS)
     write_alignments(folder / "alignments.parquet", evaluation.alignments)
     for kind in KINDS:
-        _write_table(folder / f"by_{kind}.csv", _breakdown_rows(evaluation, kind))
+        rows = _breakdown_rows(evaluation, kind)
+        _write_table(folder / f"by_{kind}.csv", rows, columns=("name", "split", *COLUMNS))
     if not history.is_file():
         raise UserError(f"{history} does not exist; run `dvc repro train` first")
     epochs = json.loads(history.read_text(encoding="utf-8"))["epochs"]
@@ -84,12 +85,13 @@ def hypothesis_rows(evaluation: Evaluation) -> Iterable[dict[str, Any]]:
                     "wer": float(singly["wer"][row]),
                     "exact": int(singly["exact"][row] > 0),
                     "hands": "" if facts.hands is None else facts.hands,
-                    "fps": facts.fps,
-                    "seconds": facts.seconds,
+                    "fps": "" if facts.fps is None else facts.fps,
+                    "seconds": "" if facts.seconds is None else facts.seconds,
                     "log_prob": translation.hypothesis.log_prob,
                     "score": translation.hypothesis.score,
                     "tokens": len(translation.hypothesis.tokens),
                     **{name: float(singly[name][row]) for name in evaluation.options.commands},
+                    **({"gloss": target.gloss} if result.unknown is not None else {}),
                 }
             )
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 
 from tqdm import tqdm
 
-from signloom.corpus.landmarks import LandmarkSequence
+from signloom.corpus.clips import SourceSequence
 from signloom.decoding import DecodingOptions
 from signloom.evaluation.options import EvaluateOptions
 from signloom.evaluation.systems import plain_texts
@@ -29,7 +29,7 @@ class GridRow:
 
 def try_searches(
     translator: Translator,
-    sequences: Sequence[LandmarkSequence],
+    sequences: Sequence[SourceSequence],
     refs: Sequence[str],
     options: EvaluateOptions,
 ) -> tuple[DecodingOptions, list[GridRow]]:

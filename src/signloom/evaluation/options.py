@@ -11,8 +11,9 @@ TAKEN = {
     *METRICS, "clip_id", "split", "signer", "seen_in_train", "reference", "hypothesis", "greedy",
     "blind", "swapped", "retrieval", "bleu", "hands", "fps", "seconds", "log_prob", "score",
     "tokens", "clips", "missing", "seeds", "seen", "unseen", "ignores_input", "signature",
+    "gloss", "unknown_glosses",
 }  # fmt: skip
-TAKEN_PREFIXES = ("greedy_", "blind_", "swapped_", "floor_", "retrieval_", "random_")
+TAKEN_PREFIXES = ("greedy_", "blind_", "swapped_", "floor_", "retrieval_", "random_", "copy_")
 TAKEN_SUFFIXES = ("_low", "_high")
 
 

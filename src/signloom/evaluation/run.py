@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from signloom.corpus.landmarks import LandmarkSequence
+from signloom.corpus.clips import SourceSequence
 from signloom.corpus.targets import Target
 from signloom.decoding import DecodingOptions
 from signloom.evaluation.commands import run_commands
@@ -53,12 +53,12 @@ def describe(translator: Translator, options: EvaluateOptions) -> str:
 def evaluate(
     translator: Translator,
     targets: Sequence[Target],
-    sequences: Mapping[str, LandmarkSequence],
+    sequences: Mapping[str, SourceSequence],
     options: EvaluateOptions,
     *,
     others: Iterable[tuple[str, Translator]] = (),
 ) -> Evaluation:
-    """Translate dev and test from landmarks alone and score the sentences.
+    """Translate dev and test from landmarks, or glosses, alone and score the sentences.
 
     No reference ever reaches the model: what is scored is what it writes by itself. Only the
     choice of the search looks at references, and at those of dev alone.
@@ -66,7 +66,7 @@ def evaluate(
     Args:
         translator: The trained model.
         targets: The whole corpus.
-        sequences: Clip id to landmarks, of all splits.
+        sequences: Clip id to landmarks or glosses, of all splits.
         options: Search and scoring.
         others: The same model trained with other seeds, by name; their scores are summarised.
     """
@@ -103,7 +103,7 @@ def evaluate(
 def _score_model(
     translator: Translator,
     results: Sequence[SplitResult],
-    sequences: Mapping[str, LandmarkSequence],
+    sequences: Mapping[str, SourceSequence],
     decoding: DecodingOptions,
     score: ScoreOptions,
 ) -> dict[str, dict[str, float]]:
@@ -120,7 +120,7 @@ def _score_model(
 def _align(
     translator: Translator,
     results: Sequence[SplitResult],
-    sequences: Mapping[str, LandmarkSequence],
+    sequences: Mapping[str, SourceSequence],
 ) -> dict[str, Alignment]:
     """Ask where the model looked while it wrote each translation."""
     found: dict[str, Alignment] = {}

@@ -22,7 +22,7 @@ HEADLINE = (
 WITH_INTERVAL = ("bleu4", "bleu1", "chrf", "wer", "cer")
 FLOOR_NAMES = {
     "greedy": "greedy", "blind": "blind", "swapped": "swapped", "constant": "floor",
-    "retrieval": "retrieval", "random": "random",
+    "retrieval": "retrieval", "random": "random", "copy": "copy",
 }  # fmt: skip
 FLOOR_METRICS = ("bleu4", "chrf", "wer")
 LOOKS_BY = "chrf"  # the metric of the hallucination check: it tells weak models apart too
@@ -67,8 +67,8 @@ def summarise(
 
     Returns:
         Split to `clips`, `missing` (ids), `constant_sentence`, `systems` (system to metric to
-        value, low, high, signature), `hallucination` (see `check_hallucination`) and `breakdowns`
-        (kind to rows).
+        value, low, high, signature), `hallucination` (see `check_hallucination`), `breakdowns`
+        (kind to rows) and, for a model of glosses, `unknown_glosses` (how many train lacks).
     """
     splits = {}
     for result in results:
@@ -84,18 +84,23 @@ def summarise(
                 }
                 for system, statistics in counted.items()
             },
-            "hallucination": check_hallucination(counted, options),
+            "hallucination": check_hallucination(
+                counted, options, "video" if result.unknown is None else "glosses"
+            ),
             "breakdowns": break_down(
                 result, counted["model"], train_texts, options, digits=DECIMALS
             ),
         }
+        if result.unknown is not None:
+            unknown = sum(map(len, result.unknown))
+            splits[result.split]["unknown_glosses"] = unknown
     return splits
 
 
 def check_hallucination(
-    counts: Mapping[str, Statistics], options: ScoreOptions
+    counts: Mapping[str, Statistics], options: ScoreOptions, source: str = "video"
 ) -> dict[str, Any] | None:
-    """Say whether the score falls when the video is replaced by another clip's.
+    """Say whether the score falls when the video, or its glosses, are replaced by another clip's.
 
     A model that writes fluent sentences whatever it sees scores the same either way: the 95 %
     interval of the fall (paired bootstrap) then reaches down to 0, and the model is said to
@@ -104,6 +109,7 @@ def check_hallucination(
     Args:
         counts: Of `model` and, where there is another sentence, `swapped`.
         options: For the resamples.
+        source: What was replaced, in a word.
 
     Returns:
         `metric`, `model`, `swapped`, `fall`, `low`, `high`, `p_value`, `ignores_input` and `text`;
@@ -123,8 +129,9 @@ def check_hallucination(
         "high": round(found.high, DECIMALS),
         "p_value": round(found.p_value, DECIMALS),
         "ignores_input": ignores,
-        "text": f"Shown the video of another clip, chrF goes from {found.b:.1f} to {found.a:.1f}, "
-        f"a fall of {found.difference:.1f} [{found.low:.1f}, {found.high:.1f}]: {verdict}.",
+        "text": f"Shown the {source} of another clip, chrF goes from {found.b:.1f} to "
+        f"{found.a:.1f}, a fall of {found.difference:.1f} [{found.low:.1f}, {found.high:.1f}]: "
+        f"{verdict}.",
     }
 
 
@@ -158,6 +165,8 @@ def headline(splits: Mapping[str, Any], seeds: Mapping[str, Any] | None) -> dict
         values |= {"clips": found["clips"], "missing": len(found["missing"])}
         if found["hallucination"]:
             values["ignores_input"] = int(found["hallucination"]["ignores_input"])
+        if "unknown_glosses" in found:
+            values["unknown_glosses"] = found["unknown_glosses"]
         values["signature"] = model["bleu4"]["signature"]
         metrics[split] = values
     return metrics

@@ -2,7 +2,8 @@
 
 A score means something only beside what can be had without looking: the floors here (one constant
 sentence, a random one, the sentence of the nearest training clip), and two controls: the model
-with its landmarks zeroed, and with the video of another clip.
+with its landmarks zeroed, and with the video of another clip. For a model of glosses these are
+unknown glosses and those of another clip, and copying the glosses is one more floor.
 """
 
 import logging
@@ -10,17 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 from tqdm import tqdm
 
 from signloom.config import UserError
-from signloom.corpus.landmarks import LandmarkSequence
+from signloom.corpus.clips import SourceSequence
+from signloom.corpus.glosses import GlossSequence
 from signloom.corpus.targets import Target
 from signloom.decoding import DecodingOptions
+from signloom.evaluation.retrieval import build_retrieval
 from signloom.metrics import ScoreOptions, best_constant
 from signloom.translator import Translation, Translator
-
-FloatArray = npt.NDArray[np.float32]
 
 SYSTEMS = {
     "model": "the model, searched as configured",
@@ -31,19 +31,19 @@ SYSTEMS = {
     "constant": "the best constant training sentence",
     "random": "a random training sentence",
 }
+COPY = "copy"  # one more system for a model of glosses: it says them, in lower case
 HANDS = ("left_hand", "right_hand")
-RETRIEVAL_FRAMES = 16  # every clip is resampled to this many to be compared
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClipFacts:
-    """What a clip's landmarks say about it before any model has seen them."""
+    """What a clip's landmarks say about it before any model has seen them; of glosses nothing."""
 
     hands: float | None  # share of the frames with a hand; None where the layout has no hands
-    fps: float  # of the video
-    seconds: float
+    fps: float | None  # of the video
+    seconds: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +52,13 @@ class SplitResult:
 
     Attributes:
         split: `dev` or `test`.
-        targets: The clips that have landmarks, in the corpus's order.
+        targets: The clips that have landmarks or glosses, in the corpus's order.
         facts: One a target.
-        missing: Ids of clips without landmarks; they are counted and not scored.
+        missing: Ids of clips without them; they are counted and not scored.
         translations: The model's, one a target.
         texts: System (a key of `SYSTEMS`) to one sentence a target. `swapped` is left out where
             all clips have one sentence.
+        unknown: Of the glosses of each clip, those that train never shows; None for landmarks.
     """
 
     split: str
@@ -66,69 +67,13 @@ class SplitResult:
     missing: list[str]
     translations: list[Translation]
     texts: dict[str, list[str]]
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class RetrievalIndex:
-    """The training clips as vectors of one length."""
-
-    vectors: FloatArray  # (N, D), standardised
-    texts: list[str]
-    mean: FloatArray  # (D,)
-    std: FloatArray  # (D,), 1 where a column never changes
-
-    def nearest(self, matrix: FloatArray) -> str:
-        """Return the sentence of the training clip nearest to a feature matrix, shape (S, F)."""
-        query = (clip_vector(matrix) - self.mean) / self.std
-        # |v - q|^2 without |q|^2, which is the same for all.
-        distances = (self.vectors**2).sum(axis=1) - 2 * self.vectors @ query
-        return self.texts[int(np.argmin(distances))]
-
-
-def clip_vector(matrix: FloatArray, frames: int = RETRIEVAL_FRAMES) -> FloatArray:
-    """Resample a feature matrix in time and flatten it.
-
-    Args:
-        matrix: Shape (S, F).
-        frames: Positions kept, spread evenly from the first frame to the last.
-
-    Returns:
-        Shape (frames * F,).
-    """
-    position = np.linspace(0, len(matrix) - 1, frames)
-    before = position.astype(np.int64)
-    after = np.minimum(before + 1, len(matrix) - 1)
-    share = (position - before)[:, None]
-    return ((1 - share) * matrix[before] + share * matrix[after]).astype(np.float32).ravel()
-
-
-def build_retrieval(
-    translator: Translator, targets: Sequence[Target], sequences: Mapping[str, LandmarkSequence]
-) -> RetrievalIndex:
-    """Index the training clips that have landmarks.
-
-    Raises:
-        UserError: If none has.
-    """
-    vectors, texts = [], []
-    for target in targets:
-        if target.split == "train" and target.clip_id in sequences:
-            vectors.append(clip_vector(translator.features(sequences[target.clip_id])))
-            texts.append(target.text)
-    if not vectors:
-        raise UserError(
-            "no train clip has landmarks, so there are no floors; see data/landmarks/rejects.tsv"
-        )
-    matrix = np.stack(vectors)
-    mean, std = matrix.mean(axis=0), matrix.std(axis=0)
-    std[std < 1e-6] = 1.0  # a column that never changes tells nothing and must not divide by zero
-    return RetrievalIndex(vectors=(matrix - mean) / std, texts=texts, mean=mean, std=std)
+    unknown: list[tuple[str, ...]] | None
 
 
 def run_systems(
     translator: Translator,
     targets: Sequence[Target],
-    sequences: Mapping[str, LandmarkSequence],
+    sequences: Mapping[str, SourceSequence],
     decoding: DecodingOptions,
     score: ScoreOptions,
     *,
@@ -139,13 +84,13 @@ def run_systems(
     Args:
         translator: The trained model.
         targets: The whole corpus; floors come from its train split.
-        sequences: Clip id to landmarks, of all splits.
+        sequences: Clip id to landmarks or glosses, of all splits.
         decoding: How the model searches.
         score: Tokenizer of the constant floor and seed of the random one.
         splits: What to evaluate; a split without clips is left out, with a warning.
 
     Raises:
-        UserError: If no split has a clip with landmarks.
+        UserError: If no split has a clip with landmarks, or glosses.
     """
     train_texts = [target.text for target in targets if target.split == "train"]
     index = build_retrieval(translator, targets, sequences)
@@ -156,40 +101,65 @@ def run_systems(
         missing = [target.clip_id for target in chosen if target.clip_id not in sequences]
         if missing:
             names = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
-            logger.warning("%s: %d clips without landmarks: %s", split, len(missing), names)
+            what = translator.source_name
+            logger.warning("%s: %d clips without %s: %s", split, len(missing), what, names)
         if not kept:
             logger.warning("%s: no clip to evaluate", split)
             continue
-        landmarks = [sequences[target.clip_id] for target in kept]
-        translations, texts = _model_texts(translator, landmarks, decoding, split)
+        clips = [sequences[target.clip_id] for target in kept]
+        translations, texts = _model_texts(translator, clips, decoding, split)
         refs = [target.text for target in kept]
         seed = [score.seed, *split.encode()]
         others = swap_clips(refs, np.random.default_rng(seed))
         if others is not None:
-            # What a model says depends on the landmarks alone: nothing is translated again.
+            # What a model says depends on what it reads alone: nothing is translated again.
             texts["swapped"] = [texts["model"][other] for other in others]
-        texts["retrieval"] = [index.nearest(translator.features(clip)) for clip in landmarks]
+        texts["retrieval"] = [index.nearest(clip) for clip in clips]
         texts |= _blind_floors(train_texts, refs, score, np.random.default_rng(seed))
+        unknown = _copy_glosses(clips, texts, split) if translator.reads_glosses else None
         results.append(
             SplitResult(
                 split=split,
                 targets=kept,
-                facts=[clip_facts(clip) for clip in landmarks],
+                facts=[clip_facts(clip) for clip in clips],
                 missing=missing,
                 translations=translations,
                 texts=texts,
+                unknown=unknown,
             )
         )
     if not results:
         raise UserError(
-            f"no clip of {' or '.join(splits)} has landmarks, so there is nothing to evaluate; the "
-            "manifest needs such clips, and data/landmarks/rejects.tsv says which were rejected"
+            f"no clip of {' or '.join(splits)} has {translator.source_name}, so there is nothing "
+            f"to evaluate; the manifest needs such clips, see {translator.where_missing}"
         )
     return results
 
 
-def clip_facts(sequence: LandmarkSequence) -> ClipFacts:
+def _copy_glosses(
+    clips: Sequence[SourceSequence], texts: dict[str, list[str]], split: str
+) -> list[tuple[str, ...]]:
+    """Add the floor that copies glosses; return those that train lacks, and say how many."""
+    lines = [clip for clip in clips if isinstance(clip, GlossSequence)]
+    texts[COPY] = [" ".join(line.glosses) for line in lines]
+    unknown = [line.unknown for line in lines]
+    names = sorted({name for found in unknown for name in found})
+    if names:
+        logger.info(
+            "%s: %d of %d glosses never stand in train: %s%s",
+            split,
+            sum(map(len, unknown)),
+            sum(len(line.glosses) for line in lines),
+            ", ".join(names[:5]),
+            ", ..." if len(names) > 5 else "",
+        )
+    return unknown
+
+
+def clip_facts(sequence: SourceSequence) -> ClipFacts:
     """Return what the landmarks say of their clip."""
+    if isinstance(sequence, GlossSequence):
+        return ClipFacts(hands=None, fps=None, seconds=None)
     groups = [sequence.layout.group(hand) for hand in HANDS if hand in sequence.layout.group_names]
     hands = float(sequence.present[:, groups].any(axis=1).mean()) if groups else None
     return ClipFacts(hands=hands, fps=sequence.fps, seconds=sequence.seconds)
@@ -233,19 +203,19 @@ def _blind_floors(
 
 def _model_texts(
     translator: Translator,
-    landmarks: Sequence[LandmarkSequence],
+    clips: Sequence[SourceSequence],
     decoding: DecodingOptions,
     split: str,
 ) -> tuple[list[Translation], dict[str, list[str]]]:
     """Translate as configured, greedily and blind."""
     passes = 2 if decoding.beam_size == 1 else 3
-    with tqdm(total=passes * len(landmarks), desc=f"translate {split}", unit="clip") as bar:
-        model = translator.translate(landmarks, decoding, progress=bar.update)
+    with tqdm(total=passes * len(clips), desc=f"translate {split}", unit="clip") as bar:
+        model = translator.translate(clips, decoding, progress=bar.update)
         greedy = model
         if decoding.beam_size > 1:
             greedy_options = replace(decoding, beam_size=1)
-            greedy = translator.translate(landmarks, greedy_options, progress=bar.update)
-        blind = translator.translate(landmarks, decoding, blind=True, progress=bar.update)
+            greedy = translator.translate(clips, greedy_options, progress=bar.update)
+        blind = translator.translate(clips, decoding, blind=True, progress=bar.update)
     said = {"model": model, "greedy": greedy, "blind": blind}
     return model, {name: plain_texts(translations) for name, translations in said.items()}
 

@@ -19,7 +19,7 @@ from signloom.report.quality import QualityOptions
 from signloom.report.samples import Sample, pick_samples
 from signloom.report.skeletons import Picture, draw_pictures, draw_presence, join_pictures
 from signloom.report.sources import ReportPaths, Sources, read_sources
-from signloom.report.verdict import SYSTEM_NAMES, headline_split
+from signloom.report.verdict import headline_split, system_names
 from signloom.reproducibility import write_atomically
 
 
@@ -51,7 +51,8 @@ def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> N
     samples = pick_samples(sources.hypotheses, split, options.samples, sources.scoring)
     landmarks = quality.assess(sources.quality, sources.targets, options.quality)
     clip_ids = [sample.row["clip_id"] for sample in samples]
-    sequences = read_shards(paths.shards, {*clip_ids, *(row.clip_id for row in landmarks.worst)})
+    shown = {*clip_ids, *(row.clip_id for row in landmarks.worst)}
+    sequences = {} if sources.reads_glosses else read_shards(paths.shards, shown)
     alignments = read_alignments(paths.evaluation / "alignments.parquet", clip_ids)
     groups = draw_charts(sources, landmarks)
     figures = {chart.name: chart.svg for group in groups.values() for chart in group}
@@ -61,7 +62,9 @@ def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> N
         landmarks=landmarks,
         charts=groups,
         samples=_show_samples(samples, sequences, alignments, options.pictures, figures),
-        sheets=_draw_sheets(landmarks, sequences, options.pictures, figures),
+        sheets=[]
+        if sources.reads_glosses
+        else _draw_sheets(landmarks, sequences, options.pictures, figures),
     )
     text = render_page(page)
     shutil.rmtree(reports / "figures", ignore_errors=True)  # none of an older page may remain
@@ -76,18 +79,27 @@ def draw_charts(sources: Sources, landmarks: quality.Assessment) -> dict[str, li
     breakdowns = found[headline_split(sources.splits)]["breakdowns"]
     searched = tuning.draw_search(sources.search) if sources.search else {}
     return {
-        "scores": charts.draw_systems(found, SYSTEM_NAMES),
+        "scores": charts.draw_systems(found, system_names(sources)),
         "breakdown": charts.draw_breakdowns(breakdowns),
         "curves": charts.draw_curves(sources.epochs, sources.best_epoch),
         "lengths": [
             charts.draw_lengths(content.words_per_sentence(sources.targets, sources.scoring))
         ],
-        "quality": quality_charts.draw_distributions(sources.quality, landmarks.limits),
-        "signers": [quality_charts.draw_signers(landmarks.by_signer)],
+        **_draw_quality(sources, landmarks),
         **{
             name: [Chart(name=name, svg=svg, label=tuning.LABELS[name])]
             for name, svg in searched.items()
         },
+    }
+
+
+def _draw_quality(sources: Sources, landmarks: quality.Assessment) -> dict[str, list[Chart]]:
+    """Draw what was detected; nothing of a model of glosses, which sees none of it."""
+    if sources.reads_glosses:
+        return {}
+    return {
+        "quality": quality_charts.draw_distributions(sources.quality, landmarks.limits),
+        "signers": [quality_charts.draw_signers(landmarks.by_signer)],
     }
 
 
@@ -99,9 +111,14 @@ def _show_samples(
     figures: dict[str, str],
 ) -> list[dict[str, Any]]:
     """Prepare what the page shows of each sample; what is drawn becomes a figure too."""
-    shown = []
+    shown: list[dict[str, Any]] = []
     for number, sample in enumerate(samples, start=1):
         clip_id, name = sample.row["clip_id"], f"{number:02}-{sample.group}"
+        is_first = sample.group not in [s.group for s in samples[: number - 1]]
+        if clip_id not in sequences:  # of a model of glosses: its row says them
+            nothing: dict[str, Any] = {"player": None, "attention": "", "pictures": []}
+            shown.append({"sample": sample, "is_first": is_first, **nothing})
+            continue
         sequence, alignment = sequences[clip_id], alignments.get(clip_id)
         drawn = draw_pictures(sequence, pictures)
         figures[f"sample-{name}"] = join_pictures(drawn)
@@ -111,7 +128,7 @@ def _show_samples(
         shown.append(
             {
                 "sample": sample,
-                "is_first": sample.group not in [s.group for s in samples[: number - 1]],
+                "is_first": is_first,
                 "player": build_player(
                     sequence, name=f"player{number}", label=f"Moving skeleton of {clip_id}"
                 ),

@@ -94,6 +94,7 @@ def run_details(sources: Sources) -> dict[str, dict[str, str]]:
     """Title to key and value: everything that made the numbers."""
     checkpoint = sources.checkpoint
     provenance = checkpoint.get("provenance", {})
+    idle = ("Features", "Augmentation", "Landmark extraction") if sources.reads_glosses else ()
     sections = {
         "Model": checkpoint["model"],
         "Features": checkpoint["features"],
@@ -111,7 +112,7 @@ def run_details(sources: Sources) -> dict[str, dict[str, str]]:
     return {
         title: {key: str(value) for key, value in _flat(values)}
         for title, values in sections.items()
-        if values
+        if values and title not in idle
     }
 
 
@@ -124,7 +125,9 @@ def _flat(values: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]
 
 
 def quality_note(sources: Sources) -> str:
-    """Say how well the landmarks were found, over all frames."""
+    """Say how well the landmarks were found, over all frames; nothing of a text corpus."""
+    if not sources.quality:
+        return ""
     labels = {
         "any_hand": "a hand", "left_hand": "the left hand", "right_hand": "the right one",
         "pose": "the upper body", "lips": "the lips", "face_outline": "the outline of the face",

@@ -12,7 +12,7 @@ from signloom.report.charts import Chart
 from signloom.report.palette import inline_svg
 from signloom.report.samples import mark_words
 from signloom.report.sources import Sources
-from signloom.report.verdict import SYSTEM_NAMES, headline_split, tell_verdict, tiles
+from signloom.report.verdict import headline_split, system_names, tell_verdict, tiles
 
 METRIC_NAMES = {
     "bleu4": "BLEU-4", "chrf": "chrF", "chrfpp": "chrF++", "rouge_l": "ROUGE-L",
@@ -69,7 +69,8 @@ def render_page(page: Page) -> str:
         metric_names=names,
         spread_names={name: METRIC_NAMES[name] for name in SPREAD_NAMES},
         seeds=sources.seeds,
-        system_names=SYSTEM_NAMES,
+        system_names=system_names(sources),
+        reads_glosses=sources.reads_glosses,
         signatures={names[name]: model[name]["signature"] for name in names},
         charts={name: [_inline(chart) for chart in group] for name, group in page.charts.items()},
         samples=page.samples,

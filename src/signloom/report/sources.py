@@ -12,7 +12,7 @@ from signloom.corpus.targets import Target, read_targets
 from signloom.metrics import ScoreOptions
 
 VERSIONS = {
-    "scores.json": 2, "history.json": 1, "trials.json": 2, "checkpoint.json": 3, "baseline.json": 1,
+    "scores.json": 2, "history.json": 1, "trials.json": 2, "checkpoint.json": 4, "baseline.json": 1,
 }  # fmt: skip
 Row = dict[str, str]
 
@@ -55,6 +55,11 @@ class Sources:
     rejects: list[Row]
     targets: list[Target]
     checkpoint: dict[str, Any]
+
+    @property
+    def reads_glosses(self) -> bool:
+        """Whether the model translates glosses: then nothing is said of landmarks and videos."""
+        return bool(self.checkpoint["model"].get("source") == "tokens")
 
     @property
     def scoring(self) -> ScoreOptions:

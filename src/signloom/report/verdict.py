@@ -13,7 +13,13 @@ SYSTEM_NAMES = {
     "constant": "best constant sentence",
     "random": "random training sentence",
 }
-FLOORS = ("retrieval", "blind", "constant", "random")
+# What differs for a model of glosses.
+GLOSS_NAMES = {
+    "swapped": "model, another clip's glosses",
+    "blind": "model, glosses unknown",
+    "copy": "the glosses, copied",
+}
+FLOORS = ("retrieval", "blind", "constant", "random", "copy")
 CHANGES = {"bleu4": "BLEU-4", "chrf": "chrF", "wer": "word error rate"}
 FEW_CLIPS = 20  # of which a bootstrap knows too little
 BLIND_MARGIN = 5.0  # BLEU-4 by which a blind model may beat the constant sentence
@@ -24,9 +30,15 @@ def headline_split(splits: dict[str, Any]) -> str:
     return "test" if "test" in splits else next(iter(splits))
 
 
+def system_names(sources: Sources) -> dict[str, str]:
+    """Return what the page calls each system, in the order of its tables."""
+    return SYSTEM_NAMES | (GLOSS_NAMES if sources.reads_glosses else {})
+
+
 def strongest_floor(systems: dict[str, Any]) -> str:
     """Name the system with the highest BLEU-4 of those that learn nothing or see nothing."""
-    return max(FLOORS, key=lambda name: float(systems[name]["bleu4"]["value"]))
+    there = [name for name in FLOORS if name in systems]
+    return max(there, key=lambda name: float(systems[name]["bleu4"]["value"]))
 
 
 def tell_verdict(sources: Sources) -> list[str]:
@@ -44,8 +56,9 @@ def tell_verdict(sources: Sources) -> list[str]:
     ]
     if found["clips"] < FEW_CLIPS:
         sentences.append("So few clips say little, and their intervals are too narrow.")
-    sentences.append(_floor_verdict(systems))
-    sentences.append(_blind_verdict(systems))
+    names = system_names(sources)
+    sentences.append(_floor_verdict(systems, names))
+    sentences.append(_blind_verdict(systems, is_read=sources.reads_glosses))
     if found["hallucination"]:
         sentences.append(found["hallucination"]["text"])
     if sources.seeds and "bleu4" in sources.seeds["splits"].get(split, {}):
@@ -57,14 +70,15 @@ def tell_verdict(sources: Sources) -> list[str]:
     sentences.append(_tell_changes(found, sources.before.get(split)))
     if found["missing"]:
         clips = count(len(found["missing"]), "clip")
-        sentences.append(f"Not scored, because without landmarks: {clips}.")
+        lacking = "glosses" if sources.reads_glosses else "landmarks"
+        sentences.append(f"Not scored, because without {lacking}: {clips}.")
     return sentences
 
 
-def _floor_verdict(systems: dict[str, Any]) -> str:
+def _floor_verdict(systems: dict[str, Any], names: dict[str, str]) -> str:
     bleu, strongest = systems["model"]["bleu4"], strongest_floor(systems)
     floor = systems[strongest]["bleu4"]
-    named = f"the strongest floor ({SYSTEM_NAMES[strongest]}, {_interval(floor)})"
+    named = f"the strongest floor ({names[strongest]}, {_interval(floor)})"
     if bleu["low"] > floor["value"]:
         margin = bleu["value"] - floor["value"]
         return (
@@ -96,10 +110,11 @@ def _tell_changes(found: dict[str, Any], before: dict[str, Any] | None) -> str:
     return told + "; its BLEU-4 lies outside this one's interval."
 
 
-def _blind_verdict(systems: dict[str, Any]) -> str:
+def _blind_verdict(systems: dict[str, Any], *, is_read: bool) -> str:
     blind, constant = systems["blind"]["bleu4"]["value"], systems["constant"]["bleu4"]["value"]
-    compared = f"With its landmarks zeroed the model gets {blind:.1f}; the best constant sentence "
-    compared += f"gets {constant:.1f}"
+    hidden = "With every gloss unknown to it" if is_read else "With its landmarks zeroed"
+    compared = f"{hidden} the model gets {blind:.1f}; the best constant sentence gets "
+    compared += f"{constant:.1f}"
     if blind > constant + BLIND_MARGIN:
         return compared + ": part of its score is guessed without looking."
     if systems["model"]["bleu4"]["low"] > max(blind, constant):
@@ -125,10 +140,10 @@ def tiles(sources: Sources) -> list[dict[str, str]]:
     ]
     controls = [("strongest floor", strongest_floor(systems)), ("blind control", "blind")]
     if "swapped" in systems:  # not with a single sentence
-        controls.append(("wrong video", "swapped"))
+        controls.append(("wrong glosses" if sources.reads_glosses else "wrong video", "swapped"))
     for name, system in controls:
         score = systems[system]["bleu4"]
-        note = SYSTEM_NAMES[system]
+        note = system_names(sources)[system]
         shown.append({"name": f"{name}, BLEU-4", "value": f"{score['value']:.1f}", "note": note})
     return shown
 

@@ -123,6 +123,8 @@ def _check_possible(checkpoint: Checkpoint, folder: Path) -> None:
             f"not read clips of several lengths as it does; {' and '.join(FAMILIES)} can, and "
             "`--format mlflow` exports every family"
         )
+    if checkpoint.spec.model.source == "tokens":
+        raise UserError("a model of glosses cannot be exported: what is written reads landmarks")
     packages = ("onnx", "onnxscript", "onnxruntime")
     if lacking := [name for name in packages if importlib.util.find_spec(name) is None]:
         raise UserError(f"{', '.join(lacking)} missing; run `pip install 'signloom[onnx]'`")

@@ -39,6 +39,8 @@ def save_served_model(checkpoint: Path, folder: Path) -> None:
         UserError: If the checkpoint cannot be read, or the folder holds something else.
     """
     spec = load_checkpoint(checkpoint, pick_device("cpu")).spec
+    if spec.model.source == "tokens":
+        raise UserError("a model of glosses cannot be served: what is written reads landmarks")
     if folder.exists() and not (folder / "MLmodel").is_file():
         raise UserError(f"{folder} is there and no MLflow model; name another folder")
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")

@@ -4,11 +4,14 @@ import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from signloom.config import UserError
+from signloom.corpus.clips import read_gloss_clips
+from signloom.corpus.landmarks import NO_LANDMARKS
 from signloom.corpus.shards import shards_metadata
 from signloom.corpus.stored_clips import StoredLandmarks
-from signloom.corpus.targets import Target, read_labels, read_targets
+from signloom.corpus.targets import Target, read_glosses, read_labels, read_targets
 from signloom.corpus.tokenizer import Tokenizer
 from signloom.reproducibility import hash_file, hash_folder
 from signloom.training.run import TrainingData
@@ -17,7 +20,13 @@ logger = logging.getLogger(__name__)
 
 
 def load_training_data(
-    *, shards: Path, targets: Path, tokenizer: Path, labels: Path, cache_mb: int
+    *,
+    shards: Path,
+    targets: Path,
+    tokenizer: Path,
+    labels: Path,
+    cache_mb: int,
+    source: Literal["landmarks", "tokens"] = "landmarks",
 ) -> TrainingData:
     """Read the train and dev clips of a corpus.
 
@@ -27,10 +36,20 @@ def load_training_data(
         tokenizer: Of the targets.
         labels: Names of the CTC labels.
         cache_mb: Most memory for landmarks; clips beyond it stream from the shards.
+        source: What the model reads, `model.source`.
 
     Raises:
-        UserError: If a file is missing or of another format, or a split has no landmarks.
+        UserError: If a file is missing or of another format, or a split has no landmarks or no
+            glosses.
     """
+    if source == "tokens":
+        return _load_glosses(targets, tokenizer, labels)
+    if shards_metadata(shards).layout == NO_LANDMARKS:
+        raise UserError(
+            "model.source is landmarks, but the manifest has no column video: this corpus is one "
+            "of glosses and sentences. Set model.source: tokens and tokenize_targets.source: "
+            "subwords in params.yaml"
+        )
     every = read_targets(targets)
     landmarks = StoredLandmarks(shards, cache_mb=cache_mb)
     train, dev = (_with_landmarks(every, landmarks, split) for split in ("train", "dev"))
@@ -50,6 +69,33 @@ def load_training_data(
         tokenizer=Tokenizer.load(tokenizer),
         labels=read_labels(labels),
         extractor=json.loads(shards_metadata(shards).extractor),
+    )
+
+
+def _load_glosses(path: Path, tokenizer: Path, labels: Path) -> TrainingData:
+    """Read the train and dev clips as glosses; those without landmarks count too."""
+    glosses = read_glosses(path)
+    if glosses.kind == "none":
+        raise UserError(
+            "model.source is tokens, but tokenize_targets.source is none, so there are no glosses "
+            "to read; set it to subwords or glosses and run `dvc repro tokenize_targets`"
+        )
+    targets = read_targets(path)
+    train, dev = (
+        read_gloss_clips([target for target in targets if target.split == split], glosses)
+        for split in ("train", "dev")
+    )
+    unknown = sorted({name for t in dev.targets for name in glosses.encode(t.gloss).unknown})
+    if unknown:
+        some = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
+        logger.info("%d glosses of dev never stand in train: %s", len(unknown), some)
+    return TrainingData(
+        train=train,
+        dev=dev,
+        tokenizer=Tokenizer.load(tokenizer),
+        labels=read_labels(labels),
+        extractor={},
+        glosses=glosses,
     )
 
 

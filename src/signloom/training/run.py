@@ -1,4 +1,4 @@
-"""Options, landmarks and targets come in, a trained checkpoint with its history goes out."""
+"""Options and the clips of a corpus come in, a trained checkpoint with its history goes out."""
 
 import itertools
 import logging
@@ -18,6 +18,7 @@ from signloom.corpus.augment import AugmentOptions
 from signloom.corpus.batches import FixedBatches, TrainingBatches
 from signloom.corpus.clips import Clips
 from signloom.corpus.features import FeatureOptions, check_groups, prepared_frames
+from signloom.corpus.glosses import NO_GLOSSES, GlossVocabulary
 from signloom.corpus.targets import NO_LABELS, CtcLabels
 from signloom.corpus.tokenizer import Tokenizer
 from signloom.models.seq2seq import ModelOptions
@@ -40,6 +41,7 @@ class TrainingData:
     tokenizer: Tokenizer
     labels: CtcLabels  # empty where there are none
     extractor: dict[str, Any]  # from the shards: what found the landmarks
+    glosses: GlossVocabulary = NO_GLOSSES  # what source ids mean, where the clips are of glosses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,14 +134,9 @@ def prepare(
         UserError: If it cannot be trained.
     """
     check_run(data, options)
-    spec = CheckpointSpec(
-        model=options.model,
-        features=options.features,
-        layout=data.train.layout,
-        extractor=data.extractor,
-        ctc=data.labels if options.train.ctc_weight else NO_LABELS,
-        # Sums are made in another order by another number of threads.
-        provenance={**provenance, "threads": torch.get_num_threads()},
+    # Sums are made in another order by another number of threads.
+    spec = describe_model(
+        data, options, provenance={**provenance, "threads": torch.get_num_threads()}
     )
     seed_everything(options.train.seed)
     model = build_from_spec(spec, data.tokenizer)
@@ -154,20 +151,39 @@ def prepare(
     return Checkpoint(spec=spec, model=model, tokenizer=data.tokenizer), source
 
 
+def describe_model(
+    data: TrainingData, options: RunOptions, *, provenance: dict[str, Any]
+) -> CheckpointSpec:
+    """Return what the checkpoint of a run will say of its model."""
+    return CheckpointSpec(
+        model=options.model,
+        features=options.features,
+        layout=data.train.layout,
+        extractor=data.extractor,
+        ctc=data.labels if options.train.ctc_weight else NO_LABELS,
+        provenance=provenance,
+        glosses=data.glosses,
+    )
+
+
 def check_run(data: TrainingData, options: RunOptions) -> None:
     """Refuse what cannot be trained, before anything is built.
 
     Raises:
-        UserError: If a GPU is asked for that is not there, another source than landmarks, features
-            that they lack, or CTC without anything to spell.
+        UserError: If a GPU is asked for that is not there, another source than the clips have,
+            features that they lack, or CTC without anything to spell.
     """
     pick_device(options.train.device)
-    check_groups(options.features, data.train.layout)
-    if options.model.source != "landmarks":
+    if (options.model.source == "tokens") != data.train.are_glosses:
+        there = "glosses" if data.train.are_glosses else "landmarks"
         raise UserError(
-            f"model.source is {options.model.source}, but the pipeline trains on landmarks; set "
-            "model.source: landmarks (`signloom task` trains on tokens)"
+            f"model.source is {options.model.source}, but the clips were read as {there}; a search "
+            "cannot vary model.source, set it in params.yaml"
         )
+    if data.train.are_glosses:
+        _check_glosses(options)
+        return
+    check_groups(options.features, data.train.layout)
     if not options.train.ctc_weight:
         return
     if not data.labels:
@@ -177,6 +193,27 @@ def check_run(data: TrainingData, options: RunOptions) -> None:
             "are no labels; choose characters, or set train.ctc_weight: 0"
         )
     _check_room(data, options)
+
+
+def _check_glosses(options: RunOptions) -> None:
+    """Refuse what makes no sense for a model of glosses.
+
+    Raises:
+        UserError: If anything does not; all of it in one message.
+    """
+    problems = []
+    if options.train.ctc_weight:
+        problems.append(
+            f"train.ctc_weight is {options.train.ctc_weight}, but CTC spells what is signed, which "
+            "here is the source itself; set it to 0"
+        )
+    if options.model.subsampling > 1:
+        problems.append(
+            f"model.subsampling is {options.model.subsampling}, but glosses are no frames of which "
+            "some could be left out; set it to 1"
+        )
+    if problems:
+        raise UserError("model.source is tokens: " + "\n".join(problems))
 
 
 def _check_room(data: TrainingData, options: RunOptions) -> None:

@@ -14,15 +14,14 @@ import optuna
 import torch
 
 from signloom.checkpoint import Checkpoint
-from signloom.corpus.features import feature_width
-from signloom.corpus.landmarks import LandmarkSequence
+from signloom.corpus.clips import SourceSequence
 from signloom.decoding import DecodingOptions
 from signloom.metrics import ScoreOptions, score_corpus
 from signloom.models.registry import build_model
 from signloom.tracking.run import Run
 from signloom.training.loop import DivergedError
 from signloom.training.records import EpochRecord
-from signloom.training.run import RunOptions, TrainingData, train
+from signloom.training.run import RunOptions, TrainingData, describe_model, train
 from signloom.translator import Translator, pick_device
 from signloom.tune.limits import Meter
 from signloom.tune.options import DECODED, HIGHER_IS_BETTER, TuneOptions
@@ -157,7 +156,7 @@ class ConfirmObjective:
 
 
 def measure_latency_ms(
-    translator: Translator, clips: Sequence[LandmarkSequence], decoding: DecodingOptions
+    translator: Translator, clips: Sequence[SourceSequence], decoding: DecodingOptions
 ) -> float:
     """Return the median time that a clip takes when it is translated alone, milliseconds."""
     times_ms = []
@@ -173,7 +172,7 @@ def count_parameters(data: TrainingData, options: RunOptions) -> int:
     with torch.device("meta"):
         model = build_model(
             options.model,
-            input_width=feature_width(options.features, data.train.layout),
+            input_width=describe_model(data, options, provenance={}).input_width,
             vocab_size=data.tokenizer.vocab_size,
             ctc_labels=len(data.labels) + 1 if options.train.ctc_weight else 0,
         )

@@ -59,7 +59,7 @@ def read_search(paths: SearchPaths) -> Search:
     return plan_search(
         load_training_data(
             shards=paths.shards, targets=paths.targets, tokenizer=paths.tokenizer,
-            labels=paths.labels, cache_mb=options.train.cache_mb,
+            labels=paths.labels, cache_mb=options.train.cache_mb, source=options.model.source,
         ),
         options,
         load_section(paths.params, "tune", TuneOptions),

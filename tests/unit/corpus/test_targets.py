@@ -18,7 +18,7 @@ from signloom.corpus.targets import (
     write_targets,
 )
 
-OPTIONS = TokenizeOptions(vocabulary="pruned", max_tokens=30, ctc="glosses")
+OPTIONS = TokenizeOptions(vocabulary="pruned", max_tokens=30, ctc="glosses", source="none")
 CLIPS = [
     Clip(
         clip_id=f"{signer}{number}",

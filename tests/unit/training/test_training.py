@@ -182,13 +182,13 @@ def test_ctc_without_labels_is_refused() -> None:
             lambda f: (f / "checkpoint.json").write_text(
                 (f / "checkpoint.json")
                 .read_text()
-                .replace('"format_version": 3', '"format_version": 7')
+                .replace('"format_version": 4', '"format_version": 7')
             ),
-            "found format version 7, this Signloom reads 3",
+            "found format version 7, this Signloom reads 4",
         ),
         (lambda f: (f / "checkpoint.json").write_text("{"), "checkpoint.json is damaged"),
         (
-            lambda f: (f / "checkpoint.json").write_text('{"format_version": 3}'),
+            lambda f: (f / "checkpoint.json").write_text('{"format_version": 4}'),
             "is not a checkpoint specification",
         ),
         (

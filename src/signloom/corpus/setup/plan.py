@@ -34,6 +34,8 @@ class RowOptions:
     """Deal the clips to train, dev and test in these shares; None: the table says the split."""
     by: str
     """What to deal: `signer` or `clip`."""
+    text_only: bool
+    """Make a text corpus: every clip needs glosses, none a video."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ def plan_corpus(
     for row, split in rows:
         name, values = _values(row, split, options)
         clip_id = clip_id_of(name)
-        found = _problem(clip_id, values, first.get(clip_id))
+        found = _problem(clip_id, values, first.get(clip_id), options)
         video = None
         if not found and imported is not None and clip_id not in imported:
             found = ("no landmarks of it were imported", name)
@@ -155,9 +157,11 @@ def _seconds(frame: str, fps: float) -> str:
     return f"{int(frame) / fps:.6f}" if frame.isdecimal() else f"frame {frame}"
 
 
-def _problem(clip_id: str, values: Mapping[str, str], other: Row | None) -> tuple[str, str] | None:
+def _problem(
+    clip_id: str, values: Mapping[str, str], other: Row | None, options: RowOptions
+) -> tuple[str, str] | None:
     """Say what is wrong with a row as (reason, detail)."""
-    for name in ("text", "signer", "split"):
+    for name in ("text", "signer", "split", *(["gloss"] if options.text_only else [])):
         if not values.get(name):
             return f"{name} is empty", ""
     if not clip_id:

@@ -1,0 +1,26 @@
+"""Score what the stages trained on glosses in both ways; `run.sh` beside it runs them before."""
+
+import json
+import logging
+
+from pipeline.stage import CHECKPOINT, REPORTS, SHARDS, TARGETS, run
+from signloom.corpus.targets import read_targets
+from signloom.reproducibility import write_atomically
+from signloom.studies.gloss_to_text import score_seeds
+
+OUT = REPORTS / "studies/gloss_to_text/results.json"
+
+
+def main() -> None:
+    """Translate with every seed's model, score, write."""
+    found = score_seeds(CHECKPOINT, REPORTS / "evaluation", read_targets(TARGETS), SHARDS)
+    write_atomically(OUT, json.dumps(found, ensure_ascii=False, indent=1) + "\n")
+    for tokenizer, splits in found["scores"].items():
+        for split, scores in splits.items():
+            bleu = scores["bleu4"]
+            text = "%s, %s: BLEU-4 %.2f (seeds: %s), floors %s"
+            logging.info(text, split, tokenizer, bleu["mean"], bleu["each"], scores["floors_bleu4"])
+
+
+if __name__ == "__main__":
+    run(main)

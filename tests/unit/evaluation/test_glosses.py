@@ -1,0 +1,146 @@
+"""What is said of a model of glosses: its floors, its tables, its page."""
+
+import csv
+import itertools
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from signloom.checkpoint import Checkpoint, save_checkpoint
+from signloom.corpus.glosses import GlossVocabulary
+from signloom.corpus.landmark_folder import write_no_landmarks
+from signloom.corpus.targets import build_targets, write_targets
+from signloom.evaluation.files import write_evaluation
+from signloom.evaluation.retrieval import GlossIndex, build_retrieval
+from signloom.evaluation.run import evaluate
+from signloom.evaluation.sources import read_sources
+from signloom.evaluation.systems import COPY, SYSTEMS, run_systems
+from signloom.report.build import build_report
+from signloom.report.sources import ReportPaths
+from signloom.studies.gloss_to_text import score_seeds
+from tests import glosses, report_project
+from tests.unit.evaluation.world import DECODING, OPTIONS, SCORE, history, read_table
+
+DATA = glosses.training_data("glosses")
+_, _, TARGETS = build_targets(glosses.clips(), glosses.tokenize_options("glosses"))
+
+
+def count_edits(one: Sequence[str], other: Sequence[str]) -> int:
+    """Levenshtein's distance as his recursion has it."""
+    if not one or not other:
+        return len(one) + len(other)
+    if one[0] == other[0]:
+        return count_edits(one[1:], other[1:])
+    changes = ((one[1:], other), (one, other[1:]), (one[1:], other[1:]))
+    return 1 + min(count_edits(*change) for change in changes)
+
+
+def test_edits_are_those_of_the_recursion() -> None:
+    rng = np.random.default_rng(0)
+    lines = [tuple(rng.choice(list("abc"), rng.integers(0, 6)).tolist()) for _ in range(20)]
+    lines = [line for line in lines if line] or [("a",)]
+    index = GlossIndex(lines, ["".join(line) for line in lines])
+    for query in itertools.product("abx", repeat=3):
+        for cut in range(4):
+            found = index.count_edits(query[:cut]).tolist()
+            assert found == [count_edits(query[:cut], line) for line in lines]
+
+
+def test_the_nearest_glosses_lend_their_sentence() -> None:
+    vocabulary = GlossVocabulary.build(["A B C D E", "B", "A X"], "glosses")
+    lines = [("a", "b", "c", "d", "e"), ("b",), ("a", "x")]
+    index = GlossIndex(lines, ["long", "short", "other"])
+    assert index.nearest(vocabulary.encode("A B C D")) == "long"
+    assert index.nearest(vocabulary.encode("B")) == "short"
+    # One edit of two is nearer than one of one.
+    assert index.nearest(vocabulary.encode("A")) == "other"
+    assert index.nearest(vocabulary.encode("NEVER")) in ("long", "short", "other")
+
+
+def test_a_model_of_glosses_has_floors_of_its_own(tmp_path: Path) -> None:
+    translator = glosses.untrained(DATA)
+    sources = read_sources(translator, TARGETS, tmp_path / "none")
+    dev, test = run_systems(translator, TARGETS, sources, DECODING, SCORE)
+    assert set(test.texts) == {*SYSTEMS, COPY}
+    assert test.texts[COPY] == [t.gloss.lower() for t in TARGETS if t.split == "test"]
+    assert test.unknown == [()] * 4
+    assert all(facts.fps is facts.hands is facts.seconds is None for facts in dev.facts)
+    index = build_retrieval(translator, TARGETS, sources)
+    for target in TARGETS:
+        if target.split == "train":
+            assert index.nearest(sources[target.clip_id]) == target.text
+    blind = translator.translate(list(sources.values())[:3], DECODING, blind=True)
+    assert [one.text for one in blind] != test.texts["model"][:3]
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with a text corpus as the stages before `report` leave it."""
+    root = tmp_path_factory.mktemp("glosses")
+    translator = glosses.untrained(DATA)
+    write_no_landmarks(root / "landmarks")
+    write_targets(root / "targets.parquet", TARGETS, DATA.glosses)
+    checkpoint = Checkpoint(
+        spec=translator.spec, model=translator._model, tokenizer=translator._tokenizer
+    )
+    save_checkpoint(root / "checkpoint", checkpoint)
+    history(root / "checkpoint")
+    content = json.loads((root / "checkpoint/history.json").read_text())
+    (root / "checkpoint/history.json").write_text(
+        json.dumps({"format_version": 1, "best_epoch": 1, **content})
+    )
+    sources = read_sources(translator, TARGETS, root / "landmarks/shards")
+    changed = {**sources, "test16": translator.spec.glosses.encode("HAUS NIE NIE")}
+    evaluation = evaluate(translator, TARGETS, changed, OPTIONS)
+    write_evaluation(root / "reports", evaluation, root / "checkpoint/history.json")
+    return root
+
+
+def test_tables_leave_out_what_glosses_have_not(evaluated: Path) -> None:
+    metrics = json.loads((evaluated / "reports/metrics.json").read_text())
+    assert (metrics["test"]["unknown_glosses"], metrics["dev"]["unknown_glosses"]) == (2, 0)
+    assert {"copy_bleu4", "retrieval_bleu4", "blind_bleu4"} <= metrics["test"].keys()
+    for kind in ("hands", "fps"):
+        path = evaluated / f"reports/evaluation/by_{kind}.csv"
+        assert read_table(path) == []
+        assert path.read_text().startswith("name,split,group,clips,bleu4")
+    rows = read_table(evaluated / "reports/evaluation/hypotheses.tsv")
+    assert [row["gloss"] for row in rows] == [t.gloss for t in TARGETS if t.split != "train"]
+    assert {(row["hands"], row["fps"], row["seconds"]) for row in rows} == {("", "", "")}
+
+
+def test_the_page_says_nothing_of_landmarks(evaluated: Path, tmp_path: Path) -> None:
+    paths = ReportPaths(
+        evaluation=evaluated / "reports/evaluation", baseline=evaluated / "baseline.json",
+        tune=evaluated / "tune", landmarks=evaluated / "landmarks",
+        targets=evaluated / "targets.parquet", checkpoint=evaluated / "checkpoint",
+    )  # fmt: skip
+    build_report(paths, tmp_path, report_project.OPTIONS)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    for word in ("the glosses, copied", "glosses unknown", "Shown the glosses of another clip"):
+        assert word in page
+    body = page.partition("</style>")[2].partition("<script>")[0].lower()
+    for word in ("landmark", "skeleton", "video", "hand"):
+        assert word not in body, body[body.index(word) - 200 : body.index(word) + 50]
+    with (evaluated / "reports/evaluation/hypotheses.tsv").open(encoding="utf-8") as lines:
+        shown = [row["gloss"] for row in csv.DictReader(lines, delimiter="\t")]
+    assert any(f">{gloss}<" in page for gloss in shown)
+
+
+def test_every_seed_is_scored_in_both_ways(evaluated: Path) -> None:
+    found = score_seeds(
+        evaluated / "checkpoint",
+        evaluated / "reports/evaluation",
+        TARGETS,
+        evaluated / "landmarks/shards",
+    )
+    legacy, plain = (found["scores"][name]["dev"] for name in ("phoenix_legacy", "13a"))
+    assert "mode:phoenix_legacy" in legacy["signature"]
+    assert "tok:13a" in plain["signature"]
+    # OPTIONS score with 13a, and dev is as it was evaluated.
+    metrics = json.loads((evaluated / "reports/metrics.json").read_text())["dev"]
+    assert plain["chrf"]["each"] == [round(metrics["chrf"], 2)]
+    assert plain["floors_bleu4"]["copy"] == round(metrics["copy_bleu4"], 2)

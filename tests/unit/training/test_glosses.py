@@ -1,0 +1,154 @@
+"""Training on glosses: batches, what is refused, and that a model learns."""
+
+import dataclasses
+import logging
+from pathlib import Path
+
+import pytest
+import torch
+
+from signloom.checkpoint import load_checkpoint, save_checkpoint
+from signloom.config import UserError
+from signloom.corpus.batches import FixedBatches, TrainingBatches
+from signloom.corpus.glosses import SOURCE_PAD, GlossKind, GlossSequence
+from signloom.corpus.landmark_folder import write_no_landmarks
+from signloom.corpus.landmarks import NO_LANDMARKS
+from signloom.corpus.targets import build_targets, write_labels, write_targets
+from signloom.training.data import load_training_data
+from signloom.training.run import check_run, train
+from signloom.translator import Translator
+from signloom.tune.objective import count_parameters
+from signloom.tune.worker import SearchPaths
+from tests import glosses, tiny
+
+
+def write_project(folder: Path, kind: GlossKind) -> SearchPaths:
+    data = glosses.training_data(kind)
+    _, _, targets = build_targets(glosses.clips(), glosses.tokenize_options(kind))
+    write_no_landmarks(folder / "landmarks")
+    write_targets(folder / "targets.parquet", targets, data.glosses)
+    write_labels(folder / "labels.json", data.labels)
+    data.tokenizer.save(folder / "tokenizer.json")
+    return SearchPaths(
+        params=folder / "params.yaml",
+        shards=folder / "landmarks/shards",
+        targets=folder / "targets.parquet",
+        tokenizer=folder / "tokenizer.json",
+        labels=folder / "labels.json",
+    )
+
+
+def load(paths: SearchPaths, source: str) -> glosses.TrainingData:
+    return load_training_data(
+        shards=paths.shards, targets=paths.targets, tokenizer=paths.tokenizer,
+        labels=paths.labels, cache_mb=0, source=source,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def test_batches_hold_the_ids_of_glosses(tmp_path: Path) -> None:
+    data = load(write_project(tmp_path, "subwords"), "tokens")
+    assert data.train.are_glosses
+    options = glosses.run_options(max_frames=80)
+    source = TrainingBatches(
+        data.train, options.features, options.augment, max_frames=80, pad=0, seed=1
+    )
+    seen = []
+    for clips in source.plan(1):
+        batch = source.build(1, clips)
+        assert batch.src.dtype == torch.int64
+        assert batch.src.shape == batch.src_valid.shape
+        assert (batch.src[~batch.src_valid] == SOURCE_PAD).all()
+        longest = max(data.train.frames[clip] + len(data.train.targets[clip].ids) for clip in clips)
+        assert longest * len(clips) <= 80 or len(clips) == 1
+        for row, clip in enumerate(clips):
+            sequence = data.train[clip].sequence
+            assert isinstance(sequence, GlossSequence)
+            assert batch.src[row][batch.src_valid[row]].tolist() == sequence.ids.tolist()
+        seen += clips
+    assert sorted(seen) == list(range(len(data.train)))
+    assert source.plan(1) == source.plan(1) != source.plan(2)
+    batches = FixedBatches(data.dev, options.features, max_frames=80, pad=0)
+    assert sum(len(batch.clip_ids) for batch in batches) == len(data.dev)
+
+
+@pytest.mark.parametrize("kind", ["glosses", "subwords"])
+def test_a_model_learns_its_sentences_by_heart(tmp_path: Path, kind: GlossKind) -> None:
+    data = glosses.training_data(kind, glosses.clips(train=12, dev=1, test=1))
+    data = dataclasses.replace(data, dev=data.train)
+    model = dataclasses.replace(glosses.MODEL, d_model=32, d_ff=48)
+    options = glosses.run_options(model, epochs=60, patience=60, max_frames=999, learning_rate=0.01)
+    checkpoint, _ = train(data, options, provenance={}, log=lambda record: None)
+    clips = list(data.train.read(range(len(data.train))))
+    said = Translator(checkpoint, torch.device("cpu")).translate(
+        clips, tiny.decoding(max_tokens=40)
+    )
+    texts = [target.text for target in data.train.targets]
+    assert sum(one.text == text for one, text in zip(said, texts, strict=True)) >= 10
+    # What a checkpoint says after a journey through a folder, it said before.
+    save_checkpoint(tmp_path / "checkpoint", checkpoint)
+    loaded = load_checkpoint(tmp_path / "checkpoint", torch.device("cpu"))
+    assert loaded.spec == checkpoint.spec
+    assert loaded.spec.layout == NO_LANDMARKS
+    again = Translator(loaded, torch.device("cpu")).translate(clips, tiny.decoding(max_tokens=40))
+    assert [one.text for one in again] == [one.text for one in said]
+
+
+@pytest.mark.parametrize("family", ["transformer", "conformer", "lstm"])
+def test_every_family_reads_glosses_and_two_runs_are_equal(family: str) -> None:
+    data = glosses.training_data()
+    model = dataclasses.replace(glosses.MODEL, family=family)  # type: ignore[arg-type]
+    options = glosses.run_options(model, epochs=2)
+    one, other = (train(data, options, provenance={}, log=lambda record: None) for _ in range(2))
+    assert one[1].dev_loss == other[1].dev_loss
+    weights = one[0].model.state_dict()
+    assert all(torch.equal(value, weights[k]) for k, value in other[0].model.state_dict().items())
+    assert count_parameters(data, options) == sum(p.numel() for p in one[0].model.parameters())
+
+
+def test_glosses_of_dev_that_train_lacks_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    corpus = glosses.clips()
+    changed = [
+        dataclasses.replace(clip, gloss="NEU HAUS NEU") if clip.split == "dev" else clip
+        for clip in corpus
+    ]
+    paths = write_project(tmp_path, "glosses")
+    data = glosses.training_data("glosses", changed)
+    _, _, targets = build_targets(changed, glosses.tokenize_options("glosses"))
+    write_targets(paths.targets, targets, data.glosses)
+    with caplog.at_level(logging.INFO):
+        load(paths, "tokens")
+    assert "1 glosses of dev never stand in train: neu" in caplog.text
+
+
+def test_a_text_corpus_has_no_landmarks_to_train_on(tmp_path: Path) -> None:
+    paths = write_project(tmp_path, "subwords")
+    with pytest.raises(UserError, match=r"no column video.*Set model.source: tokens"):
+        load(paths, "landmarks")
+
+
+def test_without_a_vocabulary_there_are_no_glosses_to_train_on(tmp_path: Path) -> None:
+    paths = write_project(tmp_path, "none")
+    with pytest.raises(UserError, match=r"tokenize_targets.source is none"):
+        load(paths, "tokens")
+
+
+def test_what_makes_no_sense_for_glosses_is_refused_at_once() -> None:
+    data = glosses.training_data()
+    options = glosses.run_options(dataclasses.replace(glosses.MODEL, subsampling=2))
+    options = dataclasses.replace(options, train=dataclasses.replace(options.train, ctc_weight=0.3))
+    with pytest.raises(UserError) as caught:
+        check_run(data, options)
+    assert "train.ctc_weight is 0.3" in str(caught.value)
+    assert "model.subsampling is 2" in str(caught.value)
+    with pytest.raises(UserError, match="the clips were read as glosses"):
+        check_run(data, glosses.run_options(tiny.MODEL))
+    with pytest.raises(UserError, match="the clips were read as landmarks"):
+        check_run(tiny.training_data(), glosses.run_options())
+
+
+def test_a_model_refuses_what_it_was_not_trained_on() -> None:
+    translator = glosses.untrained(glosses.training_data())
+    with pytest.raises(UserError, match="trained on glosses"):
+        translator.translate([tiny.sequence()], tiny.decoding())
