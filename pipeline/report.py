@@ -14,6 +14,7 @@ def main() -> None:
     paths = ReportPaths(
         evaluation=REPORTS / "evaluation",
         baseline=REPORTS / "baseline.json",
+        retrain=REPORTS / "retrain.json",
         tune=TUNE,
         landmarks=LANDMARKS,
         targets=TARGETS,

@@ -16,6 +16,7 @@ from signloom.training.results import spread, write_results
 from signloom.training.run import describe, read_run_options
 from signloom.training.seeds import deciding_options, each_seed, train_seed
 from signloom.training.snapshots import hold_snapshots, open_snapshots
+from signloom.training.warm_start import describe_start
 from signloom.tune.code import code_hash
 
 SNAPSHOTS = Path("data/.training")
@@ -33,7 +34,8 @@ def main() -> None:
         cache_mb=options.train.cache_mb, source=options.model.source,
     )  # fmt: skip
     hashes = hash_training_data(shards=SHARDS, targets=TARGETS)
-    made = {"data": hashes, "libraries": library_versions()}
+    start = describe_start(options.train.start_from)
+    made = {"data": hashes, "libraries": library_versions(), **start}
     code, seeds = code_hash(train_seed.__module__), each_seed(options)
     kept = [open_snapshots(SNAPSHOTS, deciding_options(one), made, code) for one in seeds]
     note = (

@@ -91,6 +91,7 @@ AUGMENT = AugmentOptions(
 AUGMENT_NAMES = tuple(field.name for field in dataclasses.fields(AugmentOptions))
 TRAIN = TrainOptions(
     seeds=[3],
+    start_from="",
     device="cpu",
     precision="float32",
     compile=False,

@@ -3,6 +3,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from signloom.cli.main import main
 from signloom.reproducibility import project_folder
 from signloom.tracking import run as run_module
+from signloom.tracking import system
 from signloom.tracking.deliver import KEY, MAX_VALUE_CHARS, Store, deliver
 from signloom.tracking.journal import PROBLEM, SPOOL, hide_password, outboxes
 from signloom.tracking.run import Run, TrackingOptions, flatten
@@ -342,3 +344,13 @@ def test_passwords_of_a_store_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> N
 def test_an_experiment_needs_a_name() -> None:
     with pytest.raises(ValueError, match="experiment"):
         TrackingOptions(enabled=True, experiment=" ")
+
+
+def test_the_sampler_survives_an_import_of_torch_in_another_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    partial = types.ModuleType("torch")  # as it stands in sys.modules at the beginning
+    monkeypatch.setitem(sys.modules, "torch", partial)
+    assert system._gpu() == {}
+    partial.cuda = types.ModuleType("torch.cuda")  # type: ignore[attr-defined]
+    assert system._gpu() == {}

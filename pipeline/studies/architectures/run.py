@@ -18,7 +18,7 @@ from signloom.studies.architectures import (
     run_jobs,
 )
 from signloom.studies.architectures_page import build_page
-from signloom.training.run import read_run_options
+from signloom.training.run import from_scratch, read_run_options
 
 STUDY = Path("pipeline/studies/architectures/params.yaml")
 OUT = Path("reports/studies/architectures")
@@ -29,7 +29,7 @@ def main() -> None:
     options = load_section(STUDY, "study", ArchitecturesOptions)
     evaluate = load_section(PARAMS, "evaluate", EvaluateOptions)
     paths = CorpusPaths(shards=SHARDS, targets=TARGETS, tokenizer=TOKENIZER, labels=LABELS)
-    corpus = plan_corpus(options, read_run_options(PARAMS), evaluate, paths)
+    corpus = plan_corpus(options, from_scratch(read_run_options(PARAMS)), evaluate, paths)
     reversal = plan_reversal(options)
 
     def log(found: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from signloom.corpus.targets import TokenizeOptions
 from signloom.evaluation.options import EvaluateOptions
 from signloom.reproducibility import write_atomically
 from signloom.studies.coffee import CoffeeOptions, build_corpus, train_families, write_tokens
-from signloom.training.run import read_run_options
+from signloom.training.run import from_scratch, read_run_options
 
 STUDY = Path("pipeline/studies/coffee/params.yaml")
 OUT = Path("reports/studies/coffee")
@@ -31,7 +31,7 @@ def main() -> None:
     write_tokens(tokens, clips, load_section(study, "tokenize_targets", TokenizeOptions))
     logging.info("%d orders in %s", len(clips), options.corpus)
     results: list[dict[str, Any]] = []
-    for found in train_families(options, read_run_options(PARAMS), scoring, tokens):
+    for found in train_families(options, from_scratch(read_run_options(PARAMS)), scoring, tokens):
         results.append(found)
         write_atomically(
             OUT / "results.json", json.dumps(results, ensure_ascii=False, indent=1) + "\n"

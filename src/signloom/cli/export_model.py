@@ -4,6 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from signloom.cli.translate import add_model_choice, choose_model
+
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Describe the command."""
@@ -14,17 +16,13 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument("folder", type=Path, metavar="OUT", help="folder to write")
     parser.add_argument("--format", choices=("onnx", "mlflow"), required=True)
-    parser.add_argument(
-        "--checkpoint",
-        type=Path,
-        default=Path("data/checkpoint"),
-        help="model folder (default: %(default)s)",
-    )
+    add_model_choice(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Write the model."""
+    choose_model(options)
     if options.format == "mlflow":
         from signloom.tracking.served_model import save_served_model
 

@@ -9,26 +9,34 @@ from collections.abc import Sequence
 from signloom.cli import (
     adopt,
     cache,
+    champion,
     compare,
     deliver,
+    drift,
+    drop_videos,
     export_landmarks,
     export_model,
+    forget,
     import_landmarks,
+    ingest,
     init,
+    retrain,
     runs,
     scores,
     summary,
     task,
     translate,
     tune_worker,
+    withdraw,
 )
 from signloom.config import UserError
 
 # A module has `add_parser`, which names its `run`. It imports torch or mediapipe in `run` only:
 # they take seconds to load and `--help` should not.
 COMMANDS = (
-    init, translate, scores, compare, runs, summary, adopt, tune_worker, deliver, cache,
-    import_landmarks, export_landmarks, export_model, task,
+    init, ingest, withdraw, forget, drift, retrain, translate, scores, compare, runs, summary,
+    adopt, champion, tune_worker, deliver, cache, import_landmarks, export_landmarks, drop_videos,
+    export_model, task,
 )  # fmt: skip
 
 

@@ -2,8 +2,10 @@
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from signloom.config import UserError
+from signloom.retraining.store import ModelStore
 from signloom.serving.defaults import DECODING
 
 _MEANINGS = {
@@ -29,12 +31,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--glosses", nargs="+", metavar="TEXT",
         help="glosses instead: a line of them, a file of lines, or - for standard input",
     )  # fmt: skip
-    parser.add_argument(
-        "--checkpoint",
-        type=Path,
-        default=Path("data/checkpoint"),
-        help="model folder (default: %(default)s)",
-    )
+    add_model_choice(parser)
     parser.add_argument("--json", action="store_true", help="a JSON object a line instead")
     parser.add_argument(
         "--n-best", type=int, default=1, help="translations of each clip (%(default)s)"
@@ -51,15 +48,31 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.set_defaults(run=run)
 
 
+def add_model_choice(parser: argparse.ArgumentParser) -> None:
+    """Let a model be named by its folder or as a version."""
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument(
+        "--checkpoint",
+        type=Path,
+        default=Path("data/checkpoint"),
+        help="model folder (default: %(default)s)",
+    )
+    choice.add_argument(
+        "--model",
+        metavar="VERSION",
+        help="champion, challenger or the number of a version of the model instead; it searches "
+        "as it did when it was judged; see `signloom champion`",
+    )
+
+
 def _add_model_options(parser: argparse.ArgumentParser) -> None:
     search = parser.add_argument_group("search and precision")
     for name, value in DECODING.items():
-        flag, meaning = f"--{name.replace('_', '-')}", f"{_MEANINGS[name]} (%(default)s)"
-        search.add_argument(flag, type=type(value), default=value, help=meaning)
+        flag, meaning = f"--{name.replace('_', '-')}", f"{_MEANINGS[name]} ({value})"
+        search.add_argument(flag, type=type(value), help=meaning)
     search.add_argument(
-        "--precision", choices=("float32", "bfloat16", "int8"), default="float32",
-        help="of the weights (%(default)s)",
-    )  # fmt: skip
+        "--precision", choices=("float32", "bfloat16", "int8"), help="of the weights (float32)"
+    )
     found = parser.add_argument_group("what the files do not say")
     for part in ("hand", "pose"):
         found.add_argument(
@@ -74,6 +87,7 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Translate everything, name what cannot be read, and say so in the exit code."""
+    choose_model(options)
     if options.beam_size >= 1 and not 1 <= options.n_best <= options.beam_size:
         raise UserError(
             f"--n-best: found {options.n_best}, expected 1 to --beam-size ({options.beam_size})"
@@ -88,3 +102,17 @@ def run(options: argparse.Namespace) -> None:
     from signloom.cli.translate_run import translate_all
 
     translate_all(options)
+
+
+def choose_model(options: argparse.Namespace) -> None:
+    """Turn a version's name into its folder, and give its search where no option says otherwise."""
+    search: dict[str, Any] = {**DECODING, "precision": "float32"}
+    if options.model is not None:
+        store = ModelStore()
+        version = store.resolve(options.model)
+        found = store.search(version)
+        options.checkpoint = store.checkpoint(version)
+        search |= {**found["decoding"], "precision": found["precision"]}
+    for name, value in search.items():
+        if getattr(options, name, None) is None:
+            setattr(options, name, value)

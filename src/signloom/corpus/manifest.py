@@ -18,7 +18,7 @@ from signloom.corpus.tables import SUFFIXES, Problem, Table, field_problem, read
 SPLITS = ("train", "dev", "test")
 REQUIRED = ("clip_id", "text", "signer", "split")
 OF_VIDEOS = ("video", "start_s", "end_s")  # not of a corpus of imported landmarks
-OPTIONAL = (*OF_VIDEOS, "gloss", "language")
+OPTIONAL = (*OF_VIDEOS, "gloss", "language", "batch")
 IMPORTED_SHARDS = Path("landmarks", "shards")  # in the corpus folder; see `signloom import`
 
 _MAX_LISTED = 50  # problems in one message
@@ -71,6 +71,7 @@ class Clip:
     end_s: float | None = None  # None: to the last frame
     gloss: str | None = None  # signs separated by spaces
     language: str | None = None  # of the text
+    batch: str | None = None  # delivery that brought it, see `signloom ingest`; None: a founder
 
 
 def read_manifest(path: Path, signer_disjoint: bool = True) -> list[Clip]:
@@ -216,6 +217,7 @@ def _parse_rows(table: Table, path: Path, problems: list[Problem]) -> list[_Numb
             end_s=end_s,
             gloss=row.get("gloss") or None,
             language=row.get("language") or None,
+            batch=row.get("batch") or None,
         )
         clips.append((line, clip))
     return clips

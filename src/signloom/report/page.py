@@ -10,6 +10,7 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 from signloom.report import content, quality, tuning
 from signloom.report.charts import Chart
 from signloom.report.palette import inline_svg
+from signloom.report.retraining import tell_night
 from signloom.report.samples import mark_words
 from signloom.report.sources import Sources
 from signloom.report.verdict import headline_split, system_names, tell_verdict, tiles
@@ -89,6 +90,7 @@ def render_page(page: Page) -> str:
         },
         sheets=page.sheets,
         rejects=sources.rejects,
+        night=tell_night(sources.retrain),
         search=sources.search,
         search_note=tuning.search_note(sources.search) if sources.search else "",
         details=content.run_details(sources),

@@ -13,6 +13,7 @@ from signloom.metrics import ScoreOptions
 
 VERSIONS = {
     "scores.json": 2, "history.json": 1, "trials.json": 2, "checkpoint.json": 4, "baseline.json": 1,
+    "retrain.json": 1,
 }  # fmt: skip
 Row = dict[str, str]
 
@@ -25,6 +26,7 @@ class ReportPaths:
     baseline: (
         Path  # metrics of the run to compare with, see `signloom scores --keep`; may be missing
     )
+    retrain: Path  # what the last night of `signloom retrain` did; may be missing or {}
     tune: Path  # folder with trials.json; may be missing
     landmarks: Path  # folder with shards/, quality.parquet, rejects.tsv
     targets: Path  # targets.parquet
@@ -46,6 +48,7 @@ class Sources:
     grid: list[dict[str, Any]]  # what else was tried on dev; empty if nothing
     seeds: dict[str, Any] | None  # means and spreads of several models
     before: dict[str, Any]  # reports/metrics.json of the kept run; empty if none is kept
+    retrain: dict[str, Any]  # night, drift, decision; empty before the first night
     hypotheses: list[Row]
     confusions: list[Row]
     epochs: list[dict[str, Any]]
@@ -83,6 +86,7 @@ def read_sources(paths: ReportPaths) -> Sources:
         grid=scores["grid"],
         seeds=scores["seeds"],
         before=_read_baseline(paths.baseline),
+        retrain=_read_retrain(paths.retrain),
         hypotheses=_read_tsv(paths.evaluation / "hypotheses.tsv", stage="evaluate"),
         confusions=_read_csv(paths.evaluation / "confusions.csv", stage="evaluate"),
         epochs=history["epochs"],
@@ -109,6 +113,15 @@ def _read_baseline(path: Path) -> dict[str, Any]:
     content: dict[str, Any] = read_json(path, mend=mend)
     check_version(path, content, VERSIONS[path.name], mend=mend)
     return dict(content["metrics"])
+
+
+def _read_retrain(path: Path) -> dict[str, Any]:
+    mend = "`signloom retrain` writes it; put {} into it to leave the night out"
+    if not path.is_file() or read_json(path, mend=mend) == {}:
+        return {}
+    content: dict[str, Any] = read_json(path, mend=mend)
+    check_version(path, content, VERSIONS[path.name], mend=mend)
+    return content
 
 
 def _read_csv(path: Path, *, stage: str) -> list[Row]:

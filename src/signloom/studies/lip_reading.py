@@ -75,6 +75,7 @@ def write_report(params: Path, folder: Path) -> dict[str, Any]:
     paths = ReportPaths(
         evaluation=folder / "evaluation",
         baseline=folder / "baseline.json",
+        retrain=folder / "retrain.json",
         tune=folder / "tune",
         landmarks=folder / "landmarks",
         targets=folder / "tokens/targets.parquet",

@@ -25,6 +25,8 @@ from signloom.tracking.system import SystemSampler
 
 # Tags of runs that `dvc exp run` made: the name in `dvc exp show`, the commit it started from.
 EXPERIMENT, BASELINE = "dvc_experiment", "dvc_baseline"
+# The same tag on the runs of one `signloom retrain`: key of the run `retrain`.
+NIGHT, NIGHT_KEY = "night", "SIGNLOOM_NIGHT"
 MAX_WAIT_S = 10.0  # at the end of a stage, for a store that answers
 logger = logging.getLogger(__name__)
 _deliverers: list["subprocess.Popen[bytes]"] = []  # of this process; the last one may be alive
@@ -203,8 +205,9 @@ def _surroundings() -> dict[str, str]:
     lock = Path("dvc.lock")
     if lock.is_file():
         found["dvc_lock"] = hash_file(lock)
-    # Set by `dvc exp run`, whether here or in a queue.
-    for tag, variable in ((EXPERIMENT, "DVC_EXP_NAME"), (BASELINE, "DVC_EXP_BASELINE_REV")):
+    # Set by `dvc exp run`, whether here or in a queue, and by `signloom retrain`.
+    variables = {EXPERIMENT: "DVC_EXP_NAME", BASELINE: "DVC_EXP_BASELINE_REV", NIGHT: NIGHT_KEY}
+    for tag, variable in variables.items():
         if value := os.environ.get(variable):
             found[tag] = value
     return found

@@ -51,7 +51,9 @@ class SystemSampler:
 def _gpu() -> dict[str, Any]:
     """Return what the GPU of this process holds, if torch was loaded and has used one."""
     torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_initialized():
+    # Another thread may be importing it at this moment: then parts of it are missing.
+    is_used = getattr(getattr(torch, "cuda", None), "is_initialized", None)
+    if torch is None or is_used is None or not is_used():
         return {}
     return {
         "gpu_memory_mb": torch.cuda.memory_allocated() / 2**20,

@@ -11,6 +11,7 @@ class TrainOptions:
     """How a model is trained."""
 
     seeds: list[int]  # of weights, dropout, order and augmentation; several: a model of each
+    start_from: str  # folder of a checkpoint whose weights training starts from; "": from scratch
     device: Literal["auto", "cpu", "cuda"]  # auto: a GPU if there is one
     precision: Literal["float32", "bfloat16"]  # of matrix products; bfloat16: autocast
     compile: bool  # torch.compile: minutes at first, faster steps on a GPU

@@ -5,7 +5,7 @@ import logging
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from signloom.training.loop import fit, ignore
 from signloom.training.options import TrainOptions
 from signloom.training.records import EpochRecord, Fit, StepReport
 from signloom.training.snapshots import Snapshots
+from signloom.training.warm_start import warm_start
 from signloom.translator import pick_device
 
 logger = logging.getLogger(__name__)
@@ -66,6 +67,11 @@ def read_run_options(params: Path) -> RunOptions:
         model=load_section(params, "model", ModelOptions),
         train=load_section(params, "train", TrainOptions),
     )
+
+
+def from_scratch(options: RunOptions) -> RunOptions:
+    """Return the options for models of any shape, which have no weights to start from."""
+    return replace(options, train=replace(options.train, start_from=""))
 
 
 def describe(options: RunOptions) -> str:
@@ -128,10 +134,10 @@ def train(
 def prepare(
     data: TrainingData, options: RunOptions, *, provenance: dict[str, Any]
 ) -> tuple[Checkpoint, TrainingBatches]:
-    """Return the untrained model, with all that it needs to translate, and its batches.
+    """Return the model to be trained, with all that it needs to translate, and its batches.
 
     Raises:
-        UserError: If it cannot be trained.
+        UserError: If it cannot be trained, or not from the weights that it is to start from.
     """
     check_run(data, options)
     # Sums are made in another order by another number of threads.
@@ -140,6 +146,9 @@ def prepare(
     )
     seed_everything(options.train.seed)
     model = build_from_spec(spec, data.tokenizer)
+    checkpoint = Checkpoint(spec=spec, model=model, tokenizer=data.tokenizer)
+    if options.train.start_from:
+        warm_start(checkpoint, Path(options.train.start_from), seed=options.train.seed)
     source = TrainingBatches(
         data.train,
         options.features,
@@ -148,7 +157,7 @@ def prepare(
         pad=data.tokenizer.pad,
         seed=options.train.seed,
     )
-    return Checkpoint(spec=spec, model=model, tokenizer=data.tokenizer), source
+    return checkpoint, source
 
 
 def describe_model(

@@ -19,7 +19,7 @@ import torch
 from signloom.config import UserError, load_section
 from signloom.tracking.run import TrackingOptions
 from signloom.training.data import hash_training_data, load_training_data
-from signloom.training.run import read_run_options
+from signloom.training.run import from_scratch, read_run_options
 from signloom.tune.options import TuneOptions
 from signloom.tune.process import cores_of
 from signloom.tune.search import Progress, Search, Studies, open_studies, plan_search
@@ -55,7 +55,7 @@ def read_search(paths: SearchPaths) -> Search:
     Raises:
         UserError: If a file is missing or wrong.
     """
-    options = read_run_options(paths.params)
+    options = from_scratch(read_run_options(paths.params))
     return plan_search(
         load_training_data(
             shards=paths.shards, targets=paths.targets, tokenizer=paths.tokenizer,

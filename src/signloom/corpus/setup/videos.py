@@ -15,13 +15,13 @@ PLACE = "videos"  # folder in the corpus for videos that lie elsewhere
 class VideoFolder:
     """All videos below a folder, found by path, by name, or by name without its ending."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, follow_links: bool = True) -> None:
         if not folder.is_dir():
             raise UserError(f"--videos {folder}: no such folder")
         self.folder = folder
         self._by_stem: dict[str, list[Path]] = defaultdict(list)
         self._pictures: set[str] = set()  # folders of pictures, one a clip
-        for root, _, names in os.walk(folder, followlinks=True):
+        for root, _, names in os.walk(folder, followlinks=follow_links):
             below = Path(root).relative_to(folder)
             for name in sorted(names):
                 suffix = PurePosixPath(name).suffix.lower()

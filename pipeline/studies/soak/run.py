@@ -1,0 +1,40 @@
+"""Live through twelve weeks of deliveries and retraining.
+
+Usage: python -m pipeline.studies.soak.run [PARAMS [OUT]]
+"""
+
+import json
+import logging
+import sys
+from pathlib import Path
+
+from pipeline.stage import run
+from signloom.config import load_section
+from signloom.report.study import render_study
+from signloom.reproducibility import write_atomically
+from signloom.studies.soak import run_soak
+from signloom.studies.soak_options import SoakOptions
+from signloom.studies.soak_page import build_page, draw_weeks
+
+STUDY = Path("pipeline/studies/soak/params.yaml")
+OUT = Path("reports/studies/soak")
+
+
+def main() -> None:
+    """Run what is left of the weeks; write results and page."""
+    given = [Path(name) for name in sys.argv[1:]]
+    params, out = (*given, *(STUDY, OUT)[len(given) :])
+    weeks = []
+    for found in run_soak(load_section(params, "study", SoakOptions)):
+        weeks.append(found)
+        text = "week %d (%.0f s): exit code %d, %s"
+        logging.info(text, found["week"], found["seconds"], found["exit_code"], found["verdict"])
+    results = {"format_version": 1, "weeks": weeks}
+    write_atomically(out / "results.json", json.dumps(results, ensure_ascii=False, indent=1) + "\n")
+    write_atomically(out / "weeks.svg", draw_weeks(weeks))
+    write_atomically(out / "index.html", render_study(build_page(weeks)))
+    logging.info("open %s", out / "index.html")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,161 @@
+"""`signloom champion`: the versions of the model, which one is in use, and how to change that."""
+
+import argparse
+import os
+from pathlib import Path
+
+from signloom.config import UserError, load_params, load_section, parse_options
+
+PARAMS = Path("params.yaml")
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Describe the command."""
+    parser = commands.add_parser(
+        "champion",
+        help="show, promote and roll back the versions of the model",
+        description="Versions of the model lie in data/models; docs/champion.md tells what makes "
+        "one the champion.",
+    )
+    actions = parser.add_subparsers(title="actions", metavar="ACTION")
+    parser.set_defaults(run=_show)
+    actions.add_parser("show", help="the champion and why it is (default)").set_defaults(run=_show)
+    actions.add_parser("list", help="all versions, a line each").set_defaults(run=_list)
+    promote = actions.add_parser("promote", help="make a version the champion")
+    promote.add_argument("version", type=int, metavar="N")
+    promote.add_argument(
+        "--force", action="store_true", help="even if the gate refused it or was not asked"
+    )
+    promote.set_defaults(run=_promote)
+    back = actions.add_parser("rollback", help="make the former champion the champion again")
+    back.set_defaults(run=_rollback)
+    actions.add_parser("sync", help="bring MLflow's registry up to date").set_defaults(run=_sync)
+    add = actions.add_parser(
+        "add", help="keep data/checkpoint and reports/evaluation as the next version"
+    )
+    add.set_defaults(run=_add)
+    judge = actions.add_parser("judge", help="ask the gate about a version; nobody is promoted")
+    judge.add_argument("version", type=int, metavar="N")
+    judge.set_defaults(run=_judge)
+
+
+def _show(options: argparse.Namespace) -> None:
+    from signloom.retraining.store import ModelStore
+
+    store = ModelStore()
+    champion = store.resolve("champion")
+    change = store.pointer().history[-1]
+    print(f"version {champion}, {change.action} by {change.by} at {change.time}")
+    print(f"checkpoint: {store.checkpoint(champion)}")
+    if forgotten := store.forgotten(champion):
+        print(f"it learnt from {forgotten} clips of people who were forgotten since")
+    decision = store.decision(champion)
+    for line in decision["reasons"] if decision else ["the gate was not asked about it"]:
+        print(f"  {line}")
+    if (challenger := store.challenger()) is not None:
+        print(f"challenger: version {challenger}, {store.refusal(challenger) or 'allowed'}")
+
+
+def _list(options: argparse.Namespace) -> None:
+    from signloom.retraining.store import ModelStore
+
+    store = ModelStore()
+    pointer = store.pointer()
+    for version in store.versions():
+        names = {pointer.champion: "champion", pointer.challenger: "challenger"}
+        decision = store.decision(version)
+        said = decision["verdict"] if decision else "not judged"
+        forgotten = store.forgotten(version)
+        mark = f"; learnt from {forgotten} clips of people forgotten since" if forgotten else ""
+        print(f"{version}\t{names.get(version, '')}\t{said}{mark}")
+    if not store.versions():
+        print(f"{store.root} has no version yet; `signloom retrain` makes one")
+
+
+def _promote(options: argparse.Namespace) -> None:
+    from signloom.retraining.store import ModelStore
+
+    store = ModelStore()
+    store.check_known(options.version)
+    refusal = store.refusal(options.version)
+    if refusal and not options.force:
+        raise UserError(f"{refusal}. To promote it all the same, add --force")
+    store.promote(options.version, by=f"{_user()}{' (forced)' * bool(refusal)}")
+    print(f"version {options.version} is the champion")
+    _mirror()
+
+
+def _rollback(options: argparse.Namespace) -> None:
+    from signloom.retraining.store import ModelStore
+
+    print(f"version {ModelStore().rollback(by=_user())} is the champion again")
+    _mirror()
+
+
+def _sync(options: argparse.Namespace) -> None:
+    from signloom.retraining.mirror import sync_registry
+    from signloom.retraining.store import ModelStore
+    from signloom.tracking.run import TrackingOptions
+
+    tracking = load_section(PARAMS, "tracking", TrackingOptions)
+    if not tracking.enabled:
+        raise UserError(f"{PARAMS}: tracking.enabled is false, so there is no registry to sync")
+    changes = sync_registry(ModelStore(), tracking)
+    print("\n".join(changes) or "the registry says the same already")
+
+
+def _mirror() -> None:
+    """Tell the registry, which may be away: the store is what counts."""
+    import logging
+
+    from signloom.retraining.mirror import sync_registry
+    from signloom.retraining.store import ModelStore
+    from signloom.tracking.run import TrackingOptions
+
+    try:
+        sync_registry(ModelStore(), load_section(PARAMS, "tracking", TrackingOptions))
+    except UserError as error:
+        logging.getLogger(__name__).warning("the registry was not told: %s", error)
+
+
+def _add(options: argparse.Namespace) -> None:
+    from signloom.reproducibility import git_state
+    from signloom.retraining.store import ModelStore
+
+    facts = {"made_by": "signloom champion add", **git_state()}
+    version = ModelStore().add(Path("data/checkpoint"), Path("reports/evaluation"), facts)
+    print(f"version {version}")
+
+
+def _judge(options: argparse.Namespace) -> None:
+    from signloom.corpus.manifest import CorpusOptions, read_manifest
+    from signloom.metrics import ScoreOptions
+    from signloom.retraining.gate import GateOptions
+    from signloom.retraining.judge import GateInputs, judge, newest_first
+    from signloom.retraining.store import ModelStore
+
+    params = load_params(PARAMS)
+    where = f"{PARAMS}: retrain.gate"
+    gate = parse_options(params.get("retrain", {}).get("gate"), GateOptions, where=where)
+    score = parse_options(
+        params.get("evaluate", {}).get("score"), ScoreOptions, where=f"{PARAMS}: evaluate.score"
+    )
+    corpus = load_section(PARAMS, "corpus", CorpusOptions)
+    inputs = GateInputs(
+        shards=Path("data/landmarks/shards"),
+        targets=Path("data/tokens/targets.parquet"),
+        batches=newest_first(read_manifest(corpus.path, corpus.signer_disjoint)),
+        score=score,
+    )
+    store = ModelStore()
+    decision = judge(store, options.version, inputs, gate)
+    store.keep_decision(options.version, decision.to_map())
+    print(decision.verdict)
+    for line in decision.reasons:
+        print(f"  {line}")
+    if decision.promote:
+        print(f"`signloom champion promote {options.version}` makes it the champion")
+
+
+def _user() -> str:
+    return os.environ.get("USER") or f"user {os.getuid()}"

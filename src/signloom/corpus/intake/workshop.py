@@ -1,0 +1,246 @@
+"""A change of a corpus comes in as files and places; it happens as a whole, or not at all.
+
+Beside the corpus, where DVC does not look, lies the folder `.NAME.intake`: the lock, copies of what
+is to come in, and, from the moment that all of them are on the disk, a journal of the moves that
+are left. Whoever holds the lock next carries on from there, so a process may be killed anywhere.
+The videos move before the manifest that names them, and leave after it.
+"""
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from signloom.config import UserError
+from signloom.corpus.intake.versions import track_version
+from signloom.corpus.manifest import CorpusOptions
+from signloom.reproducibility import hash_file
+
+_PATIENCE_S = 600.0  # wait so long for another ingest
+_PAUSE_S = 0.2
+_CHUNK_BYTES = 1 << 20
+_FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+Watch = Callable[[str], None]
+"""Hears of each step that lies on the disk for good."""
+Move = tuple[Path, Path]
+"""Where a file is, where it belongs."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A change that is done; both are empty if there was none."""
+
+    batch: str  # empty as well if it brought no clip
+    version: str  # what `track_version` says
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """Where a change of a corpus is made ready.
+
+    Attributes:
+        corpus: The corpus.
+        folder: Beside it.
+        watch: Hears of each step.
+    """
+
+    corpus: CorpusOptions
+    folder: Path
+    watch: Watch
+
+    @property
+    def staged(self) -> Path:
+        """What is to come in."""
+        return self.folder / "staged"
+
+    @property
+    def journal(self) -> Path:
+        """The moves that are left."""
+        return self.folder / "journal.json"
+
+    def staged_video(self, sha256: str) -> Path:
+        """Return where a video waits for its move."""
+        return self.staged / sha256
+
+    def stage_video(self, source: Path, sha256: str, told: Callable[[int], object]) -> bool:
+        """Copy a video, unless an earlier run has; return whether it still is what was hashed."""
+        target = self.staged_video(sha256)
+        if target.is_file():
+            told(target.stat().st_size)
+            return True
+        temporary = target.with_suffix(".tmp")
+        digest = hashlib.sha256()
+        self.staged.mkdir(parents=True, exist_ok=True)
+        with source.open("rb") as old, temporary.open("wb") as new:
+            while chunk := old.read(_CHUNK_BYTES):
+                digest.update(chunk)
+                told(new.write(chunk))
+            new.flush()
+            os.fsync(new.fileno())
+        if digest.hexdigest() != sha256:
+            temporary.unlink()
+            return False
+        temporary.replace(target)
+        self.watch(f"staged {source.name}")
+        return True
+
+    def stage_text(self, name: str, text: str) -> Move:
+        """Write a table that is to replace one in the corpus; return its move."""
+        path = self.staged / "tables" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        flush(path)
+        return path, self.corpus.folder / name
+
+    def carry_out(self, moves: Sequence[Move], batch: str) -> "Finished":
+        """Do the moves in their order, or leave them to the next who holds the lock."""
+        home = self.folder.resolve()
+        content = {
+            "batch": batch,
+            "manifest_before": hash_file(self.corpus.path),
+            "moves": [[_seen_from(home, path) for path in move] for move in moves],
+        }
+        for folder in {source.parent for source, _ in moves}:
+            flush(folder)  # the journal must not be there before what it speaks of
+        temporary = self.journal.with_suffix(".tmp")
+        temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
+        flush(temporary)
+        temporary.replace(self.journal)
+        flush(self.folder)
+        self.watch("journal")
+        return self.finish()
+
+    def finish(self) -> "Finished":
+        """Do what the journal has left, if there is one, and have DVC keep the version."""
+        if not self.journal.is_file():
+            return Finished("", "")
+        content = json.loads(self.journal.read_text(encoding="utf-8"))
+        home = self.folder.resolve()
+        moves = [(home / source, home / target) for source, target in content["moves"]]
+        place = self.corpus.path.resolve()
+        manifest = next((s for s, t in moves if t.resolve() == place), None)
+        is_ahead = manifest is not None and manifest.exists()
+        if is_ahead and hash_file(self.corpus.path) != content["manifest_before"]:
+            logger.warning("%s was edited after a change was cut short; that is undone", place)
+            for source, target in moves[: [s for s, _ in moves].index(manifest)]:
+                if target.exists() and not source.exists():
+                    move(target, source)
+            self._forget()
+            return Finished("", "")
+        for source, target in moves:
+            if os.path.lexists(source):
+                move(source, target)
+                self.watch(f"moved {target.name}")
+        for folder in {target.parent for _, target in moves}:
+            flush(folder)
+        version = track_version(self.corpus.folder)
+        self._forget()
+        return Finished(content["batch"], version)
+
+    def clear(self) -> None:
+        """Remove what was made ready, unless a journal counts on it."""
+        if not self.journal.is_file():
+            shutil.rmtree(self.staged, ignore_errors=True)
+
+    def _forget(self) -> None:
+        self.journal.unlink()
+        flush(self.folder)
+        self.watch("done")
+
+
+def workshop_of(corpus: CorpusOptions, watch: Watch | None = None) -> Workshop:
+    """Return the place beside a corpus folder; nothing is made."""
+    folder = corpus.folder.resolve()
+    return Workshop(corpus, folder.parent / f".{folder.name}.intake", watch or (lambda _: None))
+
+
+@contextlib.contextmanager
+def open_workshop(corpus: CorpusOptions, watch: Watch | None) -> Iterator[Workshop]:
+    """Hold the lock of a corpus; explain a full disk.
+
+    Raises:
+        UserError: If another process holds it for too long, or the disk is full.
+    """
+    shop = workshop_of(corpus, watch)
+    try:
+        shop.folder.mkdir(exist_ok=True)
+        with (shop.folder / "lock").open("a+", encoding="utf-8") as lock:
+            _wait_for(lock.fileno(), shop.folder / "lock")
+            lock.truncate(0)
+            lock.write(f"process {os.getpid()} on {socket.gethostname()}: {' '.join(sys.argv)}")
+            lock.flush()
+            try:
+                yield shop
+            finally:
+                shop.clear()
+    except OSError as error:
+        if error.errno not in _FULL_DISK:
+            raise
+        left = "the next call goes on" if shop.journal.is_file() else "nothing came in"
+        raise UserError(
+            f"{shop.folder}: the disk is full ({os.strerror(error.errno or 0)}); {left}. Free "
+            "some space and run the same again"
+        ) from error
+
+
+def move(source: Path, target: Path) -> None:
+    """Rename a file, or copy it where that is another disk."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        source.replace(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        temporary = target.with_name(f".{target.name}.tmp")
+        shutil.copyfile(source, temporary)
+        flush(temporary)
+        temporary.replace(target)
+        source.unlink()
+
+
+def _seen_from(home: Path, path: Path) -> str:
+    """Return a path relative to a folder; the file itself may be a link."""
+    return os.path.relpath(path.parent.resolve() / path.name, home)
+
+
+def flush(path: Path) -> None:
+    """Have the system write a file, or the names in a folder, to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _wait_for(lock: int, path: Path) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    is_told = False
+    while True:
+        try:
+            # The system lets go of it, however the process ends.
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = path.read_text(encoding="utf-8") or "another process"
+            if time.monotonic() > deadline:
+                raise UserError(
+                    f"{path} is held by {holder}; wait until it ends, or stop it"
+                ) from None
+            if not is_told:
+                logger.warning("waiting for %s, which changes the corpus", holder)
+            is_told = True
+            time.sleep(_PAUSE_S)
+        else:
+            return

@@ -1,0 +1,238 @@
+"""A kept model version comes in, its card goes out: what it is, on whom it was trained, its worth.
+
+Everything in the card is read from the version and from the terms that lie in the corpus folder,
+so the same version gives the same bytes. What nobody has said stands there as not said.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from signloom.config import read_json
+from signloom.reproducibility import hash_file, write_atomically
+from signloom.retraining.card_scores import tell_scores
+from signloom.retraining.card_tables import bullets, escape, table
+
+CARD = "MODEL_CARD.md"
+TERMS = {"Licence": "LICENSE*", "Consent": "CONSENT*"}  # of the recordings, in the corpus folder
+_TERMS_LINES = 60  # of them that are quoted
+_SPLITS = ("train", "dev", "test")
+_NOT_SAID = "**not said**"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """What lies in the folder of a version; empty maps where a file is not there."""
+
+    name: str  # of the folder
+    corpus: Path
+    facts: Mapping[str, Any]  # version.json
+    spec: Mapping[str, Any]  # checkpoint.json
+    scores: Mapping[str, Any]  # evaluation/scores.json
+    decision: Mapping[str, Any]  # decision.json
+    marks: Mapping[str, Any]  # what was noted about it since
+    hashes: Mapping[str, str]  # SHA-256 of the checkpoint's files
+
+
+def write_card(folder: Path, corpus: Path, marks: Mapping[str, Any] | None = None) -> Path:
+    """Write the card of a version into its folder.
+
+    Args:
+        folder: Of the version, with `checkpoint/`, `evaluation/`, `version.json`, and
+            `decision.json` if the gate has decided.
+        corpus: Folder of the corpus; licence and consent in it are quoted.
+        marks: What was noted about the version since, such as `forgotten`.
+
+    Returns:
+        The card.
+
+    Raises:
+        UserError: If the version's own files are missing or torn.
+    """
+    version = read_version(folder, corpus, marks or {})
+    path = folder / CARD
+    write_atomically(path, "\n".join(_front_matter(version)) + "\n" + "\n".join(_page(version)))
+    return path
+
+
+def read_version(folder: Path, corpus: Path, marks: Mapping[str, Any]) -> Version:
+    """Read what a card tells of.
+
+    Raises:
+        UserError: If checkpoint.json, scores.json or version.json is missing or torn.
+    """
+    mend = "bring the version back with `dvc checkout` or `dvc pull`"
+    checkpoint, decision = folder / "checkpoint", folder / "decision.json"
+    files = sorted(path for path in checkpoint.rglob("*") if path.is_file())
+    return Version(
+        name=folder.name,
+        corpus=corpus,
+        facts=read_json(folder / "version.json", mend=mend),
+        spec=read_json(checkpoint / "checkpoint.json", mend=mend),
+        scores=read_json(folder / "evaluation/scores.json", mend=mend),
+        decision=read_json(decision, mend=mend) if decision.is_file() else {},
+        marks=marks,
+        hashes={path.relative_to(folder).as_posix(): hash_file(path) for path in files},
+    )
+
+
+def _front_matter(version: Version) -> Iterator[str]:
+    """Yield what model hubs read; JSON is YAML."""
+    splits = version.scores["splits"]
+    shown = splits.get("test") or next(iter(splits.values()))
+    scores = shown["systems"]["model"]
+    metrics = [
+        {"type": kind, "name": name, "value": scores[metric]["value"]}
+        for metric, kind, name in (
+            ("bleu4", "bleu", "BLEU-4"), ("chrf", "chrf", "chrF"), ("wer", "wer", "WER"),
+        )
+    ]  # fmt: skip
+    task = {"type": "translation", "name": "Sign language translation"}
+    data = {"name": version.corpus.name, "type": version.corpus.name}
+    result = {"task": task, "dataset": data, "metrics": metrics}
+    model = f"{version.corpus.name} version {version.name}"
+    index = [{"name": model, "results": [result]}]
+    yield from ("---", "library_name: signloom", "license: other")
+    yield "tags: [sign-language-translation, landmarks]"
+    yield f"model-index: {json.dumps(index, ensure_ascii=False)}"
+    yield "---\n"
+
+
+def _page(version: Version) -> Iterator[str]:
+    yield f"# Model card: {version.corpus.name}, version {version.name}\n"
+    yield from _warnings(version.marks)
+    yield from _what_it_is(version)
+    yield from _data(version)
+    yield from tell_scores(version.scores)
+    yield from _decision(version.decision)
+    yield from _limits(version)
+    yield from _origin(version)
+
+
+def _warnings(marks: Mapping[str, Any]) -> Iterator[str]:
+    for mark in marks.get("forgotten", []):
+        if mark["through"] is None and set(mark["splits"]) == {"test"}:
+            yield f"> {mark['clips']} of its test clips are of a person who has since withdrawn.\n"
+        else:
+            yield (
+                "> **Withdrawn consent.** A person with whose clips this version, or the one whose "
+                "weights it started from, was made has since withdrawn. Do not distribute it; "
+                "train anew from scratch and use that version.\n"
+            )
+
+
+def _what_it_is(version: Version) -> Iterator[str]:
+    model, extractor = version.spec["model"], version.spec["extractor"]
+    groups = ", ".join(version.spec["features"]["groups"])
+    yield (
+        f"**What it is.** A model (family {model['family']}) from landmarks ({groups}) to text: "
+        f"{model['encoder_layers']} + {model['decoder_layers']} layers, width {model['d_model']}. "
+        f"Landmarks are found by {escape(extractor.get('detector', 'an unnamed detector'))}"
+        + (f" (MediaPipe {extractor['mediapipe']})" if "mediapipe" in extractor else "")
+        + "; those of another detector or version are refused.\n"
+    )
+    yield (
+        "**What it is for.** Drafts of translations that a person who knows the sign language "
+        "checks. Not for use where an error harms and nobody checks: medicine, courts, police, "
+        "asylum, emergencies. Not for identifying, rating or watching signers. Deaf people are "
+        "the experts on whether a translation is right; a score is no permission.\n"
+    )
+
+
+def _data(version: Version) -> Iterator[str]:
+    facts = version.facts
+    yield "## Data\n"
+    rows = []
+    for split in _SPLITS:
+        signers = facts.get("signers", {}).get(split, {})
+        clips = facts.get("clips", {}).get(split)
+        hours = facts.get("hours", {}).get(split)
+        rows.append([
+            split,
+            len(clips) if clips is not None else _NOT_SAID,
+            f"{hours:.2f}" if hours is not None else _NOT_SAID,
+            ", ".join(f"{escape(name)} ({signers[name]})" for name in sorted(signers)) or _NOT_SAID,
+        ])  # fmt: skip
+    yield from table(["split", "clips", "hours", "who signs (clips)"], rows)
+    batches = facts.get("batches")
+    told = ", ".join(map(escape, batches)) if batches else "none" if batches == [] else _NOT_SAID
+    yield f"Deliveries after the founding stock: {told}.\n"
+    yield (
+        "**Who does not sign.** Everyone else. Who the signers are (region, age, first language, "
+        "handedness, skin), and who is missing, only the people who recorded them can say: put it "
+        "into `CONSENT.md` in the corpus folder, and it stands here.\n"
+    )
+    for title, pattern in TERMS.items():
+        yield from _terms(title, sorted(version.corpus.glob(pattern)), pattern.rstrip("*"))
+
+
+def _terms(title: str, files: Sequence[Path], name: str) -> Iterator[str]:
+    """Quote what lies beside the recordings about their use."""
+    if not files:
+        yield f"**{title}.** {_NOT_SAID}: no file `{name}` lies in the corpus folder.\n"
+    for path in files:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        yield f"**{title}** (`{path.name}`, SHA-256 `{hash_file(path)[:12]}`):\n"
+        yield from (f"> {line}".rstrip() for line in lines[:_TERMS_LINES])
+        if len(lines) > _TERMS_LINES:
+            yield f">\n> ... {len(lines) - _TERMS_LINES} more lines in the file"
+        yield ""
+
+
+def _decision(decision: Mapping[str, Any]) -> Iterator[str]:
+    yield "## Decision\n"
+    if not decision:
+        yield "The gate was not asked about this version.\n"
+        return
+    yield f"{escape(decision['verdict'])}.\n"
+    yield from bullets(map(escape, decision.get("reasons", [])))
+
+
+def _limits(version: Version) -> Iterator[str]:
+    signers, spec = version.facts.get("signers", {}), version.spec
+    yield "## Limits\n"
+    found = []
+    if train := signers.get("train"):
+        others = sorted({name for split in ("dev", "test") for name in signers.get(split, {})})
+        known = [name for name in others if name in train]
+        tested = (
+            f"{len(known)} of the {len(others)} signers it was tested on are among them, so the "
+            "scores say little about others"
+            if known
+            else f"it was tested on {len(others)} others"
+        )
+        found.append(f"It has learned from {len(train)} signers; {tested}.")
+    groups = set(spec["features"]["groups"])
+    missing = [
+        name
+        for group, name in (("lips", "mouthing"), ("face_outline", "the face"))
+        if group not in groups
+    ]
+    if missing:
+        found.append(f"It is not shown {' or '.join(missing)}; grammar that is there is lost.")
+    fps = spec["features"]["fps"]
+    found += [
+        f"It knows the words of its training sentences; others it can at best spell in bytes. "
+        f"Clips are resampled to {fps:g} frames a second.",
+        "One person faces the camera and signs one utterance a clip. It marks no sentence as "
+        "uncertain: it writes fluent sentences even where it has understood nothing.",
+    ]
+    yield from bullets(found)
+
+
+def _origin(version: Version) -> Iterator[str]:
+    facts, made = version.facts, version.spec["provenance"]
+    yield "## Made from\n"
+    start = made.get("start")
+    rows: list[Iterable[object]] = [
+        ["commit", facts.get("git_commit", _NOT_SAID)],
+        ["dvc.lock", facts.get("dvc_lock", _NOT_SAID)],
+        ["weights it started from", f"{start['folder']} ({start['sha256']})" if start else "none"],
+        *([f"data: {name}", digest] for name, digest in sorted(made.get("data", {}).items())),
+        *([path, digest] for path, digest in version.hashes.items()),
+        ["libraries", ", ".join(f"{k} {v}" for k, v in sorted(made.get("libraries", {}).items()))],
+    ]
+    yield from table(["what", "SHA-256, or name"], rows)
+    yield f"Translate with it: `signloom translate VIDEO --model {int(version.name)}`.\n"

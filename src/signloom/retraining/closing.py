@@ -1,0 +1,117 @@
+"""What follows a decision: card, registry, report, versions of data and code, the remote.
+
+The champion is decided by now, so what fails here is said and stops nothing.
+"""
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from signloom.config import UserError, read_json
+from signloom.reproducibility import write_atomically
+from signloom.retraining.durable import to_text
+from signloom.retraining.store import MODELS
+from signloom.retraining.summary import Step
+from signloom.retraining.work import DRIFT, Tonight
+
+SHOWN = Path("reports/retrain.json")  # what the report shows of the last night that did something
+REPORT = Path("reports/index.html")
+TUNE = Path("reports/tune")
+FORMAT_VERSION = 1
+
+
+def introduce(night: Tonight, version: int) -> None:
+    """Write the card of a version that was decided on, and mirror the store in the registry."""
+    # They load torch, or MLflow.
+    from signloom.retraining.card import write_card
+    from signloom.retraining.mirror import sync_registry
+
+    with _tried(night, "card") as step:
+        marks = night.store.marks(version)
+        card = write_card(night.store.folder(version), night.settings.corpus.folder, marks=marks)
+        step.say(str(card))
+    with _tried(night, "registry") as step:
+        if night.settings.tracking.enabled:
+            changed = sync_registry(night.store, night.settings.tracking)
+            step.say("; ".join(changed) or "nothing to change")
+        else:
+            step.skip("tracking is off")
+
+
+def show(night: Tonight, outcome: str, decision: dict[str, Any] | None) -> None:
+    """Write what the report shows of this night, and build the report.
+
+    Args:
+        night: The night.
+        outcome: How it ended.
+        decision: What was decided; None: the data were refused.
+    """
+    with _tried(night, "report") as step:
+        drift = night.summary.folder / DRIFT
+        steps = night.summary.content["steps"]
+        has_drift = any(row["name"] == "drift" and row["result"] == "done" for row in steps)
+        content = {
+            "format_version": FORMAT_VERSION,
+            "night": night.summary.lasting(outcome),
+            "drift": read_json(drift, mend=f"remove {drift}") if has_drift else None,
+            "decision": decision,
+        }
+        write_atomically(SHOWN, to_text(content))
+        if not TUNE.is_dir():
+            step.skip(f"{TUNE} is missing, which the report shows; run `dvc repro tune` once")
+            return
+        # Alone: with its upstream a search would begin.
+        night.commands.dvc("repro", "--single-item", "report")
+        step.say(f"{REPORT} shows this night")
+
+
+def keep_versions(night: Tonight) -> None:
+    """Track the models with DVC, commit, push; as far as the options say."""
+    retrain = night.settings.retrain
+    if not (retrain.commit or retrain.remote):
+        return
+    with _tried(night, "track") as step:
+        if MODELS.is_dir():
+            night.commands.dvc("add", str(MODELS))
+        step.say(f"{MODELS}.dvc names the versions")
+    if retrain.commit:
+        with _tried(night, "commit") as step:
+            step.say(_commit(night))
+    if retrain.remote:
+        with _tried(night, "push") as step:
+            night.commands.dvc("push", "--remote", retrain.remote)
+            step.say(f"to {retrain.remote}")
+
+
+def _commit(night: Tonight) -> str:
+    """Commit the files that a night writes, and no others."""
+    corpus = night.settings.corpus.folder
+    written = [
+        night.settings.params, Path("dvc.lock"), Path(f"{MODELS}.dvc"), Path("data/.gitignore"),
+        Path(f"{corpus}.dvc"), corpus.parent / ".gitignore", Path("reports/metrics.json"), SHOWN,
+    ]  # fmt: skip
+    there = [str(path) for path in dict.fromkeys(written) if path.is_file()]
+    git = night.commands.git
+    git("add", "--", *there)
+    changed = git("diff", "--cached", "--name-only", "--", *there).split()
+    if not changed:
+        return "nothing has changed"
+    said = night.summary.content
+    champion = f"version {said['champion']}" if said["champion"] else "none"
+    title = f"Retrain: champion is {champion}" + (
+        ", new" if said["champion"] != said["champion_before"] else ", as before"
+    )
+    git("commit", "--quiet", "--message", title, "--message", said["verdict"], "--", *there)
+    return f"{len(changed)} files: {title}"
+
+
+@contextlib.contextmanager
+def _tried(night: Tonight, name: str) -> Iterator[Step]:
+    """Run a step whose failure is a warning."""
+    try:
+        with night.summary.step(name) as step:
+            yield step
+    except (UserError, OSError, subprocess.SubprocessError) as error:
+        night.summary.warn(f"{name}: {error}")

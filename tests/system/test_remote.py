@@ -1,0 +1,177 @@
+"""A second clone has the first one's data, models and scores from a remote, and computes nothing.
+
+The pipeline is the project's own on a corpus of eight clips of imported landmarks; the remotes are
+a folder, and a server that speaks S3, with keys in the environment and its address outside Git.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from signloom.config import update_params
+from signloom.corpus.manifest import IMPORTED_SHARDS, Clip, write_manifest
+from signloom.corpus.shards import write_shards
+from signloom.reproducibility import hash_folder
+from signloom.retraining.store import ModelStore
+from tests.tiny import ROOT, halve, training_data
+
+CORPUS = Path("data/raw/tiny")
+RESULTS = ("data/tokens", "data/checkpoint", "data/landmarks", "reports/evaluation", "data/models")
+SERVER_WAIT_S = 120.0
+KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "x"}
+pytestmark = pytest.mark.slow
+
+
+def call(*command: str, cwd: Path) -> str:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    names = {f"GIT_{who}_{what}": "t@t" for who in ("AUTHOR", "COMMITTER")
+             for what in ("NAME", "EMAIL")}  # fmt: skip
+    quiet = {"DVC_NO_ANALYTICS": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True,
+        env={**os.environ, **names, **KEYS, **quiet, "PATH": path},
+    )  # fmt: skip
+    assert done.returncode == 0, f"{command}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+    return done.stdout
+
+
+def write_corpus(folder: Path) -> None:
+    data = training_data()
+    examples = {f"{example.target.clip_id} {split}": (example, split)
+                for split in ("train", "dev") for example in getattr(data, split)}  # fmt: skip
+    frames = {name: len(example.sequence.points) for name, (example, _) in examples.items()}
+    layout = data.train[0].sequence.layout
+    write_shards(
+        folder / IMPORTED_SHARDS, frames, lambda name: halve(examples[name][0].sequence),
+        layout=layout, extractor='{"detector": "imported"}', frames_per_shard=1000,
+    )  # fmt: skip
+    clips = [
+        Clip(clip_id=name, video=None, text=example.target.text, signer=split, split=split,
+             gloss="A")
+        for name, (example, split) in examples.items()
+    ]  # fmt: skip
+    write_manifest(folder / "manifest.tsv", clips)
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with a trained champion, committed; its remote is named by the tests."""
+    root = tmp_path_factory.mktemp("first") / "project"
+    for name in ("src", "pipeline"):
+        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("dvc.yaml", ".gitignore", ".dvcignore", "data/.gitignore", "reports/.gitignore"):
+        (root / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, root / name)
+    shutil.copy(ROOT / "pipeline/smoke/params.yaml", root / "params.yaml")
+    update_params(root / "params.yaml", {
+        "corpus": {"folder": CORPUS.as_posix()},
+        "train": {"epochs": 2, "ctc_weight": 0.0},
+        "tracking": {"enabled": False},
+    })  # fmt: skip
+    write_corpus(root / CORPUS)
+    call("git", "init", "--quiet", cwd=root)
+    call("dvc", "init", "--quiet", cwd=root)
+    call("dvc", "config", "core.analytics", "false", cwd=root)
+    call("dvc", "add", CORPUS.as_posix(), cwd=root)
+    call("dvc", "repro", "evaluate", cwd=root)
+    store = ModelStore(root / "data/models")
+    store.promote(store.add(root / "data/checkpoint", root / "reports/evaluation", {}), by="test")
+    call("dvc", "add", "data/models", cwd=root)
+    commit(root, "A champion")
+    return root
+
+
+def commit(root: Path, message: str) -> None:
+    call("git", "add", "--all", cwd=root)
+    call("git", "commit", "--quiet", "-m", message, cwd=root)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server that speaks S3, with a bucket; its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = tmp_path_factory.mktemp("server") / "log.txt"
+    with log.open("w") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+            env={**os.environ, **KEYS}, stdout=errors, stderr=errors,
+        )  # fmt: skip
+    address = f"http://127.0.0.1:{port}"
+    try:
+        deadline = time.monotonic() + SERVER_WAIT_S
+        while True:
+            assert process.poll() is None, log.read_text()
+            try:
+                make = urllib.request.Request(f"{address}/signs", method="PUT")
+                urllib.request.urlopen(make, timeout=SERVER_WAIT_S).close()
+                break
+            except (urllib.error.URLError, ConnectionError):
+                assert time.monotonic() < deadline, log.read_text()
+                time.sleep(0.2)
+        yield address
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@pytest.fixture(params=["folder", "s3"])
+def second(request: pytest.FixtureRequest, first: Path, tmp_path: Path) -> Path:
+    """A clone of the first project's Git repository, after its push; it has no data yet."""
+    if request.param == "s3":
+        address = request.getfixturevalue("server")
+        url, own = "s3://signs/store", ["endpointurl", address]
+    else:
+        url, own = str(tmp_path / "store"), []
+    (first / ".dvc/config.local").unlink(missing_ok=True)  # of the test before
+    call("dvc", "remote", "add", "--default", "--force", "store", url, cwd=first)
+    commit(first, f"Keep data in a {request.param}")
+    clone = tmp_path / "second"
+    call("git", "clone", "--quiet", str(first), str(clone), cwd=tmp_path)
+    for root in (first, clone):
+        if own:
+            call("dvc", "remote", "modify", "--local", "store", *own, cwd=root)
+    call("dvc", "push", cwd=first)
+    assert not (clone / "data/checkpoint").exists()
+    return clone
+
+
+def assert_same_results(second: Path, first: Path) -> None:
+    for name in RESULTS:
+        assert hash_folder(second / name) == hash_folder(first / name), name
+    scores = (first / "reports/metrics.json").read_bytes()
+    assert (second / "reports/metrics.json").read_bytes() == scores
+    assert call("git", "status", "--porcelain", cwd=second) == ""
+
+
+def test_a_second_clone_has_the_champion_and_its_scores(first: Path, second: Path) -> None:
+    call("dvc", "pull", "evaluate", "extract", "tokenize_targets", "train", "check",
+         "data/models.dvc", f"{CORPUS}.dvc", cwd=second)  # fmt: skip
+    assert "up to date" in call("dvc", "repro", "evaluate", cwd=second)
+    assert call("dvc", "status", "--json", "evaluate", "--with-deps", cwd=second).strip() == "{}"
+    assert_same_results(second, first)
+    store = ModelStore(second / "data/models")
+    assert store.champion() == 1
+    assert hash_folder(store.checkpoint(1)) == hash_folder(first / "data/checkpoint")
+    # The weights give the scores, here too: translated and scored anew, not only copied.
+    (second / "reports/metrics.json").unlink()
+    call("dvc", "repro", "--force", "--single-item", "evaluate", cwd=second)
+    assert_same_results(second, first)
+
+
+def test_repro_pulls_what_it_needs_and_runs_nothing(first: Path, second: Path) -> None:
+    said = call("dvc", "repro", "--pull", "evaluate", cwd=second)
+    assert "Running stage" not in said
+    for name in ("data/checkpoint", "reports/evaluation"):
+        assert hash_folder(second / name) == hash_folder(first / name), name
+    assert call("git", "status", "--porcelain", cwd=second) == ""

@@ -1,0 +1,103 @@
+"""The soak, shortened: a founding stock, a good delivery with a power cut, a bad delivery."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from signloom.config import load_section
+from signloom.corpus.manifest import CorpusOptions, read_manifest
+from signloom.reproducibility import hash_folder
+from signloom.retraining.store import MODELS, ModelStore
+from signloom.studies.soak import DECISIONS
+from tests.tiny import ROOT
+
+STUDY = ROOT / "pipeline/studies/soak/params.yaml"
+GOOD = {"signers": ["adele", "gina"], "clips": 8, "words": "first", "form": "sidecars",
+        "flaw": "none"}  # fmt: skip
+FOUNDING = {"train": 16, "dev": 8, "test": 16}  # clips of each signer
+BAD = {"signers": ["boris"], "clips": 8, "words": "first", "form": "table", "flaw": "swapped"}
+
+
+def shorten(folder: Path) -> dict[str, Any]:
+    """Three nights of the study, with as few clips, epochs and seeds as show the same."""
+    params: dict[str, Any] = yaml.safe_load(STUDY.read_text(encoding="utf-8"))
+    project = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    study = params["study"]
+    study |= {
+        "folder": str(folder),
+        "recording": {"fps": 10, "width": 240, "height": 180},
+        "founders": {"train": ["adele", "boris", "carla"], "dev": ["denis"], "test": ["elsa"]},
+        "founding_clips": FOUNDING,
+        "hidden_signers": ["una"],
+        "hidden_clips": 12,
+        "nights": [
+            {"event": "", "power_cut": cut, "deliveries": deliveries}
+            for cut, deliveries in ((False, []), (True, [GOOD]), (False, [BAD]))
+        ],
+    }
+    study["language"] |= {"max_signs": 3}
+    # One seed on few clips has wide intervals: half of them is enough to be a champion here.
+    gate = project["retrain"]["gate"] | {"seeds": 1, "level": 0.5}
+    study["project"]["retrain"] |= {"gate": gate}
+    study["project"]["features"] |= {"fps": 10}
+    study["project"]["train"] |= {
+        "seeds": [1], "epochs": 45, "learning_rate": 0.003, "max_frames": 200, "snapshot_s": 0.5,
+    }  # fmt: skip
+    study["project"]["tracking"] |= {"enabled": False}
+    return params
+
+
+def run_study(params: Path) -> None:
+    """Run it as `make soak` does."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pipeline.studies.soak.run", params, params.with_name("out")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.slow
+@pytest.mark.mediapipe
+def test_a_power_cut_and_a_bad_delivery_leave_the_champion_alone(tmp_path: Path) -> None:
+    params, folder = tmp_path / "params.yaml", tmp_path / "soak"
+    params.write_text(yaml.safe_dump(shorten(folder)), encoding="utf-8")
+    run_study(params)
+    log = (folder / DECISIONS).read_bytes()
+    first, good, bad = [json.loads(line) for line in log.splitlines()]
+
+    assert (first["exit_code"], first["outcome"], first["champion"]) == (0, "promoted", 1)
+
+    assert good["was_killed"]
+    assert good["ingested"] == 16  # both halves of the night together: nothing twice, nothing lost
+    assert good["version"] == 2
+    assert (good["exit_code"], good["champion"]) in {(0, 2), (4, 1)}
+    assert good["hidden"]["champion"]["all"]["chrf"] >= first["hidden"]["champion"]["all"]["chrf"]
+
+    assert (bad["exit_code"], bad["outcome"], bad["ingested"]) == (5, "data_refused", 8)
+    assert bad["drift"]["level"] == "stop"
+    assert "colour" in {finding["check"] for finding in bad["drift"]["findings"]}
+    assert bad["version"] is None
+    assert bad["champion"] == good["champion"]
+    assert bad["hidden"]["champion"] == good["hidden"]["champion"]
+
+    project = folder / "project"
+    store, champion = ModelStore(project / MODELS), bad["champion"]
+    assert store.champion() == champion
+    assert hash_folder(store.checkpoint(champion)) == store.facts(champion)["checkpoint_hash"]
+    corpus = load_section(project / "params.yaml", "corpus", CorpusOptions)
+    clips = read_manifest(project / corpus.path)
+    assert len(clips) == 3 * 16 + 8 + 16 + 16  # none of the bad delivery
+    assert all(clip.video and (project / clip.video).is_file() for clip in clips)
+
+    run_study(params)  # all is done, so nothing is done again
+    assert (folder / DECISIONS).read_bytes() == log
+    for name in ("results.json", "index.html", "weeks.svg"):
+        assert (tmp_path / "out" / name).stat().st_size > 500

@@ -1,0 +1,123 @@
+"""What the page says of a night, from reports of real checks and decisions of the real gate."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from signloom.config import UserError
+from signloom.corpus.drift.findings import DriftReport, judge
+from signloom.corpus.drift.options import Limits
+from signloom.report.build import build_report
+from signloom.report.retraining import tell_night
+from signloom.report.sources import ReportPaths, read_sources
+from signloom.retraining.gate import Decision
+from tests.report_project import EVIL, OPTIONS, write_project
+from tests.unit.report.test_build import parse
+from tests.unit.retraining.said import gate_clips, judged, said, targets
+
+CLIPS = targets(40)
+SHARE = Limits(warn=0.1, stop=0.5)
+DRIFT = DriftReport(
+    batch="2026-11-21", new=8, old=232,
+    findings=(
+        judge("new_words", SHARE, 0.0, "0 % of the words are new"),
+        judge("colour", SHARE, 0.125, "in 1 of 8 clips the skin is bluer than red",
+              mend="write them again", clips=["b", "a"]),
+        judge("unread", SHARE, 0.75, f"6 of 8 {EVIL}", mend="see rejects.tsv",
+              clips=[f"c{number}" for number in range(6)]),
+        judge("tokens", SHARE, None, "too few clips"),
+    ),
+)  # fmt: skip
+
+
+def night(decision: Decision | None, drift: DriftReport | None = DRIFT) -> dict[str, Any]:
+    content = {
+        "format_version": 1,
+        "night": {
+            "outcome": "refused" if decision else "data_refused",
+            "verdict": "version 1 stays champion", "version": 2, "champion_before": 1,
+            "champion": 1, "batches": ["2026-11-21"], "reasons": [], "warnings": [],
+        },
+        "drift": drift.to_map() if drift else None,
+        "decision": decision.to_map() if decision else None,
+    }  # fmt: skip
+    loaded: dict[str, Any] = json.loads(json.dumps(content))  # as it comes out of the file
+    return loaded
+
+
+def build_page(project: ReportPaths, folder: Path, content: object) -> str:
+    folder.mkdir()
+    project.retrain.write_text(json.dumps(content), encoding="utf-8")
+    build_report(project, folder, OPTIONS)
+    text = (folder / "index.html").read_text(encoding="utf-8")
+    parse(text)
+    return text
+
+
+@pytest.fixture
+def own_project(tmp_path: Path) -> ReportPaths:
+    (tmp_path / "project").mkdir()
+    return write_project(tmp_path / "project")
+
+
+def test_the_worst_findings_come_first_and_name_their_clips() -> None:
+    found = tell_night(night(None))
+    assert found
+    rows = found["drift"]["rows"]
+    assert [row["check"] for row in rows] == ["unread", "colour", "new_words", "tokens"]
+    assert (rows[0]["value"], rows[0]["limits"]) == ("0.75", "0.1 / 0.5")
+    assert (rows[0]["named"], rows[0]["more"]) == (["c0", "c1", "c2", "c3", "c4"], True)
+    assert (rows[1]["named"], rows[1]["more"]) == (["a", "b"], False)
+    assert rows[3]["value"] == "–"
+    assert found["drift"]["note"].endswith("of 4 checks 1 stopped the night, 1 warned, 2 are fine.")
+    assert found["decision"] is None
+
+
+def test_a_decision_shows_both_models_beside_each_other() -> None:
+    decision = judged(said(CLIPS, 0.1, version=1), said(CLIPS, 0.6), gate_clips(CLIPS))
+    found = tell_night(night(decision))
+    assert found
+    told, scores = found["decision"], decision.to_map()["scores"]["chrf"]
+    assert (told["champion"], told["challenger"], told["clips"]) == ("version 1", "version 2", 40)
+    (row,) = (row for row in told["scores"] if row["name"] == "chrF")
+    assert row["before"] == f"{scores['champion']:.2f}"
+    assert row["difference"] == f"{scores['difference']:+.2f}"
+    assert row["difference"].startswith("-")
+    assert {row["name"] for row in told["slices"]} >= {"signer anna", "signer bela"}
+
+
+def test_the_page_has_the_night(own_project: ReportPaths, tmp_path: Path) -> None:
+    decision = judged(said(CLIPS, 0.1, version=1), said(CLIPS, 0.6), gate_clips(CLIPS))
+    text = build_page(own_project, tmp_path / "out", night(decision))
+    for part in ('<section id="night">', '<a href="#night">', "in 1 of 8 clips the skin",
+                 "write them again", "champion (version 1)", "Protected groups"):  # fmt: skip
+        assert part in text
+    assert EVIL not in text
+    assert "<code><bdi>c4</bdi></code>, …" in text
+
+
+def test_a_first_champion_has_nobody_beside_it(own_project: ReportPaths, tmp_path: Path) -> None:
+    decision = judged(None, said(CLIPS, 0.1, version=1), gate_clips(CLIPS))
+    text = build_page(own_project, tmp_path / "out", night(decision, drift=None))
+    assert "champion (none)" in text
+    assert "New data against the old" not in text
+
+
+@pytest.mark.parametrize("content", [{}, None])
+def test_before_the_first_night_the_page_says_nothing_of_it(
+    own_project: ReportPaths, tmp_path: Path, content: dict[str, Any] | None
+) -> None:
+    if content is None:
+        assert not own_project.retrain.exists()
+    else:
+        own_project.retrain.write_text("{}", encoding="utf-8")
+    build_report(own_project, tmp_path, OPTIONS)
+    assert "night" not in (tmp_path / "index.html").read_text(encoding="utf-8")
+
+
+def test_a_night_of_another_version_is_refused(own_project: ReportPaths) -> None:
+    own_project.retrain.write_text('{"format_version": 2}', encoding="utf-8")
+    with pytest.raises(UserError, match=r"retrain.json: found format version 2.*signloom retrain"):
+        read_sources(own_project)

@@ -1,0 +1,249 @@
+"""Weights of a trained model on a model whose vocabulary has grown or shrunk."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from signloom.checkpoint import (
+    Checkpoint,
+    CheckpointSpec,
+    build_from_spec,
+    load_checkpoint,
+    save_checkpoint,
+)
+from signloom.config import UserError
+from signloom.corpus.landmarks import HANDS_POSE, build_layout
+from signloom.corpus.targets import CtcLabels
+from signloom.corpus.tokenizer import Tokenizer, Vocabulary
+from signloom.reproducibility import hash_folder
+from signloom.training.results import write_results
+from signloom.training.run import RunOptions, TrainingData, prepare, train
+from signloom.training.seeds import Result
+from signloom.training.warm_start import (
+    LABEL_ROWS,
+    TOKEN_ROWS,
+    carry_rows,
+    describe_start,
+    token_names,
+    warm_start,
+)
+from signloom.translator import Translator
+from tests import tiny
+
+CPU = torch.device("cpu")
+HANDS = build_layout(("hands",))
+FAMILIES = [
+    {"family": "transformer"},
+    {"family": "transformer", "tied_embeddings": True},
+    {"family": "conformer", "positions": "relative"},
+    {"family": "lstm"},
+    {"family": "lstm", "tied_embeddings": True},
+]
+GROWN = (*tiny.SENTENCES, "anna va", "zoé danse", "à demain")  # ids between, before, after the old
+CLIPS = [tiny.sequence(seed, frames=8 + seed) for seed in range(4)]
+
+
+def checkpoint(
+    texts: tuple[str, ...] = tiny.SENTENCES,
+    glosses: str = "BCD",
+    *,
+    seed: int = 1,
+    vocabulary: Vocabulary = "pruned",
+    spec: dict[str, Any] | None = None,
+    **model: Any,
+) -> Checkpoint:
+    base = CheckpointSpec(
+        model=dataclasses.replace(tiny.MODEL, **model),
+        features=tiny.FEATURES,
+        layout=HANDS_POSE,
+        extractor={"detector": "tiny", "version": "1"},
+        ctc=CtcLabels(kind="glosses", names=tuple(glosses)),
+        provenance={},
+    )
+    whole = dataclasses.replace(base, **(spec or {}))
+    tokenizer = Tokenizer.build(texts, vocabulary)
+    torch.manual_seed(seed)
+    built = build_from_spec(whole, tokenizer).eval()
+    with torch.no_grad():  # biases begin at 0, which would hide a row in the wrong place
+        for name, value in built.named_parameters():
+            if name in (*TOKEN_ROWS, *LABEL_ROWS) and value.dim() == 1:
+                value.normal_()
+    return Checkpoint(spec=whole, model=built, tokenizer=tokenizer)
+
+
+def trained(folder: Path, **changes: Any) -> Checkpoint:
+    saved = checkpoint(**changes)
+    save_checkpoint(folder, saved)
+    return saved
+
+
+def logits(one: Checkpoint, ids: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    src, valid = torch.randn(1, 9, _width(one), generator=torch.Generator().manual_seed(4)), None
+    valid = torch.ones(1, 9, dtype=torch.bool)
+    with torch.no_grad():
+        memory = one.model.encode(src, valid)
+        return one.model(src, valid, torch.tensor([ids])), one.model.ctc(memory.states)
+
+
+def found_tokens(one: Checkpoint) -> list[list[str]]:
+    names = token_names(one.tokenizer)
+    translations = Translator(one, CPU).translate(CLIPS, tiny.decoding())
+    return [[names[token] for token in t.hypothesis.tokens] for t in translations]
+
+
+def _width(one: Checkpoint) -> int:
+    return one.model.encoder.source.projection.in_features
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_with_the_same_vocabulary_the_model_is_the_trained_one(
+    tmp_path: Path, family: dict[str, Any]
+) -> None:
+    old = trained(tmp_path / "old", **family)
+    new = checkpoint(seed=2, dropout=0.5, initialization="torch", **family)
+    warm_start(new, tmp_path / "old", seed=3)
+    weights = new.model.state_dict()
+    assert all(torch.equal(weights[name], value) for name, value in old.model.state_dict().items())
+    assert torch.equal(logits(new, [1, 5, 260])[0], logits(old, [1, 5, 260])[0])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_known_tokens_and_labels_keep_their_logits_when_others_come(
+    tmp_path: Path, family: dict[str, Any]
+) -> None:
+    old = trained(tmp_path / "old", **family)
+    new = checkpoint(GROWN, "ABCDE", seed=2, **family)
+    assert new.tokenizer.vocab_size > old.tokenizer.vocab_size
+    warm_start(new, tmp_path / "old", seed=3)
+    sentence = "tu manges"
+    before, before_ctc = logits(old, [1, *old.tokenizer.encode(sentence)])
+    after, after_ctc = logits(new, [1, *new.tokenizer.encode(sentence)])
+    assert new.tokenizer.encode(sentence) != old.tokenizer.encode(sentence)  # the ids have moved
+    where = [token_names(new.tokenizer).index(name) for name in token_names(old.tokenizer)]
+    # Equal but for the last bit: a wider matrix product adds up in another order.
+    torch.testing.assert_close(after[..., where], before, atol=1e-6, rtol=0)
+    torch.testing.assert_close(after_ctc[..., [0, 2, 3, 4]], before_ctc, atol=1e-6, rtol=0)
+    added = sorted(set(range(after.shape[-1])) - set(where))
+    mean = before.mean(dim=-1, keepdim=True).expand(*before.shape[:-1], len(added))
+    torch.testing.assert_close(after[..., added], mean, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_grown_model_translates_as_the_trained_one_did(
+    tmp_path: Path, family: dict[str, Any]
+) -> None:
+    old = trained(tmp_path / "old", **family)
+    new = checkpoint(GROWN, "ABCDE", seed=2, **family)
+    fresh = found_tokens(new)
+    warm_start(new, tmp_path / "old", seed=3)
+    assert found_tokens(new) == found_tokens(old) != fresh
+
+
+def test_rows_keep_their_bits_and_vanished_ones_are_dropped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    old = trained(tmp_path / "old", texts=GROWN, glosses="ABC")
+    new = checkpoint((*tiny.SENTENCES, "vélo"), "BCD", seed=2)
+    warm_start(new, tmp_path / "old", seed=3)
+    before, after = old.model.state_dict(), new.model.state_dict()
+    old_names, new_names = token_names(old.tokenizer), token_names(new.tokenizer)
+    known = [name for name in new_names if name in old_names]
+    for key in TOKEN_ROWS:
+        assert torch.equal(
+            after[key][[new_names.index(name) for name in known]],
+            before[key][[old_names.index(name) for name in known]],
+        )
+    assert torch.equal(after["ctc.weight"][[0, 1, 2]], before["ctc.weight"][[0, 2, 3]])
+    lines = [record.message for record in caplog.records]
+    assert lines[0] == f"training starts from the weights of {tmp_path / 'old'}"
+    assert lines[1] == (
+        f"  tokens: {len(known)} kept, 2 new ('lo', 'vé'), 9 gone ('se', 'ain', 'é', ' dem', 'à', "
+        "' dan', 'zo', ' va', ...)"
+    )
+    assert lines[2] == "  CTC labels: 3 kept, 1 new ('D'), 1 gone ('A')"
+
+
+@pytest.mark.parametrize("pair", [("pruned", "full"), ("full", "pruned")])
+def test_rows_are_found_in_the_whole_vocabulary_too(pair: tuple[Vocabulary, Vocabulary]) -> None:
+    one, other = (Tokenizer.build(tiny.SENTENCES, vocabulary) for vocabulary in pair)
+    before, after = token_names(one), token_names(other)
+    assert len(before) == len(set(before)) == one.vocab_size
+    table = torch.arange(len(before), dtype=torch.float32)[:, None]
+    moved = carry_rows(table, before, after)
+    text = "tu manges"  # every token of it is in both
+    ids = [one.bos, *one.encode(text), one.eos, one.pad]
+    assert moved[[other.bos, *other.encode(text), other.eos, other.pad]].flatten().tolist() == ids
+    assert moved[other.encode("\x00")].flatten().tolist() == one.encode("\x00")  # a byte
+
+
+def test_everything_that_does_not_fit_is_said_at_once(tmp_path: Path) -> None:
+    trained(tmp_path / "old")
+    other = {
+        "features": dataclasses.replace(tiny.FEATURES, fps=12.0, groups=("hands",)),
+        "layout": HANDS,
+        "extractor": {"detector": "tiny", "version": "2"},
+        "ctc": CtcLabels(kind="characters", names=("a",)),
+    }
+    new = checkpoint(spec=other, d_model=32, norm="post", dropout=0.3)
+    with pytest.raises(UserError) as error:
+        warm_start(new, tmp_path / "old", seed=3)
+    first, *lines, last = str(error.value).splitlines()
+    assert first == f"train.start_from: {tmp_path / 'old'} does not fit what is to be trained:"
+    assert lines == [
+        "  model.d_model: trained with 16, now 32",
+        "  model.norm: trained with 'pre', now 'post'",
+        "  features.fps: trained with 10.0, now 12.0",
+        "  features.groups: trained with ('hands', 'pose'), now ('hands',)",
+        f"  landmarks: trained on {HANDS_POSE.name} version {HANDS_POSE.version} (left_hand, "
+        f"right_hand, pose), now {HANDS.name} version {HANDS.version} (left_hand, right_hand)",
+        "  what found the landmarks, version: trained with '1', now '2'",
+        "  CTC labels: trained with glosses, now characters",
+    ]
+    assert 'train.start_from: ""' in last
+
+
+def test_a_folder_that_is_not_there_is_said_with_what_to_name(tmp_path: Path) -> None:
+    missing = tmp_path / "checkpoint"
+    for act in (
+        lambda: warm_start(checkpoint(), missing, seed=3),
+        lambda: describe_start(str(missing)),
+    ):
+        with pytest.raises(UserError, match=r"does not exist; name the .* DVC removes it"):
+            act()
+    assert describe_start("") == {}
+
+
+def run(data: TrainingData, options: RunOptions) -> Result:
+    done, fit = train(data, options, provenance={}, log=lambda _: None)
+    return Result(seed=options.train.seed, checkpoint=done, fit=fit)
+
+
+def test_each_seed_starts_from_its_own_model_and_ends_with_the_same_bytes(tmp_path: Path) -> None:
+    data = tiny.training_data()
+    seeds = {seed: tiny.run_options(seeds=[seed], epochs=2) for seed in (5, 1)}
+    write_results(tmp_path / "old", [run(data, options) for options in seeds.values()])
+    for seed, folder in ((5, "old"), (1, "old/seeds/1"), (9, "old")):
+        options = tiny.run_options(seeds=[seed], start_from=str(tmp_path / "old"))
+        begun, _ = prepare(data, options, provenance={})
+        expected = load_checkpoint(tmp_path / folder, CPU).model.state_dict()
+        found = begun.model.state_dict()
+        assert all(torch.equal(found[name], value) for name, value in expected.items())
+    results = [run(data, tiny.run_options(start_from=str(tmp_path / "old"))) for _ in range(2)]
+    for name, result in zip("ab", results, strict=True):
+        write_results(tmp_path / name, [result])
+    assert hash_folder(tmp_path / "a") == hash_folder(tmp_path / "b")
+    scratch = run(data, tiny.run_options())
+    assert results[0].fit.history[0].dev_loss < scratch.fit.history[0].dev_loss
+
+
+def test_what_training_starts_from_is_known_by_its_bytes(tmp_path: Path) -> None:
+    trained(tmp_path / "old")
+    before = describe_start(str(tmp_path / "old"))
+    assert before["start"]["folder"] == str(tmp_path / "old")
+    assert describe_start(str(tmp_path / "old")) == before
+    trained(tmp_path / "old", seed=2)
+    assert describe_start(str(tmp_path / "old")) != before
