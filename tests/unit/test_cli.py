@@ -37,7 +37,7 @@ def test_scores_stand_beside_their_floors(
     main(["scores", "--metrics", str(path)])
     text = capsys.readouterr().out
     head, bleu = (next(x for x in text.splitlines() if y in x) for y in ("test: 48", "BLEU-4"))
-    assert re.search(r"constant +nearest +blind$", head)
+    assert re.search(r"constant +retrieval +blind$", head)
     assert re.search(r"80\.00 .* 3\.25 .* 2\.00$", bleu)
     assert "nrefs:1" in text
     assert "reports/index.html" in text

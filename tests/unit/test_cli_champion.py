@@ -1,19 +1,28 @@
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from signloom.cli.main import main
+from signloom.corpus.manifest import Clip, write_manifest
+from signloom.corpus.targets import read_targets
+from signloom.reproducibility import hash_file, hash_folder
+from signloom.retraining.facts import SHARDS, TARGETS
 from signloom.retraining.store import ModelStore
 from tests.unit.retraining.project import add_version, write_project
 
-TRACKING = {"tracking": {"enabled": False, "experiment": "tiny"}}
+PARAMS = {
+    "corpus": {"folder": "corpus", "manifest": "manifest.tsv", "signer_disjoint": True},
+    "tracking": {"enabled": False, "experiment": "tiny"},
+}
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_project(tmp_path)
-    (tmp_path / "params.yaml").write_text(json.dumps(TRACKING))
+    (tmp_path / "params.yaml").write_text(json.dumps(PARAMS))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("USER", "anna")
     return tmp_path
@@ -100,17 +109,49 @@ def test_the_versions_are_listed_and_the_champion_is_explained(
     assert "challenger: version 2, the gate has not judged version 2" in shown
 
 
-def test_a_trained_model_is_added_by_hand(
+def test_a_trained_model_is_added_by_hand_with_who_is_in_it(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit, match="run `dvc repro train` first"):
         main(["champion", "add"])
+    targets = read_targets(TARGETS)
+    clips = [
+        Clip(clip_id=t.clip_id, video=None, text=t.text, signer=t.signer, split=t.split)
+        for t in targets
+    ]
+    write_manifest(project / "corpus/manifest.tsv", clips)
     add_version(project, d_model=8)
+    ModelStore().root.rename(project / "elsewhere")
     (project / "run8-1/checkpoint").rename(project / "data/checkpoint")
     (project / "run8-1/reports").rename(project / "reports")
-    ModelStore().root.rename(project / "elsewhere")
+    with pytest.raises(SystemExit, match="trained on other landmarks"):
+        main(["champion", "add"])
+    assert ModelStore().versions() == []
+    spec = project / "data/checkpoint/checkpoint.json"
+    content = json.loads(spec.read_text())
+    data = {"landmarks": hash_folder(SHARDS), "targets": hash_file(TARGETS)}
+    spec.write_text(json.dumps({**content, "provenance": {"data": data}}))
     main(["champion", "add"])
-    assert ModelStore().facts(1)["made_by"] == "signloom champion add"
+    facts = ModelStore().facts(1)
+    assert facts["signers"] == {"train": {"train": 4}, "dev": {"dev": 4}, "test": {"test": 8}}
+    assert (facts["trigger"], facts["parent"]) == ("signloom champion add", None)
+
+
+def test_dvc_knows_what_a_person_chose(project: Path) -> None:
+    """Else the next night's pull would meet a change that nobody recorded."""
+    dvc = [sys.executable, "-m", "dvc"]
+    add_version(project, d_model=8)
+    subprocess.run([*dvc, "init", "--no-scm", "-q"], check=True)
+    main(["champion", "promote", "1", "--force"])
+    assert not Path("data/models.dvc").exists()  # it was not asked for
+    add_version(project, d_model=16)
+    subprocess.run([*dvc, "add", "-q", "data/models"], check=True)
+    before = Path("data/models.dvc").read_text()
+    main(["champion", "promote", "2", "--force"])
+    assert Path("data/models.dvc").read_text() != before
+    main(["champion", "rollback"])
+    subprocess.run([*dvc, "checkout", "data/models.dvc"], check=True)
+    assert ModelStore().champion() == 1
 
 
 def test_a_registry_that_is_away_does_not_hold_up_a_rollback(

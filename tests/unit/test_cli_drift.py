@@ -68,6 +68,18 @@ def test_an_earlier_one_is_held_against_what_was_there_then(
     assert (found["batch"], found["new"], found["old"], found["level"]) == ("a-first", 8, 32, "ok")
 
 
+def test_a_corpus_of_text_is_refused(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clip = Clip(clip_id="a", video=None, text="oui", signer="anna", split="train", gloss="OUI")
+    (tmp_path / "corpus").mkdir()
+    write_manifest(tmp_path / "corpus" / "manifest.tsv", [clip])
+    shutil.copy(project / "params.yaml", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="has glosses and no signing"):
+        main(["drift"])
+
+
 def test_unknown_and_missing_deliveries_are_said() -> None:
     clip = Clip(clip_id="a", video=None, text="oui", signer="anna", split="train")
     with pytest.raises(UserError, match="no clip came in a delivery"):

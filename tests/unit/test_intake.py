@@ -28,6 +28,7 @@ from signloom.corpus.intake import (
 from signloom.corpus.intake.looks import decode
 from signloom.corpus.intake.workshop import workshop_of
 from signloom.corpus.manifest import CorpusOptions, read_manifest, write_manifest
+from tests import glosses
 from tests.intake import DAY, OPTIONS, deliver, found_corpus, tree, write_rows
 from tests.tiny import ROOT
 from tests.videos import write_cut_off, write_video
@@ -63,6 +64,17 @@ def test_videos_with_text_files_come_in_by_the_folders_name(corpus: CorpusOption
     assert clip.video == corpus.folder / "videos" / DAY / "new.mp4"
     assert clip.video.read_bytes() == Path("in/ada/new.mp4").read_bytes()
     assert not [p for p in corpus.folder.parent.rglob("*") if "staged" in p.parts]
+
+
+def test_a_text_corpus_takes_no_videos_and_keeps_its_other_clips(tmp_path: Path) -> None:
+    path = glosses.write_corpus(tmp_path / "corpus")
+    corpus = CorpusOptions(folder=path.parent, manifest=path.name, signer_disjoint=True)
+    deliver(tmp_path / "in/ada", "new", frames=20)
+    before = read_manifest(path)
+    with pytest.raises(UserError, match="is of glosses and sentences"):
+        take(corpus, str(tmp_path / "in"))
+    assert remove_clips(corpus, ["train0"], "typed wrongly", to=None) == before[:1]
+    assert read_manifest(path) == before[1:]
 
 
 def test_a_second_ingest_changes_nothing(corpus: CorpusOptions) -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from signloom.checkpoint import Checkpoint, save_checkpoint
 from signloom.cli.main import main
+from signloom.cli.translate_glosses import read_lines
 from tests import glosses
 from tests.models_on_disk import write_checkpoint
 
@@ -35,6 +36,10 @@ def test_lines_of_glosses_are_translated_in_order(
     first, empty, _, again, *rest = out.split("\n")
     assert (first, empty, rest) == (again, "", [""])
     assert "warning" not in err
+
+
+def test_a_line_longer_than_any_file_name_is_a_line() -> None:
+    assert read_lines(["HAUS " * 100]) == ["HAUS " * 100]
 
 
 def test_unknown_glosses_are_translated_and_told(

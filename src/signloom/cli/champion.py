@@ -4,7 +4,7 @@ import argparse
 import os
 from pathlib import Path
 
-from signloom.config import UserError, load_params, load_section, parse_options
+from signloom.config import UserError, load_params, load_section, parse_options, read_json
 
 PARAMS = Path("params.yaml")
 
@@ -82,6 +82,7 @@ def _promote(options: argparse.Namespace) -> None:
         raise UserError(f"{refusal}. To promote it all the same, add --force")
     store.promote(options.version, by=f"{_user()}{' (forced)' * bool(refusal)}")
     print(f"version {options.version} is the champion")
+    _track()
     _mirror()
 
 
@@ -89,6 +90,7 @@ def _rollback(options: argparse.Namespace) -> None:
     from signloom.retraining.store import ModelStore
 
     print(f"version {ModelStore().rollback(by=_user())} is the champion again")
+    _track()
     _mirror()
 
 
@@ -118,13 +120,38 @@ def _mirror() -> None:
         logging.getLogger(__name__).warning("the registry was not told: %s", error)
 
 
+def _track() -> None:
+    """Tell DVC, where it knows the store: a night that pulls finds no change it did not expect."""
+    from signloom.corpus.intake import track_version
+    from signloom.retraining.store import MODELS
+
+    if MODELS.with_name(f"{MODELS.name}.dvc").is_file():
+        print(track_version(MODELS))
+
+
 def _add(options: argparse.Namespace) -> None:
-    from signloom.reproducibility import git_state
+    from signloom.corpus.manifest import CorpusOptions, read_manifest
+    from signloom.retraining.facts import gather_facts
     from signloom.retraining.store import ModelStore
 
-    facts = {"made_by": "signloom champion add", **git_state()}
-    version = ModelStore().add(Path("data/checkpoint"), Path("reports/evaluation"), facts)
-    print(f"version {version}")
+    store, checkpoint = ModelStore(), Path("data/checkpoint")
+    spec = read_json(checkpoint / "checkpoint.json", mend="run `dvc repro train` first")
+    made = spec.get("provenance", {})
+    corpus = load_section(PARAMS, "corpus", CorpusOptions)
+    starts = {str(store.checkpoint(version)): version for version in store.versions()}
+    facts = gather_facts(
+        read_manifest(corpus.path, corpus.signer_disjoint),
+        params=PARAMS,
+        parent=starts.get(made.get("start", {}).get("folder")),
+        reasons=["signloom champion add"],
+    )
+    if made.get("data") != facts["data"]:
+        raise UserError(
+            f"{checkpoint} was trained on other landmarks or tokens than lie here, so who is in it "
+            "cannot be told; run `dvc repro evaluate` first"
+        )
+    print(f"version {store.add(checkpoint, Path('reports/evaluation'), facts)}")
+    _track()
 
 
 def _judge(options: argparse.Namespace) -> None:
@@ -155,6 +182,7 @@ def _judge(options: argparse.Namespace) -> None:
         print(f"  {line}")
     if decision.promote:
         print(f"`signloom champion promote {options.version}` makes it the champion")
+    _track()
 
 
 def _user() -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from signloom.config import UserError, load_section
 from signloom.corpus.drift.findings import DriftReport, Finding
-from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest
+from signloom.corpus.manifest import Clip, CorpusOptions, is_text_corpus, read_manifest
 
 LANDMARKS = Path("data/landmarks")
 STOPPED = 5  # exit code, as of `signloom retrain`
@@ -40,6 +40,8 @@ def run(options: argparse.Namespace) -> None:
     corpus = load_section(options.params, "corpus", CorpusOptions)
     drift = load_section(options.params, "retrain", RetrainOptions).drift
     clips = read_manifest(corpus.path, corpus.signer_disjoint)
+    if is_text_corpus(corpus, clips):
+        raise UserError(f"{corpus.path} has glosses and no signing; there is nothing to compare")
     # A table may have been sorted since: the ledger knows the order in which they came.
     order = [delivery.batch for delivery in read_deliveries(corpus)]
     batch, there = choose_batch(clips, order, options.batch)

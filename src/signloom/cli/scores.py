@@ -8,10 +8,10 @@ from signloom.config import UserError, read_json
 from signloom.evaluation.baseline import Change, changes, keep, read_baseline, read_committed
 
 NAMES = {"bleu4": "BLEU-4", "chrf": "chrF", "wer": "WER"}
-# What stands beside a score: the floors, then the model without a video and with a wrong one.
+# What stands beside a score: the floors, then the model without its input and with a wrong one.
 FLOORS = {
-    "floor": "constant", "random": "random", "retrieval": "nearest", "blind": "blind",
-    "swapped": "swapped",
+    "floor": "constant", "random": "random", "retrieval": "retrieval", "blind": "blind",
+    "swapped": "swapped", "copy": "copy",
 }  # fmt: skip
 
 

@@ -44,22 +44,38 @@ def id_problem(clip_id: str) -> str | None:
     return None
 
 
-def video_problem(video: str, folder: Path) -> str | None:
-    """Say why this is no path of a video in the manifest's folder, if it is none."""
-    if "\0" in video or field_problem(video, ""):
-        return None  # named already
-    path = folder / video
-    if Path(video).is_absolute():
-        return f"is an absolute path; write it relative to the manifest's folder {folder}"
-    try:
+class VideoPaths:
+    """Looks paths of videos up, each of their folders once.
+
+    Args:
+        folder: The manifest's.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.resolve()
+        self._inside: dict[Path, bool] = {}  # by the folder of a video, links and all
+
+    def problem(self, video: str) -> str | None:
+        """Say why this is no path of a video in the manifest's folder, if it is none."""
+        if "\0" in video or field_problem(video, ""):
+            return None  # named already
+        if video.startswith("/"):
+            return f"is an absolute path; write it relative to the manifest's folder {self._folder}"
+        path = self._folder / video
+        try:
+            inside = self._is_inside(path.parent) and path.name != ".."
+            is_file = inside and path.is_file()
+        except (OSError, RuntimeError) as error:  # a name too long, a loop of links
+            return f"cannot be looked up ({error}); correct the path"
+        if not inside:
+            return f"leaves the manifest's folder {self._folder}; put the manifest above its videos"
+        if not is_file:
+            hint = "; write / between folders" if "\\" in video else ""
+            return f"is not a file in {self._folder}{hint}; restore it or remove the row"
+        return None
+
+    def _is_inside(self, parent: Path) -> bool:
         # The folder is resolved, the file is not: DVC may keep big files as links to its cache.
-        inside = path.parent.resolve().is_relative_to(folder) and path.name != ".."
-        is_file = inside and path.is_file()
-    except (OSError, RuntimeError) as error:  # a name too long, a loop of links
-        return f"cannot be looked up ({error}); correct the path"
-    if not inside:
-        return f"leaves the manifest's folder {folder}; put the manifest above its videos"
-    if not is_file:
-        hint = "; write / between folders" if "\\" in video else ""
-        return f"is not a file in {folder}{hint}; restore it or remove the row"
-    return None
+        if parent not in self._inside:
+            self._inside[parent] = parent.resolve().is_relative_to(self._folder)
+        return self._inside[parent]

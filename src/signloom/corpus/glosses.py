@@ -79,6 +79,15 @@ class GlossVocabulary:
             return self._tokenizer.vocab_size
         return _FIRST_GLOSS + len(self.names)
 
+    @property
+    def row_names(self) -> tuple[str, ...]:
+        """A name for each row of the source embedding; a gloss names its own."""
+        if self.kind == "none":
+            return ()
+        if self.kind == "subwords":
+            return self._tokenizer.row_names
+        return ("no gloss", "unknown gloss", *self.names)  # glosses have no spaces
+
     def encode(self, text: str) -> GlossSequence:
         """Return the glosses of a line with their ids; a gloss that train lacks is no error."""
         glosses = split_glosses(text)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from signloom.config import UserError
-from signloom.corpus.cells import id_problem, parse_segment, video_problem
+from signloom.corpus.cells import VideoPaths, id_problem, parse_segment
 from signloom.corpus.tables import SUFFIXES, Problem, Table, field_problem, read_table, write_table
 
 SPLITS = ("train", "dev", "test")
@@ -185,7 +185,7 @@ def _kind_problems(header: Sequence[str], imported: Path) -> list[str]:
 
 def _parse_rows(table: Table, path: Path, problems: list[Problem]) -> list[_Numbered]:
     """Return the clips of all rows that have an id, a signer and a split; note what is wrong."""
-    folder = path.parent.resolve()
+    videos = VideoPaths(path.parent)
     # What every row needs: a text corpus has nothing but glosses to translate.
     source = "video" if "video" in table.header else "gloss"
     is_imported = (path.parent / IMPORTED_SHARDS).is_dir()
@@ -207,7 +207,7 @@ def _parse_rows(table: Table, path: Path, problems: list[Problem]) -> list[_Numb
         if row["split"] and row["split"] not in SPLITS:
             found.append(f"split {row['split']!r} is not {', '.join(SPLITS[:2])} or {SPLITS[2]}")
         video = row.get("video")
-        if video and (bad := video_problem(video, folder)):
+        if video and (bad := videos.problem(video)):
             found.append(f"video {video!r} {bad}")
         problems += [(line, problem) for problem in found]
         clip = Clip(

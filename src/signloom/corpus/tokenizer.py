@@ -70,6 +70,18 @@ class Tokenizer:
         return FIRST_BYTE + BYTES + len(self.source_ids)
 
     @property
+    def row_names(self) -> tuple[str, ...]:
+        """A name for each row of the output layer, the same in a pruned and in the whole one."""
+        if self.vocabulary == "pruned":
+            bytes_ = [f"byte {byte}" for byte in range(BYTES)]
+            return ("pad", "bos", "eos", *bytes_, *(f"id {token}" for token in self.source_ids))
+        names = [f"id {token}" for token in range(self.vocab_size)]
+        names[self.pad], names[self.bos], names[self.eos] = "pad", "bos", "eos"
+        for byte, token in enumerate(load_source().byte_ids):
+            names[token] = f"byte {byte}"
+        return tuple(names)
+
+    @property
     def pad(self) -> int:
         """Id that fills batches; never a real token."""
         return SOURCE_PAD if self.vocabulary == "full" else PAD

@@ -6,8 +6,9 @@ from typing import Any
 from signloom.report.verdict import count
 
 OUTCOMES = {
-    "promoted": "a new champion", "refused": "the champion stays", "nothing_new": "nothing was new",
-    "data_refused": "the new data were refused", "error": "an error",
+    "promoted": "a new champion", "refused": "the challenger was refused",
+    "nothing_new": "nothing was new", "data_refused": "the new data were refused",
+    "error": "an error",
 }  # fmt: skip
 LEVELS = ("stop", "warn", "ok")  # the worst first
 METRICS = {"chrf": "chrF", "bleu4": "BLEU-4", "wer": "WER, %"}
@@ -55,13 +56,15 @@ def tell_drift(drift: Values) -> dict[str, Any]:
 
 def tell_decision(decision: Values) -> dict[str, Any]:
     """Put rules, scores and slices of the gate into tables."""
-    rival = decision["champion"]
+    rival, level = decision["champion"], decision["level"]
+    clips = count(decision["clips"], "test clip")
+    both = f"The same {clips} for both, paired bootstrap at {level:g}."
     return {
         "verdict": decision["verdict"],
         "champion": "none" if rival is None else f"version {rival}",
         "challenger": f"version {decision['version']}",
-        "clips": decision["clips"],
-        "level": decision["level"],
+        "note": f"{clips}." if rival is None else both,
+        "interval": f"{100 * (1 - level):g} % interval",
         "rules": decision["rules"],
         "scores": [
             {"name": METRICS.get(name, name), **_difference(row)}
@@ -105,4 +108,6 @@ def _score(value: float | None) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3g}"
+    if value is None:
+        return "–"
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"

@@ -12,8 +12,8 @@ from typing import cast
 import safetensors
 import torch
 
-from signloom.checkpoint import SPEC, WEIGHTS
-from signloom.config import UserError, parse_options, read_json
+from signloom.checkpoint import FORMAT_VERSION, SPEC, WEIGHTS
+from signloom.config import UserError, check_version, parse_options, read_json
 from signloom.corpus.fingerprints import check_same_make
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.shards import shards_metadata
@@ -82,13 +82,16 @@ def check_readable(store: ModelStore, shards: Path) -> None:
     champion = store.champion()
     if champion is None:
         return
+    go_on = "`dvc repro evaluate`, `signloom champion add`, `signloom champion promote N --force`"
     mend = (
         f"version {champion}, the champion, cannot be compared with anything on them. Set the "
         "options of `extract` back to those it was trained with; or go on with the new ones: "
-        "`dvc repro evaluate`, `signloom champion add`, `signloom champion promote N --force`"
+        f"{go_on}"
     )
     path = store.checkpoint(champion) / SPEC
     content, made = read_json(path, mend=mend), shards_metadata(shards)
+    old = f"go back to the Signloom that made the champion, or go on without it: {go_on}"
+    check_version(path, content, FORMAT_VERSION, mend=old)
     check_same_make(json.loads(made.extractor), content["extractor"], mend=mend)
     if json.loads(made.layout.to_json()) != content["layout"]:
         name = content["layout"].get("name")

@@ -35,6 +35,11 @@ class Version:
     marks: Mapping[str, Any]  # what was noted about it since
     hashes: Mapping[str, str]  # SHA-256 of the checkpoint's files
 
+    @property
+    def reads_glosses(self) -> bool:
+        """Whether it is a model of glosses; else one of landmarks."""
+        return bool(self.spec["model"].get("source") == "tokens")
+
 
 def write_card(folder: Path, corpus: Path, marks: Mapping[str, Any] | None = None) -> Path:
     """Write the card of a version into its folder.
@@ -126,12 +131,18 @@ def _warnings(marks: Mapping[str, Any]) -> Iterator[str]:
 def _what_it_is(version: Version) -> Iterator[str]:
     model, extractor = version.spec["model"], version.spec["extractor"]
     groups = ", ".join(version.spec["features"]["groups"])
+    source, found = "glosses", ""
+    if not version.reads_glosses:
+        source = f"landmarks ({groups})"
+        found = (
+            f" Landmarks are found by {escape(extractor.get('detector', 'an unnamed detector'))}"
+            + (f" (MediaPipe {extractor['mediapipe']})" if "mediapipe" in extractor else "")
+            + "; those of another detector or version are refused."
+        )
     yield (
-        f"**What it is.** A model (family {model['family']}) from landmarks ({groups}) to text: "
-        f"{model['encoder_layers']} + {model['decoder_layers']} layers, width {model['d_model']}. "
-        f"Landmarks are found by {escape(extractor.get('detector', 'an unnamed detector'))}"
-        + (f" (MediaPipe {extractor['mediapipe']})" if "mediapipe" in extractor else "")
-        + "; those of another detector or version are refused.\n"
+        f"**What it is.** A model (family {model['family']}) from {source} to text: "
+        f"{model['encoder_layers']} + {model['decoder_layers']} layers, width {model['d_model']}."
+        f"{found}\n"
     )
     yield (
         "**What it is for.** Drafts of translations that a person who knows the sign language "
@@ -204,22 +215,27 @@ def _limits(version: Version) -> Iterator[str]:
             else f"it was tested on {len(others)} others"
         )
         found.append(f"It has learned from {len(train)} signers; {tested}.")
-    groups = set(spec["features"]["groups"])
+    found.append("It knows the words of its training sentences; others it can at best spell in "
+                 "bytes.")  # fmt: skip
+    if version.reads_glosses:
+        found.append("It reads glosses, no videos: what glosses leave out is lost.")
+    else:
+        found += _limits_of_landmarks(spec["features"])
+    found.append("It marks no sentence as uncertain: it writes fluent sentences even where it has "
+                 "understood nothing.")  # fmt: skip
+    yield from bullets(found)
+
+
+def _limits_of_landmarks(features: Mapping[str, Any]) -> Iterator[str]:
     missing = [
         name
         for group, name in (("lips", "mouthing"), ("face_outline", "the face"))
-        if group not in groups
+        if group not in features["groups"]
     ]
     if missing:
-        found.append(f"It is not shown {' or '.join(missing)}; grammar that is there is lost.")
-    fps = spec["features"]["fps"]
-    found += [
-        f"It knows the words of its training sentences; others it can at best spell in bytes. "
-        f"Clips are resampled to {fps:g} frames a second.",
-        "One person faces the camera and signs one utterance a clip. It marks no sentence as "
-        "uncertain: it writes fluent sentences even where it has understood nothing.",
-    ]
-    yield from bullets(found)
+        yield f"It is not shown {' or '.join(missing)}; grammar that is there is lost."
+    yield f"Clips are resampled to {features['fps']:g} frames a second."
+    yield "One person faces the camera and signs one utterance a clip."
 
 
 def _origin(version: Version) -> Iterator[str]:
@@ -235,4 +251,5 @@ def _origin(version: Version) -> Iterator[str]:
         ["libraries", ", ".join(f"{k} {v}" for k, v in sorted(made.get("libraries", {}).items()))],
     ]
     yield from table(["what", "SHA-256, or name"], rows)
-    yield f"Translate with it: `signloom translate VIDEO --model {int(version.name)}`.\n"
+    source = "--glosses TEXT" if version.reads_glosses else "VIDEO"
+    yield f"Translate with it: `signloom translate {source} --model {int(version.name)}`.\n"

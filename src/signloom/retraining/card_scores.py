@@ -12,8 +12,9 @@ SYSTEMS = {
     "retrieval": "floor: nearest training clip",
     "constant": "floor: best constant sentence",
     "random": "floor: random training sentence",
-    "blind": "control: landmarks zeroed",
-    "swapped": "control: another clip's video",
+    "copy": "floor: the glosses themselves",
+    "blind": "control: sees nothing",
+    "swapped": "control: sees another clip",
 }
 SLICES = {
     "sentence": "sentence",

@@ -49,7 +49,8 @@ def foresee(
         lines.append(f"{len(taken.clips)} clips would come to the {count} of the corpus")
         lines += [f"rejected: {text}" for text in found["rejects"]]
     if plan.kind != "nothing":
-        more = [f"commit{', push' if retrain.remote else ''}"] if retrain.commit else []
+        more = ["track"] if retrain.commit or retrain.remote else []
+        more += ["commit"] * retrain.commit + ["push"] * bool(retrain.remote)
         lines.append(f"steps: {', '.join([_STEPS[plan.kind], *more])}")
         lines.append(f"champion: {f'version {champion}' if champion else 'none yet'}")
     if plan.kind == "train":

@@ -248,6 +248,10 @@ def _scrub_tables(person: Person, places: Places, dvc: DvcCache) -> None:
     What must not come in again is known by its hash: that row stays.
     """
     corpus = places.corpus
+    ledgers = {
+        corpus.folder / DELIVERIES: ("source", "reason"),
+        corpus.folder / WITHDRAWN: ("file", "reason"),
+    }
     with open_workshop(corpus, None):
         changed = [
             path
@@ -255,7 +259,7 @@ def _scrub_tables(person: Person, places: Places, dvc: DvcCache) -> None:
             for path in sorted(folder.rglob("*"))
             if path.suffix in (".tsv", ".csv", ".txt")
             and path != corpus.path
-            and scrub(path, person, dvc, keeps_rows=path.name in (DELIVERIES, WITHDRAWN))
+            and scrub(path, person, dvc, columns=ledgers.get(path, ()))
         ]
     if any(corpus.folder in path.parents for path in changed):
         track_version(corpus.folder)

@@ -1,6 +1,7 @@
 """A stored version and the corpus come in, the gate's decision about it goes out."""
 
 import logging
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -57,7 +58,8 @@ def newest_first(clips: Sequence[Clip]) -> list[list[str]]:
 def judge(store: ModelStore, version: int, inputs: GateInputs, options: GateOptions) -> Decision:
     """Let champion and challenger translate the same clips and decide.
 
-    Nothing is written but the translations of the frozen test clips, which are kept.
+    Nothing is written but the translations of the frozen test clips, which are kept; and these
+    clips are frozen if there is a champion that the gate was never asked about.
 
     Args:
         store: The versions.
@@ -67,8 +69,15 @@ def judge(store: ModelStore, version: int, inputs: GateInputs, options: GateOpti
 
     Raises:
         UserError: If the two cannot be compared: too few seeds, other landmarks, no test clip, or
-            a frozen one that is in another split now.
+            a frozen one that is in another split now; or too few resamples for the level.
     """
+    least = 2 / (inputs.score.resamples + 1)  # p-value that a resampling can show
+    if least > options.level:
+        raise UserError(
+            f"{inputs.score.resamples} resamples show no p below {least:.3f}, so nothing would "
+            f"ever be better at level {options.level:g}; raise evaluate.score.resamples to "
+            f"{math.ceil(2 / options.level)}, or retrain.gate.level"
+        )
     champion_version = store.champion()
     if champion_version == version:
         raise UserError(f"version {version} is the champion already; there is nothing to decide")

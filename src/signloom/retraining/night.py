@@ -124,15 +124,20 @@ def _with_summary(request: Request, settings: Settings, held: Held) -> dict[str,
             code=code_of(stop), verdict="it was stopped; the next night goes on where it was"
         )
     except Exception as error:
-        summary.end(OUTCOMES[ERROR], ERROR, f"{type(error).__name__}: {error}")
+        _end(night, Ending(code=ERROR, verdict=f"{type(error).__name__}: {error}"))
         raise
-    summary.end(OUTCOMES[ending.code], ending.code, ending.verdict)
-    if settings.retrain.hook:
-        try:
-            commands.hook(settings.retrain.hook, summary.path)
-        except UserError as error:
-            summary.warn(str(error))
+    _end(night, ending)
     return summary.content
+
+
+def _end(night: Tonight, ending: Ending) -> None:
+    """Close the summary and call the hook."""
+    night.summary.end(OUTCOMES[ending.code], ending.code, ending.verdict)
+    if hook := night.settings.retrain.hook:
+        try:
+            night.commands.hook(hook, night.summary.path)
+        except UserError as error:
+            night.summary.warn(str(error))
 
 
 def _run_steps(night: Tonight, request: Request) -> Ending:
@@ -141,7 +146,8 @@ def _run_steps(night: Tonight, request: Request) -> Ending:
     if retrain.remote and request.pull:
         _pull(night)
     summary.note(champion_before=store.champion())
-    to_finish = finish_promotion(night) or read_unfinished()
+    if (to_finish := read_unfinished()) is not None:
+        finish_promotion(night, to_finish)
     summary.note(champion=store.champion())
     with summary.step("plan") as step:
         plan = make_plan(night.settings, store, to_finish=to_finish, force=request.force)
@@ -181,10 +187,11 @@ def _work(night: Tonight, request: Request, plan: Plan, log: Run) -> Ending:
             version = train_challenger(night, start)
             if store.decision(version) is not None:
                 decide(night, version)  # which notes that it is of this corpus, too
+                keep_versions(night)
                 again = f"the training gave version {version} again, which was decided on before"
                 return Ending(code=NOTHING, verdict=again)
-        decision = decide(night, version)
         _write_unfinished(version)
+        decision = decide(night, version)
         code, verdict = PROMOTED if decision["promote"] else REFUSED, decision["verdict"]
         champion = store.champion()
         night.summary.note(version=version, champion=champion, verdict=verdict)
@@ -200,7 +207,7 @@ def _work(night: Tonight, request: Request, plan: Plan, log: Run) -> Ending:
 
 
 def read_unfinished() -> int | None:
-    """Return the version that was decided on in a night that was cut or failed later."""
+    """Return the version that came to the gate in a night that was cut or failed later."""
     if not UNFINISHED.is_file():
         return None
     version: int | None = read_json(UNFINISHED, mend=f"remove {UNFINISHED}")["version"]

@@ -55,11 +55,18 @@ def read_settings(params: Path) -> Settings:
     """Read and check what a night needs, before it spends hours.
 
     Raises:
-        UserError: What is wrong with the file; or fewer seeds than the gate asks for.
+        UserError: What is wrong with the file; a model of glosses; or fewer seeds than the gate
+            asks for.
     """
     retrain = load_section(params, "retrain", RetrainOptions)
-    # The section as a whole is for `train` to read: its options would load torch here.
-    train = load_params(params).get("train") or {}
+    # The sections as a whole are for `train` to read: their options would load torch here.
+    content = load_params(params)
+    if (content.get("model") or {}).get("source") == "tokens":
+        raise UserError(
+            f"{params}: model.source is tokens, and a night is for models of landmarks; set "
+            "model.source: landmarks"
+        )
+    train = content.get("train") or {}
     seeds = parse_value(train.get("seeds"), list[int], where=f"{params}: train.seeds")
     assert isinstance(seeds, list)
     if len(seeds) < retrain.gate.seeds:

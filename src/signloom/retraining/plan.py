@@ -13,11 +13,10 @@ from typing import Any, Literal
 from signloom.corpus.intake import has_news
 from signloom.corpus.manifest import Clip, read_manifest
 from signloom.retraining.options import Settings, Start
-from signloom.retraining.store import ModelStore
+from signloom.retraining.store import FORGOTTEN, ModelStore
 
 Kind = Literal["train", "finish", "nothing"]
 ALSO = "also_of"  # mark of a version: keys of further corpora that give the same model
-FORGOTTEN = "forgotten"  # mark of a version that `signloom forget` sets
 BY_HAND = "rows added by hand"  # clips of no delivery that came after the first model
 
 
@@ -42,7 +41,7 @@ def make_plan(settings: Settings, store: ModelStore, *, to_finish: int | None, f
     Args:
         settings: The parameters.
         store: The kept models.
-        to_finish: Version that was decided on in a night that was cut then, if there is one.
+        to_finish: Version that came to the gate in a night that was cut then, if there is one.
         force: Train whatever is found.
 
     Raises:

@@ -111,8 +111,9 @@ class ModelStore:
         return version
 
     def challenger(self) -> int | None:
-        """Return the newest version that was added and did not become champion."""
-        return self.pointer().challenger
+        """Return the newest version that was added, unless it became champion or was removed."""
+        version = self.pointer().challenger
+        return version if version in self.versions() else None
 
     def pointer(self) -> Pointer:
         """Return champion, challenger and the history of champions."""
@@ -232,12 +233,7 @@ class ModelStore:
             self._write(MARKS, {"marks": marks})
 
     def settle(self, decision: Mapping[str, Any], *, by: str) -> None:
-        """Keep a decision and, if it says so, promote.
-
-        Args:
-            decision: The map of a `Decision`.
-            by: For the history.
-        """
+        """Keep the map of a `Decision` and, if it says so, promote; `by` is for the history."""
         self.keep_decision(decision["version"], decision)
         if decision["promote"]:
             self.promote(decision["version"], by=by)
@@ -276,8 +272,10 @@ class ModelStore:
         return found
 
     def _next(self) -> int:
-        past = [change.version for change in self.pointer().history]
-        return 1 + max([0, *self.versions(), *past])
+        """Return a number that no version ever had: marks and the registry would take it for it."""
+        pointer = self.pointer()
+        past = [change.version for change in pointer.history]
+        return 1 + max([pointer.challenger or 0, *self.versions(), *past])
 
     def _read(self, path: Path) -> dict[str, Any]:
         content: dict[str, Any] = read_json(path, mend=_MEND)

@@ -27,7 +27,6 @@ from signloom.retraining.durable import write_durably
 
 JOURNAL = Path("data/.forget.json")  # of a removal; data/.* is ignored by Git
 FORGOTTEN = "(forgotten)"  # stands where a name stood
-_CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +75,7 @@ class DvcCache:
         if not kept.exists():
             return False
         if path.is_symlink() and path.resolve() == kept.resolve():
-            path.unlink()  # a link into the cache would dangle
+            _replace_link(path)  # it would dangle, and who reads the file next would find none
         kept.unlink()
         return True
 
@@ -99,14 +98,14 @@ def erase(path: Path, cache: DvcCache) -> None:
         path.unlink(missing_ok=True)
 
 
-def scrub(path: Path, person: Person, cache: DvcCache, *, keeps_rows: bool = False) -> bool:
+def scrub(path: Path, person: Person, cache: DvcCache, *, columns: Sequence[str] = ()) -> bool:
     """Take a person out of a file of ours: rows and values that are theirs go, names are blanked.
 
     Args:
         path: A table, JSON, Markdown or Parquet; anything else stays as it is.
         person: Who.
         cache: Loses what it has of the file as it was.
-        keeps_rows: Only blank names in a table.
+        columns: Of a .tsv whose rows stay: in which columns names are blanked.
 
     Returns:
         Whether the file has changed.
@@ -118,7 +117,9 @@ def scrub(path: Path, person: Person, cache: DvcCache, *, keeps_rows: bool = Fal
     before = path.read_text(encoding="utf-8", errors="surrogateescape")
     if path.suffix == ".json":
         after = _dump_like(before, _scrub_value(json.loads(before), person))
-    elif path.suffix in (".csv", ".tsv") and not keeps_rows:
+    elif columns:
+        after = _blank_columns(before, person, columns)
+    elif path.suffix in (".csv", ".tsv"):
         after = _scrub_table(before, person, "\t" if path.suffix == ".tsv" else ",")
     else:
         after = blank(before, person)
@@ -203,6 +204,15 @@ def _scrub_table(text: str, person: Person, delimiter: str) -> str:
     return out.getvalue()
 
 
+def _blank_columns(text: str, person: Person, columns: Sequence[str]) -> str:
+    """Return a table with names blanked in some columns; a count elsewhere may look like one."""
+    header, *lines = (line.split("\t") for line in text.split("\n"))
+    for line in lines:
+        for number, (name, cell) in enumerate(zip(header, line, strict=False)):
+            line[number] = blank(cell, person) if name in columns else cell
+    return "\n".join("\t".join(line) for line in [header, *lines])
+
+
 def _scrub_parquet(path: Path, person: Person, cache: DvcCache) -> bool:
     table = pq.read_table(path)
     if "clip_id" not in table.column_names:
@@ -216,6 +226,13 @@ def _scrub_parquet(path: Path, person: Person, cache: DvcCache) -> bool:
     pq.write_table(kept, temporary, compression="zstd")
     temporary.replace(path)
     return True
+
+
+def _replace_link(path: Path) -> None:
+    """Put the file itself in the place of a link to it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    shutil.copyfile(path, temporary)
+    temporary.replace(path)
 
 
 def _sha256(path: Path) -> str:

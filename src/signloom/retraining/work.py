@@ -18,14 +18,7 @@ from signloom.retraining.commands import Commands
 from signloom.retraining.durable import to_text, write_durably
 from signloom.retraining.facts import LANDMARKS, SHARDS, TARGETS, gather_facts
 from signloom.retraining.options import Settings, Start
-from signloom.retraining.plan import (
-    ALSO,
-    BY_HAND,
-    choose_parent,
-    corpus_key,
-    decided_versions,
-    new_clips,
-)
+from signloom.retraining.plan import ALSO, BY_HAND, choose_parent, corpus_key, new_clips
 from signloom.retraining.store import ModelStore
 from signloom.retraining.summary import Summary
 
@@ -90,7 +83,7 @@ def check_data(night: Tonight) -> None:
     """Compare the new clips with the old; withdraw deliveries that would ruin a model.
 
     Raises:
-        RefusedDataError: If nothing new is left.
+        RefusedDataError: If nothing new is left, or clips that no delivery brought are refused.
     """
     with night.summary.step("drift") as step:
         new = new_clips(night.read_clips(), night.store)
@@ -127,25 +120,26 @@ def _compare(night: Tonight, new: dict[str, list[str]]) -> list[DriftReport]:
 
 
 def _refuse(night: Tonight, refused: Sequence[DriftReport], *, is_all: bool) -> None:
-    """Take refused deliveries out of the corpus again."""
+    """Take refused deliveries out of the corpus again; what none brought waits for a person."""
     known = {delivery.batch for delivery in read_deliveries(night.settings.corpus)}
-    said = []
+    said, waits = [], ""
     for report in refused:
         reason = "; ".join(finding.what for finding in report.of("stop"))
         said.append(f"{report.batch}: {reason}")
         if report.batch not in known:
-            raise RefusedDataError(
-                f"{said[-1]}. No delivery brought these clips, so they stay: take them out of the "
+            waits = (
+                f". No delivery brought the {BY_HAND}, so they stay: take them out of the "
                 "manifest, or mend them"
             )
+            continue
         with night.summary.step("withdraw") as step:
             gone = withdraw(night.settings.corpus, report.batch, reason, to=WITHDRAWN)
             step.say(f"{len(gone)} clips of batch {report.batch} are in {WITHDRAWN}",
                      batch=report.batch, clips=len(gone))  # fmt: skip
         night.summary.warn(f"batch {report.batch} was refused: {reason}")
     prepare_data(night, "extract again")
-    if is_all:
-        raise RefusedDataError("; ".join(said))
+    if is_all or waits:
+        raise RefusedDataError("; ".join(said) + waits)
 
 
 def train_challenger(night: Tonight, start: Start) -> int:
@@ -186,12 +180,11 @@ def decide(night: Tonight, version: int) -> dict[str, Any]:
             return decision
         # They load torch.
         from signloom.evaluation.options import EvaluateOptions
-        from signloom.retraining.judge import GateInputs, judge
+        from signloom.retraining.judge import GateInputs, judge, newest_first
 
         evaluate = load_section(night.settings.params, "evaluate", EvaluateOptions)
-        inputs = GateInputs(
-            shards=SHARDS, targets=TARGETS, batches=_newest_first(night), score=evaluate.score
-        )
+        batches = newest_first(night.read_clips())
+        inputs = GateInputs(shards=SHARDS, targets=TARGETS, batches=batches, score=evaluate.score)
         made = judge(night.store, version, inputs, night.settings.retrain.gate).to_map()
         write_durably(night.summary.folder / DECISION, to_text(made))
         night.store.settle(made, by="retrain")
@@ -199,27 +192,15 @@ def decide(night: Tonight, version: int) -> dict[str, Any]:
     return made
 
 
-def finish_promotion(night: Tonight) -> int | None:
-    """Promote what the gate had decided to promote when the power went; return its number."""
+def finish_promotion(night: Tonight, version: int) -> None:
+    """Promote what the gate had decided to promote when the power went."""
     past = {change.version for change in night.store.pointer().history}
-    for version in decided_versions(night.store):
-        decision = night.store.decision(version)
-        if decision is None or version in past or night.store.refusal(version) is not None:
-            continue
-        with night.summary.step("promote") as step:
-            night.store.settle(decision, by="retrain")
-            step.say(f"version {version}, as was decided before the last night was cut")
-        return version
-    return None
-
-
-def _newest_first(night: Tonight) -> list[list[str]]:
-    """Return the clip ids of the deliveries, those of the newest first."""
-    found: dict[str, list[str]] = {}
-    for clip in night.read_clips():
-        if clip.batch:
-            found.setdefault(clip.batch, []).append(clip.clip_id)
-    return list(reversed(found.values()))
+    decision = night.store.decision(version)
+    if decision is None or version in past or night.store.refusal(version) is not None:
+        return
+    with night.summary.step("promote") as step:
+        night.store.settle(decision, by="retrain")
+        step.say(f"version {version}, as was decided before the last night was cut")
 
 
 def _describe(reports: Sequence[DriftReport]) -> str:

@@ -12,11 +12,12 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from signloom.corpus.glosses import split_glosses
 from signloom.corpus.targets import Target
 from signloom.decoding import DecodingOptions
 from signloom.evaluation.seeds import seed_folders, seed_name
 from signloom.evaluation.sources import read_sources
-from signloom.evaluation.systems import plain_texts
+from signloom.evaluation.systems import COPY, plain_texts
 from signloom.metrics import ScoreOptions, score_corpus
 from signloom.metrics.options import Tokenizer
 from signloom.translator import Translator
@@ -96,7 +97,7 @@ def _read_floors(
         for split, targets in chosen.items()
     }
     for split, targets in chosen.items():
-        floors[split]["copy"] = [target.gloss.lower() for target in targets]
+        floors[split][COPY] = [" ".join(split_glosses(target.gloss)) for target in targets]
     return floors
 
 

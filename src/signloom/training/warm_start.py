@@ -1,13 +1,13 @@
 """A trained checkpoint and an untrained model come in, the model with the trained weights goes out.
 
 Between the two trainings the corpus may have grown or shrunk. Whatever has a row for each token or
-label (target embedding, output projection, CTC head) follows its names: a row that is known keeps
-its weights to the bit, a new one begins as the mean of all the old ones, one whose name is gone is
-dropped. Nothing else may differ.
+label (source embedding of glosses, target embedding, output projection, CTC head) follows its
+names: a row that is known keeps its weights to the bit, a new one begins as the mean of all the old
+ones, one whose name is gone is dropped. Nothing else may differ.
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,12 @@ from torch import Tensor
 from signloom.checkpoint import Checkpoint, CheckpointSpec, load_checkpoint
 from signloom.config import UserError
 from signloom.corpus.targets import CtcLabels
-from signloom.corpus.tokenizer import Tokenizer, load_source
+from signloom.corpus.tokenizer import load_source
 from signloom.reproducibility import hash_folder
 
-# Tensors with a row for each target token, and with one for each CTC label; a tied model has no
-# `output.weight`, one without a CTC head no `ctc`.
+# Tensors with a row for each source token of a model of glosses, for each target token, and for
+# each CTC label; a tied model has no `output.weight`, one without a CTC head no `ctc`.
+SOURCE_ROWS = ("encoder.source.projection.weight",)
 TOKEN_ROWS = ("decoder.embedding.weight", "decoder.output.weight", "decoder.output.bias")
 LABEL_ROWS = ("ctc.weight", "ctc.bias")
 # What may differ: it steers training and what is drawn before, and makes no weight mean anything
@@ -70,18 +71,22 @@ def warm_start(checkpoint: Checkpoint, folder: Path, *, seed: int) -> None:
             + "".join(f"  {problem}\n" for problem in problems)
             + 'change these back, or start from scratch with train.start_from: ""'
         )
-    tokens = token_names(old.tokenizer), token_names(checkpoint.tokenizer)
-    labels = label_names(old.spec.ctc), label_names(checkpoint.spec.ctc)
-    named = {name: tokens for name in TOKEN_ROWS} | {name: labels for name in LABEL_ROWS}
-    weights = {
-        name: carry_rows(value, *named[name]) if name in named else value
-        for name, value in old.model.state_dict().items()
+    was, now = old.spec, checkpoint.spec
+    rows = {
+        "source tokens": (SOURCE_ROWS, was.glosses.row_names, now.glosses.row_names),
+        "tokens": (TOKEN_ROWS, old.tokenizer.row_names, checkpoint.tokenizer.row_names),
+        "CTC labels": (LABEL_ROWS, label_names(was.ctc), label_names(now.ctc)),
     }
+    weights = old.model.state_dict()
+    for tensors, before, after in rows.values():
+        for name in tensors if before else ():
+            if name in weights:
+                weights[name] = carry_rows(weights[name], before, after)
     checkpoint.model.load_state_dict(weights)
     logger.info("training starts from the weights of %s", folder)
-    spelt = _spell(old.tokenizer, tokens[0]) | _spell(checkpoint.tokenizer, tokens[1])
-    _tell("tokens", *tokens, spelt)
-    _tell("CTC labels", *labels, {})
+    for kind, (_, before, after) in rows.items():
+        if before:
+            _tell(kind, before, after)
 
 
 def carry_rows(
@@ -104,18 +109,6 @@ def carry_rows(
     row_of = {name: row for row, name in enumerate(before)}
     rows = torch.tensor([row_of.get(name, len(before)) for name in after])
     return torch.cat((old, old.mean(dim=0, keepdim=True)))[rows]
-
-
-def token_names(tokenizer: Tokenizer) -> tuple[str, ...]:
-    """Return a name for each row of a vocabulary, the same in a pruned and in the whole one."""
-    if tokenizer.vocabulary == "pruned":
-        bytes_ = [f"byte {byte}" for byte in range(256)]
-        return ("pad", "bos", "eos", *bytes_, *(f"id {token}" for token in tokenizer.source_ids))
-    names = [f"id {token}" for token in range(tokenizer.vocab_size)]
-    names[tokenizer.pad], names[tokenizer.bos], names[tokenizer.eos] = "pad", "bos", "eos"
-    for byte, token in enumerate(load_source().byte_ids):
-        names[token] = f"byte {byte}"
-    return tuple(names)
 
 
 def label_names(labels: CtcLabels) -> tuple[str, ...]:
@@ -151,23 +144,24 @@ def _differences(old: CheckpointSpec, new: CheckpointSpec) -> Iterator[str]:
             yield f"what found the landmarks, {name}: trained with {was!r}, now {is_now!r}"
     if old.ctc.kind != new.ctc.kind:
         yield f"CTC labels: trained with {old.ctc.kind}, now {new.ctc.kind}"
+    if old.glosses.kind != new.glosses.kind:
+        yield f"source tokens: trained with {old.glosses.kind}, now {new.glosses.kind}"
 
 
-def _spell(tokenizer: Tokenizer, names: Sequence[str]) -> dict[str, str]:
-    """Return the text behind each name of a token."""
-    texts = (tokenizer.piece(row).decode(errors="replace") for row in range(3, len(names)))
-    return dict(zip(names[3:], texts, strict=True))
-
-
-def _tell(kind: str, before: Sequence[str], after: Sequence[str], spelt: Mapping[str, str]) -> None:
+def _tell(kind: str, before: Sequence[str], after: Sequence[str]) -> None:
     """Log how many rows are known, new and gone, and name some of them."""
     known = set(before) & set(after)
     parts = [f"{len(known)} kept"]
     for verb, names in (("new", after), ("gone", before)):
         others = [name for name in names if name not in known]
         if others:
-            shown = ", ".join(repr(spelt.get(name, name)) for name in others[:_MOST_NAMED])
+            shown = ", ".join(repr(_spell(name)) for name in others[:_MOST_NAMED])
             more = ", ..." if len(others) > _MOST_NAMED else ""
             parts.append(f"{len(others)} {verb} ({shown}{more})")
-    if before:
-        logger.info("  %s: %s", kind, ", ".join(parts))
+    logger.info("  %s: %s", kind, ", ".join(parts))
+
+
+def _spell(name: str) -> str:
+    """Return the text behind the name of a token's row; labels and glosses are their own."""
+    number = name.removeprefix("id ")
+    return load_source().pieces[int(number)].decode(errors="replace") if number != name else name

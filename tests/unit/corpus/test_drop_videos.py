@@ -64,7 +64,7 @@ def drop(corpus: CorpusOptions, **changes: object) -> Dropped | None:
 
 
 def tokens(corpus: CorpusOptions) -> object:
-    options = TokenizeOptions(vocabulary="pruned", max_tokens=64, ctc="glosses")
+    options = TokenizeOptions(vocabulary="pruned", max_tokens=64, ctc="glosses", source="none")
     return build_targets(read_manifest(corpus.path), options)[1:]
 
 

@@ -170,8 +170,9 @@ def test_a_linked_folder_outside_is_refused_and_a_linked_file_is_not(
     outside.mkdir()
     (outside / "b.mp4").touch()
     (tmp_path / "more").symlink_to(outside)
-    problem = problem_of_row(write, "a\tmore/b.mp4\tx\ts\ttrain", header=HEADER)
-    assert "leaves the manifest's folder" in problem
+    rows = [f"{clip_id}\t{folder}/b.mp4\tx\ts\ttrain" for clip_id, folder in
+            (("a", "more"), ("b", "more"), ("c", "videos/../more"))]  # fmt: skip
+    assert problems_of(write(HEADER, *rows)).count("leaves the manifest's folder") == 3
     # As DVC keeps big files: links to its cache, which lies outside.
     (tmp_path / "videos" / "link.mp4").symlink_to(outside / "b.mp4")
     assert read_manifest(write(HEADER, "a\tvideos/link.mp4\tx\ts\ttrain"))

@@ -1,5 +1,6 @@
 """What the page says of a night, from reports of real checks and decisions of the real gate."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from signloom.config import UserError
 from signloom.corpus.drift.findings import DriftReport, judge
 from signloom.corpus.drift.options import Limits
 from signloom.report.build import build_report
-from signloom.report.retraining import tell_night
+from signloom.report.retraining import tell_decision, tell_drift, tell_night
 from signloom.report.sources import ReportPaths, read_sources
 from signloom.retraining.gate import Decision
 from tests.report_project import EVIL, OPTIONS, write_project
@@ -73,6 +74,9 @@ def test_the_worst_findings_come_first_and_name_their_clips() -> None:
     assert rows[3]["value"] == "–"
     assert found["drift"]["note"].endswith("of 4 checks 1 stopped the night, 1 warned, 2 are fine.")
     assert found["decision"] is None
+    crowd = judge("mirrored_people", SHARE, 2739.0, "9 of 9 new signers prefer the left hand")
+    rows = tell_drift(dataclasses.replace(DRIFT, findings=(crowd,)).to_map())["rows"]
+    assert rows[0]["value"] == "2739"
 
 
 def test_a_decision_shows_both_models_beside_each_other() -> None:
@@ -80,12 +84,15 @@ def test_a_decision_shows_both_models_beside_each_other() -> None:
     found = tell_night(night(decision))
     assert found
     told, scores = found["decision"], decision.to_map()["scores"]["chrf"]
-    assert (told["champion"], told["challenger"], told["clips"]) == ("version 1", "version 2", 40)
+    assert (told["champion"], told["challenger"]) == ("version 1", "version 2")
+    assert told["note"] == "The same 40 test clips for both, paired bootstrap at 0.05."
     (row,) = (row for row in told["scores"] if row["name"] == "chrF")
     assert row["before"] == f"{scores['champion']:.2f}"
     assert row["difference"] == f"{scores['difference']:+.2f}"
     assert row["difference"].startswith("-")
     assert {row["name"] for row in told["slices"]} >= {"signer anna", "signer bela"}
+    assert told["interval"] == "95 % interval"
+    assert tell_decision(decision.to_map() | {"level": 0.1})["interval"] == "90 % interval"
 
 
 def test_the_page_has_the_night(own_project: ReportPaths, tmp_path: Path) -> None:
@@ -102,6 +109,8 @@ def test_a_first_champion_has_nobody_beside_it(own_project: ReportPaths, tmp_pat
     decision = judged(None, said(CLIPS, 0.1, version=1), gate_clips(CLIPS))
     text = build_page(own_project, tmp_path / "out", night(decision, drift=None))
     assert "champion (none)" in text
+    assert "40 test clips." in text
+    assert "for both" not in text
     assert "New data against the old" not in text
 
 

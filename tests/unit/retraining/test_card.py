@@ -1,6 +1,7 @@
 """The model card says what the files of a version say."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,21 @@ def test_a_card_tells_data_scores_and_what_made_the_version(
     assert front["license"] == "other"
     (result,) = front["model-index"][0]["results"]
     assert result["metrics"][0]["value"] == test["systems"]["model"]["bleu4"]["value"]
+
+
+def test_the_card_of_a_model_of_glosses_speaks_of_no_landmarks(
+    store: ModelStore, corpus: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(store.folder(1), tmp_path / "0001"))
+    path = folder / "checkpoint/checkpoint.json"
+    spec = json.loads(path.read_text(encoding="utf-8"))
+    spec["model"]["source"], spec["extractor"] = "tokens", {}
+    path.write_text(json.dumps(spec), encoding="utf-8")
+    text = write_card(folder, corpus).read_text(encoding="utf-8")
+    assert "from glosses to text" in text
+    assert "`signloom translate --glosses TEXT --model 1`" in text
+    for other in ("Landmarks are found", "frames a second.", "faces the camera", "It is not shown"):
+        assert other not in text
 
 
 def test_terms_in_the_corpus_are_quoted_and_missing_ones_said(

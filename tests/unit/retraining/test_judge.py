@@ -117,11 +117,27 @@ def test_landmarks_of_another_make_are_refused_with_what_to_do(root: Path) -> No
         judge(store, add_version(root, d_model=16), inputs(root), GATE)
 
 
+def test_a_champion_of_another_format_is_refused_before_anything_is_trained(root: Path) -> None:
+    store = ModelStore(root / "data/models")
+    store.promote(add_version(root, d_model=8), by="test")
+    path = store.checkpoint(1) / "checkpoint.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format_version": 1}))
+    with pytest.raises(UserError, match=r"version 1, .*reads .*signloom champion add"):
+        check_readable(store, root / "data/landmarks/shards")
+
+
 def test_too_few_seeds_are_refused(root: Path) -> None:
     store = ModelStore(root / "data/models")
     version = add_version(root, d_model=8)
     with pytest.raises(UserError, match=r"with 2 seeds, the gate asks for 3; set train\.seeds"):
         judge(store, version, inputs(root), replace(GATE, seeds=3))
+
+
+def test_too_few_resamples_for_the_level_are_refused(root: Path) -> None:
+    store = ModelStore(root / "data/models")
+    version = add_version(root, d_model=8)
+    with pytest.raises(UserError, match=r"300 resamples .* resamples to 400"):
+        judge(store, version, inputs(root), replace(GATE, level=0.005))
 
 
 def test_the_champion_is_not_judged_against_itself(root: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from signloom.config import UserError
+from signloom.corpus.quality import write_quality
 from signloom.retraining.commands import Commands
 from signloom.retraining.lock import LOCK, hold_lock
 from signloom.retraining.night import UNFINISHED, Request, foresee_night, run_night
@@ -47,6 +48,13 @@ def outcome(night: dict[str, Any]) -> tuple[str, int]:
 def hook(code: str) -> str:
     """Return a command that runs Python with the path of night.json as `sys.argv[1]`."""
     return shlex.join([sys.executable, "-c", f"import json, sys, time; {code}"])
+
+
+def make_stages(commands: dict[str, str]) -> None:
+    """Make a DVC repository of stages that depend on nothing."""
+    stages = {name: {"cmd": command} for name, command in commands.items()}
+    Path("dvc.yaml").write_text(yaml.safe_dump({"stages": stages}))
+    subprocess.run([sys.executable, "-m", "dvc", "init", "--no-scm", "-q"], check=True)
 
 
 def test_nothing_new_ends_with_3_and_changes_no_model() -> None:
@@ -86,12 +94,32 @@ def test_what_fails_is_said_and_found_again() -> None:
     assert foresee_night(ASK)["kind"] == "train"
 
 
+def test_a_delivery_without_landmarks_is_withdrawn_and_not_taken_again() -> None:
+    settings = make_project()
+    before = settings.corpus.path.read_text(encoding="utf-8")
+    make_stages({"extract": "true", "tokenize_targets": "true"})
+    write_quality(Path("data/landmarks/quality.parquet"), [])
+    deliver(settings.retrain.inbox / "ada", "dark", frames=25)
+    night = run_night(ASK)
+    assert outcome(night) == ("data_refused", 5)
+    assert "1 of 1 new clips have no landmarks" in night["verdict"]
+    names = [step["name"] for step in night["steps"]]
+    assert names[:6] == ["plan", "ingest", "extract", "drift", "withdraw", "extract again"]
+    (batch,) = night["batches"]
+    assert [p.name for p in Path("data/withdrawn", batch).rglob("*.mp4")] == ["dark.mp4"]
+    assert settings.corpus.path.read_text(encoding="utf-8") == before
+    shown = json.loads(Path("reports/retrain.json").read_text())
+    assert (shown["night"]["outcome"], shown["drift"]["level"]) == ("data_refused", "stop")
+    assert shown["decision"] is None
+    assert not UNFINISHED.exists()
+    # The corpus still wants its first model, but the delivery is not news again.
+    assert foresee_night(ASK)["reasons"] == ["no model has been decided on yet"]
+
+
 def test_sigterm_stops_the_stage_and_the_next_night_goes_on() -> None:
     make_project(hook=hook("open('called', 'w').write(open(sys.argv[1]).read())"))
     nap = "import os, time; open('stage', 'w').write(str(os.getpid())); time.sleep(600)"
-    stages = {"extract": {"cmd": f'{sys.executable} -c "{nap}"'}, "tokenize_targets": {"cmd": "-"}}
-    Path("dvc.yaml").write_text(yaml.safe_dump({"stages": stages}))
-    subprocess.run([sys.executable, "-m", "dvc", "init", "--no-scm", "-q"], check=True)
+    make_stages({"extract": f'{sys.executable} -c "{nap}"', "tokenize_targets": "-"})
 
     def stop_once_it_runs() -> None:
         wait_until(lambda: Path("stage").is_file() and Path("stage").read_text())
@@ -142,13 +170,33 @@ def test_a_promotion_that_was_cut_is_made_up_for_once() -> None:
     settings, store = make_project(), ModelStore()
     version = keep_undecided(settings, store)
     # The power goes after the decision is written, before the champion changes.
+    UNFINISHED.write_text(json.dumps({"version": version}))
     store.keep_decision(version, decision_about(store, version, promote=True))
+    assert foresee_night(ASK)["kind"] == "finish"
     night = run_night(ASK)
     assert (night["champion_before"], night["champion"]) == (None, 1)
     assert outcome(night) == ("promoted", 0)
     assert [step["name"] for step in night["steps"]][:2] == ["promote", "plan"]
     # The first has no card of its own: these versions are hollow. But the night is over.
     assert outcome(run_night(ASK)) == ("nothing_new", 3)
+
+
+def test_what_a_person_had_judged_is_left_to_the_person() -> None:
+    settings, store = make_project(), ModelStore()
+    version = keep_undecided(settings, store)
+    store.keep_decision(version, decision_about(store, version, promote=True))
+    night = run_night(ASK)
+    assert (outcome(night), night["champion"]) == (("nothing_new", 3), None)
+
+
+def test_a_night_that_breaks_calls_the_hook_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_project(hook=hook("open('called', 'w').write(open(sys.argv[1]).read())"))
+    monkeypatch.setattr("signloom.retraining.night.make_plan", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run_night(ASK)
+    called = json.loads(Path("called").read_text())
+    assert (called["outcome"], called["exit_code"]) == ("error", 1)
+    assert called["verdict"] == "ZeroDivisionError: division by zero"
 
 
 def test_what_a_person_rolled_back_is_not_promoted_again() -> None:

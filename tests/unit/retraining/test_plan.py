@@ -130,3 +130,11 @@ def test_a_hook_that_cannot_be_taken_apart_is_refused(settings: Settings) -> Non
     PARAMS.write_text(text.replace("hook: ''", 'hook: "mail \'me"'), encoding="utf-8")
     with pytest.raises(UserError, match=r"hook: found .* No closing quotation"):
         read_settings(PARAMS)
+
+
+def test_a_model_of_glosses_is_refused_at_once(settings: Settings) -> None:
+    del settings
+    text = PARAMS.read_text(encoding="utf-8")
+    PARAMS.write_text(text.replace("source: landmarks", "source: tokens"), encoding="utf-8")
+    with pytest.raises(UserError, match=r"model.source is tokens"):
+        read_settings(PARAMS)

@@ -83,6 +83,15 @@ def test_a_torn_version_does_not_become_champion(store: ModelStore) -> None:
     assert store.champion() == 1
 
 
+def test_a_version_that_was_removed_leaves_its_number_unused(store: ModelStore) -> None:
+    store.promote(add(store, "one"), by="test")
+    store.mark(add(store, "two"), "forgotten", [{"clips": 1}])
+    shutil.rmtree(store.folder(2))
+    assert store.challenger() is None
+    assert add(store, "three") == 3
+    assert store.marks(3) == {}
+
+
 def test_the_frozen_test_clips_never_change(store: ModelStore) -> None:
     assert store.frozen_test() is None
     assert store.freeze_test(["b", "a"]) == ["a", "b"]

@@ -15,7 +15,8 @@ from signloom.checkpoint import (
     save_checkpoint,
 )
 from signloom.config import UserError
-from signloom.corpus.landmarks import HANDS_POSE, build_layout
+from signloom.corpus.glosses import GlossKind, GlossVocabulary
+from signloom.corpus.landmarks import HANDS_POSE, NO_LANDMARKS, build_layout
 from signloom.corpus.targets import CtcLabels
 from signloom.corpus.tokenizer import Tokenizer, Vocabulary
 from signloom.reproducibility import hash_folder
@@ -24,10 +25,10 @@ from signloom.training.run import RunOptions, TrainingData, prepare, train
 from signloom.training.seeds import Result
 from signloom.training.warm_start import (
     LABEL_ROWS,
+    SOURCE_ROWS,
     TOKEN_ROWS,
     carry_rows,
     describe_start,
-    token_names,
     warm_start,
 )
 from signloom.translator import Translator
@@ -89,7 +90,7 @@ def logits(one: Checkpoint, ids: list[int]) -> tuple[torch.Tensor, torch.Tensor]
 
 
 def found_tokens(one: Checkpoint) -> list[list[str]]:
-    names = token_names(one.tokenizer)
+    names = one.tokenizer.row_names
     translations = Translator(one, CPU).translate(CLIPS, tiny.decoding())
     return [[names[token] for token in t.hypothesis.tokens] for t in translations]
 
@@ -122,7 +123,7 @@ def test_known_tokens_and_labels_keep_their_logits_when_others_come(
     before, before_ctc = logits(old, [1, *old.tokenizer.encode(sentence)])
     after, after_ctc = logits(new, [1, *new.tokenizer.encode(sentence)])
     assert new.tokenizer.encode(sentence) != old.tokenizer.encode(sentence)  # the ids have moved
-    where = [token_names(new.tokenizer).index(name) for name in token_names(old.tokenizer)]
+    where = [new.tokenizer.row_names.index(name) for name in old.tokenizer.row_names]
     # Equal but for the last bit: a wider matrix product adds up in another order.
     torch.testing.assert_close(after[..., where], before, atol=1e-6, rtol=0)
     torch.testing.assert_close(after_ctc[..., [0, 2, 3, 4]], before_ctc, atol=1e-6, rtol=0)
@@ -150,7 +151,7 @@ def test_rows_keep_their_bits_and_vanished_ones_are_dropped(
     new = checkpoint((*tiny.SENTENCES, "vélo"), "BCD", seed=2)
     warm_start(new, tmp_path / "old", seed=3)
     before, after = old.model.state_dict(), new.model.state_dict()
-    old_names, new_names = token_names(old.tokenizer), token_names(new.tokenizer)
+    old_names, new_names = old.tokenizer.row_names, new.tokenizer.row_names
     known = [name for name in new_names if name in old_names]
     for key in TOKEN_ROWS:
         assert torch.equal(
@@ -170,7 +171,7 @@ def test_rows_keep_their_bits_and_vanished_ones_are_dropped(
 @pytest.mark.parametrize("pair", [("pruned", "full"), ("full", "pruned")])
 def test_rows_are_found_in_the_whole_vocabulary_too(pair: tuple[Vocabulary, Vocabulary]) -> None:
     one, other = (Tokenizer.build(tiny.SENTENCES, vocabulary) for vocabulary in pair)
-    before, after = token_names(one), token_names(other)
+    before, after = one.row_names, other.row_names
     assert len(before) == len(set(before)) == one.vocab_size
     table = torch.arange(len(before), dtype=torch.float32)[:, None]
     moved = carry_rows(table, before, after)
@@ -215,6 +216,44 @@ def test_a_folder_that_is_not_there_is_said_with_what_to_name(tmp_path: Path) ->
         with pytest.raises(UserError, match=r"does not exist; name the .* DVC removes it"):
             act()
     assert describe_start("") == {}
+
+
+@pytest.mark.parametrize("kind", ["glosses", "subwords"])
+@pytest.mark.parametrize("family", ["transformer", "conformer", "lstm"])
+def test_known_glosses_keep_their_rows_when_others_come(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, family: str, kind: GlossKind
+) -> None:
+    caplog.set_level("INFO")
+    few = GlossVocabulary.build(["REGEN NORD", "pad"], kind)
+    more = GlossVocabulary.build(["ABEND REGEN NORD", "pad WIND"], kind)
+    reads: dict[str, Any] = {"layout": NO_LANDMARKS, "extractor": {}}
+    old = trained(tmp_path / "old", family=family, source="tokens", spec=reads | {"glosses": few})
+    new = checkpoint(family=family, source="tokens", spec=reads | {"glosses": more}, seed=2)
+    warm_start(new, tmp_path / "old", seed=3)
+    assert len(new.model.state_dict()[SOURCE_ROWS[0]]) == more.size == len(more.row_names)
+    text = "nord regen pad"
+    ids, moved = few.encode(text).ids, more.encode(text).ids
+    assert ids.tolist() != moved.tolist()
+    tokens = torch.tensor([[1, *old.tokenizer.encode("tu manges")]])
+    before, after = (
+        one.model(torch.from_numpy(src)[None], torch.ones(1, len(src), dtype=torch.bool), tokens)
+        for one, src in ((old, ids), (new, moved))
+    )
+    assert torch.equal(before, after)
+    table, grown = (one.model.state_dict()[SOURCE_ROWS[0]] for one in (old, new))
+    added = [row for row, name in enumerate(more.row_names) if name not in few.row_names]
+    assert added
+    assert torch.equal(grown[added], table.mean(dim=0).expand(len(added), -1))
+    shown = "'abend', 'wind'" if kind == "glosses" else "'end', ' ab', ' wind'"
+    assert f"new ({shown})" in caplog.records[1].message
+
+
+def test_other_kinds_of_source_tokens_do_not_fit(tmp_path: Path) -> None:
+    vocabularies = [GlossVocabulary.build(["REGEN"], kind) for kind in ("glosses", "subwords")]
+    old, new = ({"layout": NO_LANDMARKS, "glosses": one} for one in vocabularies)
+    trained(tmp_path / "old", source="tokens", spec=old)
+    with pytest.raises(UserError, match="source tokens: trained with glosses, now subwords"):
+        warm_start(checkpoint(source="tokens", spec=new), tmp_path / "old", seed=3)
 
 
 def run(data: TrainingData, options: RunOptions) -> Result:

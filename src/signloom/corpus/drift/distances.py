@@ -48,11 +48,16 @@ def _kolmogorov(x: float) -> float:
 
 
 def binomial_tail(successes: int, trials: int, chance: float) -> float:
-    """Chance of at least so many successes."""
+    """Chance of at least so many successes, each of a chance between 0 and 1."""
+    # In logarithms: from some 1,000 trials on, binomial coefficients are beyond floats.
+    ways = math.lgamma(trials + 1)
     return math.fsum(
-        math.comb(trials, k) * chance**k * (1 - chance) ** (trials - k)
+        math.exp(
+            ways - math.lgamma(k + 1) - math.lgamma(trials - k + 1)
+            + k * math.log(chance) + (trials - k) * math.log1p(-chance)
+        )
         for k in range(successes, trials + 1)
-    )
+    )  # fmt: skip
 
 
 def spread_p_value(one: float, other: float, count: int, other_count: int) -> float:

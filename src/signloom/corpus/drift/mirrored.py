@@ -16,6 +16,7 @@ from signloom.corpus.drift.options import DriftOptions
 
 _CLEAR = 0.1  # mean preference below which a person counts as using both hands alike
 _PRIOR = 10  # people that `left_handers` counts for, beside those of the corpus
+_LEAST_CHANCE = 1e-9  # of a batch: of hundreds of people it would be 0
 _LEAST_SPREAD = 0.1  # of a person's preferences, lest two equal clips prove a rule
 
 _MEND = "look whether the videos are mirrored (a selfie camera); mirror them back"
@@ -102,7 +103,7 @@ def _check_people(old: Preferences, new: Preferences, options: DriftOptions) -> 
     return judge(
         "mirrored_people",
         options.mirrored_people,
-        1 / binomial_tail(found, len(told), rate),
+        1 / max(binomial_tail(found, len(told), rate), _LEAST_CHANCE),
         f"{found} of {len(told)} new signers prefer the {hand} hand, {100 * rate:.0f} % expected",
         mend=_MEND,
         clips=[clip for signer, side in fresh.items() if side == rare for clip in new[signer]],

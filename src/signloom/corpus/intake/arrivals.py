@@ -60,9 +60,8 @@ def manifest_move(shop: Workshop, clips: Sequence[Clip]) -> Move:
     path = shop.staged / "tables" / corpus.manifest
     path.parent.mkdir(parents=True, exist_ok=True)
     moved = [
-        replace(clip, video=path.parent / clip.video.relative_to(corpus.folder))
+        replace(clip, video=clip.video and path.parent / clip.video.relative_to(corpus.folder))
         for clip in clips
-        if clip.video is not None
     ]
     write_manifest(path, moved)
     flush(path)

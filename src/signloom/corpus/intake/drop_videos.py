@@ -50,10 +50,11 @@ def plan_drop(corpus: CorpusOptions, landmarks: Path) -> Dropped:
         UserError: If the corpus has no videos, is drawn by a stage, or has clips of which the
             landmarks' folder knows nothing.
     """
-    if corpus.imported_shards.is_dir():
-        raise UserError(f"{corpus.folder} holds landmarks, no videos; there is nothing to drop")
-    refuse_drawn(corpus.folder)
     clips = read_manifest(corpus.path, corpus.signer_disjoint)
+    videos = sorted({clip.video for clip in clips if clip.video})
+    if not videos:
+        raise UserError(f"{corpus.path} names no videos; there is nothing to drop")
+    refuse_drawn(corpus.folder)
     ids = {clip.clip_id for clip in clips}
     known = read_clip_frames(landmarks / SHARDS).keys()
     rejects = (landmarks / REJECTS).read_text(encoding="utf-8").splitlines()[1:]
@@ -63,7 +64,6 @@ def plan_drop(corpus: CorpusOptions, landmarks: Path) -> Dropped:
             f"{landmarks} is not of {corpus.path}: only one of them has {unknown[0]!r} (and "
             f"{len(unknown) - 1} more clips); {_AGAIN}"
         )
-    videos = sorted({clip.video for clip in clips if clip.video})
     return Dropped(
         clips=len(clips),
         landless=len(landless),

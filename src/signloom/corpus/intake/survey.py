@@ -10,7 +10,7 @@ from signloom.corpus.intake.deliveries import Candidate, Collector
 from signloom.corpus.intake.ledgers import read_withdrawn
 from signloom.corpus.intake.stock import Content, Stock, content_of, take_stock
 from signloom.corpus.intake.versions import refuse_drawn
-from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest
+from signloom.corpus.manifest import Clip, CorpusOptions, is_text_corpus, read_manifest
 from signloom.corpus.video_hashes import HashedVideo, VideoHashes
 
 
@@ -63,6 +63,11 @@ def survey(corpus: CorpusOptions, request: Request) -> Survey:
         UserError: If there is no corpus that can grow, or a folder or table is missing.
     """
     clips = read_manifest(corpus.path, corpus.signer_disjoint)
+    if is_text_corpus(corpus, clips):
+        raise UserError(
+            f"{corpus.path} is of glosses and sentences, and videos cannot come to them; add rows "
+            "to it by hand, or name a corpus of videos in params.yaml"
+        )
     candidates, waiting = [], list[Path]()
     for source in request.sources:
         collector = Collector(

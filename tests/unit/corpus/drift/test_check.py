@@ -10,6 +10,7 @@ from signloom.config import UserError
 from signloom.corpus.augment import mirror
 from signloom.corpus.drift.check import check_drift
 from signloom.corpus.drift.findings import read_report, write_report
+from signloom.corpus.drift.mirrored import check_mirrored
 from signloom.corpus.drift.options import LIMITS, Limits
 from signloom.corpus.landmark_folder import QUALITY
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
@@ -61,6 +62,12 @@ def test_one_new_person_of_the_rarer_hand_warns_and_three_stop(tmp_path: Path) -
     }
     crowd = [one for signer in ("emma", "fred", "gina") for one in take(signer, 8, change=mirror)]
     assert troubles(compare(tmp_path / "3", crowd)) == {"mirrored_people": "stop"}
+
+
+def test_hundreds_of_people_of_the_rarer_hand_are_weighed_too() -> None:
+    new = {f"s{n}": dict.fromkeys("abcde", -0.5) for n in range(400)}
+    found = check_mirrored({}, new, OPTIONS)[1]
+    assert (found.level, found.statistic) == ("stop", 1e9)
 
 
 def test_where_most_are_left_handed_the_right_hand_is_the_rarer(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ def test_the_chance_of_so_many_successes() -> None:
     assert binomial_tail(0, 5, 0.1) == pytest.approx(1.0)
     assert binomial_tail(3, 3, 0.1) == pytest.approx(0.001)
     assert binomial_tail(1, 2, 0.5) == pytest.approx(0.75)
+    assert binomial_tail(1500, 3000, 0.5) == pytest.approx(0.5, abs=0.01)  # beyond floats' range
 
 
 def test_spreads_of_equal_samples_are_rarely_called_different() -> None:
