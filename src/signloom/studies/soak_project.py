@@ -24,7 +24,7 @@ _INBOX, _SUMMARY = Path("data/inbox"), Path("reports/retrain/night.json")
 _SNAPSHOTS = "data/.training/*/[0-9]*.safetensors"
 _STORE = "MLFLOW_TRACKING_URI"  # the runs of a simulation belong to no real store
 _LOOK_S = 0.05  # between two looks for a snapshot
-_AGE_S = 86400.0  # of what was recorded
+_SETTLE_S = 11.0  # ingest takes younger files for half a copy: retrain.ingest.settle_s
 _LIMIT_S = 3600.0  # of a night
 
 
@@ -85,9 +85,8 @@ def deliver(options: SoakOptions, project: Path, week: int) -> None:
         takes = plan_takes(options, partial, delivery)
         draw_takes(takes, options.recording, options.seed)
         write_texts(partial, takes, delivery.form)
-        for path in partial.rglob("*.*"):  # older than what ingest takes for half a copy
-            os.utime(path, (time.time() - _AGE_S,) * 2)
         partial.rename(project / _INBOX / name)
+        time.sleep(_SETTLE_S)
 
 
 def run_night(project: Path, night: Night, log: Path) -> dict[str, Any]:
@@ -128,6 +127,7 @@ def _run(project: Path, log: Any, *, cut: bool) -> int | None:
     """Run the night's command; return its exit code, None if it was killed."""
     command = [str(Path(sys.executable).with_name("signloom")), "retrain"]
     environment = {name: os.environ[name] for name in os.environ if name != _STORE}
+    environment["PYTHONPATH"] = str((project / "src").absolute())  # the stages' code, too
     process = subprocess.Popen(
         command, cwd=project, stdout=log, stderr=log, env=environment, start_new_session=True
     )
