@@ -119,6 +119,7 @@ def test_a_trained_model_is_added_by_hand_with_who_is_in_it(
         Clip(clip_id=t.clip_id, video=None, text=t.text, signer=t.signer, split=t.split)
         for t in targets
     ]
+    (project / "corpus/landmarks/shards").mkdir(parents=True)
     write_manifest(project / "corpus/manifest.tsv", clips)
     add_version(project, d_model=8)
     ModelStore().root.rename(project / "elsewhere")
