@@ -21,7 +21,7 @@ STUDY = tiny.ROOT / "pipeline/studies/gloss_to_text/params.yaml"
 CLIPS = {"train": 200, "dev": 20, "test": 20}
 CHANGES: dict[str, dict[str, Any]] = {
     "corpus": {"folder": "data/raw/words", "signer_disjoint": True},
-    "tokenize_targets": {"max_tokens": 20},
+    "tokenize_targets": {"max_tokens": 20, "source": "subwords"},
     "model": {"d_model": 32, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "d_ff": 64,
               "dropout": 0.0},
     "train": {"seeds": [1], "device": "cpu", "epochs": 12, "max_frames": 200,
