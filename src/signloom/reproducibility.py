@@ -42,23 +42,29 @@ def library_versions() -> dict[str, str]:
             "python": platform.python_version()}  # fmt: skip
 
 
-@functools.cache
 def git_state() -> dict[str, str]:
     """Return the commit of the working directory and whether it has uncommitted changes.
 
     Returns:
-        `git_commit` and `git_dirty` ("true" or "false"); `unknown` outside a repository.
+        `git_commit` and `git_dirty` ("true" or "false"); `unknown` outside a repository. Asked once
+        for each folder that a process works in.
     """
+    return dict(_git_state(Path.cwd()))
+
+
+@functools.cache
+def _git_state(folder: Path) -> dict[str, str]:
     try:
-        commit = _git("rev-parse", "HEAD")
-        dirty = bool(_git("status", "--porcelain", "--untracked-files=no"))
+        commit = _git(folder, "rev-parse", "HEAD")
+        dirty = bool(_git(folder, "status", "--porcelain", "--untracked-files=no"))
     except (OSError, subprocess.CalledProcessError):
         return {"git_commit": "unknown", "git_dirty": "unknown"}
     return {"git_commit": commit, "git_dirty": str(dirty).lower()}
 
 
-def _git(*arguments: str) -> str:
-    result = subprocess.run(["git", *arguments], check=True, capture_output=True, text=True)
+def _git(folder: Path, *arguments: str) -> str:
+    command = ["git", *arguments]
+    result = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
     return result.stdout.strip()
 
 

@@ -59,10 +59,13 @@ def test_versions_name_every_library() -> None:
     assert {"signloom", "python", *LIBRARIES} == set(library_versions())
 
 
-def test_the_commit_is_the_repository_s() -> None:
+def test_the_commit_is_the_repository_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     head = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     if head.returncode:
         pytest.skip("not a git checkout")
+    monkeypatch.chdir(tmp_path)  # a process may ask in several folders
+    assert git_state()["git_commit"] == "unknown"
+    monkeypatch.chdir(ROOT)
     assert git_state()["git_commit"] == head.stdout.strip()
