@@ -20,7 +20,7 @@ STUDY = ROOT / "pipeline/studies/soak/params.yaml"
 GOOD = {"signers": ["adele", "gina"], "clips": 8, "words": "first", "form": "sidecars",
         "flaw": "none"}  # fmt: skip
 FOUNDERS = {"train": ["adele", "boris", "carla", "timo"], "dev": ["denis"], "test": ["elsa"]}
-FOUNDING = {"train": 16, "dev": 8, "test": 16}  # clips of each signer
+FOUNDING = {"train": 20, "dev": 8, "test": 16}  # clips of each signer
 BAD = {"signers": ["boris"], "clips": 8, "words": "first", "form": "table", "flaw": "swapped"}
 
 
@@ -94,7 +94,7 @@ def test_a_power_cut_and_a_bad_delivery_leave_the_champion_alone(tmp_path: Path)
     assert hash_folder(store.checkpoint(champion)) == store.facts(champion)["checkpoint_hash"]
     corpus = load_section(project / "params.yaml", "corpus", CorpusOptions)
     clips = read_manifest(project / corpus.path)
-    assert len(clips) == 4 * 16 + 8 + 16 + 16  # none of the bad delivery
+    assert len(clips) == 4 * 20 + 8 + 16 + 16  # none of the bad delivery
     assert all(clip.video and (project / clip.video).is_file() for clip in clips)
 
     run_study(params)  # all is done, so nothing is done again
