@@ -23,6 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from signloom.corpus.intake.workshop import replace_link
+from signloom.reproducibility import hash_file
 from signloom.retraining.durable import write_durably
 
 JOURNAL = Path("data/.forget.json")  # of a removal; data/.* is ignored by Git
@@ -75,7 +77,7 @@ class DvcCache:
         if not kept.exists():
             return False
         if path.is_symlink() and path.resolve() == kept.resolve():
-            _replace_link(path)  # it would dangle, and who reads the file next would find none
+            replace_link(path)  # it would dangle, and who reads the file next would find none
         kept.unlink()
         return True
 
@@ -141,7 +143,7 @@ def videos_like(folder: Path, person: Person) -> Iterator[Path]:
     """Yield the files below a folder that are the person's videos, by their bytes."""
     wanted = set(person.videos)
     for path in sorted(folder.rglob("*")) if wanted else ():
-        if path.is_file() and _sha256(path) in wanted:
+        if path.is_file() and hash_file(path) in wanted:
             yield path
 
 
@@ -226,18 +228,6 @@ def _scrub_parquet(path: Path, person: Person, cache: DvcCache) -> bool:
     pq.write_table(kept, temporary, compression="zstd")
     temporary.replace(path)
     return True
-
-
-def _replace_link(path: Path) -> None:
-    """Put the file itself in the place of a link to it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    shutil.copyfile(path, temporary)
-    temporary.replace(path)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _md5(path: Path) -> str:
