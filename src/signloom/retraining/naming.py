@@ -21,8 +21,10 @@ FORGOTTEN = "(forgotten)"  # stands where a name stood
 _BY_SIGNER = "by_signer.csv"  # its columns `name` and `group` have signers
 _SIGNER_KEYS = ("signer", "signers")
 _CLIP_KEYS = ("clip_id", "clips", "missing", "rejected", "test")
-# What is said of people before their names; several may be listed.
-_ANNOUNCED = r"\b(?:signers?|signed by|written|already, as) (?:['\w-]+, )*?['\"`]?"
+# What `ingest` and the gate say before names; several may be listed.
+_ANNOUNCED = (
+    r"\b(?:signer |signed by (?:[\w-]+, )*?|also written (?:'[^']*', )*?|already, as )['\"`]?"
+)
 _NOTHING = "(?!)"  # no text has it
 _FOLDER = r"(?<=[^\W\d]/)(?<!models/)(?<!mlruns/)"  # those have numbers of their own
 

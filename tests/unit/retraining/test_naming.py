@@ -101,7 +101,7 @@ def test_values_go_below_the_keys_of_names() -> None:
         ("1: the right hand moves 1 % more", "(forgotten): the right hand moves 1 % more"),
         ("data/inbox/1/a.mp4, inbox/1; 1/7 of 7/1", "data/inbox/(forgotten)/a.mp4, "
          "inbox/(forgotten); 1/7 of 7/1"),
-        ("signer 1.5, signers 12", None),
+        ("signer 1.5, signers 12, 7 signers, 1 of them new; written 7 times", None),
     ],
 )  # fmt: skip
 def test_a_number_is_a_name_where_it_is_announced(text: str, after: str | None) -> None:
