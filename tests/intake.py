@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from signloom.corpus.intake import IngestOptions
+from signloom.corpus.intake import IngestOptions, IngestResult, ingest
 from signloom.corpus.manifest import Clip, CorpusOptions, write_manifest
 from tests.videos import write_video
 
@@ -48,6 +49,16 @@ def deliver(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.txt").write_text(f"{text}\n", encoding="utf-8")
     return write_video(folder / f"{name}.mp4", frames=frames)
+
+
+def take(corpus: CorpusOptions, *sources: str, **more: Any) -> IngestResult:
+    """Ingest some folders."""
+    return ingest(corpus, [Path(one) for one in sources], OPTIONS, **{"day": DAY, **more})
+
+
+def reasons(result: IngestResult) -> dict[str, str]:
+    """Return why each file or row was left out."""
+    return {reject.where: reject.reason for reject in result.rejects}
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:

@@ -78,6 +78,15 @@ def project_folder() -> Path:
     return Path((os.environ.get("DVC_ROOT") if is_experiment else None) or "")
 
 
+def flush_to_disk(path: Path) -> None:
+    """Have the system write a file, or the names in a folder, to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def write_atomically(path: Path, content: str | bytes) -> None:
     r"""Write a whole file or nothing: under a temporary name first, then renamed.
 

@@ -88,6 +88,8 @@ def project(tmp_path: Path) -> Path:
         git("config", f"user.{name}", "t@t", cwd=root)
     (root / "Makefile").write_text("setup:\n\t@echo set up\n")
     (root / ".gitignore").write_text("/.venv/\n")
+    shutil.copytree(ROOT / "pipeline/schedule", root / "pipeline/schedule")
+    (root / "params.yaml").write_text("start_from: ''\nepochs: 1\n\n\nlr: 1\n")
     git("checkout", "-q", "-B", "main", cwd=root)
     git("add", "--all", cwd=root)
     git("commit", "-qm", "start", cwd=root)
@@ -133,6 +135,56 @@ def test_the_commit_of_a_night_is_pushed_although_others_pushed_meanwhile(
     assert done.returncode == 0, done.stderr
     log = bash("git log --format=%s main", tmp_path / "origin.git").stdout.split()
     assert log == ["night", "theirs", "start"]
+
+
+def colleague(tmp_path: Path, line: str) -> str:
+    """Have somebody else push a change of params.yaml; return the commit."""
+    script = (
+        f"git clone -q origin.git colleague; cd colleague; {line}; "
+        "git -c user.name=c -c user.email=c commit -qam theirs; git push -q origin main"
+    )
+    assert bash(script, tmp_path).returncode == 0
+    return bash("git rev-parse main", tmp_path / "origin.git").stdout.strip()
+
+
+def head(project: Path) -> str:
+    return bash("git rev-parse HEAD", project).stdout.strip()
+
+
+@pytest.mark.parametrize("name", ["Take the newest code", "Push the commit of the night"])
+def test_what_a_night_did_not_commit_is_kept_or_a_person_is_asked(
+    project: Path, tmp_path: Path, name: str
+) -> None:
+    night = "sed -i \"s/start_from.*/start_from: '1'/\" params.yaml"
+    assert bash(night, project).returncode == 0
+    pulled = colleague(tmp_path, "sed -i s/lr.*/lr:\\ 2/ params.yaml")
+    script = block("retrain.yml", name)
+    done = bash(script, project, BRANCH="main")
+    assert done.returncode == 0, done.stderr
+    assert head(project) == pulled
+    mine = "start_from: '1'\nepochs: 1\n\n\nlr: 2\n"
+    assert (project / "params.yaml").read_text() == mine
+
+    shutil.rmtree(tmp_path / "colleague")
+    colleague(tmp_path, "sed -i s/start_from.*/start_from:\\ 7/ params.yaml")
+    for _ in range(2):  # the next night, too
+        done = bash(script, project, BRANCH="main")
+        assert done.returncode == 1
+        assert "changed them, too: params.yaml; commit them there" in done.stdout
+        assert head(project) == pulled
+        assert (project / "params.yaml").read_text() == mine
+        assert bash("git stash list; git ls-files -u", project).stdout == ""
+
+
+def test_commits_that_do_not_fit_end_the_pull_as_it_began(project: Path, tmp_path: Path) -> None:
+    colleague(tmp_path, "sed -i s/lr.*/lr:\\ 2/ params.yaml")
+    assert bash("sed -i s/lr.*/lr:\\ 3/ params.yaml; git commit -qam n", project).returncode == 0
+    before = head(project)
+    done = bash(block("retrain.yml", "Take the newest code"), project, BRANCH="main")
+    assert done.returncode == 1
+    assert "::error::the pull failed" in done.stdout
+    assert (head(project), bash("git status --porcelain", project).stdout) == (before, "")
+    assert bash("git branch --show-current", project).stdout == "main\n"
 
 
 def test_git_gets_the_token_from_the_environment_alone(project: Path) -> None:

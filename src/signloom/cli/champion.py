@@ -121,12 +121,12 @@ def _mirror() -> None:
 
 
 def _track() -> None:
-    """Tell DVC, where it knows the store: a night that pulls finds no change it did not expect."""
-    from signloom.corpus.intake import track_version
+    """Tell DVC, where it knows the store."""
+    from signloom.corpus.intake import track_again
     from signloom.retraining.store import MODELS
 
-    if MODELS.with_name(f"{MODELS.name}.dvc").is_file():
-        print(track_version(MODELS))
+    if said := track_again(MODELS):
+        print(said)
 
 
 def _add(options: argparse.Namespace) -> None:

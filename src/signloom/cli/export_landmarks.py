@@ -26,10 +26,12 @@ def run(options: argparse.Namespace) -> None:
     from tqdm import tqdm
 
     from signloom.corpus.interchange.pose_files import write_pose
+    from signloom.corpus.progress import progress_file
     from signloom.corpus.shards import read_clip_frames, read_shards
 
     clip_ids = options.clips or list(read_clip_frames(options.landmarks))
-    for clip_id in tqdm(dict.fromkeys(clip_ids), "writing", unit=" clips"):
+    bar = tqdm(dict.fromkeys(clip_ids), "writing", unit=" clips", file=progress_file())
+    for clip_id in bar:
         sequence = read_shards(options.landmarks, [clip_id])[clip_id]
         write_pose(options.folder / f"{clip_id}.pose", sequence)
     print(f"{len(set(clip_ids))} files in {options.folder}", file=sys.stderr)

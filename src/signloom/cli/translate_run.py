@@ -17,6 +17,7 @@ from tqdm import tqdm
 from signloom.config import UserError
 from signloom.corpus.interchange.foreign import SourceDefaults
 from signloom.corpus.landmarks import NO_LANDMARKS, Layout
+from signloom.corpus.progress import progress_file
 from signloom.corpus.sources import (
     ClipReader,
     GivenClip,
@@ -59,8 +60,7 @@ def translate_all(options: argparse.Namespace) -> None:
                 f"--video {options.video}: there are {len(sources)} clips; give a folder for them"
             )
         run = _Run(options, extractor, layout, loading, is_single=len(sources) == 1)
-        # No bar where nobody sees it: a file of messages would hold every state of it.
-        with tqdm(total=len(sources), unit=" clips", disable=None) as bar:
+        with tqdm(total=len(sources), unit=" clips", file=progress_file()) as bar:
             run.translate(sources, bar)
     if options.timing:
         run.print_timing()

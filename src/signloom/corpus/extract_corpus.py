@@ -36,6 +36,7 @@ from signloom.corpus.extract import (
 from signloom.corpus.landmark_folder import REJECTS, SHARDS, write_landmarks
 from signloom.corpus.manifest import Clip
 from signloom.corpus.pool import count_workers, run_in_processes
+from signloom.corpus.progress import progress_file
 from signloom.corpus.rejects import Ledger
 from signloom.corpus.supervision import Lost, run_patiently
 from signloom.corpus.video import DECODER
@@ -166,7 +167,9 @@ def _infer(
         contextlib.closing(
             run_patiently(functools.partial(run, job, **rules), list(expected), workers)
         ) as outcomes,
-        tqdm(total=total, desc="extracting", unit=" frames", smoothing=0.05) as bar,
+        tqdm(
+            total=total, desc="extracting", unit=" frames", smoothing=0.05, file=progress_file()
+        ) as bar,
     ):
         for number, outcome in outcomes:
             task = tasks[number]
@@ -192,7 +195,10 @@ def _read_headers(
     found = run_patiently(run, [task.segment for task in todo], count_workers())
     with contextlib.closing(found):
         # `delay`: no bar where it would be gone at once.
-        for number, outcome in tqdm(found, "reading headers", len(todo), unit=" clips", delay=1.0):
+        bar = tqdm(
+            found, "reading headers", len(todo), unit=" clips", delay=1.0, file=progress_file()
+        )
+        for number, outcome in bar:
             if isinstance(outcome, int):
                 frames[todo[number].key] = outcome
             else:

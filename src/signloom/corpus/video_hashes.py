@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from signloom.corpus.progress import progress_file
 from signloom.reproducibility import hash_file, write_atomically
 
 _LOG = "videos.jsonl"
@@ -71,6 +72,7 @@ class VideoHashes:
             tqdm(
                 total=sum(signatures[path][0] for path in unknown),
                 desc="hashing videos", unit="B", unit_scale=True, delay=1.0,
+                file=progress_file(),
             ) as bar,
         ):  # fmt: skip
             for path, digest in zip(unknown, threads.map(_try_hash, unknown), strict=True):

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from tqdm import tqdm
 
 from signloom.corpus.clips import SourceSequence
+from signloom.corpus.progress import progress_file
 from signloom.decoding import DecodingOptions
 from signloom.evaluation.options import EvaluateOptions
 from signloom.evaluation.systems import plain_texts
@@ -52,7 +53,9 @@ def try_searches(
     if not pairs or not refs:
         return options.decoding, []
     scores: dict[tuple[int, float], tuple[float, float]] = {}
-    for size, penalty in tqdm(pairs, desc="try searches on dev", unit="search"):
+    for size, penalty in tqdm(
+        pairs, desc="try searches on dev", unit="search", file=progress_file()
+    ):
         if size == 1 and (size, grid.length_penalties[0]) in scores:
             # Greedy search has one hypothesis, which no penalty changes.
             scores[size, penalty] = scores[size, grid.length_penalties[0]]

@@ -16,6 +16,7 @@ from tqdm import tqdm
 from signloom.config import UserError
 from signloom.corpus.clips import SourceSequence
 from signloom.corpus.glosses import GlossSequence
+from signloom.corpus.progress import progress_file
 from signloom.corpus.targets import Target
 from signloom.decoding import DecodingOptions
 from signloom.evaluation.retrieval import build_retrieval
@@ -209,7 +210,9 @@ def _model_texts(
 ) -> tuple[list[Translation], dict[str, list[str]]]:
     """Translate as configured, greedily and blind."""
     passes = 2 if decoding.beam_size == 1 else 3
-    with tqdm(total=passes * len(clips), desc=f"translate {split}", unit="clip") as bar:
+    with tqdm(
+        total=passes * len(clips), desc=f"translate {split}", unit="clip", file=progress_file()
+    ) as bar:
         model = translator.translate(clips, decoding, progress=bar.update)
         greedy = model
         if decoding.beam_size > 1:

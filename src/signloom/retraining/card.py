@@ -14,6 +14,7 @@ from signloom.config import read_json
 from signloom.reproducibility import hash_file, write_atomically
 from signloom.retraining.card_scores import tell_scores
 from signloom.retraining.card_tables import bullets, escape, table
+from signloom.retraining.store import FORGOTTEN
 
 CARD = "MODEL_CARD.md"
 TERMS = {"Licence": "LICENSE*", "Consent": "CONSENT*"}  # of the recordings, in the corpus folder
@@ -117,7 +118,7 @@ def _page(version: Version) -> Iterator[str]:
 
 
 def _warnings(marks: Mapping[str, Any]) -> Iterator[str]:
-    for mark in marks.get("forgotten", []):
+    for mark in marks.get(FORGOTTEN, []):
         if mark["through"] is None and set(mark["splits"]) == {"test"}:
             yield f"> {mark['clips']} of its test clips are of a person who has since withdrawn.\n"
         else:

@@ -17,11 +17,10 @@ from pathlib import Path
 from signloom.config import UserError, load_params, load_section, parse_options, read_json
 from signloom.corpus.cache import cache_folder, cache_key
 from signloom.corpus.extract import ExtractOptions, extractor_fingerprint
-from signloom.corpus.intake import remove_clips
+from signloom.corpus.intake import WITHDRAWN_VIDEOS, remove_clips
 from signloom.corpus.intake.ledgers import DELIVERIES, WITHDRAWN
-from signloom.corpus.intake.versions import refuse_drawn, track_version
+from signloom.corpus.intake.versions import refuse_drawn, track_again, track_version
 from signloom.corpus.intake.workshop import open_workshop
-from signloom.corpus.landmark_folder import SHARDS
 from signloom.corpus.manifest import (
     Clip,
     CorpusOptions,
@@ -34,12 +33,13 @@ from signloom.corpus.targets import read_targets
 from signloom.corpus.video import DECODER
 from signloom.corpus.video_hashes import VideoHashes
 from signloom.retraining.durable import to_text, write_durably
+from signloom.retraining.facts import SHARDS, TARGETS
 from signloom.retraining.models_of import blank_versions, versions_of
+from signloom.retraining.naming import Person
 from signloom.retraining.store import MODELS, ModelStore
-from signloom.retraining.traces import JOURNAL, DvcCache, Person, erase, scrub, videos_like
+from signloom.retraining.traces import JOURNAL, DvcCache, erase, scrub, videos_like
 from signloom.tracking.run import TrackingOptions
 
-TARGETS = Path("data/tokens/targets.parquet")
 # Written by stages, which write them anew without the person.
 DERIVED = tuple(
     Path(name)
@@ -76,7 +76,7 @@ def read_places(params: Path) -> Places:
     return Places(
         corpus=load_section(params, "corpus", CorpusOptions),
         extract=load_section(params, "extract", ExtractOptions),
-        copies=(*([Path(inbox)] if inbox else []), Path("data/withdrawn")),
+        copies=(*([Path(inbox)] if inbox else []), WITHDRAWN_VIDEOS),
         store=ModelStore(MODELS),
     )
 
@@ -146,9 +146,8 @@ def _describe(
 
 def _makes(places: Places) -> Iterable[str]:
     """Yield how landmarks were found before now, as far as models and shards tell."""
-    shards = DERIVED[0] / SHARDS
-    if shards.is_dir():
-        yield shards_metadata(shards).extractor
+    if SHARDS.is_dir():
+        yield shards_metadata(SHARDS).extractor
     for version in places.store.versions():
         path = places.store.checkpoint(version) / "checkpoint.json"
         yield json.dumps(json.loads(path.read_text(encoding="utf-8"))["extractor"], sort_keys=True)
@@ -157,7 +156,7 @@ def _makes(places: Places) -> Iterable[str]:
 def plan_removal(person: Person, places: Places) -> list[Step]:
     """Return what is to be done, in its order; steps that find nothing are left out."""
     dvc = DvcCache()
-    corpus, cache = places.corpus, cache_folder()
+    cache = cache_folder()
     copies = [path for folder in places.copies for path in videos_like(folder, person)]
     copies += [text for path in copies if (text := path.with_suffix(".txt")).is_file()]
     entries = [cache / key[:2] / f"{key}.clip" for key in person.entries]
@@ -175,7 +174,7 @@ def plan_removal(person: Person, places: Places) -> list[Step]:
         Step(
             "model versions",
             places.store.versions(),
-            lambda: blank_versions(person, places.store, corpus.folder, dvc),
+            lambda: _blank_versions(person, places, dvc),
         ),
     ]
     return [step for step in steps if step.found]
@@ -263,6 +262,11 @@ def _scrub_tables(person: Person, places: Places, dvc: DvcCache) -> None:
         ]
     if any(corpus.folder in path.parents for path in changed):
         track_version(corpus.folder)
+
+
+def _blank_versions(person: Person, places: Places, dvc: DvcCache) -> None:
+    blank_versions(person, places.store, places.corpus.folder, dvc)
+    track_again(places.store.root)
 
 
 def _erase(paths: Sequence[Path], dvc: DvcCache) -> None:

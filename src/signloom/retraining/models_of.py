@@ -6,10 +6,10 @@ from pathlib import Path
 
 from signloom.config import UserError
 from signloom.retraining.card import CARD, write_card
-from signloom.retraining.store import FROZEN, ModelStore
-from signloom.retraining.traces import DvcCache, Person, erase, scrub
+from signloom.retraining.naming import Person
+from signloom.retraining.store import FORGOTTEN, FROZEN, ModelStore
+from signloom.retraining.traces import DvcCache, erase, scrub
 
-MARK = "forgotten"
 _SPLITS = ("train", "dev", "test")
 _DECIDING = {"train", "dev"}  # dev chooses the epoch and the search
 
@@ -68,13 +68,13 @@ def blank_versions(person: Person, store: ModelStore, corpus: Path, dvc: DvcCach
     The weights stay as they are: what they carry cannot be taken out of them.
     """
     for found in trained_on(person, store):
-        marks = store.marks(found.version).get(MARK, [])
+        marks = store.marks(found.version).get(FORGOTTEN, [])
         if all(mark["request"] != person.request for mark in marks):
             mark = {
                 "request": person.request, "clips": found.clips, "splits": list(found.splits),
                 "through": found.through,
             }  # fmt: skip
-            store.mark(found.version, MARK, [*marks, mark])
+            store.mark(found.version, FORGOTTEN, [*marks, mark])
     for version in store.versions():
         folder = store.folder(version)
         if (said := folder / "translations").is_dir():  # kept so as not to search twice
@@ -96,7 +96,7 @@ def blank_versions(person: Person, store: ModelStore, corpus: Path, dvc: DvcCach
 
 
 def _mark_of(person: Person, store: ModelStore, version: int) -> Trained | None:
-    for mark in store.marks(version).get(MARK, []):
+    for mark in store.marks(version).get(FORGOTTEN, []):
         if mark["request"] == person.request:
             return Trained(version, mark["clips"], tuple(mark["splits"]), mark["through"])
     return None

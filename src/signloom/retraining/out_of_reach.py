@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from signloom.corpus.manifest import CorpusOptions, read_manifest
-from signloom.retraining.traces import JOURNAL, Person, ask_dvc, files_naming, tracked_files_naming
+from signloom.retraining.naming import Person, is_word
+from signloom.retraining.traces import JOURNAL, ask_dvc, files_naming, tracked_files_naming
 
 # MLflow's own files, and what waits to be sent there.
 MLFLOW = tuple(Path(name) for name in ("mlruns", "mlartifacts", "data/.tracking"))
@@ -39,6 +40,11 @@ def tell_left(person: Person, corpus: CorpusOptions) -> Iterator[str]:
     elsewhere = files_naming_under([Path("data"), Path("reports"), Path("build")], person)
     if elsewhere:
         yield f"files still name them ({_some(elsewhere)}): look at them"
+    if not is_word(person.signer):
+        yield (
+            f"{person.signer} may stand in texts and in tables without a column of signers, where "
+            "it cannot be told from other numbers: look at those that people wrote"
+        )
     yield (
         "landmarks cached under former settings of `extract`, in which nobody's name stands: "
         "`signloom cache prune --days 0` removes all of them"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from signloom.corpus.intake import has_news
+from signloom.corpus.intake.survey import check_videos
 from signloom.corpus.manifest import Clip, read_manifest
 from signloom.retraining.options import Settings, Start
 from signloom.retraining.store import FORGOTTEN, ModelStore
@@ -45,10 +46,11 @@ def make_plan(settings: Settings, store: ModelStore, *, to_finish: int | None, f
         force: Train whatever is found.
 
     Raises:
-        UserError: If there is neither a valid corpus nor a delivery.
+        UserError: If there is no valid corpus, or one of glosses and sentences.
     """
     corpus, retrain = settings.corpus, settings.retrain
     clips = read_manifest(corpus.path, corpus.signer_disjoint)
+    check_videos(corpus, clips)
     reasons = []
     if retrain.inbox.is_dir() and has_news(corpus, retrain.inbox, retrain.ingest):
         reasons.append(f"something new lies in {retrain.inbox}")

@@ -12,7 +12,7 @@ from typing import Any
 from signloom.config import load_section, update_params
 from signloom.corpus.drift.check import check_drift
 from signloom.corpus.drift.findings import LEVELS, DriftReport, write_report
-from signloom.corpus.intake import ingest, read_deliveries, withdraw
+from signloom.corpus.intake import WITHDRAWN_VIDEOS, ingest, read_deliveries, withdraw
 from signloom.corpus.manifest import Clip, read_manifest
 from signloom.retraining.commands import Commands
 from signloom.retraining.durable import to_text, write_durably
@@ -24,7 +24,6 @@ from signloom.retraining.summary import Summary
 
 CHECKPOINT, EVALUATION = Path("data/checkpoint"), Path("reports/evaluation")
 DRIFT, DECISION = "drift.json", "decision.json"
-WITHDRAWN = Path("data/withdrawn")
 
 
 class RefusedDataError(Exception):
@@ -133,8 +132,8 @@ def _refuse(night: Tonight, refused: Sequence[DriftReport], *, is_all: bool) -> 
             )
             continue
         with night.summary.step("withdraw") as step:
-            gone = withdraw(night.settings.corpus, report.batch, reason, to=WITHDRAWN)
-            step.say(f"{len(gone)} clips of batch {report.batch} are in {WITHDRAWN}",
+            gone = withdraw(night.settings.corpus, report.batch, reason)
+            step.say(f"{len(gone)} clips of batch {report.batch} are in {WITHDRAWN_VIDEOS}",
                      batch=report.batch, clips=len(gone))  # fmt: skip
         night.summary.warn(f"batch {report.batch} was refused: {reason}")
     prepare_data(night, "extract again")

@@ -6,6 +6,7 @@ from types import TracebackType
 from lightning_fabric import Fabric
 from tqdm import tqdm
 
+from signloom.corpus.progress import progress_file
 from signloom.training.memory import peak_memory_mb
 from signloom.training.records import EpochRecord, StepReport
 
@@ -23,7 +24,7 @@ class TrainingBar:
         self._device, self._dev = fabric.device, ""
         self._bar = tqdm(
             total=epochs, desc="train", unit="epoch", mininterval=0.3,
-            disable=not fabric.is_global_zero,
+            disable=not fabric.is_global_zero, file=progress_file(),
             bar_format="{desc} {percentage:3.0f}%|{bar:10}| {elapsed}<{remaining}{postfix}",
         )  # fmt: skip
         self._start: StepReport | None = None  # of this epoch, in this process

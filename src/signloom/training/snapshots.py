@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from signloom.config import UserError
-from signloom.reproducibility import hash_file, write_atomically
+from signloom.reproducibility import flush_to_disk, hash_file, write_atomically
 
 logger = logging.getLogger(__name__)
 
@@ -77,10 +77,10 @@ class Snapshots:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             safetensors.torch.save_file(tensors, temporary, metadata=metadata)
-            _sync(temporary)
+            flush_to_disk(temporary)
             digest = hash_file(temporary)[:16]
             temporary.replace(self.folder / f"{epoch:06}-{step:08}-{digest}.safetensors")
-            _sync(self.folder)
+            flush_to_disk(self.folder)
         except (OSError, safetensors.SafetensorError) as error:
             logger.warning(
                 "no snapshot of epoch %d, step %d could be written to %s: %s; training goes on "
@@ -156,15 +156,6 @@ def _unpack(value: Any, tensors: Mapping[str, Tensor]) -> Any:
         case _:
             items = [_unpack(inner, tensors) for inner in content]
             return items if kind == "list" else tuple(items)
-
-
-def _sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def open_snapshots(folder: Path, *deciding: object) -> Snapshots:

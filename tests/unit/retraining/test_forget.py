@@ -16,7 +16,6 @@ from signloom.cli.main import main
 from signloom.config import UserError
 from signloom.corpus.cache import LandmarkCache, cache_key, pack_landmarks
 from signloom.corpus.extract import extractor_fingerprint
-from signloom.corpus.intake.ledgers import Delivery, ledger_text, read_deliveries
 from signloom.corpus.intake.versions import track_version
 from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest, write_manifest
 from signloom.corpus.shards import read_clip_frames, write_shards
@@ -25,8 +24,8 @@ from signloom.corpus.video import DECODER
 from signloom.reproducibility import hash_file
 from signloom.retraining import forget
 from signloom.retraining.card import write_card
+from signloom.retraining.naming import Person
 from signloom.retraining.store import ModelStore
-from signloom.retraining.traces import DvcCache, Person, blank, scrub
 from tests.extraction import OPTIONS as EXTRACT
 from tests.unit.evaluation.world import sequence
 from tests.unit.retraining.kept import keep_version
@@ -161,6 +160,7 @@ def test_nothing_names_or_shows_a_forgotten_signer(
     clips = make_corpus()
     store, keys = ModelStore(), keys_of(clips)
     track_version(corpus_options().folder)
+    track_version(store.root)
     video = corpus_options().folder / "videos/zoë-1.mp4"
     inbox = Path("data/inbox/zoë")
     inbox.mkdir(parents=True)
@@ -315,24 +315,3 @@ def test_who_cannot_be_removed_is_said_before_anything_is(
     with pytest.raises(SystemExit, match=message):
         main(["forget", signer, "--yes"])
     assert words(project) == before
-
-
-def test_a_number_for_a_name_leaves_the_counts_of_ledgers(tmp_path: Path) -> None:
-    person = Person(
-        signer="12", request="r", clip_ids=("12-1",), videos=(), files=(), shared=(), entries=()
-    )
-    corpus = replace(corpus_options(), folder=tmp_path)
-    delivery = Delivery("2026-11-12", "2026-11-12", 12, 3, "data/inbox/12; old", "in", "")
-    path = tmp_path / "deliveries.tsv"
-    path.write_text(ledger_text([delivery], Delivery))
-    assert scrub(path, person, DvcCache(), columns=("source", "reason"))
-    assert read_deliveries(corpus) == [replace(delivery, source="data/inbox/(forgotten); old")]
-
-
-def test_names_within_other_words_stay() -> None:
-    person = Person(
-        signer="ana", request="r", clip_ids=("ana-1",), videos=(), files=(), shared=(), entries=()
-    )
-    assert blank("ana, anais, ana-1, ana-12, banana", person) == (
-        "(forgotten), anais, (forgotten), ana-12, banana"
-    )

@@ -11,6 +11,7 @@ from signloom.corpus.manifest import read_manifest, write_manifest
 from signloom.retraining.options import Settings, read_settings
 from signloom.retraining.plan import Plan, choose_parent, corpus_key, make_plan, new_clips
 from signloom.retraining.store import ModelStore
+from tests import glosses
 from tests.intake import DAY, deliver
 from tests.unit.retraining.nights import PARAMS, keep_decided, keep_undecided, make_project
 
@@ -138,3 +139,9 @@ def test_a_model_of_glosses_is_refused_at_once(settings: Settings) -> None:
     PARAMS.write_text(text.replace("source: landmarks", "source: tokens"), encoding="utf-8")
     with pytest.raises(UserError, match=r"model.source is tokens"):
         read_settings(PARAMS)
+
+
+def test_a_corpus_without_videos_is_refused_at_once(settings: Settings) -> None:
+    glosses.write_corpus(settings.corpus.folder)
+    with pytest.raises(UserError, match=r"is of glosses and sentences.* repro`, or name"):
+        plan(settings)

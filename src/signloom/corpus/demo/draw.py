@@ -22,6 +22,7 @@ from signloom.corpus.demo.render import Camera
 from signloom.corpus.demo.scene import draw_frames, pose_arms, true_joints
 from signloom.corpus.manifest import Clip, write_manifest
 from signloom.corpus.pool import count_workers, map_in_order
+from signloom.corpus.progress import progress_file
 
 MANIFEST, TRUTH, VIDEOS = "manifest.tsv", "truth.npz", "videos"
 TRUTH_VERSION = 1
@@ -77,7 +78,7 @@ def _draw_all(
     draw_one = functools.partial(draw_clip, options=options, folder=folder)
     count = min(workers or count_workers(), len(clips))
     drawn = map(draw_one, clips) if count == 1 else map_in_order(draw_one, clips, count)
-    yield from tqdm(drawn, "draw", len(clips), unit="clip")
+    yield from tqdm(drawn, "draw", len(clips), unit="clip", file=progress_file())
 
 
 def draw_clip(clip: PlannedClip, options: DrawOptions, folder: Path) -> Truth:

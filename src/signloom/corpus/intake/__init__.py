@@ -3,23 +3,23 @@
 The names here are what other packages call.
 """
 
-from signloom.corpus.intake.ledgers import Delivery, IntakeReject, read_deliveries, read_withdrawn
+from signloom.corpus.intake.ledgers import read_deliveries, read_withdrawn
 from signloom.corpus.intake.news import has_news
 from signloom.corpus.intake.options import IngestOptions
 from signloom.corpus.intake.run import IngestResult, ingest
-from signloom.corpus.intake.versions import track_version
-from signloom.corpus.intake.withdrawal import remove_clips, withdraw
+from signloom.corpus.intake.versions import track_again, track_version
+from signloom.corpus.intake.withdrawal import WITHDRAWN_VIDEOS, remove_clips, withdraw
 
 __all__ = [
-    "Delivery",
+    "WITHDRAWN_VIDEOS",
     "IngestOptions",
     "IngestResult",
-    "IntakeReject",
     "has_news",
     "ingest",
     "read_deliveries",
     "read_withdrawn",
     "remove_clips",
+    "track_again",
     "track_version",
     "withdraw",
 ]

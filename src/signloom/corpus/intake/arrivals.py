@@ -11,10 +11,11 @@ from signloom.corpus.intake.options import IngestOptions
 from signloom.corpus.intake.splits import deal_signers
 from signloom.corpus.intake.stock import other_id
 from signloom.corpus.intake.survey import Survey
-from signloom.corpus.intake.workshop import Move, Workshop, flush
+from signloom.corpus.intake.workshop import Move, Workshop
 from signloom.corpus.manifest import SPLITS, Clip, CorpusOptions, write_manifest
 from signloom.corpus.setup.plan import clip_id_of
 from signloom.corpus.setup.videos import PLACE
+from signloom.reproducibility import flush_to_disk
 
 
 def make_clips(
@@ -64,7 +65,7 @@ def manifest_move(shop: Workshop, clips: Sequence[Clip]) -> Move:
         for clip in clips
     ]
     write_manifest(path, moved)
-    flush(path)
+    flush_to_disk(path)
     return path, corpus.path
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from signloom.config import UserError
 from signloom.corpus.intake.versions import refuse_drawn
-from signloom.corpus.intake.workshop import Move, Watch, Workshop, flush, open_workshop
+from signloom.corpus.intake.workshop import Move, Watch, Workshop, open_workshop
 from signloom.corpus.landmark_folder import QUALITY, REJECTS, SHARDS, take_imported
 from signloom.corpus.manifest import (
     IMPORTED_SHARDS,
@@ -24,6 +24,7 @@ from signloom.corpus.manifest import (
     write_manifest,
 )
 from signloom.corpus.shards import read_clip_frames
+from signloom.reproducibility import flush_to_disk
 
 _AGAIN = "run `dvc repro extract`, then this again"
 
@@ -130,7 +131,7 @@ def _make_corpus(corpus: CorpusOptions, landmarks: Path, made: Path) -> None:
     clips = read_manifest(corpus.path, corpus.signer_disjoint)
     write_manifest(made / corpus.manifest, [_without_video(clip) for clip in clips])
     for path in made.rglob("*"):
-        flush(path)
+        flush_to_disk(path)
 
 
 def _without_video(clip: Clip) -> Clip:

@@ -7,6 +7,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from signloom.corpus.pool import count_workers, run_in_processes
+from signloom.corpus.progress import progress_file
 from signloom.corpus.supervision import Lost
 
 _LIMIT_S = 60.0  # for a clip, and another for each `_BYTES_A_SECOND` of its file
@@ -47,7 +48,9 @@ def look_at(looks: Sequence[Look]) -> list[Seen | Unseen]:
     found: dict[int, Seen | Unseen] = {}
     workers = min(count_workers(), len(looks))
     total = sum(look.size_bytes for look in looks)
-    with tqdm(total=total, desc="decoding", unit="B", unit_scale=True, delay=1.0) as bar:
+    with tqdm(
+        total=total, desc="decoding", unit="B", unit_scale=True, delay=1.0, file=progress_file()
+    ) as bar:
         for number, outcome in run_in_processes(decode, looks, workers, _limit_s):
             if isinstance(outcome, Lost):
                 outcome = Unseen(outcome.reason, outcome.mend)

@@ -18,7 +18,7 @@ def has_news(corpus: CorpusOptions, inbox: Path, options: IngestOptions) -> bool
     none is read twice.
 
     Raises:
-        UserError: If the corpus cannot grow.
+        UserError: If the corpus cannot grow, as one of glosses and sentences.
     """
     if workshop_of(corpus).journal.is_file():
         return True

@@ -35,6 +35,7 @@ from signloom.corpus.intake.survey import (
 )
 from signloom.corpus.intake.workshop import Finished, Watch, Workshop, open_workshop
 from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest
+from signloom.corpus.progress import progress_file
 
 
 @dataclass(slots=True)
@@ -160,7 +161,9 @@ def _stage(shop: Workshop, found: Survey, judged: Judgement) -> None:
             f"{lacking / 1e6:,.0f} MB. Nothing came in; free some space and run the same again"
         )
     gone: set[str] = set()
-    with tqdm(total=total, desc="copying", unit="B", unit_scale=True, delay=1.0) as bar:
+    with tqdm(
+        total=total, desc="copying", unit="B", unit_scale=True, delay=1.0, file=progress_file()
+    ) as bar:
         for sha256, video in todo.items():
             try:
                 is_whole = shop.stage_video(video, sha256, bar.update)

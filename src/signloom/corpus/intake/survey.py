@@ -63,11 +63,7 @@ def survey(corpus: CorpusOptions, request: Request) -> Survey:
         UserError: If there is no corpus that can grow, or a folder or table is missing.
     """
     clips = read_manifest(corpus.path, corpus.signer_disjoint)
-    if is_text_corpus(corpus, clips):
-        raise UserError(
-            f"{corpus.path} is of glosses and sentences, and videos cannot come to them; add rows "
-            "to it by hand, or name a corpus of videos in params.yaml"
-        )
+    check_videos(corpus, clips)
     candidates, waiting = [], list[Path]()
     for source in request.sources:
         collector = Collector(
@@ -83,6 +79,20 @@ def survey(corpus: CorpusOptions, request: Request) -> Survey:
     stock = take_stock(clips, hashes, read_withdrawn(corpus))
     unique = {(one.delivery, one.where): one for one in candidates}  # sources may overlap
     return Survey(clips, stock, list(unique.values()), waiting, hashes)
+
+
+def check_videos(corpus: CorpusOptions, clips: Sequence[Clip]) -> None:
+    """Refuse a corpus without videos where new ones would come to it.
+
+    Raises:
+        UserError: If it is of glosses and sentences.
+    """
+    if is_text_corpus(corpus, clips):
+        raise UserError(
+            f"{corpus.path} is of glosses and sentences: videos cannot come to it, and a night "
+            "(`signloom retrain`) is for models of landmarks. Add rows to it by hand and run `dvc "
+            "repro`, or name a corpus of videos in params.yaml (corpus.folder)"
+        )
 
 
 def check_growable(corpus: CorpusOptions, sources: Sequence[Path] = ()) -> None:

@@ -31,6 +31,15 @@ def track_version(folder: Path) -> str:
     return f"{pointer.as_posix()} names the version; commit it with Git"
 
 
+def track_again(folder: Path) -> str:
+    """`dvc add` a folder that DVC knows, so that a pull finds no change it did not expect.
+
+    Returns:
+        What `track_version` says; empty where DVC does not know the folder.
+    """
+    return track_version(folder) if folder.with_name(f"{folder.name}.dvc").is_file() else ""
+
+
 def refuse_drawn(folder: Path) -> None:
     """Refuse a folder that a stage of DVC writes.
 

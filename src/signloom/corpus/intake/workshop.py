@@ -24,7 +24,7 @@ from pathlib import Path
 from signloom.config import UserError
 from signloom.corpus.intake.versions import track_version
 from signloom.corpus.manifest import CorpusOptions
-from signloom.reproducibility import hash_file
+from signloom.reproducibility import flush_to_disk, hash_file
 
 _PATIENCE_S = 600.0  # wait so long for another ingest
 _PAUSE_S = 0.2
@@ -88,8 +88,7 @@ class Workshop:
             while chunk := old.read(_CHUNK_BYTES):
                 digest.update(chunk)
                 told(new.write(chunk))
-            new.flush()
-            os.fsync(new.fileno())
+        flush_to_disk(temporary)
         if digest.hexdigest() != sha256:
             temporary.unlink()
             return False
@@ -102,7 +101,7 @@ class Workshop:
         path = self.staged / "tables" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-        flush(path)
+        flush_to_disk(path)
         return path, self.corpus.folder / name
 
     def carry_out(self, moves: Sequence[Move], batch: str) -> "Finished":
@@ -114,12 +113,12 @@ class Workshop:
             "moves": [[_seen_from(home, path) for path in move] for move in moves],
         }
         for folder in {source.parent for source, _ in moves}:
-            flush(folder)  # the journal must not be there before what it speaks of
+            flush_to_disk(folder)  # the journal must not be there before what it speaks of
         temporary = self.journal.with_suffix(".tmp")
         temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
-        flush(temporary)
+        flush_to_disk(temporary)
         temporary.replace(self.journal)
-        flush(self.folder)
+        flush_to_disk(self.folder)
         self.watch("journal")
         return self.finish()
 
@@ -142,10 +141,12 @@ class Workshop:
             return Finished("", "")
         for source, target in moves:
             if os.path.lexists(source):
+                if not Path(os.path.normpath(target)).is_relative_to(home):
+                    replace_link(source)  # DVC's, say: it would dangle after `dvc gc`
                 move(source, target)
                 self.watch(f"moved {target.name}")
         for folder in {target.parent for _, target in moves}:
-            flush(folder)
+            flush_to_disk(folder)
         version = track_version(self.corpus.folder)
         self._forget()
         return Finished(content["batch"], version)
@@ -157,7 +158,7 @@ class Workshop:
 
     def _forget(self) -> None:
         self.journal.unlink()
-        flush(self.folder)
+        flush_to_disk(self.folder)
         self.watch("done")
 
 
@@ -204,25 +205,26 @@ def move(source: Path, target: Path) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        temporary = target.with_name(f".{target.name}.tmp")
-        shutil.copyfile(source, temporary)
-        flush(temporary)
-        temporary.replace(target)
+        _copy(source, target)
         source.unlink()
+
+
+def replace_link(path: Path) -> None:
+    """Put the file itself in the place of a link to it; whatever else is there stays."""
+    if path.is_symlink() and path.is_file():
+        _copy(path, path)
+
+
+def _copy(source: Path, target: Path) -> None:
+    temporary = target.with_name(f".{target.name}.tmp")
+    shutil.copyfile(source, temporary)
+    flush_to_disk(temporary)
+    temporary.replace(target)
 
 
 def _seen_from(home: Path, path: Path) -> str:
     """Return a path relative to a folder; the file itself may be a link."""
     return os.path.relpath(path.parent.resolve() / path.name, home)
-
-
-def flush(path: Path) -> None:
-    """Have the system write a file, or the names in a folder, to the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _wait_for(lock: int, path: Path) -> None:

@@ -27,6 +27,7 @@ from signloom.corpus.interchange.kaggle import read_kaggle
 from signloom.corpus.interchange.pose_files import read_pose
 from signloom.corpus.landmarks import COORDINATES, LandmarkSequence, Layout
 from signloom.corpus.manifest import IMPORTED_SHARDS
+from signloom.corpus.progress import progress_file
 from signloom.corpus.rejects import Reject, write_rejects
 from signloom.corpus.shards import write_shards
 from signloom.reproducibility import write_atomically
@@ -150,7 +151,7 @@ def import_landmarks(sources: Sequence[Path], corpus: Path, options: ImportOptio
     shards.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         batch = _Batch(stack.enter_context(tempfile.TemporaryFile(dir=shards.parent)))
-        bar = stack.enter_context(tqdm(files, "reading", unit=" files"))
+        bar = stack.enter_context(tqdm(files, "reading", unit=" files", file=progress_file()))
         for path in bar:
             _read_file(path, options, batch)
             bar.set_postfix_str(f"{len(batch.rows)} clips, {len(batch.rejects)} rejected")

@@ -11,7 +11,7 @@ from signloom.config import UserError
 from signloom.corpus.tables import read_table
 
 SEPARATORS = {"tab": "\t", "pipe": "|", "comma": ",", "semicolon": ";"}
-_QUOTED = (",", ";")  # spreadsheets quote these; tables parted by tabs or | hold plain quotes
+QUOTED = (",", ";")  # spreadsheets quote these; tables parted by tabs or | hold plain quotes
 _BOMS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _FALLBACK = "cp1252"  # what Windows programs write in Western Europe; reads anything
 
@@ -140,7 +140,7 @@ def _find_separator(path: Path, text: str) -> str:
 def _split(path: Path, text: str, mark: str) -> Iterator[tuple[int, list[str]]]:
     """Yield line number and stripped cells of every line that is not blank."""
     lines = text.replace("\r\n", "\n").split("\n")  # splitlines() cuts inside of cells
-    if mark not in _QUOTED:
+    if mark not in QUOTED:
         for number, line in enumerate(lines, start=1):
             if line.strip():
                 yield number, [cell.strip() for cell in line.split(mark)]

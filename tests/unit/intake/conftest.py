@@ -1,0 +1,18 @@
+"""The corpus that everything comes into."""
+
+from pathlib import Path
+
+import pytest
+
+from signloom.corpus.intake import run
+from signloom.corpus.intake.looks import decode
+from signloom.corpus.manifest import CorpusOptions
+from tests.intake import found_corpus
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CorpusOptions:
+    """A corpus in the working folder, for which this process decodes: others take a second each."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run, "look_at", lambda looks: [decode(look) for look in looks])
+    return found_corpus(tmp_path)

@@ -1,0 +1,75 @@
+"""Clips leave a corpus of real little videos, and do not come back."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from signloom.config import UserError
+from signloom.corpus.intake import (
+    has_news,
+    read_deliveries,
+    read_withdrawn,
+    remove_clips,
+    withdraw,
+)
+from signloom.corpus.manifest import CorpusOptions, read_manifest
+from tests import glosses
+from tests.intake import DAY, OPTIONS, deliver, take, tree
+
+
+def test_withdrawn_videos_leave_and_do_not_come_back(corpus: CorpusOptions) -> None:
+    before = read_manifest(corpus.path)
+    deliver(Path("in/ada"), "a", frames=20)
+    take(corpus, "in")
+    gone = withdraw(corpus, DAY, "filmed\tin a mirror")
+    assert [clip.clip_id for clip in gone] == ["a"]
+    assert read_manifest(corpus.path) == before
+    assert tree(Path("data/withdrawn")) == {
+        f"{DAY}/videos/{DAY}/a.mp4": Path("in/ada/a.mp4").read_bytes()
+    }
+    (refused,) = read_withdrawn(corpus).values()
+    assert (refused.batch, refused.reason) == (DAY, "filmed in a mirror")
+    assert [one.state for one in read_deliveries(corpus)] == ["withdrawn"]
+    assert withdraw(corpus, DAY, "again") == []
+    assert not has_news(corpus, Path("in"), OPTIONS)
+    result = take(corpus, "in")
+    assert result.batch is None
+    assert "filmed in a mirror" in result.rejects[0].reason
+    with pytest.raises(UserError, match="no clip is of the batch"):
+        withdraw(corpus, "2020-01-01", "typo")
+
+
+def test_clips_of_a_signer_can_be_deleted(corpus: CorpusOptions) -> None:
+    gone = remove_clips(corpus, ["eve-2"], "asked to be forgotten", to=None)
+    assert [clip.clip_id for clip in gone] == ["eve-2"]
+    assert not (corpus.folder / "videos/eve-2.mp4").exists()
+    assert not [path for path in Path("data").rglob("eve*")]
+    with pytest.raises(UserError, match="no clip is in the split dev"):
+        remove_clips(corpus, ["ben-3"], "asked to be forgotten", to=None)
+
+
+def test_a_text_corpus_takes_no_videos_and_keeps_its_other_clips(tmp_path: Path) -> None:
+    path = glosses.write_corpus(tmp_path / "corpus")
+    corpus = CorpusOptions(folder=path.parent, manifest=path.name, signer_disjoint=True)
+    deliver(tmp_path / "in/ada", "new", frames=20)
+    before = read_manifest(path)
+    with pytest.raises(UserError, match="is of glosses and sentences"):
+        take(corpus, str(tmp_path / "in"))
+    assert remove_clips(corpus, ["train0"], "typed wrongly", to=None) == before[:1]
+    assert read_manifest(path) == before[1:]
+
+
+def test_a_video_that_dvc_linked_leaves_as_a_file(corpus: CorpusOptions) -> None:
+    deliver(Path("in/ada"), "a", frames=20)
+    (clip,) = take(corpus, "in").clips
+    assert clip.video
+    kept = Path(".dvc/cache/a").absolute()
+    kept.parent.mkdir(parents=True)
+    clip.video.rename(kept)
+    clip.video.symlink_to(os.path.relpath(kept, clip.video.parent))
+    withdraw(corpus, DAY, "test")
+    kept.unlink()  # as `dvc gc` does
+    assert tree(Path("data/withdrawn")) == {
+        f"{DAY}/videos/{DAY}/a.mp4": Path("in/ada/a.mp4").read_bytes()
+    }
