@@ -38,7 +38,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--text-only", action="store_true", help="no videos: a corpus of glosses and sentences"
     )
     parser.add_argument(
-        "--table", action="extend", nargs="+", required=True, metavar="[SPLIT=]FILE",
+        "--table", action="extend", nargs="+", default=[], metavar="[SPLIT=]FILE",
         help="the clips, a row each; with train=, dev= and test= a table a split",
     )  # fmt: skip
     parser.add_argument("--join", type=Path, metavar="FILE", help="a table with further columns")
@@ -77,12 +77,13 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Plan, report, and unless it is a dry run, write."""
-    from signloom.corpus.setup.build import MANIFEST, REFUSED, write_corpus
+    from signloom.corpus.setup.build import MANIFEST, REFUSED, check_free, write_corpus
     from signloom.corpus.setup.plan import check_plan
 
-    manifest = options.corpus / MANIFEST
-    if manifest.exists() and not options.force and not options.dry_run:
-        raise UserError(f"{manifest} is there already; --force replaces it, --dry-run only looks")
+    if not (options.force or options.dry_run):
+        check_free(options.corpus)
+    if not options.table:
+        raise UserError("say with --table FILE which table names the clips, a row each")
     plan = make_plan(options, _ask if sys.stdin.isatty() else None)
     print_plan(plan)
     check_plan(plan)
@@ -93,7 +94,7 @@ def run(options: argparse.Namespace) -> None:
         write_corpus(plan, options.corpus, copy=options.copy, force=options.force)
     except OSError as error:
         raise UserError(f"{options.corpus}: no corpus can be written there ({error})") from None
-    print(f"wrote {manifest}")
+    print(f"wrote {options.corpus / MANIFEST}")
     _print_next(options, plan)
     if plan.refusals:
         raise UserError(
