@@ -56,9 +56,9 @@ def swap_colours(clip: Clip, folder: Path) -> Clip:
     return dataclasses.replace(clip, video=path)
 
 
-def lose_hands(sequence: LandmarkSequence, share: float) -> LandmarkSequence:
+def lose_hands(sequence: LandmarkSequence, share: float, *, seed: int) -> LandmarkSequence:
     """Take both hands out of a share of the frames."""
-    for frame in np.flatnonzero(np.random.default_rng(1).random(len(sequence.points)) < share):
+    for frame in np.flatnonzero(np.random.default_rng(seed).random(len(sequence.points)) < share):
         for hand in ("left_hand", "right_hand"):
             sequence = lose(sequence, hand, slice(frame, frame + 1))
     return sequence
@@ -98,6 +98,12 @@ def ruin(clips: Sequence[Clip], sequences: Sequences, folder: Path) -> None:
     def change(how: Callable[[LandmarkSequence], LandmarkSequence]) -> Sequences:
         return {clip.clip_id: how(sequences[clip.clip_id]) for clip in own}
 
+    def lose_share(share: float) -> Sequences:
+        return {
+            clip.clip_id: lose_hands(sequences[clip.clip_id], share, seed=number)
+            for number, clip in enumerate(own, start=1)  # or all would lose the same frames
+        }
+
     def reword(texts: Sequence[str]) -> list[Clip]:
         return [dataclasses.replace(c, text=t) for c, t in zip(own, texts, strict=True)]
 
@@ -109,8 +115,8 @@ def ruin(clips: Sequence[Clip], sequences: Sequences, folder: Path) -> None:
             change(lambda s: dataclasses.replace(s, fps=2 * s.fps)),
         ),
         "header says half the rate": (own, change(lambda s: dataclasses.replace(s, fps=s.fps / 2))),
-        "hands lost in 30 %": (own, change(lambda s: lose_hands(s, 0.3))),
-        "hands lost in 70 %": (own, change(lambda s: lose_hands(s, 0.7))),
+        "hands lost in 30 %": (own, lose_share(0.3)),
+        "hands lost in 70 %": (own, lose_share(0.7)),
         "German sentences": (reword(GERMAN), {}),
         "each clip has the next one's sentence": (reword(shifted), {}),
     }

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.."
 out=reports/benchmarks
 mkdir -p "$out"
 python -m tests.bench.shards --out "$out"
-for name in demo_detection extraction; do
+for name in demo_detection extraction new_clips; do
   python -m "tests.bench.$name" --out "$out/$name.json" | tee "$out/$name.md"
 done
 for name in loss training loader scaling reversal report translate; do

@@ -36,6 +36,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(ROOT / "dvc.yaml", folder)
     (folder / "reports").mkdir()
     (folder / "reports/retrain.json").write_text("{}\n")
+    shutil.copy(ROOT / "reports/baseline.json", folder / "reports")
     params = yaml.safe_load((ROOT / "pipeline/smoke/params.yaml").read_text())
     params["corpus"]["folder"] = FOLDER.as_posix()
     params["train"] |= {"epochs": 20, "snapshot_s": 0.0}
@@ -106,6 +107,8 @@ def check_first_night(project: Path) -> None:
     assert code in (0, 4), night["verdict"]
     assert [step["name"] for step in night["steps"] if step["result"] == "failed"] == []
     assert night["version"] == 1
+    page = (project / "reports/index.html").read_text(encoding="utf-8")
+    assert "No search has been run" in page  # and the report is made all the same
     if code == 4:  # so little is learnt from so little: a person takes it all the same
         done = subprocess.run(
             command("champion", "promote", "1", "--force"), cwd=project, env=environment(project)

@@ -80,7 +80,7 @@ def test_nothing_is_overwritten_unless_asked_for(project: Path) -> None:
     assert not video.is_symlink()
     manifest = Path("data/raw/weather/manifest.tsv")
     before = manifest.read_bytes()
-    with pytest.raises(SystemExit, match="is there already; --force replaces it"):
+    with pytest.raises(SystemExit, match=r"is there already.* --force replaces it"):
         init(tables, "--set", "language=de")
     assert manifest.read_bytes() == before
     manifest.unlink()
@@ -89,6 +89,19 @@ def test_nothing_is_overwritten_unless_asked_for(project: Path) -> None:
     assert not manifest.exists()
     init(tables, "--force")
     assert video.is_symlink()
+
+
+def test_a_manifest_is_used_and_not_made_again(project: Path) -> None:
+    with pytest.raises(SystemExit, match="say with --table FILE"):
+        main(["init", "data/raw/weather", "--videos", "../films"])
+    init(write_tables(project))
+    manifest = "data/raw/weather/manifest.tsv"
+    use = r"corpus.folder: data/raw/weather, corpus.manifest: manifest.tsv\); .*signloom ingest"
+    with pytest.raises(SystemExit, match=rf"{manifest} is there already, a Signloom mani.*{use}"):
+        main(["init", "data/raw/weather"])
+    with pytest.raises(SystemExit, match=f"{manifest}: is a Signloom manifest already.*{use}"):
+        init(["--table", f"train={manifest}"], corpus="other")
+    assert not Path("other").exists()
 
 
 def test_a_dry_run_writes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

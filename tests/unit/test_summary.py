@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from signloom.cli.main import main
-from signloom.cli.summary import count_mult_adds
+from signloom.cli.model_costs import count_mult_adds
 from tests import tiny
 from tests.contract.variants import build
 

@@ -6,6 +6,7 @@ import pytest
 from signloom.checkpoint import Checkpoint, save_checkpoint
 from signloom.cli.main import main
 from signloom.cli.translate_glosses import read_lines
+from signloom.config import UserError
 from tests import glosses
 from tests.models_on_disk import write_checkpoint
 
@@ -42,6 +43,20 @@ def test_a_line_longer_than_any_file_name_is_a_line() -> None:
     assert read_lines(["HAUS " * 100]) == ["HAUS " * 100]
 
 
+@pytest.mark.parametrize("mistyped", ["lines.txt", "my lines.txt", "no/lines", "no\\lines", "a/"])
+def test_a_mistyped_file_name_is_no_line_of_glosses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistyped: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="no such file"):
+        read_lines(["HAUS", mistyped])
+
+
+@pytest.mark.parametrize("line", ["HAUS", "HAUS LAUFEN/GEHEN", "IX-3.p HAUS", "ICH HAUS.", "1.5"])
+def test_a_line_of_glosses_is_no_file_name(line: str) -> None:
+    assert read_lines([line]) == [line]
+
+
 def test_unknown_glosses_are_translated_and_told(
     checkpoint: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -58,8 +73,9 @@ def test_unknown_glosses_are_translated_and_told(
 def test_what_does_not_go_together_is_refused(checkpoint: Path, tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="trained on glosses"):
         translate(checkpoint, "a.mp4")
-    with pytest.raises(SystemExit, match="PATH is of videos"):
-        translate(checkpoint, "a.mp4", "--glosses", "HAUS")
+    of_clips = ["--font", "a.ttf", "--fps", "0", "--pose-model", "a.task", "--timing"]
+    with pytest.raises(SystemExit, match="PATH, --font, --timing, --pose-model, --fps: of videos"):
+        translate(checkpoint, "a.mp4", *of_clips, "--glosses", "HAUS")
     with pytest.raises(SystemExit, match="found no gloss"):
         translate(checkpoint, "--glosses", "  ")
     with pytest.raises(SystemExit, match="give a PATH"):

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from signloom.config import UserError
+from signloom.tracking.run import Run, TrackingOptions
 from signloom.training.run import train
 from signloom.translator import Translator
 from signloom.tune.objective import count_parameters
@@ -53,6 +54,22 @@ def test_the_winner_is_the_best_over_seeds_that_did_not_choose_it(tmp_path: Path
     by_hand = dataclasses.replace(by_hand, train=dataclasses.replace(by_hand.train, seeds=[3 + 1]))
     _, fit = train(tiny.training_data(), by_hand, provenance={}, log=lambda record: None)
     assert best["confirmed"][0]["values"][0] == fit.dev_loss
+
+
+def test_a_run_is_named_after_its_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names, start = [], Run.start
+
+    def note(options: TrackingOptions, name: str, **more: Any) -> Run:
+        names.append(name)
+        return start(options, name, **more)
+
+    monkeypatch.setattr(Run, "start", staticmethod(note))
+    confirm = ConfirmOptions(top=2, seeds=2)
+    best = run(tmp_path, dataclasses.replace(OPTIONS, confirm=confirm))["best"]
+    assert names[:3] == ["trial 00", "trial 01", "trial 02"]
+    again = {row["number"] for row in best["confirmed"]}
+    assert sorted(names[3:]) == [f"confirm trial {n:02}, seed {s}" for n in sorted(again)
+                                 for s in (1, 2)]  # fmt: skip
 
 
 def test_several_objectives_give_a_front_that_no_trial_beats(tmp_path: Path) -> None:

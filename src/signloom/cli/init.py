@@ -3,12 +3,11 @@
 import argparse
 import math
 import sys
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from signloom.config import UserError, update_params
+from signloom.config import UserError
 
 if TYPE_CHECKING:
     from signloom.corpus.setup.columns import Sources
@@ -38,7 +37,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--text-only", action="store_true", help="no videos: a corpus of glosses and sentences"
     )
     parser.add_argument(
-        "--table", action="extend", nargs="+", required=True, metavar="[SPLIT=]FILE",
+        "--table", action="extend", nargs="+", default=[], metavar="[SPLIT=]FILE",
         help="the clips, a row each; with train=, dev= and test= a table a split",
     )  # fmt: skip
     parser.add_argument("--join", type=Path, metavar="FILE", help="a table with further columns")
@@ -77,12 +76,14 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Plan, report, and unless it is a dry run, write."""
-    from signloom.corpus.setup.build import MANIFEST, REFUSED, write_corpus
+    from signloom.cli.init_report import print_next, print_plan
+    from signloom.corpus.setup.build import MANIFEST, REFUSED, check_free, write_corpus
     from signloom.corpus.setup.plan import check_plan
 
-    manifest = options.corpus / MANIFEST
-    if manifest.exists() and not options.force and not options.dry_run:
-        raise UserError(f"{manifest} is there already; --force replaces it, --dry-run only looks")
+    if not (options.force or options.dry_run):
+        check_free(options.corpus)
+    if not options.table:
+        raise UserError("say with --table FILE which table names the clips, a row each")
     plan = make_plan(options, _ask if sys.stdin.isatty() else None)
     print_plan(plan)
     check_plan(plan)
@@ -93,8 +94,8 @@ def run(options: argparse.Namespace) -> None:
         write_corpus(plan, options.corpus, copy=options.copy, force=options.force)
     except OSError as error:
         raise UserError(f"{options.corpus}: no corpus can be written there ({error})") from None
-    print(f"wrote {manifest}")
-    _print_next(options, plan)
+    print(f"wrote {options.corpus / MANIFEST}")
+    print_next(options, plan)
     if plan.refusals:
         raise UserError(
             f"{len(plan.refusals)} rows were left out; {options.corpus / REFUSED} says why"
@@ -242,61 +243,3 @@ def _check_videos(options: argparse.Namespace, is_imported: bool) -> None:
             "signloom import, or say --text-only for glosses and sentences without videos); "
             "--dry-run checks a table without them"
         )
-
-
-def print_plan(plan: "Plan") -> None:
-    """Say what will be taken, what not and why."""
-    from signloom.corpus.manifest import SPLITS
-    from signloom.corpus.setup.plan import count_reasons
-
-    print(f"{len(plan.clips)} rows taken, {len(plan.refusals)} left out")
-    for split in SPLITS:
-        clips = [clip for clip in plan.clips if clip.split == split]
-        signers = len({clip.signer for clip in clips})
-        texts = len({clip.text for clip in clips})
-        print(f"  {split:<5} {len(clips)} clips, {signers} signers, {texts} different texts")
-    if plan.clips:
-        one = plan.clips[0]
-        print(f"  first {one.clip_id}: {one.text!r} by {one.signer}")
-    if plan.renamed:
-        print(f"  {plan.renamed} names hold characters that a clip_id may not; they became _")
-    if shared := plan.shared_signers():
-        splits = Counter(" and ".join(splits) for splits in shared.values())
-        parts = ", ".join(f"{count} in {names}" for names, count in splits.items())
-        print(f"  signers in several splits: {parts}. Scores then say little about other signers")
-    for reason, count, row in count_reasons(plan.refusals):
-        detail = f": {row.detail}" if row.detail else ""
-        print(f"  left out {count}: {reason} (first {row.table} line {row.line}{detail})")
-
-
-def _print_next(options: argparse.Namespace, plan: "Plan") -> None:
-    """Name the parameters to set, or set them."""
-    from signloom.corpus.setup.build import MANIFEST, imported_groups
-
-    values: dict[str, dict[str, object]] = {
-        "corpus": {
-            "folder": options.corpus.as_posix(),
-            "manifest": MANIFEST,
-            "signer_disjoint": not plan.shared_signers(),
-        }
-    }
-    if options.text_only:
-        values |= {
-            "tokenize_targets": {"source": "subwords"},
-            "model": {"source": "tokens", "subsampling": 1},
-            "train": {"ctc_weight": 0.0},
-        }
-    elif not any(clip.gloss for clip in plan.clips):
-        values["tokenize_targets"] = {"ctc": "characters"}  # there are no glosses to spell
-    if groups := imported_groups(options.corpus):
-        values["features"] = {"groups": groups}
-        if "pose" not in groups:
-            values["features"]["normalise"] = "picture"  # the body's place is not known
-    if options.use:
-        update_params(options.params, values)
-        print(f"{options.params} names the corpus now; go on with `dvc repro`")
-    else:
-        print(f"set in {options.params} (or say --use), then `dvc repro`:")
-    for section, keys in values.items():
-        for key, value in keys.items():
-            print(f"  {section}.{key}: {str(value).lower() if value in (True, False) else value}")

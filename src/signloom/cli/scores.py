@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from signloom.config import UserError, read_json
-from signloom.evaluation.baseline import Change, changes, keep, read_baseline, read_committed
+from signloom.report.baseline import Change, changes, keep, read_baseline, read_committed
 
 NAMES = {"bleu4": "BLEU-4", "chrf": "chrF", "wer": "WER"}
 # What stands beside a score: the floors, then the model without its input and with a wrong one.

@@ -3,11 +3,7 @@
 import argparse
 import dataclasses
 import json
-import time
-from collections.abc import Callable, Sequence
-from math import prod
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from signloom.config import UserError, load_section
@@ -18,8 +14,6 @@ if TYPE_CHECKING:
 
     from signloom.corpus.features import FeatureOptions
     from signloom.models.seq2seq import ModelOptions, Seq2Seq
-
-REPEATS = 7  # of each latency; the median is told
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +58,12 @@ def run(options: argparse.Namespace) -> None:
         return
     import torch
 
+    from signloom.cli.model_costs import (
+        REPEATS,
+        count_mult_adds,
+        count_parameters,
+        measure_latency,
+    )
     from signloom.corpus.features import FeatureOptions
     from signloom.models.registry import build_model
     from signloom.models.seq2seq import ModelOptions
@@ -80,16 +80,16 @@ def run(options: argparse.Namespace) -> None:
     ).eval()
     inputs = _random_inputs(sizes, model_options.source)
     tree = _tree(model, inputs, options.depth)
-    mult_adds = count_mult_adds(model, inputs)
+    parameters, mult_adds = count_parameters(model), count_mult_adds(model, inputs)
     latency = measure_latency(model, inputs)
     if options.json:
-        print(json.dumps(_as_json(model, tree, sizes, mult_adds, latency), indent=1))
+        print(json.dumps(_as_json(tree, sizes, parameters, mult_adds, latency), indent=1))
         return
     # torchinfo's own sums are left out: a layer used in two places counts twice there, and of a
     # linear layer's products all positions but one are forgotten.
     table, _, _ = str(tree).partition("Total params")
     print(table.rstrip("=\n"))
-    print(f"parameters: {count_parameters(model):,} ({4 * count_parameters(model) / 1e6:.1f} MB)")
+    print(f"parameters: {parameters:,} ({4 * parameters / 1e6:.1f} MB)")
     print(f"outputs of all layers: {tree.total_output_bytes / 1e6:.1f} MB")
     print(f"input: {_sizes_line(sizes)}")
     counted = ", ".join(f"{name} {number / 1e6:,.1f} million" for name, number in mult_adds.items())
@@ -135,75 +135,6 @@ def find_sizes(
         frames=options.frames,
         tokens=options.tokens,
     )
-
-
-def measure_latency(model: "Seq2Seq", inputs: "list[torch.Tensor]") -> dict[str, float]:
-    """Return seconds to encode, to feed one token, and to translate greedily."""
-    import torch
-
-    src, valid, tgt = inputs
-
-    def greedy() -> None:
-        state, tokens = model.start(model.encode(src, valid)), tgt[:, 0]
-        for _ in range(tgt.shape[1]):
-            logits, state = model.step(tokens, state)
-            tokens = logits.argmax(dim=-1)
-
-    with torch.inference_mode():
-        state = model.start(model.encode(src, valid))
-        return {
-            "encode": _time(lambda: model.encode(src, valid)),
-            "step": _time(lambda: model.step(tgt[:, 0], state)),
-            f"greedy_{tgt.shape[1]}": _time(greedy),
-        }
-
-
-def count_parameters(model: "Seq2Seq") -> int:
-    """Count the numbers that training changes."""
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
-def count_mult_adds(model: "Seq2Seq", inputs: "list[torch.Tensor]") -> dict[str, int]:
-    """Count the multiplications of all matrix products and convolutions, by half of the model."""
-    import torch
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-    from torch.utils.flop_counter import FlopCounterMode
-
-    src, valid, tgt = inputs
-    fused = {torch.ops.aten.mkldnn_rnn_layer: _lstm_flops}
-
-    def count(action: Callable[[], object]) -> int:
-        # Fused attention is not in PyTorch's table; written out, its products are.
-        with (
-            sdpa_kernel(SDPBackend.MATH),
-            FlopCounterMode(display=False, custom_mapping=fused) as counter,
-        ):
-            action()
-        return int(counter.get_total_flops()) // 2  # a product and its sum
-
-    with torch.inference_mode():
-        memory = model.encode(src, valid)
-        return {
-            "encode": count(lambda: model.encode(src, valid)),
-            "decode": count(lambda: model.decode(memory, tgt)),
-        }
-
-
-def _lstm_flops(
-    x: Sequence[int], input_weight: Sequence[int], recurrent: Sequence[int], *_: Any, **__: Any
-) -> int:
-    """Operations of oneDNN's LSTM layer, which PyTorch's table lacks, from its shapes."""
-    return 2 * prod(x[:-1]) * (prod(input_weight) + prod(recurrent))
-
-
-def _time(action: Callable[[], object]) -> float:
-    action()  # first uses allocate
-    seconds = []
-    for _ in range(REPEATS):
-        start = time.perf_counter()
-        action()
-        seconds.append(time.perf_counter() - start)
-    return median(seconds)
 
 
 def _random_inputs(sizes: Sizes, source: str) -> "list[torch.Tensor]":
@@ -254,9 +185,9 @@ def _first_tensor(value: object) -> "torch.Tensor | None":
 
 
 def _as_json(
-    model: "Seq2Seq",
     tree: "torchinfo.ModelStatistics",
     sizes: Sizes,
+    parameters: int,
     mult_adds: dict[str, int],
     latency: dict[str, float],
 ) -> dict[str, Any]:
@@ -264,12 +195,12 @@ def _as_json(
 
     return {
         "sizes": dataclasses.asdict(sizes),
-        "parameters": count_parameters(model),
+        "parameters": parameters,
         "mult_adds": mult_adds,
         "bytes": {
             "input": tree.total_input,
             "outputs": tree.total_output_bytes,
-            "parameters": 4 * count_parameters(model),
+            "parameters": 4 * parameters,
         },
         "modules": [
             {

@@ -3,12 +3,21 @@
 import argparse
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from signloom.config import UserError
 from signloom.serving.defaults import DECODING
+
+_OF_CLIPS = {
+    "paths": "PATH", "video": "--video", "font": "--font", "timing": "--timing",
+    "hand_model": "--hand-model", "pose_model": "--pose-model", "fps": "--fps",
+    "width": "--width", "height": "--height",
+}  # fmt: skip
+# `lines.txt`, `folder/lines`; a line such as `HAUS LAUFEN/GEHEN` is none.
+_LOOKS_LIKE_PATH = re.compile(r".*\.[A-Za-z]\w*|\S*[/\\]\S*")
 
 
 def translate_glosses(options: argparse.Namespace) -> None:
@@ -17,10 +26,7 @@ def translate_glosses(options: argparse.Namespace) -> None:
     Raises:
         UserError: If the checkpoint was not trained on glosses, or nothing is given.
     """
-    for flag in ("paths", "video", "timing"):
-        if getattr(options, flag):
-            name = "PATH" if flag == "paths" else f"--{flag}"
-            raise UserError(f"{name} is of videos and landmarks; leave it out with --glosses")
+    _refuse_options_of_clips(options)
     lines = read_lines(options.glosses)
     from signloom.decoding import DecodingOptions
     from signloom.translator import Translator
@@ -64,11 +70,26 @@ def translate_glosses(options: argparse.Namespace) -> None:
     _tell_unknown([name for source in sources for name in source.unknown], len(told))
 
 
+def _refuse_options_of_clips(options: argparse.Namespace) -> None:
+    """Refuse what would be passed over in silence, all of it at once."""
+    given = {flag: getattr(options, name) for name, flag in _OF_CLIPS.items()}
+    found = [
+        flag
+        for flag, value in given.items()
+        if not (value is None or value is False or value in ("", []))  # 0 was given, too
+    ]
+    if found:
+        raise UserError(
+            f"{', '.join(found)}: of videos and landmarks, without meaning for glosses; leave "
+            "out this or --glosses"
+        )
+
+
 def read_lines(given: Sequence[str]) -> list[str]:
     """Return the lines of glosses behind arguments: files, `-` for standard input, or themselves.
 
     Raises:
-        UserError: If a file cannot be read as text, or all lines are empty.
+        UserError: If a file is missing or cannot be read as text, or all lines are empty.
     """
     lines: list[str] = []
     for argument in given:
@@ -77,6 +98,11 @@ def read_lines(given: Sequence[str]) -> list[str]:
                 lines += sys.stdin.read().splitlines()
             elif os.path.isfile(argument):  # noqa: PTH113 (which fails for lines of 256 bytes)
                 lines += Path(argument).read_text(encoding="utf-8-sig").splitlines()
+            elif _LOOKS_LIKE_PATH.fullmatch(argument):
+                raise UserError(
+                    f"--glosses {argument}: no such file; expected one, a line of glosses or -, "
+                    "which reads lines from standard input, whatever is in them"
+                )
             else:
                 lines.append(argument)
         except (OSError, UnicodeDecodeError) as error:

@@ -1,8 +1,4 @@
-"""Landmark sequences come in, Parquet shards of them go out, and back; docs/data.md has the format.
-
-One row a clip. Points are stored in half precision, which is at most 2.4e-4 off for values up to
-1 (a quarter of a pixel in a picture 1,000 wide) and is exact for what `extract` hands over.
-"""
+"""Landmark sequences come in, Parquet shards of them go out, and back; see docs/data.md."""
 
 import bisect
 import contextlib
@@ -13,37 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from signloom.config import UserError
-from signloom.corpus.half_floats import pack_halves, unpack_halves
-from signloom.corpus.landmarks import COORDINATES, LandmarkSequence, Layout
+from signloom.corpus.landmarks import LandmarkSequence, Layout
 from signloom.corpus.shard_ranges import assign_shards, find_shards, shard_bound, shard_name
+from signloom.corpus.shard_rows import SCHEMA, Row, to_sequences, to_table
 
 FORMAT_VERSION = 2
 FRAMES_PER_ROW_GROUP = 300  # about what must be read to get at one clip
 
-# Nothing is ever null: saying so makes reading a sixth faster.
-_FLAGS = pa.list_(pa.field("element", pa.bool_(), nullable=False))
-_SCHEMA = pa.schema(
-    [
-        pa.field("clip_id", pa.string(), nullable=False),
-        pa.field("fps", pa.float64(), nullable=False),
-        pa.field("width", pa.int32(), nullable=False),
-        pa.field("height", pa.int32(), nullable=False),
-        pa.field("frames", pa.int32(), nullable=False),
-        pa.field("points", pa.binary(), nullable=False),  # (2, P, 3, S) uint8, see `half_floats`
-        pa.field("present", _FLAGS, nullable=False),  # (G, S), row by row
-    ]
-)
 _VERSION_KEY, _LAYOUT_KEY = b"signloom.format_version", b"signloom.layout"
 _EXTRACTOR_KEY = b"signloom.extractor"
 _MEND = "make it again: `dvc repro extract`, or `signloom import` for imported landmarks"
-
-_Item = tuple[str, LandmarkSequence]  # clip id, its landmarks
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +80,7 @@ def write_shards(
         # One file at least, to say of which layout.
         for bound, clip_ids in (assign_shards(clip_frames, frames_per_shard) or {0: []}).items():
             path = temporary / shard_name(bound)
-            _write_shard(path, clip_ids, checked, _SCHEMA.with_metadata(metadata))
+            _write_shard(path, clip_ids, checked, SCHEMA.with_metadata(metadata))
         shutil.rmtree(folder, ignore_errors=True)
         temporary.rename(folder)
     finally:
@@ -195,29 +174,10 @@ def _write_shard(
         for clip_id in clip_ids:
             group[clip_id] = load(clip_id)
             if sum(len(s.points) for s in group.values()) >= FRAMES_PER_ROW_GROUP:
-                writer.write_table(_to_table(group, schema))
+                writer.write_table(to_table(group, schema))
                 group = {}
         if group:
-            writer.write_table(_to_table(group, schema))
-
-
-def _to_table(group: Mapping[str, LandmarkSequence], schema: pa.Schema) -> pa.Table:
-    sequences = group.values()
-    flags = [sequence.present.T.ravel() for sequence in sequences]
-    ends = np.cumsum([0, *(len(found) for found in flags)])
-    columns = {
-        "clip_id": list(group),
-        "fps": [sequence.fps for sequence in sequences],
-        "width": [sequence.width for sequence in sequences],
-        "height": [sequence.height for sequence in sequences],
-        "frames": [len(sequence.points) for sequence in sequences],
-        "points": [pack_halves(sequence.points) for sequence in sequences],
-        "present": pa.ListArray.from_arrays(
-            pa.array(ends, pa.int32()), pa.array(np.concatenate(flags)), type=_FLAGS
-        ),
-    }
-    arrays = [pa.array(columns[field.name], field.type) for field in schema]
-    return pa.Table.from_arrays(arrays, schema=schema)
+            writer.write_table(to_table(group, schema))
 
 
 def _shard_paths(folder: Path) -> dict[int, Path]:
@@ -269,7 +229,7 @@ def _open_shard(
 
 def _read_shard(
     path: Path, wanted: set[str] | None, made: dict[ShardsMetadata, Path]
-) -> Iterator[_Item]:
+) -> Iterator[Row]:
     with _open_shard(path, made) as (file, layout):
         groups: Sequence[int] = range(file.num_row_groups)
         if wanted is not None:
@@ -282,38 +242,4 @@ def _read_shard(
             }  # of the row groups that start after them
             groups = sorted(place - 1 for place in places if place > 0)
         for batch in file.read_row_groups(groups, use_threads=False).to_batches():
-            yield from _to_sequences(batch, layout, wanted)
-
-
-def _to_sequences(
-    batch: pa.RecordBatch, layout: Layout, wanted: set[str] | None
-) -> Iterator[_Item]:
-    """Yield the wanted clips of some rows. Columns are taken apart once: reading is mostly this."""
-    clip_ids = batch.column("clip_id").to_pylist()
-    frames = batch.column("frames").to_pylist()
-    sizes = [batch.column(name).to_pylist() for name in ("fps", "width", "height")]
-    planes, plane_ends = _bytes_of(batch.column("points"))
-    lists = batch.column("present")
-    flags, flag_ends = lists.values.to_numpy(zero_copy_only=False), lists.offsets.to_pylist()
-    rows = zip(clip_ids, frames, *sizes, strict=True)
-    for row, (clip_id, count, fps, width, height) in enumerate(rows):
-        if wanted is not None and clip_id not in wanted:
-            continue
-        mine = planes[plane_ends[row] : plane_ends[row + 1]]
-        present = flags[flag_ends[row] : flag_ends[row + 1]].reshape(len(layout.groups), count).T
-        sequence = LandmarkSequence(
-            points=unpack_halves(mine, (count, layout.points, COORDINATES)),
-            present=np.ascontiguousarray(present),
-            fps=fps,
-            width=width,
-            height=height,
-            layout=layout,
-        )
-        yield clip_id, sequence
-
-
-def _bytes_of(column: pa.Array) -> tuple[npt.NDArray[np.uint8], list[int]]:
-    """Return the bytes of all values, and where each starts and the last ends."""
-    _, offsets, data = column.buffers()
-    ends = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
-    return np.frombuffer(data, np.uint8), ends.tolist()
+            yield from to_sequences(batch, layout, wanted)

@@ -39,6 +39,12 @@ def read_table(path: Path) -> Table:
     return _read_parquet(path) if path.suffix == ".parquet" else _read_text(path)
 
 
+def is_manifest(text: str) -> bool:
+    """Tell whether a text says in its first line that it is a manifest, of whatever version."""
+    first = text.removeprefix("\ufeff").partition("\n")[0]
+    return _VERSION_LINE.fullmatch(first.removesuffix("\r")) is not None
+
+
 def write_table(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     """Write rows that share their keys, atomically, under the manifest's version.
 

@@ -10,10 +10,10 @@ from signloom.config import UserError, check_version, read_json
 from signloom.corpus.quality import ClipQuality, read_quality
 from signloom.corpus.targets import Target, read_targets
 from signloom.metrics import ScoreOptions
+from signloom.report.baseline import read_baseline
 
 VERSIONS = {
-    "scores.json": 2, "history.json": 1, "trials.json": 2, "checkpoint.json": 4, "baseline.json": 1,
-    "retrain.json": 1,
+    "scores.json": 2, "history.json": 1, "trials.json": 2, "checkpoint.json": 4, "retrain.json": 1,
 }  # fmt: skip
 Row = dict[str, str]
 
@@ -85,7 +85,7 @@ def read_sources(paths: ReportPaths) -> Sources:
         decoding=scores["decoding"],
         grid=scores["grid"],
         seeds=scores["seeds"],
-        before=_read_baseline(paths.baseline),
+        before=read_baseline(paths.baseline),
         retrain=_read_retrain(paths.retrain),
         hypotheses=_read_tsv(paths.evaluation / "hypotheses.tsv", stage="evaluate"),
         confusions=_read_csv(paths.evaluation / "confusions.csv", stage="evaluate"),
@@ -104,15 +104,6 @@ def _read_json(path: Path, *, stage: str) -> dict[str, Any]:
     content: dict[str, Any] = read_json(path, mend=mend)
     check_version(path, content, VERSIONS[path.name], mend=mend)
     return content
-
-
-def _read_baseline(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    mend = "write it anew by `signloom scores --keep`"
-    content: dict[str, Any] = read_json(path, mend=mend)
-    check_version(path, content, VERSIONS[path.name], mend=mend)
-    return dict(content["metrics"])
 
 
 def _read_retrain(path: Path) -> dict[str, Any]:

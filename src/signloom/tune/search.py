@@ -127,10 +127,10 @@ class Studies:
             check()
             progress(*self.done())
 
-        def trainer(kind: str) -> Trainer:
+        def trainer(names: Sequence[str]) -> Trainer:
             return Trainer(
                 data=self.search.data, tune=options, progress=after_epoch,
-                open_run=lambda trial: self._open_run(trial, kind),
+                open_run=lambda trial: self._open_run(trial, names[trial.user_attrs[PLACE]]),
             )  # fmt: skip
 
         with quiet():
@@ -138,8 +138,8 @@ class Studies:
                 self.study,
                 options.trials,
                 SearchObjective(
-                    trainer=trainer("trial"), base=self.search.base, space=self.space,
-                    count=options.trials,
+                    trainer=trainer([f"trial {place:02}" for place in range(options.trials)]),
+                    base=self.search.base, space=self.space, count=options.trials,
                 ),
                 start=lambda place: self._first[place] if place < len(self._first) else {},
                 heartbeat_s=options.heartbeat_s,
@@ -148,11 +148,15 @@ class Studies:
             confirmation = self.confirmation()
             if confirmation is not None:
                 study, candidates = confirmation
-                count = len(candidates) * options.confirm.seeds
+                names = [
+                    f"confirm trial {place:02}, seed {seed}"
+                    for place in candidates
+                    for seed in range(1, options.confirm.seeds + 1)
+                ]
                 objective = ConfirmObjective(
-                    trainer=trainer("confirm"), candidates=candidates, count=count
+                    trainer=trainer(names), candidates=[*candidates.values()], count=len(names)
                 )
-                fill(study, count, objective, start=lambda place: {},
+                fill(study, len(names), objective, start=lambda place: {},
                      heartbeat_s=options.heartbeat_s, check=check)  # fmt: skip
         progress(*self.done())
 
@@ -169,13 +173,13 @@ class Studies:
         )
         return ended, ended * self.search.options.epochs + running
 
-    def confirmation(self) -> tuple[optuna.Study, list[RunOptions]] | None:
-        """Return the study of the best trials with other seeds, and what it trains."""
+    def confirmation(self) -> tuple[optuna.Study, dict[int, RunOptions]] | None:
+        """Return the study of the best trials with other seeds, and what each trained with."""
         options, ended = self.search.options, finished(self.study, self.search.options.trials)
         places = pick_candidates(ended, options)
         if not places:
             return None
-        candidates = [apply_values(self.search.base, ended[p].user_attrs[DRAWN]) for p in places]
+        candidates = {p: apply_values(self.search.base, ended[p].user_attrs[DRAWN]) for p in places}
         digest = hashlib.sha256(json.dumps([places, options.confirm.seeds]).encode()).hexdigest()
         study = optuna.create_study(
             study_name=f"{self.search.name}-confirm-{digest[:6]}",
@@ -212,12 +216,7 @@ class Studies:
         named = parse_first(self.search.options.first, self.space)
         return [current, *({**current, **values} for values in named)]
 
-    def _open_run(self, trial: optuna.Trial, kind: str) -> Run:
-        place = trial.user_attrs[PLACE]
-        name = f"trial {place:02}"
-        if kind == "confirm":
-            number, seed = divmod(place, self.search.options.confirm.seeds)
-            name = f"confirm candidate {number + 1}, seed {seed + 1}"
+    def _open_run(self, trial: optuna.Trial, name: str) -> Run:
         return Run.start(
             self.search.tracking,
             name,
@@ -226,5 +225,5 @@ class Studies:
             key=f"{trial.study.study_name}-{trial.number}",
             parent=self.search.name,
             stops=(optuna.TrialPruned,),
-            tags={"study": self.search.name, "place": str(place)},
+            tags={"study": self.search.name, "place": str(trial.user_attrs[PLACE])},
         )

@@ -50,9 +50,11 @@ def hook(code: str) -> str:
     return shlex.join([sys.executable, "-c", f"import json, sys, time; {code}"])
 
 
-def make_stages(commands: dict[str, str]) -> None:
-    """Make a DVC repository of stages that depend on nothing."""
-    stages = {name: {"cmd": command} for name, command in commands.items()}
+def make_stages(commands: dict[str, str], **deps: list[str]) -> None:
+    """Make a DVC repository of stages that depend on nothing, or on the files of a keyword."""
+    stages = {
+        name: {"cmd": command, "deps": deps.get(name, [])} for name, command in commands.items()
+    }
     Path("dvc.yaml").write_text(yaml.safe_dump({"stages": stages}))
     subprocess.run([sys.executable, "-m", "dvc", "init", "--no-scm", "-q"], check=True)
 
@@ -97,7 +99,8 @@ def test_what_fails_is_said_and_found_again() -> None:
 def test_a_delivery_without_landmarks_is_withdrawn_and_not_taken_again() -> None:
     settings = make_project()
     before = settings.corpus.path.read_text(encoding="utf-8")
-    make_stages({"extract": "true", "tokenize_targets": "true"})
+    stages = {"extract": "true", "tokenize_targets": "true", "report": "touch reports/made"}
+    make_stages(stages, report=["reports/tune"])  # which no search wrote
     write_quality(Path("data/landmarks/quality.parquet"), [])
     deliver(settings.retrain.inbox / "ada", "dark", frames=25)
     night = run_night(ASK)
@@ -111,6 +114,7 @@ def test_a_delivery_without_landmarks_is_withdrawn_and_not_taken_again() -> None
     shown = json.loads(Path("reports/retrain.json").read_text())
     assert (shown["night"]["outcome"], shown["drift"]["level"]) == ("data_refused", "stop")
     assert shown["decision"] is None
+    assert Path("reports/made").is_file()
     assert not UNFINISHED.exists()
     # The corpus still wants its first model, but the delivery is not news again.
     assert foresee_night(ASK)["reasons"] == ["no model has been decided on yet"]

@@ -2,14 +2,32 @@
 
 from pathlib import Path
 
+from signloom.config import UserError
 from signloom.corpus.landmarks import GROUP_CHOICES
 from signloom.corpus.manifest import IMPORTED_SHARDS, read_manifest, write_manifest
 from signloom.corpus.setup.plan import Plan
+from signloom.corpus.setup.user_tables import how_to_use
 from signloom.corpus.setup.videos import place_video
+from signloom.corpus.tables import is_manifest
 from signloom.reproducibility import write_atomically
 
 MANIFEST = "manifest.tsv"
 REFUSED = "refused.tsv"
+
+
+def check_free(corpus: Path) -> None:
+    """Refuse a folder that has a manifest.
+
+    Raises:
+        UserError: Says what is there, and how it is used.
+    """
+    path = corpus / MANIFEST
+    if not path.exists():
+        return
+    what = "is there already"
+    if is_manifest(path.read_text(encoding="utf-8", errors="replace")):
+        what = f"is there already, a Signloom manifest. {how_to_use(path)}"
+    raise UserError(f"{path} {what}; --force replaces it, --dry-run only looks")
 
 
 def write_corpus(plan: Plan, corpus: Path, *, copy: bool, force: bool) -> None:

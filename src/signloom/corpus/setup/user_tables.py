@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from signloom.config import UserError
-from signloom.corpus.tables import read_table
+from signloom.corpus.tables import is_manifest, read_table
 
 SEPARATORS = {"tab": "\t", "pipe": "|", "comma": ",", "semicolon": ";"}
 QUOTED = (",", ";")  # spreadsheets quote these; tables parted by tabs or | hold plain quotes
@@ -45,7 +45,8 @@ def read_user_table(path: Path, separator: str | None, encoding: str | None) -> 
         encoding: As Python names it; None: by its mark, else UTF-8, else Windows' (cp1252).
 
     Raises:
-        UserError: If it cannot be read, or its header names no columns or one twice.
+        UserError: If it cannot be read, is a manifest already, or its header names no columns or
+            one twice.
     """
     if not path.is_file():
         raise UserError(f"{path}: no such table")
@@ -58,6 +59,12 @@ def read_user_table(path: Path, separator: str | None, encoding: str | None) -> 
             raise UserError(
                 f"{path}: no text, read as {name}; expected a table in text or Parquet, perhaps "
                 "with another --encoding"
+            )
+        if is_manifest(text):
+            raise UserError(
+                f"{path}: is a Signloom manifest already, so there is nothing to make of it. "
+                f"{how_to_use(path)}. To make another corpus of the same clips, take the first "
+                "line out of a copy"
             )
         mark = SEPARATORS[separator] if separator else _find_separator(path, text)
         label = next(key for key, value in SEPARATORS.items() if value == mark)
@@ -75,6 +82,14 @@ def read_user_table(path: Path, separator: str | None, encoding: str | None) -> 
         else:
             torn.append((line, f"{len(cells)} cells, but {len(header)} columns"))
     return UserTable(path, how, header, rows, torn)
+
+
+def how_to_use(manifest: Path) -> str:
+    """Say what follows where a manifest is there already."""
+    return (
+        f"Name it in params.yaml (corpus.folder: {manifest.parent.as_posix()}, corpus.manifest: "
+        f"{manifest.name}); further clips are brought in by `signloom ingest`"
+    )
 
 
 def join_rows(table: UserTable, other: UserTable) -> UserTable:
