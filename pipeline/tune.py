@@ -6,6 +6,7 @@ import json
 from tqdm import tqdm
 
 from pipeline.stage import LABELS, PARAMS, SHARDS, TARGETS, TOKENIZER, TUNE, run
+from signloom.corpus.progress import progress_file
 from signloom.report.tuning import draw_search
 from signloom.reproducibility import write_atomically
 from signloom.tracking.run import Run
@@ -29,12 +30,16 @@ def main() -> None:
         Run.start(
             search.tracking, name, stage="tune", data=search.hashes, key=search.name, note=note
         ) as log,
-        tqdm(total=options.trials * options.epochs, desc="tune", unit="epoch") as bar,
+        tqdm(
+            total=options.trials * options.epochs, desc="tune", unit="epoch", file=progress_file()
+        ) as bar,
     ):
         log.log_params({"tune": {"space": options.space}, **dataclasses.asdict(search.base)})
 
         def show(trials: int, epochs: int) -> None:
-            bar.set_postfix({"trials done": f"{trials}/{options.trials}"})
+            is_confirming = trials == options.trials and options.confirm.top > 0
+            now = "; training the best again" if is_confirming else ""
+            bar.set_postfix_str(f"trials done {trials}/{options.trials}{now}", refresh=False)
             bar.update(epochs - bar.n)
 
         if options.workers == 1:
