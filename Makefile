@@ -36,8 +36,8 @@ check: setup  ## format, lint, types, import contracts
 	mypy
 	lint-imports
 
-test: setup  ## fast tests (some 4 minutes on two cores)
-	python -m pytest -n auto --maxprocesses 4
+test: setup  ## fast tests (some 9 minutes on two cores)
+	python -m pytest -n auto --maxprocesses 4 --durations 12
 
 test-all: setup  ## every test, the slow ones too
 	python -m pytest -m ""
