@@ -100,12 +100,16 @@ def test_a_batch_that_is_too_large_is_taken_in_parts(tmp_path: Path) -> None:
             return block(src, valid)
 
         step._encode = encode  # type: ignore[assignment]
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + 350_000_000, -1))
+
+        def allow(more: int) -> None:
+            used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (used + more, -1))
+
+        allow(350_000_000)
         losses, _ = take_turns(step, source, fabric, epoch=1, clips=clips)
         expected, _ = take_turns(*setting(), fabric, epoch=1, clips=clips)
         torch.testing.assert_close(losses, expected, rtol=1e-5, atol=0)
-        resource.setrlimit(resource.RLIMIT_AS, (used + 50_000_000, -1))
+        allow(50_000_000)
         with pytest.raises(UserError, match=r"memory for a single clip .*\(model\.d_model"):
             take_turns(step, source, fabric, epoch=1, clips=clips)
 
