@@ -16,6 +16,7 @@ import psutil
 import pytest
 import yaml
 
+from signloom.config import parse_options
 from signloom.corpus.demo.draw import draw_corpus
 from signloom.corpus.demo.plan import DrawOptions
 from signloom.corpus.manifest import read_manifest, write_manifest
@@ -45,7 +46,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "params.yaml").write_text(yaml.safe_dump(params))
     draw = yaml.safe_load((ROOT / "pipeline/smoke/draw.yaml").read_text())["draw"]
     more = {"out": folder / FOLDER, "train_signers": 3, "clips_per_signer": NEW}
-    draw_corpus(DrawOptions(**{**draw, **more}))
+    draw_corpus(parse_options({**draw, **more}, DrawOptions, where="draw"))
     manifest = folder / FOLDER / "manifest.tsv"
     clips = read_manifest(manifest)
     new = next(clip.signer for clip in reversed(clips) if clip.split == "train")

@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from signloom.retraining.naming import (
 )
 
 JOURNAL = Path("data/.forget.json")  # of a removal; data/.* is ignored by Git
+_LINKED = (Path("data"), Path("reports"))  # where DVC puts files
 
 
 class DvcCache:
@@ -54,10 +56,20 @@ class DvcCache:
         kept = self._folder / "files" / "md5" / digest[:2] / digest[2:]
         if not kept.exists():
             return False
-        if path.is_symlink() and path.resolve() == kept.resolve():
-            replace_link(path)  # it would dangle, and who reads the file next would find none
+        for link in self._links.get(kept.resolve(), ()):
+            replace_link(link)  # it would dangle, and who reads the file next would find none
         kept.unlink()
         return True
+
+    @functools.cached_property
+    def _links(self) -> dict[Path, list[Path]]:
+        """Which files are links to what (`cache.type symlink`): files that are alike share one."""
+        found = defaultdict(list)
+        for folder in _LINKED:
+            for path in folder.rglob("*"):
+                if path.is_symlink():
+                    found[path.resolve()].append(path)
+        return found
 
 
 def ask_dvc(*arguments: str) -> str:
