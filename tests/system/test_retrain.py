@@ -45,7 +45,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     params["retrain"]["ingest"]["min_side"] = 100
     (folder / "params.yaml").write_text(yaml.safe_dump(params))
     draw = yaml.safe_load((ROOT / "pipeline/smoke/draw.yaml").read_text())["draw"]
-    more = {"out": folder / FOLDER, "train_signers": 3, "clips_per_signer": NEW}
+    more = {"out": str(folder / FOLDER), "train_signers": 3, "clips_per_signer": NEW}
     draw_corpus(parse_options({**draw, **more}, DrawOptions, where="draw"))
     manifest = folder / FOLDER / "manifest.tsv"
     clips = read_manifest(manifest)
