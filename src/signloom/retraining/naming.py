@@ -7,6 +7,7 @@ as a folder in a path.
 """
 
 import csv
+import functools
 import io
 import re
 from collections.abc import Iterator, Sequence, Set
@@ -68,6 +69,7 @@ def is_word(name: str) -> bool:
     return any(character.isalpha() for character in name)
 
 
+@functools.cache  # asked for every row of a table
 def naming_pattern(person: Person) -> str:
     """Return a regular expression of the person's names in a text; its first group stays."""
     names = sorted((person.signer, *person.clip_ids, *person.files), key=len, reverse=True)
@@ -144,11 +146,11 @@ def scrub_table(name: str, text: str, person: Person) -> str:
         return text
     mark = max(SEPARATORS.values(), key=lines[start].count)
     rows = list(_split(lines[start:], mark))
-    columns = _columns(name, rows[0][1], person)
+    columns, words = _columns(name, rows[0][1], person), person.words
     kept = [*lines[:start], *([rows.pop(0)[0]] if columns else [])]
     for row, cells in rows:
         theirs = any(n < len(cells) and cells[n] in names for n, names in columns.items())
-        if not theirs and not person.words & set(cells):
+        if not theirs and words.isdisjoint(cells):
             kept.append(blank(row, person))
     return "".join(kept)
 

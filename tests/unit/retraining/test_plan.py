@@ -125,19 +125,19 @@ def test_too_few_seeds_are_refused_at_once(settings: Settings) -> None:
         read_settings(PARAMS)
 
 
-def test_a_hook_that_cannot_be_taken_apart_is_refused(settings: Settings) -> None:
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [("hook: ''", 'hook: "mail \'me"', r"hook: found .* No closing quotation"),
+     ("source: landmarks", "source: tokens", r"model.source is tokens")],
+)  # fmt: skip
+def test_what_no_night_can_do_is_refused_at_once(
+    settings: Settings, old: str, new: str, words: str
+) -> None:
     del settings
     text = PARAMS.read_text(encoding="utf-8")
-    PARAMS.write_text(text.replace("hook: ''", 'hook: "mail \'me"'), encoding="utf-8")
-    with pytest.raises(UserError, match=r"hook: found .* No closing quotation"):
-        read_settings(PARAMS)
-
-
-def test_a_model_of_glosses_is_refused_at_once(settings: Settings) -> None:
-    del settings
-    text = PARAMS.read_text(encoding="utf-8")
-    PARAMS.write_text(text.replace("source: landmarks", "source: tokens"), encoding="utf-8")
-    with pytest.raises(UserError, match=r"model.source is tokens"):
+    assert old in text
+    PARAMS.write_text(text.replace(old, new), encoding="utf-8")
+    with pytest.raises(UserError, match=words):
         read_settings(PARAMS)
 
 
