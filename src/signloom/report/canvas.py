@@ -61,7 +61,6 @@ def build_panels(
 ) -> tuple[Figure, list[Axes]]:
     """Make a figure with panels side by side; height of one row and width of all in inches."""
     figure = Figure(figsize=(width, height * rows), layout="constrained")
-    FigureCanvasSVG(figure)
     axes = figure.subplots(rows, columns, sharey=share_y, squeeze=False)
     return figure, list(axes.flat)
 
@@ -92,5 +91,6 @@ def render_svg(figure: Figure) -> str:
         # Text stays text, so the reader's fonts draw it and not matplotlib's, which lack scripts.
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from font")
         warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
-        figure.savefig(buffer, format="svg", metadata=nothing)
+        # Not savefig, which draws everything twice.
+        FigureCanvasSVG(figure).print_svg(buffer, metadata=nothing)
     return buffer.getvalue()

@@ -69,12 +69,9 @@ def take_deliveries(night: Tonight) -> None:
 
 
 def prepare_data(night: Tonight, name: str = "extract") -> None:
-    """Extract what is new, tokenise, and see that the champion can read it."""
-    from signloom.retraining.candidates import check_readable
-
+    """Extract what is new, and tokenise."""
     with night.summary.step(name) as step:
         night.commands.dvc("repro", "extract", "tokenize_targets")
-        check_readable(night.store, SHARDS)
         step.say("landmarks and tokens are those of the corpus")
 
 
@@ -142,7 +139,13 @@ def _refuse(night: Tonight, refused: Sequence[DriftReport], *, is_all: bool) -> 
 
 
 def train_challenger(night: Tonight, start: Start) -> int:
-    """Train, evaluate and keep the model as a version; return its number."""
+    """Train, evaluate and keep the model as a version; return its number.
+
+    Raises:
+        UserError: If the champion cannot read these landmarks, so that nothing could be compared.
+    """
+    from signloom.retraining.candidates import check_readable  # loads torch
+
     parent = choose_parent(night.store, start)
     folder = str(night.store.checkpoint(parent)) if parent is not None else ""
     if start == "champion" and parent is None and night.store.champion() is not None:
@@ -150,11 +153,13 @@ def train_challenger(night: Tonight, start: Start) -> int:
             "training starts from scratch: the champion learnt from a signer who was forgotten"
         )
     with night.summary.step("train") as step:
+        check_readable(night.store, SHARDS)
         update_params(night.settings.params, {"train": {"start_from": folder}})
-        night.commands.dvc("repro", "train")
+        # Alone, as is `evaluate`: what it reads was brought up to date tonight.
+        night.commands.dvc("repro", "--single-item", "train")
         step.say(f"from {folder or 'scratch'}", start_from=folder)
     with night.summary.step("evaluate") as step:
-        night.commands.dvc("repro", "evaluate")
+        night.commands.dvc("repro", "--single-item", "evaluate")
         step.say(f"{EVALUATION} is of the new model")
     with night.summary.step("keep") as step:
         facts = gather_facts(

@@ -14,7 +14,6 @@ from signloom.reproducibility import write_atomically
 from signloom.retraining.store import MODELS, ModelStore
 from signloom.studies.soak_options import SoakOptions
 from signloom.studies.soak_project import PARAMS, deliver, make_project, run_night
-from signloom.studies.soak_scores import HiddenTest
 
 DECISIONS, NIGHTS = "decisions.jsonl", "nights"
 _DRIFT = Path("reports/retrain/drift.json")
@@ -30,6 +29,8 @@ def run_soak(options: SoakOptions) -> Iterator[dict[str, Any]]:
     yield from known
     if len(known) >= len(options.nights):
         return
+    from signloom.studies.soak_scores import HiddenTest  # loads torch
+
     project = make_project(options)
     hidden = HiddenTest(options, project / PARAMS)
     for week in range(len(known), len(options.nights)):

@@ -6,13 +6,15 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 
-from signloom.config import UserError, load_section, read_json, update_params
+from signloom.config import UserError, load_params, load_section, read_json, update_params
 from signloom.corpus.manifest import CorpusOptions, write_manifest
+from signloom.retraining.options import read_settings
 from signloom.studies.soak_clips import as_clips, draw_takes, plan_takes, write_texts
 from signloom.studies.soak_options import Delivery, Night, SoakOptions
 
@@ -24,7 +26,6 @@ _INBOX, _SUMMARY = Path("data/inbox"), Path("reports/retrain/night.json")
 _SNAPSHOTS = "data/.training/*/[0-9]*.safetensors"
 _STORE = "MLFLOW_TRACKING_URI"  # the runs of a simulation belong to no real store
 _LOOK_S = 0.05  # between two looks for a snapshot
-_SETTLE_S = 11.0  # ingest takes younger files for half a copy: retrain.ingest.settle_s
 _LIMIT_S = 3600.0  # of a night
 
 
@@ -42,7 +43,7 @@ def make_project(options: SoakOptions) -> Path:
             shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "studies"))
         elif source.is_file():
             shutil.copy(source, target)
-    update_params(partial / PARAMS, options.project)
+    _change_params(partial / PARAMS, options.project)
     (partial / _INBOX).mkdir(parents=True)
     corpus = load_section(partial / PARAMS, "corpus", CorpusOptions)
     _draw_stock(options, partial / corpus.folder, corpus.manifest)
@@ -61,6 +62,17 @@ def make_project(options: SoakOptions) -> Path:
     return project
 
 
+def _change_params(path: Path, changes: Mapping[str, Mapping[str, Any]]) -> None:
+    """Change options; of those that are maps only the ones named."""
+    there = load_params(path)
+    for section, values in changes.items():
+        whole = {
+            name: there[section][name] | value if isinstance(value, dict) else value
+            for name, value in values.items()
+        }
+        update_params(path, {section: whole})
+
+
 def _draw_stock(options: SoakOptions, folder: Path, manifest: str) -> None:
     """Draw the founding stock."""
     clips = []
@@ -76,6 +88,7 @@ def _draw_stock(options: SoakOptions, folder: Path, manifest: str) -> None:
 def deliver(options: SoakOptions, project: Path, week: int) -> None:
     """Put a week's deliveries into the inbox, each whole or not at all."""
     (options.folder / "recorded").mkdir(exist_ok=True)
+    settle_s = read_settings(project / PARAMS).retrain.ingest.settle_s
     for number, delivery in enumerate(options.nights[week].deliveries, 1):
         name = f"week-{week:02d}-{number}"
         if (project / _INBOX / name).is_dir():
@@ -86,7 +99,7 @@ def deliver(options: SoakOptions, project: Path, week: int) -> None:
         draw_takes(takes, options.recording, options.seed)
         write_texts(partial, takes, delivery.form)
         partial.rename(project / _INBOX / name)
-        time.sleep(_SETTLE_S)
+        time.sleep(settle_s + 1)  # ingest takes younger files for half a copy
 
 
 def run_night(project: Path, night: Night, log: Path) -> dict[str, Any]:
