@@ -37,7 +37,7 @@ def shorten(folder: Path) -> dict[str, Any]:
         "founders": FOUNDERS,
         "founding_clips": FOUNDING,
         "hidden_signers": ["una"],
-        "hidden_clips": 2,
+        "hidden_clips": 3,
         "nights": [
             {"event": "", "power_cut": cut, "deliveries": deliveries}
             for cut, deliveries in ((False, []), (True, [GOOD]), (False, [BAD]))
@@ -83,7 +83,8 @@ def test_a_power_cut_and_a_bad_delivery_leave_the_champion_alone(tmp_path: Path)
     assert good["ingested"] == 6  # both halves of the night together: nothing twice, nothing lost
     assert good["version"] == 2
     assert (good["exit_code"], good["champion"]) in {(0, 2), (4, 1)}
-    assert good["hidden"]["champion"]["all"]["chrf"] >= first["hidden"]["champion"]["all"]["chrf"]
+    for night in first, good:  # strangers are understood; a constant sentence has some 25
+        assert night["hidden"]["champion"]["all"]["chrf"] > 60
 
     assert (bad["exit_code"], bad["outcome"], bad["ingested"]) == (5, "data_refused", 5)
     assert bad["drift"]["level"] == "stop"

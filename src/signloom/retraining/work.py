@@ -69,9 +69,13 @@ def take_deliveries(night: Tonight) -> None:
 
 
 def prepare_data(night: Tonight, name: str = "extract") -> None:
-    """Extract what is new, and tokenise."""
+    """Extract what is new, tokenise, and see that the champion can read it."""
+    from signloom.retraining.candidates import check_readable
+
     with night.summary.step(name) as step:
         night.commands.dvc("repro", "extract", "tokenize_targets")
+        # Now: the check of the data would withdraw clips for what is a wrong option.
+        check_readable(night.store, SHARDS)
         step.say("landmarks and tokens are those of the corpus")
 
 
@@ -139,13 +143,7 @@ def _refuse(night: Tonight, refused: Sequence[DriftReport], *, is_all: bool) -> 
 
 
 def train_challenger(night: Tonight, start: Start) -> int:
-    """Train, evaluate and keep the model as a version; return its number.
-
-    Raises:
-        UserError: If the champion cannot read these landmarks, so that nothing could be compared.
-    """
-    from signloom.retraining.candidates import check_readable  # loads torch
-
+    """Train, evaluate and keep the model as a version; return its number."""
     parent = choose_parent(night.store, start)
     folder = str(night.store.checkpoint(parent)) if parent is not None else ""
     if start == "champion" and parent is None and night.store.champion() is not None:
@@ -153,7 +151,6 @@ def train_challenger(night: Tonight, start: Start) -> int:
             "training starts from scratch: the champion learnt from a signer who was forgotten"
         )
     with night.summary.step("train") as step:
-        check_readable(night.store, SHARDS)
         update_params(night.settings.params, {"train": {"start_from": folder}})
         # Alone, as is `evaluate`: what it reads was brought up to date tonight.
         night.commands.dvc("repro", "--single-item", "train")

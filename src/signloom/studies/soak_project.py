@@ -66,9 +66,9 @@ def _change_params(path: Path, changes: Mapping[str, Mapping[str, Any]]) -> None
     """Change options; of those that are maps only the ones named."""
     there = load_params(path)
     for section, values in changes.items():
-        old = there.get(section, {})
+        old = there.get(section) or {}
         whole = {
-            name: {**old.get(name, {}), **value} if isinstance(value, dict) else value
+            name: {**(old.get(name) or {}), **value} if isinstance(value, dict) else value
             for name, value in values.items()
         }
         update_params(path, {section: whole})
