@@ -21,7 +21,7 @@ STUDY = ROOT / "pipeline/studies/soak/params.yaml"
 SIGNS = ["MERCI", "MOI", "TOI", "ELLE", "MAMAN", "PAIN", "EAU", "MANGER", "BOIRE", "FATIGUE", "NON"]
 GOOD = {"signers": ["adele", "gina"], "clips": 3, "words": "first", "form": "sidecars",
         "flaw": "none"}  # fmt: skip
-FOUNDERS = {"train": ["adele", "boris", "carla"], "dev": ["denis"], "test": ["zoe"]}
+FOUNDERS = {"train": ["adele", "boris", "carla"], "dev": ["denis"], "test": ["emma"]}
 FOUNDING = {"train": 13, "dev": 3, "test": 9}  # clips of each signer
 BAD = {"signers": ["boris"], "clips": 5, "words": "first", "form": "table", "flaw": "swapped"}
 
@@ -33,7 +33,7 @@ def shorten(folder: Path) -> dict[str, Any]:
     study |= {
         "folder": str(folder),
         "language": {"signs": SIGNS, "later_signs": [], "max_signs": 3},
-        "recording": {"fps": 8, "width": 240, "height": 180},
+        "recording": {"fps": 6, "width": 240, "height": 180},
         "founders": FOUNDERS,
         "founding_clips": FOUNDING,
         "hidden_signers": ["una"],
@@ -47,11 +47,13 @@ def shorten(folder: Path) -> dict[str, Any]:
     study["project"]["retrain"] |= {"gate": {"seeds": 1, "level": 0.5}}
     # Hands alone take half the time.
     study["project"]["extract"] = {"detector": "hands", "groups": ["hands"]}
-    study["project"]["features"] |= {"fps": 8, "groups": ["hands"], "normalise": "picture"}
+    study["project"]["features"] |= {"fps": 6, "groups": ["hands"], "normalise": "picture"}
     study["project"]["model"] |= {"subsampling": 2, "dropout": 0.0}
     study["project"]["train"] |= {
         "seeds": [1], "epochs": 40, "learning_rate": 0.004, "max_frames": 200, "snapshot_s": 0.5,
     }  # fmt: skip
+    study["project"]["evaluate"] |= {"score": {"resamples": 200}}
+    study["project"]["report"] = {"samples": 1, "pictures": 2}
     study["project"]["tracking"] |= {"enabled": False}
     return params
 
