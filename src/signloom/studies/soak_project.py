@@ -65,13 +65,14 @@ def make_project(options: SoakOptions) -> Path:
 def _change_params(path: Path, changes: Mapping[str, Mapping[str, Any]]) -> None:
     """Change options; of those that are maps only the ones named."""
     there = load_params(path)
+    whole: dict[str, dict[str, Any]] = {}
     for section, values in changes.items():
         old = there.get(section) or {}
-        whole = {
+        whole[section] = {
             name: {**(old.get(name) or {}), **value} if isinstance(value, dict) else value
             for name, value in values.items()
         }
-        update_params(path, {section: whole})
+    update_params(path, whole)
 
 
 def _draw_stock(options: SoakOptions, folder: Path, manifest: str) -> None:
