@@ -3,9 +3,11 @@
 from pathlib import Path
 
 from pipeline.stage import PARAMS, run
-from signloom.config import UserError, load_params, load_section
+from signloom.config import load_params, load_section
 from signloom.corpus.manifest import CorpusOptions
-from signloom.reproducibility import project_folder, write_atomically
+from signloom.errors import UserError
+from signloom.files import write_atomically
+from signloom.provenance import project_folder
 
 CHECKED = Path("data/checked.txt")
 DRAW_PARAMS = Path("data/demo/params.yaml")

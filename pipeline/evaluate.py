@@ -4,15 +4,13 @@ import dataclasses
 
 from pipeline.stage import CHECKPOINT, HISTORY, PARAMS, REPORTS, SHARDS, TARGETS, run
 from signloom.config import load_section
-from signloom.corpus.targets import read_targets
-from signloom.evaluation.files import write_evaluation
-from signloom.evaluation.options import EvaluateOptions
-from signloom.evaluation.run import describe, evaluate
-from signloom.evaluation.seeds import seed_folders
-from signloom.evaluation.sources import read_sources
-from signloom.reproducibility import hash_file, hash_folder
+from signloom.evaluation.evaluate import EvaluateOptions, describe, evaluate, seed_folders
+from signloom.evaluation.results import write_evaluation
+from signloom.evaluation.systems import read_sources
+from signloom.features.targets import read_targets
+from signloom.files import hash_file, hash_folder
 from signloom.tracking.run import Run, TrackingOptions
-from signloom.translator import Translator
+from signloom.translation.translator import Translator
 
 
 def main() -> None:

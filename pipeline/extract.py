@@ -9,15 +9,9 @@ def main() -> None:
     """Read params.yaml, the manifest and its videos; write data/landmarks/."""
     # Here, since every worker process loads this module: pyarrow takes 30 MB in each.
     from signloom.config import load_section
-    from signloom.corpus.extract import ExtractOptions
-    from signloom.corpus.extract_corpus import extract_corpus
     from signloom.corpus.landmark_folder import take_imported, write_no_landmarks
-    from signloom.corpus.manifest import (
-        CorpusOptions,
-        check_splits,
-        is_text_corpus,
-        read_manifest,
-    )
+    from signloom.corpus.manifest import CorpusOptions, check_splits, is_text_corpus, read_manifest
+    from signloom.extraction.extract import ExtractOptions, extract_corpus
 
     corpus = load_section(PARAMS, "corpus", CorpusOptions)
     options = load_section(PARAMS, "extract", ExtractOptions)

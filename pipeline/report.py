@@ -5,7 +5,7 @@ import logging
 from pipeline.stage import CHECKPOINT, LANDMARKS, PARAMS, REPORTS, TARGETS, TUNE, run
 from signloom.config import load_section
 from signloom.report.build import ReportOptions, build_report
-from signloom.report.sources import ReportPaths
+from signloom.report.stage_files import ReportPaths
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from signloom.config import UserError
+from signloom.errors import UserError
 
 PARAMS = Path("params.yaml")
 LANDMARKS = Path("data/landmarks")

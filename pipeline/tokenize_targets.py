@@ -5,7 +5,7 @@ import logging
 from pipeline.stage import LABELS, PARAMS, TARGETS, TOKENIZER, run
 from signloom.config import load_section
 from signloom.corpus.manifest import CorpusOptions, check_splits, read_manifest
-from signloom.corpus.targets import (
+from signloom.features.targets import (
     TokenizeOptions,
     build_glosses,
     build_targets,

@@ -8,17 +8,23 @@ from pathlib import Path
 
 from pipeline.stage import CHECKPOINT, LABELS, PARAMS, SHARDS, TARGETS, TOKENIZER, run
 from signloom.config import load_section
-from signloom.reproducibility import library_versions
+from signloom.provenance import code_hash, library_versions
 from signloom.tracking.run import Run, TrackingOptions
 from signloom.training.data import hash_training_data, load_training_data
 from signloom.training.devices import open_devices
-from signloom.training.results import spread, write_results
-from signloom.training.run import describe, read_run_options
-from signloom.training.seeds import deciding_options, each_seed, train_seed
+from signloom.training.run import (
+    deciding_options,
+    describe,
+    each_seed,
+    read_run_options,
+    spread,
+    train_seed,
+    write_results,
+)
 from signloom.training.snapshots import hold_snapshots, open_snapshots
 from signloom.training.warm_start import describe_start
-from signloom.tune.code import code_hash
 
+ROOMS = ("corpus", "features", "models", "training")  # whose code decides the weights
 SNAPSHOTS = Path("data/.training")
 
 
@@ -36,7 +42,7 @@ def main() -> None:
     hashes = hash_training_data(shards=SHARDS, targets=TARGETS)
     start = describe_start(options.train.start_from)
     made = {"data": hashes, "libraries": library_versions(), **start}
-    code, seeds = code_hash(train_seed.__module__), each_seed(options)
+    code, seeds = code_hash(*ROOMS), each_seed(options)
     kept = [open_snapshots(SNAPSHOTS, deciding_options(one), made, code) for one in seeds]
     note = (
         f"{len(data.train)} train and {len(data.dev)} dev clips. Curves: metrics by epoch. Weights "

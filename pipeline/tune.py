@@ -6,9 +6,9 @@ import json
 from tqdm import tqdm
 
 from pipeline.stage import LABELS, PARAMS, SHARDS, TARGETS, TOKENIZER, TUNE, run
-from signloom.corpus.progress import progress_file
+from signloom.files import write_atomically
+from signloom.progress import progress_file
 from signloom.report.tuning import draw_search
-from signloom.reproducibility import write_atomically
 from signloom.tracking.run import Run
 from signloom.tune.search import open_studies
 from signloom.tune.worker import SearchPaths, read_search, work_together

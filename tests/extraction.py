@@ -6,12 +6,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from signloom.corpus.demo.draw import draw_corpus
-from signloom.corpus.demo.plan import DrawOptions
-from signloom.corpus.extract import ExtractOptions
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import Clip, read_manifest
-from signloom.corpus.video import Video
+from signloom.demo.draw import DrawOptions, draw_corpus
+from signloom.extraction.extract import ExtractOptions
+from signloom.extraction.video import Video
 
 OPTIONS = ExtractOptions(
     detector="holistic",

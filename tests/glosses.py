@@ -8,14 +8,14 @@ from pathlib import Path
 import torch
 
 from signloom.checkpoint import Checkpoint, CheckpointSpec, build_from_spec
-from signloom.corpus.clips import read_gloss_clips
-from signloom.corpus.glosses import GlossKind
 from signloom.corpus.landmarks import NO_LANDMARKS
 from signloom.corpus.manifest import Clip, write_manifest
-from signloom.corpus.targets import NO_LABELS, TokenizeOptions, build_glosses, build_targets
+from signloom.features.clips import read_gloss_clips
+from signloom.features.glosses import GlossKind
+from signloom.features.targets import NO_LABELS, TokenizeOptions, build_glosses, build_targets
 from signloom.models.seq2seq import ModelOptions
 from signloom.training.run import RunOptions, TrainingData
-from signloom.translator import Translator
+from signloom.translation.translator import Translator
 from tests import tiny
 
 WORDS = {

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from signloom.corpus.intake import IngestOptions, IngestResult, ingest
 from signloom.corpus.manifest import Clip, CorpusOptions, write_manifest
+from signloom.intake.ingest import IngestResult, ingest
+from signloom.intake.options import IngestOptions
 from tests.videos import write_video
 
 DAY = "2026-11-21"

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from signloom.checkpoint import Checkpoint, CheckpointSpec, build_from_spec, save_checkpoint
-from signloom.corpus.extract import extractor_fingerprint
-from signloom.corpus.features import FeatureOptions
 from signloom.corpus.landmarks import HANDS_POSE, Layout
-from signloom.corpus.targets import NO_LABELS
-from signloom.corpus.tokenizer import Tokenizer
+from signloom.extraction.extract import extractor_fingerprint
+from signloom.features.features import FeatureOptions
+from signloom.features.targets import NO_LABELS
+from signloom.features.tokenizer import Tokenizer
 from tests import tiny
 from tests.extraction import OPTIONS
 

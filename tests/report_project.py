@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from signloom.corpus.landmark_folder import write_rejects
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
 from signloom.corpus.quality import measure_quality, write_quality
-from signloom.corpus.rejects import write_rejects
 from signloom.corpus.shards import write_shards
-from signloom.corpus.targets import Target, write_targets
-from signloom.evaluation.alignments import write_alignments
-from signloom.metrics import METRICS, ScoreOptions
+from signloom.evaluation.metrics import METRICS, ScoreOptions
+from signloom.evaluation.results import write_alignments
+from signloom.features.targets import Target, write_targets
 from signloom.report.build import ReportOptions
 from signloom.report.quality import QualityOptions
-from signloom.report.sources import ReportPaths
-from signloom.translator import Alignment
+from signloom.report.stage_files import ReportPaths
+from signloom.translation.translator import Alignment
 
 QUALITY = QualityOptions(
     worst=2, min_any_hand=0.5, min_body=0.9, max_gap_s=1.0, max_jitter=1.0, max_side_swaps=2,

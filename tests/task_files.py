@@ -4,7 +4,7 @@ import warnings
 import zipfile
 from pathlib import Path
 
-from signloom.corpus.mediapipe_graphs import HAND_MODELS, POSE_MODELS, package_folder
+from signloom.extraction.mediapipe_models import HAND_MODELS, POSE_MODELS, package_folder
 
 
 def write_hand_task(path: Path) -> Path:

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from signloom.corpus.augment import AugmentOptions
-from signloom.corpus.clips import Example, hold_clips
-from signloom.corpus.features import FeatureOptions
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence, Layout
 from signloom.corpus.shards import write_shards
-from signloom.corpus.targets import CtcLabels, Target, write_labels, write_targets
-from signloom.corpus.tokenizer import Tokenizer
-from signloom.decoding import DecodingOptions
+from signloom.features.augment import AugmentOptions
+from signloom.features.clips import Example, hold_clips
+from signloom.features.features import FeatureOptions
+from signloom.features.targets import CtcLabels, Target, write_labels, write_targets
+from signloom.features.tokenizer import Tokenizer
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
 from signloom.training.options import TrainOptions
 from signloom.training.run import RunOptions, TrainingData
-from signloom.tune.options import ConfirmOptions, Limits, TuneOptions
+from signloom.translation.search import DecodingOptions
+from signloom.tune.space import ConfirmOptions, Limits, TuneOptions
 from signloom.tune.worker import SearchPaths
 
 ROOT = Path(__file__).parents[1]

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.stage import run
-from signloom.config import UserError
+from signloom.errors import UserError
 
 _ABSENT = ("deleted", "not in cache")  # of data: it is elsewhere
 

@@ -18,8 +18,8 @@ from typing import Any
 from pipeline.ci.lock_state import read_state
 from pipeline.ci.markdown import code, folded, interval_bars, line_chart, table
 from pipeline.stage import REPORTS, run
-from signloom.config import UserError
-from signloom.reproducibility import write_atomically
+from signloom.errors import UserError
+from signloom.files import write_atomically
 
 EVALUATION = REPORTS / "evaluation"
 MARK = "<!-- signloom scores -->"

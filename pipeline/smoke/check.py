@@ -10,10 +10,10 @@ from pipeline.stage import CHECKPOINT, PARAMS, SHARDS, TARGETS, TUNE, run
 from signloom.config import load_section, read_json
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.corpus.shards import read_shards
-from signloom.corpus.targets import read_targets
-from signloom.decoding import DecodingOptions
+from signloom.features.targets import read_targets
 from signloom.training.run import read_run_options
-from signloom.translator import Translator
+from signloom.translation.search import DecodingOptions
+from signloom.translation.translator import Translator
 
 GREEDY = DecodingOptions(
     beam_size=1, length_penalty=1.0, min_tokens=0, max_tokens=32, no_repeat_ngram=0, ctc_weight=0.0

@@ -11,7 +11,7 @@ fi
 rm -rf "$work"
 mkdir -p "$work/data/demo" "$work/reports"
 touch "$work/.signloom-smoke"
-cp -r "$root/src" "$root/pipeline" "$root/dvc.yaml" "$work/"
+cp -r "$root/src" "$root/pipeline" "$root/dvc.yaml" "$root/.dvcignore" "$work/"
 cp "$root/pipeline/smoke/params.yaml" "$work/params.yaml"
 cp "$root/reports/retrain.json" "$work/reports/"
 cp "$root/data/demo/dvc.yaml" "$work/data/demo/dvc.yaml"

@@ -1,4 +1,4 @@
-"""The one folder that a model needs to translate: weights, options, tokeniser, provenance."""
+"""Checkpoints: weights, options, tokeniser and provenance of a model in one folder."""
 
 import dataclasses
 import json
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import safetensors
 import safetensors.torch
 import torch
 
-from signloom.config import UserError, check_version, parse_options, read_json
-from signloom.corpus.features import FeatureOptions, feature_width
-from signloom.corpus.glosses import NO_GLOSSES, GlossVocabulary
+from signloom.config import check_version, parse_options, read_json
 from signloom.corpus.landmarks import Layout
-from signloom.corpus.targets import CtcLabels
-from signloom.corpus.tokenizer import Tokenizer
+from signloom.errors import UserError
+from signloom.features.features import FeatureOptions, feature_width
+from signloom.features.glosses import NO_GLOSSES, GlossVocabulary
+from signloom.features.targets import CtcLabels
+from signloom.features.tokenizer import Tokenizer
+from signloom.files import write_atomically
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
-from signloom.reproducibility import write_atomically
 
 # 2: every family, with its options; 3: what its CTC labels stand for; 4: what its source ids mean
 FORMAT_VERSION = 4

@@ -1,4 +1,4 @@
-"""params.yaml comes in, one section of it goes out as a validated, typed dataclass."""
+"""Options: sections of params.yaml as typed, checked dataclasses."""
 
 import contextlib
 import dataclasses
@@ -14,13 +14,10 @@ from typing import Any, TypeVar
 
 import ruamel.yaml
 
-from signloom.reproducibility import write_atomically
+from signloom.errors import UserError
+from signloom.files import write_atomically
 
 T = TypeVar("T")
-
-
-class UserError(ValueError):
-    """A mistake in what the user gave; shown without a traceback, so it must say the mend."""
 
 
 def load_section(path: Path, section: str, cls: type[T]) -> T:

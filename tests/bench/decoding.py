@@ -24,11 +24,11 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 
-from signloom.decoding import SpecialIds, search
-from signloom.models.encoding import encode_in_parts
-from signloom.models.precision import reduce_precision
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import Seq2Seq
+from signloom.translation.precision import reduce_precision
+from signloom.translation.search import SpecialIds, search
+from signloom.translation.translator import encode_in_parts
 from tests import tiny
 from tests.contract.variants import DOCUMENT_000
 

@@ -28,12 +28,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from signloom.corpus.demo.draw import MANIFEST, TRUTH, VIDEOS, Truth, read_truth
-from signloom.corpus.detector import DetectorOptions, build_detector, quiet_native_code
 from signloom.corpus.landmarks import build_layout
 from signloom.corpus.manifest import read_manifest
-from signloom.corpus.pool import count_workers
-from signloom.corpus.video import Video
+from signloom.demo.draw import MANIFEST, TRUTH, VIDEOS, Truth, read_truth
+from signloom.extraction.detector import DetectorOptions, build_detector, quiet_native_code
+from signloom.extraction.pool import count_workers
+from signloom.extraction.video import Video
 from tests.bench.drills import draw_drill, plan_drills
 from tests.task_files import write_hand_task, write_pose_task
 

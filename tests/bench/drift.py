@@ -18,18 +18,17 @@ import numpy as np
 
 from pipeline.stage import LANDMARKS, PARAMS
 from signloom.config import load_section
-from signloom.corpus.augment import mirror
-from signloom.corpus.drift.check import check_drift
-from signloom.corpus.drift.findings import DriftReport
-from signloom.corpus.extract import ExtractOptions, extract_video
 from signloom.corpus.landmark_folder import QUALITY, SHARDS
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import Clip, read_manifest
 from signloom.corpus.quality import measure_quality, write_quality
 from signloom.corpus.shards import read_shards, write_shards
-from signloom.corpus.video import Video
-from signloom.corpus.video_writer import VideoWriter
-from signloom.retraining.options import RetrainOptions
+from signloom.extraction.extract import ExtractOptions, extract_video
+from signloom.extraction.video import Video, VideoWriter
+from signloom.features.augment import mirror
+from signloom.intake.drift.check import check_drift
+from signloom.intake.drift.findings import DriftReport
+from signloom.nightly.plan import RetrainOptions
 from tests.tiny import lose
 
 SIGNER, CLIPS = "ines", 8

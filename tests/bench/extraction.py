@@ -34,14 +34,20 @@ import numpy as np
 import yaml
 
 from signloom.config import load_section
-from signloom.corpus.cache import LandmarkCache
-from signloom.corpus.detector import quiet_native_code
-from signloom.corpus.extract import ExtractOptions, Segment, extract_entry, extractor_fingerprint
-from signloom.corpus.extract_corpus import _plan, extract_corpus
+from signloom.corpus.landmark_folder import Ledger
 from signloom.corpus.manifest import Clip, read_manifest, write_manifest
-from signloom.corpus.mediapipe_graphs import HolisticGraph
-from signloom.corpus.rejects import Ledger
-from signloom.corpus.video import Video
+from signloom.extraction.cache import LandmarkCache
+from signloom.extraction.detector import quiet_native_code
+from signloom.extraction.extract import (
+    ExtractOptions,
+    Segment,
+    _plan,
+    extract_corpus,
+    extract_entry,
+    extractor_fingerprint,
+)
+from signloom.extraction.mediapipe_models import HolisticGraph
+from signloom.extraction.video import Video
 
 OPTIONS = load_section(Path("params.yaml"), "extract", ExtractOptions)
 BARS = {

@@ -21,17 +21,16 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
-from signloom.corpus.augment import AugmentOptions
-from signloom.corpus.batches import BatchSource, FixedBatches, TrainingBatches
-from signloom.corpus.clips import Clips
-from signloom.corpus.features import feature_width
+from signloom.features.augment import AugmentOptions
+from signloom.features.batches import BatchSource, FixedBatches, TrainingBatches
+from signloom.features.clips import Clips
+from signloom.features.features import feature_width
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions
 from signloom.training.devices import open_devices
-from signloom.training.loop import Trainer, ignore
+from signloom.training.loop import Trainer, TrainingStep, ignore
 from signloom.training.options import TrainOptions
 from signloom.training.run import seed_everything
-from signloom.training.step import TrainingStep
 from tests.bench.synthetic import (
     DOCUMENT,
     FEATURES,

@@ -12,9 +12,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from signloom.corpus.detector import DetectorOptions, build_detector, quiet_native_code
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.corpus.video import Video
+from signloom.extraction.detector import DetectorOptions, build_detector, quiet_native_code
+from signloom.extraction.video import Video
 
 OUT = Path("docs/images/landmarks.png")
 SIZE = (640, 480)

@@ -20,15 +20,14 @@ from pathlib import Path
 import torch
 
 from pipeline.stage import LABELS, PARAMS, SHARDS, TARGETS, TOKENIZER
-from signloom.corpus.batches import Batch, BatchSource, FixedBatches, TrainingBatches
-from signloom.corpus.clips import Clips
-from signloom.corpus.features import feature_width
+from signloom.features.batches import Batch, BatchSource, FixedBatches, TrainingBatches
+from signloom.features.clips import Clips
+from signloom.features.features import feature_width
 from signloom.models.registry import build_model
 from signloom.training.data import load_training_data
 from signloom.training.devices import open_devices
-from signloom.training.loop import Trainer, ignore
+from signloom.training.loop import Trainer, TrainingStep, ignore
 from signloom.training.run import RunOptions, read_run_options, seed_everything
-from signloom.training.step import TrainingStep
 from tests.bench.synthetic import PAD, RECIPE, BuiltBatches, SampledBatches, draw_clips
 from tests.bench.training import PRUNED, TRAIN_FAST
 

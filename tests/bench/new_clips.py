@@ -23,8 +23,7 @@ from itertools import islice
 from pathlib import Path
 
 from signloom.corpus.manifest import Clip, read_manifest
-from signloom.corpus.video import Video
-from signloom.corpus.video_writer import VideoWriter
+from signloom.extraction.video import Video, VideoWriter
 from tests.bench.extraction import make_project, run_stage
 from tests.intake import write_rows
 

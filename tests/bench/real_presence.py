@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from signloom.corpus.detector import DetectorOptions, build_detector, quiet_native_code
-from signloom.corpus.pool import count_workers, map_in_order
-from signloom.corpus.video import Video
+from signloom.extraction.detector import DetectorOptions, build_detector, quiet_native_code
+from signloom.extraction.pool import count_workers, map_in_order
+from signloom.extraction.video import Video
 
 DETECTORS = ("hands", "hands+pose", "holistic")
 SAME_PLACE, OTHER_PLACE = 0.3, 0.6  # mean distance of two hands' landmarks, in hand sizes

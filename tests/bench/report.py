@@ -27,11 +27,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.stage import CHECKPOINT, LANDMARKS, REPORTS, SHARDS, TARGETS, TUNE
+from signloom.corpus.landmark_folder import write_rejects
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.quality import measure_quality, write_quality
-from signloom.corpus.rejects import write_rejects
 from signloom.corpus.shards import read_shards, write_shards
-from signloom.corpus.targets import read_targets, write_targets
+from signloom.features.targets import read_targets, write_targets
 
 TIMES = {"clips as in the demo": 1, "clips five times as long": 5}
 MAX_SECONDS, MAX_MB = 60.0, 15.0
@@ -40,7 +40,7 @@ import sys
 from pathlib import Path
 from signloom.config import load_section
 from signloom.report.build import ReportOptions, build_report
-from signloom.report.sources import ReportPaths
+from signloom.report.stage_files import ReportPaths
 root, checkpoint, tune = map(Path, sys.argv[1:])
 paths = ReportPaths(
     evaluation=root / "evaluation", baseline=root / "baseline.json", tune=tune,

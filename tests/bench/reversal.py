@@ -3,7 +3,7 @@
     python -m tests.bench.reversal [--rounds 3] [--out reports/benchmarks]
 
 Both learn from the same sequences, a seed a round, on one thread; the document for its 10 epochs,
-the lab with the recipe of `signloom/tasks/reverse.yaml`. Test sequences are in no other split.
+the lab with the recipe of `signloom/reversal.yaml`. Test sequences are in no other split.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from signloom.tasks.reverse import draw_sequences, read_lab, run_lab
+from signloom.reversal import draw_sequences, read_lab, run_lab
 from signloom.training.run import seed_everything
 from tests.bench.document_004 import Document004, Pair, decode, run_epochs
 

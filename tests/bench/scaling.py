@@ -22,16 +22,15 @@ from typing import Any
 import torch
 
 from pipeline.stage import PARAMS
-from signloom.corpus.batches import FixedBatches, TrainingBatches
-from signloom.corpus.features import feature_width
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.shards import write_shards
-from signloom.corpus.stored_clips import StoredLandmarks
+from signloom.features.batches import FixedBatches, TrainingBatches
+from signloom.features.clips import StoredLandmarks
+from signloom.features.features import feature_width
 from signloom.models.registry import build_model
 from signloom.training.devices import open_devices
-from signloom.training.loop import Trainer, ignore
+from signloom.training.loop import Trainer, TrainingStep, ignore
 from signloom.training.run import read_run_options, seed_everything
-from signloom.training.step import TrainingStep
 from tests.bench.synthetic import PAD, draw_lengths, draw_sequence, draw_target
 
 CLIPS, TIMES = 300, (1, 4, 16)

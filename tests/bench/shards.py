@@ -26,8 +26,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.corpus.shard_ranges import find_shards, shard_bound
-from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata, write_shards
+from signloom.corpus.shards import (
+    find_shards,
+    read_clip_frames,
+    read_shards,
+    shard_bound,
+    shards_metadata,
+    write_shards,
+)
 
 FRAMES_PER_SHARD = 25_000
 MIB = 2**20

@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from signloom.corpus.demo.draw import MANIFEST, TRUTH, read_truth
-from signloom.corpus.detector import quiet_native_code
+from signloom.corpus.landmarks import POSE_WRISTS
 from signloom.corpus.manifest import read_manifest
-from signloom.corpus.mediapipe_graphs import HandGraph, HolisticGraph, PoseGraph
-from signloom.corpus.mediapipe_indices import POSE_WRISTS
-from signloom.corpus.pool import count_workers, map_in_order
-from signloom.corpus.sides import FoundHand, SideTracker
-from signloom.corpus.video import Video
+from signloom.demo.draw import MANIFEST, TRUTH, read_truth
+from signloom.extraction.detector import quiet_native_code
+from signloom.extraction.handedness import FoundHand, SideTracker
+from signloom.extraction.mediapipe_models import HandGraph, HolisticGraph, PoseGraph
+from signloom.extraction.pool import count_workers, map_in_order
+from signloom.extraction.video import Video
 
 ON_IT, CLEARLY = 0.3, 0.3  # hand sizes: a hand lies on a true one, and not on the other as well
 Floats = NDArray[np.float64]

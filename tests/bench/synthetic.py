@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from signloom.corpus.augment import AugmentOptions
-from signloom.corpus.batches import Batch, BatchSource
-from signloom.corpus.clips import Clips, Example, hold_clips
-from signloom.corpus.features import FeatureOptions
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
-from signloom.corpus.targets import Target
+from signloom.features.augment import AugmentOptions
+from signloom.features.batches import Batch, BatchSource
+from signloom.features.clips import Clips, Example, hold_clips
+from signloom.features.features import FeatureOptions
+from signloom.features.targets import Target
 from signloom.models.seq2seq import ModelOptions
 from signloom.training.options import TrainOptions
 from tests import tiny

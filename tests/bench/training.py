@@ -26,16 +26,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from signloom.corpus.batches import FixedBatches, TrainingBatches, pad_ids
-from signloom.corpus.clips import Clips, hold_clips
-from signloom.corpus.features import compute_features
+from signloom.features.batches import FixedBatches, TrainingBatches, pad_ids
+from signloom.features.clips import Clips, hold_clips
+from signloom.features.features import compute_features
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions
 from signloom.training.devices import has_bfloat16, open_devices
-from signloom.training.loop import Trainer, ignore
+from signloom.training.loop import Trainer, TrainingStep, ignore
 from signloom.training.options import TrainOptions
 from signloom.training.run import seed_everything
-from signloom.training.step import TrainingStep
 from tests.bench.document_000 import (
     DROPOUT,
     LONGEST,

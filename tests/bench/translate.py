@@ -23,9 +23,8 @@ from pathlib import Path
 
 import numpy as np
 
-from signloom.corpus.video import Video
-from signloom.corpus.video_writer import VideoWriter
-from signloom.reproducibility import write_atomically
+from signloom.extraction.video import Video, VideoWriter
+from signloom.files import write_atomically
 
 WANTED_COLD_S, CLIP_S = 6.0, 5.0
 MAIN = [sys.executable, "-c", "from signloom.cli.main import main; main()", "translate"]
@@ -81,12 +80,11 @@ def measure_cold(checkpoint: Path, video: Path, rounds: int) -> Spent:
 
 def measure_warm(checkpoint: Path, video: Path, rounds: int) -> tuple[Spent, dict[str, float]]:
     """Return the time of one more clip, and the CPU seconds of its parts."""
-    from signloom.corpus.extract import extract_video, options_of_fingerprint
-    from signloom.decoding import DecodingOptions
-    from signloom.serving.defaults import DECODING
-    from signloom.serving.stopwatch import Stopwatch
-    from signloom.serving.timed import translate_timed
-    from signloom.translator import Translator
+    from signloom.extraction.extract import extract_video, options_of_fingerprint
+    from signloom.translation.options import DECODING
+    from signloom.translation.search import DecodingOptions
+    from signloom.translation.timed import Stopwatch, translate_timed
+    from signloom.translation.translator import Translator
 
     translator = Translator.load(checkpoint)
     detector = options_of_fingerprint(translator.spec.extractor, "", "")

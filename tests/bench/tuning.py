@@ -25,7 +25,7 @@ from typing import Any
 import psutil
 
 from signloom.config import update_params
-from signloom.tune.places import FINISHED
+from signloom.tune.slots import FINISHED
 from tests.tiny import ROOT
 
 SPACE = {

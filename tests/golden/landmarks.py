@@ -20,8 +20,8 @@ from typing import Any
 import cv2
 import numpy as np
 
-from signloom.corpus.detector import DETECTOR_VERSION
-from signloom.corpus.extract import EXTRACTION_VERSION, extract_video
+from signloom.extraction.detector import DETECTOR_VERSION
+from signloom.extraction.extract import EXTRACTION_VERSION, extract_video
 from tests.extraction import OPTIONS, draw_two_clips, frames_of
 
 VIDEO = Path(__file__).with_name("signer.mp4")

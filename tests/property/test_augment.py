@@ -8,9 +8,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from signloom.corpus.augment import AugmentOptions, augment, augmented_frames, mirror
-from signloom.corpus.features import FeatureOptions, build_features, compute_features, feature_width
 from signloom.corpus.landmarks import GROUP_CHOICES, LandmarkSequence, build_layout
+from signloom.features.augment import AugmentOptions, augment, augmented_frames, mirror
+from signloom.features.features import (
+    FeatureOptions,
+    build_features,
+    compute_features,
+    feature_width,
+)
 from tests import tiny
 
 LOSSES = ("hand_drop", "part_drop", "time_mask")

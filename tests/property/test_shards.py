@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
-from signloom.corpus.shard_ranges import assign_shards, find_shards
-from signloom.corpus.shards import read_shards, write_shards
+from signloom.corpus.shards import assign_shards, find_shards, read_shards, write_shards
 
 MAX_ERROR = 2.0**-12  # half the step of half precision below 1: 2.4e-4
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signloom.corpus.tokenizer import Tokenizer
+from signloom.features.tokenizer import Tokenizer
 
 TOKENIZER = Tokenizer.build(["je vais à la maison"], "pruned")
 

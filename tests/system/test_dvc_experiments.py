@@ -15,7 +15,7 @@ STAGE = """
 import json, pipeline, signloom
 from pathlib import Path
 from signloom.config import load_params
-from signloom.corpus.cache import cache_folder
+from signloom.extraction.cache import cache_folder
 from signloom.tracking.run import Run, TrackingOptions
 seed = load_params(Path("params.yaml"))["train"]["seed"]
 on = TrackingOptions(enabled=True, experiment="scratch")

@@ -15,10 +15,9 @@ import cv2
 import pytest
 import yaml
 
-from signloom.corpus.cache import unpack_frames
-from signloom.corpus.demo.draw import draw_corpus
-from signloom.corpus.demo.plan import DrawOptions
 from signloom.corpus.manifest import read_manifest, write_manifest
+from signloom.demo.draw import DrawOptions, draw_corpus
+from signloom.extraction.cache import unpack_frames
 from tests.extraction import contents
 from tests.stages import Stage, cpu_s, is_alive, is_inferring, wait_until
 from tests.tiny import ROOT

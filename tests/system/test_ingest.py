@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 
 from signloom.cli.main import main
-from signloom.config import UserError
-from signloom.corpus.intake import has_news, ingest, read_deliveries, withdraw
 from signloom.corpus.manifest import CorpusOptions, read_manifest
+from signloom.errors import UserError
+from signloom.intake.inbox import has_news
+from signloom.intake.ingest import ingest
+from signloom.intake.ledgers import read_deliveries
+from signloom.intake.withdraw import withdraw
 from tests.intake import DAY, OPTIONS, deliver, found_corpus, tree
 from tests.processes import fork, wait
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import ruamel.yaml
 
+from pipeline.studies.lip_reading.mouths import sentences
+from pipeline.studies.lip_reading.study import run_lip_reading
 from signloom.config import load_params
-from signloom.corpus.demo.arabic import sentences
 from signloom.corpus.shards import read_shards
-from signloom.corpus.targets import read_labels, read_targets
-from signloom.corpus.tokenizer import Tokenizer, normalise_text
-from signloom.studies.lip_reading import run_lip_reading
+from signloom.features.targets import read_labels, read_targets
+from signloom.features.tokenizer import Tokenizer, normalise_text
 from tests import tiny
 
 STUDY = tiny.ROOT / "pipeline/studies/lip_reading/params.yaml"

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from signloom.config import UserError
-from signloom.retraining.mirror import sync_registry
-from signloom.retraining.store import ModelStore
+from signloom.errors import UserError
+from signloom.nightly.publish import sync_registry
+from signloom.nightly.store import ModelStore
 from signloom.tracking.run import TrackingOptions
 from tests.system.test_tracking_server import Server
-from tests.unit.retraining.project import GATE, add_version, inputs, write_project
+from tests.unit.nightly.project import GATE, add_version, inputs, write_project
 
 TRACKING = TrackingOptions(enabled=True, experiment="tiny")
 
@@ -20,7 +20,7 @@ TRACKING = TrackingOptions(enabled=True, experiment="tiny")
 def test_a_server_hears_of_champions_decisions_and_rollbacks_also_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from signloom.retraining.judge import judge
+    from signloom.nightly.candidates import judge
 
     monkeypatch.chdir(tmp_path)
     write_project(tmp_path)

@@ -17,11 +17,10 @@ import pytest
 import yaml
 
 from signloom.config import parse_options
-from signloom.corpus.demo.draw import draw_corpus
-from signloom.corpus.demo.plan import DrawOptions
 from signloom.corpus.manifest import read_manifest, write_manifest
-from signloom.retraining.lock import LOCK
-from signloom.retraining.store import ModelStore
+from signloom.demo.draw import DrawOptions, draw_corpus
+from signloom.nightly.lock import LOCK
+from signloom.nightly.store import ModelStore
 from tests.tiny import ROOT
 
 FOLDER = Path("data/raw/weekly")

@@ -6,7 +6,7 @@ that only copied, or knew the symbols but not their order, would get none of the
 
 import pytest
 
-from signloom.tasks.reverse import LabResult, read_lab, run_lab
+from signloom.reversal import LabResult, read_lab, run_lab
 
 REDUCED = (
     "task.symbols=10", "task.max_length=6", "task.train=2000", "task.dev=100", "task.test=300",

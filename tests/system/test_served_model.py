@@ -18,11 +18,11 @@ import pytest
 import torch
 
 from signloom.corpus.landmarks import HANDS_POSE
-from signloom.decoding import DecodingOptions
-from signloom.serving.defaults import DECODING
-from signloom.serving.payload import from_payload, to_payload
-from signloom.serving.timed import to_json, translate_timed
-from signloom.translator import Translator
+from signloom.translation.options import DECODING
+from signloom.translation.search import DecodingOptions
+from signloom.translation.serving import from_payload, to_payload
+from signloom.translation.timed import to_json, translate_timed
+from signloom.translation.translator import Translator
 from tests import tiny
 from tests.models_on_disk import write_checkpoint
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
+from pipeline.studies.soak.study import DECISIONS
 from signloom.config import load_section
 from signloom.corpus.manifest import CorpusOptions, read_manifest
-from signloom.reproducibility import hash_folder
-from signloom.retraining.store import MODELS, ModelStore
-from signloom.studies.soak import DECISIONS
+from signloom.files import hash_folder
+from signloom.nightly.store import MODELS, ModelStore
 
 ROOT = Path(__file__).parents[2]  # not tests.tiny's: that loads torch, for seconds
 STUDY = ROOT / "pipeline/studies/soak/params.yaml"

@@ -90,7 +90,7 @@ def test_several_clips_cannot_be_one_film(folder: Path) -> None:
 
 @pytest.mark.mediapipe
 def test_threads_of_the_graph_change_no_landmark(folder: Path) -> None:
-    from signloom.corpus.extract import extract_video
+    from signloom.extraction.extract import extract_video
     from tests.extraction import OPTIONS
 
     one, two = (

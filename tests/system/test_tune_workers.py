@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from signloom.config import update_params
-from signloom.tune.places import FINISHED, OWNER, PLACE
 from signloom.tune.search import Studies, open_studies
+from signloom.tune.slots import FINISHED, OWNER, PLACE
 from signloom.tune.worker import SearchPaths, read_search, work_together
 from tests import tiny
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from signloom.reproducibility import hash_folder
+from signloom.files import hash_folder
 from tests import tiny
 
 pytestmark = pytest.mark.slow

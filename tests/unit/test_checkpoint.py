@@ -12,10 +12,10 @@ from signloom.checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
-from signloom.config import UserError
 from signloom.corpus.landmarks import HANDS_POSE
-from signloom.corpus.targets import CtcLabels
-from signloom.corpus.tokenizer import Tokenizer
+from signloom.errors import UserError
+from signloom.features.targets import CtcLabels
+from signloom.features.tokenizer import Tokenizer
 from tests import tiny
 
 

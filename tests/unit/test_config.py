@@ -4,7 +4,8 @@ from typing import Literal
 
 import pytest
 
-from signloom.config import UserError, load_section, read_json, update_params
+from signloom.config import load_section, read_json, update_params
+from signloom.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

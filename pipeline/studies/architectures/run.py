@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.stage import LABELS, PARAMS, SHARDS, TARGETS, TOKENIZER, run
-from signloom.config import load_section
-from signloom.evaluation.options import EvaluateOptions
-from signloom.report.study import render_study
-from signloom.reproducibility import write_atomically
-from signloom.studies.architectures import (
+from pipeline.studies.architectures.page import build_page
+from pipeline.studies.architectures.study import (
     ArchitecturesOptions,
     CorpusPaths,
     plan_corpus,
     plan_reversal,
     run_jobs,
 )
-from signloom.studies.architectures_page import build_page
+from signloom.config import load_section
+from signloom.evaluation.evaluate import EvaluateOptions
+from signloom.files import write_atomically
+from signloom.report.study import render_study
 from signloom.training.run import from_scratch, read_run_options
 
 STUDY = Path("pipeline/studies/architectures/params.yaml")

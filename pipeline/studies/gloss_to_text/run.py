@@ -4,9 +4,9 @@ import json
 import logging
 
 from pipeline.stage import CHECKPOINT, REPORTS, SHARDS, TARGETS, run
-from signloom.corpus.targets import read_targets
-from signloom.reproducibility import write_atomically
-from signloom.studies.gloss_to_text import score_seeds
+from pipeline.studies.gloss_to_text.study import score_seeds
+from signloom.features.targets import read_targets
+from signloom.files import write_atomically
 
 OUT = REPORTS / "studies/gloss_to_text/results.json"
 

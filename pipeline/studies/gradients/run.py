@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.stage import run
-from signloom.config import load_section
-from signloom.models.seq2seq import ModelOptions
-from signloom.report.study import render_study
-from signloom.reproducibility import write_atomically
-from signloom.studies.gradients import (
+from pipeline.studies.gradients.page import build_page
+from pipeline.studies.gradients.study import (
     GradientOptions,
     measure_flows,
     summarise_flows,
     train_stacks,
 )
-from signloom.studies.gradients_page import build_page
-from signloom.tasks.reverse import read_lab
+from signloom.config import load_section
+from signloom.files import write_atomically
+from signloom.models.seq2seq import ModelOptions
+from signloom.report.study import render_study
+from signloom.reversal import read_lab
 
 PARAMS = Path("pipeline/studies/gradients/params.yaml")
 OUT = Path("reports/studies/gradients")

@@ -5,8 +5,8 @@ import logging
 from pathlib import Path
 
 from pipeline.stage import run
-from signloom.studies.lip_reading import run_lip_reading
-from signloom.training.records import EpochRecord
+from pipeline.studies.lip_reading.study import run_lip_reading
+from signloom.training.loop import EpochRecord
 
 STUDY = Path("pipeline/studies/lip_reading/params.yaml")
 OUT = Path("reports/studies/lip_reading")

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.stage import run
+from pipeline.studies.options import change_options
+from pipeline.studies.positions.page import build_page
+from pipeline.studies.positions.study import measure_sight, train_positions
 from signloom.config import load_section
+from signloom.files import write_atomically
 from signloom.report.study import render_study
-from signloom.reproducibility import write_atomically
-from signloom.studies.changes import change_options
-from signloom.studies.positions import measure_sight, train_positions
-from signloom.studies.positions_page import build_page
-from signloom.tasks.reverse import read_lab
+from signloom.reversal import read_lab
 
 PARAMS = Path("pipeline/studies/positions/params.yaml")
 OUT = Path("reports/studies/positions")

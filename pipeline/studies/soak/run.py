@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 from pipeline.stage import run
+from pipeline.studies.soak.options import SoakOptions
+from pipeline.studies.soak.study import run_soak
 from signloom.config import load_section
-from signloom.reproducibility import write_atomically
-from signloom.studies.soak import run_soak
-from signloom.studies.soak_options import SoakOptions
+from signloom.files import write_atomically
 
 STUDY = Path("pipeline/studies/soak/params.yaml")
 OUT = Path("reports/studies/soak")
@@ -21,8 +21,8 @@ OUT = Path("reports/studies/soak")
 def main() -> None:
     """Run what is left of the weeks; write results and page."""
     # They load matplotlib, and each process that draws or extracts imports this file.
+    from pipeline.studies.soak.page import build_page, draw_weeks
     from signloom.report.study import render_study
-    from signloom.studies.soak_page import build_page, draw_weeks
 
     given = [Path(name) for name in sys.argv[1:]]
     params, out = (*given, *(STUDY, OUT)[len(given) :])

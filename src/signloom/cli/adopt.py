@@ -5,7 +5,8 @@ import difflib
 from pathlib import Path
 from typing import Any
 
-from signloom.config import UserError, read_json, update_params
+from signloom.config import read_json, update_params
+from signloom.errors import UserError
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

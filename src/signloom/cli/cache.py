@@ -3,7 +3,7 @@
 import argparse
 import time
 
-from signloom.config import UserError
+from signloom.errors import UserError
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -21,7 +21,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def show(_: argparse.Namespace) -> None:
     """Print folder, number, size and age of the entries."""
-    from signloom.corpus.cache import LandmarkCache, cache_folder
+    from signloom.extraction.cache import LandmarkCache, cache_folder
 
     use = LandmarkCache(cache_folder()).measure()
     print(f"folder      {cache_folder()}")
@@ -34,8 +34,7 @@ def show(_: argparse.Namespace) -> None:
 
 def prune(options: argparse.Namespace) -> None:
     """Remove old entries, and what killed writers left behind."""
-    from signloom.corpus.cache import LandmarkCache, cache_folder
-    from signloom.corpus.video_hashes import VideoHashes
+    from signloom.extraction.cache import LandmarkCache, VideoHashes, cache_folder
 
     if not options.days >= 0:  # nor NaN
         raise UserError(f"--days: found {options.days:g}, expected 0 or more")

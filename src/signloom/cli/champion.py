@@ -4,7 +4,8 @@ import argparse
 import os
 from pathlib import Path
 
-from signloom.config import UserError, load_params, load_section, parse_options, read_json
+from signloom.config import load_params, load_section, parse_options, read_json
+from signloom.errors import UserError
 
 PARAMS = Path("params.yaml")
 
@@ -40,7 +41,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def _show(options: argparse.Namespace) -> None:
-    from signloom.retraining.store import ModelStore
+    from signloom.nightly.store import ModelStore
 
     store = ModelStore()
     champion = store.resolve("champion")
@@ -57,7 +58,7 @@ def _show(options: argparse.Namespace) -> None:
 
 
 def _list(options: argparse.Namespace) -> None:
-    from signloom.retraining.store import ModelStore
+    from signloom.nightly.store import ModelStore
 
     store = ModelStore()
     pointer = store.pointer()
@@ -73,7 +74,7 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _promote(options: argparse.Namespace) -> None:
-    from signloom.retraining.store import ModelStore
+    from signloom.nightly.store import ModelStore
 
     store = ModelStore()
     store.check_known(options.version)
@@ -87,7 +88,7 @@ def _promote(options: argparse.Namespace) -> None:
 
 
 def _rollback(options: argparse.Namespace) -> None:
-    from signloom.retraining.store import ModelStore
+    from signloom.nightly.store import ModelStore
 
     print(f"version {ModelStore().rollback(by=_user())} is the champion again")
     _track()
@@ -95,8 +96,8 @@ def _rollback(options: argparse.Namespace) -> None:
 
 
 def _sync(options: argparse.Namespace) -> None:
-    from signloom.retraining.mirror import sync_registry
-    from signloom.retraining.store import ModelStore
+    from signloom.nightly.publish import sync_registry
+    from signloom.nightly.store import ModelStore
     from signloom.tracking.run import TrackingOptions
 
     tracking = load_section(PARAMS, "tracking", TrackingOptions)
@@ -110,8 +111,8 @@ def _mirror() -> None:
     """Tell the registry, which may be away: the store is what counts."""
     import logging
 
-    from signloom.retraining.mirror import sync_registry
-    from signloom.retraining.store import ModelStore
+    from signloom.nightly.publish import sync_registry
+    from signloom.nightly.store import ModelStore
     from signloom.tracking.run import TrackingOptions
 
     try:
@@ -122,8 +123,8 @@ def _mirror() -> None:
 
 def _track() -> None:
     """Tell DVC, where it knows the store."""
-    from signloom.corpus.intake import track_again
-    from signloom.retraining.store import MODELS
+    from signloom.intake.staging import track_again
+    from signloom.nightly.store import MODELS
 
     if said := track_again(MODELS):
         print(said)
@@ -131,8 +132,8 @@ def _track() -> None:
 
 def _add(options: argparse.Namespace) -> None:
     from signloom.corpus.manifest import CorpusOptions, read_manifest
-    from signloom.retraining.facts import gather_facts
-    from signloom.retraining.store import ModelStore
+    from signloom.nightly.plan import gather_facts
+    from signloom.nightly.store import ModelStore
 
     store, checkpoint = ModelStore(), Path("data/checkpoint")
     spec = read_json(checkpoint / "checkpoint.json", mend="run `dvc repro train` first")
@@ -156,10 +157,10 @@ def _add(options: argparse.Namespace) -> None:
 
 def _judge(options: argparse.Namespace) -> None:
     from signloom.corpus.manifest import CorpusOptions, read_manifest
-    from signloom.metrics import ScoreOptions
-    from signloom.retraining.gate import GateOptions
-    from signloom.retraining.judge import GateInputs, judge, newest_first
-    from signloom.retraining.store import ModelStore
+    from signloom.evaluation.metrics import ScoreOptions
+    from signloom.nightly.candidates import GateInputs, judge, newest_first
+    from signloom.nightly.gate import GateOptions
+    from signloom.nightly.store import ModelStore
 
     params = load_params(PARAMS)
     where = f"{PARAMS}: retrain.gate"

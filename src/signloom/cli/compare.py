@@ -3,8 +3,9 @@
 import argparse
 import json
 
-from signloom.config import UserError
-from signloom.metrics import LOWER_IS_BETTER, Difference
+from signloom.errors import UserError
+from signloom.evaluation.compare import Difference
+from signloom.evaluation.metrics import LOWER_IS_BETTER
 
 NAMES = {
     "bleu4": "BLEU-4", "bleu1": "BLEU-1", "chrf": "chrF", "chrfpp": "chrF++", "ter": "TER %",
@@ -31,7 +32,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(options: argparse.Namespace) -> None:
     """Print a table for each split, or everything as JSON."""
-    from signloom.evaluation.runs import compare_runs, comparison_map, read_run
+    from signloom.evaluation.compare import compare_runs, comparison_map, read_run
 
     a, b = read_run(options.run_a), read_run(options.run_b)
     splits = [options.split] if options.split else sorted(a.splits.keys() & b.splits, reverse=True)

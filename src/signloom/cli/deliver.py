@@ -2,7 +2,7 @@
 
 import argparse
 
-from signloom.config import UserError
+from signloom.errors import UserError
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -7,9 +7,10 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from signloom.config import UserError, load_section
-from signloom.corpus.drift.findings import DriftReport, Finding
+from signloom.config import load_section
 from signloom.corpus.manifest import Clip, CorpusOptions, is_text_corpus, read_manifest
+from signloom.errors import UserError
+from signloom.intake.drift.findings import DriftReport, Finding
 
 LANDMARKS = Path("data/landmarks")
 STOPPED = 5  # exit code, as of `signloom retrain`
@@ -33,9 +34,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(options: argparse.Namespace) -> None:
     """Print the findings, the worst first."""
-    from signloom.corpus.drift.check import check_drift
-    from signloom.corpus.intake import read_deliveries
-    from signloom.retraining.options import RetrainOptions
+    from signloom.intake.drift.check import check_drift
+    from signloom.intake.ledgers import read_deliveries
+    from signloom.nightly.plan import RetrainOptions
 
     corpus = load_section(options.params, "corpus", CorpusOptions)
     drift = load_section(options.params, "retrain", RetrainOptions).drift

@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from signloom.config import UserError, load_section
+from signloom.config import load_section
+from signloom.errors import UserError
 
 if TYPE_CHECKING:
-    from signloom.corpus.intake.drop_videos import Dropped
+    from signloom.intake.drop_videos import Dropped
 
 LANDMARKS = Path("data/landmarks")
 _ELSEWHERE = (
@@ -36,11 +37,11 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(options: argparse.Namespace) -> None:
     """Ask, delete, and say where copies may be."""
-    from signloom.corpus.extract import ExtractOptions
-    from signloom.corpus.intake.drop_videos import drop_videos, plan_drop
-    from signloom.corpus.intake.workshop import workshop_of
     from signloom.corpus.manifest import CorpusOptions
-    from signloom.retraining.lock import hold_lock
+    from signloom.extraction.extract import ExtractOptions
+    from signloom.intake.drop_videos import drop_videos, plan_drop
+    from signloom.intake.staging import workshop_of
+    from signloom.nightly.lock import hold_lock
 
     corpus = load_section(options.params, "corpus", CorpusOptions)
     extract = load_section(options.params, "extract", ExtractOptions)

@@ -25,9 +25,9 @@ def run(options: argparse.Namespace) -> None:
     """Write a file for each clip."""
     from tqdm import tqdm
 
-    from signloom.corpus.interchange.pose_files import write_pose
-    from signloom.corpus.progress import progress_file
     from signloom.corpus.shards import read_clip_frames, read_shards
+    from signloom.importing.pose_files import write_pose
+    from signloom.progress import progress_file
 
     clip_ids = options.clips or list(read_clip_frames(options.landmarks))
     bar = tqdm(dict.fromkeys(clip_ids), "writing", unit=" clips", file=progress_file())

@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> None:
     """Write the model."""
     choose_model(options)
     if options.format == "mlflow":
-        from signloom.tracking.served_model import save_served_model
+        from signloom.translation.serving import save_served_model
 
         save_served_model(options.checkpoint, options.folder)
         serve = f"mlflow models serve -m {options.folder} --env-manager local"
@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> None:
     import torch
 
     from signloom.checkpoint import load_checkpoint
-    from signloom.serving.onnx_models import export_onnx
+    from signloom.translation.onnx_export import export_onnx
 
     worst = export_onnx(load_checkpoint(options.checkpoint, torch.device("cpu")), options.folder)
     print(

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from signloom.config import UserError
+from signloom.errors import UserError
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -26,7 +26,8 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(options: argparse.Namespace) -> None:
     """Say what is there, ask, remove, say what is left."""
-    from signloom.retraining.forget import (
+    from signloom.nightly.lock import hold_lock
+    from signloom.privacy.forget import (
         end_removal,
         find_person,
         plan_removal,
@@ -34,9 +35,7 @@ def run(options: argparse.Namespace) -> None:
         remove,
         sync_marks,
     )
-    from signloom.retraining.lock import hold_lock
-    from signloom.retraining.models_of import tell_models
-    from signloom.retraining.out_of_reach import tell_left
+    from signloom.privacy.traces import tell_left, tell_models
 
     places = read_places(options.params)
     person = find_person(options.signer, places)

@@ -5,7 +5,7 @@ import math
 import sys
 from pathlib import Path
 
-from signloom.config import UserError
+from signloom.errors import UserError
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -38,9 +38,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(options: argparse.Namespace) -> None:
     """Import what can be imported, and say what could not."""
-    from signloom.corpus.interchange.foreign import SourceDefaults
-    from signloom.corpus.interchange.importer import ImportOptions, import_landmarks
     from signloom.corpus.landmarks import build_layout
+    from signloom.importing.foreign import SourceDefaults
+    from signloom.importing.importer import ImportOptions, import_landmarks
 
     for name in ("fps", "width", "height"):
         given = getattr(options, name)

@@ -6,10 +6,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from signloom.config import UserError, load_params, load_section, parse_options
+from signloom.config import load_params, load_section, parse_options
+from signloom.errors import UserError
 
 if TYPE_CHECKING:
-    from signloom.corpus.intake import IngestOptions, IngestResult
+    from signloom.intake.ingest import IngestResult
+    from signloom.intake.options import IngestOptions
 
 _MOST_LISTED = 20
 
@@ -36,8 +38,8 @@ def run(options: argparse.Namespace) -> None:
     """Ingest and report; rejects end in an error, whatever came in beside them."""
     import datetime
 
-    from signloom.corpus.intake import ingest
     from signloom.corpus.manifest import CorpusOptions
+    from signloom.intake.ingest import ingest
 
     corpus = load_section(options.params, "corpus", CorpusOptions)
     bounds, inbox = read_intake_params(options.params)
@@ -59,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
 
 def read_intake_params(path: Path) -> tuple["IngestOptions", Path]:
     """Return the bounds of new clips, and where deliveries lie, from section `retrain`."""
-    from signloom.corpus.intake import IngestOptions
+    from signloom.intake.options import IngestOptions
 
     section = load_params(path).get("retrain")
     if not isinstance(section, dict) or not {"ingest", "inbox"} <= section.keys():

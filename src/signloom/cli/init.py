@@ -1,18 +1,74 @@
-"""`signloom init`: a table of one's own and a folder of videos become a corpus."""
+"""What `signloom init` says: the plan of a corpus, and what to set afterwards."""
 
 import argparse
 import math
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from signloom.config import UserError
+from signloom.config import update_params
+from signloom.corpus.manifest import SPLITS
+from signloom.errors import UserError
+from signloom.importing.new_corpus import MANIFEST, Plan, count_reasons, imported_groups
 
 if TYPE_CHECKING:
-    from signloom.corpus.setup.columns import Sources
-    from signloom.corpus.setup.plan import Plan
-    from signloom.corpus.setup.user_tables import Row, UserTable
+    from signloom.importing.user_tables import Row, Sources, UserTable
+
+
+def print_plan(plan: Plan) -> None:
+    """Say what will be taken, what not and why."""
+    print(f"{len(plan.clips)} rows taken, {len(plan.refusals)} left out")
+    for split in SPLITS:
+        clips = [clip for clip in plan.clips if clip.split == split]
+        signers = len({clip.signer for clip in clips})
+        texts = len({clip.text for clip in clips})
+        print(f"  {split:<5} {len(clips)} clips, {signers} signers, {texts} different texts")
+    if plan.clips:
+        one = plan.clips[0]
+        print(f"  first {one.clip_id}: {one.text!r} by {one.signer}")
+    if plan.renamed:
+        print(f"  {plan.renamed} names hold characters that a clip_id may not; they became _")
+    if shared := plan.shared_signers():
+        splits = Counter(" and ".join(splits) for splits in shared.values())
+        parts = ", ".join(f"{count} in {names}" for names, count in splits.items())
+        print(f"  signers in several splits: {parts}. Scores then say little about other signers")
+    for reason, count, row in count_reasons(plan.refusals):
+        detail = f": {row.detail}" if row.detail else ""
+        print(f"  left out {count}: {reason} (first {row.table} line {row.line}{detail})")
+
+
+def print_next(options: argparse.Namespace, plan: Plan) -> None:
+    """Name the parameters to set, or set them."""
+    values: dict[str, dict[str, object]] = {
+        "corpus": {
+            "folder": options.corpus.as_posix(),
+            "manifest": MANIFEST,
+            "signer_disjoint": not plan.shared_signers(),
+        }
+    }
+    if options.text_only:
+        values |= {
+            "tokenize_targets": {"source": "subwords"},
+            "model": {"source": "tokens", "subsampling": 1},
+            "train": {"ctc_weight": 0.0},
+        }
+    elif not any(clip.gloss for clip in plan.clips):
+        values["tokenize_targets"] = {"ctc": "characters"}  # there are no glosses to spell
+    if groups := imported_groups(options.corpus):
+        values["features"] = {"groups": groups}
+        if "pose" not in groups:
+            values["features"]["normalise"] = "picture"  # the body's place is not known
+    if options.use:
+        update_params(options.params, values)
+        print(f"{options.params} names the corpus now; go on with `dvc repro`")
+    else:
+        print(f"set in {options.params} (or say --use), then `dvc repro`:")
+    for section, keys in values.items():
+        for key, value in keys.items():
+            print(f"  {section}.{key}: {str(value).lower() if value in (True, False) else value}")
+
 
 _TIMES = ("start_s", "end_s", "start_frame", "end_frame")  # of videos only
 _FIELDS = (
@@ -76,9 +132,13 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Plan, report, and unless it is a dry run, write."""
-    from signloom.cli.init_report import print_next, print_plan
-    from signloom.corpus.setup.build import MANIFEST, REFUSED, check_free, write_corpus
-    from signloom.corpus.setup.plan import check_plan
+    from signloom.importing.new_corpus import (
+        MANIFEST,
+        REFUSED,
+        check_free,
+        check_plan,
+        write_corpus,
+    )
 
     if not (options.force or options.dry_run):
         check_free(options.corpus)
@@ -118,10 +178,14 @@ def make_plan(options: argparse.Namespace, ask: Callable[[str], str] | None) -> 
         options: The command line.
         ask: Puts a question to a person; None: nobody is there.
     """
-    from signloom.corpus.setup.build import imported_clips
-    from signloom.corpus.setup.columns import read_pairs
-    from signloom.corpus.setup.plan import Refusal, RowOptions, plan_corpus
-    from signloom.corpus.setup.videos import VideoFolder
+    from signloom.importing.new_corpus import (
+        Refusal,
+        RowOptions,
+        VideoFolder,
+        imported_clips,
+        plan_corpus,
+    )
+    from signloom.importing.user_tables import read_pairs
 
     tables, rows, header = _read_tables(options)
     has_splits = all(split for _, split in rows) or options.shares is not None
@@ -161,7 +225,7 @@ def _find_sources(
     ask: Callable[[str], str] | None,
 ) -> "Sources":
     """Settle and print where each field comes from."""
-    from signloom.corpus.setup.columns import KNOWN_NAMES, find_sources, read_pairs
+    from signloom.importing.user_tables import KNOWN_NAMES, find_sources, read_pairs
 
     fields = tuple(KNOWN_NAMES)
     sources = find_sources(
@@ -184,8 +248,8 @@ def _read_tables(
     options: argparse.Namespace,
 ) -> tuple[list["UserTable"], list[tuple["Row", str | None]], list[str]]:
     """Return the tables, their rows with the split each was given for, and the columns of all."""
-    from signloom.corpus.setup.splits import NAMES
-    from signloom.corpus.setup.user_tables import join_rows, read_user_table, same_header
+    from signloom.importing.new_corpus import NAMES
+    from signloom.importing.user_tables import join_rows, read_user_table, same_header
 
     def read(path: Path) -> "UserTable":
         table = read_user_table(path, options.separator, options.encoding)

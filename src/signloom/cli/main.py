@@ -29,7 +29,7 @@ from signloom.cli import (
     tune_worker,
     withdraw,
 )
-from signloom.config import UserError
+from signloom.errors import UserError
 
 # A module has `add_parser`, which names its `run`. It imports torch or mediapipe in `run` only:
 # they take seconds to load and `--help` should not.

@@ -9,15 +9,15 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from signloom.config import UserError
+from signloom.errors import UserError
 
 if TYPE_CHECKING:
     import torch
     from lightning_fabric import Fabric
 
-    from signloom.corpus.batches import Batch, TrainingBatches
+    from signloom.features.batches import Batch, TrainingBatches
+    from signloom.training.loop import TrainingStep
     from signloom.training.run import RunOptions
-    from signloom.training.step import TrainingStep
 
 WARM_UP, STEPS = 3, 20
 PHASES = ("data", "forward", "loss", "backward", "optimiser")
@@ -72,8 +72,8 @@ def profile(params: Path) -> dict[str, Any]:
     """
     from signloom.training.data import load_training_data
     from signloom.training.devices import open_devices
+    from signloom.training.loop import TrainingStep
     from signloom.training.run import prepare, read_run_options
-    from signloom.training.step import TrainingStep
 
     options, folder = read_run_options(params), params.parent / "data"
     if not (folder / "landmarks/shards").is_dir():
@@ -137,8 +137,7 @@ def _some_batches(source: "TrainingBatches") -> Iterator[tuple[int, list[int]]]:
 
 def run_step(step: "TrainingStep", batch: "Batch", fabric: "Fabric", timing: Profile) -> None:
     """Leave the gradients of a batch in the model."""
-    from signloom.training.step import Counts, real_rows
-    from signloom.training.turns import move
+    from signloom.training.loop import Counts, move, real_rows
 
     with timing.phase("data"):
         counts = Counts(*step.count(batch).tolist())

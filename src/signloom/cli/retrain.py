@@ -32,7 +32,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(options: argparse.Namespace) -> None:
     """Run a night and end with its exit code."""
-    from signloom.retraining.night import NOTHING, Request, code_of, foresee_night, run_night
+    from signloom.nightly.night import NOTHING, Request, code_of, foresee_night, run_night
 
     request = Request(
         params=options.params,

@@ -3,8 +3,8 @@
 import argparse
 import os
 
-from signloom.config import UserError
-from signloom.reproducibility import project_folder
+from signloom.errors import UserError
+from signloom.provenance import project_folder
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

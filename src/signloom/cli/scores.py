@@ -4,8 +4,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from signloom.config import UserError, read_json
-from signloom.report.baseline import Change, changes, keep, read_baseline, read_committed
+from signloom.config import read_json
+from signloom.errors import UserError
+from signloom.report.stage_files import Change, changes, keep, read_baseline, read_committed
 
 NAMES = {"bleu4": "BLEU-4", "chrf": "chrF", "wer": "WER"}
 # What stands beside a score: the floors, then the model without its input and with a wrong one.

@@ -33,9 +33,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run_reverse(options: argparse.Namespace) -> None:
     """Train, print each epoch and the scores, write them as JSON."""
-    from signloom.reproducibility import write_atomically
-    from signloom.tasks.reverse import read_lab, run_lab, summarise_lab
-    from signloom.training.records import EpochRecord
+    from signloom.files import write_atomically
+    from signloom.reversal import read_lab, run_lab, summarise_lab
+    from signloom.training.loop import EpochRecord
 
     assignments = list(options.set)
     if options.family:

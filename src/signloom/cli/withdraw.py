@@ -23,8 +23,8 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(options: argparse.Namespace) -> None:
     """Withdraw and say what that concerns."""
-    from signloom.corpus.intake import withdraw
     from signloom.corpus.manifest import SPLITS, CorpusOptions
+    from signloom.intake.withdraw import withdraw
 
     corpus = load_section(options.params, "corpus", CorpusOptions)
     gone = withdraw(corpus, options.batch, options.reason)

@@ -1,18 +1,23 @@
-"""Where each landmark stands in an array (`Layout`), and the landmarks of one clip.
+"""Landmark layouts, and the landmarks of one clip.
 
 Left and right are the signer's own, never the viewer's: in unmirrored video the signer's right
 hand is on the left of the picture.
+
+MediaPipe knows four parts of a person and numbers the landmarks of each. Left and right are the
+person's own in all of them.
 """
 
 import json
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from signloom.errors import UserError
 
 COORDINATES = 3  # x, y, z
 
@@ -223,3 +228,60 @@ class LandmarkSequence:
     def seconds(self) -> float:
         """Duration, S / fps."""
         return len(self.points) / self.fps
+
+
+PART_POINTS = {"left_hand": 21, "right_hand": 21, "pose": 33, "face": 468}
+"""Landmarks of each part; the face without the ten of the irises, which some models add."""
+
+POSE_WRISTS = (15, 16)
+"""The left and the right wrist in the pose."""
+
+_POSE = (0, 11, 12, 13, 14, 15, 16, 23, 24)
+
+_LIPS = (
+    *(61, 185, 40, 39, 37, 0, 267, 269, 270, 409, 291),  # outer: corner, upper row, corner
+    *(146, 91, 181, 84, 17, 314, 405, 321, 375),  # outer, lower row
+    *(78, 191, 80, 81, 82, 13, 312, 311, 310, 415, 308),  # the same for the inner line
+    *(95, 88, 178, 87, 14, 317, 402, 318, 324),
+)
+
+_FACE_OUTLINE = (
+    *(234, 127, 162, 21, 54, 103, 67, 109, 10),  # right ear to forehead
+    *(338, 297, 332, 284, 251, 389, 356, 454),  # forehead to left ear
+    *(93, 132, 58, 172, 136, 150, 149, 176, 148, 152),  # right cheek to chin
+    *(377, 400, 378, 379, 365, 397, 288, 361, 323),  # chin to left cheek
+)
+
+GROUP_INDICES: dict[str, tuple[str, tuple[int, ...]]] = {
+    "left_hand": ("left_hand", tuple(range(len(HAND_LANDMARKS)))),
+    "right_hand": ("right_hand", tuple(range(len(HAND_LANDMARKS)))),
+    "pose": ("pose", _POSE),
+    "lips": ("face", _LIPS),
+    "face_outline": ("face", _FACE_OUTLINE),
+}
+"""Group of a layout: the part it is taken from, and the index there of each of its landmarks."""
+
+assert [len(GROUP_INDICES[group][1]) for group in ("pose", "lips", "face_outline")] == [
+    len(POSE_LANDMARKS),
+    len(LIP_LANDMARKS),
+    len(FACE_OUTLINE_LANDMARKS),
+], "a group and its indices differ in length"
+
+
+def check_same_make(found: Mapping[str, Any], trained: Mapping[str, Any], *, mend: str) -> None:
+    """Refuse landmarks that were found in another way than those a model was trained on.
+
+    Args:
+        found: What made the landmarks at hand; see `extract.extractor_fingerprint`.
+        trained: What made those of the model.
+        mend: What to do about it, as the end of the message.
+
+    Raises:
+        UserError: If anything differs; all of it in one message.
+    """
+    differing = sorted(k for k in {**trained, **found} if trained.get(k) != found.get(k))
+    if differing:
+        parts = "; ".join(f"{k}: {found.get(k)}, not {trained.get(k)}" for k in differing)
+        raise UserError(
+            f"these landmarks are of another make than those of the checkpoint ({parts}); {mend}"
+        )

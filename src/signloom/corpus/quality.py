@@ -1,4 +1,4 @@
-"""The landmarks of a clip come in, a row of figures on how well they were detected goes out.
+"""The quality table: figures on how well each clip was detected.
 
 The rows of a corpus make one Parquet table; docs/quality.md says what each figure means.
 """
@@ -13,9 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from signloom.config import UserError
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.reproducibility import write_atomically
+from signloom.errors import UserError
+from signloom.files import write_atomically
 
 FORMAT_VERSION = 1
 HANDS = ("left_hand", "right_hand")

@@ -1,4 +1,4 @@
-"""A trained translator and the clips of a split come in; what it and the floors say goes out.
+"""The systems that are scored: the model, its controls and the floors.
 
 A score means something only beside what can be had without looking: the floors here (one constant
 sentence, a random one, the sentence of the nearest training clip), and two controls: the model
@@ -6,22 +6,46 @@ with its landmarks zeroed, and with the video of another clip. For a model of gl
 unknown glosses and those of another clip, and copying the glosses is one more floor.
 """
 
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 
-from signloom.config import UserError
-from signloom.corpus.clips import SourceSequence
-from signloom.corpus.glosses import GlossSequence
-from signloom.corpus.progress import progress_file
-from signloom.corpus.targets import Target
-from signloom.decoding import DecodingOptions
-from signloom.evaluation.retrieval import build_retrieval
-from signloom.metrics import ScoreOptions, best_constant
-from signloom.translator import Translation, Translator
+from signloom.corpus.shards import read_shards, shards_metadata
+from signloom.errors import UserError
+from signloom.evaluation.floors import best_constant, build_retrieval
+from signloom.evaluation.metrics import ScoreOptions
+from signloom.features.clips import SourceSequence
+from signloom.features.glosses import GlossSequence
+from signloom.features.targets import Target
+from signloom.progress import progress_file
+from signloom.translation.search import DecodingOptions
+from signloom.translation.translator import Translation, Translator
+
+
+def read_sources(
+    translator: Translator, targets: Sequence[Target], shards: Path
+) -> dict[str, SourceSequence]:
+    """Return clip id to what the model reads, of all clips that have it.
+
+    Args:
+        translator: The trained model.
+        targets: Of all clips; glosses stand in them.
+        shards: Landmarks of the clips.
+
+    Raises:
+        UserError: If the landmarks are missing, damaged or of another make than the model's.
+    """
+    if translator.reads_glosses:
+        encode = translator.spec.glosses.encode
+        return {target.clip_id: encode(target.gloss) for target in targets if target.gloss}
+    translator.check_extractor(json.loads(shards_metadata(shards).extractor))
+    return {**read_shards(shards)}
+
 
 SYSTEMS = {
     "model": "the model, searched as configured",

@@ -1,6 +1,10 @@
-"""Bricks shared by the families: positions, feed-forward, residual norm.
+"""Layers shared by the families: embeddings, positions, feed-forward, norms, first weights.
+
+Shape letters: B clips, T tokens, D model width, V vocabulary.
 
 Shape letters: B clips, T positions, D model width.
+
+Shape letters: B clips, S source frames, M memory positions, F features, D model width.
 """
 
 import math
@@ -8,9 +12,60 @@ from collections.abc import Callable
 from typing import Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
+
+from signloom.models.seq2seq import ModelOptions, Source
+
+
+class TokenEmbedding(nn.Embedding):
+    """A vector for each token id, times sqrt(D) where scaled.
+
+    Source: document 000 (as it is), document 002 (scaled).
+    """
+
+    def __init__(self, vocab_size: int, d_model: int, *, is_scaled: bool) -> None:
+        super().__init__(vocab_size, d_model)
+        self.scale = math.sqrt(d_model) if is_scaled else 1.0
+
+    def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        """Look the tokens up."""
+        return super().forward(tokens) * self.scale
+
+
+class TiedProjection(nn.Module):
+    """Logits by the matrix of an embedding, with a bias of its own.
+
+    Source: Press and Wolf (2017); Vaswani et al. (2017), section 3.4.
+    """
+
+    def __init__(self, embedding: nn.Embedding) -> None:
+        super().__init__()
+        # In a tuple it is not registered a second time: one matrix, one name in the checkpoint.
+        self.embedding = (embedding,)
+        self.bias = nn.Parameter(torch.zeros(embedding.num_embeddings))
+
+    @property
+    def weight(self) -> Float[Tensor, "V D"]:
+        """The embedding's matrix."""
+        return self.embedding[0].weight
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
+        """Return the logits of every position."""
+        return functional.linear(x, self.weight, self.bias)
+
+
+# What projects states to logits; both have `weight` (V, D) and `bias` (V).
+Head = nn.Linear | TiedProjection
+
+
+def build_output(embedding: TokenEmbedding, *, is_tied: bool) -> Head:
+    """Build the projection to the vocabulary of an embedding."""
+    if is_tied:
+        return TiedProjection(embedding)
+    return nn.Linear(embedding.embedding_dim, embedding.num_embeddings)
+
 
 Norm = Literal["pre", "post"]
 Activation = Literal["gelu", "relu", "swish"]
@@ -100,3 +155,76 @@ class Residual(nn.Module):
         if self.is_pre:
             return torch.add(x, self.dropout(block(self.norm(x))), alpha=self.weight)
         return self.norm(torch.add(x, self.dropout(block(x)), alpha=self.weight))
+
+
+class SourceEmbedding(nn.Module):
+    """The way into every encoder: projection of features or embedding of tokens, then the stem.
+
+    Source: document 000 (projection); documents 001, 002 and 004 (tokens).
+    """
+
+    def __init__(self, options: ModelOptions, input_width: int) -> None:
+        super().__init__()
+        self.projection = (
+            TokenEmbedding(input_width, options.d_model, is_scaled=options.embedding_scale)
+            if options.source == "tokens"
+            else nn.Linear(input_width, options.d_model)
+        )
+        self.subsampling = Subsampling(options.d_model, options.subsampling)
+
+    def forward(
+        self, src: Source, valid: Bool[Tensor, "B S"]
+    ) -> tuple[Float[Tensor, "B M D"], Bool[Tensor, "B M"]]:
+        """Return the source's vectors and which of them are real."""
+        return self.subsampling(self.projection(src), valid)
+
+
+class Subsampling(nn.Module):
+    """Strided convolutions that halve the frame rate once or twice; factor 1 does nothing.
+
+    Signing at 25 frames/s changes little from frame to frame: a quarter of the positions makes
+    attention cheap and gives each one some movement to look at.
+    """
+
+    def __init__(self, d_model: int, factor: Literal[1, 2, 4]) -> None:
+        super().__init__()
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(d_model, d_model, kernel_size=3, stride=2, padding=1)
+            for _ in range(int(math.log2(factor)))
+        )
+
+    def forward(
+        self, x: Float[Tensor, "B S D"], valid: Bool[Tensor, "B S"]
+    ) -> tuple[Float[Tensor, "B M D"], Bool[Tensor, "B M"]]:
+        """Return the shortened sequence and which of its positions are real.
+
+        Position j is centred on frame j * factor, so M = ceil(S / factor), and a position is
+        real when its central frame is.
+        """
+        for convolution in self.convolutions:
+            # A kernel that reaches into padding must see zeros, as it does at the clip's end.
+            x = (x * valid[..., None]).transpose(1, 2)
+            x = functional.gelu(convolution(x)).transpose(1, 2)
+            valid = valid[:, ::2]
+        return x, valid
+
+
+def initialise(model: nn.Module, options: ModelOptions) -> None:
+    """Draw a model's weights, from torch's generator.
+
+    `xavier`: matrices Glorot uniform, as document 002 has it; `torch`: as PyTorch draws them,
+    which is what document 000 leaves standing. Embeddings get the size of the positions that are
+    added to them: a deviation of 1 once scaled. Where they are tied they give the logits, too,
+    and are drawn small even if nothing scales them. (N(0, 1) scaled by sqrt(D), which the
+    documents' code amounts to without Xavier, drowns the positions and does not learn.)
+
+    Source: Glorot and Bengio (2010); document 002.
+    """
+    if options.initialization == "xavier":
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                nn.init.xavier_uniform_(parameter)
+    is_small = options.embedding_scale or options.tied_embeddings
+    for module in model.modules():
+        if isinstance(module, TokenEmbedding):
+            nn.init.normal_(module.weight, std=options.d_model**-0.5 if is_small else 1.0)

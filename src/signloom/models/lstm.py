@@ -1,10 +1,12 @@
 """LSTM encoder and decoder, with or without attention.
 
+Shape letters: B clips, T target positions, M memory positions, D model width.
+
 Shape letters as in `seq2seq`; N layers of the encoder, L of the decoder.
 """
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,11 +14,37 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from signloom.models.attention import masked_softmax
-from signloom.models.initial import initialise
-from signloom.models.scores import AttentionScore
+from signloom.models.layers import SourceEmbedding, TokenEmbedding, build_output, initialise
 from signloom.models.seq2seq import DecoderState, Memory, ModelOptions, Seq2Seq, Source
-from signloom.models.source import SourceEmbedding
-from signloom.models.tokens import TokenEmbedding, build_output
+
+Kind = Literal["dot", "general", "additive"]
+
+
+class AttentionScore(nn.Module):
+    """Scores of decoder states s against memory states h.
+
+    dot: s h; general: s (W h); additive: v tanh(W1 s + W2 h). What depends on h alone, W h or
+    W2 h, are the keys, computed once a clip.
+
+    Source: Luong et al. (2015), section 3.1 (dot, general); Bahdanau et al. (2015), section 3.1
+    (additive); document 001.
+    """
+
+    def __init__(self, d_model: int, kind: Kind) -> None:
+        super().__init__()
+        is_additive = kind == "additive"
+        self.key = nn.Identity() if kind == "dot" else nn.Linear(d_model, d_model, bias=False)
+        self.query = nn.Linear(d_model, d_model, bias=False) if is_additive else nn.Identity()
+        self.vector = nn.Linear(d_model, 1, bias=False) if is_additive else None
+
+    def forward(
+        self, states: Float[Tensor, "B T D"], keys: Float[Tensor, "B M D"]
+    ) -> Float[Tensor, "B T M"]:
+        """Return the score of each state against each key."""
+        query = self.query(states)
+        if self.vector is None:
+            return query @ keys.transpose(1, 2)
+        return self.vector(torch.tanh(query[:, :, None] + keys[:, None])).squeeze(-1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

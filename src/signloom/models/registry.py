@@ -1,4 +1,4 @@
-"""Model options come in, a model goes out; the only place that lists the families."""
+"""The list of model families."""
 
 from signloom.models.conformer import Conformer
 from signloom.models.lstm import LSTMSeq2Seq

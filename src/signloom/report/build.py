@@ -1,26 +1,120 @@
-"""The files of the stages come in, reports/index.html and reports/figures/ go out."""
+"""The report: reports/index.html and its figures."""
 
 import html
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from jinja2 import DictLoader, Environment, StrictUndefined
+
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.shards import read_shards
-from signloom.report import charts, content, quality, quality_charts, tuning
-from signloom.report.alignment import Alignment, draw_alignment, read_alignments
+from signloom.files import write_atomically
+from signloom.report import charts, quality, sections, tuning
+from signloom.report.attention import Alignment, draw_alignment, read_alignments
+from signloom.report.canvas import inline_svg
 from signloom.report.charts import Chart
-from signloom.report.page import Page, render_page
-from signloom.report.palette import inline_svg
-from signloom.report.player import build_player
 from signloom.report.quality import QualityOptions
-from signloom.report.samples import Sample, pick_samples
-from signloom.report.skeletons import Picture, draw_pictures, draw_presence, join_pictures
-from signloom.report.sources import ReportPaths, Sources, read_sources
-from signloom.report.verdict import headline_split, system_names
-from signloom.reproducibility import write_atomically
+from signloom.report.sections import Sample, mark_words, pick_samples, tell_night
+from signloom.report.skeletons import (
+    Picture,
+    build_player,
+    draw_pictures,
+    draw_presence,
+    join_pictures,
+)
+from signloom.report.stage_files import ReportPaths, Sources, read_sources
+from signloom.report.verdict import headline_split, system_names, tell_verdict, tiles
+
+METRIC_NAMES = {
+    "bleu4": "BLEU-4", "chrf": "chrF", "chrfpp": "chrF++", "rouge_l": "ROUGE-L",
+    "exact": "exact, %", "ter": "TER", "wer": "WER, %", "cer": "CER, %",
+    "bleu3": "BLEU-3", "bleu2": "BLEU-2", "bleu1": "BLEU-1",
+}  # fmt: skip
+SPREAD_NAMES = ("bleu4", "chrf", "wer")  # metrics whose spread over seeds is told
+MAX_LISTED = 1000  # hypotheses in the page's full table; hypotheses.tsv always has all
+TEMPLATES = ("page.html", "macros.html")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Everything that stands on the page."""
+
+    title: str
+    sources: Sources
+    landmarks: quality.Assessment
+    charts: dict[str, list[Chart]]  # by part of the page
+    samples: list[dict[str, Any]]
+    sheets: list[dict[str, Any]]  # of the clips with the worst landmarks
+
+
+def render_page(page: Page) -> str:
+    """Fill the template; every text is escaped there."""
+    sources, landmarks = page.sources, page.landmarks
+    split = headline_split(sources.splits)
+    model = sources.splits[split]["systems"]["model"]
+    rows = [row for row in sources.hypotheses if row["split"] == split]
+    # Further metrics are those of commands of the user.
+    names = {
+        name: METRIC_NAMES.get(name, name) for name in (*METRIC_NAMES, *model) if name in model
+    }
+    folder = files("signloom.report")
+    environment = Environment(
+        loader=DictLoader(
+            {name: (folder / name).read_text(encoding="utf-8") for name in TEMPLATES}
+        ),
+        autoescape=True,
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template(
+        "page.html"
+    ).render(
+        title=page.title,
+        style=(folder / "style.css").read_text(encoding="utf-8"),
+        script=(folder / "player.js").read_text(encoding="utf-8"),
+        verdict=tell_verdict(sources),
+        tiles=tiles(sources),
+        split=split,
+        splits=dict(sorted(sources.splits.items(), reverse=True)),  # test first
+        score_options=sources.options["score"],
+        metric_names=names,
+        spread_names={name: METRIC_NAMES[name] for name in SPREAD_NAMES},
+        seeds=sources.seeds,
+        system_names=system_names(sources),
+        reads_glosses=sources.reads_glosses,
+        signatures={names[name]: model[name]["signature"] for name in names},
+        charts={
+            name: [_inline_chart(chart) for chart in group] for name, group in page.charts.items()
+        },
+        samples=page.samples,
+        listed=[mark_words(row, sources.scoring) for row in rows[:MAX_LISTED]],
+        listed_of=len(rows),
+        confusions=sections.list_confusions(sources.confusions, split),
+        grid=sections.tabulate_grid(sources.grid),
+        decoding=sources.decoding,
+        corpus=sections.corpus_table(sources),
+        quality_note=sections.quality_note(sources),
+        landmarks=landmarks,
+        group_labels={
+            name: label
+            for name, label in quality.GROUP_LABELS.items()
+            if any(row[name] is not None for row in landmarks.by_split)
+        },
+        sheets=page.sheets,
+        rejects=sources.rejects,
+        night=tell_night(sources.retrain),
+        search=sources.search,
+        search_note=tuning.search_note(sources.search) if sources.search else "",
+        details=sections.run_details(sources),
+    )
+
+
+def _inline_chart(chart: Chart) -> str:
+    return inline_svg(chart.svg, chart.name, html.escape(chart.label))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +177,7 @@ def draw_charts(sources: Sources, landmarks: quality.Assessment) -> dict[str, li
         "breakdown": charts.draw_breakdowns(breakdowns),
         "curves": charts.draw_curves(sources.epochs, sources.best_epoch),
         "lengths": [
-            charts.draw_lengths(content.words_per_sentence(sources.targets, sources.scoring))
+            charts.draw_lengths(sections.words_per_sentence(sources.targets, sources.scoring))
         ],
         **_draw_quality(sources, landmarks),
         **{
@@ -98,8 +192,8 @@ def _draw_quality(sources: Sources, landmarks: quality.Assessment) -> dict[str, 
     if sources.reads_glosses:
         return {}
     return {
-        "quality": quality_charts.draw_distributions(sources.quality, landmarks.limits),
-        "signers": [quality_charts.draw_signers(landmarks.by_signer)],
+        "quality": quality.draw_distributions(sources.quality, landmarks.limits),
+        "signers": [quality.draw_signers(landmarks.by_signer)],
     }
 
 
@@ -140,7 +234,9 @@ def _show_samples(
                 )
                 if attention
                 else "",
-                "pictures": [] if attention else _inline(drawn, f"sample{number}", clip_id),
+                "pictures": []
+                if attention
+                else _inline_pictures(drawn, f"sample{number}", clip_id),
             }
         )
     return shown
@@ -165,7 +261,7 @@ def _draw_sheets(
                 "signer": landmarks.signer_of.get(row.clip_id, "unknown"),
                 "faults": landmarks.faults[row.clip_id],
                 "figures": quality.describe(row),
-                "pictures": _inline(drawn, f"worst{number}", row.clip_id),
+                "pictures": _inline_pictures(drawn, f"worst{number}", row.clip_id),
                 "presence": inline_svg(draw_presence(sequence), f"presence{number}", label),
                 "has_hands": row.any_hand is not None,
             }
@@ -173,7 +269,7 @@ def _draw_sheets(
     return sheets
 
 
-def _inline(pictures: list[Picture], name: str, clip_id: str) -> list[dict[str, Any]]:
+def _inline_pictures(pictures: list[Picture], name: str, clip_id: str) -> list[dict[str, Any]]:
     return [
         {
             "time_s": picture.time_s,

@@ -1,4 +1,4 @@
-"""Plain numbers come in, the charts of the report go out: each a small panel of its own.
+"""Charts of scores, curves and lengths.
 
 A page sets panels side by side on a desk and one below the other on a phone, where a figure with
 several of them could not be read.
@@ -12,8 +12,21 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from signloom.report.canvas import HALF, THIRD, build_panels, readable, render_svg, shorten, style
-from signloom.report.palette import BLUE, GREEN, GREY, INK, MUTED, ORANGE
+from signloom.report.canvas import (
+    BLUE,
+    GREEN,
+    GREY,
+    HALF,
+    INK,
+    MUTED,
+    ORANGE,
+    THIRD,
+    build_panels,
+    readable,
+    render_svg,
+    shorten,
+    style,
+)
 
 MAX_ROWS = 24  # of a chart with a row for each signer: the worst are shown
 KINDS = {

@@ -1,4 +1,4 @@
-"""What a study found comes in, its page goes out; the page looks like the report."""
+"""The page of a study, in the look of the report."""
 
 import html
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from importlib.resources import files
 
 from jinja2 import DictLoader, Environment, StrictUndefined
 
-from signloom.report.palette import inline_svg
+from signloom.report.canvas import inline_svg
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""A finished search comes in, its figures and sentences go out."""
+"""Charts and sentences of a search."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -7,8 +7,19 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from signloom.report.canvas import build_panels, readable, render_svg, scale_log, style
-from signloom.report.palette import BLUE, GREY, GRID, MUTED, ORANGE, PURPLE
+from signloom.report.canvas import (
+    BLUE,
+    GREY,
+    GRID,
+    MUTED,
+    ORANGE,
+    PURPLE,
+    build_panels,
+    readable,
+    render_svg,
+    scale_log,
+    style,
+)
 
 LABELS = {
     "search": "Objective of each trial and the best so far",

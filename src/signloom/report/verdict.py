@@ -1,8 +1,8 @@
-"""The scores come in; the sentences and numbers at the top of the report go out."""
+"""The sentences and numbers at the top of the report."""
 
 from typing import Any
 
-from signloom.report.sources import Sources
+from signloom.report.stage_files import Sources
 
 SYSTEM_NAMES = {
     "model": "model",

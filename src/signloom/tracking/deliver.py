@@ -1,4 +1,4 @@
-"""Journals on disk come in, MLflow runs go out; the only module that knows MLflow.
+"""Delivery of journals to MLflow.
 
 Runs as a process of its own beside a stage. Everything it sends may be sent twice without harm: a
 run is found again by its key before it is made, and MLflow takes a number, tag, parameter or file
@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from signloom.reproducibility import write_atomically
+from signloom.files import write_atomically
 from signloom.tracking.journal import (
     LOCK,
     PROBLEM,

@@ -1,4 +1,4 @@
-"""Records of a run come in and are on disk at once; whoever delivers them reads them from there.
+"""Records of a run on disk, until MLflow has them.
 
 A journal is a folder below `data/.tracking/`: `journal.jsonl` with a record a line, `files/` with
 copies of what was logged, `owner` locked by the process that writes, and `sent.json` with what the
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from signloom.reproducibility import write_atomically
+from signloom.files import write_atomically
 
 SPOOL = Path("data/.tracking")
 RECORDS, OWNER, SENT, FILES = "journal.jsonl", "owner", "sent.json", "files"

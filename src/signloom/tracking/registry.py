@@ -1,4 +1,4 @@
-"""The versions of a project's model come in, MLflow's model registry says the same afterwards.
+"""MLflow's model registry, kept equal to the project's versions.
 
 The versions on disk are the truth and the registry mirrors them: whatever was interrupted, or could
 not be sent while a server was down, is sent by the next call, and a second call changes nothing.
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from signloom.config import UserError
+from signloom.errors import UserError
 from signloom.tracking.deliver import KEY
 from signloom.tracking.journal import hide_password, store_name
-from signloom.tracking.served_model import save_served_model
+from signloom.translation.serving import save_served_model
 
 NUMBER, CHECKPOINT = "signloom.version", "signloom.checkpoint"  # tags of a registered version
 MAX_TAG_CHARS = 4000

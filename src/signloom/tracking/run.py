@@ -1,4 +1,4 @@
-"""Params, metrics and files of a stage go in, an MLflow run that a person can find comes out.
+"""A tracked run: params, metrics, files and machine load of a stage.
 
 Nothing here talks to MLflow, nor waits for it: records go to a journal on disk, and another process
 (`signloom.tracking.deliver`) brings them to the store, now or when it answers again. Without
@@ -11,17 +11,74 @@ import os
 import platform
 import subprocess
 import sys
+import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from signloom.reproducibility import git_state, hash_file, project_folder
+import psutil  # type: ignore[import-untyped]
+
+from signloom.files import hash_file
+from signloom.provenance import git_state, project_folder
 from signloom.tracking.journal import PROBLEM, SPOOL, Journal, store_name
-from signloom.tracking.system import SystemSampler
+
+INTERVAL_S = 10.0
+
+
+class SystemSampler:
+    """Logs the load of the machine every few seconds, and once at the end.
+
+    The names begin with `system/`, which MLflow shows on a page of their own.
+    """
+
+    def __init__(self, log: Callable[..., None]) -> None:
+        self._log, self._step = log, 0
+        self._process = psutil.Process()
+        self._process.cpu_percent()  # counts from here
+        psutil.cpu_percent()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._sample_often, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Sample for the last time."""
+        self._over.set()
+        self._thread.join()
+        self._sample()
+
+    def _sample_often(self) -> None:
+        while not self._over.wait(INTERVAL_S):
+            self._sample()
+
+    def _sample(self) -> None:
+        memory = psutil.virtual_memory()
+        found = {
+            "process_cpu_percent": self._process.cpu_percent(),
+            "process_memory_mb": self._process.memory_info().rss / 2**20,
+            "cpu_utilization_percentage": psutil.cpu_percent(),
+            "system_memory_usage_percentage": memory.percent,
+            **_gpu(),
+        }
+        self._log({"system": found}, step=self._step)
+        self._step += 1
+
+
+def _gpu() -> dict[str, Any]:
+    """Return what the GPU of this process holds, if torch was loaded and has used one."""
+    torch = sys.modules.get("torch")
+    # Another thread may be importing it at this moment: then parts of it are missing.
+    is_used = getattr(getattr(torch, "cuda", None), "is_initialized", None)
+    if torch is None or is_used is None or not is_used():
+        return {}
+    return {
+        "gpu_memory_mb": torch.cuda.memory_allocated() / 2**20,
+        "gpu_peak_memory_mb": torch.cuda.max_memory_allocated() / 2**20,
+    }
+
 
 # Tags of runs that `dvc exp run` made: the name in `dvc exp show`, the commit it started from.
 EXPERIMENT, BASELINE = "dvc_experiment", "dvc_baseline"

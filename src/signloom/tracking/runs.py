@@ -1,11 +1,11 @@
-"""The name of a DVC experiment comes in, its MLflow runs go out, found by their tags."""
+"""The MLflow runs of a DVC experiment."""
 
 import os
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from signloom.config import UserError
+from signloom.errors import UserError
 from signloom.tracking.journal import store_name
 from signloom.tracking.run import BASELINE, EXPERIMENT
 

@@ -1,4 +1,4 @@
-"""What extract and tokenize_targets wrote comes in, the data of a training run goes out."""
+"""The data of a training run, from what extract and tokenize_targets wrote."""
 
 import json
 import logging
@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from signloom.config import UserError
-from signloom.corpus.clips import read_gloss_clips
 from signloom.corpus.landmarks import NO_LANDMARKS
 from signloom.corpus.shards import shards_metadata
-from signloom.corpus.stored_clips import StoredLandmarks
-from signloom.corpus.targets import Target, read_glosses, read_labels, read_targets
-from signloom.corpus.tokenizer import Tokenizer
-from signloom.reproducibility import hash_file, hash_folder
+from signloom.errors import UserError
+from signloom.features.clips import StoredLandmarks, read_gloss_clips
+from signloom.features.targets import Target, read_glosses, read_labels, read_targets
+from signloom.features.tokenizer import Tokenizer
+from signloom.files import hash_file, hash_folder
 from signloom.training.run import TrainingData
 
 logger = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""Options come in, the devices that train together go out.
+"""The devices and processes that train together.
 
 Lightning Fabric finds the devices, starts the processes' group and sets the precision. Gradients
 are added up here, once a step and after all its parts: layers that are dropped, and parts that are
@@ -14,8 +14,8 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
+from signloom.devices import pick_device
 from signloom.training.options import TrainOptions
-from signloom.translator import pick_device
 
 logger = logging.getLogger(__name__)
 

@@ -1,28 +1,368 @@
-"""A model and its batches come in; epochs of training, the best weights and a history go out."""
+"""The training loop: one optimiser step, epochs, early stopping and what is recorded of them.
 
+Shape letters: B clips, T target positions, N real next tokens among them, D model width.
+"""
+
+import dataclasses
+import gc
 import logging
 import math
+import resource
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple, cast
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from lightning_fabric import Fabric
-from torch import Tensor
+from torch import Tensor, nn
 
-from signloom.config import UserError
-from signloom.corpus.batches import Batch, BatchSource
-from signloom.models.seq2seq import Seq2Seq
-from signloom.training.averaging import WeightAverage
+from signloom.errors import UserError
+from signloom.features.batches import Batch, BatchSource, split
+from signloom.models.layers import Head
+from signloom.models.seq2seq import Memory, Seq2Seq
 from signloom.training.devices import add_up, add_up_gradients
-from signloom.training.optim import build_optimizer, build_schedule, clip_gradients
+from signloom.training.loss import ctc_loss, head_loss, head_score, spellable
+from signloom.training.optim import WeightAverage, build_optimizer, build_schedule, clip_gradients
 from signloom.training.options import TrainOptions
-from signloom.training.records import EpochRecord, Fit, Progress, StepReport
-from signloom.training.snapshots import Snapshots
-from signloom.training.step import TrainingStep, real_rows, score_batch
-from signloom.training.turns import move, take_turns
+from signloom.training.snapshots import Snapshots, State
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether a device, or the allocator of the CPU, had no memory to give."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    # The CPU's allocator has no exception of its own.
+    return isinstance(error, RuntimeError) and (
+        "can't allocate memory" in str(error) or "not enough memory" in str(error)
+    )
+
+
+def release_memory() -> None:
+    """Give back what a failed step still holds."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def peak_memory_mb(device: torch.device) -> float:
+    """Return the most memory that tensors held on a GPU, or else this process on the CPU, MB."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 1e6
+    # Linux counts in KiB.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+
+
+class Losses(NamedTuple):
+    """Sums over the clips of a batch, nats."""
+
+    text: Float[Tensor, ""]  # smoothed cross entropy
+    spelt: Float[Tensor, ""]  # CTC; 0 without it
+
+
+class Counts(NamedTuple):
+    """What a batch holds, each a number of float64 so that sums of any size are right."""
+
+    tokens: Tensor | float  # next tokens
+    labels: Tensor | float  # CTC labels of the clips that have room for theirs
+    skipped: Tensor | float  # clips without room
+    frames: Tensor | float  # real source frames
+    places: Tensor | float  # source frames with padding
+
+
+class TrainingStep(nn.Module):
+    """What a batch costs. Divided by the counts of all its parts it is the loss to minimise.
+
+    So the parts of a batch may be taken one after another, or on several devices: the gradients
+    add up to those of the whole.
+    """
+
+    def __init__(self, model: Seq2Seq, options: TrainOptions, *, pad: int, subsampling: int):
+        """Take the model and how it is trained.
+
+        Args:
+            model: On its device.
+            options: Smoothing, share of the CTC loss, hidden tokens.
+            pad: Token id that stands for a hidden token.
+            subsampling: Source frames for each position of the model's memory.
+        """
+        super().__init__()
+        self.model, self.options, self.pad, self.subsampling = model, options, pad, subsampling
+        self._encode, self._decode = model.encode, model.decode_states
+        if options.compile:
+            self._encode = torch.compile(model.encode, dynamic=True)
+            self._decode = torch.compile(model.decode_states, dynamic=True)
+
+    def forward(self, batch: Batch, rows: Int[Tensor, " N"]) -> Losses:
+        """Return what a part of a batch costs.
+
+        Args:
+            batch: On the model's device.
+            rows: Where its real next tokens are, as `real_rows` gives them.
+        """
+        return self.cost(batch, rows, *self.read(batch, rows))
+
+    def read(self, batch: Batch, rows: Int[Tensor, " N"]) -> tuple[Memory, Float[Tensor, "N D"]]:
+        """Return the memory, and the states from which the real next tokens are guessed."""
+        memory = self._encode(batch.src, batch.src_valid)
+        tgt_in = batch.tgt[:, :-1]
+        if self.options.token_drop:
+            # A decoder that cannot trust its own past has to look at the signing.
+            hidden = torch.rand(tgt_in.shape, device=tgt_in.device) < self.options.token_drop
+            tgt_in = tgt_in.masked_fill(hidden, self.pad)
+        return memory, self._decode(memory, tgt_in).flatten(0, 1).index_select(0, rows)
+
+    def cost(
+        self, batch: Batch, rows: Int[Tensor, " N"], memory: Memory, states: Float[Tensor, "N D"]
+    ) -> Losses:
+        """Return the losses of what `read` has returned."""
+        head = cast(Head, self.model.head)
+        targets = batch.tgt[:, 1:].flatten().index_select(0, rows)
+        text = head_loss(
+            states, head.weight, head.bias, targets, label_smoothing=self.options.label_smoothing
+        )
+        spelt = text.new_zeros(())
+        if self.options.ctc_weight:
+            logits = self.model.ctc_logits(memory)
+            spelt, _ = ctc_loss(logits, memory.valid, batch.labels, batch.label_lengths)
+        return Losses(text, spelt)
+
+    def count(self, batch: Batch) -> Float[Tensor, " 5"]:
+        """Return the `Counts` of a batch that is still on the CPU, without running the model."""
+        labels = skipped = torch.tensor(0)
+        if self.options.ctc_weight:
+            # A position of the memory is real when the frame in its centre is.
+            valid = batch.src_valid[:, :: self.subsampling]
+            counted = spellable(valid, batch.labels, batch.label_lengths)
+            labels = batch.label_lengths[counted].sum()
+            skipped = (batch.label_lengths > 0).sum() - counted.sum()
+        tokens, frames = batch.tgt_valid[:, 1:].sum(), batch.src_valid.sum()
+        places = torch.tensor(batch.src_valid.numel())
+        return torch.stack((tokens, labels, skipped, frames, places)).double()
+
+    def mean(self, losses: Losses, counts: Counts) -> Float[Tensor, ""]:
+        """Return the share of a part in the loss of its batch, nats a token (and a label).
+
+        Args:
+            losses: Of the part.
+            counts: Of all parts of the batch.
+        """
+        text = losses.text / torch.as_tensor(counts.tokens, dtype=losses.text.dtype)
+        if not self.options.ctc_weight:
+            return text
+        labels = torch.as_tensor(counts.labels, dtype=losses.spelt.dtype).clamp(min=1)
+        share = self.options.ctc_weight
+        return (1 - share) * text + share * losses.spelt / labels
+
+
+def real_rows(batch: Batch) -> Int[Tensor, " N"]:
+    """Return where real next tokens are among all B x (T - 1), on the device of the batch.
+
+    Found on the CPU, before the batch moves: a GPU would have to be waited for.
+    """
+    return batch.tgt_valid[:, 1:].flatten().nonzero()[:, 0]
+
+
+def score_batch(model: Seq2Seq, batch: Batch, rows: Int[Tensor, " N"]) -> Float[Tensor, " 3"]:
+    """Return plain cross entropy (nats), right guesses and next tokens, teacher-forced."""
+    memory = model.encode(batch.src, batch.src_valid)
+    states = model.decode_states(memory, batch.tgt[:, :-1]).flatten(0, 1).index_select(0, rows)
+    targets = batch.tgt[:, 1:].flatten().index_select(0, rows)
+    head = cast(Head, model.head)
+    loss, right = head_score(states, head.weight, head.bias, targets)
+    return torch.stack((loss.double(), right.double(), right.new_tensor(len(rows)).double()))
+
 
 logger = logging.getLogger(__name__)
+
+DROPOUT = 1  # sets the seeds of dropout apart from others made of the same numbers
+
+
+def take_turns(
+    step: TrainingStep, source: BatchSource, fabric: Fabric, *, epoch: int, clips: Sequence[int]
+) -> tuple[Float[Tensor, " 2"], Float[Tensor, " 5"]]:
+    """Leave in the model the gradients of this device's share of a batch.
+
+    When memory is short it is done again in twice as many turns, and so on: the result is the same
+    but for rounding and for what dropout draws.
+
+    Args:
+        step: What a batch costs.
+        source: Builds batches.
+        fabric: The devices, each of which takes its share.
+        epoch: Its number.
+        clips: Of the batch.
+
+    Returns:
+        `Losses` of this device's share and `Counts` of the whole batch, on the device.
+
+    Raises:
+        UserError: If there is not even enough memory for one clip at a time.
+    """
+    number = step.options.accumulate
+    first = fabric.global_rank * number
+    turns = [t for t in split(clips, fabric.world_size * number)[first : first + number] if t]
+    batches = [source.build(epoch, turn) for turn in turns]
+    counted = sum((step.count(batch) for batch in batches), torch.zeros(5, dtype=torch.float64))
+    counts = add_up(fabric, counted.to(fabric.device))
+    while True:
+        seeds = [_dropout_seed(step.options.seed, epoch, turn[0]) for turn in turns]
+        try:
+            return _backward(step, fabric, batches, seeds, Counts(*counts)), counts
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            shortage = str(error).splitlines()[0] if str(error) else type(error).__name__
+        step.zero_grad()  # the exception, and with it the tensors of its frames, is gone by now
+        batches = []
+        release_memory()
+        turns = _halve(turns, shortage)
+        batches = [source.build(epoch, turn) for turn in turns]
+
+
+def _backward(
+    step: TrainingStep,
+    fabric: Fabric,
+    batches: Sequence[Batch],
+    seeds: Sequence[int],
+    counts: Counts,
+) -> Float[Tensor, " 2"]:
+    """Add up the gradients of some parts of a batch; return their losses."""
+    step.zero_grad()
+    sums = torch.zeros(2, dtype=torch.float64, device=fabric.device)
+    for batch, seed in zip(batches, seeds, strict=True):
+        # Seeded part by part, chance needs no memory: it is the same after a new start.
+        torch.manual_seed(seed)
+        rows = real_rows(batch)
+        with fabric.autocast():
+            losses = step(*move(batch, rows, fabric.device))
+        step.mean(losses, counts).backward()  # type: ignore[no-untyped-call]
+        sums += torch.stack((losses.text, losses.spelt)).detach()
+    return sums
+
+
+def _halve(turns: Sequence[Sequence[int]], shortage: str) -> list[list[int]]:
+    """Return twice as many turns.
+
+    Raises:
+        UserError: If each turn is a single clip already.
+    """
+    halves = [half for turn in turns for half in split(turn, 2) if half]
+    if len(halves) == len(turns):
+        raise UserError(
+            f"not enough memory for a single clip ({shortage}); make the model smaller "
+            "(model.d_model, layers), raise model.subsampling, or set train.precision: bfloat16"
+        )
+    logger.warning(
+        "not enough memory for a batch in %d parts (%s): it is taken in %d; train.accumulate: %d "
+        "or a smaller train.max_frames avoids losing time like this",
+        len(turns),
+        shortage,
+        len(halves),
+        len(halves),
+    )
+    return halves
+
+
+def move(batch: Batch, rows: Tensor, device: torch.device) -> tuple[Batch, Tensor]:
+    """Bring a batch to a device without waiting for what the device is doing."""
+    if device.type == "cpu":
+        return batch, rows
+
+    def send(tensor: Tensor) -> Tensor:
+        return tensor.pin_memory().to(device, non_blocking=True)
+
+    names = [field.name for field in dataclasses.fields(batch) if field.name != "clip_ids"]
+    tensors: dict[str, Any] = {name: send(getattr(batch, name)) for name in names}
+    return dataclasses.replace(batch, **tensors), send(rows)
+
+
+def _dropout_seed(seed: int, epoch: int, clip: int) -> int:
+    """Return the seed of a part, told by its first clip: no two parts of an epoch share one."""
+    drawn = np.random.SeedSequence([seed, epoch, clip, DROPOUT]).generate_state(1, np.uint64)
+    return int(drawn[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochRecord:
+    """What one epoch did; losses in nats a token."""
+
+    epoch: int  # from 1
+    step: int  # optimiser steps so far
+    train_loss: float  # smoothed cross entropy of augmented clips, as minimised
+    train_ctc_loss: float  # nats a label; 0 without CTC
+    ctc_skipped: int  # clips with more labels than memory positions, left out of that loss
+    dev_loss: float  # plain cross entropy
+    dev_accuracy: float  # share of next tokens guessed right after the true ones
+    lr: float
+    grad_norm: float  # mean before clipping
+    frames: int  # real source frames
+    tokens: int  # next tokens
+    padding: float  # share of the source positions that are no frames
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepReport:
+    """Where training stands within an epoch."""
+
+    epoch: int  # from 1
+    step: int  # steps of the epoch that are done
+    steps: int  # of the epoch
+    loss: float  # mean of the epoch so far, as `EpochRecord.train_loss`
+    lr: float
+    frames: int  # of the epoch so far
+    tokens: int
+    padding: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """The result of training."""
+
+    weights: dict[str, Tensor]  # of the epoch with the lowest dev loss
+    best_epoch: int
+    dev_loss: float
+    history: list[EpochRecord]
+
+
+@dataclass(slots=True, kw_only=True)
+class Progress:
+    """How far training has come, beside what model and optimiser hold."""
+
+    sums: Float[Tensor, " 8"]  # of the epoch: two losses, five counts, gradient norms
+    epoch: int = 1  # being trained
+    step: int = 0  # steps of it that are done
+    best_epoch: int = 0
+    best_loss: float = math.inf
+    weights: dict[str, Tensor] = field(default_factory=dict)  # of the best epoch
+    history: list[EpochRecord] = field(default_factory=list)
+
+    def means(self) -> dict[str, Any]:
+        """Return what the sums say of the epoch so far, for `EpochRecord`; waits for a GPU."""
+        text, spelt, *counted, norm = self.sums.tolist()
+        counts = Counts(*counted)
+        return {
+            "train_loss": text / max(1.0, counts.tokens),
+            "train_ctc_loss": spelt / max(1.0, counts.labels),
+            "ctc_skipped": int(counts.skipped),
+            "grad_norm": norm / max(1, self.step),
+            "frames": int(counts.frames),
+            "tokens": int(counts.tokens),
+            "padding": 1 - max(1.0, counts.frames) / max(1.0, counts.places),
+        }
+
+    def state(self) -> State:
+        """Return all of it as plain values and tensors."""
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return {**values, "history": [asdict(record) for record in self.history]}
+
+    @staticmethod
+    def of(state: State) -> "Progress":
+        """Return what `state` was told of."""
+        return Progress(**{**state, "history": [EpochRecord(**r) for r in state["history"]]})
+
 
 LOOK_S = 0.3  # between two looks at what a GPU has computed, for which it must be waited for
 

@@ -1,4 +1,4 @@
-"""States and truth come in, the loss to minimise goes out.
+"""Losses: cross-entropy in chunks of the vocabulary, CTC, label smoothing.
 
 Shape letters: N target tokens, D model width, V vocabulary, R rows of a chunk; B clips, T target
 positions, M memory positions, L labels, K CTC labels.

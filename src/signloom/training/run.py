@@ -1,34 +1,42 @@
-"""Options and the clips of a corpus come in, a trained checkpoint with its history goes out."""
+"""A training run: options and clips in, a trained checkpoint a seed out."""
 
 import itertools
+import json
 import logging
 import math
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
+import safetensors
 import torch
 from lightning_fabric import Fabric
+from tqdm import tqdm
 
-from signloom.checkpoint import Checkpoint, CheckpointSpec, build_from_spec
-from signloom.config import UserError, load_section
-from signloom.corpus.augment import AugmentOptions
-from signloom.corpus.batches import FixedBatches, TrainingBatches
-from signloom.corpus.clips import Clips
-from signloom.corpus.features import FeatureOptions, check_groups, prepared_frames
-from signloom.corpus.glosses import NO_GLOSSES, GlossVocabulary
-from signloom.corpus.targets import NO_LABELS, CtcLabels
-from signloom.corpus.tokenizer import Tokenizer
+from signloom.checkpoint import Checkpoint, CheckpointSpec, build_from_spec, save_checkpoint
+from signloom.config import load_section
+from signloom.devices import pick_device
+from signloom.errors import UserError
+from signloom.features.augment import AugmentOptions
+from signloom.features.batches import FixedBatches, TrainingBatches
+from signloom.features.clips import Clips
+from signloom.features.features import FeatureOptions, check_groups, prepared_frames
+from signloom.features.glosses import NO_GLOSSES, GlossVocabulary
+from signloom.features.targets import NO_LABELS, CtcLabels
+from signloom.features.tokenizer import Tokenizer
+from signloom.files import write_atomically
 from signloom.models.seq2seq import ModelOptions
+from signloom.progress import progress_file
 from signloom.training.devices import open_devices
-from signloom.training.loop import fit, ignore
+from signloom.training.loop import EpochRecord, Fit, StepReport, fit, ignore, peak_memory_mb
 from signloom.training.options import TrainOptions
-from signloom.training.records import EpochRecord, Fit, StepReport
 from signloom.training.snapshots import Snapshots
 from signloom.training.warm_start import warm_start
-from signloom.translator import pick_device
 
 logger = logging.getLogger(__name__)
 
@@ -261,3 +269,205 @@ def seed_everything(seed: int) -> None:
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.manual_seed(seed)
     torch.use_deterministic_algorithms(True)
+
+
+SHOW_S = 0.3  # between two drawings
+
+
+class TrainingBar:
+    """A line that says how training goes: epoch, loss, rate, speed, padding, memory, time left.
+
+    Time left is that of all epochs that are allowed; early stopping may need fewer.
+    """
+
+    def __init__(self, epochs: int, fabric: Fabric) -> None:
+        """Take how many epochs there are at most, and the devices: the first shows the bar."""
+        self._device, self._dev = fabric.device, ""
+        self._bar = tqdm(
+            total=epochs, desc="train", unit="epoch", mininterval=0.3,
+            disable=not fabric.is_global_zero, file=progress_file(),
+            bar_format="{desc} {percentage:3.0f}%|{bar:10}| {elapsed}<{remaining}{postfix}",
+        )  # fmt: skip
+        self._start: StepReport | None = None  # of this epoch, in this process
+        self._start_s = self._shown_s = 0.0
+
+    def watch(self, report: StepReport) -> None:
+        """Show how far an epoch is."""
+        if self._start is None:
+            self._start, self._start_s = report, time.monotonic()
+            if not self._bar.n:
+                self._bar.initial = self._bar.n = report.epoch - 1  # training went on from there
+            return
+        step = f"step {report.step}/{report.steps}: "
+        done = report.epoch - 1 + round(report.step / report.steps, 3)
+        self._show(done, step, report.loss, report, self._speed(report))
+
+    def end_epoch(self, record: EpochRecord) -> dict[str, float]:
+        """Hear of an epoch; return its speed (with dev and all) and memory."""
+        self._dev = f" (dev {record.dev_loss:.3f})"
+        speed, self._start = self._speed(record), None
+        self._show(float(record.epoch), "", record.train_loss, record, speed)
+        return speed
+
+    def _show(
+        self,
+        done: float,
+        step: str,
+        loss: float,
+        now: StepReport | EpochRecord,
+        speed: dict[str, float],
+    ) -> None:
+        """Draw the line, at most a few times a second."""
+        self._bar.n = done
+        self._bar.set_postfix_str(
+            f"epoch {now.epoch} {step}loss {loss:.3f}{self._dev} lr {now.lr:.2g}, "
+            f"{speed['frames_per_s']:,.0f} frames/s, {speed['tokens_per_s']:,.0f} tokens/s, "
+            f"{now.padding:.0%} padding, {speed['memory_mb']:,.0f} MB",
+            refresh=False,
+        )
+        if time.monotonic() - self._shown_s >= SHOW_S or done == self._bar.total:
+            self._shown_s = time.monotonic()
+            self._bar.refresh()
+
+    def _speed(self, now: StepReport | EpochRecord) -> dict[str, float]:
+        """Return what was done since the epoch's start, or since training went on in it."""
+        seconds = max(1e-9, time.monotonic() - self._start_s)
+        frames, tokens = (self._start.frames, self._start.tokens) if self._start else (0, 0)
+        return {
+            "frames_per_s": (now.frames - frames) / seconds,
+            "tokens_per_s": (now.tokens - tokens) / seconds,
+            "epoch_s": seconds,
+            "memory_mb": peak_memory_mb(self._device),
+        }
+
+    def __enter__(self) -> "TrainingBar":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._bar.close()
+
+
+HISTORY, SEEDS = "history.json", "seeds.json"
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Result:
+    """What training with one seed gave."""
+
+    seed: int
+    checkpoint: Checkpoint
+    fit: Fit
+
+
+def write_results(folder: Path, results: Sequence[Result]) -> None:
+    """Write the checkpoint of the first seed, below it those of the others.
+
+    With several seeds, `seeds.json` has their dev losses with mean and spread, and `seeds/N/` the
+    checkpoint of each seed N but the first.
+
+    Raises:
+        UserError: If the disk is full, or something else forbids writing.
+    """
+    first, *others = results
+    try:
+        _write(folder, first)
+        for result in others:
+            _write(folder / "seeds" / str(result.seed), result)
+        if others:
+            content = {
+                "format_version": 1,
+                "dev_loss": spread(results),
+                "seeds": [
+                    {"seed": r.seed, "best_epoch": r.fit.best_epoch, "dev_loss": r.fit.dev_loss}
+                    for r in results
+                ],
+            }
+            write_atomically(folder / SEEDS, json.dumps(content, indent=1) + "\n")
+    except (OSError, safetensors.SafetensorError) as error:
+        raise UserError(
+            f"the trained model could not be written to {folder}: {error}; make room, then run "
+            "the same command: it goes on from the last snapshot and only writes"
+        ) from error
+
+
+def spread(results: Sequence[Result]) -> dict[str, float]:
+    """Return mean and standard deviation of the dev losses; nothing of a single one."""
+    losses = [result.fit.dev_loss for result in results]
+    if len(losses) == 1:
+        return {}
+    return {"mean": statistics.mean(losses), "deviation": statistics.stdev(losses)}
+
+
+def write_history(path: Path, fit: Fit) -> None:
+    """Write the epochs of a training run as JSON."""
+    content = {
+        "format_version": 1,
+        "best_epoch": fit.best_epoch,
+        "epochs": [asdict(record) for record in fit.history],
+    }
+    write_atomically(path, json.dumps(content, indent=1) + "\n")
+
+
+def _write(folder: Path, result: Result) -> None:
+    save_checkpoint(folder, result.checkpoint)
+    write_history(folder / HISTORY, result.fit)
+
+
+LogMetrics = Callable[[Mapping[str, object], int], None]  # values and the epoch
+
+
+def each_seed(options: RunOptions) -> list[RunOptions]:
+    """Return the options of one training for each seed."""
+    return [replace(options, train=replace(options.train, seeds=[s])) for s in options.train.seeds]
+
+
+def deciding_options(options: RunOptions) -> dict[str, Any]:
+    """Return the options that decide the weights; the others may change while training rests.
+
+    How the work is divided changes nothing but rounding.
+    """
+    values = asdict(options)
+    for name in ("device", "compile", "accumulate", "cache_mb", "snapshot_s"):
+        del values["train"][name]
+    return values
+
+
+def train_seed(
+    data: TrainingData,
+    options: RunOptions,
+    provenance: Mapping[str, Any],
+    fabric: Fabric,
+    snapshots: Snapshots,
+    log: LogMetrics,
+) -> Result:
+    """Train with the first seed behind a bar; arguments as for `signloom.training.run.train`.
+
+    Args:
+        data: The corpus.
+        options: What to train and how.
+        provenance: Written into the checkpoint, with the options.
+        fabric: The devices.
+        snapshots: Where to go on from and to.
+        log: Called after every epoch with its record and its speed.
+    """
+    with TrainingBar(options.train.epochs, fabric) as bar:
+
+        def report(record: EpochRecord) -> None:
+            log({**asdict(record), "speed": bar.end_epoch(record)}, record.epoch)
+
+        checkpoint, fit = train(
+            data,
+            options,
+            provenance={"params": asdict(options), **provenance},
+            log=report,
+            watch=bar.watch,
+            fabric=fabric,
+            snapshots=snapshots,
+        )
+    log({"best_epoch": fit.best_epoch, "best_dev_loss": fit.dev_loss}, 0)
+    return Result(seed=options.train.seed, checkpoint=checkpoint, fit=fit)

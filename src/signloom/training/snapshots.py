@@ -1,4 +1,4 @@
-"""The state of a training run comes in, files from which it goes on go out.
+"""Snapshots of a training run, from which it goes on after a kill.
 
 A snapshot is one safetensors file: tensors, and everything else as JSON in its metadata. Its name
 ends in a hash of its bytes, so that a torn one gives itself away.
@@ -17,13 +17,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import safetensors
 import safetensors.torch
 import torch
 from torch import Tensor
 
-from signloom.config import UserError
-from signloom.reproducibility import flush_to_disk, hash_file, write_atomically
+from signloom.errors import UserError
+from signloom.files import flush_to_disk, hash_file, write_atomically
 
 logger = logging.getLogger(__name__)
 

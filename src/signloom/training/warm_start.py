@@ -1,4 +1,4 @@
-"""A trained checkpoint and an untrained model come in, the model with the trained weights goes out.
+"""Warm start: the weights of a trained checkpoint in an untrained model.
 
 Between the two trainings the corpus may have grown or shrunk. Whatever has a row for each token or
 label (source embedding of glosses, target embedding, output projection, CTC head) follows its
@@ -17,10 +17,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from signloom.checkpoint import Checkpoint, CheckpointSpec, load_checkpoint
-from signloom.config import UserError
-from signloom.corpus.targets import CtcLabels
-from signloom.corpus.tokenizer import load_source
-from signloom.reproducibility import hash_folder
+from signloom.errors import UserError
+from signloom.features.targets import CtcLabels
+from signloom.features.tokenizer import load_source
+from signloom.files import hash_folder
 
 # Tensors with a row for each source token of a model of glosses, for each target token, and for
 # each CTC label; a tied model has no `output.weight`, one without a CTC head no `ctc`.

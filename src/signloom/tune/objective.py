@@ -1,4 +1,4 @@
-"""A trial comes in; its values are drawn, a model is trained with them, what it is worth goes out.
+"""The objective of a trial: train with drawn values, measure what it is worth and costs.
 
 Whatever this module reaches decides the numbers of a search, so its code is part of its identity.
 """
@@ -14,19 +14,66 @@ import optuna
 import torch
 
 from signloom.checkpoint import Checkpoint
-from signloom.corpus.clips import SourceSequence
-from signloom.decoding import DecodingOptions
-from signloom.metrics import ScoreOptions, score_corpus
+from signloom.devices import pick_device
+from signloom.evaluation.metrics import ScoreOptions, score_corpus
+from signloom.features.clips import SourceSequence
 from signloom.models.registry import build_model
 from signloom.tracking.run import Run
-from signloom.training.loop import DivergedError
-from signloom.training.records import EpochRecord
+from signloom.training.loop import DivergedError, EpochRecord
 from signloom.training.run import RunOptions, TrainingData, describe_model, train
-from signloom.translator import Translator, pick_device
-from signloom.tune.limits import Meter
-from signloom.tune.options import DECODED, HIGHER_IS_BETTER, TuneOptions
-from signloom.tune.places import DRAWN, REASON, claim
-from signloom.tune.space import Parameter, apply_values
+from signloom.translation.search import DecodingOptions
+from signloom.translation.translator import Translator
+from signloom.tune.slots import DRAWN, REASON, claim, peak_memory_mb, reset_peak_memory
+from signloom.tune.space import (
+    DECODED,
+    HIGHER_IS_BETTER,
+    Limits,
+    Parameter,
+    TuneOptions,
+    apply_values,
+)
+
+
+class Meter:
+    """The seconds and the memory of a trial since the meter was made."""
+
+    def __init__(self, trial: optuna.Trial, limits: Limits, device: torch.device) -> None:
+        self._trial, self._limits = trial, limits
+        self._on_gpu = device.type == "cuda"
+        self._start_s = time.monotonic()
+        reset_peak_memory()
+        if self._on_gpu:
+            torch.cuda.reset_peak_memory_stats()
+
+    def cost(self) -> dict[str, float]:
+        """Return the seconds and the peak memory (of the GPU, if that is the device) so far."""
+        memory = torch.cuda.max_memory_allocated() / 2**20 if self._on_gpu else peak_memory_mb()
+        return {"seconds": time.monotonic() - self._start_s, "memory_mb": memory}
+
+    def check_cost(self) -> None:
+        """Refuse to go on when time or memory are used up; see `check`."""
+        for name, found in self.cost().items():
+            self.check(name, found)
+
+    def check(self, name: str, found: float) -> None:
+        """Refuse to go on beyond a limit, and tell Optuna by how much it is exceeded.
+
+        Raises:
+            optuna.TrialPruned: If the limit is exceeded.
+        """
+        limit = getattr(self._limits, name)
+        if limit is not None and found > limit:
+            self._trial.set_constraint(name, found / limit - 1)
+            raise optuna.TrialPruned(f"{name} {found:.0f} is beyond the limit of {limit}")
+
+    def hold(self, parameters: float) -> None:
+        """Tell Optuna that a trial at its end is within its limits; raise as `check` if not."""
+        for name, found in {"parameters": parameters, **self.cost()}.items():
+            self.check(name, found)
+            limit = getattr(self._limits, name)
+            if limit is not None:
+                self._trial.set_constraint(name, found / limit - 1)
+
 
 MEASURES = "measures"  # user attribute of a trial: what it was worth and what it cost
 LATENCY_CLIPS = 16  # of dev, at most

@@ -1,4 +1,4 @@
-"""A search space comes in, the parameters that are best on dev go out.
+"""The search for parameters that are best on dev.
 
 Trials are kept in a database, so a search whose processes die goes on where it stopped, and other
 processes, here or on other machines, may work on it at the same time.
@@ -15,9 +15,9 @@ import optuna
 from signloom.tracking.run import Run, TrackingOptions
 from signloom.training.run import RunOptions, TrainingData, check_run
 from signloom.tune.objective import ConfirmObjective, SearchObjective, Trainer
-from signloom.tune.options import TuneOptions
-from signloom.tune.places import DRAWN, FINISHED, PLACE, PlacedSampler, fill, finished
+from signloom.tune.slots import DRAWN, FINISHED, PLACE, PlacedSampler, fill, finished
 from signloom.tune.space import (
+    TuneOptions,
     Value,
     apply_values,
     check_fit,

@@ -1,4 +1,4 @@
-"""Where a search is kept: a database that outlives any process, and which study in it is ours."""
+"""The database of a search, and which study in it is ours."""
 
 import hashlib
 import json
@@ -14,15 +14,16 @@ from typing import Any
 import optuna
 import sqlalchemy.exc
 
-from signloom.config import UserError
-from signloom.reproducibility import library_versions, project_folder
+from signloom.errors import UserError
+from signloom.provenance import code_hash, library_versions, project_folder
 from signloom.training.run import RunOptions
-from signloom.tune.code import code_hash
-from signloom.tune.options import TuneOptions
+from signloom.tune.space import TuneOptions
 
 PREFIX = "signloom-"
 PARTS = "parts"  # user attribute of a study: the hash of each thing that decides its numbers
 DEAD_AFTER = 3  # missing heartbeats
+# Folders whose code decides what a trial is worth.
+ROOMS = ("corpus", "features", "models", "training", "translation", "evaluation", "tune")
 UNDECIDING = ("cache_mb", "snapshot_s")  # of the section train: they change no number
 OUTAGE = (optuna.exceptions.StorageInternalError, sqlalchemy.exc.DBAPIError)
 logger = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ def identify(base: RunOptions, options: TuneOptions, data: Mapping[str, str]) ->
         "the seed": options.seed,
         "the other parameters": others,
         "the data": dict(data),
-        "the code": code_hash("signloom.tune.objective"),
+        "the code": code_hash(*ROOMS),
         "the libraries": [library_versions(), optuna.__version__],
     }  # fmt: skip
     return {name: _digest(content) for name, content in parts.items()}

@@ -1,4 +1,4 @@
-"""A finished search comes in, the content of trials.json and best.json goes out; no clock values.
+"""The result of a search: trials.json and best.json.
 
 (Unless time or memory is an objective or a limit: then the search itself depends on the clock.)
 """
@@ -11,12 +11,11 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from signloom.config import UserError
+from signloom.errors import UserError
 from signloom.training.run import RunOptions
 from signloom.tune.objective import MEASURES
-from signloom.tune.options import TuneOptions
-from signloom.tune.places import DRAWN, REASON, finished
-from signloom.tune.space import overrides_of
+from signloom.tune.slots import DRAWN, REASON, finished
+from signloom.tune.space import TuneOptions, overrides_of
 
 FORMAT_VERSION = 2
 

@@ -1,4 +1,4 @@
-"""Processes that work on one search: on this machine, each with its own cores or GPU, or alone.
+"""Processes that work on one search.
 
 A worker finds the search in the database by its parameters, data and code, so it needs nothing but
 the project's folder.
@@ -16,13 +16,14 @@ from pathlib import Path
 
 import torch
 
-from signloom.config import UserError, load_section
+from signloom.config import load_section
+from signloom.errors import UserError
 from signloom.tracking.run import TrackingOptions
 from signloom.training.data import hash_training_data, load_training_data
 from signloom.training.run import from_scratch, read_run_options
-from signloom.tune.options import TuneOptions
-from signloom.tune.process import cores_of
 from signloom.tune.search import Progress, Search, Studies, open_studies, plan_search
+from signloom.tune.slots import cores_of
+from signloom.tune.space import TuneOptions
 
 MAX_DEATHS = 5  # of workers in a row, without a trial finished in between
 POLL_S = 0.5

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from signloom.config import UserError, parse_options
+from signloom.config import parse_options
 from signloom.corpus.manifest import (
     IMPORTED_SHARDS,
     Clip,
@@ -17,6 +17,7 @@ from signloom.corpus.manifest import (
     read_manifest,
     write_manifest,
 )
+from signloom.errors import UserError
 
 HEADER = "clip_id\tvideo\ttext\tsigner\tsplit"
 FULL_HEADER = HEADER + "\tstart_s\tend_s\tgloss\tlanguage"

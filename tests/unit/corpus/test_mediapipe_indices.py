@@ -5,8 +5,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from signloom.corpus.landmarks import GROUP_CHOICES
-from signloom.corpus.mediapipe_indices import GROUP_INDICES, PART_POINTS, POSE_WRISTS
+from signloom.corpus.landmarks import GROUP_CHOICES, GROUP_INDICES, PART_POINTS, POSE_WRISTS
 
 GROUPS = {group.name: group for groups in GROUP_CHOICES.values() for group in groups}
 

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from signloom.config import UserError
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence, Layout, build_layout
 from signloom.corpus.quality import (
     ClipQuality,
@@ -19,6 +18,7 @@ from signloom.corpus.quality import (
     read_quality,
     write_quality,
 )
+from signloom.errors import UserError
 
 WIDTH, HEIGHT = 400, 100  # pixels
 PALM = 40.0  # pixels, of `still_clip`

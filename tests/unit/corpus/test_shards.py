@@ -11,16 +11,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from signloom.config import UserError
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence, Layout
-from signloom.corpus.shard_ranges import find_shards, place, shard_bound, shard_name
 from signloom.corpus.shards import (
     FRAMES_PER_ROW_GROUP,
+    find_shards,
+    place,
     read_clip_frames,
     read_shards,
+    shard_bound,
+    shard_name,
     shards_metadata,
     write_shards,
 )
+from signloom.errors import UserError
 
 MADE_BY = '{"detector": "none"}'
 

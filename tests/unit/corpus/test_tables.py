@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from signloom.config import UserError
-from signloom.corpus.tables import read_table, write_table
+from signloom.corpus.manifest import read_table, write_table
+from signloom.errors import UserError
 
 
 def write(path: Path, content: bytes) -> Path:

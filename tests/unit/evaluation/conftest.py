@@ -1,6 +1,6 @@
 import pytest
 
-from signloom.translator import Translator
+from signloom.translation.translator import Translator
 from tests.unit.evaluation.world import Knowing, corpus, targets, untrained
 
 

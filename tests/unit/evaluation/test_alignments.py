@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from signloom.checkpoint import Checkpoint, build_from_spec
-from signloom.corpus.tokenizer import Tokenizer
-from signloom.decoding import Hypothesis
-from signloom.evaluation.files import write_evaluation
-from signloom.evaluation.run import evaluate
-from signloom.translator import Translation, Translator
+from signloom.evaluation.evaluate import evaluate
+from signloom.evaluation.results import write_evaluation
+from signloom.features.tokenizer import Tokenizer
+from signloom.translation.search import Hypothesis
+from signloom.translation.translator import Translation, Translator
 from tests.tiny import FEATURES, MODEL
 from tests.unit.evaluation.world import DECODING, OPTIONS, TRAIN, corpus, history, targets
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from signloom.config import UserError
-from signloom.evaluation.files import write_evaluation
-from signloom.evaluation.run import Evaluation, evaluate
-from signloom.evaluation.runs import compare_runs, read_run
-from signloom.translator import Translator
+from signloom.errors import UserError
+from signloom.evaluation.compare import compare_runs, read_run
+from signloom.evaluation.evaluate import Evaluation, evaluate
+from signloom.evaluation.results import write_evaluation
+from signloom.translation.translator import Translator
 from tests.unit.evaluation.world import OPTIONS, corpus, history, read_table, targets
 
 # Every word that the reference has too, in percent of the reference; keeps what it was asked.

@@ -4,10 +4,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from signloom.evaluation.files import write_evaluation
-from signloom.evaluation.run import evaluate
-from signloom.metrics import score_corpus
-from signloom.translator import Translator
+from signloom.evaluation.evaluate import evaluate
+from signloom.evaluation.metrics import score_corpus
+from signloom.evaluation.results import write_evaluation
+from signloom.translation.translator import Translator
 from tests.unit.evaluation.world import (
     DEV,
     OPTIONS,

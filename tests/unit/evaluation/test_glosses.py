@@ -9,18 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pipeline.studies.gloss_to_text.study import score_seeds
 from signloom.checkpoint import Checkpoint, save_checkpoint
-from signloom.corpus.glosses import GlossVocabulary
 from signloom.corpus.landmark_folder import write_no_landmarks
-from signloom.corpus.targets import build_targets, write_targets
-from signloom.evaluation.files import write_evaluation
-from signloom.evaluation.retrieval import GlossIndex, build_retrieval
-from signloom.evaluation.run import evaluate
-from signloom.evaluation.sources import read_sources
-from signloom.evaluation.systems import COPY, SYSTEMS, run_systems
+from signloom.evaluation.evaluate import evaluate
+from signloom.evaluation.floors import GlossIndex, build_retrieval
+from signloom.evaluation.results import write_evaluation
+from signloom.evaluation.systems import COPY, SYSTEMS, read_sources, run_systems
+from signloom.features.glosses import GlossVocabulary
+from signloom.features.targets import build_targets, write_targets
 from signloom.report.build import build_report
-from signloom.report.sources import ReportPaths
-from signloom.studies.gloss_to_text import score_seeds
+from signloom.report.stage_files import ReportPaths
 from tests import glosses, report_project
 from tests.unit.evaluation.world import DECODING, OPTIONS, SCORE, history, read_table
 

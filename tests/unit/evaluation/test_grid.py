@@ -4,12 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from signloom.decoding import DecodingOptions
-from signloom.evaluation.files import write_evaluation
-from signloom.evaluation.grid import try_searches
-from signloom.evaluation.options import EvaluateOptions, GridOptions
-from signloom.evaluation.run import evaluate
-from signloom.translator import Translator
+from signloom.evaluation.evaluate import EvaluateOptions, GridOptions, evaluate, try_searches
+from signloom.evaluation.results import write_evaluation
+from signloom.translation.search import DecodingOptions
+from signloom.translation.translator import Translator
 from tests.unit.evaluation.world import (
     DECODING,
     DEV,

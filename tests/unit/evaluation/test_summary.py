@@ -5,13 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from signloom.config import UserError
-from signloom.evaluation.breakdowns import KINDS
-from signloom.evaluation.run import evaluate
-from signloom.evaluation.seeds import seed_folders, seed_name
-from signloom.evaluation.summary import check_hallucination
-from signloom.metrics import measure, score_corpus
-from signloom.translator import Translator
+from signloom.errors import UserError
+from signloom.evaluation.evaluate import evaluate, seed_folders, seed_name
+from signloom.evaluation.metrics import measure, score_corpus
+from signloom.evaluation.summary import KINDS, check_hallucination
+from signloom.translation.translator import Translator
 from tests.tiny import TRAIN, lose
 from tests.unit.evaluation.world import OPTIONS, SCORE, TEST, Knowing, corpus, targets
 

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 import torch
 
-from signloom.config import UserError
-from signloom.corpus.targets import Target
-from signloom.evaluation.retrieval import build_retrieval, clip_vector
-from signloom.evaluation.run import evaluate
+from signloom.errors import UserError
+from signloom.evaluation.evaluate import evaluate
+from signloom.evaluation.floors import build_retrieval, clip_vector
 from signloom.evaluation.systems import SYSTEMS, run_systems, swap_clips
-from signloom.translator import Translator
+from signloom.features.targets import Target
+from signloom.translation.translator import Translator
 from tests.unit.evaluation.world import (
     DECODING,
     OPTIONS,

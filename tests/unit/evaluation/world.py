@@ -9,12 +9,12 @@ import torch
 
 from signloom.checkpoint import Checkpoint, CheckpointSpec, build_from_spec
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
-from signloom.corpus.targets import NO_LABELS, Target
-from signloom.corpus.tokenizer import Tokenizer
-from signloom.decoding import Hypothesis
-from signloom.evaluation.options import EvaluateOptions, GridOptions
-from signloom.metrics import ScoreOptions
-from signloom.translator import Alignment, Translation, Translator
+from signloom.evaluation.evaluate import EvaluateOptions, GridOptions
+from signloom.evaluation.metrics import ScoreOptions
+from signloom.features.targets import NO_LABELS, Target
+from signloom.features.tokenizer import Tokenizer
+from signloom.translation.search import Hypothesis
+from signloom.translation.translator import Alignment, Translation, Translator
 from tests import tiny
 from tests.tiny import FEATURES, MODEL
 

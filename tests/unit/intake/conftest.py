@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from signloom.corpus.intake import run
-from signloom.corpus.intake.looks import decode
 from signloom.corpus.manifest import CorpusOptions
+from signloom.intake import ingest as run
+from signloom.intake.checks import decode
 from tests.intake import found_corpus
 
 

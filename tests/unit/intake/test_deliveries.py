@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from signloom.corpus.intake import has_news, ingest
 from signloom.corpus.manifest import CorpusOptions, read_manifest
+from signloom.intake.inbox import has_news
+from signloom.intake.ingest import ingest
 from tests.intake import DAY, OPTIONS, deliver, reasons, take, write_rows
 from tests.videos import write_cut_off, write_video
 

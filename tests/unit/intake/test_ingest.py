@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from signloom.cli.main import main
-from signloom.config import UserError
-from signloom.corpus.intake import has_news, read_deliveries, withdraw
 from signloom.corpus.manifest import CorpusOptions, read_manifest, write_manifest
+from signloom.errors import UserError
+from signloom.intake.inbox import has_news
+from signloom.intake.ledgers import read_deliveries
+from signloom.intake.withdraw import withdraw
 from tests.intake import DAY, OPTIONS, deliver, reasons, take, tree, write_rows
 from tests.tiny import ROOT
 from tests.videos import write_video

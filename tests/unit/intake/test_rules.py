@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signloom.config import UserError, parse_options
-from signloom.corpus.intake.ledgers import Delivery, ledger_text, read_ledger
-from signloom.corpus.intake.looks import Look, Seen, Unseen, decode, look_at
-from signloom.corpus.intake.options import IngestOptions
-from signloom.corpus.intake.splits import deal_signers
-from signloom.corpus.intake.texts import learn_rules
+from signloom.config import parse_options
+from signloom.errors import UserError
+from signloom.intake.checks import Look, Seen, Unseen, decode, look_at
+from signloom.intake.inbox import learn_rules
+from signloom.intake.ingest import deal_signers
+from signloom.intake.ledgers import Delivery, ledger_text, read_ledger
+from signloom.intake.options import IngestOptions
 from tests.intake import OPTIONS
 from tests.videos import FPS, HEIGHT, WIDTH, write_cut_off, write_video
 

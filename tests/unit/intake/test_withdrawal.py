@@ -5,15 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from signloom.config import UserError
-from signloom.corpus.intake import (
-    has_news,
-    read_deliveries,
-    read_withdrawn,
-    remove_clips,
-    withdraw,
-)
 from signloom.corpus.manifest import CorpusOptions, read_manifest
+from signloom.errors import UserError
+from signloom.intake.inbox import has_news
+from signloom.intake.ledgers import read_deliveries, read_withdrawn
+from signloom.intake.withdraw import remove_clips, withdraw
 from tests import glosses
 from tests.intake import DAY, OPTIONS, deliver, take, tree
 

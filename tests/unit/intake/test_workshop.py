@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from signloom.config import UserError
-from signloom.corpus.intake import workshop
-from signloom.corpus.intake.workshop import workshop_of
 from signloom.corpus.manifest import CorpusOptions
+from signloom.errors import UserError
+from signloom.intake import staging as workshop
+from signloom.intake.staging import workshop_of
 from tests.intake import DAY, deliver, take
 
 

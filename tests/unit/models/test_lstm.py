@@ -3,8 +3,7 @@ import pytest
 import torch
 from torch import nn
 
-from signloom.models.lstm import LSTMSeq2Seq
-from signloom.models.scores import AttentionScore
+from signloom.models.lstm import AttentionScore, LSTMSeq2Seq
 from tests import tiny
 from tests.contract.variants import build
 from tests.unit.models.test_attention import array, linear

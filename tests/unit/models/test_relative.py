@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from signloom.models.attention import MultiHeadAttention
-from signloom.models.relative import DistanceEncoding, relative_shift
+from signloom.models.attention import DistanceEncoding, MultiHeadAttention, relative_shift
 from tests.unit.models.test_attention import array, linear, softmax
 
 VALID = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])

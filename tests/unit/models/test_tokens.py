@@ -4,7 +4,7 @@ import math
 import pytest
 import torch
 
-from signloom.models.tokens import TiedProjection, TokenEmbedding
+from signloom.models.layers import TiedProjection, TokenEmbedding
 from tests.contract.variants import build
 
 FAMILIES = ["transformer", "conformer", "lstm"]

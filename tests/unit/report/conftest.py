@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from signloom.report.build import build_report
-from signloom.report.sources import ReportPaths
+from signloom.report.stage_files import ReportPaths
 from tests.report_project import OPTIONS, write_project
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from signloom.config import UserError
-from signloom.corpus.rejects import Reject, write_rejects
-from signloom.evaluation.alignments import write_alignments
+from signloom.corpus.landmark_folder import Reject, write_rejects
+from signloom.errors import UserError
+from signloom.evaluation.results import write_alignments
 from signloom.report.build import ReportOptions, build_report
-from signloom.report.sources import ReportPaths, read_sources
+from signloom.report.stage_files import ReportPaths, read_sources
 from tests.report_project import OPTIONS, QUALITY
 
 

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from signloom.report.content import corpus_table
-from signloom.report.samples import mark_words, pick_samples
-from signloom.report.sources import Sources, read_sources
+from signloom.report.sections import corpus_table, mark_words, pick_samples
+from signloom.report.stage_files import Sources, read_sources
 from signloom.report.verdict import tell_verdict, tiles
 from tests.report_project import SCORE, score, write_project
 

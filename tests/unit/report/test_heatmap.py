@@ -7,14 +7,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from signloom.config import UserError
 from signloom.corpus.landmarks import build_layout
-from signloom.evaluation.alignments import write_alignments
-from signloom.report.alignment import Alignment, draw_alignment, read_alignments
-from signloom.report.heatmap import LEVELS, Axes, draw_heatmap, join_heatmaps
-from signloom.report.palette import BLUE, ORANGE
+from signloom.errors import UserError
+from signloom.evaluation.results import write_alignments
+from signloom.report.attention import (
+    LEVELS,
+    Alignment,
+    Axes,
+    draw_alignment,
+    draw_heatmap,
+    join_heatmaps,
+    read_alignments,
+)
+from signloom.report.canvas import BLUE, ORANGE
 from signloom.report.skeletons import draw_moments
-from signloom.translator import Alignment as Looked
+from signloom.translation.translator import Alignment as Looked
 from tests import tiny
 
 AXES = Axes(rows=["a", "<b>"], columns=[(0.5, "0"), (2.5, "1")], x_label="time", title="t")

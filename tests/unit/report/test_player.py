@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from signloom.corpus.landmarks import GROUP_CHOICES, build_layout
-from signloom.report.player import ABSENT, MAX_FRAMES, STEPS, build_player
-from signloom.report.skeletons import SIZE, crop, to_pixels
+from signloom.report.skeletons import ABSENT, MAX_FRAMES, SIZE, STEPS, build_player, crop, to_pixels
 from tests import tiny
 from tests.report_project import sequence
 

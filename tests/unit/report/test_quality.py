@@ -9,10 +9,16 @@ import pytest
 
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence, Layout, build_layout
 from signloom.corpus.quality import ClipQuality
-from signloom.corpus.targets import Target
-from signloom.report.palette import BLUE, ORANGE, RED
-from signloom.report.quality import QualityOptions, assess, describe, share_of
-from signloom.report.quality_charts import draw_distributions, draw_signers
+from signloom.features.targets import Target
+from signloom.report.canvas import BLUE, ORANGE, RED
+from signloom.report.quality import (
+    QualityOptions,
+    assess,
+    describe,
+    draw_distributions,
+    draw_signers,
+    share_of,
+)
 from signloom.report.skeletons import BAR_HEIGHT, draw_pictures, draw_presence
 
 OPTIONS = QualityOptions(

@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 
-from signloom.config import UserError
-from signloom.corpus.drift.findings import DriftReport, judge
-from signloom.corpus.drift.options import Limits
+from signloom.errors import UserError
+from signloom.intake.drift.findings import DriftReport, Limits, judge
+from signloom.nightly.gate import Decision
 from signloom.report.build import build_report
-from signloom.report.retraining import tell_decision, tell_drift, tell_night
-from signloom.report.sources import ReportPaths, read_sources
-from signloom.retraining.gate import Decision
+from signloom.report.sections import tell_decision, tell_drift, tell_night
+from signloom.report.stage_files import ReportPaths, read_sources
 from tests.report_project import EVIL, OPTIONS, write_project
+from tests.unit.nightly.said import gate_clips, judged, said, targets
 from tests.unit.report.test_build import parse
-from tests.unit.retraining.said import gate_clips, judged, said, targets
 
 CLIPS = targets(40)
 SHARE = Limits(warn=0.1, stop=0.5)

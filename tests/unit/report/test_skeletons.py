@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from signloom.corpus.landmarks import GROUP_CHOICES, HANDS_POSE, LandmarkSequence, build_layout
-from signloom.report.palette import BLUE, GREY, ORANGE, PURPLE
+from signloom.report.canvas import BLUE, GREY, ORANGE, PURPLE
 from signloom.report.skeletons import SIZE, draw_moments, draw_pictures, join_pictures
 from tests import tiny
 from tests.report_project import sequence

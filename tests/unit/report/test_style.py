@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from signloom.report import palette
+from signloom.report import canvas as palette
 
 STYLE = (files("signloom.report") / "style.css").read_text(encoding="utf-8")
 THEMES = dict(zip(("light", "dark"), re.findall(r":root \{(.*?)\}", STYLE, re.DOTALL), strict=True))

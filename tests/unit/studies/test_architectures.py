@@ -3,18 +3,18 @@ from pathlib import Path
 
 import pytest
 
-from signloom.config import UserError
-from signloom.evaluation.options import EvaluateOptions, GridOptions
-from signloom.metrics import ScoreOptions
-from signloom.report.study import render_study
-from signloom.studies.architectures import (
+from pipeline.studies.architectures.page import build_page, score_by_length
+from pipeline.studies.architectures.study import (
     ArchitecturesOptions,
     CorpusPaths,
     plan_corpus,
     plan_reversal,
     run_jobs,
 )
-from signloom.studies.architectures_page import build_page, score_by_length
+from signloom.errors import UserError
+from signloom.evaluation.evaluate import EvaluateOptions, GridOptions
+from signloom.evaluation.metrics import ScoreOptions
+from signloom.report.study import render_study
 from tests import tiny
 from tests.tiny import run_options
 

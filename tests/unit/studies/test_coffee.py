@@ -6,20 +6,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from signloom.config import UserError, load_section
-from signloom.corpus.manifest import Clip, read_manifest
-from signloom.corpus.shards import read_shards
-from signloom.corpus.targets import TokenizeOptions
-from signloom.evaluation.options import EvaluateOptions, GridOptions
-from signloom.studies.coffee import (
+from pipeline.studies.coffee.study import (
     BLOCK_TAKES,
+    GOODS,
+    SIGNS,
+    SIZES,
     CoffeeOptions,
     build_corpus,
+    draw_orders,
     plan_runs,
     train_families,
     write_tokens,
 )
-from signloom.studies.coffee_orders import GOODS, SIGNS, SIZES, draw_orders
+from signloom.config import load_section
+from signloom.corpus.manifest import Clip, read_manifest
+from signloom.corpus.shards import read_shards
+from signloom.errors import UserError
+from signloom.evaluation.evaluate import EvaluateOptions, GridOptions
+from signloom.features.targets import TokenizeOptions
 from signloom.training.run import read_run_options
 from tests.tiny import ROOT, run_options
 

@@ -3,11 +3,8 @@ import dataclasses
 import pytest
 import torch
 
-from signloom.models.layers import Residual
-from signloom.models.registry import build_model
-from signloom.models.seq2seq import ModelOptions
-from signloom.report.study import render_study
-from signloom.studies.gradients import (
+from pipeline.studies.gradients.page import build_page
+from pipeline.studies.gradients.study import (
     PRINTED,
     GradientOptions,
     Plain,
@@ -16,8 +13,11 @@ from signloom.studies.gradients import (
     summarise_flows,
     train_stacks,
 )
-from signloom.studies.gradients_page import build_page
-from signloom.tasks.reverse import read_lab
+from signloom.models.layers import Residual
+from signloom.models.registry import build_model
+from signloom.models.seq2seq import ModelOptions
+from signloom.report.study import render_study
+from signloom.reversal import read_lab
 from tests.tiny import MODEL
 
 OPTIONS = GradientOptions(

@@ -2,10 +2,10 @@ import dataclasses
 
 import numpy as np
 
+from pipeline.studies.positions.page import build_page
+from pipeline.studies.positions.study import Sight, measure_sight, shift_distances, train_positions
 from signloom.report.study import render_study
-from signloom.studies.positions import Sight, measure_sight, shift_distances, train_positions
-from signloom.studies.positions_page import build_page
-from signloom.tasks.reverse import read_lab
+from signloom.reversal import read_lab
 from tests.tiny import MODEL
 
 SMALL = dataclasses.replace(MODEL, encoder_layers=1, decoder_layers=1)

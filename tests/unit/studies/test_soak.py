@@ -4,11 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from signloom.config import load_section
-from signloom.corpus.video import Video
-from signloom.report.study import render_study
-from signloom.studies.soak import describe_night
-from signloom.studies.soak_clips import (
+from pipeline.studies.soak.clips import (
     Take,
     as_clips,
     choose,
@@ -17,8 +13,12 @@ from signloom.studies.soak_clips import (
     plan_takes,
     write_texts,
 )
-from signloom.studies.soak_options import Recording, SoakOptions
-from signloom.studies.soak_page import build_page, draw_weeks
+from pipeline.studies.soak.options import Recording, SoakOptions
+from pipeline.studies.soak.page import build_page, draw_weeks
+from pipeline.studies.soak.study import describe_night
+from signloom.config import load_section
+from signloom.extraction.video import Video
+from signloom.report.study import render_study
 from tests.tiny import ROOT
 
 OPTIONS = load_section(ROOT / "pipeline/studies/soak/params.yaml", "study", SoakOptions)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from signloom.training.averaging import WeightAverage
+from signloom.training.optim import WeightAverage
 
 
 def build() -> nn.Module:

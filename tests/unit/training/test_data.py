@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from signloom.config import UserError
-from signloom.corpus.batches import TrainingBatches
-from signloom.corpus.targets import Target, write_targets
+from signloom.errors import UserError
+from signloom.features.batches import TrainingBatches
+from signloom.features.targets import Target, write_targets
 from signloom.training.data import load_training_data
 from signloom.training.run import TrainingData
 from tests import tiny

@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from signloom.training.devices import open_devices
-from signloom.training.records import EpochRecord
-from signloom.training.results import write_history
-from signloom.training.run import RunOptions, train
+from signloom.training.loop import EpochRecord
+from signloom.training.run import RunOptions, train, write_history
 from signloom.training.snapshots import Snapshots
 from tests import tiny
 from tests.processes import fork_together, wait

@@ -5,10 +5,10 @@ import dataclasses
 import torch
 from torch.nn import functional
 
-from signloom.corpus.batches import Batch
+from signloom.features.batches import Batch
 from signloom.models.registry import build_model
 from signloom.models.transformer import Transformer
-from signloom.training.step import Counts, TrainingStep, real_rows
+from signloom.training.loop import Counts, TrainingStep, real_rows
 from tests import tiny
 from tests.bench.document_000 import PAD, Decoder, Document000, Encoder
 

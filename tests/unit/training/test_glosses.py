@@ -8,15 +8,15 @@ import pytest
 import torch
 
 from signloom.checkpoint import load_checkpoint, save_checkpoint
-from signloom.config import UserError
-from signloom.corpus.batches import FixedBatches, TrainingBatches
-from signloom.corpus.glosses import SOURCE_PAD, GlossKind, GlossSequence
 from signloom.corpus.landmark_folder import write_no_landmarks
 from signloom.corpus.landmarks import NO_LANDMARKS
-from signloom.corpus.targets import build_targets, write_labels, write_targets
+from signloom.errors import UserError
+from signloom.features.batches import FixedBatches, TrainingBatches
+from signloom.features.glosses import SOURCE_PAD, GlossKind, GlossSequence
+from signloom.features.targets import build_targets, write_labels, write_targets
 from signloom.training.data import load_training_data
 from signloom.training.run import check_run, train
-from signloom.translator import Translator
+from signloom.translation.translator import Translator
 from signloom.tune.objective import count_parameters
 from signloom.tune.worker import SearchPaths
 from tests import glosses, tiny

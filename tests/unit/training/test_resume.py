@@ -15,10 +15,9 @@ import pytest
 import torch
 
 from signloom.checkpoint import save_checkpoint
-from signloom.config import UserError
-from signloom.training.records import EpochRecord
-from signloom.training.results import write_history
-from signloom.training.run import RunOptions, train
+from signloom.errors import UserError
+from signloom.training.loop import EpochRecord
+from signloom.training.run import RunOptions, train, write_history
 from signloom.training.snapshots import ABANDONED_S, Snapshots, hold_snapshots, open_snapshots
 from tests import tiny
 from tests.processes import fork, wait

@@ -6,10 +6,9 @@ from statistics import mean, stdev
 import pytest
 
 from signloom.checkpoint import load_checkpoint
-from signloom.config import UserError
+from signloom.errors import UserError
 from signloom.training.devices import open_devices
-from signloom.training.results import write_results
-from signloom.training.seeds import deciding_options, each_seed, train_seed
+from signloom.training.run import deciding_options, each_seed, train_seed, write_results
 from signloom.training.snapshots import Snapshots
 from tests import tiny
 from tests.processes import fork, wait

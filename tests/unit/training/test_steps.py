@@ -9,18 +9,23 @@ from pathlib import Path
 import pytest
 import torch
 
-from signloom.config import UserError
-from signloom.corpus.batches import TrainingBatches
-from signloom.corpus.features import feature_width
+from signloom.errors import UserError
+from signloom.features.batches import TrainingBatches
+from signloom.features.features import feature_width
 from signloom.models.registry import build_model
 from signloom.training.devices import open_devices
-from signloom.training.loop import DivergedError
-from signloom.training.memory import is_out_of_memory
-from signloom.training.records import EpochRecord, StepReport
+from signloom.training.loop import (
+    Counts,
+    DivergedError,
+    EpochRecord,
+    StepReport,
+    TrainingStep,
+    is_out_of_memory,
+    real_rows,
+    take_turns,
+)
 from signloom.training.run import train
 from signloom.training.snapshots import Snapshots
-from signloom.training.step import Counts, TrainingStep, real_rows
-from signloom.training.turns import take_turns
 from tests import tiny
 from tests.processes import fork, wait
 

@@ -6,16 +6,15 @@ import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from signloom.checkpoint import load_checkpoint, save_checkpoint
-from signloom.config import UserError
-from signloom.corpus.batches import FixedBatches
-from signloom.corpus.clips import hold_clips
-from signloom.corpus.targets import NO_LABELS
-from signloom.models.tokens import TokenEmbedding
+from signloom.errors import UserError
+from signloom.features.batches import FixedBatches
+from signloom.features.clips import hold_clips
+from signloom.features.targets import NO_LABELS
+from signloom.models.layers import TokenEmbedding
 from signloom.training.devices import open_devices
-from signloom.training.loop import DivergedError, dev_score
-from signloom.training.records import EpochRecord
+from signloom.training.loop import DivergedError, EpochRecord, dev_score
 from signloom.training.run import TrainingData, train
-from signloom.translator import Translator
+from signloom.translation.translator import Translator
 from tests import tiny
 
 CPU = torch.device("cpu")

@@ -14,15 +14,13 @@ from signloom.checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
-from signloom.config import UserError
-from signloom.corpus.glosses import GlossKind, GlossVocabulary
 from signloom.corpus.landmarks import HANDS_POSE, NO_LANDMARKS, build_layout
-from signloom.corpus.targets import CtcLabels
-from signloom.corpus.tokenizer import Tokenizer, Vocabulary
-from signloom.reproducibility import hash_folder
-from signloom.training.results import write_results
-from signloom.training.run import RunOptions, TrainingData, prepare, train
-from signloom.training.seeds import Result
+from signloom.errors import UserError
+from signloom.features.glosses import GlossKind, GlossVocabulary
+from signloom.features.targets import CtcLabels
+from signloom.features.tokenizer import Tokenizer, Vocabulary
+from signloom.files import hash_folder
+from signloom.training.run import Result, RunOptions, TrainingData, prepare, train, write_results
 from signloom.training.warm_start import (
     LABEL_ROWS,
     SOURCE_ROWS,
@@ -31,7 +29,7 @@ from signloom.training.warm_start import (
     describe_start,
     warm_start,
 )
-from signloom.translator import Translator
+from signloom.translation.translator import Translator
 from tests import tiny
 
 CPU = torch.device("cpu")

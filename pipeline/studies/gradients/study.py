@@ -1,0 +1,210 @@
+"""Study of gradients by depth and block.
+
+Question: how much of the gradient at the top of a stack of layers is left at its bottom, with and
+without residual connections and layer norms? Document 000 prints a table of it.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from statistics import geometric_mean
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from signloom.models.layers import Residual
+from signloom.models.registry import build_model
+from signloom.models.seq2seq import ModelOptions, Seq2Seq
+from signloom.reversal import LabOptions, run_lab
+from signloom.training.loop import DivergedError
+from signloom.training.loss import token_loss
+
+Wiring = Literal["residual", "plain"]
+Norm = Literal["post", "pre", "none"]
+WIRINGS: tuple[Wiring, ...] = ("residual", "plain")
+NORMS: tuple[Norm, ...] = ("post", "pre", "none")
+
+# Share of the first layer in document 000's table, % by layers: 0.7 ** n and 0.7 * n.
+PRINTED = {
+    "plain": {3: 34.0, 6: 12.0, 12: 1.4, 24: 0.02},
+    "residual": {3: 210.0, 6: 420.0, 12: 840.0, 24: 1680.0},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientOptions:
+    """What is measured; `study.flow` of the study's parameters."""
+
+    depths: list[int]  # encoder layers, each >= 2
+    seeds: int  # random models and inputs of each kind, >= 1
+    clips: int  # in the batch, >= 1
+    frames: int  # of each, >= 2
+    tokens: int  # of each target, >= 1
+    input_width: int  # features of a frame, F
+    vocab_size: int  # V
+
+    def __post_init__(self) -> None:
+        for name in ("seeds", "clips", "tokens", "input_width", "vocab_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1")
+        if self.frames < 2:
+            raise ValueError(f"frames: found {self.frames}, expected at least 2")
+        if not self.depths or min(self.depths) < 2:
+            raise ValueError(f"depths: found {self.depths}, expected numbers of at least 2")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """What passes through one kind of stack; geometric means over the seeds.
+
+    Attributes:
+        depth: Encoder layers, N.
+        norm: Before each block, after it, or nowhere.
+        wiring: With the residual sums, or without.
+        arriving: Length of the loss's gradient at the stack's input and at the output of each
+            layer, N + 1 numbers.
+        weights: Length of the gradient of each layer's parameters, N numbers.
+        spread: How much the frames of a clip differ, at the same places as `arriving`: the length
+            of the states' differences from their mean, as a share of the states' length.
+    """
+
+    depth: int
+    norm: Norm
+    wiring: Wiring
+    arriving: list[float]
+    weights: list[float]
+    spread: list[float]
+
+    @property
+    def share(self) -> float:
+        """The gradient at the stack's input, in % of that at its output."""
+        return 100 * self.arriving[0] / self.arriving[-1]
+
+
+class Plain(nn.Module):
+    """A block with its norm and without the sum, in the place of a `Residual`."""
+
+    def __init__(self, residual: Residual) -> None:
+        super().__init__()
+        self.norm, self.dropout, self.is_pre = residual.norm, residual.dropout, residual.is_pre
+
+    def forward(
+        self, x: Float[Tensor, "B T D"], block: Callable[[Tensor], Tensor]
+    ) -> Float[Tensor, "B T D"]:
+        """Apply the block alone."""
+        if self.is_pre:
+            return self.dropout(block(self.norm(x)))
+        return self.norm(self.dropout(block(x)))
+
+
+def rewire(stack: nn.Module, *, norm: Norm, wiring: Wiring) -> None:
+    """Take residual sums or norms out of every layer of a stack, in place."""
+    for parent in list(stack.modules()):
+        for name, child in list(parent.named_children()):
+            if isinstance(child, Residual):
+                if norm == "none":
+                    child.norm = nn.Identity()  # type: ignore[assignment]
+                if wiring == "plain":
+                    setattr(parent, name, Plain(child))
+
+
+def measure_flows(model: ModelOptions, options: GradientOptions) -> Iterator[Flow]:
+    """Measure every depth, norm and wiring, at the start of training.
+
+    Args:
+        model: Width and kind of layers; depth and norm are varied.
+        options: How much is measured.
+    """
+    for depth, norm, wiring in product(options.depths, NORMS, WIRINGS):
+        kind = replace(model, encoder_layers=depth, norm="post" if norm == "none" else norm)
+        runs = [
+            _measure(kind, options, seed, norm=norm, wiring=wiring)
+            for seed in range(1, options.seeds + 1)
+        ]
+        arriving, weights, spread = (
+            [geometric_mean(column) for column in zip(*rows, strict=True)]
+            for rows in zip(*runs, strict=True)
+        )
+        yield Flow(
+            depth=depth,
+            norm=norm,
+            wiring=wiring,
+            arriving=arriving,
+            weights=weights,
+            spread=spread,
+        )
+
+
+def _measure(
+    model_options: ModelOptions, options: GradientOptions, seed: int, *, norm: Norm, wiring: Wiring
+) -> tuple[list[float], list[float], list[float]]:
+    """Return `arriving`, `weights` and `spread` of one random model and batch."""
+    torch.manual_seed(seed)
+    model = build_model(
+        model_options,
+        input_width=options.input_width,
+        vocab_size=options.vocab_size,
+        ctc_labels=0,
+    ).double()  # what is left after many layers may be too small for single precision
+    stack = model.get_submodule("encoder.layers")
+    rewire(stack, norm=norm, wiring=wiring)
+    layers = list(stack.children())
+    states: list[Tensor] = []
+
+    def keep(state: Tensor) -> None:
+        state.retain_grad()
+        states.append(state)
+
+    layers[0].register_forward_pre_hook(lambda _, inputs: keep(inputs[0]))
+    for layer in layers:
+        layer.register_forward_hook(lambda _, inputs, output: keep(output))
+    src = torch.randn(options.clips, options.frames, options.input_width).double()
+    valid = torch.ones(options.clips, options.frames, dtype=torch.bool)
+    tgt = torch.randint(options.vocab_size, (options.clips, options.tokens + 1))
+    logits = model(src, valid, tgt[:, :-1])
+    every = torch.ones_like(tgt[:, 1:], dtype=torch.bool)
+    loss = token_loss(logits, tgt[:, 1:], every, label_smoothing=0.0) / every.sum()
+    loss.backward()  # type: ignore[no-untyped-call]
+    arriving = [_gradient_length([state]) for state in states]
+    weights = [_gradient_length(layer.parameters()) for layer in layers]
+    return arriving, weights, [_spread(state) for state in states]
+
+
+def _gradient_length(tensors: Iterable[Tensor]) -> float:
+    """Return the Euclidean length of the gradients of all of these as one vector."""
+    squares = (float(t.grad.square().sum()) for t in tensors if t.grad is not None)
+    return math.sqrt(sum(squares))
+
+
+def _spread(states: Float[Tensor, "B S D"]) -> float:
+    """Return how much the frames of a clip differ, 0 (all alike) to 1."""
+    away = states - states.mean(dim=1, keepdim=True)
+    return float((away.norm() / states.norm()).detach())
+
+
+def train_stacks(lab: LabOptions, depths: Iterable[int]) -> Iterator[dict[str, Any]]:
+    """Train encoders of each depth, norm and wiring on the reversal lab.
+
+    A gradient that arrives is worth nothing unless it teaches, so what counts is what is learnt.
+    """
+    for depth, norm, wiring in product(depths, NORMS, WIRINGS):
+        model = replace(lab.model, encoder_layers=depth, norm="post" if norm == "none" else norm)
+
+        def prepare(built: Seq2Seq, norm: Norm = norm, wiring: Wiring = wiring) -> None:
+            rewire(built.get_submodule("encoder.layers"), norm=norm, wiring=wiring)
+
+        found: dict[str, Any] = {"depth": depth, "norm": norm, "wiring": wiring}
+        try:
+            result = run_lab(replace(lab, model=model), log=lambda record: None, prepare=prepare)
+        except DivergedError:
+            yield found | {"exact": 0.0, "dev_loss": None}
+            continue
+        yield found | {"exact": round(result.exact, 4), "dev_loss": round(result.dev_loss, 4)}
+
+
+def summarise_flows(flows: Iterable[Flow]) -> list[dict[str, Any]]:
+    """Return plain values for JSON."""
+    return [{**asdict(flow), "share": flow.share} for flow in flows]

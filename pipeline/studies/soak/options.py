@@ -1,0 +1,95 @@
+"""What is recorded in the weeks of a soak."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from signloom.demo.grammar import Sentence, sentences
+
+Flaw = Literal["none", "swapped", "mirrored", "lazy"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """How the camera is set."""
+
+    fps: float
+    width: int
+    """Pixels, even, as is the height."""
+    height: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Language:
+    """What may be signed."""
+
+    max_signs: int
+    """Longest sentence."""
+    signs: list[str]
+    """Known from the start."""
+    later_signs: list[str]
+    """Signed by the deliveries that say `words: all` and by the hidden test."""
+
+    def pool(self, words: Literal["first", "all"]) -> list[Sentence]:
+        """Return every sentence of these words."""
+        known = {*self.signs, *(self.later_signs if words == "all" else ())}
+        return [one for one in sentences(self.max_signs) if known.issuperset(one.glosses)]
+
+    def is_new(self, sentence: Sentence) -> bool:
+        """Whether a sentence needs a word that was not known from the start."""
+        return not set(self.signs).issuperset(sentence.glosses)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """What one folder of the inbox holds."""
+
+    signers: list[str]
+    clips: int
+    """Of each signer."""
+    words: Literal["first", "all"]
+    form: Literal["table", "sidecars"]
+    """A table beside the videos, or a text file beside each, in a folder for each signer."""
+    flaw: Flaw
+    """swapped: red and blue; mirrored: left and right; lazy: hands out of the picture."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Night:
+    """A week's deliveries, and what happens in the night after it."""
+
+    event: str
+    """For the chart; may be empty."""
+    power_cut: bool
+    """The night is killed in the middle of training and started again."""
+    deliveries: list[Delivery]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoakOptions:
+    """Section `study` of pipeline/studies/soak/params.yaml."""
+
+    folder: Path
+    """Where all of it happens; made anew if it does not exist, gone on with if it does."""
+    seed: int
+    recording: Recording
+    language: Language
+    founders: dict[str, list[str]]
+    """The signers of train, dev and test that the corpus starts with."""
+    founding_clips: dict[str, int]
+    """Of each of them, by split."""
+    hidden_signers: list[str]
+    """Of the hidden test, which no night ever sees."""
+    hidden_clips: int
+    """Of each of them."""
+    project: dict[str, dict[str, Any]]
+    """What differs from the params.yaml of this project, by section."""
+    nights: list[Night]
+    """The first is that of the founding stock and has no deliveries."""
+
+    def __post_init__(self) -> None:
+        """Refuse a hidden signer whom a night would see."""
+        seen = {name for names in self.founders.values() for name in names}
+        seen |= {n for night in self.nights for one in night.deliveries for n in one.signers}
+        if shown := seen & set(self.hidden_signers):
+            raise ValueError(f"hidden_signers: {', '.join(sorted(shown))} are in the corpus, too")

@@ -1,0 +1,297 @@
+"""Comparison of two systems or runs on the same clips, with its significance."""
+
+import csv
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from signloom.config import parse_options, read_json
+from signloom.errors import UserError
+from signloom.evaluation.metrics import (
+    INTERVAL,
+    LOWER_IS_BETTER,
+    FloatArray,
+    ScoreOptions,
+    Statistics,
+    measure,
+    sentence_scores,
+)
+
+TIE = 1e-9  # two sentences' scores that differ by less are the same
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One metric of two systems, A and B, on the same sentences."""
+
+    name: str
+    a: float
+    b: float
+    low: float
+    """Of B - A: lower end of the 95 % paired bootstrap interval."""
+    high: float
+    p_value: float
+    """sacreBLEU's: how often equally good systems would differ by more, in one direction."""
+    wins: int
+    """Sentences in which B is better."""
+    losses: int
+    ties: int
+
+    @property
+    def difference(self) -> float:
+        """B - A."""
+        return self.b - self.a
+
+
+def compare(a: Statistics, b: Statistics, options: ScoreOptions) -> dict[str, Difference]:
+    """Compare two systems by the paired bootstrap, on the metrics that both have.
+
+    The p-value is sacreBLEU's (`sacrebleu --paired-bs`), except that systems with equal scores get
+    1, where sacreBLEU's count of larger differences would make them differ surely. Of a clear
+    difference it counts one tail only, so it can be below 0.05 where the 95 % interval holds 0.
+
+    Args:
+        a: Counts of A's sentences.
+        b: Counts of B's, in the same order of references.
+        options: Resamples and their seed.
+
+    Raises:
+        ValueError: If the numbers of sentences differ.
+
+    Source: Koehn (2004), Statistical significance tests for machine translation evaluation.
+    """
+    if len(a) != len(b):
+        raise ValueError(f"{len(a)} sentences of A and {len(b)} of B")
+    values_a, values_b = a.values(), b.values()
+    drawn_a, drawn_b = a.resample(options), b.resample(options)
+    single_a, single_b = sentence_scores(a), sentence_scores(b)
+    found = {}
+    for name in (name for name in values_a if name in values_b):
+        drawn = drawn_b[name] - drawn_a[name]
+        low, high = (float(bound) for bound in np.quantile(drawn, INTERVAL))
+        gain = single_b[name] - single_a[name]
+        gain = -gain if name in LOWER_IS_BETTER else gain
+        wins, losses = int((gain > TIE).sum()), int((gain < -TIE).sum())
+        found[name] = Difference(
+            name, values_a[name], values_b[name], low, high,
+            _p_value(drawn, values_b[name] - values_a[name]),
+            wins, losses, len(gain) - wins - losses,
+        )  # fmt: skip
+    return found
+
+
+def _p_value(drawn: FloatArray, difference: float) -> float:
+    if difference == 0:
+        return 1.0
+    sizes = np.abs(drawn)
+    # Centred on its mean the bootstrap stands for two systems that are equally good.
+    larger = int((sizes - sizes.mean() > abs(difference)).sum())
+    return (larger + 1) / (len(drawn) + 1)
+
+
+GIT = "git:"  # before the name of a revision or of a DVC experiment
+FOLDER = Path("reports/evaluation")
+VERSIONS = (1, 2)  # of scores.json; what is read here is the same in both
+SENTENCE_METRIC = "chrf"  # by which sentences are told better or worse, one by one
+DECIMALS = 4
+
+_MEND = "run `dvc repro evaluate` there"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sentence:
+    """One clip of an evaluation."""
+
+    reference: str
+    hypothesis: str
+    given: dict[str, float]  # what the commands of the run said of it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRun:
+    """What an evaluation left behind."""
+
+    name: str
+    options: ScoreOptions
+    commands: dict[str, str]  # further metrics
+    splits: dict[str, dict[str, Sentence]]  # split to clip id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitComparison:
+    """Two runs on the clips of a split that both have translated."""
+
+    clips: list[str]
+    left_out: int  # clips that only one of them has
+    differences: dict[str, Difference]
+    sentences: list[dict[str, Any]]  # clip_id, reference, a, b, and SENTENCE_METRIC of both
+
+
+def read_run(place: str) -> PastRun:
+    """Read the sentences of a run.
+
+    Args:
+        place: A folder with hypotheses.tsv and scores.json, or with `evaluation/` or
+            `reports/evaluation/` in it; or `git:` and a revision or a DVC experiment of the
+            project in the working folder.
+
+    Raises:
+        UserError: If there is no evaluation.
+    """
+    if not place.startswith(GIT):
+        return _read_folder(place, _find(Path(place)))
+    with tempfile.TemporaryDirectory() as folder:
+        return _read_folder(place, _fetch(place.removeprefix(GIT), Path(folder)))
+
+
+def _read_folder(name: str, folder: Path) -> PastRun:
+    content = read_json(folder / "scores.json", mend=_MEND)
+    version = content.get("format_version", "none") if isinstance(content, dict) else "none"
+    if version not in VERSIONS:
+        raise UserError(
+            f"{name}: scores.json has format version {version}, this Signloom reads "
+            f"{' and '.join(map(str, VERSIONS))}; {_MEND} with this one"
+        )
+    try:
+        score = content["options"]["score"]
+        commands = content["options"].get("commands", {})  # unknown to version 1
+        splits = _read_sentences(folder / "hypotheses.tsv", commands)
+    except (KeyError, TypeError, ValueError) as error:  # torn lines give None, which is no number
+        raise UserError(f"{name} holds a damaged evaluation ({error!r}); {_MEND}") from None
+    options = parse_options(score, ScoreOptions, where=f"{name}: scores.json: options.score")
+    return PastRun(name=name, options=options, commands=commands, splits=splits)
+
+
+def _read_sentences(path: Path, metrics: Iterable[str]) -> dict[str, dict[str, Sentence]]:
+    lines = (line for line in path.read_text(encoding="utf-8").split("\n") if line)
+    splits: dict[str, dict[str, Sentence]] = {}
+    for row in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE):
+        if None in row.values():
+            raise ValueError(f"a torn line: {row['clip_id']}")
+        splits.setdefault(row["split"], {})[row["clip_id"]] = Sentence(
+            reference=row["reference"],
+            hypothesis=row["hypothesis"],
+            given={metric: float(row[metric]) for metric in metrics},
+        )
+    return splits
+
+
+def compare_runs(a: PastRun, b: PastRun, split: str) -> SplitComparison:
+    """Compare two runs on a split by the paired bootstrap, with the settings of A.
+
+    Raises:
+        UserError: If they were scored differently, share no clip or differ in a reference.
+    """
+    if a.options.tokenizer != b.options.tokenizer:
+        raise UserError(
+            f"{a.name} was scored with tokenizer {a.options.tokenizer}, {b.name} with "
+            f"{b.options.tokenizer}: such numbers cannot be compared; set evaluate.score.tokenizer "
+            "and evaluate again"
+        )
+    of_a, of_b = a.splits.get(split, {}), b.splits.get(split, {})
+    clips = [clip for clip in of_a if clip in of_b]
+    if not clips:
+        raise UserError(
+            f"{a.name} and {b.name} share no clip of {split} ({len(of_a)} and {len(of_b)} clips)"
+        )
+    other = [clip for clip in clips if of_a[clip].reference != of_b[clip].reference]
+    if other:
+        raise UserError(
+            f"{split}: clip {other[0]} has the reference {of_a[other[0]].reference!r} in {a.name}, "
+            f"{of_b[other[0]].reference!r} in {b.name} ({len(other)} clips differ); evaluate both "
+            "on one corpus"
+        )
+    # A metric from a command is compared where both runs had the same command.
+    names = [name for name, command in a.commands.items() if b.commands.get(name) == command]
+    counts_a, counts_b = (_count(run, clips, names, a.options) for run in (of_a, of_b))
+    single_a, single_b = (sentence_scores(c)[SENTENCE_METRIC] for c in (counts_a, counts_b))
+    return SplitComparison(
+        clips=clips,
+        left_out=len(of_a) + len(of_b) - 2 * len(clips),
+        differences=compare(counts_a, counts_b, a.options),
+        sentences=[
+            {
+                "clip_id": clip,
+                "reference": of_a[clip].reference,
+                "a": of_a[clip].hypothesis,
+                "b": of_b[clip].hypothesis,
+                f"{SENTENCE_METRIC}_a": round(float(single_a[row]), DECIMALS),
+                f"{SENTENCE_METRIC}_b": round(float(single_b[row]), DECIMALS),
+            }
+            for row, clip in enumerate(clips)
+        ],
+    )
+
+
+def comparison_map(a: PastRun, b: PastRun, found: dict[str, SplitComparison]) -> dict[str, Any]:
+    """Return comparisons by split as plain maps for JSON."""
+    return {
+        "format_version": 1,
+        "a": a.name,
+        "b": b.name,
+        "score": asdict(a.options),
+        "splits": {
+            split: {
+                "clips": len(part.clips),
+                "left_out": part.left_out,
+                "metrics": {
+                    name: _difference_map(difference)
+                    for name, difference in part.differences.items()
+                },
+                "sentences": part.sentences,
+            }
+            for split, part in found.items()
+        },
+    }
+
+
+def _difference_map(difference: Difference) -> dict[str, int | float]:
+    values = asdict(difference)
+    del values["name"]
+    values = {"difference": difference.difference, **values}
+    return {k: round(v, DECIMALS) if isinstance(v, float) else v for k, v in values.items()}
+
+
+def _count(
+    sentences: Mapping[str, Sentence],
+    clips: Sequence[str],
+    names: Sequence[str],
+    options: ScoreOptions,
+) -> Statistics:
+    chosen = [sentences[clip] for clip in clips]
+    counts = measure([s.hypothesis for s in chosen], [s.reference for s in chosen], options)
+    for name in names:
+        counts = counts.extend(name, [s.given[name] for s in chosen], f"command:{name}")
+    return counts
+
+
+def _find(folder: Path) -> Path:
+    places = (folder, folder / FOLDER.name, folder / FOLDER)
+    found = [place for place in places if (place / "hypotheses.tsv").is_file()]
+    if not found:
+        raise UserError(
+            f"{folder} holds no evaluation (hypotheses.tsv), nor does evaluation/ or {FOLDER}/ in "
+            f"it; {_MEND}, or name a commit: git:HEAD"
+        )
+    return found[0]
+
+
+def _fetch(revision: str, folder: Path) -> Path:
+    """Bring the evaluation of a revision, of which Git holds only the hash, from DVC's cache."""
+    command = [sys.executable, "-m", "dvc", "get", ".", str(FOLDER), "--rev", revision]
+    done = subprocess.run(
+        [*command, "-o", str(folder / FOLDER)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        said, _, _ = done.stderr.strip().partition("\n\n")  # below: where DVC's help is
+        raise UserError(
+            f"{GIT}{revision}: DVC cannot give its {FOLDER}: {said}\n"
+            "`git log` and `dvc exp show` name what there is, `dvc fetch` gets it from a remote"
+        )
+    return folder / FOLDER

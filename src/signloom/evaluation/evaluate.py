@@ -1,0 +1,407 @@
+"""The evaluation of a checkpoint on a corpus.
+
+Learned metrics (BLEURT, COMET) need weights of gigabytes and libraries of their own. They stay
+outside: whoever has them writes a few lines around them (docs/scoring.md has some).
+"""
+
+import json
+import logging
+import math
+import shlex
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+from tqdm import tqdm
+
+from signloom.errors import UserError
+from signloom.evaluation.metrics import METRICS, ScoreOptions, Statistics, score_corpus
+from signloom.evaluation.summary import DECIMALS, count, headline, summarise
+from signloom.evaluation.systems import SplitResult, plain_texts, run_systems
+from signloom.features.clips import SourceSequence
+from signloom.features.targets import Target
+from signloom.progress import progress_file
+from signloom.translation.precision import Precision
+from signloom.translation.search import DecodingOptions
+from signloom.translation.translator import Alignment, Translator
+
+# Columns of hypotheses.tsv and entries of metrics.json, in whose place no command may write.
+TAKEN = {
+    *METRICS, "clip_id", "split", "signer", "seen_in_train", "reference", "hypothesis", "greedy",
+    "blind", "swapped", "retrieval", "bleu", "hands", "fps", "seconds", "log_prob", "score",
+    "tokens", "clips", "missing", "seeds", "seen", "unseen", "ignores_input", "signature",
+    "gloss", "unknown_glosses",
+}  # fmt: skip
+TAKEN_PREFIXES = ("greedy_", "blind_", "swapped_", "floor_", "retrieval_", "random_", "copy_")
+TAKEN_SUFFIXES = ("_low", "_high")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridOptions:
+    """Searches tried on dev; the best by BLEU-4 is used everywhere. Empty: `decoding` as it is."""
+
+    beam_sizes: tuple[int, ...]  # tried with each length penalty, >= 1
+    length_penalties: tuple[float, ...]  # >= 0
+
+    def __post_init__(self) -> None:
+        if bool(self.beam_sizes) != bool(self.length_penalties):
+            raise ValueError("grid: give both beam_sizes and length_penalties, or leave both empty")
+        if any(size < 1 for size in self.beam_sizes):
+            raise ValueError(f"beam_sizes: found {self.beam_sizes}, expected 1 or more each")
+        if any(penalty < 0 for penalty in self.length_penalties):
+            raise ValueError(f"length_penalties: found {self.length_penalties}, expected 0 or more")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluateOptions:
+    """How the model searches and how what it finds is scored."""
+
+    precision: Precision  # of the weights while they translate
+    decoding: DecodingOptions
+    grid: GridOptions
+    score: ScoreOptions
+    # Further metrics: name to a command that reads JSON lines (clip_id, source, hypothesis,
+    # reference) and prints a number for each. Empty: none.
+    commands: dict[str, str]
+
+    def __post_init__(self) -> None:
+        for name, command in self.commands.items():
+            is_taken = name.startswith(TAKEN_PREFIXES) or name.endswith(TAKEN_SUFFIXES)
+            if name in TAKEN or is_taken or not name.isidentifier():
+                raise ValueError(
+                    f"commands: {name!r} cannot name a metric; use letters, digits and _, and no "
+                    "name that metrics.json or hypotheses.tsv has already, such as comet"
+                )
+            if not command.strip():
+                raise ValueError(f"commands.{name}: the command is empty")
+
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridRow:
+    """One search and what it is worth on dev."""
+
+    beam_size: int
+    length_penalty: float
+    bleu4: float
+    wer: float
+    chosen: bool
+
+
+def try_searches(
+    translator: Translator,
+    sequences: Sequence[SourceSequence],
+    refs: Sequence[str],
+    options: EvaluateOptions,
+) -> tuple[DecodingOptions, list[GridRow]]:
+    """Translate dev with every search of the grid.
+
+    Args:
+        translator: The trained model.
+        sequences: Of the dev clips; without any nothing is tried.
+        refs: Their sentences.
+        options: The grid, and what it does not vary.
+
+    Returns:
+        The search with the highest BLEU-4 (of equals the lower WER, then the first tried), and a
+        row for each that was tried.
+    """
+    grid = options.grid
+    pairs = [(size, penalty) for size in grid.beam_sizes for penalty in grid.length_penalties]
+    if pairs and not refs:
+        logger.warning("no dev clip to choose the search with: evaluate.decoding is used")
+    if not pairs or not refs:
+        return options.decoding, []
+    scores: dict[tuple[int, float], tuple[float, float]] = {}
+    for size, penalty in tqdm(
+        pairs, desc="try searches on dev", unit="search", file=progress_file()
+    ):
+        if size == 1 and (size, grid.length_penalties[0]) in scores:
+            # Greedy search has one hypothesis, which no penalty changes.
+            scores[size, penalty] = scores[size, grid.length_penalties[0]]
+            continue
+        tried = replace(options.decoding, beam_size=size, length_penalty=penalty)
+        said = plain_texts(translator.translate(sequences, tried))
+        found = score_corpus(said, refs, options.score)
+        scores[size, penalty] = found["bleu4"].value, found["wer"].value
+    best = max(pairs, key=lambda pair: (scores[pair][0], -scores[pair][1]))
+    rows = [
+        GridRow(
+            beam_size=pair[0],
+            length_penalty=pair[1],
+            bleu4=scores[pair][0],
+            wer=scores[pair][1],
+            chosen=pair == best,
+        )
+        for pair in pairs
+    ]
+    return replace(options.decoding, beam_size=best[0], length_penalty=best[1]), rows
+
+
+def grid_table(rows: Sequence[GridRow], *, digits: int) -> list[dict[str, int | float]]:
+    """Return the rows as plain maps."""
+    return [
+        {
+            key: round(value, digits) if isinstance(value, float) else int(value)
+            for key, value in asdict(row).items()
+        }
+        for row in rows
+    ]
+
+
+def run_commands(
+    commands: Mapping[str, str], results: Sequence[SplitResult]
+) -> dict[str, dict[tuple[str, str], list[float]]]:
+    """Let every command score what every system said.
+
+    A command runs once, so that it loads its model once. Its lines on standard input have
+    `clip_id`, `source` (the glosses, empty if there are none), `hypothesis` and `reference`.
+
+    Args:
+        commands: Name of the metric to command line; it is split as a shell would, and run
+            without one.
+        results: What was said.
+
+    Returns:
+        Name to (split, system) to a number for each clip.
+
+    Raises:
+        UserError: If a command cannot be run, fails, or prints anything but a number a line.
+    """
+    places, lines = [], []
+    for result in results:
+        for system, texts in result.texts.items():
+            places.append((result.split, system))
+            lines.append(
+                [
+                    {
+                        "clip_id": target.clip_id,
+                        "source": target.gloss,
+                        "hypothesis": text,
+                        "reference": target.text,
+                    }
+                    for target, text in zip(result.targets, texts, strict=True)
+                ]
+            )
+    found: dict[str, dict[tuple[str, str], list[float]]] = {}
+    for name, command in commands.items():
+        numbers = iter(_ask(name, command, [line for part in lines for line in part]))
+        found[name] = {
+            place: [next(numbers) for _ in part] for place, part in zip(places, lines, strict=True)
+        }
+    return found
+
+
+def _ask(name: str, command: str, lines: Sequence[Mapping[str, str]]) -> list[float]:
+    where = f"evaluate.commands.{name} ({command})"
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    try:
+        done = subprocess.run(
+            shlex.split(command), input=text.encode(), stdout=subprocess.PIPE, check=False
+        )
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{where} cannot be run: {error}; a learned metric needs its program and its model on "
+            "this machine, nothing is downloaded. Give its full path, or take the line out"
+        ) from None
+    if done.returncode:
+        raise UserError(
+            f"{where} ended with exit code {done.returncode}; what it printed stands above"
+        )
+    printed = done.stdout.decode(errors="replace").split("\n")
+    rows = [line for line in printed if line.strip()]
+    if len(rows) != len(lines):
+        raise UserError(f"{where} printed {len(rows)} lines for {len(lines)} sentences")
+    numbers = []
+    for number, row in enumerate(rows, start=1):
+        try:
+            numbers.append(float(row))
+        except ValueError:
+            numbers.append(math.nan)
+        if not math.isfinite(numbers[-1]):
+            raise UserError(f"{where}: line {number} is {row!r}, expected a finite number")
+    return numbers
+
+
+SPREAD_METRICS = ("bleu4", "chrf", "wer")  # whose spread over seeds is told
+
+
+def seed_folders(checkpoint: Path) -> list[Path]:
+    """Return the checkpoints of the further seeds, by number.
+
+    Args:
+        checkpoint: The folder of the first; `seeds/` in it has a folder for each other one.
+
+    Raises:
+        UserError: If a folder is not named by a number.
+    """
+    folders = [path for path in (checkpoint / "seeds").glob("*") if path.is_dir()]
+    wrong = sorted(path.name for path in folders if not path.name.isdigit())
+    if wrong:
+        raise UserError(
+            f"{checkpoint / 'seeds'}: expected folders named by their seed, found "
+            f"{', '.join(wrong)}; remove them or train again"
+        )
+    return sorted(folders, key=lambda path: int(path.name))
+
+
+def seed_name(provenance: Mapping[str, Any]) -> str:
+    """Return the seed of a checkpoint, from what it says about its making."""
+    seeds = provenance.get("params", {}).get("train", {}).get("seeds", ["first"])
+    return str(seeds[0])
+
+
+def summarise_seeds(
+    scores: Mapping[str, Mapping[str, Mapping[str, float]]], *, digits: int
+) -> dict[str, Any] | None:
+    """Summarise several models' scores.
+
+    Args:
+        scores: Name of the seed to split to metric to value, the first seed first.
+        digits: Decimals kept.
+
+    Returns:
+        `names`, and `splits`: split to metric to `mean`, `std` (n - 1), `n` and `values`; None
+        for a single model.
+    """
+    if len(scores) < 2:
+        return None
+    splits = {}
+    for split in next(iter(scores.values())):
+        splits[split] = {
+            name: _spread([found[split][name] for found in scores.values()], digits)
+            for name in SPREAD_METRICS
+        }
+    return {"names": list(scores), "splits": splits}
+
+
+def _spread(values: Sequence[float], digits: int) -> dict[str, Any]:
+    return {
+        "mean": round(mean(values), digits),
+        "std": round(stdev(values), digits),
+        "n": len(values),
+        "values": [round(value, digits) for value in values],
+    }
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Evaluation:
+    """What the systems said and what it is worth."""
+
+    options: EvaluateOptions
+    decoding: DecodingOptions  # the search that was used
+    grid: list[GridRow]  # what it was chosen from; empty if there was no choice
+    results: list[SplitResult]
+    counts: dict[str, dict[str, Statistics]]  # split to system
+    splits: dict[str, Any]  # see `summarise`
+    seeds: dict[str, Any] | None  # see `summarise_seeds`
+    train_texts: frozenset[str]
+    alignments: dict[str, Alignment]  # by clip id; empty for a model without attention
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """The headline numbers, as in reports/metrics.json."""
+        return headline(self.splits, self.seeds)
+
+
+def describe(translator: Translator, options: EvaluateOptions) -> str:
+    """Return a name by which a person tells this evaluation from others."""
+    model = translator.spec.model
+    search = "best of grid" if options.grid.beam_sizes else f"beam {options.decoding.beam_size}"
+    return (
+        f"{model.family} {model.encoder_layers}+{model.decoder_layers}x{model.d_model} "
+        f"{model.norm}-norm, {search}"
+    )
+
+
+def evaluate(
+    translator: Translator,
+    targets: Sequence[Target],
+    sequences: Mapping[str, SourceSequence],
+    options: EvaluateOptions,
+    *,
+    others: Iterable[tuple[str, Translator]] = (),
+) -> Evaluation:
+    """Translate dev and test from landmarks, or glosses, alone and score the sentences.
+
+    No reference ever reaches the model: what is scored is what it writes by itself. Only the
+    choice of the search looks at references, and at those of dev alone.
+
+    Args:
+        translator: The trained model.
+        targets: The whole corpus.
+        sequences: Clip id to landmarks or glosses, of all splits.
+        options: Search and scoring.
+        others: The same model trained with other seeds, by name; their scores are summarised.
+    """
+    dev = [t for t in targets if t.split == "dev" and t.clip_id in sequences]
+    decoding, grid = try_searches(
+        translator, [sequences[t.clip_id] for t in dev], [t.text for t in dev], options
+    )
+    results = run_systems(translator, targets, sequences, decoding, options.score)
+    train_texts = frozenset(target.text for target in targets if target.split == "train")
+    given = run_commands(options.commands, results)
+    counts = count(results, options.score, given, options.commands)
+    splits = summarise(results, counts, train_texts, options.score)
+    scores = {
+        seed_name(translator.spec.provenance): {
+            split: {name: found["systems"]["model"][name]["value"] for name in SPREAD_METRICS}
+            for split, found in splits.items()
+        }
+    }
+    for name, other in others:
+        scores[name] = _score_model(other, results, sequences, decoding, options.score)
+    return Evaluation(
+        options=options,
+        decoding=decoding,
+        grid=grid,
+        results=results,
+        counts=counts,
+        splits=splits,
+        seeds=summarise_seeds(scores, digits=DECIMALS),
+        train_texts=train_texts,
+        alignments=_align(translator, results, sequences),
+    )
+
+
+def _score_model(
+    translator: Translator,
+    results: Sequence[SplitResult],
+    sequences: Mapping[str, SourceSequence],
+    decoding: DecodingOptions,
+    score: ScoreOptions,
+) -> dict[str, dict[str, float]]:
+    """Score a model by itself on the clips that were evaluated."""
+    found: dict[str, dict[str, float]] = {}
+    for result in results:
+        clips = [sequences[target.clip_id] for target in result.targets]
+        said = plain_texts(translator.translate(clips, decoding))
+        scores = score_corpus(said, [target.text for target in result.targets], score)
+        found[result.split] = {name: scores[name].value for name in SPREAD_METRICS}
+    return found
+
+
+def _align(
+    translator: Translator,
+    results: Sequence[SplitResult],
+    sequences: Mapping[str, SourceSequence],
+) -> dict[str, Alignment]:
+    """Ask where the model looked while it wrote each translation."""
+    found: dict[str, Alignment] = {}
+    for result in results:
+        clips = [sequences[target.clip_id] for target in result.targets]
+        try:
+            aligned = translator.align(clips, result.translations)
+        except ValueError as error:
+            logger.info("no alignments: %s", error)
+            return {}
+        found |= {
+            target.clip_id: alignment
+            for target, alignment in zip(result.targets, aligned, strict=True)
+        }
+    return found

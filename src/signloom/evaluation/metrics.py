@@ -1,0 +1,549 @@
+"""Metrics: scores of hypotheses against references, with intervals and signatures.
+
+A corpus score is a function of sums over sentences. So any group of clips and any bootstrap
+resample is scored without reading a string again.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from itertools import islice
+from typing import Any, Literal
+
+import jiwer
+import numpy as np
+import numpy.typing as npt
+from numpy.typing import NDArray
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+
+FloatArray = NDArray[np.float64]
+
+Tokenizer = Literal["13a", "intl", "char", "zh", "none", "phoenix_legacy"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreOptions:
+    """How hypotheses are scored."""
+
+    # sacreBLEU's word splitter for BLEU: 13a where words have spaces between them, char or zh for
+    # Chinese, none for text that is tokenised already. These need no further package.
+    # phoenix_legacy: none, and everything in lower case, as papers on PHOENIX-2014T score it.
+    tokenizer: Tokenizer
+    resamples: int  # bootstrap resamples behind every 95 % interval, >= 100
+    seed: int  # of the resamples, >= 0
+
+    def __post_init__(self) -> None:
+        if self.resamples < 100:
+            raise ValueError(f"resamples: found {self.resamples}, expected at least 100")
+        if self.seed < 0:
+            raise ValueError(f"seed: found {self.seed}, expected at least 0")
+
+    @property
+    def lowercase(self) -> bool:
+        """Whether upper and lower case count as the same."""
+        return self.tokenizer == "phoenix_legacy"
+
+    @property
+    def splitter(self) -> str:
+        """What sacreBLEU calls the tokenizer."""
+        return "none" if self.tokenizer == "phoenix_legacy" else self.tokenizer
+
+    @property
+    def mode(self) -> dict[str, str]:
+        """What a signature says of a named mode."""
+        return {"mode": self.tokenizer} if self.tokenizer == "phoenix_legacy" else {}
+
+    @property
+    def words(self) -> str:
+        """What counts as a word where text is not split for BLEU; `words` are between spaces."""
+        return self.tokenizer if self.tokenizer in ("char", "zh") else "words"
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One corpus score with its 95 % bootstrap interval."""
+
+    name: str
+    value: float
+    """0 to 100, except error rates, which insertions can take above 100."""
+    low: float
+    high: float
+    signature: str
+    """Every setting that changes the number, as sacreBLEU writes it."""
+
+
+def split_words(
+    texts: Sequence[str], options: ScoreOptions, *, keep_case: bool = False
+) -> list[list[str]]:
+    """Return the words of each text, in the case that counts or as they are written.
+
+    Chinese has no spaces between its words: there, they are what sacreBLEU makes of the text.
+    """
+    if options.lowercase and not keep_case:
+        texts = [text.lower() for text in texts]
+    if options.words == "words":
+        return [text.split() for text in texts]
+    tokenize = BLEU(tokenize=options.splitter).tokenizer
+    return [tokenize(text).split() for text in texts]
+
+
+METRICS = (
+    "bleu1", "bleu2", "bleu3", "bleu4", "chrf", "chrfpp", "ter", "wer", "cer", "rouge_l", "exact",
+)  # fmt: skip
+LOWER_IS_BETTER = ("ter", "wer", "cer")
+
+Formula = Callable[[FloatArray], dict[str, FloatArray]]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Counted:
+    """What was counted for some metrics in N sentences, and how scores follow.
+
+    Attributes:
+        counts: Shape (N, K).
+        signatures: Metric to every setting that changes its number.
+        scores: R sums of counts, shape (R, K), to each metric of them, shape (R,).
+        singly: The same where every row is one sentence.
+        values: One sum, shape (K,), to each metric, by the library's own formula if it has one.
+    """
+
+    counts: FloatArray
+    signatures: Mapping[str, str]
+    scores: Formula
+    singly: Formula
+    values: Callable[[FloatArray], dict[str, float]]
+
+    def select(self, rows: npt.NDArray[np.int64]) -> "Counted":
+        """Return what was counted in some of the sentences."""
+        return replace(self, counts=self.counts[rows])
+
+
+Numbers = Sequence[int] | Sequence[float]
+
+
+def ratio(name: str, signature: str, above: Numbers, below: Numbers) -> Counted:
+    """Return a metric that is one sum over another, in percent."""
+
+    def scores(sums: FloatArray) -> dict[str, FloatArray]:
+        return {name: 100 * sums[:, 0] / sums[:, 1]}
+
+    return Counted(
+        counts=np.array([above, below], dtype=np.float64).T,
+        signatures={name: signature},
+        scores=scores,
+        singly=scores,
+        values=lambda sums: {name: float(100 * sums[0] / sums[1])},
+    )
+
+
+def mean(name: str, signature: str, values: Sequence[float]) -> Counted:
+    """Return a metric that is the mean of one number a sentence."""
+    return ratio(name, signature, [value / 100 for value in values], [1.0] * len(values))
+
+
+MAX_ORDER = 4  # n-grams counted for BLEU: up to four words
+CHRFPP_WORDS = 2  # n-grams of words in chrF++: up to two
+
+
+def count_bleu(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> Counted:
+    """BLEU-1 to BLEU-4; counts hyp length, ref length, 4 x correct, 4 x total."""
+    signatures = {}
+    for order in range(1, MAX_ORDER + 1):
+        # force: only silences the hint that text ending in " ." looks tokenised.
+        bleu = BLEU(
+            tokenize=options.splitter, lowercase=options.lowercase, max_ngram_order=order,
+            force=True,
+        )  # fmt: skip
+        signatures[f"bleu{order}"] = sacrebleu_signature(
+            bleu, options, {"order": order} if order < MAX_ORDER else {}
+        )
+    return Counted(
+        counts=np.array(bleu._extract_corpus_statistics(hyps, [refs]), dtype=np.float64),
+        signatures=signatures,
+        scores=lambda sums: _all_orders(sums, effective=False),
+        singly=lambda sums: _all_orders(sums, effective=True),
+        values=_bleu_values,
+    )
+
+
+def count_chrf(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> Counted:
+    """chrF2 and chrF++; counts hyp, ref and common n-grams: characters 1 to 6, words 1 and 2."""
+    # chrF++ has the orders of chrF, and those of words after them.
+    metrics = {
+        name: CHRF(word_order=words, lowercase=options.lowercase)
+        for name, words in (("chrf", 0), ("chrfpp", CHRFPP_WORDS))
+    }
+
+    def scores(sums: FloatArray) -> dict[str, FloatArray]:
+        return {name: _chrf_of_sums(sums[:, : 3 * m.order]) for name, m in metrics.items()}
+
+    def values(sums: FloatArray) -> dict[str, float]:
+        return {
+            name: float(m._compute_score_from_stats(sums[: 3 * m.order].tolist()).score)
+            for name, m in metrics.items()
+        }
+
+    counts = metrics["chrfpp"]._extract_corpus_statistics(hyps, [refs])
+    return Counted(
+        counts=np.array(counts, dtype=np.float64),
+        signatures={name: sacrebleu_signature(m, options) for name, m in metrics.items()},
+        scores=scores,
+        singly=scores,
+        values=values,
+    )
+
+
+def bleu_of_sums(sums: FloatArray, order: int, *, effective: bool = False) -> FloatArray:
+    """Corpus BLEU with exponential smoothing of R summed counts, shape (R, 10).
+
+    Args:
+        sums: As `count_bleu` counts.
+        order: Longest n-gram.
+        effective: Leave out the orders that the hypothesis is too short for.
+
+    Source: Papineni et al. (2002); smoothing as in sacreBLEU (`smooth:exp`).
+    """
+    hyp_len, ref_len = sums[:, 0], sums[:, 1]
+    correct = sums[:, 2 : 2 + order]
+    total = sums[:, 2 + MAX_ORDER : 2 + MAX_ORDER + order]
+    counted = total > 0
+    # The k-th order without a match counts as 1 / 2^k matches.
+    smoothed = np.where(correct > 0, correct, 0.5 ** np.cumsum(correct == 0, axis=1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_precision = np.where(counted, np.log(smoothed / total), 0).sum(axis=1)
+        log_precision = log_precision / counted.sum(axis=1)
+        brevity = np.where(hyp_len < ref_len, 1 - ref_len / hyp_len, 0.0)
+        scores = 100 * np.exp(brevity + log_precision)
+    defined = (counted[:, 0] if effective else counted.all(axis=1)) & (correct > 0).any(axis=1)
+    return np.where(defined, scores, 0.0)
+
+
+def sacrebleu_signature(
+    metric: Any, options: ScoreOptions, extra: dict[str, Any] | None = None
+) -> str:
+    """Return the signature of sacreBLEU, with the name of the mode if it has one."""
+    metric.num_refs = 1  # which sacreBLEU knows only after it has scored
+    signature = metric.get_signature()
+    for key, value in {**(extra or {}), **options.mode}.items():
+        signature.update(key, value)
+    return str(signature)
+
+
+def _all_orders(sums: FloatArray, *, effective: bool) -> dict[str, FloatArray]:
+    return {
+        f"bleu{order}": bleu_of_sums(sums, order, effective=effective)
+        for order in range(1, MAX_ORDER + 1)
+    }
+
+
+def _bleu_values(sums: FloatArray) -> dict[str, float]:
+    hyp_len, ref_len, *counts = (int(number) for number in sums)
+    correct, total = counts[:MAX_ORDER], counts[MAX_ORDER:]
+    values = {}
+    for order in range(1, MAX_ORDER + 1):
+        found = BLEU.compute_bleu(
+            correct[:order], total[:order], hyp_len, ref_len,
+            smooth_method="exp", max_ngram_order=order,
+        )  # fmt: skip
+        values[f"bleu{order}"] = float(found.score)
+    return values
+
+
+def _chrf_of_sums(sums: FloatArray) -> FloatArray:
+    """Corpus chrF of R summed counts, shape (R, 3 x orders).
+
+    Source: Popovic (2015); orders that one side lacks are left out, as in sacreBLEU (`eff:yes`).
+    """
+    hyp, ref, match = np.moveaxis(sums.reshape(len(sums), -1, 3), 2, 0)
+    counted = (hyp > 0) & (ref > 0)
+    orders = np.maximum(counted.sum(axis=1), 1)
+    precision = np.where(counted, match / np.maximum(hyp, 1), 0.0).sum(axis=1) / orders
+    recall = np.where(counted, match / np.maximum(ref, 1), 0.0).sum(axis=1) / orders
+    weighted = CHRF.BETA**2 * precision + recall
+    f_score = (1 + CHRF.BETA**2) * precision * recall / np.where(weighted > 0, weighted, 1.0)
+    return np.asarray(100 * f_score)
+
+
+Words = Sequence[Sequence[str]]
+
+
+def count_ter(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> Counted:
+    """Translation edit rate: a block of words that stands elsewhere costs one edit."""
+    is_chinese = options.words != "words"
+    ter = TER(normalized=is_chinese, asian_support=is_chinese)
+    counts = ter._extract_corpus_statistics(hyps, [refs])
+    edits, lengths = zip(*counts, strict=True)
+    return ratio("ter", sacrebleu_signature(ter, options), edits, lengths)
+
+
+def count_wer(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> Counted:
+    """Word error rate; each edit costs 1."""
+    return _error_rate(
+        "wer", options.words, split_words(hyps, options), split_words(refs, options), options
+    )
+
+
+def count_cer(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> Counted:
+    """Character error rate; each edit costs 1, a space is a character."""
+
+    def split(texts: Sequence[str]) -> Words:
+        cased = [text.lower() for text in texts] if options.lowercase else texts
+        return [list(" ".join(text.split())) for text in cased]
+
+    return _error_rate("cer", "characters", split(hyps), split(refs), options)
+
+
+def count_rouge_l(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> Counted:
+    """ROUGE-L: F1 of the longest common subsequence of words, in any script.
+
+    Source: Lin (2004); as the package rouge-score, which however drops all but a to z and digits.
+    """
+    pairs = zip(split_words(hyps, options), split_words(refs, options), strict=True)
+    # 2 P R / (P + R) with P = common / hyp and R = common / ref.
+    values = [200 * _common(hyp, ref) / (len(hyp) + len(ref)) for hyp, ref in pairs]
+    return mean("rouge_l", _own_signature(options, "f:1"), values)
+
+
+def count_exact(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> Counted:
+    """Share of the sentences that are right in every word."""
+    pairs = zip(split_words(hyps, options), split_words(refs, options), strict=True)
+    return mean("exact", _own_signature(options), [100.0 * (hyp == ref) for hyp, ref in pairs])
+
+
+def align(hyps: Words, refs: Words) -> list[list[Any]]:
+    """Return jiwer's chunks for each pair, on exactly these words."""
+    output = jiwer.process_words(
+        [""] * len(refs), [""] * len(hyps),
+        reference_transform=lambda _: refs, hypothesis_transform=lambda _: hyps,
+    )  # fmt: skip
+    alignments: list[list[Any]] = output.alignments
+    return alignments
+
+
+def _error_rate(name: str, tokens: str, hyps: Words, refs: Words, options: ScoreOptions) -> Counted:
+    edits = [
+        sum(
+            max(chunk.ref_end_idx - chunk.ref_start_idx, chunk.hyp_end_idx - chunk.hyp_start_idx)
+            for chunk in chunks
+            if chunk.type != "equal"
+        )
+        for chunks in align(hyps, refs)
+    ]
+    signature = _join(
+        {
+            "nrefs": "1",
+            "case": "lc" if options.lowercase else "mixed",
+            "norm": "none",
+            "tok": tokens,
+            "cost": "sub1+ins1+del1",
+            **options.mode,
+            "version": f"jiwer-{version('jiwer')}",
+        }
+    )
+    return ratio(name, signature, edits, [len(ref) for ref in refs])
+
+
+def _common(hyp: Sequence[str], ref: Sequence[str]) -> int:
+    """Length of the longest common subsequence."""
+    row = [0] * (len(ref) + 1)
+    for word in hyp:
+        before = 0  # of the row above, one column to the left
+        for column, other in enumerate(ref, start=1):
+            above = row[column]
+            row[column] = before + 1 if word == other else max(above, row[column - 1])
+            before = above
+    return row[-1]
+
+
+def _own_signature(options: ScoreOptions, *extra: str) -> str:
+    parts = {
+        "nrefs": "1",
+        "case": "lc" if options.lowercase else "mixed",
+        "tok": options.words,
+        **dict(part.split(":") for part in extra),
+        "mean": "sentences",
+        **options.mode,
+        "version": f"signloom-{version('signloom')}",
+    }
+    return _join(parts)
+
+
+def _join(parts: dict[str, str]) -> str:
+    return "|".join(f"{key}:{value}" for key, value in parts.items())
+
+
+INTERVAL = (0.025, 0.975)  # quantiles of the 95 % percentile interval
+COUNTERS = (count_bleu, count_chrf, count_ter, count_wer, count_cer, count_rouge_l, count_exact)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Statistics:
+    """What was counted in each of N sentences; every score of any of them follows."""
+
+    parts: tuple[Counted, ...]
+
+    def __len__(self) -> int:
+        return len(self.parts[0].counts)
+
+    def select(self, rows: npt.NDArray[np.int64]) -> "Statistics":
+        """Return the statistics of some sentences."""
+        return Statistics(parts=tuple(part.select(rows) for part in self.parts))
+
+    def extend(self, name: str, values: Sequence[float], signature: str) -> "Statistics":
+        """Add a metric that gave a number for each sentence; its score is their mean."""
+        return Statistics(parts=(*self.parts, mean(name, signature, values)))
+
+    def values(self) -> dict[str, float]:
+        """Return every metric of all sentences together."""
+        found: dict[str, float] = {}
+        for part in self.parts:
+            found |= part.values(part.counts.sum(axis=0))
+        return found
+
+    def resample(self, options: ScoreOptions) -> dict[str, FloatArray]:
+        """Return every metric of every bootstrap resample, each of shape (R,).
+
+        Equal numbers of sentences get the same resamples, whatever their text: so two systems
+        are compared on the same imagined test sets.
+        """
+        rng = np.random.default_rng(options.seed)
+        n = len(self)
+        counts = np.concatenate([part.counts for part in self.parts], axis=1)
+        draws = (np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(options.resamples))
+        sums = np.stack([draw.astype(np.float64) @ counts for draw in draws])
+        ends = np.cumsum([part.counts.shape[1] for part in self.parts])[:-1]
+        found: dict[str, FloatArray] = {}
+        for part, columns in zip(self.parts, np.split(sums, ends, axis=1), strict=True):
+            found |= part.scores(columns)
+        return found
+
+
+def measure(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> Statistics:
+    """Count in each sentence what the metrics need.
+
+    Args:
+        hyps: Detokenised sentences; empty ones are allowed and cost what they lack.
+        refs: Their references in the same order, none empty.
+        options: The tokenizer.
+
+    Raises:
+        ValueError: If the lengths differ, there is nothing to score or a reference is empty.
+    """
+    _check_pairs(hyps, refs)
+    return Statistics(parts=tuple(counter(hyps, refs, options) for counter in COUNTERS))
+
+
+def score_statistics(statistics: Statistics, options: ScoreOptions) -> dict[str, Score]:
+    """Score counted sentences.
+
+    Returns:
+        A score for each metric. All intervals come from the same resamples, so that a
+        resample is one imagined test set and not eleven.
+    """
+    values, resampled = statistics.values(), statistics.resample(options)
+    scores = {}
+    for part in statistics.parts:
+        for name, signature in part.signatures.items():
+            low, high = (float(bound) for bound in np.quantile(resampled[name], INTERVAL))
+            scores[name] = Score(name, values[name], low, high, signature)
+    return scores
+
+
+def score_corpus(
+    hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions
+) -> dict[str, Score]:
+    """Score hypotheses against one reference each; see `measure` and `score_statistics`."""
+    return score_statistics(measure(hyps, refs, options), options)
+
+
+def sentence_scores(statistics: Statistics) -> dict[str, FloatArray]:
+    """Return every metric of each sentence by itself, shape (N,).
+
+    BLEU is of effective order, so that short sentences count.
+    """
+    found: dict[str, FloatArray] = {}
+    for part in statistics.parts:
+        found |= part.singly(part.counts)
+    return found
+
+
+def _check_pairs(hyps: Sequence[str], refs: Sequence[str]) -> None:
+    if len(hyps) != len(refs):
+        raise ValueError(f"{len(hyps)} hypotheses for {len(refs)} references, expected as many")
+    if not refs:
+        raise ValueError("no sentence to score")
+    for number, ref in enumerate(refs, start=1):
+        if not ref.strip():
+            raise ValueError(f"reference {number} of {len(refs)} is empty: WER is not defined")
+
+
+@dataclass(frozen=True, slots=True)
+class WordEdit:
+    """A stretch of words that agree or differ between reference and hypothesis."""
+
+    kind: Literal["equal", "substitute", "insert", "delete"]
+    reference: tuple[str, ...]
+    """Empty for an insertion."""
+    hypothesis: tuple[str, ...]
+    """Empty for a deletion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """A word that was taken for another, added or left out."""
+
+    kind: Literal["substitute", "insert", "delete"]
+    reference: str
+    """Empty for an insertion."""
+    hypothesis: str
+    """Empty for a deletion."""
+    count: int
+
+
+def align_words(hyp: str, ref: str, options: ScoreOptions) -> list[WordEdit]:
+    """The cheapest edits that turn the reference into the hypothesis; each costs 1.
+
+    Words and their case count as for WER; they are returned as they are written.
+    """
+    edits = _align(*split_words([hyp, ref], options))
+    said, meant = map(iter, split_words([hyp, ref], options, keep_case=True))
+    return [
+        WordEdit(
+            edit.kind,
+            tuple(islice(meant, len(edit.reference))),
+            tuple(islice(said, len(edit.hypothesis))),
+        )
+        for edit in edits
+    ]
+
+
+def count_confusions(
+    hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions
+) -> list[Confusion]:
+    """Count how each word was got wrong, the most frequent first."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    pairs = zip(split_words(hyps, options), split_words(refs, options), strict=True)
+    for hyp, ref in pairs:
+        for edit in _align(hyp, ref):
+            length = max(len(edit.reference), len(edit.hypothesis))
+            # Of a substitution both sides are equally long, of the others one is empty.
+            said = edit.hypothesis or ("",) * length
+            meant = edit.reference or ("",) * length
+            if edit.kind != "equal":
+                counts.update((edit.kind, *pair) for pair in zip(meant, said, strict=True))
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [Confusion(*words, count) for words, count in ordered]  # type: ignore[arg-type]
+
+
+def _align(hyp: Sequence[str], ref: Sequence[str]) -> list[WordEdit]:
+    return [
+        WordEdit(
+            chunk.type,
+            tuple(ref[chunk.ref_start_idx : chunk.ref_end_idx]),
+            tuple(hyp[chunk.hyp_start_idx : chunk.hyp_end_idx]),
+        )
+        for chunk in align([hyp], [ref])[0]
+    ]

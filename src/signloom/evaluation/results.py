@@ -1,0 +1,187 @@
+"""The files of an evaluation: metrics.json, hypotheses, breakdowns, alignments."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from signloom.errors import UserError
+from signloom.evaluation.evaluate import Evaluation, grid_table
+from signloom.evaluation.metrics import count_confusions, sentence_scores
+from signloom.evaluation.summary import COLUMNS, DECIMALS, KINDS
+from signloom.files import write_atomically
+from signloom.translation.translator import Alignment
+
+ALIGNMENTS_VERSION = 1
+SCHEMA = pa.schema(
+    [
+        ("clip_id", pa.string()),
+        ("tokens", pa.list_(pa.string())),  # of the translation; see `Alignment`
+        ("step_s", pa.float64()),
+        ("weights", pa.list_(pa.uint8())),  # T x M, row by row, in 255ths
+    ],
+    metadata={"signloom.format_version": str(ALIGNMENTS_VERSION)},
+)
+
+
+def write_alignments(path: Path, alignments: Mapping[str, Alignment]) -> None:
+    """Write one row a clip; no rows for a model without attention."""
+    rows = [
+        {
+            "clip_id": clip_id,
+            "tokens": list(alignment.tokens),
+            "step_s": alignment.step_s,
+            "weights": np.rint(alignment.weights * 255).astype(np.uint8).ravel(),
+        }
+        for clip_id, alignment in alignments.items()
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp")
+    table = pa.Table.from_pylist(rows, schema=SCHEMA)
+    pq.write_table(table, temporary, compression="zstd")
+    temporary.replace(path)
+
+
+FORMAT_VERSION = 2  # of scores.json and, with it, of the tables beside it
+GRID = ("beam_size", "length_penalty", "bleu4", "wer", "chosen")
+CONFUSIONS = ("split", "kind", "reference", "hypothesis", "count")
+
+
+def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> None:
+    """Write every file of the stage; without clock values, so that equal runs give equal bytes.
+
+    Args:
+        reports: The folder `reports`.
+        evaluation: What to write.
+        history: Training's `history.json`; its epochs become a table for `dvc plots`.
+
+    Raises:
+        UserError: If there is no history.
+    """
+    folder = reports / "evaluation"
+    grid = grid_table(evaluation.grid, digits=DECIMALS)
+    scores = {
+        "format_version": FORMAT_VERSION,
+        "options": asdict(evaluation.options),
+        "decoding": asdict(evaluation.decoding),
+        "grid": grid,
+        "splits": evaluation.splits,
+        "seeds": evaluation.seeds,
+    }
+    _write_json(folder / "scores.json", scores)
+    _write_table(folder / "hypotheses.tsv", hypothesis_rows(evaluation))
+    _write_table(folder / "systems.csv", _system_rows(evaluation))
+    _write_table(folder / "grid.csv", grid, columns=GRID)
+    _write_table(folder / "confusions.csv", _confusion_rows(evaluation), columns=CONFUSIONS)
+    write_alignments(folder / "alignments.parquet", evaluation.alignments)
+    for kind in KINDS:
+        rows = _breakdown_rows(evaluation, kind)
+        _write_table(folder / f"by_{kind}.csv", rows, columns=("name", "split", *COLUMNS))
+    if not history.is_file():
+        raise UserError(f"{history} does not exist; run `dvc repro train` first")
+    epochs = json.loads(history.read_text(encoding="utf-8"))["epochs"]
+    _write_table(folder / "curves.csv", (_rounded(epoch, digits=6) for epoch in epochs))
+    # Last: who sees the metrics may rely on the rest.
+    _write_json(reports / "metrics.json", evaluation.metrics)
+
+
+def hypothesis_rows(evaluation: Evaluation) -> Iterable[dict[str, Any]]:
+    """Yield one row a clip: reference, what the systems said, and how far off the model is."""
+    for result in evaluation.results:
+        singly = sentence_scores(evaluation.counts[result.split]["model"])
+        for row, (target, facts, translation) in enumerate(
+            zip(result.targets, result.facts, result.translations, strict=True)
+        ):
+            said = {system: texts[row] for system, texts in result.texts.items()}
+            yield _rounded(
+                {
+                    "clip_id": target.clip_id,
+                    "split": result.split,
+                    "signer": target.signer,
+                    "seen_in_train": int(target.text in evaluation.train_texts),
+                    "reference": target.text,
+                    "hypothesis": said["model"],
+                    "greedy": said["greedy"],
+                    "blind": said["blind"],
+                    "swapped": said.get("swapped", ""),
+                    "retrieval": said["retrieval"],
+                    "bleu": float(singly["bleu4"][row]),
+                    "chrf": float(singly["chrf"][row]),
+                    "wer": float(singly["wer"][row]),
+                    "exact": int(singly["exact"][row] > 0),
+                    "hands": "" if facts.hands is None else facts.hands,
+                    "fps": "" if facts.fps is None else facts.fps,
+                    "seconds": "" if facts.seconds is None else facts.seconds,
+                    "log_prob": translation.hypothesis.log_prob,
+                    "score": translation.hypothesis.score,
+                    "tokens": len(translation.hypothesis.tokens),
+                    **{name: float(singly[name][row]) for name in evaluation.options.commands},
+                    **({"gloss": target.gloss} if result.unknown is not None else {}),
+                }
+            )
+
+
+def _system_rows(evaluation: Evaluation) -> Iterable[dict[str, Any]]:
+    for split, found in evaluation.splits.items():
+        for system, scores in found["systems"].items():
+            bleu = scores["bleu4"]
+            yield {
+                "name": f"{split} {system}",  # what `dvc plots` puts on its axis
+                "split": split,
+                "system": system,
+                "bleu4": bleu["value"],
+                "bleu4_low": bleu["low"],
+                "bleu4_high": bleu["high"],
+                **{name: scores[name]["value"] for name in ("chrf", "wer", "cer")},
+            }
+
+
+def _confusion_rows(evaluation: Evaluation) -> Iterable[dict[str, Any]]:
+    for result in evaluation.results:
+        refs = [target.text for target in result.targets]
+        for found in count_confusions(result.texts["model"], refs, evaluation.options.score):
+            yield {"split": result.split, **asdict(found)}
+
+
+def _breakdown_rows(evaluation: Evaluation, kind: str) -> Iterable[dict[str, Any]]:
+    for split, found in evaluation.splits.items():
+        for row in found["breakdowns"][kind]:
+            yield {"name": f"{split} {row['group']}", "split": split, **row}
+
+
+def _rounded(row: Mapping[str, Any], *, digits: int = DECIMALS) -> dict[str, Any]:
+    return {k: round(v, digits) if isinstance(v, float) else v for k, v in row.items()}
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    write_atomically(path, json.dumps(content, ensure_ascii=False, indent=2) + "\n")
+
+
+def _write_table(
+    path: Path, rows: Iterable[Mapping[str, Any]], *, columns: Sequence[str] | None = None
+) -> None:
+    """Write rows that share their keys; a .tsv is written without quotes, as it has no tabs.
+
+    Args:
+        path: The table.
+        rows: May be empty if the columns are named.
+        columns: Names; those of the first row if not given.
+    """
+    rows = list(rows)
+    columns = list(columns or rows[0])
+    text = io.StringIO()
+    if path.suffix == ".tsv":
+        lines = [columns, *([str(row[name]) for name in columns] for row in rows)]
+        text.writelines("\t".join(line) + "\n" for line in lines)
+    else:
+        writer = csv.DictWriter(text, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    write_atomically(path, text.getvalue())

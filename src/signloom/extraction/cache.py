@@ -1,0 +1,379 @@
+"""The content-addressed cache of extracted landmarks, and remembered hashes of videos.
+
+What was hashed is noted in a log beside the cache, a line a file: its path, what the file system
+says of it, its hash. A file whose size, times and inode are as noted is taken to be as it was, as
+Git and DVC do. Lines are only ever added, so a writer that is killed leaves at most a torn last
+line, which does not count.
+
+An entry is one small file: the landmarks of a clip, or the reason why it cannot be read. It is a
+line of JSON, the numbers, and the SHA-256 of both; an entry that is torn or damaged does not count
+as there. Nothing here decides a result, so nothing here is a parameter: the folder is
+`data/cache/landmarks` of the project, or what the environment variable SIGNLOOM_CACHE says.
+"""
+
+import errno
+import functools
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from signloom.corpus.landmarks import COORDINATES, LandmarkSequence, Layout
+from signloom.errors import UserError
+from signloom.files import hash_file, write_atomically
+from signloom.progress import progress_file
+from signloom.provenance import project_folder
+
+_LOG = "videos.jsonl"
+_SETTLED_NS = 2_000_000_000  # a change just after this one might bear the same time
+_THREADS = 4  # hashing lets go of the interpreter, and disks like a few requests at once
+
+Signature = tuple[int, int, int, int]
+"""Size, time of change, time of change of the inode (nanoseconds), inode."""
+
+
+@dataclass(frozen=True, slots=True)
+class HashedVideo:
+    """A file as it was when it was hashed."""
+
+    sha256: str
+    signature: Signature
+
+    def is_still(self, path: Path) -> bool:
+        """Return whether the file is the one that was hashed.
+
+        By size and time: a new link or owner changes the inode's time, but not what is in it.
+        """
+        found = sign(path)
+        return found is not None and found[:2] == self.signature[:2]
+
+
+class VideoHashes:
+    """The hashes that are noted in a folder.
+
+    Args:
+        folder: Made when the first hash is noted.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / _LOG
+        self._known: dict[str, HashedVideo] = dict(_read_log(self._path))
+
+    def hash_videos(self, paths: Iterable[Path]) -> dict[Path, HashedVideo]:
+        """Return the hash of every file that can be read.
+
+        Args:
+            paths: In any order; one that is no readable file is left out.
+        """
+        signatures = {path: found for path in set(paths) if (found := sign(path))}
+        hashed: dict[Path, HashedVideo] = {}
+        for path, signature in signatures.items():
+            noted = self._known.get(str(path.absolute()))
+            if noted and noted.signature == signature:
+                hashed[path] = noted
+        unknown = sorted(signatures.keys() - hashed.keys())
+        # `delay`: no bar where it would be gone at once.
+        with (
+            ThreadPoolExecutor(_THREADS) as threads,
+            tqdm(
+                total=sum(signatures[path][0] for path in unknown),
+                desc="hashing videos", unit="B", unit_scale=True, delay=1.0,
+                file=progress_file(),
+            ) as bar,
+        ):  # fmt: skip
+            for path, digest in zip(unknown, threads.map(_try_hash, unknown), strict=True):
+                bar.update(signatures[path][0])
+                if digest is not None:
+                    hashed[path] = HashedVideo(digest, signatures[path])
+                    self._note(path, hashed[path])
+        return hashed
+
+    def prune(self) -> None:
+        """Forget files that are gone or have changed."""
+        if self._path.is_file():
+            self._known = {k: v for k, v in self._known.items() if sign(Path(k)) == v.signature}
+            lines = "".join(_line(name, video) for name, video in self._known.items())
+            write_atomically(self._path, lines)
+
+    def _note(self, path: Path, video: HashedVideo) -> None:
+        settled = time.time_ns() - max(video.signature[1:3]) > _SETTLED_NS
+        if settled and sign(path) == video.signature:
+            self._known[str(path.absolute())] = video
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a", encoding="utf-8") as log:
+                log.write(_line(str(path.absolute()), video))
+
+
+def sign(path: Path) -> Signature | None:
+    """Return what tells whether a file has changed, None if it is no file."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    if not path.is_file():
+        return None
+    return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino
+
+
+def _line(name: str, video: HashedVideo) -> str:
+    # The newline comes first, so that a line after a torn one is whole.
+    return "\n" + json.dumps([name, video.sha256, *video.signature])
+
+
+def _read_log(path: Path) -> Iterator[tuple[str, HashedVideo]]:
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        try:
+            name, digest, size, changed, inode_changed, inode = json.loads(line)
+        except ValueError:
+            continue  # torn
+        yield name, HashedVideo(digest, (size, changed, inode_changed, inode))
+
+
+def _try_hash(path: Path) -> str | None:
+    try:
+        return hash_file(path)
+    except OSError:
+        return None
+
+
+FORMAT_VERSION = 1
+CACHE_VARIABLE = "SIGNLOOM_CACHE"
+
+_DEFAULT_FOLDER = Path("data/cache/landmarks")
+_DIGEST_BYTES = 32
+_FRESH_S = 3600.0  # an entry used within the hour is not marked as used again
+_ABANDONED_S = 3600.0  # a temporary file that old belongs to a writer that was killed
+_FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An entry of a clip that cannot be read, now and in future."""
+
+    reason: str
+    mend: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheUse:
+    """What lies in a cache."""
+
+    entries: int
+    rejects: int  # of the entries
+    size_bytes: int
+    oldest_use_s: float | None  # seconds since the epoch
+
+
+def cache_folder() -> Path:
+    """Return where landmarks are kept."""
+    return Path(os.environ.get(CACHE_VARIABLE) or project_folder() / _DEFAULT_FOLDER)
+
+
+def cache_key(**parts: str | float | None) -> str:
+    """Return the key of everything that decides an entry, as hex."""
+    content = json.dumps({"cache": FORMAT_VERSION, **parts}, sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def pack_landmarks(sequence: LandmarkSequence) -> bytes:
+    """Return the entry of a clip; its points are rounded to half precision."""
+    header = {
+        "fps": sequence.fps,
+        "width": sequence.width,
+        "height": sequence.height,
+        "frames": len(sequence.points),
+        "layout": sequence.layout.to_json(),
+    }
+    return _seal(header, sequence.points.astype(np.float16).tobytes() + sequence.present.tobytes())
+
+
+def pack_unreadable(found: Unreadable) -> bytes:
+    """Return the entry of a clip that cannot be read."""
+    return _seal({"frames": 0, "reason": found.reason, "mend": found.mend}, b"")
+
+
+def unpack_frames(entry: bytes) -> int | Unreadable | None:
+    """Return how many frames an entry has, or why it has none; None if it is damaged."""
+    opened = _unseal(entry)
+    if opened is None:
+        return None
+    header, _ = opened
+    if "reason" in header:
+        return Unreadable(header["reason"], header["mend"])
+    return int(header["frames"])
+
+
+class LandmarkCache:
+    """The entries in a folder.
+
+    Args:
+        folder: Made when the first entry is stored.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def make_folder(self) -> None:
+        """Make the folder, rather than fail at the first entry.
+
+        Raises:
+            UserError: If no entry can be stored there.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if not os.access(self.folder, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, "it may not be written")
+        except OSError as error:
+            if error.errno in _FULL_DISK:
+                raise
+            raise UserError(
+                f"{self.folder}: landmarks cannot be kept there ({error.strerror}); let the "
+                f"environment variable {CACHE_VARIABLE} name a folder that can be written"
+            ) from error
+
+    def look_up(self, key: str) -> int | Unreadable | None:
+        """Return how many frames an entry has, or why it has none; None if it is not there."""
+        path = self._path(key)
+        found = _read(path)
+        with suppress(OSError):  # the entry of another user, or just pruned by one
+            if found is not None and time.time() - path.stat().st_mtime > _FRESH_S:
+                os.utime(path)  # what is used is not pruned
+        return found
+
+    def load(self, key: str) -> LandmarkSequence:
+        """Return the landmarks of an entry that was there a moment ago.
+
+        Raises:
+            UserError: If it is not there any more.
+        """
+        try:
+            opened = _unseal(self._path(key).read_bytes())
+        except OSError:
+            opened = None
+        if opened is None:
+            raise UserError(
+                f"{self.folder}: an entry vanished or was damaged while it was needed; run "
+                "`dvc repro` again, and do not prune the cache meanwhile"
+            )
+        header, body = opened
+        layout = _parse_layout(header["layout"])
+        shape = (header["frames"], layout.points, COORDINATES)
+        count = int(np.prod(shape))
+        return LandmarkSequence(
+            points=np.frombuffer(body, np.float16, count).reshape(shape).astype(np.float32),
+            present=np.frombuffer(body, np.bool_, offset=2 * count).reshape(shape[0], -1),
+            fps=header["fps"],
+            width=header["width"],
+            height=header["height"],
+            layout=layout,
+        )
+
+    def store(self, key: str, entry: bytes) -> None:
+        """Keep what `pack_landmarks` or `pack_unreadable` returned, whole or not at all."""
+        write_atomically(self._path(key), entry)
+
+    def measure(self) -> CacheUse:
+        """Return what lies in the cache."""
+        rejects = size_bytes = 0
+        used_s = []
+        for path, stat in self._files("??/*.clip"):
+            used_s.append(stat.st_mtime)
+            size_bytes += stat.st_size
+            # Entries of rejects are shorter than those of a frame; the others are not opened.
+            if stat.st_size < 1000 and isinstance(_read(path), Unreadable):
+                rejects += 1
+        return CacheUse(
+            entries=len(used_s),
+            rejects=rejects,
+            size_bytes=size_bytes,
+            oldest_use_s=min(used_s, default=None),
+        )
+
+    def prune(self, days: float, *, dry_run: bool = False) -> tuple[int, int]:
+        """Remove what was not used for some days, and what killed writers left behind.
+
+        Args:
+            days: 0 removes everything.
+            dry_run: Only say what would be removed.
+
+        Returns:
+            Entries and bytes removed.
+        """
+        now = time.time()
+        latest = now - days * 86_400 if days else float("inf")  # other clocks may be ahead
+        entries, temporary = self._files("??/*.clip"), self._files("**/.*.tmp")
+        old = [found for found in entries if found[1].st_mtime <= latest]
+        torn = [found for found in temporary if now - found[1].st_mtime > _ABANDONED_S]
+        if not dry_run:
+            for path, _ in (*old, *torn):
+                path.unlink(missing_ok=True)
+        return len(old), sum(stat.st_size for _, stat in (*old, *torn))
+
+    def _path(self, key: str) -> Path:
+        return self.folder / key[:2] / f"{key}.clip"
+
+    def _files(self, pattern: str) -> Iterator[tuple[Path, os.stat_result]]:
+        for path in self.folder.glob(pattern):
+            with suppress(FileNotFoundError):  # a run or another pruning took it just now
+                yield path, path.stat()
+
+
+@contextmanager
+def explain_full_disk(folder: Path) -> Iterator[None]:
+    """Turn the error of a full disk into words.
+
+    Args:
+        folder: What is being written.
+
+    Raises:
+        UserError: If the disk is full, with what to do.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL_DISK:
+            raise
+        raise UserError(
+            f"{folder}: the disk is full ({os.strerror(error.errno)}). The clips that are done "
+            f"are kept in {cache_folder()}; free some space (`signloom cache prune --days 30` "
+            "removes what was not used for a month), then `dvc repro` goes on with the others"
+        ) from error
+
+
+def _read(path: Path) -> int | Unreadable | None:
+    try:
+        return unpack_frames(path.read_bytes())
+    except OSError:
+        return None
+
+
+def _seal(header: Mapping[str, Any], body: bytes) -> bytes:
+    content = json.dumps(header).encode() + b"\n" + body
+    return content + hashlib.sha256(content).digest()
+
+
+def _unseal(entry: bytes) -> tuple[dict[str, Any], memoryview] | None:
+    """Return header and body, None if they are not as they were written."""
+    content = memoryview(entry)[:-_DIGEST_BYTES]
+    if hashlib.sha256(content).digest() != entry[-_DIGEST_BYTES:]:
+        return None
+    end = entry.index(b"\n")
+    return json.loads(entry[:end]), content[end + 1 :]
+
+
+@functools.lru_cache(maxsize=8)
+def _parse_layout(text: str) -> Layout:
+    return Layout.from_json(text)

@@ -1,0 +1,272 @@
+"""Landmark detectors: frames of a clip one by one, landmarks out."""
+
+import importlib.metadata
+import os
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from signloom.corpus.landmarks import COORDINATES, GROUP_INDICES, POSE_WRISTS, Layout, build_layout
+from signloom.errors import UserError
+from signloom.extraction.handedness import SideTracker
+from signloom.extraction.mediapipe_models import (
+    FACE_MODELS,
+    HAND_MODELS,
+    HOLISTIC_MODELS,
+    POSE_MODELS,
+    HandGraph,
+    HandTask,
+    HolisticGraph,
+    PoseGraph,
+    PoseTask,
+    package_folder,
+)
+from signloom.files import hash_file
+
+DETECTOR_VERSION = 1  # raise it when the same options give other landmarks for the same frames
+
+_FACE_GROUPS = ("lips", "face_outline")
+_SEEN = {
+    "hands": ("hands",),
+    "hands+pose": ("hands", "pose"),
+    "holistic": ("hands", "pose", *_FACE_GROUPS),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DetectorOptions:
+    """What finds the landmarks, and which of them are kept."""
+
+    detector: Literal["hands", "hands+pose", "holistic"]
+    """MediaPipe Hands; Hands and Pose; or Holistic, which finds the hands by way of the pose."""
+    groups: tuple[str, ...]
+    """Landmarks to keep, of `landmarks.GROUP_CHOICES`; the detector must see them."""
+    min_detection_confidence: float
+    """Least confidence to take something for a hand or a person, 0 to 1."""
+    min_tracking_confidence: float
+    """Least confidence to go on following it, 0 to 1; below, detect anew."""
+    hand_model: str
+    """Path of a hand_landmarker .task file; empty: the models inside MediaPipe's package."""
+    pose_model: str
+    """Path of a pose_landmarker .task file, likewise."""
+
+    def __post_init__(self) -> None:
+        """Refuse groups and models that the detector cannot use."""
+        for key in ("min_detection_confidence", "min_tracking_confidence"):
+            if not 0 <= getattr(self, key) <= 1:
+                raise ValueError(f"{key}: found {getattr(self, key)}, expected 0 to 1")
+        build_layout(self.groups)  # raises if a group is unknown or stands there twice
+        seen = _SEEN[self.detector]
+        if unseen := [group for group in self.groups if group not in seen]:
+            raise ValueError(
+                f"groups: detector {self.detector!r} sees no {', '.join(unseen)}, only "
+                f"{', '.join(seen)}; 'holistic' sees {', '.join(_SEEN['holistic'])}"
+            )
+        if self.hand_model and self.detector == "holistic":
+            raise ValueError("hand_model: 'holistic' has its own; use detector 'hands+pose'")
+        if self.pose_model and self.detector != "hands+pose":
+            raise ValueError(
+                f"pose_model: {self.detector!r} cannot use one; use detector 'hands+pose'"
+            )
+
+    @property
+    def layout(self) -> Layout:
+        """What the detector's arrays mean."""
+        return build_layout(self.groups)
+
+
+class Detector(ABC):
+    """Finds the landmarks of one clip after another.
+
+    Attributes:
+        layout: What the arrays of `detect` mean.
+    """
+
+    layout: Layout
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Forget the last clip; what follows is bit-equal to what a new process would find."""
+
+    @abstractmethod
+    def find(self, rgb: npt.NDArray[np.uint8], time_s: float) -> Mapping[str, Any]:
+        """Return the parts of the signer that the next frame of the clip shows.
+
+        Args:
+            rgb: Shape (height, width, 3), red first.
+            time_s: Of the frame, later than the last one's.
+
+        Returns:
+            Of `mediapipe_indices.PART_POINTS`: all landmarks of the part, shape (points, 3).
+
+        Raises:
+            RuntimeError: If MediaPipe fails.
+        """
+
+    def detect(
+        self, rgb: npt.NDArray[np.uint8], time_s: float
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
+        """Return the landmarks of the next frame of the clip; arguments as those of `find`.
+
+        Returns:
+            Points, shape (P, 3), NaN where absent, and presence, shape (G,); see `layout`.
+
+        Raises:
+            RuntimeError: If MediaPipe fails.
+        """
+        parts = self.find(rgb, time_s)
+        points = np.full((self.layout.points, COORDINATES), np.nan, np.float32)
+        present = np.zeros(len(self.layout.groups), np.bool_)
+        for column, name in enumerate(self.layout.group_names):
+            part, indices = GROUP_INDICES[name]
+            if part in parts:
+                points[self.layout.slice(name)] = parts[part][list(indices)]
+                present[column] = True
+        return points, present
+
+
+class HolisticDetector(Detector):
+    """One graph that finds a person, then the hands at the ends of the arms, then the face."""
+
+    def __init__(self, options: DetectorOptions, threads: int) -> None:
+        self.layout = options.layout
+        self._graph = HolisticGraph(
+            options.min_detection_confidence,
+            options.min_tracking_confidence,
+            face=_needs_face(options),
+            threads=threads,
+        )
+
+    def reset(self) -> None:
+        """Forget the last clip."""
+        self._graph.reset()
+
+    def find(self, rgb: npt.NDArray[np.uint8], time_s: float) -> Mapping[str, Any]:
+        """Return the parts that the frame shows; see `Detector`."""
+        return self._graph.find(rgb)
+
+
+class HandsDetector(Detector):
+    """Finds hands wherever they are, and the pose beside them; tells left and right itself."""
+
+    def __init__(self, options: DetectorOptions, threads: int) -> None:
+        confidences = (options.min_detection_confidence, options.min_tracking_confidence)
+        self.layout = options.layout
+        self._hands: HandGraph | HandTask = (
+            HandTask(Path(options.hand_model), *confidences)
+            if options.hand_model
+            else HandGraph(*confidences, threads=threads)
+        )
+        self._pose: PoseGraph | PoseTask | None = None
+        if options.pose_model:
+            self._pose = PoseTask(Path(options.pose_model), *confidences)
+        elif options.detector == "hands+pose":
+            self._pose = PoseGraph(*confidences, threads=threads)
+        self._sides = SideTracker()
+
+    def reset(self) -> None:
+        """Forget the last clip."""
+        self._hands.reset()
+        if self._pose:
+            self._pose.reset()
+        self._sides.reset()
+
+    def find(self, rgb: npt.NDArray[np.uint8], time_s: float) -> Mapping[str, Any]:
+        """Return the parts that the frame shows; see `Detector`."""
+        pose = self._pose.find(rgb, time_s) if self._pose else None
+        left, right = self._sides.assign(
+            self._hands.find(rgb, time_s),
+            arms=None if pose is None else pose[list(POSE_WRISTS), :2],
+            aspect=rgb.shape[1] / rgb.shape[0],
+        )
+        parts = {
+            "left_hand": left and left.points,
+            "right_hand": right and right.points,
+            "pose": pose,
+        }
+        return {name: points for name, points in parts.items() if points is not None}
+
+
+def build_detector(options: DetectorOptions, *, threads: int = 1) -> Detector:
+    """Return a detector that has seen no clip; takes a second and 100 MB in a new process.
+
+    Args:
+        options: What it finds.
+        threads: Parts of a graph that may run at once; no landmark depends on it. Tasks know none.
+
+    Raises:
+        UserError: If a model file is missing or cannot be used.
+    """
+    _model_files(options)
+    if options.detector == "holistic":
+        return HolisticDetector(options, threads)
+    return HandsDetector(options, threads)
+
+
+def describe_detector(options: DetectorOptions) -> dict[str, Any]:
+    """Return all that decides the landmarks of given frames, for JSON; imports no MediaPipe.
+
+    Raises:
+        UserError: If a model file is missing.
+    """
+    return {
+        "detector": options.detector,
+        "detector_version": DETECTOR_VERSION,
+        "groups": options.layout.name.split("-"),
+        "min_detection_confidence": options.min_detection_confidence,
+        "min_tracking_confidence": options.min_tracking_confidence,
+        "mediapipe": importlib.metadata.version("mediapipe"),
+        "models": {name: hash_file(path) for name, path in _model_files(options).items()},
+    }
+
+
+@contextmanager
+def quiet_native_code() -> Iterator[None]:
+    """Keep what MediaPipe's native code writes to the terminal away; it has no switch for it."""
+    sys.stderr.flush()
+    saved, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(null)
+
+
+def _needs_face(options: DetectorOptions) -> bool:
+    return any(group in options.groups for group in _FACE_GROUPS)
+
+
+def _model_files(options: DetectorOptions) -> dict[str, Path]:
+    """Return every model file that the detector reads, by a name that has no folder in it."""
+    if options.detector == "holistic":
+        names: tuple[str, ...] = HOLISTIC_MODELS
+        names += FACE_MODELS if _needs_face(options) else ()
+    else:
+        names = () if options.hand_model else HAND_MODELS
+        if options.detector == "hands+pose" and not options.pose_model:
+            names += POSE_MODELS
+    files = {Path(name).name: package_folder() / name for name in names}
+    if missing := sorted(name for name, path in files.items() if not path.is_file()):
+        raise UserError(
+            f"MediaPipe {importlib.metadata.version('mediapipe')} does not hold the models "
+            f"{', '.join(missing)}; install 0.10.21, or use detector 'hands' or 'hands+pose' and "
+            "give .task files as extract.hand_model and extract.pose_model"
+        )
+    for key in ("hand_model", "pose_model"):
+        if found := getattr(options, key):
+            files[key] = Path(found)
+            if not files[key].is_file():
+                raise UserError(
+                    f"extract.{key}: {found} is not a file; give the path of a .task file, seen "
+                    "from the project's root, or leave it empty for the model in MediaPipe"
+                )
+    return files

@@ -1,0 +1,472 @@
+"""Extraction: the clips of a manifest become landmark shards.
+
+What is found in a video is kept in the cache (`corpus.cache`) at once; the output is written from
+there at the end. So it does not matter how often a run was interrupted, who did the work and in
+which order.
+"""
+
+import contextlib
+import functools
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from tqdm import tqdm
+
+from signloom.corpus.landmark_folder import REJECTS, SHARDS, Ledger, write_landmarks
+from signloom.corpus.landmarks import LandmarkSequence, check_same_make
+from signloom.corpus.manifest import Clip
+from signloom.errors import UserError
+from signloom.extraction.cache import (
+    HashedVideo,
+    LandmarkCache,
+    Unreadable,
+    VideoHashes,
+    cache_folder,
+    cache_key,
+    explain_full_disk,
+    pack_landmarks,
+    pack_unreadable,
+    unpack_frames,
+)
+from signloom.extraction.detector import (
+    Detector,
+    DetectorOptions,
+    build_detector,
+    describe_detector,
+    quiet_native_code,
+)
+from signloom.extraction.pool import Lost, count_workers, run_in_processes, run_patiently
+from signloom.extraction.video import DECODER, Frame, Video, VideoError, even_frames, measure_fps
+from signloom.progress import progress_file
+
+# Raise it when the same video gives other landmarks, or another reject.
+EXTRACTION_VERSION = 2
+
+_CONVERT = "convert the video to 640x480 .mp4"
+_BYTES_PER_FRAME = 2000  # at least, of videos whose header does not count their frames
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExtractOptions(DetectorOptions):
+    """Section `extract` of params.yaml: the detector's options, and how a corpus is worked off."""
+
+    executor: Literal["processes", "ray"]
+    """Who does the work: processes on this machine, or a Ray cluster. No result changes."""
+    time_limit_s: float
+    """Give a clip up after so many seconds, and one more for each of its frames; above 0."""
+    frames_per_shard: int
+    """Most frames in one Parquet file, 1 or more; 25,000 make some 5 MB."""
+    max_rejected_share: float
+    """Fail if more than this share of the clips cannot be read, 0 to 1."""
+
+    def __post_init__(self) -> None:
+        """Refuse values out of range."""
+        DetectorOptions.__post_init__(self)
+        if not 0 <= self.max_rejected_share <= 1:
+            raise ValueError(
+                f"max_rejected_share: found {self.max_rejected_share}, expected 0 to 1"
+            )
+        if self.time_limit_s <= 0:
+            raise ValueError(f"time_limit_s: found {self.time_limit_s}, expected more than 0")
+        if self.frames_per_shard < 1:
+            raise ValueError(f"frames_per_shard: found {self.frames_per_shard}, expected 1 or more")
+
+    @property
+    def detector_options(self) -> DetectorOptions:
+        """The part that decides the landmarks."""
+        names = [field.name for field in fields(DetectorOptions)]
+        return DetectorOptions(**{name: getattr(self, name) for name in names})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Segment:
+    """What a process is asked to look at."""
+
+    video: Path
+    start_s: float | None
+    end_s: float | None
+
+
+class DetectionError(VideoError):
+    """MediaPipe failed on a frame."""
+
+
+def extract_video(
+    path: Path,
+    options: DetectorOptions,
+    start_s: float | None = None,
+    end_s: float | None = None,
+    *,
+    threads: int = 1,
+    watch: Callable[[Iterator[Frame]], Iterator[Frame]] = iter,
+) -> LandmarkSequence:
+    """Return the landmarks of a video, or of a segment of it.
+
+    The result depends on the arguments only, to the bit, whatever was extracted before. Points
+    are rounded to half precision, so that shards store them without loss.
+
+    Args:
+        path: The video.
+        options: The detector's options.
+        start_s: Seconds from the start of the file; None: from the first frame.
+        end_s: Likewise; None: to the last frame.
+        threads: How many a MediaPipe graph may use: 1 beside other processes, 2 for a single clip.
+        watch: Gets the frames as they are decoded and passes them on, to time or count them.
+
+    Raises:
+        VideoError: If the video or the segment cannot be read.
+        DetectionError: If MediaPipe fails on it.
+        UserError: If a model file is missing.
+    """
+    times_s, points, present = [], [], []
+    height = width = 0
+    with Video(path) as video, quiet_native_code():
+        detector: Detector | None = None
+        for frame in watch(video.frames(start_s, end_s)):
+            try:
+                detector = detector or _new_clip(
+                    options, threads
+                )  # not before there is a frame for it
+                found, there = detector.detect(frame.rgb, frame.time_s)
+            except RuntimeError as error:
+                _detector.cache_clear()  # who knows what state it is in
+                reason = " ".join(f"MediaPipe failed: {error}".split())
+                raise DetectionError(reason, _CONVERT) from error
+            times_s.append(frame.time_s)
+            points.append(found)
+            present.append(there)
+            height, width = frame.rgb.shape[:2]
+        fps = measure_fps(times_s, video.fps)
+    even = even_frames(times_s, fps)
+    return LandmarkSequence(
+        points=np.stack(points)[even].astype(np.float16).astype(np.float32),
+        present=np.stack(present)[even],
+        fps=fps,
+        width=width,
+        height=height,
+        layout=options.layout,
+    )
+
+
+def extract_entry(segment: Segment, options: DetectorOptions) -> bytes | Lost:
+    """Return the cache entry of a segment; what a worker process does.
+
+    One clip must not end days of work: what may be an accident is `Lost`, which stands in no cache
+    and is tried again.
+
+    Raises:
+        UserError: If the detector cannot be built, which concerns all clips.
+    """
+    try:
+        return pack_landmarks(extract_video(segment.video, options, segment.start_s, segment.end_s))
+    except DetectionError as error:
+        return Lost(error.reason, error.mend)
+    except VideoError as error:
+        return pack_unreadable(Unreadable(error.reason, error.mend))
+    except UserError:
+        raise
+    except Exception as error:
+        _detector.cache_clear()
+        return Lost(" ".join(f"{type(error).__name__}: {error}".split()), _CONVERT)
+
+
+def count_frames(segment: Segment) -> int | bytes | Lost:
+    """Return how many frames a segment has by the header, or the entry of an unreadable one.
+
+    Where the header does not say, the size of the file gives an upper bound. Never raises.
+    """
+    try:
+        with Video(segment.video) as video:
+            frames = video.count_frames(segment.start_s, segment.end_s)
+        return frames or segment.video.stat().st_size // _BYTES_PER_FRAME + 1
+    except VideoError as error:
+        return pack_unreadable(Unreadable(error.reason, error.mend))
+    except Exception as error:
+        return Lost(" ".join(f"{type(error).__name__}: {error}".split()), _CONVERT)
+
+
+def extractor_fingerprint(options: DetectorOptions) -> str:
+    """Return what determines the landmarks of a video, as one line of JSON.
+
+    A model must read landmarks of the make it was trained on: compare before translating.
+
+    Raises:
+        UserError: If a model file is missing.
+    """
+    found = {**describe_detector(options), "extraction_version": EXTRACTION_VERSION}
+    return json.dumps(found, sort_keys=True)
+
+
+def options_of_fingerprint(
+    fingerprint: Mapping[str, Any], hand_model: str, pose_model: str
+) -> DetectorOptions:
+    """Return the options that extract a new video as the landmarks of a model were extracted.
+
+    Args:
+        fingerprint: What `extractor_fingerprint` wrote, parsed.
+        hand_model: Path of the hand_landmarker .task file of the time, or empty.
+        pose_model: Path of the pose_landmarker .task file of the time, or empty.
+
+    Raises:
+        UserError: If this installation would give other landmarks, or none of that make.
+    """
+    try:
+        options = DetectorOptions(
+            detector=fingerprint["detector"],
+            groups=tuple(fingerprint["groups"]),
+            min_detection_confidence=fingerprint["min_detection_confidence"],
+            min_tracking_confidence=fingerprint["min_tracking_confidence"],
+            hand_model=hand_model,
+            pose_model=pose_model,
+        )
+    except KeyError as error:
+        raise UserError(
+            "the checkpoint was trained on landmarks that came from elsewhere or from another "
+            f"version of Signloom (their description has no {error}), so a video cannot be "
+            "translated with it; extract landmarks and train again with `dvc repro`"
+        ) from error
+    except ValueError as error:
+        raise UserError(f"the landmarks of the checkpoint cannot be made here: {error}") from error
+    here = json.loads(extractor_fingerprint(options))
+    mend = (
+        "install what constraints.txt names and give the .task files of its training, if any "
+        "(--hand-model, --pose-model), or extract and train again with `dvc repro`"
+    )
+    check_same_make(here, fingerprint, mend=mend)
+    return options
+
+
+@functools.lru_cache(maxsize=1)
+def _detector(options: DetectorOptions, threads: int) -> Detector:
+    return build_detector(options, threads=threads)
+
+
+def _new_clip(options: DetectorOptions, threads: int) -> Detector:
+    """Return this process's detector, free of what it saw before."""
+    detector = _detector(options, threads)
+    detector.reset()
+    return detector
+
+
+_READERS = 4  # threads that read the cache
+# MediaPipe's memory grows by some 0.1 MB a clip and never shrinks; a new process, which gives it
+# back, costs a second, 0.4 % of the work on 100 clips.
+_CLIPS_PER_WORKER = 100
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A segment of a video's bytes, and the clips that it stands for: copies are looked at once."""
+
+    key: str
+    segment: Segment
+    video: HashedVideo
+    clips: list[Clip]
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What a run had to do."""
+
+    frames: int = 0
+    workers: int = 0
+    seconds: float = 0.0
+
+
+def extract_corpus(clips: Sequence[Clip], options: ExtractOptions, folder: Path) -> None:
+    """Extract all clips into `folder`/shards, quality.parquet and rejects.tsv.
+
+    The files depend on the videos and the options only: not on what was in the cache, nor on who
+    did the work. If too many clips are rejected, rejects.tsv is all that is written.
+
+    Args:
+        clips: With their videos.
+        options: The detector's options and how to work them off.
+        folder: Made if need be.
+
+    Raises:
+        UserError: If too many clips are rejected, all of them, if the disk is full or if the
+            cache's folder cannot be used.
+        KeyboardInterrupt: At Ctrl-C, with what to say.
+    """
+    cache = LandmarkCache(cache_folder())
+    ledger = Ledger(len(clips), options.max_rejected_share, folder / REJECTS)
+    fingerprint = extractor_fingerprint(options)
+    try:
+        with explain_full_disk(cache.folder):
+            cache.make_folder()
+            tasks = _plan(clips, fingerprint, cache, ledger)
+            todo = _look_up(tasks, cache, ledger)
+            work = _infer(todo, options, cache, ledger) if todo else _Work()
+        keys = {clip.clip_id: task.key for task in tasks for clip in task.clips}
+        with explain_full_disk(folder):
+            write_landmarks(
+                folder,
+                ledger,
+                lambda clip_id: cache.load(keys[clip_id]),
+                layout=options.layout,
+                extractor=fingerprint,
+                frames_per_shard=options.frames_per_shard,
+            )
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"stopped; what was found in {len(ledger.frames)} of {len(clips)} clips is kept, "
+            "`dvc repro` goes on with the others"
+        ) from None
+    logger.info("%s", _summary(ledger, work, folder))
+
+
+def _plan(
+    clips: Sequence[Clip], fingerprint: str, cache: LandmarkCache, ledger: Ledger
+) -> list[_Task]:
+    """Return what must be known; reject the clips whose video cannot be opened."""
+    videos = VideoHashes(cache.folder).hash_videos(clip.video for clip in clips if clip.video)
+    tasks: dict[str, _Task] = {}
+    for clip in sorted(clips, key=lambda clip: clip.clip_id):
+        if clip.video is None or clip.video not in videos:
+            ledger.reject([clip], "the file cannot be opened", "restore it and its permissions")
+            continue
+        video = videos[clip.video]
+        key = cache_key(
+            video=video.sha256, start_s=clip.start_s, end_s=clip.end_s,
+            decoder=DECODER, extractor=fingerprint,
+        )  # fmt: skip
+        segment = Segment(video=clip.video.absolute(), start_s=clip.start_s, end_s=clip.end_s)
+        tasks.setdefault(key, _Task(key, segment, video, [])).clips.append(clip)
+    return list(tasks.values())
+
+
+def _look_up(tasks: Sequence[_Task], cache: LandmarkCache, ledger: Ledger) -> list[_Task]:
+    """Note what the cache knows; return the other tasks."""
+    todo = []
+    with ThreadPoolExecutor(_READERS) as threads:
+        found = threads.map(cache.look_up, [task.key for task in tasks])
+        for task, outcome in zip(tasks, found, strict=True):
+            if outcome is None:
+                todo.append(task)
+            else:
+                _note(task, outcome, ledger, cached=True)
+    return todo
+
+
+def _infer(
+    todo: Sequence[_Task], options: ExtractOptions, cache: LandmarkCache, ledger: Ledger
+) -> _Work:
+    """Look at videos and keep what is found, each at once."""
+    begun = time.monotonic()
+    frames = _read_headers(todo, options, cache, ledger)
+    # Long ones first: a long one at the end would leave all workers but one without work.
+    tasks = sorted((t for t in todo if t.key in frames), key=lambda task: -frames[task.key])
+    expected = {task.segment: frames[task.key] for task in tasks}
+    total, inferred = sum(expected.values()), 0
+    job = functools.partial(extract_entry, options=_with_absolute_paths(options))
+
+    def limit_s(segment: Segment) -> float:
+        return options.time_limit_s + expected[segment]
+
+    rules = {"limit_s": limit_s, "jobs_per_worker": _CLIPS_PER_WORKER}
+    # Closed before the executor: an error here must end the workers first.
+    with (
+        _executor(options) as (run, workers),
+        contextlib.closing(
+            run_patiently(functools.partial(run, job, **rules), list(expected), workers)
+        ) as outcomes,
+        tqdm(
+            total=total, desc="extracting", unit=" frames", smoothing=0.05, file=progress_file()
+        ) as bar,
+    ):
+        for number, outcome in outcomes:
+            task = tasks[number]
+            done = _settle(task, outcome, cache, ledger)
+            inferred += done
+            total += done - expected[task.segment]  # headers may be wrong
+            bar.total = total
+            bar.set_postfix_str(ledger.progress(), refresh=False)
+            bar.update(done)
+    return _Work(inferred, workers, time.monotonic() - begun)
+
+
+def _read_headers(
+    todo: Sequence[_Task], options: ExtractOptions, cache: LandmarkCache, ledger: Ledger
+) -> dict[str, int]:
+    """Return about how many frames each task has, by key; keep why the others have none.
+
+    Most broken files show here, days before the last frame perhaps. In processes, since a file may
+    crash the library that opens it.
+    """
+    run = functools.partial(run_in_processes, count_frames, limit_s=lambda _: options.time_limit_s)
+    frames = {}
+    found = run_patiently(run, [task.segment for task in todo], count_workers())
+    with contextlib.closing(found):
+        # `delay`: no bar where it would be gone at once.
+        bar = tqdm(
+            found, "reading headers", len(todo), unit=" clips", delay=1.0, file=progress_file()
+        )
+        for number, outcome in bar:
+            if isinstance(outcome, int):
+                frames[todo[number].key] = outcome
+            else:
+                _settle(todo[number], outcome, cache, ledger)
+    return frames
+
+
+def _settle(task: _Task, outcome: bytes | Lost, cache: LandmarkCache, ledger: Ledger) -> int:
+    """Keep what a worker found; return its frames."""
+    if not task.video.is_still(task.segment.video):
+        outcome = Lost("the file changed while it was read", "run `dvc repro` when it is whole")
+    if isinstance(outcome, Lost):
+        ledger.reject(task.clips, outcome.reason, outcome.mend)
+        return 0
+    cache.store(task.key, outcome)
+    return _note(task, unpack_frames(outcome), ledger, cached=False)
+
+
+def _note(task: _Task, found: int | Unreadable | None, ledger: Ledger, *, cached: bool) -> int:
+    if isinstance(found, Unreadable):
+        ledger.reject(task.clips, found.reason, found.mend)
+        return 0
+    assert found is not None, "an entry from a worker is damaged"
+    ledger.keep(task.clips, found, cached=cached)
+    return found
+
+
+@contextlib.contextmanager
+def _executor(options: ExtractOptions) -> Iterator[tuple[Callable[..., Any], int]]:
+    """Give the function that makes a pass over some jobs, and how many workers there are."""
+    if options.executor == "processes":
+        yield run_in_processes, count_workers()
+    else:
+        from signloom.extraction.ray_pool import ray_cluster, run_on_ray
+
+        with ray_cluster() as workers:
+            yield run_on_ray, workers
+
+
+def _with_absolute_paths(options: ExtractOptions) -> DetectorOptions:
+    """Return the detector's options for a process whose working folder may be another."""
+    hand_model, pose_model = (
+        str(Path(path).absolute()) if path else ""
+        for path in (options.hand_model, options.pose_model)
+    )
+    return replace(options.detector_options, hand_model=hand_model, pose_model=pose_model)
+
+
+def _summary(ledger: Ledger, work: _Work, folder: Path) -> str:
+    """Return what was done as a small table."""
+    sizes = [path.stat().st_size for path in (folder / SHARDS).iterdir()]
+    rate = f", {work.frames / work.seconds:.1f} a second" if work.seconds else ""
+    rows = {
+        "cached": f"{ledger.cached:,} clips were looked at in an earlier run",
+        "new": f"{work.frames:,} frames{rate}, by {work.workers} workers",
+        "shards": f"{len(sizes):,}, {sum(sizes) / 1e6:,.2f} MB",
+    }
+    return "\n".join([ledger.summary(), *(f"  {k:<9} {v}" for k, v in rows.items())])

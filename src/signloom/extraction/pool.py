@@ -1,0 +1,427 @@
+"""Worker pools: a function over jobs in a process a core, whatever happens to the workers.
+
+The rules that hold wherever the work is done: what a worker is, how long a job may take, what
+follows when a worker dies. `corpus.pool` has workers on this machine, `corpus.ray_pool` on others.
+"""
+
+import multiprocessing
+import os
+import queue
+import signal
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from typing import Any, Generic, TypeVar
+
+from signloom.errors import UserError
+
+_MOST_FALSE_STARTS = 5  # workers that die before their first job, one after another
+_MOST_PATIENCE_S = 3600.0  # queues refuse to wait for centuries, which a time limit may be
+
+Job = TypeVar("Job")
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What became of a job that has no result, and might have one if it were tried again."""
+
+    reason: str
+    mend: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Event: the worker has started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Event: the worker's job has this result, which may be a `Lost` of its own making."""
+
+    result: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """Event: the worker's job ended in an exception."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """Event: the worker is no more."""
+
+
+Event = Ready | Done | Raised | Died
+
+
+class Worker(ABC):
+    """A process that does one job at a time."""
+
+    jobs_given = 0
+
+    @abstractmethod
+    def start(self, job: object) -> None:
+        """Begin a job; the crew's `wait` tells what becomes of it."""
+
+    @abstractmethod
+    def end(self) -> Lost:
+        """Kill the process if it lives; return how it ended."""
+
+
+class Crew(ABC):
+    """Where workers come from and tell what happens to them."""
+
+    @abstractmethod
+    def hire(self) -> Worker:
+        """Start a process; its first event is `Ready` or `Died`."""
+
+    @abstractmethod
+    def wait(self, timeout_s: float | None) -> tuple[Worker, Event] | None:
+        """Return the next event, or None after `timeout_s` seconds without any."""
+
+    @abstractmethod
+    def dismiss(self) -> None:
+        """Kill all workers."""
+
+
+class Supervision(Generic[Job]):
+    """One pass over some jobs.
+
+    Args:
+        crew: Its workers are used by this pass alone.
+        jobs: Done in any order, begun in this one.
+        limit_s: Seconds that a job may take; None: as long as it likes.
+        jobs_per_worker: A worker that has done so many is replaced by a new one; None: never.
+    """
+
+    def __init__(
+        self,
+        crew: Crew,
+        jobs: Sequence[Job],
+        limit_s: Callable[[Job], float] | None,
+        jobs_per_worker: int | None,
+    ) -> None:
+        self._crew = crew
+        self._jobs = jobs
+        self._limit_s = limit_s
+        self._jobs_per_worker = jobs_per_worker
+        self._waiting = deque(range(len(jobs)))
+        self._starting: set[Worker] = set()
+        self._busy: dict[Worker, tuple[int, float]] = {}  # job, its deadline
+        self._false_starts = 0
+
+    def run(self, workers: int) -> Iterator[tuple[int, Any]]:
+        """Yield the number of each job with its result or `Lost`, as they come.
+
+        Raises:
+            UserError: If no worker can be started.
+            Exception: The first that a job raises.
+        """
+        try:
+            for _ in range(min(workers, len(self._jobs))):
+                self._hire()
+            while self._busy or self._waiting:
+                found = self._crew.wait(self._patience_s())
+                yield from self._overdue() if found is None else self._handle(*found)
+        finally:
+            self._crew.dismiss()
+
+    def _hire(self) -> None:
+        if len(self._starting) < len(self._waiting):  # or it would find nothing to do
+            self._starting.add(self._crew.hire())
+
+    def _handle(self, worker: Worker, event: Event) -> Iterator[tuple[int, Any]]:
+        if worker not in self._starting and worker not in self._busy:
+            return  # its last words; it was ended meanwhile
+        if isinstance(event, Raised):
+            raise event.error
+        job, _ = self._busy.pop(worker, (None, 0.0))
+        if isinstance(event, Died):
+            if worker in self._starting:
+                self._starting.remove(worker)
+                self._count_false_start(worker.end())
+            self._hire()
+            if job is not None:
+                yield job, worker.end()
+            return
+        if isinstance(event, Ready):
+            self._starting.discard(worker)
+            self._false_starts = 0
+        # Before the yield, so that the worker is busy while the caller keeps the result.
+        self._give_job(worker)
+        if isinstance(event, Done) and job is not None:
+            yield job, event.result
+
+    def _give_job(self, worker: Worker) -> None:
+        if not self._waiting:
+            worker.end()  # its memory is free for those who still work
+            return
+        if worker.jobs_given == self._jobs_per_worker:
+            worker.end()
+            self._hire()
+            return
+        worker.jobs_given += 1
+        job = self._waiting.popleft()
+        limit_s = self._limit_s(self._jobs[job]) if self._limit_s else float("inf")
+        self._busy[worker] = (job, time.monotonic() + limit_s)
+        worker.start(self._jobs[job])
+
+    def _overdue(self) -> Iterator[tuple[int, Lost]]:
+        now = time.monotonic()
+        for worker, (job, deadline) in list(self._busy.items()):
+            if deadline <= now and self._limit_s:
+                del self._busy[worker]
+                worker.end()
+                self._hire()
+                yield (
+                    job,
+                    Lost(
+                        f"no result within {self._limit_s(self._jobs[job]):.0f} s",
+                        "play the video to see whether it hangs, or raise extract.time_limit_s",
+                    ),
+                )
+
+    def _patience_s(self) -> float | None:
+        deadline = min((deadline for _, deadline in self._busy.values()), default=float("inf"))
+        if deadline == float("inf"):
+            return None
+        return min(max(0.0, deadline - time.monotonic()), _MOST_PATIENCE_S)
+
+    def _count_false_start(self, end: Lost) -> None:
+        self._false_starts += 1
+        if self._false_starts > _MOST_FALSE_STARTS:
+            raise UserError(
+                f"no worker process can be started: {end.reason}, {self._false_starts} times "
+                f"running; {end.mend}"
+            )
+
+
+def run_patiently(
+    run: Callable[[Sequence[Job], int], Iterator[tuple[int, Any]]],
+    jobs: Sequence[Job],
+    workers: int,
+) -> Generator[tuple[int, Any], None, None]:
+    """Run jobs; try those that get lost once more, each alone and after all the others.
+
+    Alone: so that it has the machine's memory to itself, and takes nobody with it.
+
+    Args:
+        run: Makes one pass over some jobs with some workers, as `Supervision.run`.
+        jobs: All of them.
+        workers: Processes of the first pass.
+
+    Yields:
+        The number of each job with its result, or with the `Lost` of its second try.
+    """
+    lost = []
+    for number, outcome in run(jobs, workers):
+        if isinstance(outcome, Lost):
+            lost.append(number)
+        else:
+            yield number, outcome
+    for number, outcome in run([jobs[number] for number in lost], 1):
+        if isinstance(outcome, Lost):
+            outcome = replace(outcome, reason=f"{outcome.reason}, also when tried again alone")
+        yield lost[number], outcome
+
+
+WORKERS_VARIABLE = "SIGNLOOM_WORKERS"  # in the environment, not in params.yaml: no result changes
+
+Result = TypeVar("Result")
+
+_MEND_DEATH = (
+    f"if the memory ran out, use fewer processes ({WORKERS_VARIABLE}=1); otherwise convert the "
+    "video to 640x480 .mp4"
+)
+
+# spawn: a forked copy of a process that ran MediaPipe can hang.
+_SPAWN = multiprocessing.get_context("spawn")
+
+
+def count_workers() -> int:
+    """Return how many processes to use: SIGNLOOM_WORKERS, or the cores this process may use.
+
+    Raises:
+        UserError: If the variable is no whole number above 0.
+    """
+    if found := workers_wanted():
+        return found
+    # Not os.cpu_count(), which ignores taskset and Slurm. macOS has no affinity.
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def workers_wanted() -> int | None:
+    """Return what SIGNLOOM_WORKERS says, None if it is not set.
+
+    Raises:
+        UserError: If the variable is no whole number above 0.
+    """
+    found = os.environ.get(WORKERS_VARIABLE, "")
+    if not found:
+        return None
+    if not found.isdecimal() or int(found) < 1:
+        raise UserError(f"{WORKERS_VARIABLE}: found {found!r}, expected a whole number above 0")
+    return int(found)
+
+
+def run_in_processes(
+    function: Callable[[Job], Result],
+    jobs: Sequence[Job],
+    workers: int,
+    limit_s: Callable[[Job], float] | None = None,
+    jobs_per_worker: int | None = None,
+) -> Iterator[tuple[int, Result | Lost]]:
+    """Yield the number of each job with its result or its loss, as they come.
+
+    A process that dies or takes too long is replaced; its job is `Lost`, the others go on. No
+    process outlives this one, even if it is killed.
+
+    Args:
+        function: Importable by a new process, as its jobs and results are picklable.
+        jobs: Independent of each other.
+        workers: Most processes.
+        limit_s: Seconds that a job may take.
+        jobs_per_worker: A process that has done so many is replaced by a new one.
+
+    Raises:
+        UserError: If no process can be started.
+        Exception: The first that a job raises.
+    """
+    # Read when a process starts: 390 instead of 470 MB each, as MediaPipe's threads share a heap.
+    os.environ.setdefault("MALLOC_ARENA_MAX", "1")
+    crew = _ProcessCrew(function)
+    yield from Supervision(crew, jobs, limit_s, jobs_per_worker).run(workers)
+
+
+def map_in_order(
+    function: Callable[[Job], Result], jobs: Sequence[Job], workers: int
+) -> Iterator[Result]:
+    """Yield the results of independent jobs in the order of the jobs.
+
+    Args:
+        function: Importable by a new process, as its jobs and results are picklable.
+        jobs: Independent of each other.
+        workers: Most processes.
+
+    Raises:
+        RuntimeError: If a process dies.
+        Exception: The first that a job raises.
+    """
+    early: dict[int, Result] = {}
+    turn = 0
+    for number, outcome in run_in_processes(function, jobs, workers):
+        if isinstance(outcome, Lost):
+            raise RuntimeError(f"job {number} of {len(jobs)}: {outcome.reason}")
+        early[number] = outcome
+        while turn in early:
+            yield early.pop(turn)
+            turn += 1
+
+
+class _ProcessWorker(Worker):
+    """A spawned process, and a thread that listens to it.
+
+    A thread, because a process that is stopped half-way through a result would block whoever
+    reads it, also beyond the time limit.
+    """
+
+    def __init__(self, crew: "_ProcessCrew") -> None:
+        self._crew = crew
+        self._pipe, theirs = _SPAWN.Pipe()
+        self._process = _SPAWN.Process(target=_work, args=(crew.function, theirs), daemon=True)
+        _start_deaf(self._process)
+        theirs.close()  # now the pipe ends when the process does
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def start(self, job: object) -> None:
+        try:
+            self._pipe.send(job)
+        except OSError:
+            return  # it has just died, as the listener will say
+
+    def end(self) -> Lost:
+        self._process.kill()
+        self._process.join()
+        self._listener.join()
+        end = _explain_exit(self._process.exitcode)
+        self._crew.workers.discard(self)
+        self._process.close()  # its handles; a long run has many workers
+        return end
+
+    def _listen(self) -> None:
+        with self._pipe:
+            try:
+                while True:
+                    self._crew.events.put((self, self._pipe.recv()))
+            except (EOFError, OSError):
+                self._process.join()  # the pipe closes a moment before the exit code is there
+                self._crew.events.put((self, Died()))
+
+
+class _ProcessCrew(Crew):
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+        self.workers: set[_ProcessWorker] = set()  # all that live
+        self.events: queue.SimpleQueue[tuple[Worker, Event]] = queue.SimpleQueue()
+
+    def hire(self) -> Worker:
+        worker = _ProcessWorker(self)
+        self.workers.add(worker)
+        return worker
+
+    def wait(self, timeout_s: float | None) -> tuple[Worker, Event] | None:
+        try:
+            return self.events.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
+
+    def dismiss(self) -> None:
+        for worker in list(self.workers):
+            worker.end()
+
+
+def _explain_exit(code: int | None) -> Lost:
+    if code is not None and code < 0:
+        memory = " (out of memory?)" if -code == signal.SIGKILL else ""
+        return Lost(f"its process was killed by signal {-code}{memory}", _MEND_DEATH)
+    return Lost(f"its process ended with exit code {code}", _MEND_DEATH)
+
+
+def _start_deaf(process: Any) -> None:
+    """Start a process that does not hear Ctrl-C: its parent does, and kills it without noise."""
+    if threading.current_thread() is not threading.main_thread():
+        process.start()  # only the main thread may set what a signal does
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited
+    try:
+        process.start()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _work(function: Callable[[Any], Any], pipe: Connection) -> None:
+    """Do jobs until killed; the whole life of a process."""
+    threading.Thread(target=_exit_after_parent, daemon=True).start()
+    pipe.send(Ready())
+    while True:
+        job = pipe.recv()
+        try:
+            event: Event = Done(function(job))
+        except Exception as error:
+            event = Raised(error)
+        pipe.send(event)
+
+
+def _exit_after_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()  # a parent that is killed cannot tell its workers, which would stay for ever
+        os._exit(1)

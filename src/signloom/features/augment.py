@@ -1,0 +1,256 @@
+"""Augmentation: random changes of a training clip's landmarks.
+
+Every change keeps the sentence: it is what another signer, camera or detector might have given.
+All randomness comes from the generator that the caller passes.
+"""
+
+import functools
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from signloom.corpus.landmarks import (
+    FINGERS,
+    GROUP_CHOICES,
+    HAND_LANDMARKS,
+    LandmarkSequence,
+    Layout,
+)
+from signloom.features.features import (
+    HANDS,
+    WRIST_COLUMNS,
+    BoolArray,
+    FloatArray,
+    flatten,
+    repeat_mark,
+    stretch_arrays,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AugmentOptions:
+    """The section `augment` of params.yaml; 0 switches a change off."""
+
+    stretch: float  # duration times up to 1 + this or its inverse, >= 0
+    rotate_deg: float  # turn in the picture plane by up to this, degrees, >= 0
+    scale: float  # x and y each times up to 1 + this or its inverse, >= 0
+    hand_shift: float  # each hand moved by this much, standard deviation in picture heights, >= 0
+    hand_scale: float  # each hand times up to 1 + this or its inverse about its wrist, >= 0
+    noise: float  # jitter of every coordinate, standard deviation in picture heights, >= 0
+    mirror: float  # probability of a mirror image with the sides swapped, [0, 1]
+    hand_drop: float  # probability, for each hand, of a span without it, [0, 1]
+    part_drop: float  # probability, for each other group of landmarks, of the same, [0, 1]
+    finger_drop: float  # probability, for each finger, of a span folded into the wrist, [0, 1]
+    time_mask: float  # probability of a span without anything, [0, 1]
+    max_span: float  # longest such span, share of the clip, [0, 1]
+
+    def __post_init__(self) -> None:
+        for name in ("stretch", "rotate_deg", "scale", "hand_shift", "hand_scale", "noise"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 or more")
+        for name in ("mirror", "hand_drop", "part_drop", "finger_drop", "time_mask", "max_span"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 to 1")
+
+
+def augment(
+    sequence: LandmarkSequence, options: AugmentOptions, generator: np.random.Generator
+) -> LandmarkSequence:
+    """Apply every random change that the options switch on.
+
+    Args:
+        sequence: The landmarks of one clip.
+        options: How strong.
+        generator: Source of all randomness; the same state gives the same result.
+    """
+    # Every draw is made, used or not: switching one change off must not change the others.
+    own = None  # of the parts, so that jitter, of many draws, may come last
+    if options.part_drop or options.finger_drop:
+        (own,) = generator.spawn(1)
+    layout = sequence.layout
+    is_mirrored, factor = _draw_whole(options, generator)
+    points, present = sequence.points, sequence.present
+    if is_mirrored:
+        points, present = _mirror_arrays(points, present, layout)
+    # New arrays, which the rest changes in place: hundreds of clips a second are made of it.
+    points, present = stretch_arrays(points, present, _stretched(len(points), factor))
+    aspect = np.float32(sequence.width / sequence.height)
+    points = _move(points, layout, aspect, options, generator)
+    _hide(points, present, layout, options, generator)
+    if own is not None:
+        _hide_parts(points, present, layout, options, own)
+    if options.noise:
+        _shake(points, aspect, options.noise, generator)
+    if own is not None:
+        _fold_fingers(points, layout, options, own)
+    return replace(sequence, points=points, present=present)
+
+
+def augmented_frames(frames: int, options: AugmentOptions, generator: np.random.Generator) -> int:
+    """Return how many frames `augment` will make of a clip.
+
+    Args:
+        frames: Of the clip.
+        options: As for `augment`.
+        generator: In the state in which `augment` will get it; it is changed.
+    """
+    return _stretched(frames, _draw_whole(options, generator)[1])
+
+
+def _draw_whole(options: AugmentOptions, generator: np.random.Generator) -> tuple[bool, float]:
+    """Draw whether the clip is mirrored and how many times as long it becomes."""
+    is_mirrored = bool(generator.random() < options.mirror)
+    return is_mirrored, float((1 + options.stretch) ** generator.uniform(-1, 1))
+
+
+def _stretched(frames: int, factor: float) -> int:
+    return max(1, round(frames * factor))
+
+
+def mirror(sequence: LandmarkSequence) -> LandmarkSequence:
+    """Return the clip as a mirror shows it, with left and right swapped.
+
+    The signer of the result uses the other hand, so its left hand is again on the signer's left.
+    Mirroring twice gives the clip back up to rounding.
+    """
+    points, present = _mirror_arrays(sequence.points, sequence.present, sequence.layout)
+    return replace(sequence, points=points, present=present)
+
+
+def _mirror_arrays(
+    points: FloatArray, present: BoolArray, layout: Layout
+) -> tuple[FloatArray, BoolArray]:
+    marks, groups = _other_sides(layout)
+    points = points.take(marks, axis=1)
+    np.subtract(1, points[..., 0], out=points[..., 0])
+    return points, present.take(groups, axis=1)
+
+
+def mirrored_points(layout: Layout) -> list[int]:
+    """Return, for each landmark, the index of the one on the other side (itself if it has none)."""
+    names = layout.landmark_names
+    return [names.index(_other_side(name)) for name in names]
+
+
+@functools.lru_cache(maxsize=8)
+def _other_sides(layout: Layout) -> tuple[list[int], list[int]]:
+    """Return where landmarks and groups come from in a mirror."""
+    groups = [layout.group(_other_side(name)) for name in layout.group_names]
+    return mirrored_points(layout), groups
+
+
+def _other_side(name: str) -> str:
+    swapped = name.replace("left_", "\0").replace("right_", "left_")
+    return swapped.replace("\0", "right_")
+
+
+def _move(
+    points: FloatArray,
+    layout: Layout,
+    aspect: np.float32,
+    options: AugmentOptions,
+    generator: np.random.Generator,
+) -> FloatArray:
+    """Turn and scale the picture, and move each hand a little."""
+    # In picture heights, so that turning is turning; z follows x as in MediaPipe.
+    heights = repeat_mark((aspect, 1.0, aspect), layout.points)
+    flat = flatten(points) * heights
+    points = flat.reshape(points.shape)
+    for hand in HANDS:
+        factor = np.float32((1 + options.hand_scale) ** generator.uniform(-1, 1))
+        offset = generator.normal(0, 1, 2) * options.hand_shift
+        if hand in layout.group_names:
+            marks = flatten(points[:, layout.slice(hand)])
+            wrist = marks.take(WRIST_COLUMNS, axis=1)
+            marks -= wrist
+            marks *= factor
+            marks += wrist
+            marks += repeat_mark((*offset, 0.0), len(HAND_LANDMARKS))
+    angle = math.radians(options.rotate_deg) * generator.uniform(-1, 1)
+    wide, high = ((1 + options.scale) ** generator.uniform(-1, 1, 2)).tolist()
+    sine, cosine = math.sin(angle), math.cos(angle)
+    matrix = np.array(
+        [[cosine * wide, -sine * high, 0], [sine * wide, cosine * high, 0], [0, 0, 1]],
+        dtype=np.float32,
+    )
+    centre = repeat_mark((aspect / 2, 0.5, 0.0), layout.points)
+    flat -= centre
+    moved = flatten((points.reshape(-1, 3) @ matrix.T).reshape(points.shape))
+    moved += centre
+    moved /= heights
+    return moved.reshape(points.shape)
+
+
+def _hide(
+    points: FloatArray,
+    present: BoolArray,
+    layout: Layout,
+    options: AugmentOptions,
+    generator: np.random.Generator,
+) -> None:
+    """Remove a hand, or everything, for a while, as a detector does."""
+    length = len(points)
+    for hand in HANDS:
+        span = _draw_span(length, options.hand_drop, options.max_span, generator)
+        if hand in layout.group_names:
+            _lose(points, present, layout, hand, span)
+    span = _draw_span(length, options.time_mask, options.max_span, generator)
+    points[span], present[span] = np.nan, False
+
+
+def _hide_parts(
+    points: FloatArray,
+    present: BoolArray,
+    layout: Layout,
+    options: AugmentOptions,
+    generator: np.random.Generator,
+) -> None:
+    """Remove body, lips or face for a while."""
+    for choice, groups in GROUP_CHOICES.items():
+        span = _draw_span(len(points), options.part_drop, options.max_span, generator)
+        for group in groups:
+            if choice != "hands" and group.name in layout.group_names:
+                _lose(points, present, layout, group.name, span)
+
+
+def _lose(points: FloatArray, present: BoolArray, layout: Layout, group: str, span: slice) -> None:
+    if span.start < span.stop:
+        points[span, layout.slice(group)] = np.nan
+        present[span, layout.group(group)] = False
+
+
+def _shake(
+    points: FloatArray, aspect: np.float32, noise: float, generator: np.random.Generator
+) -> None:
+    """Add jitter; after all else that draws from this generator, since it takes many draws."""
+    drawn = generator.standard_normal((len(points), points[0].size))
+    drawn *= noise
+    jitter = drawn.astype(np.float32)
+    jitter /= repeat_mark((aspect, 1.0, aspect), points.shape[1])
+    points += jitter.reshape(points.shape)
+
+
+def _fold_fingers(
+    points: FloatArray, layout: Layout, options: AugmentOptions, generator: np.random.Generator
+) -> None:
+    """Lay single fingers on the wrist for a while: features relative to it become 0, as if absent.
+
+    Last, so that nothing moves them apart again.
+    """
+    for hand in HANDS:
+        for finger, joints in FINGERS.items():
+            span = _draw_span(len(points), options.finger_drop, options.max_span, generator)
+            if hand in layout.group_names and span.start < span.stop:
+                marks = [layout.index(hand, f"{finger}_{joint}") for joint in joints]
+                points[span, marks] = points[span, None, layout.index(hand, "wrist")]
+
+
+def _draw_span(
+    length: int, chance: float, max_span: float, generator: np.random.Generator
+) -> slice:
+    """Draw which frames something is lost in; none unless the chance comes true."""
+    used, size, start = generator.random(3).tolist()
+    span = int(size * max_span * length)
+    first = int(start * (length - span + 1))
+    return slice(first, first + span if used < chance else first)

@@ -1,0 +1,293 @@
+"""Padded batches of clips of like length.
+
+Shape letters: B clips, S source frames or tokens, T target tokens, F features, L labels.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from signloom.features.augment import AugmentOptions, augment, augmented_frames
+from signloom.features.clips import Clips, SourceSequence
+from signloom.features.features import (
+    FeatureOptions,
+    FloatArray,
+    build_features,
+    compute_features,
+    prepare,
+    prepared_frames,
+)
+from signloom.features.glosses import SOURCE_PAD, GlossSequence, IntArray
+from signloom.features.targets import Target
+
+# What a model sees of one clip: features (S, F), or ids of source tokens (S,).
+Rows = FloatArray | IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Clips padded to the longest of them."""
+
+    src: Float[Tensor, "B S F"] | Int[Tensor, "B S"]  # features, or ids of source tokens
+    src_valid: Bool[Tensor, "B S"]  # True = real
+    tgt: Int[Tensor, "B T"]  # with bos and eos
+    tgt_valid: Bool[Tensor, "B T"]
+    labels: Int[Tensor, "B L"]  # CTC labels, filled with the blank
+    label_lengths: Int[Tensor, " B"]  # 0 where a clip has none
+    clip_ids: tuple[str, ...]
+
+    def to(self, device: torch.device) -> "Batch":
+        """Return the batch on a device."""
+        return Batch(
+            src=self.src.to(device),
+            src_valid=self.src_valid.to(device),
+            tgt=self.tgt.to(device),
+            tgt_valid=self.tgt_valid.to(device),
+            labels=self.labels.to(device),
+            label_lengths=self.label_lengths.to(device),
+            clip_ids=self.clip_ids,
+        )
+
+
+def group_by_length(
+    lengths: Sequence[int], max_frames: int, generator: np.random.Generator | None
+) -> list[list[int]]:
+    """Group clips of like length so that no padded batch exceeds a frame budget.
+
+    Args:
+        lengths: Frames of each clip.
+        max_frames: Budget of a batch, clips times longest clip. A clip longer than the budget
+            makes a batch of its own.
+        generator: Shuffles clips of like length and the batches; None keeps ascending order.
+
+    Returns:
+        Indices of the clips of each batch; every clip is in exactly one.
+    """
+    keys = np.asarray(lengths, dtype=np.float64)
+    if generator is not None:
+        # A tenth of disorder mixes neighbours from epoch to epoch and costs little padding.
+        keys = keys * generator.uniform(0.95, 1.05, len(keys))
+    groups: list[list[int]] = [[]]
+    longest = 0
+    for index in np.argsort(keys, kind="stable").tolist():
+        longest = max(longest, lengths[index])
+        if groups[-1] and longest * (len(groups[-1]) + 1) > max_frames:
+            groups.append([])
+            longest = lengths[index]
+        groups[-1].append(index)
+    if generator is not None:
+        generator.shuffle(groups)
+    return groups
+
+
+def split(clips: Sequence[int], parts: int) -> list[list[int]]:
+    """Deal the clips of a batch out to devices, or to turns of accumulation.
+
+    Clips of a batch are of like length, in nearly ascending order; dealt like cards, every part
+    gets as many, short and long ones alike.
+
+    Args:
+        clips: Of a batch, as planned.
+        parts: How many, at least 1.
+
+    Returns:
+        As many lists as `parts`; some are empty where there are fewer clips.
+    """
+    return [list(clips[part::parts]) for part in range(parts)]
+
+
+def build_batch(targets: Sequence[Target], rows: Sequence[Rows], pad: int) -> Batch:
+    """Pad sources and targets to a batch.
+
+    Args:
+        targets: Of the clips.
+        rows: Their features, each (S, F), or source ids, each (S,).
+        pad: Id that fills the targets.
+    """
+    tgt, tgt_valid = pad_ids([target.ids for target in targets], pad)
+    labels, labels_valid = pad_ids([target.labels for target in targets], 0)
+    src, src_valid = pad_source(rows)
+    return Batch(
+        src=src,
+        src_valid=src_valid,
+        tgt=tgt,
+        tgt_valid=tgt_valid,
+        labels=labels,
+        label_lengths=labels_valid.sum(dim=1),
+        clip_ids=tuple(target.clip_id for target in targets),
+    )
+
+
+def pad_source(
+    rows: Sequence[Rows],
+) -> tuple[Float[Tensor, "B S F"] | Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
+    """Stack the features, or the source ids, of clips of different lengths."""
+    if rows[0].ndim == 1:
+        return pad_ids([ids.tolist() for ids in rows], SOURCE_PAD)
+    return pad_features(rows)
+
+
+def pad_features(
+    matrices: Sequence[Rows],
+) -> tuple[Float[Tensor, "B S F"], Bool[Tensor, "B S"]]:
+    """Stack feature matrices of different lengths, zeros behind the shorter ones."""
+    longest = max(len(matrix) for matrix in matrices)
+    src = torch.zeros(len(matrices), longest, matrices[0].shape[1])
+    valid = torch.zeros(len(matrices), longest, dtype=torch.bool)
+    for row, matrix in enumerate(matrices):
+        src[row, : len(matrix)] = torch.from_numpy(matrix)
+        valid[row, : len(matrix)] = True
+    return src, valid
+
+
+def pad_ids(
+    sequences: Sequence[Sequence[int]], pad: int
+) -> tuple[Int[Tensor, "B T"], Bool[Tensor, "B T"]]:
+    """Stack id sequences of different lengths, `pad` behind the shorter ones."""
+    longest = max(len(sequence) for sequence in sequences)
+    ids = torch.full((len(sequences), longest), pad, dtype=torch.int64)
+    valid = torch.zeros(len(sequences), longest, dtype=torch.bool)
+    for row, sequence in enumerate(sequences):
+        ids[row, : len(sequence)] = torch.tensor(sequence, dtype=torch.int64)
+        valid[row, : len(sequence)] = True
+    return ids, valid
+
+
+class BatchSource(ABC):
+    """What training reads: the batches of any epoch, planned without building one.
+
+    A plan follows from a seed and the epoch's number, and what chance does to a clip from these
+    and the clip, not from the clips beside it. So training goes on at any step without building
+    what is past, and a batch may be built in parts, here or on other devices.
+    """
+
+    @abstractmethod
+    def plan(self, epoch: int) -> list[list[int]]:
+        """Return the clips of each batch of an epoch, in the order of the steps."""
+
+    @abstractmethod
+    def lengths(self, epoch: int) -> list[int]:
+        """Return how long each clip will be in an epoch, as batches count it."""
+
+    @abstractmethod
+    def build(self, epoch: int, clips: Sequence[int]) -> Batch:
+        """Return some clips, at least one, as they are in an epoch, padded to a batch."""
+
+
+class TrainingBatches(BatchSource):
+    """Augmented landmarks, or glosses as they are, in batches of like length."""
+
+    def __init__(
+        self,
+        clips: Clips,
+        features: FeatureOptions,
+        augmentation: AugmentOptions,
+        *,
+        max_frames: int,
+        pad: int,
+        seed: int,
+    ) -> None:
+        """Take the clips and how to change them.
+
+        Args:
+            clips: Landmarks or glosses, and targets.
+            features: What the model sees of the landmarks.
+            augmentation: What chance may do to them.
+            max_frames: Budget of a batch, clips times longest clip: its frames, or the tokens of
+                its glosses and its sentence together, which then take about as long.
+            pad: Id that fills the targets.
+            seed: Of order and augmentation.
+        """
+        self._clips, self._features, self._augmentation = clips, features, augmentation
+        self._max_frames, self._pad, self._seed = max_frames, pad, seed
+        self._frames = _prepared_lengths(clips, features)
+
+    @property
+    def steps(self) -> int:
+        """The batches of an epoch, give or take what augmentation does to the lengths."""
+        return len(group_by_length(self._frames, self._max_frames, None))
+
+    def plan(self, epoch: int) -> list[list[int]]:
+        """Group by the length that each clip will have, so that no batch exceeds the budget."""
+        order = np.random.default_rng([self._seed, epoch])
+        return group_by_length(self.lengths(epoch), self._max_frames, order)
+
+    def lengths(self, epoch: int) -> list[int]:
+        """Return the length of each clip after augmentation."""
+        if self._clips.are_glosses:
+            return self._frames
+        return [
+            augmented_frames(frames, self._augmentation, self._chance(epoch, clip))
+            for clip, frames in enumerate(self._frames)
+        ]
+
+    def build(self, epoch: int, clips: Sequence[int]) -> Batch:
+        """Read, augment and pad some clips."""
+        rows = [
+            self._change(sequence, self._chance(epoch, clip))
+            for clip, sequence in zip(clips, self._clips.read(clips), strict=True)
+        ]
+        return build_batch([self._clips.targets[clip] for clip in clips], rows, self._pad)
+
+    def _change(self, sequence: SourceSequence, chance: np.random.Generator) -> Rows:
+        if isinstance(sequence, GlossSequence):
+            return sequence.ids
+        changed = augment(prepare(sequence, self._features), self._augmentation, chance)
+        return build_features(changed, self._features)
+
+    def _chance(self, epoch: int, clip: int) -> np.random.Generator:
+        # One generator a clip: how the clips are grouped must not change the draws.
+        return np.random.default_rng([self._seed, epoch, clip])
+
+
+class FixedBatches(Sequence[Batch]):
+    """Unaugmented batches in order of length, for dev loss; built when they are asked for."""
+
+    def __init__(
+        self, clips: Clips, features: FeatureOptions, *, max_frames: int, pad: int
+    ) -> None:
+        """Plan the batches; arguments as for `TrainingBatches`."""
+        self._clips, self._features, self._pad = clips, features, pad
+        self._groups = group_by_length(_prepared_lengths(clips, features), max_frames, None)
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    @overload
+    def __getitem__(self, index: int) -> Batch: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Batch]: ...
+
+    def __getitem__(self, index: int | slice) -> Batch | list[Batch]:
+        """Build a batch, or several."""
+        if isinstance(index, slice):
+            return [self._build(group) for group in self._groups[index]]
+        return self._build(self._groups[index])
+
+    def _build(self, group: Sequence[int]) -> Batch:
+        rows = [compute_rows(clip, self._features) for clip in self._clips.read(group)]
+        return build_batch([self._clips.targets[clip] for clip in group], rows, self._pad)
+
+
+def compute_rows(sequence: SourceSequence, features: FeatureOptions) -> Rows:
+    """Return what a model sees of a clip, nothing augmented."""
+    if isinstance(sequence, GlossSequence):
+        return sequence.ids
+    return compute_features(sequence, features)
+
+
+def _prepared_lengths(clips: Clips, features: FeatureOptions) -> list[int]:
+    if clips.are_glosses:
+        both = zip(clips.frames, clips.targets, strict=True)
+        return [tokens + len(target.ids) for tokens, target in both]
+    return [
+        prepared_frames(frames, fps, features)
+        for frames, fps in zip(clips.frames, clips.fps, strict=True)
+    ]

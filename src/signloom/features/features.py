@@ -1,0 +1,374 @@
+"""Feature matrices: normalised, resampled landmarks of a clip as a model reads them.
+
+Shape letters: S frames, P landmarks, C coordinates.
+
+docs/features.md has the equations. Shape letters: S frames, P landmarks, G groups, C coordinates,
+F features.
+"""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from signloom.corpus.landmarks import (
+    COORDINATES,
+    GROUP_CHOICES,
+    HAND_LANDMARKS,
+    LandmarkSequence,
+    Layout,
+)
+from signloom.errors import UserError
+
+FloatArray = npt.NDArray[np.float32]
+BoolArray = npt.NDArray[np.bool_]
+Origin = Literal["body", "picture"]
+
+HANDS = ("left_hand", "right_hand")
+# Of a flat hand (S, 21 * C), the wrist's coordinates once for each landmark.
+WRIST_COLUMNS = np.tile(np.arange(COORDINATES), len(HAND_LANDMARKS))
+# Where no frame of a clip shows the body, the picture stands in for it: its centre, and a shoulder
+# width usual for a signer filmed from the waist up, in picture heights.
+FALLBACK_SHOULDER_WIDTH = 0.4
+# Shoulder widths of a usual adult, for clips measured by another part: a palm (wrist to middle
+# knuckle), a mouth and a face are about this many times smaller.
+PALMS, MOUTHS, FACES = 4.0, 7.0, 2.5
+# Choice of groups, best first, to the two ends of what is measured, and how often that goes into a
+# shoulder width. The centre is the middle between the ends, for hands the wrist.
+_MEASURES: dict[str, tuple[tuple[tuple[str, str, str], ...], float]] = {
+    "pose": ((("pose", "left_shoulder", "right_shoulder"),), 1.0),
+    "hands": (tuple((hand, "wrist", "middle_mcp") for hand in HANDS), PALMS),
+    "lips": ((("lips", "left_outer_corner", "right_outer_corner"),), MOUTHS),
+    "face_outline": ((("face_outline", "left_upper_outline_8", "right_upper_outline_8"),), FACES),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Where a clip's signer is and how large, in picture heights."""
+
+    centre: FloatArray  # (2,)
+    width: np.float32  # of the shoulders, or what stands for it, > 0
+
+
+def normalise(sequence: LandmarkSequence, origin: Origin) -> FloatArray:
+    """Centre a clip on its shoulders and divide by its shoulder width.
+
+    One centre and one scale a clip, not a frame: leaning is part of the signing, and a jittering
+    shoulder would shake both hands. With origin `picture`, they are the picture's centre and a
+    usual width. x and z are first brought to the scale of y.
+
+    Returns:
+        Shape (S, P, C), in shoulder widths; NaN where absent.
+    """
+    aspect = np.float32(sequence.width / sequence.height)
+    count = sequence.layout.points
+    flat = flatten(sequence.points) * repeat_mark((aspect, 1.0, aspect), count)
+    points = flat.reshape(sequence.points.shape)
+    found = measure(points, sequence) if origin == "body" else None
+    if found is None:
+        centre = np.array([aspect / 2, 0.5], dtype=np.float32)
+        found = Measure(centre, np.float32(FALLBACK_SHOULDER_WIDTH))
+    flat -= repeat_mark((*found.centre, 0.0), count)
+    flat /= found.width
+    return points
+
+
+def flatten(points: FloatArray) -> FloatArray:
+    """Return points (S, P, C) as (S, P * C), without a copy where their order allows it.
+
+    NumPy works on long rows many times as fast as on rows of three coordinates.
+    """
+    return points.reshape(len(points), -1)
+
+
+def repeat_mark(mark: Sequence[float | np.float32], count: int) -> FloatArray:
+    """Return one landmark's coordinates that many times in a row: what flat points broadcast."""
+    row = np.empty((count, len(mark)), dtype=np.float32)
+    row[:] = mark
+    return row.reshape(-1)
+
+
+def measure(points: FloatArray, sequence: LandmarkSequence) -> Measure | None:
+    """Find the signer by the first of pose, hands, lips and face outline that the layout has.
+
+    Args:
+        points: Shape (S, P, C), in picture heights.
+        sequence: The clip they come from.
+
+    Returns:
+        Medians over the clip; None where that part is in no frame of it.
+    """
+    layout = sequence.layout
+    first = next(choice for choice in _MEASURES if has_choice(layout, choice))
+    ends, times = _MEASURES[first]
+    starts, stops = [], []
+    for group, one, other in ends:
+        seen = sequence.present[:, layout.group(group)]
+        starts.append(points[seen, layout.index(group, one), :2])
+        stops.append(points[seen, layout.index(group, other), :2])
+    start, stop = np.concatenate(starts), np.concatenate(stops)
+    if not len(start):
+        return None
+    middle = start if first == "hands" else (start + stop) / 2
+    apart = start - stop
+    apart *= apart
+    measured = float(_median(np.sqrt(apart[:, 0] + apart[:, 1]))) * times
+    # Seen from the side the shoulders coincide; a tenth of the usual width is the least.
+    width = np.float32(max(measured, FALLBACK_SHOULDER_WIDTH / 10))
+    return Measure(_median(middle), width)
+
+
+def _median(values: FloatArray) -> FloatArray:
+    """Return the median over the first axis, NumPy's in a tenth of its time for a short clip."""
+    ordered = np.sort(values, axis=0)
+    low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    return np.asarray((low + high) / 2, dtype=np.float32)
+
+
+def mouth_width(marks: FloatArray, layout: Layout) -> np.float32:
+    """The clip's median distance between the corners of the mouth, (S, 40, C) to one number."""
+    names = layout.groups[layout.group("lips")].landmarks
+    left, right = (marks[:, names.index(f"{side}_outer_corner"), :2] for side in ("left", "right"))
+    widths = np.linalg.norm(left - right, axis=1)
+    if np.isnan(widths).all():
+        return np.float32(1.0)
+    return np.float32(max(float(np.nanmedian(widths)), 1e-3))
+
+
+def has_choice(layout: Layout, choice: str) -> bool:
+    """Say whether a layout has all groups of one of `GROUP_CHOICES`."""
+    return all(group.name in layout.group_names for group in GROUP_CHOICES[choice])
+
+
+GroupChoice = Literal["hands", "pose", "lips", "face_outline"]  # the keys of GROUP_CHOICES
+# Rates closer than this (relative) are one rate: 29.97 is not resampled to 30.
+SAME_RATE = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureOptions:
+    """The section `features` of params.yaml; stored in the checkpoint."""
+
+    fps: float  # every clip is resampled to this many frames/s, > 0
+    groups: tuple[GroupChoice, ...]  # landmarks that the model sees; the shards must have them
+    normalise: Origin  # centre and scale: the signer's, or the picture's
+    hand_origin: Literal["wrist", "body"]  # what the 126 hand numbers are relative to
+    differences: Literal[0, 1, 2]  # add the change of every number; with 2, that of the change too
+    presence: bool  # add one bit a group: was it detected
+    max_gap_s: float  # a group missing no longer than this is interpolated, seconds, >= 0
+
+    def __post_init__(self) -> None:
+        if self.fps <= 0:
+            raise ValueError(f"fps: found {self.fps}, expected more than 0 frames a second")
+        if self.max_gap_s < 0:
+            raise ValueError(f"max_gap_s: found {self.max_gap_s}, expected 0 seconds or more")
+        if not self.groups or len(set(self.groups)) < len(self.groups):
+            known = ", ".join(GROUP_CHOICES)
+            raise ValueError(
+                f"groups: found {list(self.groups)}, expected some of {known}, each once"
+            )
+
+
+def check_groups(options: FeatureOptions, layout: Layout) -> None:
+    """Refuse landmarks that lack a group which the options ask for.
+
+    Raises:
+        UserError: If they do.
+    """
+    lacking = [name for name in options.groups if not has_choice(layout, name)]
+    if lacking:
+        raise UserError(
+            f"features.groups asks for {', '.join(lacking)}, but these landmarks have "
+            f"{', '.join(layout.group_names)} only; choose other features.groups, or add to "
+            "extract.groups and extract again"
+        )
+
+
+def feature_width(options: FeatureOptions, layout: Layout) -> int:
+    """Return F, the width of the feature matrix.
+
+    Raises:
+        UserError: If the layout lacks a group which the options ask for.
+    """
+    return compute_features(_absent(layout, options.fps), options).shape[1]
+
+
+def compute_features(sequence: LandmarkSequence, options: FeatureOptions) -> FloatArray:
+    """Turn a clip's landmarks into the matrix that the encoder reads.
+
+    Short gaps are interpolated, the frame rate is made the options', the body is centred on its
+    shoulders and scaled by their width, and what is still absent is zero. Invariant to where the
+    signer stands in the picture and how large.
+
+    Args:
+        sequence: The landmarks of one clip.
+        options: Which features.
+
+    Returns:
+        Shape (S', F) without NaN; S' = S * options.fps / sequence.fps, at least 1.
+
+    Raises:
+        UserError: If the landmarks lack a group which the options ask for.
+    """
+    return build_features(prepare(sequence, options), options)
+
+
+def prepare(sequence: LandmarkSequence, options: FeatureOptions) -> LandmarkSequence:
+    """Bridge short gaps and change the frame rate: what is done once, before augmentation."""
+    return resample(fill_gaps(sequence, options.max_gap_s), options.fps)
+
+
+def prepared_frames(frames: int, fps: float, options: FeatureOptions) -> int:
+    """Return how many frames `prepare` makes of a clip of that many, at that rate."""
+    if abs(options.fps / fps - 1) <= SAME_RATE:
+        return frames
+    return _resampled(frames, fps, options.fps)
+
+
+def build_features(sequence: LandmarkSequence, options: FeatureOptions) -> FloatArray:
+    """Turn prepared landmarks into the feature matrix, shape (S, F) without NaN.
+
+    Columns: the chosen groups in the order of the layout, their changes, their presence bits.
+    """
+    check_groups(options, sequence.layout)
+    columns, names = _chosen(sequence.layout, options.groups)
+    points = normalise(sequence, options.normalise)
+    parts = [part for name in names for part in _group_parts(points, name, sequence, options)]
+    width = sum(part.shape[1] for part in parts)
+    numbers = width * (1 + options.differences)
+    matrix = np.empty((len(points), numbers + options.presence * len(columns)), dtype=np.float32)
+    np.concatenate(parts, axis=1, out=matrix[:, :width])
+    _write_differences(matrix, width, options)
+    if not sequence.present.all():
+        # A difference is absent where one of its frames is.
+        absent = np.isnan(matrix[:, :numbers])
+        matrix[:, :numbers][absent] = 0
+    if options.presence:
+        matrix[:, numbers:] = sequence.present[:, columns]
+    return matrix
+
+
+@functools.lru_cache(maxsize=8)
+def _chosen(layout: Layout, choices: tuple[GroupChoice, ...]) -> tuple[list[int], list[str]]:
+    """Return the columns and names of the chosen groups, in the order of the layout."""
+    chosen = {group.name for choice in choices for group in GROUP_CHOICES[choice]}
+    columns = [n for n, name in enumerate(layout.group_names) if name in chosen]
+    return columns, [layout.group_names[column] for column in columns]
+
+
+def _group_parts(
+    points: FloatArray, name: str, sequence: LandmarkSequence, options: FeatureOptions
+) -> list[FloatArray]:
+    """Return the columns of one group, each part of shape (S, columns)."""
+    layout = sequence.layout
+    marks = points[:, layout.slice(name)]
+    if name in HANDS and options.hand_origin == "wrist":
+        flat = flatten(marks)
+        return [flat - flat.take(WRIST_COLUMNS, axis=1), flat[:, :2]]
+    if name in HANDS:
+        return [flatten(marks)]
+    if name == "lips":
+        # A mouth is read from its shape, in its own size: speech moves it by millimetres, the
+        # head by centimetres. Where it is says something only if there is a body.
+        centre = marks.mean(axis=1, keepdims=True)
+        shape = flatten((marks - centre) / mouth_width(marks, layout))
+        return [shape, centre[:, 0, :2]] if has_choice(layout, "pose") else [shape]
+    return [flatten(marks[..., :2])]
+
+
+def _write_differences(matrix: FloatArray, width: int, options: FeatureOptions) -> None:
+    """Fill in the differences of the first columns, zeros where too few frames lie before."""
+    for order in range(1, options.differences + 1):
+        end = order * width
+        before, changes = matrix[:, end - width : end], matrix[:, end : end + width]
+        changes[:order] = 0
+        np.subtract(before[order:], before[order - 1 : -1], out=changes[order:])
+    for order in range(1, options.differences + 1):
+        matrix[:, order * width : (order + 1) * width] *= np.float32(options.fps / 10) ** order
+
+
+def _absent(layout: Layout, fps: float) -> LandmarkSequence:
+    """A clip of one frame in which nothing was found."""
+    return LandmarkSequence(
+        points=np.full((1, layout.points, 3), np.nan, dtype=np.float32),
+        present=np.zeros((1, len(layout.groups)), dtype=np.bool_),
+        fps=fps,
+        width=1,
+        height=1,
+        layout=layout,
+    )
+
+
+def fill_gaps(sequence: LandmarkSequence, max_gap_s: float) -> LandmarkSequence:
+    """Interpolate linearly where a group is missing for at most `max_gap_s` between two frames.
+
+    The frames so bridged count as present.
+    """
+    gaps = _short_gaps(sequence, max_gap_s * sequence.fps)
+    if not gaps:
+        return sequence
+    points, present = sequence.points.copy(), sequence.present.copy()
+    for column, before, after in gaps:
+        marks = sequence.layout.slice(sequence.layout.group_names[column])
+        gap = after - before - 1
+        share = np.arange(1, gap + 1, dtype=np.float32)[:, None, None] / (gap + 1)
+        start, end = points[before, marks], points[after, marks]
+        points[before + 1 : after, marks] = start + share * (end - start)
+        present[before + 1 : after, column] = True
+    return replace(sequence, points=points, present=present)
+
+
+def _short_gaps(sequence: LandmarkSequence, limit: float) -> list[tuple[int, int, int]]:
+    """Return the group of each gap of up to so many frames, and the frames before and after it."""
+    found = []
+    for column in np.flatnonzero(~sequence.present.all(axis=0)).tolist():
+        seen = np.flatnonzero(sequence.present[:, column])
+        gaps = np.diff(seen) - 1
+        for gap in np.flatnonzero((gaps > 0) & (gaps <= limit)).tolist():
+            found.append((column, int(seen[gap]), int(seen[gap + 1])))
+    return found
+
+
+def resample(sequence: LandmarkSequence, fps: float) -> LandmarkSequence:
+    """Change the frame rate by linear interpolation, keeping the duration."""
+    if abs(fps / sequence.fps - 1) <= SAME_RATE:
+        return sequence
+    return replace(stretch(sequence, _resampled(len(sequence.points), sequence.fps, fps)), fps=fps)
+
+
+def _resampled(frames: int, old_fps: float, fps: float) -> int:
+    return max(1, round(frames * fps / old_fps))
+
+
+def stretch(sequence: LandmarkSequence, frames: int) -> LandmarkSequence:
+    """Interpolate a clip to another number of frames at the same rate.
+
+    Where a group is missing on one side of a new frame, the nearer side decides.
+    """
+    points, present = stretch_arrays(sequence.points, sequence.present, frames)
+    return replace(sequence, points=points, present=present)
+
+
+def stretch_arrays(
+    points: FloatArray, present: BoolArray, frames: int
+) -> tuple[FloatArray, BoolArray]:
+    """Do what `stretch` does to points (S, P, 3) and presence (S, G); both are new arrays."""
+    length = len(points)
+    position = np.minimum(np.arange(frames) * (length / frames), length - 1).astype(np.float32)
+    before = position.astype(np.int64)
+    after = np.minimum(before + 1, length - 1)
+    share = (position - before).astype(np.float32)
+    flat = flatten(points)
+    mixed = flat.take(before, axis=0)
+    mixed *= (1 - share)[:, None]
+    mixed += share[:, None] * flat.take(after, axis=0)
+    if present.all():
+        return mixed.reshape(frames, *points.shape[1:]), np.ones((frames, present.shape[1]), bool)
+    nearest = np.where(share < 0.5, before, after)
+    np.copyto(mixed, flat.take(nearest, axis=0), where=np.isnan(mixed))
+    both = present[before] & present[after]
+    return mixed.reshape(frames, *points.shape[1:]), both | present[nearest]

@@ -1,0 +1,116 @@
+"""Glosses as the source of a model, in place of landmarks.
+
+A gloss is a word for a sign; its case means nothing here. Ids are those of whole glosses, or of
+the subwords that spell them in DeepSeek V3's vocabulary, which knows lower-case words best and
+spells in bytes what train lacks. Shape letter: S source tokens.
+"""
+
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from signloom.features.tokenizer import BOS, PAD, Tokenizer
+
+# Rows of both kinds of vocabulary. A source has no start that would need the row of bos.
+SOURCE_PAD, UNKNOWN = PAD, BOS
+_FIRST_GLOSS = 2
+
+GlossKind = Literal["none", "glosses", "subwords"]
+IntArray = npt.NDArray[np.int64]
+
+
+def split_glosses(text: str) -> tuple[str, ...]:
+    """Return the glosses of a line, in lower case and Unicode NFC."""
+    return tuple(unicodedata.normalize("NFC", text).lower().split())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GlossSequence:
+    """The glosses of one clip.
+
+    Attributes:
+        glosses: As `split_glosses` returns them.
+        ids: Shape (S,); several for a gloss where the vocabulary is one of subwords.
+        unknown: Those of the glosses that train never shows.
+    """
+
+    glosses: tuple[str, ...]
+    ids: IntArray
+    unknown: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GlossVocabulary:
+    """What source ids stand for.
+
+    Attributes:
+        kind: An id for each gloss, for each subword, or no vocabulary at all.
+        names: The glosses of train, sorted.
+        subwords: Of kind subwords: what train uses, as DeepSeek V3 numbers it, ascending.
+    """
+
+    kind: GlossKind
+    names: tuple[str, ...]
+    subwords: tuple[int, ...]
+
+    @classmethod
+    def build(cls, texts: Iterable[str], kind: GlossKind) -> "GlossVocabulary":
+        """Make a vocabulary of the glosses of these (training) clips."""
+        if kind == "none":
+            return NO_GLOSSES
+        lines = [split_glosses(text) for text in texts]
+        names = tuple(sorted({name for line in lines for name in line}))
+        subwords: tuple[int, ...] = ()
+        if kind == "subwords":
+            subwords = Tokenizer.build(map(_spell, lines), "pruned").source_ids
+        return cls(kind=kind, names=names, subwords=subwords)
+
+    @property
+    def size(self) -> int:
+        """Rows of the source embedding; none without a vocabulary."""
+        if self.kind == "none":
+            return 0
+        if self.kind == "subwords":
+            return self._tokenizer.vocab_size
+        return _FIRST_GLOSS + len(self.names)
+
+    @property
+    def row_names(self) -> tuple[str, ...]:
+        """A name for each row of the source embedding; a gloss names its own."""
+        if self.kind == "none":
+            return ()
+        if self.kind == "subwords":
+            return self._tokenizer.row_names
+        return ("no gloss", "unknown gloss", *self.names)  # glosses have no spaces
+
+    def encode(self, text: str) -> GlossSequence:
+        """Return the glosses of a line with their ids; a gloss that train lacks is no error."""
+        glosses = split_glosses(text)
+        if self.kind == "subwords":
+            ids = self._tokenizer.encode(_spell(glosses)) if glosses else []
+        else:
+            ids = [self._ids.get(name, UNKNOWN) for name in glosses]
+        unknown = tuple(name for name in glosses if name not in self._ids)
+        return GlossSequence(glosses, np.array(ids, dtype=np.int64), unknown)
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.names, start=_FIRST_GLOSS)}
+
+    @cached_property
+    def _tokenizer(self) -> Tokenizer:
+        # Ids are never turned back into text, so the pieces are not kept.
+        return Tokenizer(vocabulary="pruned", source_ids=self.subwords, pieces=())
+
+
+NO_GLOSSES = GlossVocabulary(kind="none", names=(), subwords=())
+
+
+def _spell(glosses: Iterable[str]) -> str:
+    """Return what subwords are found in: each gloss as a word within a sentence."""
+    return "".join(f" {name}" for name in glosses)

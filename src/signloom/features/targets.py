@@ -1,0 +1,267 @@
+"""The text side of training: sentences, token ids and CTC labels of the clips.
+
+Beside them stands what the ids of glosses mean, for a model that reads glosses (`source`).
+"""
+
+import codecs
+import functools
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from signloom.config import check_version, parse_options, read_json
+from signloom.corpus.manifest import Clip
+from signloom.errors import UserError
+from signloom.features.glosses import NO_GLOSSES, GlossKind, GlossVocabulary
+from signloom.features.tokenizer import Tokenizer, Vocabulary, normalise_text
+from signloom.files import write_atomically
+
+FORMAT_VERSION = 2
+LABELS_FORMAT_VERSION = 3  # 3: what the labels stand for
+
+CtcKind = Literal["glosses", "characters", "none"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenizeOptions:
+    """The section `tokenize_targets` of params.yaml."""
+
+    vocabulary: Vocabulary  # rows of the output layer: those the train text uses, or all 128,815
+    max_tokens: int  # longest target accepted, in tokens with bos and eos, >= 3
+    # What the CTC loss of training spells out (train.ctc_weight): the signs in their order, the
+    # characters of the text (where mouth or fingers spell it in that order), or nothing.
+    ctc: CtcKind
+    source: GlossKind  # what model.source: tokens reads: whole glosses or their subwords; none
+
+    def __post_init__(self) -> None:
+        if self.max_tokens < 3:
+            raise ValueError(f"max_tokens: found {self.max_tokens}, expected at least 3")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The text side of one clip."""
+
+    clip_id: str
+    split: str
+    signer: str
+    text: str  # normalised
+    ids: list[int]  # with bos and eos
+    gloss: str  # space-separated; empty where the manifest has none
+    labels: list[int]  # of the CTC loss (0 is its blank); empty outside train
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CtcLabels:
+    """What the labels of the CTC loss stand for."""
+
+    kind: CtcKind
+    names: tuple[str, ...]  # the label of names[i] is i + 1; 0 is the blank
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+NO_LABELS = CtcLabels(kind="none", names=())
+
+TARGETS_SCHEMA = pa.schema(
+    [
+        ("clip_id", pa.string()),
+        ("split", pa.string()),
+        ("signer", pa.string()),
+        ("text", pa.string()),
+        ("ids", pa.list_(pa.int32())),
+        ("gloss", pa.string()),
+        ("labels", pa.list_(pa.int32())),
+    ],
+    metadata={"signloom.format_version": str(FORMAT_VERSION)},
+)
+
+_GLOSSES_KEY = b"signloom.glosses"  # metadata, where there is a vocabulary of glosses
+
+
+def write_targets(
+    path: Path, targets: Sequence[Target], glosses: GlossVocabulary = NO_GLOSSES
+) -> None:
+    """Write targets, and the ids of their glosses, if they have any, as one Parquet file."""
+    schema = TARGETS_SCHEMA
+    if glosses.kind != "none":
+        text = json.dumps(asdict(glosses), ensure_ascii=False)
+        schema = schema.with_metadata({**schema.metadata, _GLOSSES_KEY: text.encode()})
+    columns = {f.name: [getattr(target, f.name) for target in targets] for f in fields(Target)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp")
+    pq.write_table(pa.table(columns, schema=schema), temporary, compression="zstd")
+    temporary.replace(path)
+
+
+def read_targets(path: Path) -> list[Target]:
+    """Read targets written by `write_targets`.
+
+    Raises:
+        UserError: If the file is missing or has another format version.
+    """
+    return [Target(**row) for row in _read_table(path).to_pylist()]
+
+
+def read_glosses(path: Path) -> GlossVocabulary:
+    """Return what the ids of glosses mean; of kind none where `write_targets` was given nothing.
+
+    Raises:
+        UserError: As `read_targets`.
+    """
+    text = _read_table(path).schema.metadata.get(_GLOSSES_KEY)
+    if text is None:
+        return NO_GLOSSES
+    return parse_options(json.loads(text), GlossVocabulary, where=f"{path}: glosses")
+
+
+def _read_table(path: Path) -> pa.Table:
+    if not path.exists():
+        raise UserError(f"{path} does not exist; run `dvc repro tokenize_targets` first")
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise UserError(
+            f"{path} is damaged ({error}); run `dvc repro tokenize_targets` again"
+        ) from None
+    version = (table.schema.metadata or {}).get(b"signloom.format_version", b"none").decode()
+    if version != str(FORMAT_VERSION):
+        raise UserError(
+            f"{path}: found format version {version}, this Signloom reads {FORMAT_VERSION}; "
+            "run `dvc repro tokenize_targets` again"
+        )
+    return table
+
+
+def build_glosses(clips: Sequence[Clip], kind: GlossKind) -> GlossVocabulary:
+    """Make the vocabulary of what a model reads that translates glosses, from train alone.
+
+    Raises:
+        UserError: If a clip has no glosses to read; all of them in one message.
+    """
+    missing = [clip.clip_id for clip in clips if not (clip.gloss or "").split()]
+    if kind != "none" and missing:
+        names = ", ".join(missing[:20]) + (", ..." if len(missing) > 20 else "")
+        raise UserError(
+            f"tokenize_targets.source is {kind}, but {len(missing)} of {len(clips)} clips have no "
+            f"gloss in the manifest: {names}. Fill the column gloss of these rows or remove them, "
+            "or set tokenize_targets.source: none"
+        )
+    train = [clip.gloss or "" for clip in clips if clip.split == "train"]
+    return GlossVocabulary.build(train, kind)
+
+
+def build_targets(
+    clips: Sequence[Clip], options: TokenizeOptions
+) -> tuple[Tokenizer, CtcLabels, list[Target]]:
+    """Tokenise every clip's sentence and number the glosses or characters of training clips.
+
+    Args:
+        clips: The corpus, in its order.
+        options: Vocabulary, the longest target accepted, what the CTC labels are.
+
+    Returns:
+        The tokeniser (its vocabulary comes from train text only), the CTC labels and one target
+        a clip.
+
+    Raises:
+        UserError: If a sentence is longer than `max_tokens`; all of them in one message.
+    """
+    train = [clip for clip in clips if clip.split == "train"]
+    tokenizer = Tokenizer.build((normalise_text(c.text) for c in train), options.vocabulary)
+    names = sorted({name for clip in train for name in _spell(clip, options)})
+    label_of = {name: label for label, name in enumerate(names, start=1)}
+    targets = []
+    for clip in clips:
+        text = normalise_text(clip.text)
+        targets.append(
+            Target(
+                clip_id=clip.clip_id,
+                split=clip.split,
+                signer=clip.signer,
+                text=text,
+                ids=[tokenizer.bos, *tokenizer.encode(text), tokenizer.eos],
+                gloss=" ".join((clip.gloss or "").split()),
+                labels=[label_of[name] for name in _spell(clip, options)]
+                if clip.split == "train"
+                else [],
+            )
+        )
+    long = [
+        f"clip {target.clip_id}: {len(target.ids)} tokens, at most {options.max_tokens} are "
+        "accepted"
+        for target in targets
+        if len(target.ids) > options.max_tokens
+    ]
+    if long:
+        raise UserError(
+            "\n".join(long) + "\nsplit these clips, or raise tokenize_targets.max_tokens"
+        )
+    return tokenizer, CtcLabels(kind=options.ctc, names=tuple(names)), targets
+
+
+def write_labels(path: Path, labels: CtcLabels) -> None:
+    """Write what the CTC labels stand for."""
+    content = {
+        "format_version": LABELS_FORMAT_VERSION,
+        "kind": labels.kind,
+        "labels": list(labels.names),
+    }
+    write_atomically(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+
+
+def read_labels(path: Path) -> CtcLabels:
+    """Read what the CTC labels stand for, as written by `write_labels`.
+
+    Raises:
+        UserError: If the file is missing or has another format version.
+    """
+    mend = "run `dvc repro tokenize_targets` again"
+    content = read_json(path, mend=mend)
+    check_version(path, content, LABELS_FORMAT_VERSION, mend=mend)
+    return CtcLabels(kind=content["kind"], names=tuple(content["labels"]))
+
+
+def _spell(clip: Clip, options: TokenizeOptions) -> list[str]:
+    """Return what the clip's CTC labels stand for; of characters, each code point."""
+    if options.ctc == "characters":
+        return list(normalise_text(clip.text))
+    return (clip.gloss or "").split() if options.ctc == "glosses" else []
+
+
+UNKNOWN = -1  # a character that no label stands for
+
+
+class Spelling:
+    """Spells tokens one at a time.
+
+    A token may end inside a character, whose label comes with the token that completes it.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, labels: CtcLabels) -> None:
+        self._tokenizer = tokenizer
+        self._label_of = {name: label for label, name in enumerate(labels.names, start=1)}
+        self.spell = functools.cache(self._spell)  # few tokens come up, each very often
+
+    def _spell(self, pending: bytes, token: int) -> tuple[tuple[int, ...], bytes]:
+        """Return the labels of the characters that a token completes.
+
+        Args:
+            pending: The bytes of an incomplete character before it.
+            token: Any token; those for control spell nothing, and leave nothing pending.
+
+        Returns:
+            The labels, and the bytes that are pending after it.
+        """
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        is_control = token in (self._tokenizer.pad, self._tokenizer.bos, self._tokenizer.eos)
+        piece = b"" if is_control else self._tokenizer.piece(token)
+        text = decoder.decode(pending + piece, final=is_control)
+        rest, _ = decoder.getstate()
+        return tuple(self._label_of.get(character, UNKNOWN) for character in text), rest

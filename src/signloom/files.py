@@ -1,0 +1,86 @@
+"""Writing files whole or not at all, and content hashes of files and folders."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def write_durably(path: Path, text: str) -> None:
+    """Replace a file by one rename, after its bytes are on the disk: a power cut tears nothing."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        flush_to_disk(temporary)
+        temporary.replace(path)
+        flush_to_disk(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def rename_durably(folder: Path, name: Path) -> None:
+    """Give a folder its name after everything in it is on the disk.
+
+    Raises:
+        OSError: If there is a folder of that name with something in it.
+    """
+    for path in [*folder.rglob("*"), folder]:
+        flush_to_disk(path)
+    folder.rename(name)
+    flush_to_disk(name.parent)
+
+
+def to_text(content: Mapping[str, Any]) -> str:
+    """Return JSON as all files here have it."""
+    return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+
+
+def hash_file(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes as hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def hash_folder(folder: Path, pattern: str = "*") -> str:
+    """Return one SHA-256 over the relative names and bytes of the files below a folder.
+
+    Args:
+        folder: Searched with all its subfolders.
+        pattern: Which file names count.
+
+    Raises:
+        FileNotFoundError: If the folder does not exist.
+    """
+    if not folder.is_dir():
+        raise FileNotFoundError(folder)
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob(pattern) if path.is_file()):
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{hash_file(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def flush_to_disk(path: Path) -> None:
+    """Have the system write a file, or the names in a folder, to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_atomically(path: Path, content: str | bytes) -> None:
+    r"""Write a whole file or nothing: under a temporary name first, then renamed.
+
+    Args:
+        path: The file; its folder is made if need be.
+        content: Text (written as UTF-8 with `\n`) or bytes.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,138 @@
+"""Google's Parquet files, as on Kaggle: MediaPipe Holistic's 543 landmarks a frame.
+
+Isolated signs have a row a landmark (frame, row_id, type, landmark_index, x, y, z), a file a clip.
+Fingerspelling has a row a frame (sequence_id, frame, x_face_0, ..., z_right_hand_20), many clips a
+file. Both hold shares of the picture and say neither its size nor the frame rate.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from signloom.corpus.landmarks import COORDINATES, PART_POINTS
+from signloom.errors import UserError
+from signloom.importing.foreign import ClipSource, ForeignClip, ForeignError, Part, SourceDefaults
+
+_LONG = ("frame", "type", "landmark_index", "x", "y", "z")
+_WIDE = ("sequence_id", "frame", "x_left_hand_0")
+_MOST_GAPS = 10  # frame numbers may run over so many times the frames that are there
+
+
+def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
+    """Yield the clips of a Parquet file.
+
+    Args:
+        path: The file.
+        defaults: The frame rate and the picture's size, which the file does not say.
+
+    Raises:
+        ForeignError: If the file cannot be read or has neither of the two shapes.
+        UserError: If a default is missing.
+    """
+    try:
+        with pq.ParquetFile(path) as file:
+            names = set(file.schema_arrow.names)
+            if set(_LONG) <= names:
+                tables = iter([(path.stem, file.read(columns=list(_LONG)))])
+                read = _long_parts
+            elif set(_WIDE) <= names:
+                tables = _by_sequence(file.read(columns=_wide_columns(names)))
+                read = _wide_parts
+            else:
+                raise ForeignError(
+                    f"its columns are {', '.join(sorted(names)[:6])}, ...",
+                    f"use files with the columns {', '.join(_LONG)}, or {', '.join(_WIDE)}, ...",
+                )
+    except (pa.ArrowException, OSError) as error:
+        reason = " ".join(f"not a readable Parquet file ({error})".split())
+        raise ForeignError(reason, "restore it from where it came") from None
+    sizes = require(path, defaults)
+    for clip_id, table in tables:
+        yield clip_id, partial(_read_clip, clip_id, table, read, sizes)
+
+
+def require(path: Path, defaults: SourceDefaults) -> tuple[float, int, int]:
+    """Return frame rate, width and height for a source that does not say them.
+
+    Raises:
+        UserError: If one of them was not given.
+    """
+    if defaults.fps is None or defaults.width is None or defaults.height is None:
+        raise UserError(
+            f"{path} does not say its frame rate and the size of its picture; give what is right "
+            "for all sources, as in --fps 30 --width 640 --height 480"
+        )
+    return defaults.fps, defaults.width, defaults.height
+
+
+def _read_clip(
+    clip_id: str,
+    table: pa.Table,
+    read: Callable[[pa.Table, npt.NDArray[np.int64]], dict[str, Part]],
+    sizes: tuple[float, int, int],
+) -> ForeignClip:
+    parts = read(table, _frame_rows(table["frame"].to_numpy()))
+    fps, width, height = sizes
+    return ForeignClip(clip_id=clip_id, parts=parts, fps=fps, width=width, height=height)
+
+
+def _frame_rows(frames: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
+    """Return the place of each row's frame, from 0; numbers that are left out leave a gap."""
+    if len(frames) == 0:
+        raise ForeignError("it has no rows", "leave it out")
+    places = frames.astype(np.int64) - int(frames.min())
+    if places.max() >= _MOST_GAPS * len(np.unique(places)):
+        raise ForeignError(
+            f"its frames are numbered up to {frames.max()}, but only {len(np.unique(places))} are "
+            "there", "number the frames one by one",
+        )  # fmt: skip
+    return places
+
+
+def _long_parts(table: pa.Table, rows: npt.NDArray[np.int64]) -> dict[str, Part]:
+    xyz = np.stack([table[axis].to_numpy() for axis in "xyz"], axis=1).astype(np.float32)
+    index = table["landmark_index"].to_numpy()
+    parts = {}
+    for name, count in PART_POINTS.items():
+        chosen = pc.equal(table["type"], name).to_numpy() & (index >= 0) & (index < count)
+        if chosen.any():
+            points = np.full((rows.max() + 1, count, COORDINATES), np.nan, np.float32)
+            points[rows[chosen], index[chosen]] = xyz[chosen]
+            parts[name] = Part(points, tuple(range(count)))
+    return parts
+
+
+def _wide_columns(names: set[str]) -> list[str]:
+    wanted = [f"{axis}_{part}_{number}" for part, count in PART_POINTS.items()
+              for number in range(count) for axis in "xyz"]  # fmt: skip
+    return [*_WIDE[:2], *(name for name in wanted if name in names)]
+
+
+def _by_sequence(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """Cut a file into its clips, in their order; their names are the sequence ids."""
+    rows: dict[Any, list[int]] = {}
+    for row, sequence in enumerate(table["sequence_id"].to_pylist()):
+        rows.setdefault(sequence, []).append(row)
+    for sequence, chosen in rows.items():
+        yield str(sequence), table.take(chosen)
+
+
+def _wide_parts(table: pa.Table, rows: npt.NDArray[np.int64]) -> dict[str, Part]:
+    columns: Mapping[str, int] = {name: number for number, name in enumerate(table.column_names)}
+    parts = {}
+    for name, count in PART_POINTS.items():
+        names = [f"{axis}_{name}_{number}" for number in range(count) for axis in "xyz"]
+        if not set(names) <= columns.keys():
+            continue
+        values = np.stack([table[column].to_numpy() for column in names], axis=1)
+        points = np.full((rows.max() + 1, count, COORDINATES), np.nan, np.float32)
+        points[rows] = values.reshape(len(rows), count, COORDINATES)
+        parts[name] = Part(points, tuple(range(count)))
+    return parts

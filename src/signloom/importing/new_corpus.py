@@ -1,0 +1,415 @@
+"""A new corpus from a user's table and folder of videos (`signloom init`)."""
+
+import hashlib
+import os
+import shutil
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+
+from signloom.corpus.landmarks import GROUP_CHOICES
+from signloom.corpus.manifest import (
+    IMPORTED_SHARDS,
+    SPLITS,
+    Clip,
+    field_problem,
+    id_problem,
+    is_manifest,
+    parse_segment,
+    read_manifest,
+    write_manifest,
+)
+from signloom.errors import UserError
+from signloom.files import write_atomically
+from signloom.importing.user_tables import Row, Source, how_to_use
+
+SUFFIXES = (".mp4", ".avi", ".mkv", ".mov", ".webm", ".mpg", ".mpeg", ".m4v", ".wmv", ".flv", ".ts")
+PICTURES = (".png", ".jpg", ".jpeg")
+PLACE = "videos"  # folder in the corpus for videos that lie elsewhere
+
+
+class VideoFolder:
+    """All videos below a folder, found by path, by name, or by name without its ending."""
+
+    def __init__(self, folder: Path, *, follow_links: bool = True) -> None:
+        if not folder.is_dir():
+            raise UserError(f"--videos {folder}: no such folder")
+        self.folder = folder
+        self._by_stem: dict[str, list[Path]] = defaultdict(list)
+        self._pictures: set[str] = set()  # folders of pictures, one a clip
+        for root, _, names in os.walk(folder, followlinks=follow_links):
+            below = Path(root).relative_to(folder)
+            for name in sorted(names):
+                suffix = PurePosixPath(name).suffix.lower()
+                if suffix in SUFFIXES:
+                    self._by_stem[stem(name)].append(below / name)
+                elif suffix in PICTURES:
+                    self._pictures.update(below.parts)
+
+    def find(self, name: str) -> tuple[Path | None, str]:
+        """Return the path below the folder of the video that a cell means, or None and why not.
+
+        Of several videos with the name, the one counts whose path ends as the cell says.
+        """
+        wanted = PurePosixPath(name.replace("\\", "/"))
+        found = self._by_stem.get(stem(wanted.name), [])
+        if len(found) > 1:
+            parts = (*wanted.parts[:-1], stem(wanted.name))
+            ends = [p for p in found if (*p.parts[:-1], stem(p.name))[-len(parts) :] == parts]
+            same = [path for path in ends if path.name == wanted.name]
+            found = same or ends or found
+        if len(found) == 1:
+            return found[0], ""
+        if found:
+            return None, f"{len(found)} videos have its name"
+        if self._pictures.intersection(wanted.parts):
+            return None, "its video is a folder of pictures (docs/corpora.md joins them)"
+        return None, "no video of its name"
+
+
+def place_video(source: Path, target: Path, *, copy: bool, force: bool) -> None:
+    """Link or copy a video to where the manifest names it.
+
+    Raises:
+        UserError: If another file is there and `force` does not allow to replace it.
+    """
+    source = source.resolve()
+    if target.is_symlink() or target.exists():
+        is_same = target.resolve() == source and target.is_symlink() != copy
+        if is_same:
+            return
+        if not force:
+            raise UserError(f"{target} is there already; --force replaces it")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        if copy:
+            shutil.copyfile(source, temporary)
+        else:
+            temporary.symlink_to(source)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def stem(name: str) -> str:
+    """Return a file's name without the ending of a video; names may have other dots."""
+    return name[: -len(PurePosixPath(name).suffix)] if name.lower().endswith(SUFFIXES) else name
+
+
+NAMES = {
+    "train": "train", "training": "train", "dev": "dev", "development": "dev", "val": "dev",
+    "valid": "dev", "validation": "dev", "test": "test", "testing": "test",
+}  # fmt: skip
+
+
+def deal_splits(signers: Mapping[str, str], shares: Sequence[float], by: str) -> dict[str, str]:
+    """Deal clips to the splits, always in the same way.
+
+    Args:
+        signers: Clip id and signer.
+        shares: Of train, dev and test; any scale.
+        by: `signer`: all clips of a signer go to one split, the busiest signers first, each to
+            the split that lacks most; `clip`: signers are torn apart.
+
+    Returns:
+        Clip id and split.
+
+    Raises:
+        UserError: If there are fewer signers than splits to fill.
+    """
+    wanted = [name for name, share in zip(SPLITS, shares, strict=True) if share > 0]
+    # A hash, and not the order of the table: neighbours may come from one recording.
+    units = {clip: signer if by == "signer" else clip for clip, signer in signers.items()}
+    sizes = Counter(units.values())
+    if len(sizes) < len(wanted):
+        raise UserError(
+            f"found {len(sizes)} signers for {len(wanted)} splits; expected one or more each. Say "
+            "--by clip to have the same signers in all splits, and say so beside the scores"
+        )
+    order = sorted(sizes, key=lambda unit: (-sizes[unit], hashlib.sha256(unit.encode()).digest()))
+    goal = {
+        name: share / sum(shares) * len(units) for name, share in zip(SPLITS, shares, strict=True)
+    }
+    lacks = {name: goal[name] for name in wanted}
+    dealt: dict[str, str] = {}
+    for place, unit in enumerate(order):
+        left = len(order) - place
+        empty = [name for name in wanted if lacks[name] == goal[name]]
+        split = max(empty if len(empty) >= left else wanted, key=lambda name: lacks[name])
+        dealt[unit] = split
+        lacks[split] -= sizes[unit]
+    return {clip: dealt[unit] for clip, unit in units.items()}
+
+
+_NO_SPLIT = SPLITS[0]  # stands in until the clips are dealt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowOptions:
+    """How rows become clips."""
+
+    sources: Mapping[str, Source]
+    """Where each field comes from."""
+    split_names: Mapping[str, str]
+    """What the table calls its splits, beyond the usual names, and train, dev or test."""
+    fps: float | None
+    """Frames a second of start_frame and end_frame."""
+    unspaced: bool
+    """Take the spaces out of the text, for scripts without them."""
+    shares: tuple[float, float, float] | None
+    """Deal the clips to train, dev and test in these shares; None: the table says the split."""
+    by: str
+    """What to deal: `signer` or `clip`."""
+    text_only: bool
+    """Make a text corpus: every clip needs glosses, none a video."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A row that becomes no clip."""
+
+    table: str
+    line: int
+    clip_id: str
+    reason: str  # alike for rows with the same fault, so that they can be counted
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class Plan:
+    """What a corpus will hold."""
+
+    clips: list[Clip] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    videos: dict[Path, Path] = field(default_factory=dict)  # in the corpus -> where it lies now
+    renamed: int = 0  # clips whose id is not the table's name, since it could name no clip
+
+    def shared_signers(self) -> dict[str, list[str]]:
+        """Return the signers who are in several splits, and in which."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for clip in self.clips:
+            found[clip.signer].add(clip.split)
+        order = SPLITS.index
+        return {who: sorted(of, key=order) for who, of in sorted(found.items()) if len(of) > 1}
+
+
+def plan_corpus(
+    rows: Sequence[tuple[Row, str | None]],
+    options: RowOptions,
+    corpus: Path,
+    videos: VideoFolder | None,
+    imported: Collection[str] | None,
+) -> Plan:
+    """Decide what becomes of each row; nothing is written.
+
+    Args:
+        rows: Each with the split that its table was given for, if any.
+        options: How rows become clips.
+        corpus: The corpus folder.
+        videos: Where to look for videos; None: not looked for.
+        imported: Clips whose landmarks are in the corpus; None: it is a corpus of videos.
+
+    Raises:
+        UserError: If the clips cannot be dealt to the splits.
+    """
+    plan, first = Plan(), dict[str, Row]()
+    for row, split in rows:
+        name, values = _values(row, split, options)
+        clip_id = clip_id_of(name)
+        found = _problem(clip_id, values, first.get(clip_id), options)
+        video = None
+        if not found and imported is not None and clip_id not in imported:
+            found = ("no landmarks of it were imported", name)
+        elif not found and videos is not None:
+            video, reason = videos.find(values.get("video") or name)
+            found = (reason, values.get("video") or name) if video is None else None
+        if found:
+            plan.refusals.append(Refusal(row.table, row.line, clip_id or name, *found))
+            continue
+        first[clip_id] = row
+        plan.renamed += clip_id != name
+        path = _place(corpus, videos, video, plan) if videos and video else None
+        start_s, end_s, _ = parse_segment(values)
+        plan.clips.append(
+            Clip(
+                clip_id=clip_id, video=path, start_s=start_s, end_s=end_s,
+                text=values["text"], signer=values["signer"], split=values["split"],
+                gloss=values.get("gloss") or None, language=values.get("language") or None,
+            )
+        )  # fmt: skip
+    if options.shares and plan.clips:
+        signers = {clip.clip_id: clip.signer for clip in plan.clips}
+        dealt = deal_splits(signers, options.shares, options.by)
+        plan.clips = [replace(clip, split=dealt[clip.clip_id]) for clip in plan.clips]
+    return plan
+
+
+def clip_id_of(name: str) -> str:
+    """Return an id that a manifest takes for a name that it may not: paths, odd signs, dashes."""
+    name = unicodedata.normalize("NFC", name)
+    legal = "".join(c if unicodedata.category(c)[0] in "LMN" or c in " ._-" else "_" for c in name)
+    return f"_{legal}" if legal[:1] in ("-", ".") else legal
+
+
+def count_reasons(refusals: Sequence[Refusal]) -> list[tuple[str, int, Refusal]]:
+    """Return each reason with how many rows have it and the first of them, the most first."""
+    counts = Counter(refusal.reason for refusal in refusals)
+    first = {refusal.reason: refusal for refusal in reversed(refusals)}
+    return [(reason, count, first[reason]) for reason, count in counts.most_common()]
+
+
+def _values(row: Row, split: str | None, options: RowOptions) -> tuple[str, dict[str, str]]:
+    """Return what a row calls its clip, and the fields of a manifest."""
+    values = {
+        name: " ".join(source.of(row.cells).split()) for name, source in options.sources.items()
+    }
+    values["signer"] = unicodedata.normalize("NFC", values.get("signer", ""))
+    if options.unspaced:
+        values["text"] = values["text"].replace(" ", "")
+    if options.shares:
+        values["split"] = _NO_SPLIT
+    else:
+        said = split or values.get("split", "")
+        values["split"] = options.split_names.get(said) or NAMES.get(said.lower(), said)
+    for edge in ("start", "end"):
+        frame = values.pop(f"{edge}_frame", "")
+        if frame and options.fps:
+            values[f"{edge}_s"] = _seconds(frame, options.fps)
+    name = values.get("clip_id") or stem(PurePosixPath(values.get("video", "")).name)
+    return name, values
+
+
+def _seconds(frame: str, fps: float) -> str:
+    return f"{int(frame) / fps:.6f}" if frame.isdecimal() else f"frame {frame}"
+
+
+def _problem(
+    clip_id: str, values: Mapping[str, str], other: Row | None, options: RowOptions
+) -> tuple[str, str] | None:
+    """Say what is wrong with a row as (reason, detail)."""
+    for name in ("text", "signer", "split", *(["gloss"] if options.text_only else [])):
+        if not values.get(name):
+            return f"{name} is empty", ""
+    if not clip_id:
+        return "clip_id is empty", ""
+    if bad := id_problem(clip_id):
+        return "its name can name no clip", bad
+    if values["split"] not in SPLITS:
+        return "its split is not known; --splits NAME=train says what it is", values["split"]
+    for name, value in values.items():
+        if bad := field_problem(value, ".tsv"):
+            return f"{name} {bad}", value
+    if problems := parse_segment(values)[2]:
+        return "its start and end are no segment", problems[0]
+    if other is not None:
+        return "its clip_id stands in an earlier row", f"{other.table} line {other.line}"
+    return None
+
+
+def _place(corpus: Path, videos: VideoFolder, video: Path, plan: Plan) -> Path:
+    """Return the path of a video in the corpus, and note where it has to come from."""
+    folder, root = videos.folder.resolve(), corpus.resolve()
+    if folder.is_relative_to(root):
+        return corpus / folder.relative_to(root) / video
+    target = corpus / PLACE / video
+    plan.videos[target] = videos.folder / video
+    return target
+
+
+def check_plan(plan: Plan) -> None:
+    """Refuse a plan that is no corpus.
+
+    Raises:
+        UserError: If no row can be taken, or a split that training needs has no clip.
+    """
+    if not plan.clips and not plan.refusals:
+        raise UserError("the table has no row after its header")
+    if not plan.clips:
+        reason, count, one = count_reasons(plan.refusals)[0]
+        raise UserError(
+            f"no row can be taken; {count} of {len(plan.refusals)}: {reason} ({one.table} line "
+            f"{one.line}: {one.detail or one.clip_id})"
+        )
+    there = {clip.split for clip in plan.clips}
+    if missing := [name for name in ("train", "dev") if name not in there]:
+        raise UserError(
+            f"no clip is in the split {' or '.join(missing)}. Give tables for them (--table "
+            "dev=FILE), name them (--splits NAME=dev), or have the clips dealt: --shares 80 10 10"
+        )
+
+
+MANIFEST = "manifest.tsv"
+REFUSED = "refused.tsv"
+
+
+def check_free(corpus: Path) -> None:
+    """Refuse a folder that has a manifest.
+
+    Raises:
+        UserError: Says what is there, and how it is used.
+    """
+    path = corpus / MANIFEST
+    if not path.exists():
+        return
+    what = "is there already"
+    if is_manifest(path.read_text(encoding="utf-8", errors="replace")):
+        what = f"is there already, a Signloom manifest. {how_to_use(path)}"
+    raise UserError(f"{path} {what}; --force replaces it, --dry-run only looks")
+
+
+def write_corpus(plan: Plan, corpus: Path, *, copy: bool, force: bool) -> None:
+    """Put the videos in place, then the manifest: it is there only when they are.
+
+    Args:
+        plan: With at least one clip.
+        corpus: The folder, made if need be.
+        copy: Copy videos that lie elsewhere; else they are linked.
+        force: Replace what is there.
+
+    Raises:
+        UserError: If a file is in the way.
+    """
+    corpus.mkdir(parents=True, exist_ok=True)
+    for target, source in plan.videos.items():
+        place_video(source, target, copy=copy, force=force)
+    _write_refusals(corpus / REFUSED, plan)
+    write_manifest(corpus / MANIFEST, plan.clips)
+    read_manifest(corpus / MANIFEST, signer_disjoint=not plan.shared_signers())  # as stages will
+
+
+def imported_clips(corpus: Path) -> frozenset[str] | None:
+    """Return the clips whose landmarks were imported into the folder; None if none were."""
+    shards = corpus / IMPORTED_SHARDS
+    if not shards.is_dir():
+        return None
+    from signloom.corpus.shards import read_clip_frames  # pyarrow loads slowly
+
+    return frozenset(read_clip_frames(shards))
+
+
+def imported_groups(corpus: Path) -> list[str]:
+    """Return what imported landmarks show, of `GROUP_CHOICES`; nothing for a corpus of videos."""
+    shards = corpus / IMPORTED_SHARDS
+    if not shards.is_dir():
+        return []
+    from signloom.corpus.shards import shards_metadata
+
+    there = shards_metadata(shards).layout.group_names
+    return [
+        name for name, groups in GROUP_CHOICES.items() if {one.name for one in groups} <= set(there)
+    ]
+
+
+def _write_refusals(path: Path, plan: Plan) -> None:
+    """Write the rows that were left out, or remove the list of an earlier time."""
+    if not plan.refusals:
+        path.unlink(missing_ok=True)
+        return
+    lines = ["table\tline\tclip_id\treason\tdetail"]
+    for row in plan.refusals:
+        cells = (row.table, str(row.line), row.clip_id, row.reason, row.detail)
+        lines.append("\t".join(" ".join(cell.split()) for cell in cells))
+    write_atomically(path, "\n".join(lines) + "\n")

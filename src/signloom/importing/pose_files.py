@@ -1,0 +1,198 @@
+"""`.pose` files (the pose-format library with MediaPipe Holistic's components), in and out.
+
+Format: https://github.com/sign-language-processing/pose/blob/master/docs/specs/v0.2.md
+"""
+
+import io
+import itertools
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from signloom.corpus.landmarks import (
+    GROUP_INDICES,
+    HAND_LANDMARKS,
+    POSE_LANDMARKS,
+    LandmarkSequence,
+)
+from signloom.errors import UserError
+from signloom.files import write_atomically
+from signloom.importing.foreign import ClipSource, ForeignClip, ForeignError, Part, SourceDefaults
+
+_VERSION = 0.2
+_PARTS = {
+    "POSE_LANDMARKS": "pose",
+    "FACE_LANDMARKS": "face",
+    "LEFT_HAND_LANDMARKS": "left_hand",
+    "RIGHT_HAND_LANDMARKS": "right_hand",
+}  # by the name of the component; POSE_WORLD_LANDMARKS are no image coordinates
+
+_ARMS = ("left_hip", "left_shoulder", "right_shoulder", "right_hip", "left_hip")
+_LINES = (_ARMS, ("left_shoulder", "left_elbow", "left_wrist"),
+          ("right_shoulder", "right_elbow", "right_wrist"))  # fmt: skip
+_COLOURS = {"left_hand": (230, 120, 0), "right_hand": (0, 110, 200), "pose": (90, 90, 90),
+            "face": (150, 80, 80)}  # fmt: skip
+
+
+def read_pose(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
+    """Yield the one clip of a `.pose` file.
+
+    Args:
+        path: The file; pixels, as the library writes them.
+        defaults: Not needed, as these files say all.
+
+    Raises:
+        ForeignError: If it cannot be read, shows several people or none of Holistic's components.
+    """
+    pose = _load(path)
+    frames, people, _, coordinates = pose.body.data.shape
+    if frames == 0 or people != 1 or coordinates < 3:
+        raise ForeignError(
+            f"it has {frames} frames, {people} people and {coordinates} coordinates",
+            "write it with one person, in three coordinates",
+        )
+    header = pose.header.dimensions
+    if header.width < 1 or header.height < 1:
+        raise ForeignError(
+            f"its picture is {header.width}x{header.height}", "write the picture's size into it"
+        )
+    points = np.array(pose.body.data.data[:, 0, :, :3], np.float32)
+    points[pose.body.confidence[:, 0] <= 0] = np.nan
+    points[..., :2] /= np.array([header.width, header.height], np.float32)
+    parts, first = {}, 0
+    for component in pose.header.components:
+        columns = slice(first, first + len(component.points))
+        first = columns.stop
+        if component.name in _PARTS:
+            part = _PARTS[component.name]
+            parts[part] = _part(part, component.points, points[:, columns])
+    if not parts:
+        names = ", ".join(component.name for component in pose.header.components)
+        raise ForeignError(f"its components are {names}", f"use {', '.join(_PARTS)}")
+    # The file has a float of 4 bytes; its shortest decimal is what was meant, such as 29.97.
+    fps = float(str(np.float32(pose.body.fps)))
+    size = {"width": header.width, "height": header.height}
+    yield path.stem, partial(ForeignClip, clip_id=path.stem, parts=parts, fps=fps, **size)
+
+
+def write_pose(path: Path, sequence: LandmarkSequence) -> None:
+    """Write a clip as a `.pose` file, atomically.
+
+    Landmarks of an absent group have confidence 0, all others 1. What is read back and rounded to
+    half precision is what shards hold, bit for bit; the frame rate keeps 7 digits.
+
+    Raises:
+        UserError: If pose-format is not installed.
+    """
+    pose_format = _pose_format()
+    from pose_format.numpy import NumPyPoseBody
+    from pose_format.pose_header import PoseHeader, PoseHeaderDimensions
+
+    size = np.array([sequence.width, sequence.height, 1], np.float32)
+    columns, components = [], []
+    for name, part in _PARTS.items():
+        found = _columns_of_part(sequence, part)
+        if found:
+            columns += [column for column, _ in found]
+            components.append(_component(name, part, [mark for _, mark in found]))
+    points = np.nan_to_num(sequence.points[:, columns] * size, nan=0.0)
+    sizes = [len(group.landmarks) for group in sequence.layout.groups]
+    confidence = np.repeat(sequence.present, sizes, axis=1)[:, columns].astype(np.float32)
+    body = NumPyPoseBody(sequence.fps, points[:, None], confidence[:, None])
+    header = PoseHeader(_VERSION, PoseHeaderDimensions(sequence.width, sequence.height), components)
+    buffer = io.BytesIO()
+    pose_format.Pose(header, body).write(buffer)
+    write_atomically(path, buffer.getvalue())
+
+
+def _pose_format() -> Any:
+    try:
+        import pose_format
+    except ImportError:
+        raise UserError(
+            ".pose files need the pose-format library: pip install 'signloom[pose]'"
+        ) from None
+    return pose_format
+
+
+def _load(path: Path) -> Any:
+    pose_class = _pose_format().Pose
+    try:
+        return pose_class.read(path.read_bytes())
+    except Exception as error:  # The library checks nothing: a torn file raises anything.
+        reason = " ".join(f"not a readable .pose file ({type(error).__name__}: {error})".split())
+        raise ForeignError(reason, "restore it from where it came") from None
+
+
+def _part(part: str, names: list[str], points: npt.NDArray[np.float32]) -> Part:
+    """Find out which of MediaPipe's landmarks the points of a component are."""
+    known = _indices_by_name(part)
+    columns = [number for number, name in enumerate(names) if name in known]
+    if part.endswith("hand") and len(columns) < len(HAND_LANDMARKS):
+        raise ForeignError(
+            f"its {part} has {len(columns)} of {len(HAND_LANDMARKS)} landmarks",
+            "write the files with all landmarks of the hands",
+        )
+    return Part(points[:, columns], tuple(known[names[column]] for column in columns))
+
+
+def _indices_by_name(part: str) -> dict[str, int]:
+    """Return MediaPipe's indices by the names that pose-format gives to the landmarks of a part."""
+    if part == "face":
+        return {str(index): index for index in range(478)}
+    marks = POSE_LANDMARKS if part == "pose" else HAND_LANDMARKS
+    indices = GROUP_INDICES[part][1]
+    return {_foreign_name(part, mark): index for mark, index in zip(marks, indices, strict=True)}
+
+
+def _foreign_name(part: str, mark: str) -> str:
+    """Return MediaPipe's name of one of our landmarks, as in index_tip: INDEX_FINGER_TIP."""
+    name = mark.upper()
+    if part == "pose" or name == "WRIST" or name.startswith("THUMB"):
+        return name
+    finger, joint = name.split("_")
+    return f"{'PINKY' if finger == 'LITTLE' else f'{finger}_FINGER'}_{joint}"
+
+
+def _columns_of_part(sequence: LandmarkSequence, part: str) -> list[tuple[int, str]]:
+    """Return column and foreign name of the layout's landmarks of a part, by MediaPipe's index."""
+    found: dict[int, tuple[int, str]] = {}
+    for group in sequence.layout.groups:
+        group_part, indices = GROUP_INDICES[group.name]
+        if group_part != part:
+            continue
+        first = sequence.layout.slice(group.name).start
+        if part == "face":
+            named = [(index, str(index)) for index in indices]
+        else:
+            known = _indices_by_name(part)
+            names = [_foreign_name(part, mark) for mark in group.landmarks]
+            named = [(known[name], name) for name in names]
+        for column, (index, name) in enumerate(named, start=first):
+            found.setdefault(index, (column, name))
+    return [found[index] for index in sorted(found)]
+
+
+def _component(name: str, part: str, names: list[str]) -> Any:
+    """Return a component of a header, with lines where a viewer should draw some."""
+    from pose_format.pose_header import PoseHeaderComponent
+
+    if part == "pose":
+        paths = [[_foreign_name(part, mark) for mark in line] for line in _LINES]
+    elif part == "face":
+        paths = []
+    else:
+        joints = [_foreign_name(part, mark) for mark in HAND_LANDMARKS]
+        fingers = [[joints[0], *joints[start : start + 4]] for start in range(1, 21, 4)]
+        paths = [*fingers, [joints[number] for number in (5, 9, 13, 17)]]
+    limbs = [
+        (names.index(a), names.index(b))
+        for path in paths
+        for a, b in itertools.pairwise(path)
+        if a in names and b in names
+    ]
+    return PoseHeaderComponent(name, names, limbs, [_COLOURS[part]], "XYZC")

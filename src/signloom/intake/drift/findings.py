@@ -1,0 +1,278 @@
+"""Findings of drift checks, their limits and their report."""
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from signloom.config import check_version, read_json
+from signloom.corpus.manifest import Clip
+from signloom.files import write_atomically
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Group:
+    """Some new clips, and the old ones that they should be like."""
+
+    name: str
+    new: tuple[str, ...]
+    old: tuple[str, ...]
+    """Of the same signer, if the signer is known; else of all."""
+    is_known: bool
+    """Whether the old ones are the same signer's."""
+
+
+def form_groups(
+    old: Sequence[Clip], new: Sequence[Clip], measured: Collection[str], min_clips: int
+) -> list[Group]:
+    """Return each signer of the batch, and the batch as a whole if it has several.
+
+    One bad signer hides among good ones, and a bad batch in signers of too few clips.
+
+    Args:
+        old: Clips to compare with.
+        new: Clips of the batch.
+        measured: Clips that have landmarks; the others are left out.
+        min_clips: Fewest clips on each side.
+    """
+    before, now = _by_signer(old, measured), _by_signer(new, measured)
+    everyone = tuple(name for names in before.values() for name in names)
+    batch = tuple(name for names in now.values() for name in names)
+    groups = []
+    if len(now) > 1:
+        groups.append(Group(name="all new clips", new=batch, old=everyone, is_known=False))
+    for signer, names in sorted(now.items()):
+        own = before.get(signer, ())
+        is_known = len(own) >= min_clips
+        groups.append(
+            Group(name=signer, new=names, old=own if is_known else everyone, is_known=is_known)
+        )
+    return [group for group in groups if min(len(group.new), len(group.old)) >= min_clips]
+
+
+def _by_signer(clips: Sequence[Clip], measured: Collection[str]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for clip in clips:
+        if clip.clip_id in measured:
+            found[clip.signer].append(clip.clip_id)
+    return {signer: tuple(names) for signer, names in found.items()}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """From which value of its statistic on a check warns, and from which on it stops."""
+
+    warn: float | None
+    """None: never."""
+    stop: float | None
+    """None: never; only for what ruins a model."""
+
+    def __post_init__(self) -> None:
+        for name in ("warn", "stop"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise ValueError(f"{name}: found {value}, expected 0 or more, or null")
+        if self.warn is not None and self.stop is not None and self.stop < self.warn:
+            raise ValueError(f"stop: found {self.stop}, expected at least warn ({self.warn})")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DriftOptions:
+    """The part `retrain.drift` of params.yaml: what is looked at, and the limits of each check.
+
+    Every statistic is 0 or more (a factor 1 or more), and more is worse.
+    """
+
+    min_clips: int
+    """Fewest clips, of a signer or a batch, whose distributions are judged; 2 or more."""
+    old_clips: int
+    """Most old clips whose landmarks are read, evenly spaced in the manifest; 1 or more."""
+    alpha: float
+    """A distribution differs where chance would differ as much with a lower probability; 0 to 1."""
+    left_handers: float
+    """Share of people expected to sign with the hand that the fewer use, above 0, at most 0.5."""
+    colour_clips: int
+    """Most old clips whose pictures are looked at; 0: no check of colours."""
+    colour_frames: int
+    """Frames looked at in a clip, 1 or more."""
+
+    unread: Limits
+    """Share of the new clips that have no landmarks."""
+    signer_share: Limits
+    """Share of one new-coming signer in all clips."""
+    tokens: Limits
+    """Kolmogorov-Smirnov distance of the tokens a sentence, 0 to 1."""
+    seconds: Limits
+    """Factor between the median durations."""
+    pace: Limits
+    """Factor between the median numbers of tokens a second."""
+    pairing: Limits
+    """Factor between how much durations stray from what the lengths of the sentences promise."""
+    new_words: Limits
+    """Share of words that the old text lacks, beyond what one more old clip would bring."""
+    byte_tokens: Limits
+    """Share of tokens that the old text lacks and spells in bytes, likewise."""
+    fps: Limits
+    """Factor between the frame rates of a new clip and of the old clip nearest to it."""
+    pixels: Limits
+    """Factor by which a picture's shorter side is below that of the smallest old clip."""
+    lost_hands: Limits
+    """Share of the usual frames with a hand that are missing."""
+    lost_hand: Limits
+    """The same for the left and the right hand, each for itself."""
+    movement: Limits
+    """Shift of a landmark statistic, in spreads: how much signers differ from each other."""
+    speed: Limits
+    """The same for the speed of the hands."""
+    sides: Limits
+    """Share of the clips whose left hand lies on the signer's right of the right hand."""
+    mirrored: Limits
+    """Of known signers: standard errors by which the preferred hand has changed sides."""
+    mirrored_people: Limits
+    """Of new signers: one batch in how many would have as many people of the rarer hand."""
+    colour: Limits
+    """Share of the clips whose skin is bluer than red."""
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("min_clips", 2), ("old_clips", 1), ("colour_clips", 0), ("colour_frames", 1)
+        ):  # fmt: skip
+            if getattr(self, name) < least:
+                raise ValueError(f"{name}: found {getattr(self, name)}, expected {least} or more")
+        if not 0 < self.alpha < 1:
+            raise ValueError(f"alpha: found {self.alpha}, expected a number between 0 and 1")
+        if not 0 < self.left_handers <= 0.5:
+            raise ValueError(
+                f"left_handers: found {self.left_handers}, expected above 0 and at most 0.5"
+            )
+
+
+LIMITS = tuple(field.name for field in fields(DriftOptions) if field.type is Limits)
+"""Names of the checks, in the order in which they are reported."""
+
+FORMAT_VERSION = 1
+LEVELS = ("ok", "warn", "stop")  # from good to bad
+
+Level = Literal["ok", "warn", "stop"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """What one check found."""
+
+    check: str
+    """Name of the check: a field of `DriftOptions`, for landmarks `movement.STATISTIC`."""
+    level: Level
+    statistic: float | None
+    """More is worse; None: there is too little to measure."""
+    warn: float | None
+    """Where warnings begin."""
+    stop: float | None
+    """Where the night stops."""
+    what: str
+    """What was found, a phrase."""
+    mend: str
+    """What to do about it; empty if nothing is."""
+    clips: tuple[str, ...] = ()
+    """New clips that are the reason, if some are more than others."""
+    figures: Mapping[str, float] = field(default_factory=dict)
+    """What the statistic was made of."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DriftReport:
+    """What all checks found of a batch of new clips."""
+
+    batch: str
+    new: int
+    """New clips."""
+    old: int
+    """Old clips they were compared with."""
+    findings: tuple[Finding, ...]
+
+    @property
+    def level(self) -> Level:
+        """The worst level of any finding."""
+        return max((found.level for found in self.findings), key=LEVELS.index, default="ok")
+
+    def of(self, level: Level) -> list[Finding]:
+        """Return the findings of one level."""
+        return [found for found in self.findings if found.level == level]
+
+    def to_map(self) -> dict[str, Any]:
+        """The report as plain values, for JSON."""
+        findings = [
+            {**asdict(found), "clips": list(found.clips), "figures": dict(found.figures)}
+            for found in self.findings
+        ]
+        return {
+            "format_version": FORMAT_VERSION,
+            "batch": self.batch,
+            "level": self.level,
+            "new": self.new,
+            "old": self.old,
+            "findings": findings,
+        }
+
+
+def write_report(path: Path, report: DriftReport) -> None:
+    """Write a report as JSON, atomically."""
+    write_atomically(path, json.dumps(report.to_map(), ensure_ascii=False, indent=1) + "\n")
+
+
+def read_report(path: Path) -> DriftReport:
+    """Read what `write_report` wrote.
+
+    Raises:
+        UserError: If the file is missing, damaged or of another format version.
+    """
+    mend = "write it again with `signloom drift`"
+    content = read_json(path, mend=mend)
+    check_version(path, content, FORMAT_VERSION, mend=mend)
+    findings = (Finding(**{**row, "clips": tuple(row["clips"])}) for row in content["findings"])
+    return DriftReport(
+        batch=content["batch"], new=content["new"], old=content["old"], findings=tuple(findings)
+    )
+
+
+def judge(
+    check: str,
+    limits: Limits,
+    statistic: float | None,
+    what: str,
+    *,
+    mend: str = "",
+    clips: Collection[str] = (),
+    figures: Mapping[str, float] | None = None,
+) -> Finding:
+    """Hold a statistic against its limits."""
+    level: Level = "ok"
+    if statistic is not None:
+        if limits.stop is not None and statistic >= limits.stop:
+            level = "stop"
+        elif limits.warn is not None and statistic >= limits.warn:
+            level = "warn"
+    return Finding(
+        check=check,
+        level=level,
+        statistic=None if statistic is None else round(statistic, 4),
+        warn=limits.warn,
+        stop=limits.stop,
+        what=what,
+        mend="" if level == "ok" else mend,
+        clips=() if level == "ok" else tuple(sorted(clips)),
+        figures={name: round(value, 6) for name, value in (figures or {}).items()},
+    )
+
+
+def worst(findings: Sequence[Finding]) -> Finding:
+    """Return the finding with the highest level; of several, that with the largest statistic."""
+    return max(
+        findings,
+        key=lambda found: (
+            LEVELS.index(found.level),
+            -1.0 if found.statistic is None else found.statistic,
+        ),
+    )

@@ -1,0 +1,181 @@
+"""A corpus of videos becomes one of landmarks.
+
+Nothing is deleted before the extraction of the new corpus has been tried and has given the same
+bytes as that of the videos. Then the workshop's journal has all moves: landmarks and manifest come
+in, the videos leave. A process killed on the way leaves the rest to the next that opens it.
+"""
+
+import contextlib
+import filecmp
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from signloom.corpus.landmark_folder import QUALITY, REJECTS, SHARDS, take_imported
+from signloom.corpus.manifest import (
+    IMPORTED_SHARDS,
+    Clip,
+    CorpusOptions,
+    read_manifest,
+    write_manifest,
+)
+from signloom.corpus.shards import read_clip_frames
+from signloom.errors import UserError
+from signloom.files import flush_to_disk
+from signloom.intake.staging import Move, Watch, Workshop, open_workshop, refuse_drawn
+
+_AGAIN = "run `dvc repro extract`, then this again"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dropped:
+    """What leaves, or has left."""
+
+    clips: int  # of the manifest; they stay
+    landless: int  # of them, without landmarks: their videos could not be read, and leave too
+    videos: list[Path]  # the files that the manifest names
+    size_bytes: int  # of these
+    version: str  # what became of the version that DVC keeps; empty: nothing has been done
+
+
+def plan_drop(corpus: CorpusOptions, landmarks: Path) -> Dropped:
+    """Return what `drop_videos` would delete.
+
+    Args:
+        corpus: The corpus, with videos.
+        landmarks: What `extract` made of it.
+
+    Raises:
+        UserError: If the corpus has no videos, is drawn by a stage, or has clips of which the
+            landmarks' folder knows nothing.
+    """
+    clips = read_manifest(corpus.path, corpus.signer_disjoint)
+    videos = sorted({clip.video for clip in clips if clip.video})
+    if not videos:
+        raise UserError(f"{corpus.path} names no videos; there is nothing to drop")
+    refuse_drawn(corpus.folder)
+    ids = {clip.clip_id for clip in clips}
+    known = read_clip_frames(landmarks / SHARDS).keys()
+    rejects = (landmarks / REJECTS).read_text(encoding="utf-8").splitlines()[1:]
+    landless = {line.split("\t")[0] for line in rejects}
+    if unknown := sorted(ids ^ (known | landless)):
+        raise UserError(
+            f"{landmarks} is not of {corpus.path}: only one of them has {unknown[0]!r} (and "
+            f"{len(unknown) - 1} more clips); {_AGAIN}"
+        )
+    return Dropped(
+        clips=len(clips),
+        landless=len(landless),
+        videos=videos,
+        size_bytes=sum(video.stat().st_size for video in videos),
+        version="",
+    )
+
+
+def drop_videos(
+    corpus: CorpusOptions,
+    landmarks: Path,
+    *,
+    frames_per_shard: int,
+    max_rejected_share: float,
+    check: Callable[[], None],
+    watch: Watch | None = None,
+) -> Dropped | None:
+    """Turn a corpus of videos into one of landmarks.
+
+    `extract` then writes the same shards as before, and all later stages have nothing to do.
+
+    Args:
+        corpus: The corpus.
+        landmarks: What `extract` made of its videos, as they are now.
+        frames_per_shard: As `extract` has it.
+        max_rejected_share: Likewise.
+        check: Called before any work; raises if the landmarks are not of these videos.
+        watch: Hears of each step that lies on the disk for good.
+
+    Returns:
+        What was deleted; None if this call ended the work of one that was killed.
+
+    Raises:
+        UserError: If something is in the way; nothing has changed then.
+    """
+    with open_workshop(corpus, watch) as shop:
+        is_ended = bool(shop.finish().version)
+        if corpus.imported_shards.is_dir():
+            _remove_empty_folders(corpus.folder)
+        if is_ended:
+            return None
+        found = plan_drop(corpus, landmarks)
+        check()
+        made = shop.staged / "corpus"
+        _make_corpus(corpus, landmarks, made)
+        _try_extraction(
+            replace(corpus, folder=made),
+            landmarks,
+            frames_per_shard=frames_per_shard,
+            max_rejected_share=max_rejected_share,
+        )
+        version = shop.carry_out(_moves(corpus, made, found.videos, shop), "").version
+        _remove_empty_folders(corpus.folder)
+        return replace(found, version=version)
+
+
+def _make_corpus(corpus: CorpusOptions, landmarks: Path, made: Path) -> None:
+    """Write the corpus of landmarks beside that of videos."""
+    shutil.rmtree(made, ignore_errors=True)
+    shutil.copytree(landmarks / SHARDS, made / IMPORTED_SHARDS)
+    # Of clips that stay without landmarks, this alone says why.
+    shutil.copyfile(landmarks / REJECTS, made / IMPORTED_SHARDS.parent / REJECTS)
+    clips = read_manifest(corpus.path, corpus.signer_disjoint)
+    write_manifest(made / corpus.manifest, [_without_video(clip) for clip in clips])
+    for path in made.rglob("*"):
+        flush_to_disk(path)
+
+
+def _without_video(clip: Clip) -> Clip:
+    return replace(clip, video=None, start_s=None, end_s=None)
+
+
+def _try_extraction(
+    made: CorpusOptions, landmarks: Path, *, frames_per_shard: int, max_rejected_share: float
+) -> None:
+    """Read all that was written, as `extract` will, and compare what comes out.
+
+    Raises:
+        UserError: If it is not what the videos gave.
+    """
+    tried = made.folder.with_name("tried")
+    take_imported(
+        read_manifest(made.path, made.signer_disjoint),
+        made.imported_shards,
+        tried,
+        frames_per_shard=frames_per_shard,
+        max_rejected_share=max_rejected_share,
+    )
+    names = {path.name for folder in (tried, landmarks) for path in (folder / SHARDS).iterdir()}
+    paths = [QUALITY, *(f"{SHARDS}/{name}" for name in sorted(names))]
+    _, differing, absent = filecmp.cmpfiles(tried, landmarks, paths, shallow=False)
+    if differing or absent:
+        raise UserError(
+            f"{(differing + absent)[0]}: an extraction without the videos would not give what "
+            f"{landmarks} has, so they stay; {_AGAIN}"
+        )
+    shutil.rmtree(tried)
+
+
+def _moves(corpus: CorpusOptions, made: Path, videos: Sequence[Path], shop: Workshop) -> list[Move]:
+    """Return the moves in their order: landmarks in, manifest in, videos out."""
+    shards = sorted((made / IMPORTED_SHARDS).iterdir())
+    rejects = made / IMPORTED_SHARDS.parent / REJECTS
+    new = [*shards, rejects, made / corpus.manifest]
+    leave = shop.staged / "left"  # removed with all that is staged, when the work is done
+    gone = [(video, leave / str(number)) for number, video in enumerate(videos)]
+    return [*((path, corpus.folder / path.relative_to(made)) for path in new), *gone]
+
+
+def _remove_empty_folders(folder: Path) -> None:
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if path.is_dir() and not path.is_symlink():
+            with contextlib.suppress(OSError):  # it is not empty
+                path.rmdir()

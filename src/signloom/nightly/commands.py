@@ -1,0 +1,138 @@
+"""Programs that a night runs: DVC, git and the hook."""
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Literal
+
+import psutil  # type: ignore[import-untyped]
+
+from signloom.errors import UserError
+from signloom.tracking.run import NIGHT_KEY
+
+HOOK_S = 60.0  # most seconds of the hook
+_PATIENCE_S = 10.0  # for Ctrl-C to work: a terminal has told the children itself
+_FAREWELL_S = 30.0  # for children that were told to stop
+_TAIL = 15  # lines of a failed program in the message
+
+
+class Commands:
+    """Runs programs in the project, without a shell."""
+
+    def __init__(self, *, lock: int, log: Path, night: str) -> None:
+        """Set them up.
+
+        Args:
+            lock: Handle of the night's lock. Children hold it too, so that a stage which
+                outlives a killed night keeps others away.
+            log: What they print is kept there unless a person watches; begun anew.
+            night: Key of the night.
+        """
+        self._lock = lock
+        self._mode: Literal["wb", "ab"] = "wb"
+        self._log = log
+        folder = str(Path(sys.executable).parent)  # cron knows no virtual environment
+        path = os.pathsep.join([folder, os.environ.get("PATH", os.defpath)])
+        own = {"PATH": path, NIGHT_KEY: night, "DVC_NO_ANALYTICS": "true"}
+        self._environment = {**os.environ, **own, "GIT_TERMINAL_PROMPT": "0"}
+
+    def dvc(self, *arguments: str) -> None:
+        """Run DVC.
+
+        Raises:
+            UserError: If it fails, with the end of what it printed.
+        """
+        self._run([sys.executable, "-m", "dvc", *arguments], name=f"dvc {' '.join(arguments)}")
+
+    def git(self, *arguments: str) -> str:
+        """Run git and return what it prints.
+
+        Raises:
+            UserError: If it fails.
+        """
+        done = subprocess.run(
+            ["git", *arguments],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            env=self._environment,
+        )
+        if done.returncode:
+            raise UserError(f"git {arguments[0]} failed: {(done.stderr or done.stdout).strip()}")
+        return done.stdout
+
+    def hook(self, command: str, night: Path) -> None:
+        """Run the user's command with the path of night.json behind it.
+
+        Raises:
+            UserError: If it cannot be started, fails or takes too long.
+        """
+        arguments = [*shlex.split(command), str(night)]
+        self._run(arguments, name="retrain.hook", limit_s=HOOK_S)
+
+    def _run(self, arguments: Sequence[str], *, name: str, limit_s: float | None = None) -> None:
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        with self._log.open(self._mode) as log:
+            self._mode = "ab"
+            log.write(f"--- {name}\n".encode())
+            log.flush()
+            begin = log.tell()
+            out: IO[bytes] | None = None if sys.stderr.isatty() else log
+            try:
+                process = subprocess.Popen(
+                    arguments,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out or sys.stderr,
+                    stderr=out,
+                    env=self._environment,
+                    pass_fds=(self._lock,),
+                )
+            except OSError as error:
+                raise UserError(f"{name}: {arguments[0]} cannot be started: {error}") from None
+            code = _wait(process, name, limit_s)
+        if code:
+            said = _tail(self._log, begin) if out else "its output stands above"
+            raise UserError(f"{name} failed with exit code {code}:\n{said}")
+
+
+def _wait(process: "subprocess.Popen[bytes]", name: str, limit_s: float | None) -> int:
+    """Wait for a program; whatever ends the wait, no process of it stays behind."""
+    try:
+        return process.wait(limit_s)
+    except subprocess.TimeoutExpired:
+        _stop(process.pid, patience_s=0.0)
+        raise UserError(f"{name} was stopped after {limit_s:.0f} s") from None
+    except BaseException as error:
+        is_ctrl_c = type(error) is KeyboardInterrupt
+        _stop(process.pid, patience_s=_PATIENCE_S if is_ctrl_c else 0.0)
+        raise
+    finally:
+        process.poll()
+
+
+def _stop(pid: int, *, patience_s: float) -> None:
+    """End a process and all below it, politely first: a stage then keeps what it has."""
+    try:
+        root = psutil.Process(pid)
+        tree = [root, *root.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return
+    _, alive = psutil.wait_procs(tree, timeout=patience_s)
+    for number in signal.SIGINT, signal.SIGKILL:
+        for process in alive:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
+        _, alive = psutil.wait_procs(alive, timeout=_FAREWELL_S)
+
+
+def _tail(path: Path, begin: int) -> str:
+    with path.open("rb") as file:
+        file.seek(begin)
+        lines = file.read().decode(errors="replace").replace("\r", "\n").splitlines()
+    return "\n".join(deque((line for line in lines if line.strip()), maxlen=_TAIL))

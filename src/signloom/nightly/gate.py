@@ -1,0 +1,494 @@
+"""The gate: what a challenger must show, and the decision.
+
+A system is one model or the same model trained with several seeds. Its score is then the mean of
+the seeds' corpus scores, in every resample of the clips: all seeds of both systems see the same
+imagined test sets.
+
+Pure: nothing is translated or written here. docs/champion.md explains each rule.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from signloom.evaluation.metrics import (
+    FloatArray,
+    ScoreOptions,
+    Statistics,
+    count_bleu,
+    count_chrf,
+    count_wer,
+    split_words,
+)
+from signloom.evaluation.summary import LENGTHS, LOOKS_BY
+from signloom.evaluation.systems import swap_clips
+from signloom.features.targets import Target
+
+DECIMALS = 4
+REPORTED = ("chrf", "bleu4", "wer")
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Counts:
+    """What was counted in the sentences of each seed of a system."""
+
+    seeds: tuple[Statistics, ...]
+
+    def select(self, rows: Sequence[int]) -> "Counts":
+        """Return the counts of some clips."""
+        return Counts(seeds=tuple(one.select(np.array(rows)) for one in self.seeds))
+
+    def values(self, metric: str) -> list[float]:
+        """Return the score of each seed."""
+        return [one.values()[metric] for one in self.seeds]
+
+    def resample(self, metric: str, score: ScoreOptions) -> FloatArray:
+        """Return the mean over the seeds in each of R resamples, shape (R,)."""
+        alone = [
+            Statistics(parts=tuple(part for part in one.parts if metric in part.signatures))
+            for one in self.seeds
+        ]
+        drawn = np.stack([one.resample(score)[metric] for one in alone])
+        mean: FloatArray = drawn.mean(axis=0)
+        return mean
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """A metric of systems A and B on the same clips.
+
+    Attributes:
+        a: Mean over A's seeds.
+        b: Mean over B's seeds.
+        low: Of B - A: lower end of the paired bootstrap interval.
+        high: Upper end.
+        p_value: Twice the smaller share of resamples on one side of no difference. So it is
+            below the level where, and only where, the interval of that level leaves out 0.
+    """
+
+    a: float
+    b: float
+    low: float
+    high: float
+    p_value: float
+
+    @property
+    def difference(self) -> float:
+        """B - A."""
+        return self.b - self.a
+
+    def __str__(self) -> str:
+        """Return the difference with its interval."""
+        return f"{self.difference:+.1f} [{self.low:+.1f}, {self.high:+.1f}]"
+
+    def to_map(self, a: str, b: str) -> dict[str, float]:
+        """Return the figures for JSON, the two systems under names."""
+        found = {
+            a: self.a, b: self.b, "difference": self.difference,
+            "low": self.low, "high": self.high, "p_value": self.p_value,
+        }  # fmt: skip
+        return {name: round(value, DECIMALS) for name, value in found.items()}
+
+
+def count(texts: Sequence[Sequence[str]], refs: Sequence[str], score: ScoreOptions) -> Counts:
+    """Count what the reported metrics need.
+
+    Args:
+        texts: The sentences of each seed, one a clip.
+        refs: The references, none empty.
+        score: The tokenizer.
+    """
+    counters = (count_bleu, count_chrf, count_wer)
+    return Counts(
+        seeds=tuple(
+            Statistics(parts=tuple(counter(hyps, refs, score) for counter in counters))
+            for hyps in texts
+        )
+    )
+
+
+def measure_gap(a: Counts, b: Counts, metric: str, score: ScoreOptions, level: float) -> Gap:
+    """Compare two systems by the paired bootstrap over clips.
+
+    Args:
+        a: Counts of A.
+        b: Counts of B on the same clips in the same order; it may have another number of seeds.
+        metric: One of `REPORTED`.
+        score: Resamples and their seed.
+        level: 0.05 for a 95 % interval.
+    """
+    drawn = b.resample(metric, score) - a.resample(metric, score)
+    low, high = (float(end) for end in np.quantile(drawn, (level / 2, 1 - level / 2)))
+    fewer = min(int((drawn <= 0).sum()), int((drawn >= 0).sum()))
+    return Gap(
+        a=float(np.mean(a.values(metric))),
+        b=float(np.mean(b.values(metric))),
+        low=low,
+        high=high,
+        p_value=min(1.0, 2 * (fewer + 1) / (len(drawn) + 1)),
+    )
+
+
+FORMAT_VERSION = 1  # of decision.json
+FLOORS = {"constant": "the best constant sentence", "retrieval": "the nearest training clip"}
+
+Result = Literal["passed", "failed", "not judged"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateOptions:
+    """What a challenger must show; the section `retrain.gate` of params.yaml."""
+
+    seeds: int  # models of the challenger, of different seeds, at least; >= 1
+    metric: Literal["chrf", "bleu4"]  # that every rule is about
+    level: float  # of significance: 0.05 for intervals of 95 %; 0.002 to 0.5
+    equal_margin: float  # "equal": surely less than this worse, points; >= 0
+    saving: float  # an equal one must save this share of parameters or of CPU time; 0 to 1
+    slice_min_clips: int  # smaller groups of clips are shown and not judged; >= 2
+    slice_tolerance: float  # surely worse by more than this on a group: refused, points; >= 0
+
+    def __post_init__(self) -> None:
+        ranges = {
+            "seeds": (1, 1000), "level": (0.002, 0.5), "equal_margin": (0, 100), "saving": (0, 1),
+            "slice_min_clips": (2, 10**9), "slice_tolerance": (0, 100),
+        }  # fmt: skip
+        for name, (low, high) in ranges.items():
+            if not low <= getattr(self, name) <= high:
+                raise ValueError(f"{name}: found {getattr(self, name)}, expected {low} to {high:,}")
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Said:
+    """What the models of a version said.
+
+    Attributes:
+        version: Its number.
+        texts: Clip id to the sentence of each seed, the served model's first.
+        decoding: How they searched, for the record.
+        parameters: Of one model.
+    """
+
+    version: int
+    texts: Mapping[str, Sequence[str]]
+    decoding: Mapping[str, Any]
+    parameters: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateClips:
+    """On what the two are compared.
+
+    Attributes:
+        test: The frozen test clips that are still there.
+        missing: Ids of those that are not.
+        newest: Dev and test clips of the newest batches.
+        floors: A key of `FLOORS` to its sentence for each test clip; for a first champion.
+    """
+
+    test: Sequence[Target]
+    missing: Sequence[str]
+    newest: Sequence[Target]
+    floors: Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One rule and what became of it."""
+
+    name: str
+    result: Result
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """Whether the challenger becomes champion, and why."""
+
+    version: int
+    champion: int | None
+    promote: bool
+    rules: tuple[Rule, ...]
+    figures: Mapping[str, Any]
+
+    @property
+    def reasons(self) -> list[str]:
+        """A line a rule."""
+        return [f"{rule.name} {rule.result}: {rule.text}" for rule in self.rules]
+
+    @property
+    def verdict(self) -> str:
+        """The decision in a sentence."""
+        if self.promote:
+            over = f"takes the place of version {self.champion}"
+            return f"version {self.version} {over if self.champion else 'is the first champion'}"
+        failed = ", ".join(rule.name for rule in self.rules if rule.result == "failed")
+        stays = f"version {self.champion} stays champion" if self.champion else "there is none yet"
+        return f"version {self.version} does not become champion ({failed}); {stays}"
+
+    def to_map(self) -> dict[str, Any]:
+        """Return everything as plain maps for JSON."""
+        return {
+            "format_version": FORMAT_VERSION,
+            "version": self.version,
+            "champion": self.champion,
+            "promote": self.promote,
+            "verdict": self.verdict,
+            "reasons": self.reasons,
+            "rules": [asdict(rule) for rule in self.rules],
+            **self.figures,
+        }
+
+
+NAMES = {"chrf": "chrF", "bleu4": "BLEU-4", "wer": "WER"}
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _Case:
+    """Both systems, counted on the same clips."""
+
+    clips: Sequence[Target]
+    old: Counts
+    new: Counts
+    options: GateOptions
+    score: ScoreOptions
+
+    def gap(self, rows: Sequence[int] | None = None, *, metric: str | None = None) -> Gap:
+        rows = range(len(self.clips)) if rows is None else rows
+        metric, level = metric or self.options.metric, self.options.level
+        return measure_gap(self.old.select(rows), self.new.select(rows), metric, self.score, level)
+
+    def served(self) -> Gap:
+        """Compare the first models alone: the ones that translate for people."""
+        old, new = (Counts(seeds=one.seeds[:1]) for one in (self.old, self.new))
+        return measure_gap(old, new, self.options.metric, self.score, self.options.level)
+
+
+def decide(
+    champion: Said | None,
+    challenger: Said,
+    clips: GateClips,
+    options: GateOptions,
+    score: ScoreOptions,
+    *,
+    measure_cpu_s: Callable[[], tuple[float, float]],
+) -> Decision:
+    """Judge a challenger.
+
+    Args:
+        champion: None: there is none yet, and the challenger must beat the floors.
+        challenger: Its models have said something of every clip, as the champion's.
+        clips: At least one test clip.
+        options: What is asked for.
+        score: Tokenizer, resamples and seed.
+        measure_cpu_s: Gives the CPU time of champion and challenger for the same clips; asked
+            only where it can matter.
+    """
+    refs = [clip.text for clip in clips.test]
+    new = count(_by_seed(challenger, clips.test), refs, score)
+    looks_rule, looks = _looks(challenger, clips.test, new, options, score)
+    figures: dict[str, Any] = {
+        "metric": options.metric,
+        "level": options.level,
+        "clips": len(clips.test),
+        "test": [clip.clip_id for clip in clips.test],
+        "missing": list(clips.missing),
+        "options": asdict(options),
+        "looks": looks,
+        "decoding": {
+            "champion": dict(champion.decoding) if champion else None,
+            "challenger": dict(challenger.decoding),
+        },
+    }
+    if champion is None:
+        floors_rule, floors = _floors(clips, new, options, score)
+        rules = [floors_rule, looks_rule]
+        figures |= {"floors": floors, "scores": _scores(None, new), "slices": [], "newest": None}
+        figures["cost"] = {"parameters": {"champion": None, "challenger": challenger.parameters},
+                           "cpu_s": None}  # fmt: skip
+    else:
+        old = count(_by_seed(champion, clips.test), refs, score)
+        case = _Case(clips=clips.test, old=old, new=new, options=options, score=score)
+        gain_rules, cost = _gain(case, champion, challenger, measure_cpu_s)
+        slices_rule, slices = _slices(case)
+        newest_rule, newest = _newest(champion, challenger, clips.newest, options, score)
+        rules = [*gain_rules, _served(case), slices_rule, looks_rule, newest_rule]
+        figures |= {"floors": [], "scores": _scores(case, new), "slices": slices,
+                    "newest": newest, "cost": cost}  # fmt: skip
+    failed = {rule.name for rule in rules if rule.result == "failed"}
+    if any(rule.name == "equal_and_cheaper" and rule.result == "passed" for rule in rules):
+        failed.discard("better")  # one of the two is enough
+    return Decision(
+        version=challenger.version,
+        champion=champion.version if champion else None,
+        promote=not failed,
+        rules=tuple(rules),
+        figures=figures,
+    )
+
+
+def _gain(
+    case: _Case, champion: Said, challenger: Said, measure_cpu_s: Callable[[], tuple[float, float]]
+) -> tuple[list[Rule], dict[str, Any]]:
+    """Ask for a better model, or an equal one that costs less."""
+    options, gap = case.options, case.gap()
+    name = NAMES[options.metric]
+    seeds = f"means of {len(case.old.seeds)} and {len(case.new.seeds)} seeds"
+    is_better = gap.low > 0 and gap.p_value <= options.level
+    found = f"{name} {gap.a:.1f} and {gap.b:.1f}, {gap}, p {gap.p_value:.3f}"
+    text = f"{found}; {seeds}, {len(case.clips)} clips"
+    better = Rule(name="better", result="passed" if is_better else "failed", text=text)
+    sizes = {"champion": champion.parameters, "challenger": challenger.parameters}
+    cost: dict[str, Any] = {"parameters": sizes, "cpu_s": None}
+    equal = partial(Rule, name="equal_and_cheaper")
+    if is_better:
+        return [better, equal(result="not judged", text="it is better")], cost
+    if gap.low <= -options.equal_margin:
+        text = f"it may be {-gap.low:.1f} {name} worse, at most {options.equal_margin:g} is equal"
+        return [better, equal(result="failed", text=text)], cost
+    most = 1 - options.saving
+    share = challenger.parameters / champion.parameters
+    if share <= most:
+        return [better, equal(result="passed", text=f"{share:.2f} of the parameters")], cost
+    cpu_old, cpu_new = measure_cpu_s()
+    cost["cpu_s"] = {"champion": round(cpu_old, DECIMALS), "challenger": round(cpu_new, DECIMALS)}
+    pace = cpu_new / cpu_old
+    text = f"equal, with {share:.2f} of the parameters and {pace:.2f} of the CPU time; asked for: "
+    result: Result = "passed" if pace <= most else "failed"
+    return [better, equal(result=result, text=f"{text}{most:.2f} of either")], cost
+
+
+def _served(case: _Case) -> Rule:
+    gap = case.served()
+    is_worse = _is_worse(gap, case.options)
+    text = f"the model of the first seed, which translates: {gap} {NAMES[case.options.metric]}"
+    return Rule(name="served", result="failed" if is_worse else "passed", text=text)
+
+
+def _slices(case: _Case) -> tuple[Rule, list[dict[str, Any]]]:
+    """Look at the clips of each signer and of each sentence length by themselves."""
+    groups: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for row, clip in enumerate(case.clips):
+        groups["signer", clip.signer].append(row)
+        groups["words", _length_name(clip.text, case.score)].append(row)
+    found, worse, judged = [], [], 0
+    for (kind, group), rows in sorted(groups.items()):
+        gap, result = case.gap(rows), "few"
+        if len(rows) >= case.options.slice_min_clips:
+            judged += 1
+            result = "ok"
+            if _is_worse(gap, case.options):
+                result = "worse"
+                worse.append(f"{kind} {group}: {gap} on {len(rows)} clips")
+            elif gap.difference < -case.options.slice_tolerance:
+                result = "unsure"  # worse on these clips, which chance may have done
+        figures = gap.to_map("champion", "challenger")
+        found.append(
+            {"kind": kind, "group": group, "clips": len(rows), **figures, "result": result}
+        )
+    few = len(found) - judged
+    least = case.options.slice_min_clips
+    text = "; ".join(worse) or f"none of {judged} groups of signers and lengths is surely worse"
+    text += f"; {few} with fewer than {least} clips not judged" if few else ""
+    result_of: Result = "failed" if worse else ("passed" if judged else "not judged")
+    return Rule(name="slices", result=result_of, text=text), found
+
+
+def _newest(
+    champion: Said,
+    challenger: Said,
+    clips: Sequence[Target],
+    options: GateOptions,
+    score: ScoreOptions,
+) -> tuple[Rule, dict[str, Any] | None]:
+    newest = partial(Rule, name="newest")
+    if not clips:
+        text = "the newest batches have no dev or test clip"
+        return newest(result="not judged", text=text), None
+    refs = [clip.text for clip in clips]
+    old, new = (count(_by_seed(said, clips), refs, score) for said in (champion, challenger))
+    gap = measure_gap(old, new, options.metric, score, options.level)
+    figures = {"clips": len(clips), **gap.to_map("champion", "challenger")}
+    text = f"{gap} {NAMES[options.metric]} on the {len(clips)} newest dev and test clips"
+    if len(clips) < options.slice_min_clips:
+        text += f", fewer than {options.slice_min_clips}"
+        return newest(result="not judged", text=text), figures
+    result: Result = "failed" if _is_worse(gap, options) else "passed"
+    return newest(result=result, text=text), figures
+
+
+def _looks(
+    said: Said, clips: Sequence[Target], counts: Counts, options: GateOptions, score: ScoreOptions
+) -> tuple[Rule, list[dict[str, Any]]]:
+    """Ask that every seed says something else when it is shown the video of another clip."""
+    looks = partial(Rule, name="looks")
+    refs = [clip.text for clip in clips]
+    others = swap_clips(refs, np.random.default_rng([score.seed, *b"test"]))
+    if others is None:
+        text = "all test clips have one sentence, so a model that ignores its input is not told"
+        return looks(result="failed", text=text), []
+    found, blind = [], []
+    for seed, texts in enumerate(_by_seed(said, clips)):
+        swapped = count([[texts[other] for other in others]], refs, score)
+        own = Counts(seeds=counts.seeds[seed : seed + 1])
+        gap = measure_gap(swapped, own, LOOKS_BY, score, options.level)
+        figures = {"fall": gap.difference, "low": gap.low, "high": gap.high}
+        rounded = {name: round(value, DECIMALS) for name, value in figures.items()}
+        found.append({"seed": seed, **rounded})
+        if gap.low <= 0:
+            blind.append(f"model {seed + 1} ignores its input")
+    falls = ", ".join(f"{one['fall']:.1f} [{one['low']:.1f}, {one['high']:.1f}]" for one in found)
+    text = f"shown the video of another clip, chrF falls by {falls}"
+    text = "; ".join([*blind, text])
+    return looks(result="failed" if blind else "passed", text=text), found
+
+
+def _floors(
+    clips: GateClips, new: Counts, options: GateOptions, score: ScoreOptions
+) -> tuple[Rule, list[dict[str, Any]]]:
+    """Ask a first champion to beat what can be had without learning."""
+    refs = [clip.text for clip in clips.test]
+    found, parts, is_above = [], [], True
+    for name, texts in clips.floors.items():
+        floor = count([texts], refs, score)
+        gap = measure_gap(floor, new, options.metric, score, options.level)
+        is_above &= gap.low > 0
+        figures = gap.to_map("value", "challenger")
+        found.append({"name": name, **figures})
+        parts.append(f"{FLOORS[name]} {gap.a:.1f}, difference {gap}")
+    mean = float(np.mean(new.values(options.metric)))
+    text = f"{NAMES[options.metric]} {mean:.1f}; {'; '.join(parts)}"
+    return Rule(name="floors", result="passed" if is_above else "failed", text=text), found
+
+
+def _scores(case: _Case | None, new: Counts) -> dict[str, dict[str, Any]]:
+    """Return every reported metric of both, with its values seed by seed."""
+    found: dict[str, dict[str, Any]] = {}
+    for metric in REPORTED:
+        values = [round(value, DECIMALS) for value in new.values(metric)]
+        found[metric] = {"champion": None, "challenger": round(float(np.mean(values)), DECIMALS),
+                         "champion_seeds": [], "challenger_seeds": values}  # fmt: skip
+        if case is not None:
+            old = [round(value, DECIMALS) for value in case.old.values(metric)]
+            figures = case.gap(metric=metric).to_map("champion", "challenger")
+            found[metric] |= {**figures, "champion_seeds": old}
+    return found
+
+
+def _is_worse(gap: Gap, options: GateOptions) -> bool:
+    """Say whether a loss is too large, and too sure to be chance."""
+    return gap.difference < -options.slice_tolerance and gap.high < 0
+
+
+def _by_seed(said: Said, clips: Sequence[Target]) -> list[list[str]]:
+    rows = [said.texts[clip.clip_id] for clip in clips]
+    return [list(texts) for texts in zip(*rows, strict=True)]
+
+
+def _length_name(text: str, score: ScoreOptions) -> str:
+    words = len(split_words([text], score)[0])
+    low, high = next((low, high) for low, high in LENGTHS if words <= high)
+    return f"{low}+" if high >= 10**9 else f"{low} to {high}"

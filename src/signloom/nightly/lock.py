@@ -1,0 +1,108 @@
+"""One night at a time: the lock of a project."""
+
+import contextlib
+import fcntl
+import json
+import os
+import platform
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import IO
+
+from signloom.errors import UserError
+
+LOCK = Path("data/.retrain.lock")
+
+
+class BusyError(UserError):
+    """Another retraining is at work in this project."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Held:
+    """A lock that is ours."""
+
+    handle: int
+    """Its file; a child that inherits it goes on holding the lock should we be killed."""
+    left: str
+    """What is known of a process that died with it; empty: the last one ended by itself."""
+
+
+@contextlib.contextmanager
+def hold_lock(path: Path = LOCK) -> Iterator[Held]:
+    """Keep other nights away.
+
+    The system lets go of the lock however the process ends, so a file that is left behind locks
+    nothing; it only says who died.
+
+    Raises:
+        BusyError: If another process holds it.
+        UserError: If the place cannot be locked at all.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BusyError(_describe_holder(_read(file))) from None
+        except OSError as error:
+            raise UserError(
+                f"{path} cannot be locked ({error.strerror}), so two retrainings could overlap; "
+                "put the project on a disk that knows locks"
+            ) from None
+        left = _read(file)
+        me = {"pid": os.getpid(), "host": platform.node(), "since": _now()}
+        _write(file, json.dumps(me) + "\n")
+        try:
+            yield Held(handle=file.fileno(), left=_name(left) if left else "")
+        finally:
+            _write(file, "")
+
+
+def holder(path: Path = LOCK) -> str:
+    """Return in words who holds the lock; empty: nobody."""
+    try:
+        with path.open("r", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return ""
+    except BlockingIOError:
+        with path.open("r", encoding="utf-8") as file:
+            return _describe_holder(_read(file))
+    return ""
+
+
+def _describe_holder(found: dict[str, str]) -> str:
+    if not found:
+        return "another retraining is just starting or ending; try again"
+    is_here = found["host"] == platform.node()
+    if is_here and not Path("/proc", found["pid"]).exists() and Path("/proc").is_dir():
+        return (
+            f"{_name(found)} is gone, but a stage that it started still runs; wait until that "
+            "ends: the next retraining uses what it makes"
+        )
+    return f"another retraining is at work: {_name(found)}; wait until it ends, or stop it"
+
+
+def _name(found: dict[str, str]) -> str:
+    return f"process {found['pid']} on {found['host']}, started {found['since']}"
+
+
+def _read(file: IO[str]) -> dict[str, str]:
+    file.seek(0)
+    try:
+        return {key: str(value) for key, value in json.loads(file.read()).items()}
+    except ValueError:  # empty, or torn
+        return {}
+
+
+def _write(file: IO[str], text: str) -> None:
+    file.truncate(0)
+    file.write(text)
+    file.flush()
+
+
+def _now() -> str:
+    return datetime.now().astimezone().isoformat(timespec="seconds")

@@ -1,0 +1,190 @@
+"""Names of a person in texts, tables and JSON.
+
+A name with a letter in it is looked for everywhere, as a whole word. One without (`1`, `07`) looks
+like any count, score or frame rate, so it counts only where a name must stand: in a table in the
+column of signers or clips, in JSON below a key of such, in text behind words that announce it or
+as a folder in a path.
+"""
+
+import csv
+import functools
+import io
+import re
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+from signloom.importing.user_tables import QUOTED, SEPARATORS, find_sources
+
+BLANK = "(forgotten)"  # stands where a name stood
+
+_BY_SIGNER = "by_signer.csv"  # its columns `name` and `group` have signers
+_SIGNER_KEYS = ("signer", "signers")
+_CLIP_KEYS = ("clip_id", "clips", "missing", "rejected", "test")
+# What `ingest` and the gate say before names; several may be listed.
+_ANNOUNCED = (
+    r"\b(?:signer |signed by (?:[\w-]+, )*?|also written (?:'[^']*', )*?|already, as )['\"`]?"
+)
+_NOTHING = "(?!)"  # no text has it
+_FOLDER = r"(?<=[^\W\d]/)(?<!models/)(?<!mlruns/)"  # those have numbers of their own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """Who is to be forgotten, and by what they can be found.
+
+    Attributes:
+        signer: The name, NFC.
+        request: Names this removal without naming the person.
+        clip_ids: Of all their clips.
+        videos: SHA-256 of the videos that show nobody else.
+        files: Where these videos lie in the corpus.
+        shared: Where those lie that show others, too.
+        entries: Keys of their landmarks in the cache.
+    """
+
+    signer: str
+    request: str
+    clip_ids: tuple[str, ...]
+    videos: tuple[str, ...]
+    files: tuple[str, ...]
+    shared: tuple[str, ...]
+    entries: tuple[str, ...]
+
+    @property
+    def signer_names(self) -> set[str]:
+        """Whole cells and values that name them among signers."""
+        return {self.signer, *(f"{split} {self.signer}" for split in ("train", "dev", "test"))}
+
+    @property
+    def words(self) -> set[str]:
+        """Whole cells and values that name them or a clip of theirs wherever they stand."""
+        signer = self.signer_names if is_word(self.signer) else set()
+        return {*signer, *filter(is_word, (*self.clip_ids, *self.files))}
+
+
+def is_word(name: str) -> bool:
+    """Return whether a name can be told from a number."""
+    return any(character.isalpha() for character in name)
+
+
+@functools.cache  # asked for every row of a table
+def naming_pattern(person: Person) -> str:
+    """Return a regular expression of the person's names in a text; its first group stays."""
+    names = sorted((person.signer, *person.clip_ids, *person.files), key=len, reverse=True)
+    words = "|".join(re.escape(name) for name in names if is_word(name)) or _NOTHING
+    numbers = "|".join(re.escape(name) for name in names if not is_word(name)) or _NOTHING
+    found = (
+        rf"(?<![\w-])(?:{words})(?![\w-])",
+        rf"({_ANNOUNCED})(?:{numbers})(?![\w-]|\.\d)",
+        rf"{_FOLDER}(?:{numbers})(?![\w-]|\.\w)",
+        # As the check for drift says it.
+        rf"(?<![\w.-])(?:{numbers})(?= signs \d|: the (?:left|right) hand)",
+    )
+    return "|".join(found)
+
+
+def blank(text: str, person: Person) -> str:
+    """Return text in which the person's names, as whole words, are blanked."""
+    return re.sub(naming_pattern(person), rf"\1{BLANK}", text)
+
+
+def scrub_value(value: Any, person: Person, here: Set[str] = frozenset()) -> Any:
+    """Return a JSON value without the list items and keys that are the person's.
+
+    Args:
+        value: Of JSON.
+        person: Who.
+        here: Names that stand in this part of the file, beside those which are found anywhere.
+    """
+    names = person.words | here
+    if isinstance(value, dict):
+        return {
+            key: scrub_value(inner, person, _names_below(key, inner, person, here))
+            for key, inner in value.items()
+            if key not in names
+        }
+    if isinstance(value, list):
+        return [scrub_value(v, person, here) for v in value if not _is_theirs(v, person, here)]
+    if isinstance(value, str):
+        return BLANK if value in here else blank(value, person)
+    return value
+
+
+def _names_below(key: str, inner: Any, person: Person, here: Set[str]) -> Set[str]:
+    if key in _SIGNER_KEYS:
+        return person.signer_names
+    is_clips = key in _CLIP_KEYS and (isinstance(inner, list | str) or key == "clips")
+    return set(person.clip_ids) if is_clips and not here else here
+
+
+def _is_theirs(item: Any, person: Person, here: Set[str]) -> bool:
+    """Return whether a list item is the person's: a name, or a map with one among its values."""
+    if not isinstance(item, dict):
+        return isinstance(item, str) and item in person.words | here
+    is_of_signers = item.get("kind") == "signer"
+    return any(
+        value in person.words | _names_below(key, value, person, here)
+        or (is_of_signers and key == "group" and value in person.signer_names)
+        for key, value in item.items()
+        if isinstance(value, str)
+    )
+
+
+def scrub_table(name: str, text: str, person: Person) -> str:
+    """Return a table without the rows that have a cell with a name of the person's.
+
+    Args:
+        name: Of the file.
+        text: Whose first line, but for remarks (`#`), names the columns.
+        person: Who.
+    """
+    lines = list(io.StringIO(text, newline="\n"))
+    start = next((n for n, line in enumerate(lines) if not line.startswith("#")), len(lines))
+    if start == len(lines):
+        return text
+    mark = max(SEPARATORS.values(), key=lines[start].count)
+    rows = list(_split(lines[start:], mark))
+    columns, words = _columns(name, rows[0][1], person), person.words
+    kept = [*lines[:start], *([rows.pop(0)[0]] if columns else [])]
+    for row, cells in rows:
+        theirs = any(n < len(cells) and cells[n] in names for n, names in columns.items())
+        if not theirs and words.isdisjoint(cells):
+            kept.append(blank(row, person))
+    return "".join(kept)
+
+
+def blank_columns(text: str, person: Person, columns: Sequence[str]) -> str:
+    """Return a table with names blanked in some columns; a count elsewhere may look like one."""
+    header, *lines = (line.split("\t") for line in text.split("\n"))
+    for line in lines:
+        for number, (name, cell) in enumerate(zip(header, line, strict=False)):
+            line[number] = blank(cell, person) if name in columns else cell
+    return "\n".join("\t".join(line) for line in [header, *lines])
+
+
+def _columns(name: str, header: Sequence[str], person: Person) -> dict[int, Set[str]]:
+    """Return which columns have names, and which of the person's stand there."""
+    sources = find_sources(header, {}, {}, {}, None)
+    fields = {
+        "clip_id": set(person.clip_ids), "video": set(person.files), "signer": person.signer_names,
+    }  # fmt: skip
+    found: dict[int, Set[str]] = {
+        header.index(column): names
+        for field, names in fields.items()
+        if field in sources and (column := sources[field].column) is not None
+    }
+    if name == _BY_SIGNER:
+        found |= {header.index(c): person.signer_names for c in ("name", "group") if c in header}
+    return found
+
+
+def _split(lines: Sequence[str], mark: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield each row as it stands and its cells."""
+    if mark not in QUOTED:
+        yield from ((line, [cell.strip() for cell in line.split(mark)]) for line in lines)
+        return
+    reader, begin = csv.reader(lines, delimiter=mark), 0
+    for row in reader:  # a quoted cell may span lines
+        yield "".join(lines[begin : reader.line_num]), [cell.strip() for cell in row]
+        begin = reader.line_num

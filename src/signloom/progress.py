@@ -1,0 +1,30 @@
+"""Where progress bars go: a terminal as they are, a log file as a line now and then."""
+
+import io
+import sys
+import time
+
+LINE_S = 60.0  # between two lines of a bar that nobody watches
+
+
+def progress_file() -> "_Lines | None":
+    """Return `file` of a `tqdm`: None, which is stderr, where that is a terminal.
+
+    A file of messages would hold every state of a bar; so it gets one a minute, as a line.
+    """
+    return None if sys.stderr.isatty() else _Lines()
+
+
+class _Lines(io.TextIOBase):
+    """Passes on what a bar writes once a minute, for the first time after a minute."""
+
+    def __init__(self) -> None:
+        self._told_s = time.monotonic()
+
+    def write(self, text: str) -> int:
+        state, now = text.strip(), time.monotonic()
+        if state and now - self._told_s >= LINE_S:
+            self._told_s = now
+            sys.stderr.write(f"{state}\n")
+            sys.stderr.flush()
+        return len(text)

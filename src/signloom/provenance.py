@@ -1,0 +1,67 @@
+"""What made a result: library versions, the commit, the project's folder."""
+
+import functools
+import hashlib
+import importlib.metadata
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+from signloom.files import hash_folder
+
+PACKAGE = Path(__file__).parent
+LIBRARIES = ("torch", "numpy", "mediapipe", "pyarrow", "tokenizers", "sacrebleu", "jiwer")
+
+
+def library_versions() -> dict[str, str]:
+    """Return the versions of the libraries that can change a number, and of Python."""
+    versions = {name: importlib.metadata.version(name) for name in LIBRARIES}
+    return {"signloom": importlib.metadata.version("signloom"), **versions,
+            "python": platform.python_version()}  # fmt: skip
+
+
+def code_hash(*rooms: str) -> str:
+    """Return one hash of the source of some folders of this package.
+
+    Args:
+        rooms: Names of folders, such as `models`.
+    """
+    hashes = "".join(hash_folder(PACKAGE / room, "*.py") for room in rooms)
+    return hashlib.sha256(hashes.encode()).hexdigest()
+
+
+def git_state() -> dict[str, str]:
+    """Return the commit of the working directory and whether it has uncommitted changes.
+
+    Returns:
+        `git_commit` and `git_dirty` ("true" or "false"); `unknown` outside a repository. Asked once
+        for each folder that a process works in.
+    """
+    return dict(_git_state(Path.cwd()))
+
+
+@functools.cache
+def _git_state(folder: Path) -> dict[str, str]:
+    try:
+        commit = _git(folder, "rev-parse", "HEAD")
+        dirty = bool(_git(folder, "status", "--porcelain", "--untracked-files=no"))
+    except (OSError, subprocess.CalledProcessError):
+        return {"git_commit": "unknown", "git_dirty": "unknown"}
+    return {"git_commit": commit, "git_dirty": str(dirty).lower()}
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    command = ["git", *arguments]
+    result = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    return result.stdout.strip()
+
+
+def project_folder() -> Path:
+    """Return the project's folder, where caches and records of runs are kept.
+
+    DVC runs a queued experiment in a temporary copy of the project that it removes afterwards, and
+    names the project itself in DVC_ROOT.
+    """
+    is_experiment = "DVC_EXP_BASELINE_REV" in os.environ
+    return Path((os.environ.get("DVC_ROOT") if is_experiment else None) or "")

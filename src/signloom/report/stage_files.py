@@ -1,0 +1,200 @@
+"""The files that the stages wrote, read and checked for the report."""
+
+import csv
+import io
+import json
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from signloom.config import check_version, read_json
+from signloom.corpus.quality import ClipQuality, read_quality
+from signloom.errors import UserError
+from signloom.evaluation.metrics import ScoreOptions
+from signloom.features.targets import Target, read_targets
+from signloom.files import write_atomically
+
+FORMAT_VERSION = 1
+METRICS = ("bleu4", "chrf", "wer")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One score of a split, before and now."""
+
+    split: str
+    metric: str
+    before: float
+    now: float
+
+
+def keep(metrics: Mapping[str, Any], path: Path) -> None:
+    """Write reports/baseline.json: the scores that later reports are compared with.
+
+    Args:
+        metrics: The content of reports/metrics.json.
+        path: The file; it is committed, so that the report depends on no state of Git.
+    """
+    content = {"format_version": FORMAT_VERSION, "metrics": metrics}
+    write_atomically(path, json.dumps(content, ensure_ascii=False, indent=2) + "\n")
+
+
+def read_baseline(path: Path) -> dict[str, Any]:
+    """Return the metrics of the kept run; empty if none was kept.
+
+    Raises:
+        UserError: If the file is damaged or of another format version.
+    """
+    if not path.is_file():
+        return {}
+    mend = "write it again with `signloom scores --keep`"
+    content = read_json(path, mend=mend)
+    check_version(path, content, FORMAT_VERSION, mend=mend)
+    metrics: dict[str, Any] = content["metrics"]
+    return metrics
+
+
+def read_committed(path: Path) -> dict[str, Any]:
+    """Return the metrics file of the last commit; empty if there is none, or no Git."""
+    try:
+        done = subprocess.run(
+            ["git", "show", f"HEAD:./{path.name}"],
+            cwd=path.parent, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        content = json.loads(done.stdout)
+    except (OSError, subprocess.CalledProcessError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def changes(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[Change]:
+    """Return what changed, of the splits and metrics that both have."""
+    return [
+        Change(split, metric, float(before[split][metric]), float(found[metric]))
+        for split, found in now.items()
+        if split in before
+        for metric in METRICS
+        if metric in found and metric in before[split]
+    ]
+
+
+VERSIONS = {
+    "scores.json": 2, "history.json": 1, "trials.json": 2, "checkpoint.json": 4, "retrain.json": 1,
+}  # fmt: skip
+Row = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportPaths:
+    """Where the stages wrote."""
+
+    evaluation: Path  # folder with scores.json, hypotheses.tsv, confusions.csv
+    baseline: (
+        Path  # metrics of the run to compare with, see `signloom scores --keep`; may be missing
+    )
+    retrain: Path  # what the last night of `signloom retrain` did; may be missing or {}
+    tune: Path  # folder with trials.json; may be missing
+    landmarks: Path  # folder with shards/, quality.parquet, rejects.tsv
+    targets: Path  # targets.parquet
+    checkpoint: Path  # folder with checkpoint.json, history.json
+
+    @property
+    def shards(self) -> Path:
+        """Folder of landmark shards."""
+        return self.landmarks / "shards"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """What the report is made of."""
+
+    splits: dict[str, Any]  # scores by split, see signloom.evaluation.summary
+    options: dict[str, Any]  # scoring, and decoding before the grid
+    decoding: dict[str, Any]  # as it was done
+    grid: list[dict[str, Any]]  # what else was tried on dev; empty if nothing
+    seeds: dict[str, Any] | None  # means and spreads of several models
+    before: dict[str, Any]  # reports/metrics.json of the kept run; empty if none is kept
+    retrain: dict[str, Any]  # night, drift, decision; empty before the first night
+    hypotheses: list[Row]
+    confusions: list[Row]
+    epochs: list[dict[str, Any]]
+    best_epoch: int
+    search: dict[str, Any] | None
+    quality: list[ClipQuality]
+    rejects: list[Row]
+    targets: list[Target]
+    checkpoint: dict[str, Any]
+
+    @property
+    def reads_glosses(self) -> bool:
+        """Whether the model translates glosses: then nothing is said of landmarks and videos."""
+        return bool(self.checkpoint["model"].get("source") == "tokens")
+
+    @property
+    def scoring(self) -> ScoreOptions:
+        """How sentences were scored, which says what a word is."""
+        return ScoreOptions(**self.options["score"])
+
+
+def read_sources(paths: ReportPaths) -> Sources:
+    """Read everything but the landmarks themselves.
+
+    Raises:
+        UserError: If a file is missing or of another format version; says which stage writes it.
+    """
+    scores = _read_json(paths.evaluation / "scores.json", stage="evaluate")
+    history = _read_json(paths.checkpoint / "history.json", stage="train")
+    trials = paths.tune / "trials.json"
+    return Sources(
+        splits=scores["splits"],
+        options=scores["options"],
+        decoding=scores["decoding"],
+        grid=scores["grid"],
+        seeds=scores["seeds"],
+        before=read_baseline(paths.baseline),
+        retrain=_read_retrain(paths.retrain),
+        hypotheses=_read_tsv(paths.evaluation / "hypotheses.tsv", stage="evaluate"),
+        confusions=_read_csv(paths.evaluation / "confusions.csv", stage="evaluate"),
+        epochs=history["epochs"],
+        best_epoch=history["best_epoch"],
+        search=_read_json(trials, stage="tune") if trials.is_file() else None,
+        quality=read_quality(paths.landmarks / "quality.parquet"),
+        rejects=_read_tsv(paths.landmarks / "rejects.tsv", stage="extract"),
+        targets=read_targets(paths.targets),
+        checkpoint=_read_json(paths.checkpoint / "checkpoint.json", stage="train"),
+    )
+
+
+def _read_json(path: Path, *, stage: str) -> dict[str, Any]:
+    mend = f"run `dvc repro {stage}` again"
+    content: dict[str, Any] = read_json(path, mend=mend)
+    check_version(path, content, VERSIONS[path.name], mend=mend)
+    return content
+
+
+def _read_retrain(path: Path) -> dict[str, Any]:
+    mend = "`signloom retrain` writes it; put {} into it to leave the night out"
+    if not path.is_file() or read_json(path, mend=mend) == {}:
+        return {}
+    content: dict[str, Any] = read_json(path, mend=mend)
+    check_version(path, content, VERSIONS[path.name], mend=mend)
+    return content
+
+
+def _read_csv(path: Path, *, stage: str) -> list[Row]:
+    return list(csv.DictReader(io.StringIO(_read(path, stage), newline="")))
+
+
+def _read_tsv(path: Path, *, stage: str) -> list[Row]:
+    lines = _read(path, stage).split("\n")
+    rows = csv.DictReader((line for line in lines if line), delimiter="\t", quoting=csv.QUOTE_NONE)
+    return list(rows)
+
+
+def _read(path: Path, stage: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist; run `dvc repro {stage}` first") from None

@@ -1,0 +1,205 @@
+"""Clips that a person names by paths, with their landmarks.
+
+A path is a video, a landmark file of another tool, a folder of such files, or a folder of shards.
+What a model was trained on decides which of them it can read.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from signloom.corpus.landmarks import LandmarkSequence, Layout, check_same_make
+from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata
+from signloom.errors import UserError
+from signloom.extraction.detector import DetectorOptions
+from signloom.extraction.extract import extract_video, options_of_fingerprint
+from signloom.extraction.video import Frame, VideoError
+from signloom.importing.foreign import SourceDefaults
+from signloom.importing.importer import FORMATS, IMPORT_VERSION, read_foreign
+
+VIDEO_SUFFIXES = (
+    ".mp4", ".m4v", ".mov", ".avi", ".mkv", ".webm", ".mpg", ".mpeg", ".wmv", ".flv", ".3gp",
+    ".ogv",
+)  # fmt: skip
+"""Files that are taken for videos in a folder; a file that is named itself may end in anything."""
+
+_SHARDS = "shard-*.parquet"
+_THREADS = 2  # of MediaPipe's graph: somebody waits for this one clip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A file, or a clip in a folder of shards."""
+
+    path: Path
+    clip_id: str | None = None  # of the clip in the shards
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class GivenClip:
+    """A clip that is to be translated."""
+
+    source: Path  # file, or folder of shards
+    clip_id: str  # name of the file without its ending, or of the clip in it
+    sequence: LandmarkSequence
+    is_video: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadableClip:
+    """A clip, or a file of clips, that cannot be read."""
+
+    name: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """What a person adds to the paths."""
+
+    hand_model: str  # .task files that the model was trained with, or empty
+    pose_model: str
+    defaults: SourceDefaults  # what landmark files do not say
+
+
+def find_sources(paths: Sequence[Path], extractor: Mapping[str, Any]) -> list[Source]:
+    """List what stands behind some paths, folders in the order of their names.
+
+    Args:
+        paths: Files and folders. Of a folder, with all folders in it, the files are taken that
+            the model can read: videos, or landmark files where it was trained on imported ones.
+        extractor: What made the landmarks that the model was trained on.
+
+    Raises:
+        UserError: If a folder holds nothing of use, or shards of another make.
+    """
+    found: dict[Source, None] = {}
+    for path in paths:
+        if not path.is_dir():
+            found[Source(path=path)] = None
+        elif shards := _shards_in(path):
+            _check_shards(shards, extractor)
+            clips = read_clip_frames(shards)
+            found |= dict.fromkeys(Source(path=shards, clip_id=clip_id) for clip_id in clips)
+        else:
+            found |= dict.fromkeys(Source(path=file) for file in _files_in(path, extractor))
+    return list(found)
+
+
+class ClipReader:
+    """Reads sources for a model.
+
+    Args:
+        extractor: What made the landmarks that the model was trained on.
+        options: What the person adds.
+        watch: Gets the frames of videos as they are decoded and passes them on.
+    """
+
+    def __init__(
+        self,
+        extractor: Mapping[str, Any],
+        options: ReadOptions,
+        watch: Callable[[Iterator[Frame]], Iterator[Frame]] = iter,
+    ) -> None:
+        self._extractor, self._options, self._watch = extractor, options, watch
+        self._detector: DetectorOptions | None = None
+
+    def read(self, source: Source, layout: Layout) -> Iterator[GivenClip | UnreadableClip]:
+        """Yield the clips of a source: one, or those of a landmark file.
+
+        Args:
+            source: Of `find_sources`.
+            layout: Landmarks that the model reads.
+
+        Raises:
+            UserError: If the model cannot read sources of this kind.
+        """
+        path = source.path
+        if source.clip_id is not None:
+            clips = read_shards(path, [source.clip_id])
+            yield from (_given(path, name, clip) for name, clip in clips.items())
+        elif not path.is_file():
+            yield UnreadableClip(name=str(path), problem="there is no such file; check the path")
+        elif _is_foreign(path):
+            _check_foreign(path, self._extractor)
+            for clip_id, clip in read_foreign(path, layout, self._options.defaults):
+                if isinstance(clip, LandmarkSequence):
+                    yield _given(path, clip_id, clip)
+                else:
+                    problem = f"{clip.reason}; {clip.mend}"
+                    yield UnreadableClip(name=f"{path}: {clip_id}", problem=problem)
+        else:
+            yield self._read_video(path)
+
+    def _read_video(self, path: Path) -> GivenClip | UnreadableClip:
+        if self._detector is None:
+            self._detector = options_of_fingerprint(
+                self._extractor, self._options.hand_model, self._options.pose_model
+            )
+        try:
+            clip = extract_video(path, self._detector, threads=_THREADS, watch=self._watch)
+        except VideoError as error:
+            return UnreadableClip(name=str(path), problem=str(error))
+        return GivenClip(source=path, clip_id=path.stem, sequence=clip, is_video=True)
+
+
+def _given(path: Path, clip_id: str, clip: LandmarkSequence) -> GivenClip:
+    return GivenClip(source=path, clip_id=clip_id, sequence=clip, is_video=False)
+
+
+def _shards_in(folder: Path) -> Path | None:
+    """Return the folder's shards, which may lie one folder down, as in `data/landmarks`."""
+    places = (folder, folder / "shards")
+    return next((place for place in places if any(place.glob(_SHARDS))), None)
+
+
+def _check_shards(shards: Path, extractor: Mapping[str, Any]) -> None:
+    try:
+        mend = "extract them as the model's were, or translate the videos themselves"
+        check_same_make(json.loads(shards_metadata(shards).extractor), extractor, mend=mend)
+    except UserError as error:
+        raise UserError(f"{shards}: {error}") from None
+
+
+def _files_in(folder: Path, extractor: Mapping[str, Any]) -> list[Path]:
+    suffixes: Iterable[str] = VIDEO_SUFFIXES
+    if _is_imported(extractor):
+        suffixes = [end for name in _formats(extractor) for end in FORMATS[name]]
+    files = [path for path in folder.rglob("*") if path.suffix.lower() in suffixes]
+    if found := sorted(path for path in files if path.is_file()):
+        return found
+    raise UserError(
+        f"{folder}: no file there ends in {', '.join(suffixes)}, which is what this model reads"
+    )
+
+
+def _is_foreign(path: Path) -> bool:
+    return any(path.suffix.lower() in ends for ends in FORMATS.values())
+
+
+def _is_imported(extractor: Mapping[str, Any]) -> bool:
+    return extractor.get("detector") == "imported"
+
+
+def _formats(extractor: Mapping[str, Any]) -> list[str]:
+    return [name for name in str(extractor.get("source")).split("+") if name in FORMATS]
+
+
+def _check_foreign(path: Path, extractor: Mapping[str, Any]) -> None:
+    """Refuse a landmark file that another detector made than the model's landmarks."""
+    if path.match(_SHARDS):
+        raise UserError(f"{path} is one of several shards; give its folder, {path.parent}")
+    if not _is_imported(extractor):
+        raise UserError(
+            f"{path} holds landmarks of an unknown detector, the model was trained on those of "
+            f"{extractor.get('detector')!r}; give videos, or train on imported landmarks"
+        )
+    suffixes = [end for name in _formats(extractor) for end in FORMATS[name]]
+    if path.suffix.lower() not in suffixes or extractor.get("import_version") != IMPORT_VERSION:
+        raise UserError(
+            f"{path}: the model was trained on landmarks imported from {extractor.get('source')} "
+            f"by import version {extractor.get('import_version')}; this is import version "
+            f"{IMPORT_VERSION}, which needs files that end in {', '.join(suffixes)}"
+        )

@@ -1,0 +1,82 @@
+"""Models with fewer bits: bfloat16 and int8 weights.
+
+docs/decoding.md says what it costs and gains.
+"""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from signloom.errors import UserError
+from signloom.models.layers import TiedProjection
+from signloom.models.seq2seq import Seq2Seq
+
+Precision = Literal["float32", "bfloat16", "int8"]
+MOST = 127  # of a weight
+# Of an activation, either side of zero: 7 bits, because processors without VNNI add products of
+# two in 16 bits, which 8 would overflow.
+MOST_ACTIVATION = 63
+
+
+def reduce_precision(model: Seq2Seq, precision: Precision) -> Seq2Seq:
+    """Return the model with its weights in the given precision, for inference only.
+
+    Args:
+        model: In float32, in evaluation mode; changed in place.
+        precision: float32 leaves it as it is; bfloat16 computes in it; int8 multiplies by
+            matrices in it, on a CPU, and keeps everything else (norms, recurrences) in float32.
+
+    Raises:
+        UserError: If int8 is asked for and the model is not on a CPU.
+    """
+    if precision == "float32":
+        return model
+    if precision == "bfloat16":
+        return model.to(torch.bfloat16)
+    device = next(model.parameters()).device
+    if device.type != "cpu":
+        raise UserError(
+            f"precision int8 is for CPUs, and the model is on {device}; choose bfloat16 there"
+        )
+    for parent in list(model.modules()):
+        for name, child in parent.named_children():
+            if isinstance(child, nn.Linear):
+                parent.register_module(name, Int8Linear(child.weight, child.bias))
+            elif isinstance(child, TiedProjection):
+                parent.register_module(name, Int8Linear(child.embedding[0].weight, child.bias))
+    return model
+
+
+class Int8Linear(nn.Module):
+    """A linear layer whose weights are int8, a scale each output; inputs a scale each row.
+
+    Rows are rounded when they come ("dynamic" quantisation), so that no data is needed to prepare
+    it. The product is oneDNN's, by the operator that torch.compile puts in for a quantised layer.
+    """
+
+    def __init__(self, weight: Float[Tensor, "O D"], bias: Float[Tensor, " O"] | None) -> None:
+        super().__init__()
+        weight = weight.detach()
+        scales = weight.abs().amax(dim=1).clamp(min=torch.finfo(torch.float32).tiny) / MOST
+        rounded = (weight / scales[:, None]).round().to(torch.int8)
+        self.packed = torch.ops.onednn.qlinear_prepack(rounded, None)
+        self.scales = scales
+        self.zeros = torch.zeros(len(scales), dtype=torch.int64)
+        self.bias = None if bias is None else bias.detach()
+
+    def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B O"]:
+        """Return x W' + b."""
+        rows = x.reshape(-1, x.shape[-1])
+        steps = rows.abs().amax(dim=1, keepdim=True) / MOST_ACTIVATION
+        steps.clamp_(min=torch.finfo(torch.float32).tiny)
+        rounded = (rows / steps).round_().add_(MOST_ACTIVATION).to(torch.uint8)
+        product = torch.ops.onednn.qlinear_pointwise(
+            rounded, 1.0, MOST_ACTIVATION, self.packed, self.scales, self.zeros, None,
+            1.0, 0, torch.float32, "none", [], "",
+        )  # fmt: skip
+        product = product.mul_(steps)
+        if self.bias is not None:
+            product += self.bias
+        return product.view(*x.shape[:-1], -1)

@@ -1,0 +1,64 @@
+"""The code of a served model; MLflow runs this file.
+
+It is copied into the model's folder (models-from-code), so it is imported from there and not as a
+part of the package.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import pandas as pd
+from mlflow.pyfunc import PythonModel, PythonModelContext
+
+from signloom.corpus.landmarks import LandmarkSequence
+from signloom.errors import UserError
+from signloom.translation.options import DECODING
+from signloom.translation.search import DecodingOptions
+from signloom.translation.serving import from_payload
+from signloom.translation.timed import to_json, translate_timed
+from signloom.translation.translator import Translator
+
+
+class LandmarkTranslator(PythonModel):  # type: ignore[misc]  # MLflow is not typed
+    """Translates clips of landmarks with the checkpoint in the model's folder."""
+
+    def load_context(self, context: PythonModelContext) -> None:
+        """Load the checkpoint, on a GPU if there is one."""
+        self._translator = Translator.load(Path(context.artifacts["checkpoint"]))
+
+    def predict(
+        self,
+        context: PythonModelContext,
+        model_input: pd.DataFrame,
+        params: dict[str, Any] | None = None,
+    ) -> list[dict[str, Any]]:
+        """Translate clips.
+
+        Args:
+            context: Unused; `load_context` had it.
+            model_input: A row a clip; docs/translate.md has its columns.
+            params: How to search, and `n_best`.
+
+        Returns:
+            For each clip what `signloom translate --json` says of it.
+        """
+        given = {"n_best": 1, **DECODING, **(params or {})}
+        try:
+            n_best = given.pop("n_best")
+            options = DecodingOptions(**given)
+            clips = [self._read(row) for row in model_input.to_dict("records")]
+            timed = translate_timed(self._translator, clips, options, n_best=n_best)
+        except ValueError as error:  # UserError too: what a client did wrong, in its answer
+            raise mlflow.MlflowException.invalid_parameter_value(str(error)) from error
+        return [to_json(found) for found in timed]
+
+    def _read(self, row: Mapping[Any, Any]) -> LandmarkSequence:
+        try:
+            return from_payload(row, self._translator.spec.layout)
+        except UserError as error:
+            raise ValueError(str(error)) from error
+
+
+mlflow.models.set_model(LandmarkTranslator())

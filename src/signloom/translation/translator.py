@@ -1,0 +1,307 @@
+"""The translator: a checkpoint and landmarks or glosses in, sentences out.
+
+Shape letters as in `seq2seq`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from signloom.checkpoint import Checkpoint, load_checkpoint
+from signloom.corpus.landmarks import LandmarkSequence, check_same_make
+from signloom.devices import pick_device
+from signloom.errors import UserError
+from signloom.features.batches import Rows, group_by_length, pad_ids, pad_source
+from signloom.features.clips import SourceSequence
+from signloom.features.features import FloatArray, compute_features
+from signloom.features.glosses import UNKNOWN, GlossSequence
+from signloom.features.targets import Spelling
+from signloom.models.seq2seq import Memory, Seq2Seq, Source
+from signloom.models.transformer import Transformer
+from signloom.translation.ctc_prefix import Spell
+from signloom.translation.precision import Precision, reduce_precision
+from signloom.translation.search import DecodingOptions, Hypothesis, SpecialIds, search
+
+# Source frames of a part, padding included: what the layers of a model of width 512 compute of
+# them stays nearer to the processor, which saves it some 7 % of the time of 8,000 at once.
+PART_FRAMES = 2_000
+
+
+def encode_in_parts(model: Seq2Seq, src: Source, src_valid: Bool[Tensor, "B S"]) -> Memory:
+    """Return what `model.encode` does, for inference.
+
+    On a CPU some clips are encoded at a time. A GPU gets all at once, and so does a recurrent
+    model, which reads its weights at every frame of each part.
+    """
+    count = max(1, PART_FRAMES // src.shape[1])
+    if src.device.type != "cpu" or not isinstance(model, Transformer) or count >= len(src):
+        return model.encode(src, src_valid)
+    pairs = zip(torch.split(src, count), torch.split(src_valid, count), strict=True)
+    parts = [model.encode(*pair) for pair in pairs]
+    return Memory(
+        torch.cat([part.states for part in parts]), torch.cat([part.valid for part in parts])
+    )
+
+
+# Padded frames of a batch: bounds memory, and larger batches gain nothing on a CPU.
+MAX_FRAMES = 8_000
+BROKEN = "\N{REPLACEMENT CHARACTER}"
+MAX_CLIPS = 64  # decoded at once: each holds logits of beam width times vocabulary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Translation:
+    """A sentence and the hypothesis behind it.
+
+    Attributes:
+        text: What the hypothesis spells.
+        hypothesis: The best one.
+        alternatives: The next best, with as many as were asked for; they have none themselves.
+    """
+
+    text: str
+    hypothesis: Hypothesis
+    alternatives: tuple["Translation", ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Alignment:
+    """Where the model looked while it wrote a translation.
+
+    Attributes:
+        tokens: The text of each token of the hypothesis, eos being empty. A token that ends in
+            the middle of a character is empty too: the one that completes it has the whole.
+        step_s: Time between two positions of the memory, seconds; the first is at 0.
+        weights: Attention of each token over the positions, shape (T, M); rows sum to 1.
+    """
+
+    tokens: tuple[str, ...]
+    step_s: float
+    weights: FloatArray
+
+
+class Translator:
+    """A trained model with everything between landmarks, or glosses, and text."""
+
+    def __init__(
+        self, checkpoint: Checkpoint, device: torch.device, precision: Precision = "float32"
+    ) -> None:
+        """Take a checkpoint whose model is on the device; `precision` is that of its weights."""
+        self.spec = checkpoint.spec
+        self._model = reduce_precision(checkpoint.model, precision)
+        self._tokenizer = checkpoint.tokenizer
+        self._device = device
+        tokenizer = checkpoint.tokenizer
+        self._ids = SpecialIds(pad=tokenizer.pad, bos=tokenizer.bos, eos=tokenizer.eos)
+
+    @classmethod
+    def load(
+        cls,
+        folder: Path,
+        device: torch.device | None = None,
+        *,
+        precision: Precision = "float32",
+    ) -> "Translator":
+        """Load a checkpoint folder, on a GPU if there is one and no device is named.
+
+        Args:
+            folder: The checkpoint.
+            device: Where the model computes.
+            precision: Of its weights; docs/decoding.md compares them.
+        """
+        device = device or pick_device("auto")
+        return cls(load_checkpoint(folder, device), device, precision)
+
+    def features(self, sequence: LandmarkSequence) -> FloatArray:
+        """Return the features that the model was trained on, shape (S, F).
+
+        Raises:
+            UserError: If the landmarks have another layout than the model's, or it reads glosses.
+        """
+        if self.reads_glosses:
+            raise UserError(
+                "this checkpoint was trained on glosses (model.source: tokens), not on landmarks; "
+                "`signloom translate --glosses` gives it some"
+            )
+        if sequence.layout != self.spec.layout:
+            raise UserError(
+                f"these landmarks have layout {sequence.layout.name} version "
+                f"{sequence.layout.version}, the checkpoint was trained on "
+                f"{self.spec.layout.name} version {self.spec.layout.version}; extract them again"
+            )
+        return compute_features(sequence, self.spec.features)
+
+    @property
+    def reads_glosses(self) -> bool:
+        """Whether the model translates glosses, not landmarks."""
+        return self.spec.model.source == "tokens"
+
+    @property
+    def source_name(self) -> str:
+        """What the model reads, in a word for messages."""
+        return "glosses" if self.reads_glosses else "landmarks"
+
+    @property
+    def where_missing(self) -> str:
+        """Where a person sees which clips lack what the model reads."""
+        if self.reads_glosses:
+            return "the column gloss of the manifest"
+        return "data/landmarks/rejects.tsv"
+
+    def rows(self, sequence: SourceSequence, *, blind: bool = False) -> Rows:
+        """Return what the model sees of a clip.
+
+        Args:
+            sequence: Its landmarks, or its glosses.
+            blind: Features of zero, or the id of an unknown gloss, in place of all.
+
+        Raises:
+            UserError: If the model was trained on something else.
+        """
+        if not isinstance(sequence, GlossSequence):
+            features = self.features(sequence)
+            return np.zeros_like(features) if blind else features
+        if not self.reads_glosses:
+            raise UserError(
+                "this checkpoint was trained on landmarks, not on glosses (model.source: tokens)"
+            )
+        return np.full_like(sequence.ids, UNKNOWN) if blind else sequence.ids
+
+    def check_extractor(self, extractor: Mapping[str, Any]) -> None:
+        """Refuse landmarks that were found in another way than those of the model.
+
+        Args:
+            extractor: What made them, from the metadata of their shards.
+
+        Raises:
+            UserError: If anything differs; all of it in one message.
+        """
+        mend = "run `dvc repro`, which extracts and trains again"
+        check_same_make(extractor, self.spec.extractor, mend=mend)
+
+    def translate(
+        self,
+        sequences: Sequence[SourceSequence],
+        options: DecodingOptions,
+        *,
+        n_best: int = 1,
+        blind: bool = False,
+        progress: Callable[[int], object] | None = None,
+    ) -> list[Translation]:
+        """Translate clips.
+
+        Args:
+            sequences: Their landmarks or glosses, as the model was trained.
+            options: How to search.
+            n_best: Translations wanted of each clip, at most `options.beam_size`.
+            blind: Replace every feature by zero, every gloss by an unknown one. The clip's length
+                is all that is left, so what a model still scores is guessed without looking.
+            progress: Called with the number of clips done after each batch.
+
+        Returns:
+            One translation a clip, in order.
+        """
+        rows = [self.rows(sequence, blind=blind) for sequence in sequences]
+        done: dict[int, Translation] = {}
+        for part in _batches([len(row) for row in rows]):
+            found = self._search([rows[i] for i in part], options, n_best)
+            for index, hypotheses in zip(part, found, strict=True):
+                best, *others = (
+                    Translation(text=self._tokenizer.decode(h.tokens), hypothesis=h)
+                    for h in hypotheses
+                )
+                done[index] = replace(best, alternatives=tuple(others))
+            if progress:
+                progress(len(part))
+        return [done[index] for index in range(len(sequences))]
+
+    @torch.inference_mode()
+    def align(
+        self, sequences: Sequence[SourceSequence], translations: Sequence[Translation]
+    ) -> list[Alignment]:
+        """Return where the model looks when it writes these translations.
+
+        Args:
+            sequences: Landmarks of the clips.
+            translations: One a clip, as `translate` gave them.
+
+        Returns:
+            One alignment a clip, in order.
+
+        Raises:
+            ValueError: If the model's decoder does not look at the source, or the source has no
+                time, since it is glosses.
+        """
+        if self.reads_glosses:
+            raise ValueError("the model reads glosses, which do not lie in time")
+        rows = [self.rows(sequence) for sequence in sequences]
+        found: dict[int, Alignment] = {}
+        for part in _batches([len(row) for row in rows]):
+            memory = self._encode([rows[i] for i in part])
+            said = [[self._ids.bos, *translations[i].hypothesis.tokens] for i in part]
+            ids, _ = pad_ids(said, self._ids.pad)
+            weights = self._model.align(memory, ids[:, :-1].to(self._device)).cpu()
+            lengths = memory.valid.sum(dim=1).tolist()
+            for row, index in enumerate(part):
+                tokens = translations[index].hypothesis.tokens
+                found[index] = Alignment(
+                    tokens=self._pieces(tokens),
+                    step_s=self.spec.model.subsampling / self.spec.features.fps,
+                    weights=weights[row, : len(tokens), : lengths[row]].float().numpy(),
+                )
+        return [found[index] for index in range(len(sequences))]
+
+    def _pieces(self, tokens: Sequence[int]) -> tuple[str, ...]:
+        """Return what each token adds to the text."""
+        pieces, before = [], ""
+        for end in range(1, len(tokens) + 1):
+            # A broken character at the end is one that later tokens complete.
+            after = self._tokenizer.decode(tokens[:end]).rstrip(BROKEN)
+            pieces.append(after.removeprefix(before))
+            before = after
+        return tuple(pieces)
+
+    def _encode(self, rows: list[Rows]) -> Memory:
+        src, valid = pad_source(rows)
+        if src.is_floating_point():
+            src = src.to(next(self._model.parameters()).dtype)
+        return encode_in_parts(self._model, src.to(self._device), valid.to(self._device))
+
+    @torch.inference_mode()
+    def _search(
+        self, rows: list[Rows], options: DecodingOptions, n_best: int
+    ) -> list[list[Hypothesis]]:
+        memory, spell = self._encode(rows), self._spelling(options)
+        return search(self._model, memory, self._ids, options, n_best=n_best, spell=spell)
+
+    def _spelling(self, options: DecodingOptions) -> Spell | None:
+        """Return how tokens are spelt in CTC labels, where the search asks for it.
+
+        Raises:
+            UserError: If it does and the labels are no characters.
+        """
+        if not options.ctc_weight:
+            return None
+        labels = self.spec.ctc
+        if labels.kind != "characters":
+            head = f"spells {labels.kind}" if len(labels) else "does not exist"
+            raise UserError(
+                f"decoding.ctc_weight is {options.ctc_weight}, but the CTC head of this checkpoint "
+                f"{head}, and only characters say how likely a sentence is; set it to 0, or train "
+                "with tokenize_targets.ctc: characters and train.ctc_weight above 0"
+            )
+        return Spelling(self._tokenizer, labels).spell
+
+
+def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Yield the indices of clips of like length, as many as may be encoded at once."""
+    if not lengths:
+        return
+    for group in group_by_length(lengths, MAX_FRAMES, None):
+        yield from (group[i : i + MAX_CLIPS] for i in range(0, len(group), MAX_CLIPS))

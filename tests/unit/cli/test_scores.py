@@ -1,0 +1,214 @@
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from signloom.cli.main import main
+from signloom.evaluation.compare import compare
+from signloom.evaluation.metrics import ScoreOptions, measure
+
+REFS = ["je vais à la maison", "tu viens demain", "elle mange une pomme", "il est là"]
+GOOD = [*REFS[:3], "il est"]
+BAD = ["je vais à la gare", "tu viens", "elle mange une pomme", "il est là"]
+SCORE = {"tokenizer": "13a", "resamples": 200, "seed": 1}
+
+
+def write_run(folder: Path, said: list[str], *, version: int = 2, **changes: Any) -> Path:
+    """Write what `signloom compare` reads of an evaluation."""
+    refs, score = changes.pop("refs", REFS), SCORE | changes
+    folder.mkdir(parents=True, exist_ok=True)
+    content = {"format_version": version, "options": {"score": score}}
+    (folder / "scores.json").write_text(json.dumps(content))
+    rows = [["clip_id", "split", "reference", "hypothesis"]]
+    rows += [[f"c{i}", "test", refs[i], hyp] for i, hyp in enumerate(said)]
+    (folder / "hypotheses.tsv").write_text("".join("\t".join(row) + "\n" for row in rows))
+    return folder
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    main([str(argument) for argument in arguments])
+    return capsys.readouterr().out
+
+
+def test_two_runs_are_compared_on_every_metric(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a = write_run(tmp_path / "a", BAD)
+    write_run(tmp_path / "b" / "reports" / "evaluation", GOOD, version=1)
+    found = json.loads(printed(capsys, "compare", a, tmp_path / "b", "--json"))
+    settings = ScoreOptions(**SCORE)  # type: ignore[arg-type]
+    expected = compare(measure(BAD, REFS, settings), measure(GOOD, REFS, settings), settings)
+    metrics = found["splits"]["test"]["metrics"]
+    assert set(metrics) == set(expected)
+    for name, difference in expected.items():
+        assert metrics[name]["difference"] == round(difference.difference, 4)
+        assert metrics[name]["p_value"] == round(difference.p_value, 4)
+    assert (metrics["wer"]["wins"], metrics["wer"]["losses"], metrics["wer"]["ties"]) == (2, 1, 1)
+    sentence = found["splits"]["test"]["sentences"][0]
+    assert sentence["clip_id"] == "c0"
+    assert (sentence["a"], sentence["b"]) == (BAD[0], GOOD[0])
+    assert sentence["chrf_a"] < sentence["chrf_b"] == 100
+    table = printed(capsys, "compare", a, tmp_path / "b")
+    assert "test: 4 clips, paired bootstrap, 200 resamples" in table
+    assert f"{metrics['wer']['difference']:+.2f}" in table
+    assert "No clear difference" in table
+
+
+def test_a_sure_difference_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a = write_run(tmp_path / "a", ["non"] * 4)
+    b = write_run(tmp_path / "b", REFS)
+    assert "B is better on" in (text := printed(capsys, "compare", a, b))
+    assert "WER" in text.splitlines()[-1]
+    assert "B is worse on" in (text := printed(capsys, "compare", b, a))
+    assert "better on" not in text
+
+
+def test_clips_that_only_one_run_has_are_left_out_and_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a, b = write_run(tmp_path / "a", BAD), write_run(tmp_path / "b", GOOD[:3])
+    assert "test: 3 clips, 1 that only one has left out" in printed(capsys, "compare", a, b)
+
+
+@pytest.mark.parametrize(
+    ("changes", "arguments", "message"),
+    [
+        ({"tokenizer": "zh"}, [], "tokenizer 13a, .* with zh"),
+        ({"refs": ["autre", *REFS[1:]]}, [], "clip c0 has the reference 'je vais à la maison'"),
+        ({"version": 3}, [], "format version 3, this Signloom reads 1 and 2"),
+        ({}, ["--split", "dev"], r"share no clip of dev \(0 and 0 clips\)"),
+    ],
+)
+def test_runs_that_cannot_be_compared_are_refused(
+    changes: dict[str, Any], arguments: list[str], message: str, tmp_path: Path
+) -> None:
+    a, b = write_run(tmp_path / "a", BAD), write_run(tmp_path / "b", GOOD, **changes)
+    with pytest.raises(SystemExit, match=message):
+        main(["compare", str(a), str(b), *arguments])
+
+
+def test_a_folder_without_an_evaluation_is_said(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="holds no evaluation"):
+        main(["compare", str(tmp_path), str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("scores.json", lambda text: '{"format_version": 2}'),
+        ("hypotheses.tsv", lambda text: text.replace("clip_id", "clip")),
+        ("hypotheses.tsv", lambda text: text[: text.rindex("\t")]),
+    ],
+)
+def test_a_damaged_evaluation_is_said(
+    name: str, change: Callable[[str], str], tmp_path: Path
+) -> None:
+    write_run(tmp_path, BAD)
+    (tmp_path / name).write_text(change((tmp_path / name).read_text()))
+    with pytest.raises(SystemExit, match="holds a damaged evaluation"):
+        main(["compare", str(tmp_path), str(tmp_path)])
+
+
+def git(*arguments: str) -> None:
+    settings = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+    subprocess.run(["git", *settings, *arguments], check=True, capture_output=True)
+
+
+def dvc(*arguments: str) -> None:
+    subprocess.run([sys.executable, "-m", "dvc", *arguments, "-q"], check=True)
+
+
+def test_a_run_can_be_a_commit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    git("init")
+    dvc("init")
+    write_run(Path("reports/evaluation"), BAD)
+    dvc("add", "reports/evaluation")
+    git("add", "-A")
+    git("commit", "-m", "bad")
+    for path in Path("reports/evaluation").iterdir():
+        path.unlink()
+    write_run(Path("reports/evaluation"), GOOD)
+    found = json.loads(printed(capsys, "compare", "git:HEAD", "--json"))
+    assert (found["a"], found["b"]) == ("git:HEAD", "reports")
+    sentence = found["splits"]["test"]["sentences"][0]
+    assert (sentence["a"], sentence["b"]) == (BAD[0], GOOD[0])
+    with pytest.raises(SystemExit, match="git:nowhere: DVC cannot give its"):
+        main(["compare", "git:nowhere"])
+
+
+def metrics_file(folder: Path, bleu: float, **extra: Any) -> Path:
+    values = {"bleu4": bleu, "bleu1": 90.0, "chrf": 85.0, "wer": 9.5, "cer": 5.0}
+    bounds = {f"{k}_{end}": v for k, v in values.items() for end in ("low", "high")}
+    path = folder / "metrics.json"
+    path.write_text(
+        json.dumps({"test": {"clips": 4, "signature": "nrefs:1", **values, **bounds, **extra}})
+    )
+    return path
+
+
+def test_scores_stand_beside_the_last_commit_and_the_kept_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = metrics_file(tmp_path, 50.0)
+    text = printed(capsys, "scores", "--metrics", path, "--keep")
+    assert "against" not in text
+    assert "kept in" in text
+    git("init")
+    metrics_file(tmp_path, 60.0)
+    git("add", "metrics.json")
+    git("commit", "-m", "sixty")
+    metrics_file(tmp_path, 61.5)
+    text = printed(capsys, "scores", "--metrics", path)
+    assert "against the last commit:\n  test: BLEU-4 60.00 -> 61.50 (+1.50), chrF" in text
+    assert "against the kept run:\n  test: BLEU-4 50.00 -> 61.50 (+11.50)" in text
+    content = json.loads((tmp_path / "baseline.json").read_text())
+    assert content["metrics"]["test"]["bleu4"] == 50
+    (tmp_path / "baseline.json").write_text('{"format_version": 9}')
+    with pytest.raises(SystemExit, match="signloom scores --keep"):
+        main(["scores", "--metrics", str(path)])
+    assert "kept in" in printed(capsys, "scores", "--metrics", path, "--keep")
+    assert "61.50 -> 61.50 (+0.00)" in printed(capsys, "scores", "--metrics", path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("[1]", "holds no scores"), ('{"a": 1}', "holds no scores"), (None, "is a folder")],
+)
+def test_what_holds_no_scores_is_said(content: str | None, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "metrics.json" if content else tmp_path
+    if content:
+        path.write_text(content)
+    with pytest.raises(SystemExit, match=message):
+        main(["scores", "--metrics", str(path)])
+
+
+def test_every_floor_stands_beside_its_score(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    floors = {f"{name}_{metric}": 10.0 + i for i, name in enumerate(("floor", "random"))
+              for metric in ("bleu4", "wer")}  # fmt: skip
+    path = metrics_file(tmp_path, 50.0, **floors)
+    head, bleu, bleu1, _, wer, *_ = printed(capsys, "scores", "--metrics", path).splitlines()
+    assert head.split()[-2:] == ["constant", "random"]
+    assert bleu.split()[-2:] == wer.split()[-2:] == ["10.00", "11.00"]
+    assert bleu.index("10.00") + 5 == head.index("constant") + 8  # one column
+    assert bleu1.split()[-1] == "90.00]"
+
+
+def test_seeds_and_a_model_that_ignores_its_input_are_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spread = {name: {"mean": 52.25, "std": 1.5, "n": 3} for name in ("bleu4", "chrf", "wer")}
+    path = metrics_file(tmp_path, 50.0, seeds=spread, ignores_input=1, swapped_bleu4=49.0)
+    text = printed(capsys, "scores", "--metrics", path)
+    assert "of 3 seeds: BLEU-4 52.25 ± 1.50, chrF" in text
+    assert "THIS MODEL IGNORES ITS INPUT" in text
+    assert "49.00" in text

@@ -1,0 +1,92 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from signloom.checkpoint import Checkpoint, save_checkpoint
+from signloom.cli.main import main
+from signloom.cli.translate import read_lines
+from signloom.errors import UserError
+from tests import glosses
+from tests.models_on_disk import write_checkpoint
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    translator = glosses.untrained(glosses.training_data("subwords"))
+    folder = tmp_path_factory.mktemp("model") / "checkpoint"
+    save_checkpoint(
+        folder,
+        Checkpoint(spec=translator.spec, model=translator._model, tokenizer=translator._tokenizer),
+    )
+    return folder
+
+
+def translate(checkpoint: Path, *arguments: str) -> None:
+    more = ["--checkpoint", str(checkpoint), "--max-tokens", "6", "--beam-size", "2"]
+    main(["translate", *more, *arguments])
+
+
+def test_lines_of_glosses_are_translated_in_order(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "lines.txt"
+    path.write_text("HAUS REGEN\n\nWIND\n", encoding="utf-8")
+    translate(checkpoint, "--glosses", str(path), "haus  regen")
+    out, err = capsys.readouterr()
+    first, empty, _, again, *rest = out.split("\n")
+    assert (first, empty, rest) == (again, "", [""])
+    assert "warning" not in err
+
+
+def test_a_line_longer_than_any_file_name_is_a_line() -> None:
+    assert read_lines(["HAUS " * 100]) == ["HAUS " * 100]
+
+
+@pytest.mark.parametrize("mistyped", ["lines.txt", "my lines.txt", "no/lines", "no\\lines", "a/"])
+def test_a_mistyped_file_name_is_no_line_of_glosses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistyped: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="no such file"):
+        read_lines(["HAUS", mistyped])
+
+
+@pytest.mark.parametrize("line", ["HAUS", "HAUS LAUFEN/GEHEN", "IX-3.p HAUS", "ICH HAUS.", "1.5"])
+def test_a_line_of_glosses_is_no_file_name(line: str) -> None:
+    assert read_lines([line]) == [line]
+
+
+def test_unknown_glosses_are_translated_and_told(
+    checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    translate(checkpoint, "--json", "--n-best", "2", "--glosses", "HAUS NIE", "NIE 🙂")
+    out, err = capsys.readouterr()
+    one, other = (json.loads(line) for line in out.splitlines())
+    assert (one["glosses"], one["unknown"]) == (["haus", "nie"], ["nie"])
+    assert other["unknown"] == ["nie", "🙂"]
+    assert len(one["alternatives"]) == 1
+    assert one["score"] >= one["alternatives"][0]["score"]
+    assert "3 glosses of 2 lines never stood in train: nie, 🙂" in err
+
+
+def test_what_does_not_go_together_is_refused(checkpoint: Path, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="trained on glosses"):
+        translate(checkpoint, "a.mp4")
+    of_clips = ["--font", "a.ttf", "--fps", "0", "--pose-model", "a.task", "--timing"]
+    with pytest.raises(SystemExit, match="PATH, --font, --timing, --pose-model, --fps: of videos"):
+        translate(checkpoint, "a.mp4", *of_clips, "--glosses", "HAUS")
+    with pytest.raises(SystemExit, match="found no gloss"):
+        translate(checkpoint, "--glosses", "  ")
+    with pytest.raises(SystemExit, match="give a PATH"):
+        translate(checkpoint)
+    torn = tmp_path / "torn.txt"
+    torn.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SystemExit, match="expected text in UTF-8"):
+        translate(checkpoint, "--glosses", str(torn))
+    with pytest.raises(SystemExit, match="trained on landmarks, not on glosses"):
+        translate(write_checkpoint(tmp_path / "landmarks"), "--glosses", "HAUS")
+    for form in ("onnx", "mlflow"):
+        with pytest.raises(SystemExit, match="a model of glosses cannot be"):
+            main(["export-model", str(tmp_path / "out"), "--checkpoint", str(checkpoint),
+                  "--format", form])  # fmt: skip

@@ -1,0 +1,92 @@
+from itertools import pairwise
+
+import pytest
+
+from signloom.demo.grammar import PLACES, SUBJECTS, elide, sentences
+from signloom.demo.signs import LEXICON
+
+EVERY = sentences(5)
+TEXTS = {" ".join(sentence.glosses): sentence.text for sentence in EVERY}
+
+
+@pytest.mark.parametrize(
+    ("glosses", "text"),
+    [
+        ("BONJOUR", "bonjour"),
+        ("MERCI EAU", "merci pour l'eau"),
+        ("MERCI POMME", "merci pour les pommes"),
+        ("DEMAIN MAISON MOI ALLER", "demain je vais à la maison"),
+        ("MARCHE NOUS ALLER NON", "nous n'allons pas au marché"),
+        ("SOIR ECOLE ELLE ALLER QUESTION", "est-ce qu'elle va à l'école ce soir ?"),
+        ("MOI TOI AIMER", "je t'aime"),
+        ("TOI MOI AIMER NON", "tu ne m'aimes pas"),
+        ("NOUS ELLE AIMER", "nous l'aimons"),
+        ("ELLE NOUS AIMER", "elle nous aime"),
+        ("MOI MAMAN AIMER", "j'aime maman"),
+        ("MOI CAFE AIMER NON", "je n'aime pas le café"),
+        ("MAMAN EAU AIMER", "maman aime l'eau"),
+        ("ECOLE NOUS PAIN MANGER", "nous mangeons du pain à l'école"),
+        ("ELLE EAU BOIRE NON", "elle ne boit pas d'eau"),
+        ("NOUS EAU BOIRE", "nous buvons de l'eau"),
+        ("MOI SOUPE MANGER", "je mange de la soupe"),
+        ("TOI CAFE VOULOIR QUESTION", "est-ce que tu veux du café ?"),
+        ("MARCHE MOI POMME ACHETER", "j'achète une pomme au marché"),
+        ("MOI POMME ACHETER NON", "je n'achète pas de pomme"),
+        ("NOUS LIVRE GRAND LIRE", "nous lisons un grand livre"),
+        ("MAMAN POMME GRAND VOULOIR", "maman veut une grande pomme"),
+        ("ELLE FATIGUE", "elle est fatiguée"),
+        ("NOUS CONTENT NON", "nous ne sommes pas contents"),
+        ("BONJOUR MOI CONTENT", "bonjour, je suis content"),
+    ],
+)
+def test_french(glosses: str, text: str) -> None:
+    assert TEXTS[glosses] == text
+
+
+def test_a_gloss_sequence_has_one_text_and_a_text_one_gloss_sequence() -> None:
+    assert len({sentence.glosses for sentence in EVERY}) == len(EVERY)
+    assert len({sentence.text for sentence in EVERY}) == len(EVERY)
+
+
+def test_every_sign_is_used_and_every_gloss_has_a_sign() -> None:
+    assert {gloss for sentence in EVERY for gloss in sentence.glosses} == LEXICON.keys()
+
+
+def test_lengths_are_limited() -> None:
+    assert {len(sentence.glosses) for sentence in EVERY} == {1, 2, 3, 4, 5}
+    assert {len(sentence.glosses) for sentence in sentences(2)} == {1, 2}
+
+
+def test_texts_are_lower_case_with_one_space_between_words() -> None:
+    for sentence in EVERY:
+        assert sentence.text == sentence.text.lower().strip()
+        assert "  " not in sentence.text
+        assert ("QUESTION" in sentence.glosses) == sentence.text.endswith(" ?")
+
+
+def test_no_word_that_must_be_elided_stands_before_a_vowel() -> None:
+    for sentence in EVERY:
+        words = sentence.text.split()
+        for word, following in pairwise(words):
+            if word in {"je", "me", "te", "ne", "de", "que", "le"}:
+                assert following[0] not in "aeéê", sentence.text
+        assert "de le " not in sentence.text
+        assert "à le " not in sentence.text
+
+
+@pytest.mark.parametrize(("gloss", "words"), PLACES.items())
+def test_places_are_signed_before_the_person_and_written_after_it(gloss: str, words: str) -> None:
+    for sentence in EVERY:
+        if gloss in sentence.glosses:
+            person = next(sign for sign in sentence.glosses if sign in SUBJECTS)
+            assert sentence.glosses.index(gloss) < sentence.glosses.index(person)
+            subject = SUBJECTS[person] if f"{SUBJECTS[person]} " in sentence.text else "j'"
+            assert sentence.text.index(words) > sentence.text.index(subject)
+
+
+def test_elision() -> None:
+    assert elide("je", "aime") == "j'aime"
+    assert elide("que", "elle va") == "qu'elle va"
+    assert elide("la", "eau") == "l'eau"
+    assert elide("tu", "aimes") == "tu aimes"
+    assert elide("je", "bois") == "je bois"

@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.significance import PairedTest
+
+from signloom.evaluation.compare import compare
+from signloom.evaluation.metrics import METRICS, measure
+from tests.unit.evaluation.texts import noisy, options, sentences
+
+
+def test_p_values_and_scores_are_those_of_sacrebleus_paired_bootstrap(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SACREBLEU_SEED", "12345")
+    refs = sentences(60, seed=0, shortest=4)
+    a, b = noisy(refs, seed=1), noisy(refs, seed=2)
+    metrics = {"bleu4": BLEU(), "chrf": CHRF(), "chrfpp": CHRF(word_order=2), "ter": TER()}
+    test = PairedTest([("A", a), ("B", b)], metrics, [refs], test_type="bs", n_samples=1000)
+    _, theirs = test()
+    settings = options(resamples=1000, seed=12345)
+    ours = compare(measure(a, refs, settings), measure(b, refs, settings), settings)
+    names = {"bleu4": "BLEU", "chrf": "chrF2", "chrfpp": "chrF2++", "ter": "TER"}
+    for name, theirs_name in names.items():
+        first, second = theirs[theirs_name]
+        assert ours[name].a == pytest.approx(first.score)
+        assert ours[name].b == pytest.approx(second.score)
+        # They add single floats: a resample on the very edge may fall to the other side.
+        assert ours[name].p_value == pytest.approx(second.p_value, abs=2 / 1001)
+    assert len({round(ours[name].p_value, 2) for name in names}) > 1
+
+
+def test_wins_losses_and_ties_of_hand_made_sentences() -> None:
+    refs = ["je vais à la maison", "tu viens demain", "elle mange"]
+    a = ["je vais à la gare", "tu viens demain", "elle"]
+    b = ["je vais à la maison", "tu pars demain", "elle"]
+    found = compare(measure(a, refs, options()), measure(b, refs, options()), options())
+    assert tuple(found) == METRICS
+    for name in METRICS:
+        assert (found[name].wins, found[name].losses, found[name].ties) == (1, 1, 1)
+    wer = found["wer"]
+    assert wer.a == pytest.approx(100 * 2 / 10)  # gare, and mange is missing
+    assert wer.difference == pytest.approx(0)  # pars instead, and mange again
+    assert wer.p_value == 1
+    assert wer.low < 0 < wer.high
+
+
+def test_the_interval_is_that_of_the_differences_on_the_same_resamples() -> None:
+    refs = sentences(40, seed=5)
+    a, b = noisy(refs, seed=6), noisy(refs, seed=7)
+    settings = options(resamples=300)
+    counted_a, counted_b = measure(a, refs, settings), measure(b, refs, settings)
+    found = compare(counted_a, counted_b, settings)["wer"]
+    rng = np.random.default_rng(settings.seed)
+    differences = []
+    for _ in range(300):
+        rows = rng.integers(0, 40, 40)
+        values = [counted.select(rows).values()["wer"] for counted in (counted_a, counted_b)]
+        differences.append(values[1] - values[0])
+    assert (found.low, found.high) == pytest.approx(np.quantile(differences, [0.025, 0.975]))
+
+
+def test_a_system_does_not_differ_from_itself_and_does_from_a_wrecked_one() -> None:
+    refs = sentences(50, seed=8, shortest=4)
+    said = noisy(refs, seed=9)
+    wrecked = [" ".join(reversed(text.split())) for text in said]
+    same = compare(measure(said, refs, options()), measure(said, refs, options()), options())
+    assert all(found.p_value == 1 and found.ties == 50 for found in same.values())
+    worse = compare(measure(said, refs, options()), measure(wrecked, refs, options()), options())
+    assert worse["bleu4"].high < 0
+    assert worse["wer"].low > 0  # more errors
+    assert worse["wer"].wins < worse["wer"].losses
+    assert worse["bleu4"].p_value < 0.05
+
+
+def test_other_sentences_cannot_be_paired() -> None:
+    with pytest.raises(ValueError, match="1 sentences of A and 2 of B"):
+        compare(
+            measure(["a"], ["a"], options()), measure(["a", "b"], ["a", "b"], options()), options()
+        )

@@ -1,0 +1,171 @@
+"""Scores, their intervals and what they are made of."""
+
+import jiwer
+import numpy as np
+import pytest
+import sacrebleu
+
+from signloom.evaluation.floors import best_constant
+from signloom.evaluation.metrics import (
+    METRICS,
+    count_confusions,
+    measure,
+    score_corpus,
+    score_statistics,
+    sentence_scores,
+)
+from tests.unit.evaluation.texts import noisy, options, sentences
+
+
+def test_hand_worked_wer_cer_and_bleu() -> None:
+    # Words: 6; one substituted, one inserted. Characters: 23; "ta" replaces "le" (2), " ici" (4).
+    scores = score_corpus(
+        ["le chat voit ta lune ici", ""], ["le chat voit le lune", "oui"], options()
+    )
+    assert scores["wer"].value == pytest.approx(100 * (2 + 1) / 6)
+    assert scores["cer"].value == pytest.approx(100 * (2 + 4 + 3) / 23)
+    assert scores["bleu1"].value == pytest.approx(100 * 4 / 6)  # 6 words for 6: no brevity penalty
+    # Common subsequence 4 of 6 and 5 words: 2 x 4 / 11; nothing of the second sentence.
+    assert scores["rouge_l"].value == pytest.approx(100 * (8 / 11) / 2)
+    assert scores["exact"].value == 0
+
+
+def test_a_moved_block_is_one_edit_for_ter_and_two_for_wer() -> None:
+    scores = score_corpus(["demain je vais"], ["je vais demain"], options())
+    assert scores["ter"].value == pytest.approx(100 / 3)
+    assert scores["wer"].value == pytest.approx(200 / 3)
+
+
+def test_chinese_is_scored_by_characters() -> None:
+    hyps, refs = ["我明天去学校"], ["我明天去北京"]
+    for tokenizer in ("zh", "char"):
+        scores = score_corpus(hyps, refs, options(tokenizer=tokenizer))
+        for name in ("wer", "ter", "cer"):
+            assert scores[name].value == pytest.approx(100 * 2 / 6)
+        for name in ("bleu1", "rouge_l"):
+            assert scores[name].value == pytest.approx(100 * 4 / 6)
+        assert f"tok:{tokenizer}" in scores["wer"].signature
+        assert "asian:yes" in scores["ter"].signature
+    (edit,) = count_confusions(hyps, ["我明天去学习"], options(tokenizer="zh"))
+    assert (edit.reference, edit.hypothesis) == ("习", "校")
+    # Without it the sentence is one word.
+    assert score_corpus(hyps, refs, options())["wer"].value == 100
+
+
+def test_the_legacy_mode_ignores_case_and_says_its_name() -> None:
+    refs, hyps = ["morgen regen im norden ."], ["Morgen Regen im Norden ."]
+    legacy = score_corpus(hyps, refs, options(tokenizer="phoenix_legacy"))
+    for name, score in legacy.items():
+        best = 0 if name in ("ter", "wer", "cer") else 100
+        assert score.value == pytest.approx(best)
+        assert "|mode:phoenix_legacy|" in score.signature
+        assert "|case:lc|" in score.signature
+    assert "tok:none" in legacy["bleu4"].signature
+    assert score_corpus(hyps, refs, options())["bleu4"].value < 50
+    assert best_constant(["MORGEN", "im"], refs, options(tokenizer="phoenix_legacy")) == "MORGEN"
+
+
+def test_perfect_and_empty_hypotheses_get_the_ends_of_the_scale() -> None:
+    refs = sentences(20, seed=5, shortest=4)
+    perfect, empty = score_corpus(refs, refs, options()), score_corpus([""] * 20, refs, options())
+    for name in METRICS:
+        best, worst = (0.0, 100.0) if name in ("ter", "wer", "cer") else (100.0, 0.0)
+        for score, expected in ((perfect[name], best), (empty[name], worst)):
+            assert (score.low, score.value, score.high) == pytest.approx((expected,) * 3)
+
+
+def test_the_interval_is_that_of_scoring_the_resampled_sentences_again() -> None:
+    refs = sentences(30, seed=6)
+    hyps = noisy(refs, seed=7)
+    scores = score_corpus(hyps, refs, options(resamples=100, seed=9))
+    rng = np.random.default_rng(9)
+    values: dict[str, list[float]] = {name: [] for name in METRICS}
+    for _ in range(100):
+        rows = rng.integers(0, 30, 30)
+        picked_hyps, picked_refs = [hyps[i] for i in rows], [refs[i] for i in rows]
+        for order in (1, 2, 3, 4):
+            bleu = sacrebleu.metrics.BLEU(max_ngram_order=order)
+            values[f"bleu{order}"].append(bleu.corpus_score(picked_hyps, [picked_refs]).score)
+        values["chrf"].append(sacrebleu.corpus_chrf(picked_hyps, [picked_refs]).score)
+        chrfpp = sacrebleu.corpus_chrf(picked_hyps, [picked_refs], word_order=2)
+        values["chrfpp"].append(chrfpp.score)
+        values["ter"].append(sacrebleu.corpus_ter(picked_hyps, [picked_refs]).score)
+        whole = score_corpus(picked_hyps, picked_refs, options(resamples=100))
+        for name in ("rouge_l", "exact"):
+            values[name].append(whole[name].value)
+        values["wer"].append(100 * jiwer.wer(picked_refs, picked_hyps))
+        values["cer"].append(100 * jiwer.cer(picked_refs, picked_hyps))
+    for name in METRICS:
+        low, high = np.quantile(values[name], [0.025, 0.975])
+        assert (scores[name].low, scores[name].high) == pytest.approx((low, high))
+
+
+def test_one_sentence_and_text_without_a_match_have_an_interval_too() -> None:
+    for hyp in ("oui", "rien du tout ici", "oui oui oui oui oui"):
+        for score in score_corpus([hyp], ["oui bien sûr"], options()).values():
+            assert score.low == pytest.approx(score.value)
+            assert score.high == pytest.approx(score.value)
+
+
+def test_the_same_seed_gives_the_same_interval_and_another_does_not() -> None:
+    refs = sentences(50, seed=10)
+    hyps = noisy(refs, seed=11)
+    assert score_corpus(hyps, refs, options()) == score_corpus(hyps, refs, options())
+    assert score_corpus(hyps, refs, options()) != score_corpus(hyps, refs, options(seed=2))
+
+
+def test_signatures_say_tokenizer_case_order_costs_and_version() -> None:
+    scores = score_corpus(["oui"], ["oui"], options())
+    assert scores["bleu4"].signature == (
+        f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
+    )
+    assert "|order:1|" in scores["bleu1"].signature
+    assert "nc:6|nw:0" in scores["chrf"].signature
+    assert "tok:words|cost:sub1+ins1+del1|version:jiwer-" in scores["wer"].signature
+    assert "tok:none" in score_corpus(["a"], ["a"], options(tokenizer="none"))["bleu4"].signature
+
+
+def test_what_cannot_be_scored_is_refused() -> None:
+    with pytest.raises(ValueError, match="1 hypotheses for 2 references"):
+        score_corpus(["a"], ["a", "b"], options())
+    with pytest.raises(ValueError, match="no sentence"):
+        score_corpus([], [], options())
+    with pytest.raises(ValueError, match="reference 2 of 2 is empty"):
+        score_corpus(["a", "b"], ["a", " "], options())
+
+
+@pytest.mark.parametrize(("key", "value"), [("resamples", 99), ("seed", -1)])
+def test_options_name_the_key_that_is_wrong(key: str, value: int) -> None:
+    with pytest.raises(ValueError, match=f"{key}: found {value}"):
+        options(**{key: value})  # type: ignore[arg-type]
+
+
+def test_sentences_have_scores_of_their_own() -> None:
+    refs = ["oui", "je vais à la maison", "oui", *sentences(30, seed=20)]
+    hyps = ["oui", "je vais là", "", *noisy(refs[3:], seed=21)]
+    found = sentence_scores(measure(hyps, refs, options()))
+    assert set(found) == set(METRICS)
+    for row, (hyp, ref) in enumerate(zip(hyps, refs, strict=True)):
+        assert found["bleu4"][row] == pytest.approx(sacrebleu.sentence_bleu(hyp, [ref]).score)
+        assert found["chrf"][row] == pytest.approx(sacrebleu.sentence_chrf(hyp, [ref]).score)
+        assert found["ter"][row] == pytest.approx(sacrebleu.sentence_ter(hyp, [ref]).score)
+        assert found["wer"][row] == pytest.approx(100 * jiwer.wer(ref, hyp))
+    assert found["exact"][:3].tolist() == [100, 0, 0]
+
+
+def test_a_group_of_sentences_is_scored_from_what_was_counted() -> None:
+    refs = sentences(40, seed=22)
+    hyps = noisy(refs, seed=23)
+    rows = np.array([3, 4, 11, 30, 31])
+    group = score_statistics(measure(hyps, refs, options()).select(rows), options())
+    alone = score_corpus([hyps[i] for i in rows], [refs[i] for i in rows], options())
+    assert group == alone
+
+
+def test_numbers_from_elsewhere_become_a_metric_with_its_interval() -> None:
+    refs = sentences(30, seed=24)
+    counted = measure(refs, refs, options()).extend("comet", [float(i) for i in range(30)], "mine")
+    score = score_statistics(counted, options())["comet"]
+    assert score.value == pytest.approx(14.5)
+    assert 10 < score.low < 14.5 < score.high < 19
+    assert score.signature == "mine"

@@ -1,0 +1,455 @@
+"""Odd and broken files, real ones: the right frames, or an error that says why and what to do.
+
+docs/quality.md has the same as a table for users.
+"""
+
+import shutil
+import unicodedata
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from signloom.corpus.manifest import read_manifest
+from signloom.errors import UserError
+from signloom.extraction.video import Frame, StillWatch, Video, VideoError, even_frames, measure_fps
+from tests import videos
+
+TWO_SECONDS = [number / 25 for number in range(50)]
+FOUR_SECONDS = [number / 25 for number in range(100)]
+
+
+def read(path: Path, start_s: float | None = None, end_s: float | None = None) -> list[Frame]:
+    with Video(path) as video:
+        frames = list(video.frames(start_s, end_s))
+    assert all(before.time_s < after.time_s for before, after in pairwise(frames))
+    return frames
+
+
+def numbers(path: Path, start_s: float | None = None, end_s: float | None = None) -> list[int]:
+    return [videos.number_of(frame.rgb) for frame in read(path, start_s, end_s)]
+
+
+# Files that are odd and must be right.
+
+
+@pytest.mark.parametrize(
+    ("name", "codec"),
+    [
+        ("a.mp4", "libx264"),
+        ("a.mp4", "libx265"),
+        ("a.mov", "libx264"),
+        ("a.mkv", "libx264"),
+        ("a.webm", "libvpx"),
+        ("a.webm", "libvpx-vp9"),
+        ("a.avi", "mjpeg"),
+        ("a.ts", "libx264"),
+        ("a.flv", "libx264"),
+        ("a.wmv", "wmv2"),
+    ],
+)
+def test_every_usual_container_gives_each_frame_at_its_time(
+    tmp_path: Path, name: str, codec: str
+) -> None:
+    path = videos.encode_constant(tmp_path / name, codec)
+    frames = read(path)
+    assert [videos.number_of(frame.rgb) for frame in frames] == list(range(50))
+    np.testing.assert_allclose([frame.time_s for frame in frames], TWO_SECONDS, atol=1e-3)
+    assert numbers(path, 0.4, 0.8) == list(range(10, 20))
+
+
+@pytest.mark.parametrize(
+    ("name", "codec", "late"),
+    [
+        # The first frame of an .avi with B-frames is late by as many frames as it reorders.
+        ("a.avi", "mpeg4", 1), ("a.avi", "libx264", 2),
+        ("a.mpg", "mpeg2video", 0), ("a.mpg", "mpeg1video", 0), ("a.h264", "libx264", 0),
+    ],
+)  # fmt: skip
+def test_frames_without_times_of_their_own_are_counted(
+    tmp_path: Path, name: str, codec: str, late: int
+) -> None:
+    path = videos.encode_constant(tmp_path / name, codec, frames=120)
+    frames = read(path)
+    assert [videos.number_of(frame.rgb) for frame in frames] == list(range(120))
+    times = [frame.time_s - late / 25 for frame in frames]
+    np.testing.assert_allclose(times, np.arange(120) / 25, atol=1e-3)
+    assert numbers(path, 4.0, 4.4) == list(range(100 - late, 110 - late))  # after a seek
+
+
+def test_joined_transport_streams_go_on_where_the_clock_starts_again(tmp_path: Path) -> None:
+    part = videos.encode_constant(tmp_path / "part.ts", "libx264").read_bytes()
+    (tmp_path / "joined.ts").write_bytes(part + part)
+    frames = read(tmp_path / "joined.ts")
+    assert [videos.number_of(frame.rgb) for frame in frames] == [*range(50), *range(50)]
+    np.testing.assert_allclose([f.time_s for f in frames], np.arange(100) / 25, atol=1e-3)
+
+
+@pytest.mark.parametrize("suffix", ["mp4", "mkv", "webm"])
+def test_at_a_varying_rate_every_tick_shows_what_was_on_screen(tmp_path: Path, suffix: str) -> None:
+    steps = [1 / 60] * 60 + [1 / 15] * 60 + [0.5] + [1 / 30] * 40
+    times_s = [float(time) for time in np.cumsum([0.0, *steps])]
+    codec = "libvpx" if suffix == "webm" else "libx264"
+    path = videos.encode_video(
+        tmp_path / f"phone.{suffix}", times_s, codec=codec, rate=30, options={}
+    )
+    with Video(path) as video:
+        frames = list(video.frames())
+        fps = measure_fps([frame.time_s for frame in frames], video.fps)
+    assert [videos.number_of(frame.rgb) for frame in frames] == list(range(len(times_s)))
+    found = [frame.time_s for frame in frames]
+    np.testing.assert_allclose(found, times_s, atol=1e-3)  # Matroska counts milliseconds
+    even = even_frames(found, fps)
+    ticks = np.arange(len(even)) / fps
+    assert abs(ticks[-1] - times_s[-1]) < 1 / fps
+    # No other frame is nearer to the tick than the one that stands for it.
+    distance = np.abs(np.array(times_s)[even] - ticks)
+    nearest = np.abs(np.array(times_s)[:, None] - ticks).min(axis=0)
+    np.testing.assert_allclose(distance, nearest, atol=2e-3)
+
+
+@pytest.mark.parametrize("suffix", ["mp4", "mov", "mkv"])
+@pytest.mark.parametrize(
+    ("rotation", "edge"), [(90, "bottom"), (180, "right"), (270, "top"), (0, "left")]
+)
+def test_a_note_to_turn_the_picture_is_followed(
+    tmp_path: Path, suffix: str, rotation: int, edge: str
+) -> None:
+    path = tmp_path / f"phone.{suffix}"
+    videos.encode_video(path, TWO_SECONDS[:3], rotation=rotation)
+    for frame in read(path):
+        size = (64, 96) if rotation in (0, 180) else (96, 64)
+        assert frame.rgb.shape == (*size, 3)
+        assert blue_edge(frame.rgb) == edge  # the blue bar was on the left
+
+
+def blue_edge(rgb: npt.NDArray[np.uint8]) -> str:
+    edges = {"left": rgb[:, 2:8], "right": rgb[:, -8:-2], "top": rgb[2:8], "bottom": rgb[-8:-2]}
+    return max(edges, key=lambda name: float(edges[name][..., 2].mean()))
+
+
+@pytest.mark.parametrize(
+    ("aspect", "rotation", "expected"),
+    [
+        (Fraction(16, 15), 0, (64, 102)),  # PAL on an old television
+        (Fraction(64, 45), 0, (64, 137)),  # PAL on a wide one
+        (Fraction(8, 9), 0, (72, 96)),  # NTSC; no pixel gets lost
+        (Fraction(4, 3), 90, (128, 64)),  # a quarter turn takes the stretch with it
+        (Fraction(1, 1), 0, (64, 96)),
+        (Fraction(99, 1), 0, (64, 96)),  # nobody's pixels
+    ],
+)
+def test_pixels_become_square(
+    tmp_path: Path, aspect: Fraction, rotation: int, expected: tuple[int, int]
+) -> None:
+    path = tmp_path / "television.mp4"
+    videos.encode_video(path, TWO_SECONDS[:3], pixel_aspect=aspect, rotation=rotation)
+    frames = read(path)
+    assert {frame.rgb.shape for frame in frames} == {(*expected, 3)}
+    if not rotation:
+        assert [videos.number_of(frame.rgb) for frame in frames] == [0, 1, 2]
+
+
+def test_portrait_and_4k_and_120_frames_a_second(tmp_path: Path) -> None:
+    portrait = videos.encode_video(tmp_path / "p.mp4", TWO_SECONDS[:3], size=(270, 480))
+    assert {frame.rgb.shape for frame in read(portrait)} == {(480, 270, 3)}
+    big = videos.encode_video(tmp_path / "b.mp4", TWO_SECONDS[:3], size=(3840, 2160))
+    assert {frame.rgb.shape for frame in read(big)} == {(2160, 3840, 3)}
+    assert numbers(big) == [0, 1, 2]
+    times_s = [number / 120 for number in range(240)]
+    fast = videos.encode_video(tmp_path / "f.mp4", times_s, rate=120)
+    frames = read(fast)
+    assert [videos.number_of(frame.rgb) for frame in frames] == list(range(240))
+    found = [frame.time_s for frame in frames]
+    assert measure_fps(found, 120.0) == 120
+    assert even_frames(found, 120.0).tolist() == list(range(240))
+    assert numbers(fast, 1.0, 1.05) == list(range(120, 126))
+
+
+def test_an_animated_picture_is_a_video(tmp_path: Path) -> None:
+    frames = read(videos.encode_animation(tmp_path / "a.gif", frames=6))
+    assert [videos.number_of(frame.rgb) for frame in frames] == list(range(6))
+    np.testing.assert_allclose([frame.time_s for frame in frames], np.arange(6) / 10, atol=1e-3)
+
+
+def test_one_frame_is_a_video_and_a_picture_is_not(tmp_path: Path) -> None:
+    assert numbers(videos.encode_video(tmp_path / "one.mp4", [0.0])) == [0]
+    for kind in ("png", "jpg", "bmp", "webp"):
+        with pytest.raises(VideoError, match=r"^a picture, not a video; put the video in its"):
+            read(videos.write_picture(tmp_path / f"{kind}.mp4", kind))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "with space.mp4", "-dash.mp4", "--help", "größe é.mp4", "per%03dcent%s.mp4", "a#b?c&d.mp4",
+        unicodedata.normalize("NFC", "Éléonore.mp4"), unicodedata.normalize("NFD", "Éléonore.mp4"),
+        "日本手話 🤟🏽.mp4", "עברית.mp4", "quote'\"s.mp4", "no_suffix", "MOVIE.MP4",
+        "x" * 251 + ".mp4", "file:a.mp4", "concat:a|b.mp4", "*?[a].mp4", "new\nline.mp4",
+    ],
+)  # fmt: skip
+def test_odd_names_are_names(tmp_path: Path, name: str) -> None:
+    path = videos.write_video(tmp_path / "plain.mp4", frames=3).rename(tmp_path / name)
+    assert numbers(path) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("claimed_s", [0.4, 4.2, 0.0])
+def test_a_header_that_is_wrong_about_the_length_costs_no_frame(
+    tmp_path: Path, claimed_s: float
+) -> None:
+    path = videos.encode_video(tmp_path / "a.mkv", FOUR_SECONDS)
+    assert len(read(videos.set_matroska_seconds(path, claimed_s))) == 100
+
+
+@pytest.mark.parametrize("suffix", ["mkv", "webm", "mp4", "avi"])
+def test_times_win_over_a_header_that_is_wrong_about_the_rate(tmp_path: Path, suffix: str) -> None:
+    codec = {"webm": "libvpx", "avi": "mpeg4"}.get(suffix, "libx264")
+    path = videos.encode_video(
+        tmp_path / f"a.{suffix}", TWO_SECONDS, codec=codec, rate=60, options={}
+    )
+    with Video(path) as video:
+        times_s = [frame.time_s for frame in video.frames()]
+        # The last frame of this .mp4 lasts 1/60 s, which its header counts in.
+        assert measure_fps(times_s, video.fps) == pytest.approx(25.0, rel=0.013)
+    assert even_frames(times_s, 25.0).tolist() == list(range(50))
+
+
+def test_pictures_that_start_after_the_sound_are_not_called_damaged(tmp_path: Path) -> None:
+    late = [1 + time_s for time_s in TWO_SECONDS]  # Matroska counts its duration from 0
+    for suffix in ("mkv", "mp4"):
+        frames = read(videos.encode_video(tmp_path / f"late.{suffix}", late))
+        assert [videos.number_of(frame.rgb) for frame in frames] == list(range(50))
+        assert frames[0].time_s == 0  # times are those of the pictures
+
+
+# Files that cannot be right: each says why, and what to do.
+
+
+def write_text(path: Path) -> Path:
+    path.write_text("not a video\n" * 100)
+    return path
+
+
+def write_empty(path: Path) -> Path:
+    path.write_bytes(b"")
+    return path
+
+
+def write_part(suffix: str, share: float, **options: object) -> Callable[[Path], Path]:
+    """The first part of a file of four seconds."""
+
+    def write(path: Path) -> Path:
+        codec = "libvpx" if suffix == "webm" else "libx264"
+        container = {"movflags": "faststart"} if options.get("faststart") else {}
+        whole = path.with_suffix(f".whole.{suffix}")
+        videos.encode_video(whole, FOUR_SECONDS, codec=codec, container=container)
+        raw = whole.read_bytes()
+        path.write_bytes(raw[: int(share * len(raw))])
+        return path
+
+    return write
+
+
+def write_hole(path: Path) -> Path:
+    times_s = [*TWO_SECONDS, *(27 + time_s for time_s in TWO_SECONDS)]
+    return videos.encode_video(path, times_s)
+
+
+def write_lying_duration(path: Path) -> Path:
+    return videos.set_matroska_seconds(videos.encode_video(path, FOUR_SECONDS), 40.0)
+
+
+def write_av1(path: Path) -> Path:
+    return videos.encode_video(path, TWO_SECONDS, codec="libsvtav1", size=(192, 128), options={})
+
+
+BROKEN = [
+    ("missing.mp4", lambda path: path, "the file is missing", "restore it or remove the row"),
+    ("empty.mp4", write_empty, "the file is empty (0 bytes)", "copy it again"),
+    ("text.mp4", write_text, "no video that can be decoded", "play it to see"),
+    ("sound.mp4", videos.write_audio, "(not a video, audio only, damaged or unknown", "play it"),
+    ("song.mp3", videos.write_cover, "the header says 90000 frames a second", "-r 25"),
+    ("index_at_the_end.mp4", videos.write_cut_off, "no video that can be decoded", "play it"),
+    ("fast.mp4", lambda path: videos.write_fps(path, 90000, 1), "frames a second", "-r 25"),
+    ("half.mp4", write_part("mp4", 0.6, faststart=True), "s of 4.00 s: truncated", "copy the file"),
+    ("start.mp4", write_part("mp4", 0.1, faststart=True), "no frame can be decoded from 0 s on "
+     "(codec h264)", "copy it again"),
+    ("half.mkv", write_part("mkv", 0.5), "s of 4.00 s: truncated", "copy the file"),
+    ("half.webm", write_part("webm", 0.5), "s of 4.00 s: truncated", "copy the file"),
+    ("half.avi", videos.write_truncated, "truncated or damaged", "copy the file"),
+    ("long.mkv", write_lying_duration, "decoding stops at 4.00 s of 40.00 s", "an end_s before"),
+    ("paused.mp4", write_hole, "to 27.00 s: damaged times, or the recording", "on one side"),
+    ("new.mp4", write_av1, "no frame can be decoded from 0 s on (codec AV01)", "-c:v libx264"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "write", "reason", "mend"), BROKEN)
+def test_what_cannot_be_read_says_why_and_how_to_mend_it(
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    name: str,
+    write: Callable[[Path], Path],
+    reason: str,
+    mend: str,
+) -> None:
+    path = write(tmp_path / name)
+    capfd.readouterr()  # an encoder may speak
+    with pytest.raises(VideoError) as caught:
+        read(path)
+    assert reason in caught.value.reason
+    assert mend in caught.value.mend
+    assert not set("\t\n") & set(str(caught.value))  # it becomes a field of a table
+    assert capfd.readouterr().err == ""  # FFmpeg's own remarks stay away
+
+
+def test_a_damaged_end_may_be_left_out(tmp_path: Path) -> None:
+    half = write_part("mp4", 0.6, faststart=True)(tmp_path / "half.mp4")
+    assert numbers(half, 0.0, 1.0) == list(range(25))
+    assert len(read(write_part("mp4", 0.97, faststart=True)(tmp_path / "nearly.mp4"))) >= 90
+
+
+def test_a_transport_stream_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    raw = videos.encode_constant(tmp_path / "whole.ts", "libx264", frames=100).read_bytes()
+    (tmp_path / "half.ts").write_bytes(raw[: len(raw) // 2])
+    found = numbers(tmp_path / "half.ts")
+    assert 30 < len(found) < 70  # it does not say how long it is
+    assert found[:30] == list(range(30))
+
+
+def test_damage_in_the_middle_is_noticed_where_the_decoder_gives_up(tmp_path: Path) -> None:
+    raw = bytearray(videos.encode_video(tmp_path / "a.mp4", FOUR_SECONDS).read_bytes())
+    data = raw.index(b"mdat") + 4
+    raw[data + 3000 : data + 4000] = bytes(1000)
+    (tmp_path / "scratched.mp4").write_bytes(raw)
+    with pytest.raises(VideoError, match="truncated or damaged"):
+        read(tmp_path / "scratched.mp4")
+    raw = bytearray((tmp_path / "a.mp4").read_bytes())
+    raw[data + 3000 : data + 3010] = bytes(10)
+    (tmp_path / "scratched.mp4").write_bytes(raw)
+    assert len(read(tmp_path / "scratched.mp4")) == 100  # concealed: docs/quality.md says so
+
+
+@pytest.mark.parametrize(
+    ("start_s", "end_s", "reason", "mend"),
+    [
+        (2.0, None, "start_s 2 is not before the end of the video, 2.00 s", "correct start_s"),
+        (1.0, 4.0, "the segment 1 to 4 s runs past the end of the video, 2.00 s", "correct end_s"),
+        (1.01, 1.03, "no frame is shown from 1.01 to 1.03 s", "correct start_s and end_s"),
+    ],
+)
+def test_a_segment_outside_the_video_is_refused(
+    tmp_path: Path, start_s: float, end_s: float | None, reason: str, mend: str
+) -> None:
+    path = videos.write_video(tmp_path / "two_seconds.mp4", frames=50)
+    with pytest.raises(VideoError) as caught:
+        read(path, start_s, end_s)
+    assert reason in caught.value.reason
+    assert mend in caught.value.mend
+
+
+@pytest.mark.parametrize(
+    ("name", "codec"),
+    [("a.webm", "libvpx"), ("a.webm", "libvpx-vp9"), ("a.mkv", "libx264"), ("a.mp4", "mpeg4")],
+)
+@pytest.mark.parametrize("sizes", [((192, 128), (384, 256)), ((384, 256), (96, 64))])
+def test_a_size_that_changes_within_the_stream_is_noticed(
+    tmp_path: Path, name: str, codec: str, sizes: tuple[tuple[int, int], tuple[int, int]]
+) -> None:
+    path = videos.encode_sizes(tmp_path / name, codec, sizes, frames=20)
+    with pytest.raises(VideoError, match=r"the picture stands still from 0\.80 s on: its size"):
+        read(path)
+    assert numbers(path, 0.0, 0.8) == list(range(20))
+
+
+def test_a_signer_who_stands_still_is_not_a_fault() -> None:
+    picture = np.full((64, 96, 3), 128, np.uint8)
+    watch = StillWatch()
+    for number in range(40):
+        if number < 15:
+            picture = picture + np.uint8(1)
+        watch.add(picture, number / 25, is_key=number % 12 == 0)
+    assert watch.still_since_s() is None  # stopped between two key frames
+    watch = StillWatch()
+    for number in range(40):
+        watch.add(picture, number / 25, is_key=number % 12 == 0)
+    assert watch.still_since_s() is None  # never moved
+
+
+@pytest.mark.parametrize(
+    ("matrix", "mirrored"),
+    [((-1, 0, 0, 1), True), ((1, 0, 0, -1), True), ((0, 1, 1, 0), True), ((0, 1, -1, 0), False)],
+)
+def test_a_mirror_image_is_refused(
+    tmp_path: Path, matrix: tuple[int, int, int, int], mirrored: bool
+) -> None:
+    a, b, c, d = (number << 16 for number in matrix)
+    path = tmp_path / "selfie.mp4"
+    videos.encode_video(path, TWO_SECONDS, matrix=(a, b, 0, c, d, 0, 0, 0, 1 << 30))
+    if not mirrored:
+        assert len(read(path)) == 50
+        return
+    with pytest.raises(VideoError, match="the header asks for a mirror image"):
+        Video(path)
+
+
+@pytest.mark.parametrize("start", ["#EXTM3U\n../outside.ts\n", "ffconcat version 1.0\nfile /a\n"])
+def test_a_playlist_is_no_video(tmp_path: Path, start: str) -> None:
+    path = tmp_path / "list.mp4"
+    path.write_text(start)
+    with pytest.raises(VideoError, match="a playlist"):
+        Video(path)
+
+
+# Rows of a manifest, all named at once, before a frame is read.
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A corpus folder with one good video, and one outside."""
+    (tmp_path / "corpus").mkdir()
+    videos.write_video(tmp_path / "corpus" / "a.mp4", frames=3)
+    shutil.copy(tmp_path / "corpus" / "a.mp4", tmp_path / "outside.mp4")
+    (tmp_path / "elsewhere").mkdir()
+    shutil.copy(tmp_path / "outside.mp4", tmp_path / "elsewhere" / "a.mp4")
+    (tmp_path / "corpus" / "linked").symlink_to(tmp_path / "elsewhere")
+    return tmp_path / "corpus"
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ("b\tmissing.mp4\t\t", "'missing.mp4' is not a file"),
+        ("b\t../outside.mp4\t\t", "leaves the manifest's folder"),
+        ("b\tlinked/a.mp4\t\t", "leaves the manifest's folder"),
+        ("b\t{folder}/a.mp4\t\t", "is an absolute path"),
+        ("b\t.\t\t", "'.' leaves the manifest's folder"),
+        ("a\ta.mp4\t\t", "clip_id 'a' stands in line 2 already"),
+        ("b\ta.mp4\t2.5\t2.5", "end_s 2.5 is not after start_s 2.5"),
+        ("b\ta.mp4\t3\t1", "end_s 1 is not after start_s 3"),
+        ("b\ta.mp4\t-1\t", "start_s '-1' is not a number of seconds"),
+        ("b\ta.mp4\tnan\tinf", "start_s 'nan' is not a number of seconds"),
+        ("b\t" + "x" * 300 + ".mp4\t\t", "cannot be looked up"),
+    ],
+)
+def test_a_row_that_cannot_be_right_is_named(folder: Path, row: str, problem: str) -> None:
+    lines = ["clip_id\tvideo\tstart_s\tend_s\ttext\tsigner\tsplit"]
+    for cells in ("a\ta.mp4\t\t", row.format(folder=folder)):
+        lines.append(f"{cells}\tje vais\tanna\ttrain")
+    (folder / "manifest.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with pytest.raises(UserError) as caught:
+        read_manifest(folder / "manifest.tsv")
+    assert "1 problem" in str(caught.value) or "2 problems" in str(caught.value)
+    assert "manifest.tsv line 3: " in str(caught.value)
+    assert problem in str(caught.value)
+
+
+def test_a_video_that_is_a_link_is_read(folder: Path) -> None:
+    (folder / "cache.mp4").symlink_to(folder.parent / "outside.mp4")  # as DVC keeps big files
+    text = "clip_id\tvideo\ttext\tsigner\tsplit\nb\tcache.mp4\tje vais\tanna\ttrain\n"
+    (folder / "manifest.tsv").write_text(text, encoding="utf-8")
+    (clip,) = read_manifest(folder / "manifest.tsv")
+    assert numbers(clip.video) == [0, 1, 2]

@@ -1,0 +1,282 @@
+"""An entry is whole or not there, and the hash of a file is that of its bytes."""
+
+import errno
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from signloom.cli.main import main
+from signloom.corpus.landmarks import build_layout
+from signloom.errors import UserError
+from signloom.extraction import cache as video_hashes
+from signloom.extraction.cache import (
+    LandmarkCache,
+    Unreadable,
+    VideoHashes,
+    cache_folder,
+    cache_key,
+    explain_full_disk,
+    pack_landmarks,
+    pack_unreadable,
+    unpack_frames,
+)
+from signloom.files import hash_file
+from tests import tiny
+
+KEY, OTHER = "ab" * 32, "cd" * 32
+REJECT = Unreadable("nothing in it", "film it again")
+DAY_S = 86_400
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> LandmarkCache:
+    return LandmarkCache(tmp_path / "cache")
+
+
+@pytest.fixture
+def video(tmp_path: Path) -> Path:
+    """A file that was written a while ago."""
+    path = tmp_path / "video.mp4"
+    path.write_bytes(b"1")
+    return path
+
+
+@pytest.fixture
+def no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trust the times of files that are being written just now."""
+    monkeypatch.setattr(video_hashes, "_SETTLED_NS", -1)
+
+
+def entry_path(cache: LandmarkCache, key: str = KEY) -> Path:
+    (path,) = cache.folder.glob(f"*/{key}*")
+    return path
+
+
+def test_landmarks_come_back_in_half_precision(cache: LandmarkCache) -> None:
+    clip = tiny.lose(tiny.sequence(), "left_hand", slice(2, 5))
+    cache.store(KEY, pack_landmarks(clip))
+    assert cache.look_up(KEY) == len(clip.points)
+    found = cache.load(KEY)
+    np.testing.assert_array_equal(found.points, clip.points.astype(np.float16))
+    np.testing.assert_array_equal(found.present, clip.present)
+    assert (found.fps, found.width, found.height, found.layout) == (
+        clip.fps, clip.width, clip.height, clip.layout
+    )  # fmt: skip
+
+
+def test_the_layout_is_kept(cache: LandmarkCache) -> None:
+    layout = build_layout(("hands",))
+    clip = tiny.sequence()
+    hands = type(clip)(
+        points=clip.points[:, : layout.points], present=clip.present[:, :2],
+        fps=25.0, width=8, height=6, layout=layout,
+    )  # fmt: skip
+    cache.store(KEY, pack_landmarks(hands))
+    assert cache.load(KEY).layout == layout
+
+
+def test_a_reject_comes_back(cache: LandmarkCache) -> None:
+    cache.store(KEY, pack_unreadable(REJECT))
+    assert cache.look_up(KEY) == REJECT
+
+
+def test_what_was_never_stored_is_not_there(cache: LandmarkCache) -> None:
+    assert cache.look_up(KEY) is None
+    with pytest.raises(UserError, match="vanished or was damaged"):
+        cache.load(KEY)
+
+
+@pytest.mark.parametrize("entry", [pack_landmarks(tiny.sequence()), pack_unreadable(REJECT)])
+def test_an_entry_that_is_damaged_anywhere_is_not_there(cache: LandmarkCache, entry: bytes) -> None:
+    for place in (0, 7, len(entry) // 2, len(entry) - 1):
+        torn = bytearray(entry)
+        torn[place] ^= 1
+        cache.store(KEY, bytes(torn))
+        assert cache.look_up(KEY) is None
+    for size in (0, 1, 31, 32, 33, len(entry) // 2, len(entry) - 1):
+        cache.store(KEY, entry[:size])
+        assert cache.look_up(KEY) is None
+    assert unpack_frames(entry) is not None
+
+
+def test_the_key_follows_everything_that_decides_an_entry() -> None:
+    parts = {"video": "aa", "start_s": None, "end_s": 2.0, "extractor": "{}", "decoder": "cv 1"}
+    keys = {cache_key(**parts)}
+    for name in parts:
+        keys.add(cache_key(**{**parts, name: "1"}))
+    assert len(keys) == 1 + len(parts)
+    assert cache_key(**dict(reversed(parts.items()))) in keys
+
+
+def test_what_is_used_is_kept_and_what_is_not_is_pruned(cache: LandmarkCache) -> None:
+    for key in (KEY, OTHER):
+        cache.store(key, pack_landmarks(tiny.sequence()))
+        os.utime(entry_path(cache, key), (0, time.time() - 9 * DAY_S))
+    cache.look_up(KEY)
+    size = entry_path(cache, OTHER).stat().st_size
+    assert cache.prune(8.0, dry_run=True) == (1, size)
+    assert cache.measure().entries == 2
+    assert cache.prune(8.0) == (1, size)
+    assert cache.look_up(KEY) == 12
+    assert cache.look_up(OTHER) is None
+    os.utime(entry_path(cache), (0, time.time() + DAY_S))  # by a machine whose clock is ahead
+    assert cache.prune(0.0)[0] == 1
+    assert cache.measure().entries == 0
+
+
+def test_what_a_killed_writer_left_is_pruned_and_a_living_one_is_spared(
+    cache: LandmarkCache,
+) -> None:
+    cache.store(KEY, pack_landmarks(tiny.sequence()))
+    folder = entry_path(cache).parent
+    left, fresh = folder / ".x.clip.1.tmp", folder / ".y.clip.2.tmp"
+    left.write_bytes(b"123")
+    fresh.write_bytes(b"123")
+    os.utime(left, (0, time.time() - DAY_S))
+    cache.prune(30.0)
+    assert not left.exists()
+    assert fresh.exists()
+    assert cache.look_up(KEY) == 12
+
+
+def test_an_entry_of_somebody_else_can_be_used(
+    cache: LandmarkCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.store(KEY, pack_unreadable(REJECT))
+    os.utime(entry_path(cache), (0, time.time() - DAY_S))
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted", path)
+
+    monkeypatch.setattr(os, "utime", refuse)
+    assert cache.look_up(KEY) == REJECT
+
+
+def test_entries_that_go_while_they_are_counted_are_no_error(
+    cache: LandmarkCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.store(KEY, pack_unreadable(REJECT))
+    there = [entry_path(cache), cache.folder / "cd" / f"{OTHER}.clip"]
+    monkeypatch.setattr(Path, "glob", lambda *_: iter(there))
+    assert cache.measure().entries == 1
+    assert cache.prune(0.0)[0] == 1
+
+
+def test_a_folder_that_cannot_be_used_is_refused_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    for folder in (file, file / "below"):
+        with pytest.raises(UserError, match=r"cannot be kept there .* SIGNLOOM_CACHE name"):
+            LandmarkCache(folder).make_folder()
+    LandmarkCache(tmp_path / "a/b").make_folder()
+    assert (tmp_path / "a/b").is_dir()
+    monkeypatch.setattr(os, "access", lambda *_: False)  # tests may run as root, who may all
+    with pytest.raises(UserError, match="it may not be written"):
+        LandmarkCache(tmp_path / "a/b").make_folder()
+
+
+def test_the_hash_is_that_of_the_bytes_and_read_once(
+    tmp_path: Path, video: Path, no_wait: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "cache"
+    expected = hash_file(video)
+    assert VideoHashes(folder).hash_videos([video, video])[video].sha256 == expected
+    monkeypatch.setattr(video_hashes, "hash_file", None)  # a second reading would fail
+    assert VideoHashes(folder).hash_videos([video])[video].sha256 == expected
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_changed_file_is_hashed_again(
+    tmp_path: Path, video: Path, no_wait: None, size: int
+) -> None:
+    folder = tmp_path / "cache"
+    old = VideoHashes(folder).hash_videos([video])[video]
+    assert old.is_still(video)
+    stat = video.stat()
+    time.sleep(0.02)  # times of files have the kernel's tick
+    video.write_bytes(b"2" * size)
+    assert not old.is_still(video)
+    os.utime(video, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # as some copying tools do
+    new = VideoHashes(folder).hash_videos([video])[video]
+    assert new.sha256 == hash_file(video) != old.sha256
+
+
+def test_a_file_just_written_is_not_trusted_to_stay(tmp_path: Path, video: Path) -> None:
+    VideoHashes(tmp_path / "cache").hash_videos([video])
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_torn_line_costs_one_hash(tmp_path: Path, video: Path, no_wait: None) -> None:
+    folder = tmp_path / "cache"
+    second = tmp_path / "a film\n \udce9.mp4"
+    second.write_bytes(b"5")
+    VideoHashes(folder).hash_videos([video])
+    (log,) = folder.iterdir()
+    log.write_text(log.read_text() + log.read_text()[:30])
+    VideoHashes(folder).hash_videos([second])
+    assert VideoHashes(folder)._known.keys() == {str(video), str(second)}
+
+
+def test_files_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)  # reading it would wait for ever
+    assert VideoHashes(tmp_path).hash_videos([tmp_path / "none", tmp_path, fifo]) == {}
+
+
+def test_hashes_of_files_that_are_gone_are_pruned(
+    tmp_path: Path, video: Path, no_wait: None
+) -> None:
+    folder = tmp_path / "cache"
+    hashes = VideoHashes(folder)
+    hashes.hash_videos([video, Path(__file__)])
+    video.unlink()
+    hashes.prune()
+    assert VideoHashes(folder)._known.keys() == {__file__}
+
+
+def test_a_full_disk_is_explained_and_other_errors_are_not(tmp_path: Path) -> None:
+    with (
+        pytest.raises(UserError, match=r"the disk is full .* are kept .* `dvc repro` goes on"),
+        explain_full_disk(tmp_path),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(PermissionError), explain_full_disk(tmp_path):
+        raise PermissionError(errno.EACCES, "no")
+
+
+def test_the_command_shows_and_prunes(
+    cache: LandmarkCache, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SIGNLOOM_CACHE", str(cache.folder))
+    assert cache_folder() == cache.folder
+    cache.store(KEY, pack_landmarks(tiny.sequence()))
+    cache.store(OTHER, pack_unreadable(REJECT))
+    os.utime(entry_path(cache), (0, time.time() - 3 * DAY_S))
+    main(["cache"])
+    shown = capsys.readouterr().out
+    assert str(cache.folder) in shown
+    assert "entries     2, of which 1 say why" in shown
+    assert "3.0 days ago" in shown
+    main(["cache", "prune", "--days", "2", "--dry-run"])
+    assert "would remove 1 entries" in capsys.readouterr().out
+    main(["cache", "prune", "--days", "2"])
+    assert "removed 1 entries" in capsys.readouterr().out
+    assert cache.look_up(KEY) is None
+    for days in ("-1", "nan"):
+        with pytest.raises(SystemExit, match=f"--days: found {days}, expected 0 or more"):
+            main(["cache", "prune", "--days", days])
+
+
+def test_an_empty_cache_is_shown_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SIGNLOOM_CACHE", raising=False)
+    main(["cache"])
+    assert "entries     0" in capsys.readouterr().out
+    main(["cache", "prune", "--days", "0"])

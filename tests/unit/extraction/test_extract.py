@@ -1,0 +1,173 @@
+"""Real MediaPipe on drawn clips: exact, and on the right side."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
+from signloom.corpus.manifest import Clip
+from signloom.errors import UserError
+from signloom.extraction import extract
+from signloom.extraction.cache import Unreadable, unpack_frames
+from signloom.extraction.detector import Detector, build_detector, quiet_native_code
+from signloom.extraction.extract import (
+    Segment,
+    count_frames,
+    extract_entry,
+    extract_video,
+    extractor_fingerprint,
+    options_of_fingerprint,
+)
+from signloom.extraction.pool import Lost
+from signloom.extraction.video import Video, VideoError
+from tests import videos
+from tests.extraction import OPTIONS, draw_two_clips, frames_of
+
+SHARED = Path(os.environ.get("SIGNLOOM_SHARED", Path(__file__).parents[4] / "shared"))
+SIDES = ("left", "right")
+
+
+@pytest.fixture(scope="module")
+def clips(tmp_path_factory: pytest.TempPathFactory) -> list[Clip]:
+    return draw_two_clips(tmp_path_factory.mktemp("extract") / "corpus")
+
+
+@pytest.fixture(scope="module")
+def detector() -> Detector:
+    with quiet_native_code():
+        return build_detector(OPTIONS.detector_options)
+
+
+def detect(detector: Detector, frames: list[npt.NDArray[np.uint8]]) -> LandmarkSequence:
+    detector.reset()
+    found = [detector.detect(frame, number / 15) for number, frame in enumerate(frames)]
+    return LandmarkSequence(
+        points=np.stack([points for points, _ in found]),
+        present=np.stack([present for _, present in found]),
+        fps=15.0, width=320, height=240, layout=HANDS_POSE,
+    )  # fmt: skip
+
+
+@pytest.mark.mediapipe
+def test_hands_get_lost_where_red_and_blue_are_swapped(
+    clips: list[Clip], detector: Detector
+) -> None:
+    shares = []
+    for step in (1, -1):
+        frames = [np.ascontiguousarray(frame[:, :, ::step]) for frame in frames_of(clips[0])]
+        shares.append(detect(detector, frames).present[:, :2].mean())
+    rgb, bgr = shares
+    assert rgb > 0.95
+    assert bgr < rgb - 0.05
+
+
+@pytest.mark.mediapipe
+def test_hands_of_real_footage_belong_to_the_arms_of_their_side(
+    detector: Detector,
+) -> None:
+    path = SHARED / "data" / "msl150" / "videos" / "doctor_001.mp4"
+    if not path.is_file():
+        pytest.skip(f"needs {path}; set SIGNLOOM_SHARED to the folder above data/")
+    with Video(path) as video:
+        frames = [frame.rgb for frame in video.frames(end_s=0.7)]
+    found = detect(detector, frames)
+    assert found.present.mean() > 0.95
+    hands = found.points[:, [HANDS_POSE.index(f"{side}_hand", "wrist") for side in SIDES], :2]
+    arms = found.points[:, [HANDS_POSE.index("pose", f"{side}_wrist") for side in SIDES], :2]
+    own = np.nanmedian(np.linalg.norm(hands - arms, axis=2))
+    other = np.nanmedian(np.linalg.norm(hands - arms[:, ::-1], axis=2))
+    assert own < 0.03  # picture sizes
+    assert other > 0.15
+    swapped = detect(detector, [np.ascontiguousarray(frame[:, :, ::-1]) for frame in frames])
+    assert not swapped.present.any()  # blue skin is nobody's
+
+
+@pytest.mark.mediapipe
+def test_nobody_in_the_picture_is_no_landmarks(tmp_path: Path) -> None:
+    found = extract_video(videos.write_video(tmp_path / "empty_room.mp4", frames=5), OPTIONS)
+    assert not found.present.any()
+    assert np.isnan(found.points).all()
+    assert (found.fps, found.width, found.height) == (25.0, videos.WIDTH, videos.HEIGHT)
+
+
+@pytest.mark.mediapipe
+def test_a_segment_is_extracted_as_if_cut_out(clips: list[Clip], detector: Detector) -> None:
+    assert clips[0].video
+    found = extract_video(clips[0].video, OPTIONS, start_s=0.4, end_s=0.8)
+    expected = detect(detector, frames_of(clips[0])[6:12])
+    np.testing.assert_array_equal(
+        found.points, expected.points.astype(np.float16).astype(np.float32)
+    )
+
+
+@pytest.mark.mediapipe
+def test_a_broken_video_raises_and_leaves_the_terminal_in_peace(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(VideoError, match="no video that can be decoded"):
+        extract_video(videos.write_cut_off(tmp_path / "cut.mp4"), OPTIONS)
+    extract_video(videos.write_video(tmp_path / "good.mp4", frames=2), OPTIONS)
+    assert capfd.readouterr().err == ""
+
+
+def test_what_is_wrong_with_a_video_is_kept_and_what_may_be_an_accident_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut = Segment(video=videos.write_cut_off(tmp_path / "cut.mp4"), start_s=None, end_s=None)
+    for entry in (count_frames(cut), extract_entry(cut, OPTIONS.detector_options)):
+        assert isinstance(entry, bytes)
+        reason = unpack_frames(entry)
+        assert isinstance(reason, Unreadable)
+        assert "no video that can be decoded" in reason.reason
+    good = Segment(video=videos.write_video(tmp_path / "good.mp4"), start_s=None, end_s=None)
+
+    def run_out(*_: object) -> None:
+        raise MemoryError("no\troom")
+
+    monkeypatch.setattr(extract, "extract_video", run_out)
+    lost = extract_entry(good, OPTIONS.detector_options)
+    assert isinstance(lost, Lost)
+    assert lost.reason == "MemoryError: no room"
+
+
+def test_the_fingerprint_tells_what_changes_landmarks_and_nothing_else() -> None:
+    found = json.loads(extractor_fingerprint(OPTIONS))
+    assert found["mediapipe"] == "0.10.21"
+    assert {len(digest) for digest in found["models"].values()} == {64}
+    same = replace(OPTIONS, frames_per_shard=9, max_rejected_share=0.0, executor="ray")
+    assert extractor_fingerprint(same) == extractor_fingerprint(OPTIONS)
+    other = replace(OPTIONS, min_tracking_confidence=0.6)
+    assert extractor_fingerprint(other) != extractor_fingerprint(OPTIONS)
+
+
+def test_a_new_video_is_extracted_as_the_model_was_trained() -> None:
+    fingerprint = json.loads(extractor_fingerprint(OPTIONS))
+    assert options_of_fingerprint(fingerprint, "", "") == OPTIONS.detector_options
+    for change, message in (
+        ({"mediapipe": "0.9"}, r"another make .*\(mediapipe: 0\.10\.21, not 0\.9\); install"),
+        ({"models": {"hand_model": "ab12"}}, r"hand_model': 'ab12'.* give the \.task files"),
+        ({"detector": "hands"}, "detector 'hands' sees no pose"),
+    ):
+        with pytest.raises(UserError, match=message):
+            options_of_fingerprint(fingerprint | change, "", "")
+    with pytest.raises(UserError, match="came from elsewhere"):
+        options_of_fingerprint({"from": "a .pose file"}, "", "")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"min_detection_confidence": 1.5}, "min_detection_confidence: found 1.5, expected 0 to 1"),
+        ({"max_rejected_share": -0.1}, "max_rejected_share: found -0.1, expected 0 to 1"),
+        ({"frames_per_shard": 0}, "frames_per_shard: found 0, expected 1 or more"),
+        ({"time_limit_s": 0.0}, "time_limit_s: found 0.0, expected more than 0"),
+    ],
+)
+def test_options_out_of_range_are_refused(change: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(OPTIONS, **change)

@@ -1,0 +1,106 @@
+"""Frames come out in order, red first, at their times; test_bad_input.py has the odd files."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from signloom.extraction import video
+from signloom.extraction.video import Video, even_frames, measure_fps
+from tests import videos
+
+
+def numbers(path: Path, start_s: float | None = None, end_s: float | None = None) -> list[int]:
+    with Video(path) as opened:
+        return [videos.number_of(frame.rgb) for frame in opened.frames(start_s, end_s)]
+
+
+@pytest.fixture(scope="module")
+def long_video(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return videos.write_video(tmp_path_factory.mktemp("video") / "long.mp4", frames=120)
+
+
+def test_every_frame_comes_once_and_in_order(long_video: Path) -> None:
+    assert numbers(long_video) == list(range(120))
+
+
+def test_frames_are_red_first_and_carry_their_time(long_video: Path) -> None:
+    with Video(long_video) as opened:
+        frames = list(opened.frames(end_s=0.2))
+    assert [frame.time_s for frame in frames] == pytest.approx([0.0, 0.04, 0.08, 0.12, 0.16])
+    assert frames[0].rgb.shape == (videos.HEIGHT, videos.WIDTH, 3)
+    assert frames[0].rgb.dtype == np.uint8
+    red, green, blue = frames[0].rgb[:, 4:12].mean(axis=(0, 1))  # the bar is blue
+    assert blue > 200
+    assert red < 50
+    assert green < 50
+
+
+@pytest.mark.parametrize(
+    ("start_s", "end_s", "expected"),
+    [
+        (None, 0.4, range(10)),
+        (0.4, None, range(10, 120)),
+        (0.4, 0.8, range(10, 20)),
+        (0.39, 0.81, range(10, 21)),  # every frame shown at or after the start, before the end
+        (3.2, 3.6, range(80, 90)),  # far enough to seek
+        (4.76, None, [119]),
+        (4.0, 4.85, range(100, 120)),  # ends a little after the video, as hand-made cuts do
+    ],
+)
+def test_a_segment_holds_the_frames_from_start_to_before_end(
+    long_video: Path, start_s: float | None, end_s: float | None, expected: range
+) -> None:
+    assert numbers(long_video, start_s, end_s) == list(expected)
+
+
+def test_a_relative_path_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    videos.write_video(tmp_path / "-a.mp4", frames=2)
+    monkeypatch.chdir(tmp_path)
+    assert numbers(Path("-a.mp4")) == [0, 1]
+
+
+def test_a_truncated_video_serves_for_the_segments_that_are_whole(tmp_path: Path) -> None:
+    assert len(numbers(videos.write_truncated(tmp_path / "half.avi"), 0.2, 1.0)) == 20
+
+
+def test_expected_frames_follow_from_the_header(long_video: Path) -> None:
+    with Video(long_video) as opened:
+        assert opened.fps == videos.FPS
+        assert opened.duration_s == pytest.approx(4.8)
+        assert opened.count_frames() == 120
+        assert opened.count_frames(1.0, 2.0) == 25
+        assert opened.count_frames(4.0, 4.85) == 20
+
+
+def test_a_seek_that_lands_too_late_starts_over(
+    long_video: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As if the next key frame were a second after the start of the segment.
+    monkeypatch.setattr(video, "_SEEK_MARGIN_S", -1.0)
+    assert numbers(long_video, 3.2, 3.6) == list(range(80, 90))
+
+
+def test_the_measured_frame_rate_replaces_a_wrong_header() -> None:
+    times_s = [number / 30 for number in range(60)]
+    assert measure_fps(times_s, header_fps=29.97) == 29.97
+    assert measure_fps(times_s, header_fps=1000.0) == pytest.approx(30.0)
+    assert measure_fps([0.0], header_fps=25.0) == 25.0
+    assert math.isclose(measure_fps([0.0, 0.0], header_fps=25.0), 25.0)
+
+
+def test_frames_at_a_varying_rate_are_put_on_an_even_clock() -> None:
+    # A second at 60 frames/s, then four at 15.
+    times = [i / 60 for i in range(60)] + [1 + i / 15 for i in range(60)]
+    even = even_frames(times, fps=24.0)
+    assert len(even) == round(times[-1] * 24) + 1
+    assert (np.diff(even) >= 0).all()
+    found = np.array(times)[even]
+    np.testing.assert_allclose(found, np.arange(len(even)) / 24, atol=1 / 15 / 2 + 1e-9)
+
+
+def test_frames_at_one_rate_are_left_alone() -> None:
+    times = [0.5 + round(i / 29.97, 3) for i in range(300)]  # as containers round them
+    np.testing.assert_array_equal(even_frames(times, fps=30.0), np.arange(300))
+    assert even_frames([0.2], fps=25.0).tolist() == [0]

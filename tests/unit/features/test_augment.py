@@ -1,0 +1,193 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from signloom.corpus.landmarks import GROUP_CHOICES, HANDS_POSE, build_layout
+from signloom.features.augment import AugmentOptions, augment, mirror, mirrored_points
+from signloom.features.features import compute_features
+from tests import tiny
+
+LEFT, RIGHT = HANDS_POSE.slice("left_hand"), HANDS_POSE.slice("right_hand")
+
+
+def test_everything_off_changes_nothing() -> None:
+    clip = tiny.sequence()
+    same = augment(clip, tiny.NO_AUGMENT, np.random.default_rng(0))
+    np.testing.assert_allclose(same.points, clip.points, atol=1e-6)
+    np.testing.assert_array_equal(same.present, clip.present)
+
+
+def test_the_same_generator_gives_the_same_clip() -> None:
+    clip = tiny.lose(tiny.sequence(), "right_hand", slice(3, 5))
+    first, second, other = (
+        augment(clip, tiny.AUGMENT, np.random.default_rng(seed)) for seed in (5, 5, 6)
+    )
+    np.testing.assert_array_equal(first.points, second.points)
+    assert not np.array_equal(first.points[0], other.points[0], equal_nan=True)
+
+
+def test_mirroring_twice_is_identity() -> None:
+    clip = tiny.lose(tiny.sequence(), "left_hand", slice(3, 5))
+    twice = mirror(mirror(clip))
+    np.testing.assert_allclose(twice.points, clip.points, atol=1e-6)
+    np.testing.assert_array_equal(twice.present, clip.present)
+
+
+def test_mirroring_swaps_the_sides() -> None:
+    clip = tiny.lose(tiny.sequence(), "left_hand", slice(0, 12))
+    other = mirror(clip)
+    np.testing.assert_array_equal(other.present[:, :2], [[True, False]] * 12)
+    np.testing.assert_allclose(other.points[:, LEFT, 0], 1 - clip.points[:, RIGHT, 0])
+    np.testing.assert_array_equal(other.points[:, LEFT, 1:], clip.points[:, RIGHT, 1:])
+    # The left shoulder of a signer who faces the camera is on the right of the picture.
+    shoulder = HANDS_POSE.index("pose", "left_shoulder")
+    assert (other.points[:, shoulder, 0] > 0.5).all()
+
+
+def test_each_landmark_has_one_partner() -> None:
+    layout = build_layout(tuple(GROUP_CHOICES))
+    partners = np.array(mirrored_points(layout))
+    np.testing.assert_array_equal(partners[partners], np.arange(layout.points))
+    alone = {layout.landmark_names[mark] for mark in np.flatnonzero(partners == np.arange(127))}
+    assert alone == {
+        "pose.nose",
+        *(f"lips.{row}_{line}" for row in ("upper", "lower") for line in ("outer", "inner")),
+        "face_outline.forehead",
+        "face_outline.chin",
+    }
+
+
+def test_mirrored_lips_smile_on_the_other_side() -> None:
+    layout = build_layout(("lips",))
+    clip = tiny.clip(layout)
+    corner = layout.index("lips", "left_outer_corner")
+    partner = layout.index("lips", "right_outer_corner")
+    np.testing.assert_allclose(mirror(clip).points[:, corner, 0], 1 - clip.points[:, partner, 0])
+    np.testing.assert_array_equal(mirror(clip).points[:, corner, 1], clip.points[:, partner, 1])
+
+
+def test_stretching_changes_the_length_within_its_limit() -> None:
+    options = dataclasses.replace(tiny.NO_AUGMENT, stretch=0.5)
+    clip = tiny.sequence(frames=40)
+    lengths = {
+        len(augment(clip, options, np.random.default_rng(seed)).points) for seed in range(50)
+    }
+    assert min(lengths) >= 26
+    assert max(lengths) <= 60
+    assert len(lengths) > 10
+
+
+def test_turning_keeps_true_distances() -> None:
+    options = dataclasses.replace(tiny.NO_AUGMENT, rotate_deg=30.0)
+    clip = tiny.sequence()
+    turned = augment(clip, options, np.random.default_rng(1))
+    heights = np.array([320 / 240, 1])
+    for points in (clip.points, turned.points):
+        span = (points[:, LEFT.start, :2] - points[:, RIGHT.start, :2]) * heights
+        distance = np.linalg.norm(span, axis=1)
+        if points is clip.points:
+            expected = distance
+    np.testing.assert_allclose(distance, expected, rtol=1e-5)
+    assert not np.allclose(turned.points, clip.points, atol=1e-3)
+
+
+def test_scaling_moves_along_the_picture_s_axes() -> None:
+    options = dataclasses.replace(tiny.NO_AUGMENT, scale=0.5)
+    clip = tiny.sequence()
+    scaled = augment(clip, options, np.random.default_rng(1))
+    centre = np.array([0.5, 0.5])
+    factors = (scaled.points[..., :2] - centre) / (clip.points[..., :2] - centre)
+    for axis in (0, 1):
+        np.testing.assert_allclose(factors[..., axis], factors[0, 0, axis], rtol=1e-3)
+        assert 1 / 1.5 <= factors[0, 0, axis] <= 1.5
+    assert abs(factors[0, 0, 0] - factors[0, 0, 1]) > 0.01
+
+
+def test_a_hand_is_moved_and_scaled_as_a_whole() -> None:
+    clip = tiny.sequence()
+    options = dataclasses.replace(tiny.NO_AUGMENT, hand_shift=0.1, hand_scale=0.5)
+    moved = augment(clip, options, np.random.default_rng(2))
+    offset = moved.points[:, LEFT.start, :2] - clip.points[:, LEFT.start, :2]
+    np.testing.assert_allclose(offset, np.broadcast_to(offset[0], offset.shape), atol=1e-5)
+    assert np.abs(offset).max() > 0.001
+    before = clip.points[:, LEFT] - clip.points[:, LEFT][:, :1]
+    after = moved.points[:, LEFT] - moved.points[:, LEFT][:, :1]
+    factor = after[:, 1:] / before[:, 1:]
+    np.testing.assert_allclose(factor, factor[0, 0, 0], rtol=1e-2)
+    np.testing.assert_allclose(moved.points[:, 42:], clip.points[:, 42:], atol=1e-6)
+
+
+def test_noise_has_the_stated_size_in_picture_heights() -> None:
+    options = dataclasses.replace(tiny.NO_AUGMENT, noise=0.01)
+    clip = tiny.sequence(frames=200)
+    noise = augment(clip, options, np.random.default_rng(3)).points - clip.points
+    # 200 x 51 draws an axis: a tenth off is far out.
+    np.testing.assert_allclose(noise[..., 0].std() * 320 / 240, 0.01, rtol=0.1)
+    np.testing.assert_allclose(noise[..., 1].std(), 0.01, rtol=0.1)
+
+
+def test_switching_one_change_off_leaves_the_others() -> None:
+    clip = tiny.sequence()
+    on = dataclasses.replace(tiny.NO_AUGMENT, rotate_deg=30.0, noise=0.01, stretch=0.3, mirror=1.0)
+    off = dataclasses.replace(on, stretch=0.0, mirror=0.0, noise=0.0)
+
+    def angle(options: AugmentOptions) -> float:
+        changed = augment(clip, options, np.random.default_rng(4)).points[0]
+        left, right = (
+            changed[HANDS_POSE.index("pose", name), :2] * [320 / 240, 1]
+            for name in ("left_shoulder", "right_shoulder")
+        )
+        return float(np.arctan2(*(left - right)[::-1]))
+
+    assert abs(angle(off)) > 0.05
+    assert angle(on) == pytest.approx(angle(off), abs=0.1)  # give or take the noise
+
+
+def test_a_folded_finger_is_zero_in_features_and_the_others_stay() -> None:
+    options = dataclasses.replace(tiny.NO_AUGMENT, finger_drop=1.0, max_span=1.0, noise=0.001)
+    clip = tiny.sequence(frames=30)
+    changed = augment(clip, options, np.random.default_rng(3))
+    features = dataclasses.replace(tiny.FEATURES, groups=("hands",), differences=0, presence=False)
+    matrix = compute_features(changed, features)
+    fingers = matrix[:, 3:63].reshape(30, 5, 4, 3)  # of the left hand, each from knuckle to tip
+    folded = ~fingers.any(axis=(2, 3))
+    assert folded.any(axis=0).all()  # each finger for a while
+    assert not folded.all()
+    # A finger is folded in one piece, whole or not at all.
+    assert (np.abs(np.diff(folded.astype(int), axis=0)).sum(axis=0) <= 2).all()
+    np.testing.assert_array_equal(folded, ~fingers.any(axis=-1).any(axis=-1))
+    np.testing.assert_array_equal(changed.present, clip.present)
+    np.testing.assert_allclose(changed.points[:, 42:], clip.points[:, 42:], atol=0.01)  # the noise
+
+
+def test_parts_other_than_hands_are_dropped_by_themselves() -> None:
+    clip = tiny.clip(build_layout(tuple(GROUP_CHOICES)), frames=40)
+    options = dataclasses.replace(tiny.NO_AUGMENT, part_drop=1.0, max_span=0.5)
+    present = augment(clip, options, np.random.default_rng(2)).present
+    assert present[:, :2].all()
+    lost = (~present[:, 2:]).sum(axis=0)
+    assert (lost > 0).all()
+    assert (lost <= 20).all()
+
+
+def test_hiding_keeps_absent_and_nan_together() -> None:
+    options = dataclasses.replace(tiny.NO_AUGMENT, hand_drop=1.0, time_mask=1.0, max_span=0.5)
+    hidden = 0
+    for seed in range(20):
+        changed = augment(tiny.sequence(), options, np.random.default_rng(seed))
+        hidden += (~changed.present).sum()  # LandmarkSequence itself checks the NaNs
+    assert hidden > 0
+
+
+def test_augmented_clips_still_make_features() -> None:
+    clip = tiny.lose(tiny.sequence(), "pose", slice(0, 12))
+    for seed in range(20):
+        changed = augment(clip, tiny.AUGMENT, np.random.default_rng(seed))
+        assert np.isfinite(compute_features(changed, tiny.FEATURES)).all()
+
+
+@pytest.mark.parametrize("change", [{"stretch": -0.1}, {"mirror": 1.5}, {"max_span": -0.1}])
+def test_impossible_options_are_refused(change: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=next(iter(change))):
+        dataclasses.replace(tiny.AUGMENT, **change)

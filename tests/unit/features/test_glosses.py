@@ -1,0 +1,90 @@
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from signloom.corpus.manifest import Clip
+from signloom.errors import UserError
+from signloom.features.glosses import NO_GLOSSES, UNKNOWN, GlossVocabulary, split_glosses
+from signloom.features.targets import build_glosses, read_glosses, read_targets, write_targets
+from signloom.features.tokenizer import FIRST_BYTE
+from tests import glosses
+
+TRAIN = ["REGEN MORGEN", "MORGEN  WIND\u00a0STARK"]
+
+
+def test_each_gloss_of_train_has_an_id_and_others_share_one() -> None:
+    vocabulary = GlossVocabulary.build(TRAIN, "glosses")
+    assert vocabulary.names == ("morgen", "regen", "stark", "wind")
+    assert vocabulary.size == 2 + 4
+    found = vocabulary.encode("WIND schnee REGEN eis")
+    assert found.ids.tolist() == [5, UNKNOWN, 3, UNKNOWN]
+    assert found.unknown == ("schnee", "eis")
+
+
+def test_subwords_spell_what_train_lacks_and_say_that_it_does() -> None:
+    vocabulary = GlossVocabulary.build(TRAIN, "subwords")
+    known, other = vocabulary.encode("REGEN WIND"), vocabulary.encode("SCHNEE")
+    assert known.unknown == ()
+    assert other.unknown == ("schnee",)
+    assert known.ids.min() >= FIRST_BYTE + 256  # pieces that train uses
+    assert (other.ids >= FIRST_BYTE).all()
+    assert max(known.ids.max(), other.ids.max()) < vocabulary.size
+    # A gloss has the same ids wherever it stands.
+    joined = [*vocabulary.encode("REGEN").ids, *vocabulary.encode("WIND").ids]
+    assert known.ids.tolist() == joined
+
+
+@pytest.mark.parametrize("kind", ["glosses", "subwords"])
+def test_case_and_composition_do_not_matter(kind: str) -> None:
+    vocabulary = GlossVocabulary.build(["GRÜN STRASSE"], kind)  # type: ignore[arg-type]
+    plain, other = vocabulary.encode("GRÜN STRASSE"), vocabulary.encode("gru\u0308n Strasse")
+    assert np.array_equal(plain.ids, other.ids)
+    assert plain.unknown == other.unknown == ()
+    assert split_glosses("  A\tb ") == ("a", "b")
+
+
+def test_no_gloss_has_no_id() -> None:
+    for kind in ("glosses", "subwords"):
+        assert len(GlossVocabulary.build(TRAIN, kind).encode("  ").ids) == 0  # type: ignore[arg-type]
+    assert NO_GLOSSES.size == 0
+
+
+@pytest.mark.parametrize("kind", ["none", "glosses", "subwords"])
+def test_the_vocabulary_lies_beside_the_targets(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "targets.parquet"
+    vocabulary = build_glosses(glosses.clips(), kind)  # type: ignore[arg-type]
+    write_targets(path, [], vocabulary)
+    assert read_glosses(path) == vocabulary
+    assert read_targets(path) == []
+    again = tmp_path / "again.parquet"
+    write_targets(again, [], build_glosses(glosses.clips(), kind))  # type: ignore[arg-type]
+    assert again.read_bytes() == path.read_bytes()
+
+
+def test_without_a_vocabulary_the_targets_are_the_bytes_they_were(tmp_path: Path) -> None:
+    write_targets(tmp_path / "a", [])
+    write_targets(tmp_path / "b", [], NO_GLOSSES)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_the_vocabulary_comes_from_train_alone() -> None:
+    corpus = glosses.clips()
+    other = [c if c.split == "train" else dataclasses.replace(c, gloss="ANDERS") for c in corpus]
+    assert build_glosses(other, "subwords") == build_glosses(corpus, "subwords")
+
+
+def test_clips_without_glosses_are_named() -> None:
+    corpus = glosses.clips()
+    video = Path("a.mp4")
+    torn: list[Clip] = [
+        dataclasses.replace(clip, video=video, gloss=None if clip.split == "dev" else clip.gloss)
+        for clip in corpus
+    ]
+    assert build_glosses(torn, "none") == NO_GLOSSES
+    with pytest.raises(UserError) as caught:
+        build_glosses(torn, "glosses")
+    assert "4 of 20 clips have no gloss" in str(caught.value)
+    assert "dev12, dev13, dev14, dev15" in str(caught.value)
+    assert "tokenize_targets.source: none" in str(caught.value)

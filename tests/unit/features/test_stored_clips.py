@@ -1,0 +1,90 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from signloom.corpus.landmarks import HANDS_POSE
+from signloom.corpus.shards import write_shards
+from signloom.errors import UserError
+from signloom.features.batches import FixedBatches, TrainingBatches
+from signloom.features.clips import Clips, Example, StoredLandmarks, hold_clips
+from tests import tiny
+
+BYTES_A_FRAME = HANDS_POSE.points * 3 * 2 + len(HANDS_POSE.groups)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> tuple[Path, Clips]:
+    """Write 12 clips in several shards; return the folder and the clips in memory."""
+    clips = tiny.training_data(12).train
+    # Half floats, as `extract` hands them over; a hand is lost in some.
+    sequences = {}
+    for number, target in enumerate(clips.targets):
+        clip = tiny.sequence(number, frames=400 + number)
+        clip = tiny.lose(clip, "left_hand", slice(5, 5 + number))
+        sequences[target.clip_id] = tiny.halve(clip)
+    write_shards(
+        tmp_path / "shards",
+        {clip_id: len(sequence.points) for clip_id, sequence in sequences.items()},
+        sequences.__getitem__,
+        layout=HANDS_POSE,
+        extractor="{}",
+        frames_per_shard=2000,
+    )
+    assert len(list((tmp_path / "shards").iterdir())) > 1
+    held = [Example(target, sequences[target.clip_id]) for target in clips.targets]
+    return tmp_path / "shards", hold_clips(held)
+
+
+def epoch(clips: Clips) -> list[torch.Tensor]:
+    source = TrainingBatches(clips, tiny.FEATURES, tiny.AUGMENT, max_frames=1500, pad=0, seed=1)
+    dev = FixedBatches(clips, tiny.FEATURES, max_frames=1500, pad=0)
+    return [source.build(2, group).src for group in source.plan(2)] + [b.src for b in dev]
+
+
+# Nothing, some clips, everything.
+@pytest.mark.parametrize(("cache_mb", "kept"), [(0, 0), (1, 8), (100, 12)])
+def test_kept_and_streamed_clips_give_the_same_bits(
+    corpus: tuple[Path, Clips], cache_mb: int, kept: int
+) -> None:
+    shards, held = corpus
+    landmarks = StoredLandmarks(shards, cache_mb=cache_mb)
+    assert landmarks.keep([target.clip_id for target in held.targets]) == kept
+    clips = landmarks.clips(held.targets)
+    assert (clips.frames, clips.fps, clips.layout) == (held.frames, held.fps, held.layout)
+    found, expected = epoch(clips), epoch(held)
+    assert len(found) == len(expected) > 2
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
+def test_no_more_is_kept_than_allowed(corpus: tuple[Path, Clips]) -> None:
+    shards, held = corpus
+    landmarks = StoredLandmarks(shards, cache_mb=1)
+    kept = landmarks.keep([target.clip_id for target in held.targets])
+    assert kept * min(held.frames) * BYTES_A_FRAME <= 1_000_000
+    assert (kept + 1) * max(held.frames) * BYTES_A_FRAME > 1_000_000
+    # Asked once more there is no room, and nothing is kept twice.
+    assert landmarks.keep([held.targets[-1].clip_id]) == 0
+
+
+def test_clips_come_in_the_order_in_which_they_are_asked_for(
+    corpus: tuple[Path, Clips],
+) -> None:
+    shards, held = corpus
+    landmarks = StoredLandmarks(shards, cache_mb=1)
+    landmarks.keep([target.clip_id for target in held.targets])
+    clips = landmarks.clips(held.targets)
+    for number, sequence in zip([11, 0, 5], clips.read([11, 0, 5]), strict=True):
+        np.testing.assert_array_equal(sequence.points, held[number].sequence.points)
+        np.testing.assert_array_equal(sequence.present, held[number].sequence.present)
+    assert [e.target.clip_id for e in clips[9:]] == ["train9", "train10", "train11"]
+
+
+def test_a_shard_that_is_damaged_later_is_named(corpus: tuple[Path, Clips]) -> None:
+    shards, held = corpus
+    clips = StoredLandmarks(shards, cache_mb=0).clips(held.targets)
+    for path in shards.iterdir():
+        path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(UserError, match=r"shard-.*damaged shard"):
+        clips.read([0])

@@ -1,0 +1,110 @@
+import dataclasses
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from signloom.corpus.manifest import Clip
+from signloom.errors import UserError
+from signloom.features.targets import (
+    NO_LABELS,
+    CtcLabels,
+    TokenizeOptions,
+    build_targets,
+    read_labels,
+    read_targets,
+    write_labels,
+    write_targets,
+)
+
+OPTIONS = TokenizeOptions(vocabulary="pruned", max_tokens=30, ctc="glosses", source="none")
+CLIPS = [
+    Clip(
+        clip_id=f"{signer}{number}",
+        video=Path("a.mp4"),
+        text=text,
+        signer=signer,
+        split=split,
+        gloss=gloss,
+    )
+    for number, (signer, split, text, gloss) in enumerate(
+        [
+            ("a", "train", "  je  vais à la maison", "MAISON MOI ALLER"),
+            ("a", "train", "bonjour", "BONJOUR"),
+            ("b", "dev", "zyzzyva", "NOUVEAU BONJOUR"),
+            ("c", "test", "je vais", None),
+        ]
+    )
+]
+
+
+def test_targets_carry_the_text_between_bos_and_eos() -> None:
+    tokenizer, _, targets = build_targets(CLIPS, OPTIONS)
+    assert [t.clip_id for t in targets] == ["a0", "a1", "b2", "c3"]
+    for target in targets:
+        assert (target.ids[0], target.ids[-1]) == (tokenizer.bos, tokenizer.eos)
+        assert tokenizer.decode(target.ids) == target.text
+    assert targets[0].text == "je vais à la maison"
+
+
+def test_the_vocabulary_and_the_labels_come_from_train_alone() -> None:
+    _, labels, targets = build_targets(CLIPS, OPTIONS)
+    assert labels == CtcLabels(kind="glosses", names=("ALLER", "BONJOUR", "MAISON", "MOI"))
+    assert targets[0].labels == [3, 4, 1]  # 0 is the blank
+    assert targets[2].labels == []
+    with_other_dev = [
+        dataclasses.replace(c, text="autre") if c.split == "dev" else c for c in CLIPS
+    ]
+    assert build_targets(with_other_dev, OPTIONS)[0] == build_targets(CLIPS, OPTIONS)[0]
+
+
+def test_labels_may_be_the_characters_of_the_normalised_text() -> None:
+    spelt = dataclasses.replace(OPTIONS, ctc="characters")
+    _, labels, targets = build_targets(CLIPS, spelt)
+    assert labels.kind == "characters"
+    assert list(labels.names) == sorted(set("je vais à la maisonbonjour"))
+    assert "".join(labels.names[label - 1] for label in targets[0].labels) == "je vais à la maison"
+    assert targets[2].labels == []  # dev has letters that train does not
+
+
+def test_labels_of_arabic_are_letters_and_marks() -> None:
+    clips = [dataclasses.replace(CLIPS[0], text="أَهْلًا بِكَ", gloss=None)]
+    _, labels, (target,) = build_targets(clips, dataclasses.replace(OPTIONS, ctc="characters"))
+    assert "".join(labels.names[label - 1] for label in target.labels) == target.text
+    assert {"أ", "\u064e", "\u0652", " "} <= set(labels.names)  # alef, fatha, sukun
+
+
+def test_without_ctc_there_are_no_labels() -> None:
+    _, labels, targets = build_targets(CLIPS, dataclasses.replace(OPTIONS, ctc="none"))
+    assert labels == NO_LABELS
+    assert all(target.labels == [] for target in targets)
+    assert targets[0].gloss == "MAISON MOI ALLER"  # still shown in reports
+
+
+def test_long_sentences_are_all_named() -> None:
+    short = dataclasses.replace(OPTIONS, max_tokens=4)
+    with pytest.raises(UserError, match="clip a0: ") as caught:
+        build_targets(CLIPS, short)
+    assert "clip b2: " in str(caught.value)
+    assert "tokenize_targets.max_tokens" in str(caught.value)
+
+
+def test_targets_and_labels_survive_the_disk(tmp_path: Path) -> None:
+    _, labels, targets = build_targets(CLIPS, OPTIONS)
+    write_targets(tmp_path / "targets.parquet", targets)
+    write_labels(tmp_path / "labels.json", labels)
+    assert read_targets(tmp_path / "targets.parquet") == targets
+    assert read_labels(tmp_path / "labels.json") == labels
+    first = (tmp_path / "targets.parquet").read_bytes()
+    write_targets(tmp_path / "targets.parquet", targets)
+    assert (tmp_path / "targets.parquet").read_bytes() == first
+
+
+def test_another_format_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "targets.parquet"
+    pq.write_table(pa.table({"clip_id": ["a"]}), path)
+    with pytest.raises(UserError, match="found format version none, this Signloom reads 2"):
+        read_targets(path)
+    with pytest.raises(UserError, match="does not exist; run `dvc repro tokenize_targets`"):
+        read_targets(tmp_path / "absent.parquet")

@@ -1,0 +1,62 @@
+"""A stage depends on every folder of code that its script reaches and that can decide a number."""
+
+from pathlib import Path
+from typing import Any
+
+import grimp
+import pytest
+import yaml
+
+from tests.tiny import ROOT
+
+PIPELINES = ("dvc.yaml", "data/demo/dvc.yaml", "pipeline/studies/*/dvc.yaml")
+# Reading options, writing files, bars, records of runs: they change no result.
+UNDECIDING = {
+    "config", "devices", "errors", "files", "progress", "provenance", "tracking",
+}  # fmt: skip
+# What a stage reaches without letting it decide its result, with the reason.
+APART = {
+    ("tune", "report"): "charts show the result",
+    ("architectures", "report"): "the page shows the result",
+    ("gradients", "report"): "the page shows the result",
+    ("gradients", "corpus"): "nothing is read from a corpus",
+    ("positions", "report"): "the page shows the result",
+    ("positions", "corpus"): "nothing is read from a corpus",
+    ("lip_reading", "report"): "the page shows the result",
+    ("draw", "corpus"): "the manifest is only written",
+    ("draw", "extraction"): "worker processes and the writing of films",
+}
+
+
+def stages() -> list[tuple[str, dict[str, Any]]]:
+    return [
+        (name, stage)
+        for pattern in PIPELINES
+        for file in sorted(ROOT.glob(pattern))
+        for name, stage in yaml.safe_load(file.read_text(encoding="utf-8"))["stages"].items()
+    ]
+
+
+@pytest.fixture(scope="module")
+def graph() -> grimp.ImportGraph:
+    return grimp.build_graph("signloom", "pipeline", cache_dir=None)
+
+
+@pytest.mark.parametrize(("name", "stage"), stages(), ids=[name for name, _ in stages()])
+def test_a_stage_depends_on_the_folders_that_it_reaches(
+    name: str, stage: dict[str, Any], graph: grimp.ImportGraph
+) -> None:
+    program, flag, script = stage["cmd"].split()[:3]
+    assert (program, flag) == ("python", "-m")
+    deps = {
+        dep.removeprefix("src/signloom/").removesuffix(".py")
+        for dep in stage["deps"]
+        if "src/" in dep
+    }
+    assert all((ROOT / "src/signloom" / dep).exists() for dep in deps)
+    path = f"{script.replace('.', '/')}.py"
+    assert path in stage["deps"] or str(Path(path).parent) in stage["deps"]
+    reached = {module.split(".")[1] for module in graph.find_upstream_modules(script)
+               if module.startswith("signloom.")}  # fmt: skip
+    missing = reached - deps - UNDECIDING - {room for of, room in APART if of == name}
+    assert not missing, f"{name} reaches {sorted(missing)}"

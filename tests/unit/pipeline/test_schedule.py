@@ -1,0 +1,86 @@
+"""The ready-made schedules: systemd's own check of the units, and the script for cron, run."""
+
+import configparser
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SCHEDULE = Path(__file__).parents[3] / "pipeline" / "schedule"
+UNITS = ("signloom-retrain.service", "signloom-retrain.timer")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project whose `signloom` notes how it was called and ends as the environment says."""
+    root = tmp_path / "project"
+    shutil.copytree(SCHEDULE, root / "pipeline" / "schedule")
+    program = root / ".venv" / "bin" / "signloom"
+    program.parent.mkdir(parents=True)
+    program.write_text(
+        '#!/bin/sh\necho "$PWD $* $KEY $(nice)" > called\necho words\nexit "$ENDS"\n'
+    )
+    program.chmod(0o755)
+    return root
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd")
+def test_systemd_takes_the_units(project: Path, tmp_path: Path) -> None:
+    for name in UNITS:
+        # Where the project is not, systemd complains of the missing program.
+        text = (SCHEDULE / name).read_text().replace("/srv/signloom", str(project))
+        (tmp_path / name).write_text(text)
+    paths = [str(tmp_path / name) for name in UNITS]
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *paths], capture_output=True, text=True
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    assert not [line for line in said.splitlines() if "signloom" in line]
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd")
+def test_the_timer_and_the_crontab_mean_the_same_time() -> None:
+    timer = configparser.ConfigParser(strict=False)
+    timer.read(SCHEDULE / UNITS[1])
+    when = timer["Timer"]["OnCalendar"]
+    assert (
+        subprocess.run(["systemd-analyze", "calendar", when], capture_output=True).returncode == 0
+    )
+    line = (SCHEDULE / "crontab").read_text().splitlines()[-1]
+    minute, hour, *days = line.split()[:5]
+    assert days == ["*"] * 3
+    assert when == f"*-*-* {int(hour):02}:{int(minute):02}:00"
+
+
+@pytest.mark.parametrize(("ends", "loud"), [
+    (0, False), (3, False), (4, False), (1, True), (5, True), (6, True),
+])  # fmt: skip
+def test_cron_mails_bad_nights_only(project: Path, tmp_path: Path, ends: int, loud: bool) -> None:
+    line = (SCHEDULE / "crontab").read_text().splitlines()[-1]
+    command = line.split(maxsplit=5)[5].replace("/srv/signloom", str(project))
+    keys = tmp_path / "retrain.env"
+    keys.write_text("KEY=of-the-remote\n")
+    done = subprocess.run(  # with as little as cron gives
+        ["/bin/sh", "-c", command], cwd="/", capture_output=True, text=True,
+        env={"PATH": "/usr/bin:/bin", "ENDS": str(ends), "SIGNLOOM_ENV": str(keys)},
+    )  # fmt: skip
+    assert done.returncode == (ends if loud else 0), done.stderr
+    assert bool(done.stdout) is loud
+    if loud:
+        assert f"exit code {ends}" in done.stdout
+        assert "words" in done.stdout
+    folder, word, key, nice = (project / "called").read_text().split()
+    assert (folder, word, key) == (str(project), "retrain", "of-the-remote")
+    assert int(nice) >= min(os.nice(0) + 10, 19)
+
+
+def test_all_schedules_take_the_same_nights_for_good_ones() -> None:
+    service = (SCHEDULE / UNITS[0]).read_text()
+    good = {0, *map(int, re.findall(r"\d", re.findall(r"SuccessExitStatus=(.*)", service)[0]))}
+    script = (SCHEDULE / "night.sh").read_text()
+    assert good == set(map(int, re.findall(r"\d", re.findall(r"  (.*)\) exit 0", script)[0])))
+    assert good == {0, 3, 4}

@@ -1,0 +1,126 @@
+import dataclasses
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from signloom.corpus.landmarks import LandmarkSequence
+from signloom.errors import UserError
+from signloom.report.films import characters_said, draw_skeleton, lay_over, write_film
+from signloom.translation.inputs import GivenClip
+from signloom.translation.timed import TimedToken
+from tests import tiny
+from tests.videos import FPS, HEIGHT, WIDTH, encode_video, number_of, write_video
+
+
+def given(source: Path, sequence: LandmarkSequence, *, is_video: bool) -> GivenClip:
+    return GivenClip(source=source, clip_id="clip", sequence=sequence, is_video=is_video)
+
+
+def absent(frames: int, fps: float) -> LandmarkSequence:
+    nothing = tiny.sequence(frames=frames, fps=fps)
+    points = np.full_like(nothing.points, np.nan)
+    return dataclasses.replace(nothing, points=points, present=np.zeros_like(nothing.present))
+
+
+def read(path: Path) -> tuple[float, list[np.ndarray]]:
+    capture = cv2.VideoCapture(str(path))
+    frames = []
+    while True:
+        there, frame = capture.read()
+        if not there:
+            return capture.get(cv2.CAP_PROP_FPS), frames
+        frames.append(np.asarray(cv2.cvtColor(frame, cv2.COLOR_BGR2RGB)))
+
+
+def test_a_film_has_the_frames_of_its_video_in_their_order(tmp_path: Path) -> None:
+    source = write_video(tmp_path / "in.mp4", frames=40)
+    out = tmp_path / "films/out.mp4"
+    write_film(out, given(source, absent(40, FPS), is_video=True), "", None, font=None)
+    fps, frames = read(out)
+    assert fps == FPS
+    assert [number_of(frame) for frame in frames] == list(range(40))
+    assert list(out.parent.iterdir()) == [out]  # nothing half written is left
+
+
+def test_frames_at_a_varying_rate_come_as_evenly_as_the_landmarks(tmp_path: Path) -> None:
+    times_s = [*(n / 25 for n in range(20)), *(1 + n / 5 for n in range(10))]
+    source = encode_video(tmp_path / "in.mp4", times_s)
+    fps = (len(times_s) - 1) / times_s[-1]
+    sequence = absent(round(times_s[-1] * fps) + 1, fps)
+    write_film(tmp_path / "out.mp4", given(source, sequence, is_video=True), "", None, font=None)
+    _, frames = read(tmp_path / "out.mp4")
+    assert len(frames) == len(sequence.points)
+    numbers = [number_of(frame) for frame in frames]
+    assert numbers == sorted(numbers)
+    assert numbers[-1] == len(times_s) - 1
+
+
+def test_landmarks_without_a_video_are_drawn_on_paper(tmp_path: Path) -> None:
+    tokens = [
+        TimedToken(text="je", start_s=0.0, end_s=1.0),
+        TimedToken(text=" vais", start_s=0.6, end_s=1.0),
+    ]
+    sequence = tiny.sequence(frames=12)
+    clip = given(tmp_path / "shards", sequence, is_video=False)
+    write_film(tmp_path / "out.mp4", clip, "je vais", tokens, font=None)
+    fps, frames = read(tmp_path / "out.mp4")
+    assert (fps, len(frames)) == (sequence.fps, 12)
+    assert frames[0].shape == (480, 640, 3)
+    top, below = frames[0][:400], [frame[425:].astype(int) for frame in frames]
+    assert (top < 200).any()  # a skeleton on white
+    assert below[0].mean() < 128  # the box of the subtitles
+    assert (below[11] > 230).sum() > 1.5 * (below[1] > 230).sum()  # the second word is bright too
+
+
+def test_a_clip_that_the_font_cannot_write_leaves_no_file(tmp_path: Path) -> None:
+    clip = given(tmp_path / "shards", tiny.sequence(), is_video=False)
+    with pytest.raises(UserError, match="has no 你"):
+        write_film(tmp_path / "out.mp4", clip, "你", None, font=None)
+    assert not list(tmp_path.iterdir())
+
+
+def test_words_are_said_in_their_order_though_signs_come_in_another() -> None:
+    tokens = [
+        TimedToken(text="tu", start_s=1.0, end_s=2.0),
+        TimedToken(text=" vas", start_s=0.2, end_s=0.5),
+        TimedToken(text=" bien", start_s=1.5, end_s=2.0),
+    ]
+    said = characters_said("tu vas bien", tokens)
+    assert [said(time_s) for time_s in (0.0, 0.5, 1.0, 1.4, 1.5)] == [0, 0, 6, 6, 11]
+    assert characters_said("tu vas", None)(0.0) == 6
+
+
+def test_absent_hands_are_not_drawn_and_lines_keep_to_the_landmarks() -> None:
+    sequence = tiny.sequence()
+    blank = np.full((240, 320, 3), 255, np.uint8)
+    both, one = blank.copy(), blank.copy()
+    draw_skeleton(both, sequence, 0)
+    draw_skeleton(one, tiny.lose(sequence, "left_hand", slice(None)), 0)
+    rows, columns = np.nonzero((both != one).any(axis=2))
+    hand = sequence.points[0, sequence.layout.slice("left_hand"), :2] * [320, 240]
+    assert len(rows)
+    for found, place in ((columns, hand[:, 0]), (rows, hand[:, 1])):
+        assert found.min() == pytest.approx(place.min(), abs=4)
+        assert found.max() == pytest.approx(place.max(), abs=4)
+
+
+def test_an_overlay_lies_on_the_lower_edge() -> None:
+    rgb = np.full((10, 4, 3), 100, np.uint8)
+    overlay = np.zeros((3, 4, 4), np.uint8)
+    overlay[..., :3], overlay[..., 3] = 200, 128
+    lay_over(rgb, overlay)
+    assert (rgb[:7] == 100).all()
+    assert (rgb[7:] == 150).all()
+    lay_over(rgb, np.full((99, 4, 4), 255, np.uint8))  # higher than the picture
+    assert (rgb == 255).all()
+
+
+def test_odd_sizes_lose_their_last_row_and_column(tmp_path: Path) -> None:
+    size = (WIDTH, HEIGHT)
+    source = write_video(tmp_path / "in.mp4", frames=3)
+    write_film(
+        tmp_path / "out.mp4", given(source, absent(3, FPS), is_video=True), "", None, font=None
+    )
+    assert read(tmp_path / "out.mp4")[1][0].shape[:2] == size[::-1]

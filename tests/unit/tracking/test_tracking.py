@@ -1,0 +1,356 @@
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import pytest
+
+from signloom.cli.main import main
+from signloom.provenance import project_folder
+from signloom.tracking import run as run_module
+from signloom.tracking import run as system
+from signloom.tracking.deliver import KEY, MAX_VALUE_CHARS, Store, deliver
+from signloom.tracking.journal import PROBLEM, SPOOL, hide_password, outboxes
+from signloom.tracking.run import Run, TrackingOptions, flatten
+
+# MLflow's own code uses what its libraries deprecate.
+pytestmark = pytest.mark.filterwarnings("ignore")
+ON = TrackingOptions(enabled=True, experiment="drawn signers")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an MLflow database; making the tables takes seconds, so all tests share it."""
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture(autouse=True)
+def _in_store(store: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Work in that folder, and deliver in this process instead of beside it."""
+    monkeypatch.chdir(store)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{store / 'mlflow.db'}")
+    monkeypatch.setattr(run_module, "_ensure_delivery", lambda: None)
+    monkeypatch.setattr(run_module, "MAX_WAIT_S", 0.0)
+    yield
+    assert not outboxes(SPOOL), "a test left records behind"
+
+
+def read(run: Run) -> Any:
+    """Deliver what was logged and return the run as MLflow has it."""
+    assert deliver(SPOOL)
+    return find(run.key)
+
+
+def find(key: str) -> Any:
+    client = mlflow.MlflowClient()
+    experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+    (found,) = client.search_runs(experiments, f"tags.`{KEY}` = '{key}'")
+    return client.get_run(found.info.run_id)
+
+
+def test_a_run_goes_to_mlflow_and_keeps_what_it_is_given(store: Path, tmp_path: Path) -> None:
+    file, folder = tmp_path / "metrics.json", tmp_path / "figures"
+    file.write_text("{}")
+    folder.mkdir()
+    (folder / "curves.svg").write_text("<svg/>")
+
+    with Run.start(ON, "d16", stage="train", data={"tokens": "ab12" * 16}, note="why") as run:
+        run.log_params({"model": {"d_model": 16, "norm": "pre"}, "seed": 1})
+        run.log_metrics({"dev": {"loss": 3.5, "note": "text"}}, step=1)
+        run.log_metrics({"dev": {"loss": 2.5}}, step=2)
+        run.log_artifact(file)
+        run.log_artifact(folder, folder="report")
+        file.write_text("changed since")
+
+    kept = read(run)
+    assert (kept.info.run_name, kept.info.status) == ("train d16", "FINISHED")
+    assert kept.data.params == {"model.d_model": "16", "model.norm": "pre", "seed": "1"}
+    history = mlflow.MlflowClient().get_metric_history(kept.info.run_id, "dev/loss")
+    assert [(point.step, point.value) for point in history] == [(1, 3.5), (2, 2.5)]
+    tags = kept.data.tags
+    assert tags["stage"] == "train"
+    assert tags["data.tokens"] == "ab12" * 16
+    assert tags["mlflow.note.content"] == "why"
+    assert {"git_commit", "git_dirty", "host", "device"} <= tags.keys()
+    (dataset,) = kept.inputs.dataset_inputs
+    assert (dataset.dataset.name, dataset.dataset.digest) == ("tokens", ("ab12" * 16)[:36])
+    assert kept.data.metrics["system/process_memory_mb"] > 10
+    artifacts = store / "mlruns" / kept.info.experiment_id / kept.info.run_id / "artifacts"
+    assert (artifacts / "metrics.json").read_text() == "{}"
+    assert (artifacts / "report" / "curves.svg").is_file()
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "tag"),
+    [(ZeroDivisionError("oh"), "FAILED", "error"), (KeyboardInterrupt(), "KILLED", "error"),
+     (StopAsyncIteration("pruned at 3"), "FINISHED", "stopped_by")],
+)  # fmt: skip
+def test_the_exception_decides_how_a_run_ends(error: BaseException, status: str, tag: str) -> None:
+    run = Run.start(ON, "trial 0", stage="tune", stops=(StopAsyncIteration,))
+    with pytest.raises(type(error)), run:
+        raise error
+    kept = read(run)
+    assert kept.info.status == status
+    assert kept.data.tags[tag].startswith(type(error).__name__)
+
+
+def test_children_stand_below_their_parent_and_beside_each_other() -> None:
+    with (
+        Run.start(ON, "search", stage="tune", key="the search") as parent,
+        Run.start(ON, "trial 0", stage="tune", parent=parent.key) as first,
+        Run.start(ON, "trial 1", stage="tune", parent=parent.key, tags={"x": "y"}) as second,
+    ):
+        first.log_metrics({"dev_loss": 2.0})
+        second.log_metrics({"dev_loss": 1.0})
+    above = read(parent)
+    for child in (first, second):
+        assert find(child.key).data.tags["mlflow.parentRunId"] == above.info.run_id
+        assert find(child.key).info.run_name.startswith("trial")
+    assert find(second.key).data.tags["x"] == "y"
+    assert find(second.key).data.metrics["dev_loss"] == 1.0
+
+
+def test_a_key_that_is_opened_again_is_the_same_run() -> None:
+    with Run.start(ON, "search", stage="tune", key="again") as run:
+        run.log_metrics({"loss": 2.0}, step=1)
+    first = read(run)
+    with Run.start(ON, "longer search", stage="tune", key="again") as run:
+        run.log_metrics({"loss": 1.0}, step=2)
+    second = read(run)
+    assert second.info.run_id == first.info.run_id
+    assert (second.info.run_name, second.info.status) == ("tune longer search", "FINISHED")
+    history = mlflow.MlflowClient().get_metric_history(second.info.run_id, "loss")
+    assert [point.value for point in history] == [2.0, 1.0]
+
+
+def test_more_params_than_one_call_takes_and_long_values_are_kept() -> None:
+    with Run.start(ON, "many", stage="train") as run:
+        run.log_params({f"p{i:03}": i for i in range(230)} | {"long": "x" * 2000})
+    params = read(run).data.params
+    assert len(params) == 231
+    assert len(params["long"]) == MAX_VALUE_CHARS
+
+
+def test_what_mlflow_refuses_does_not_hold_up_the_rest() -> None:
+    with Run.start(ON, "contradiction", stage="train") as run:
+        run.log_params({"seed": 1})
+        run.log_params({"seed": 2})  # a param never changes
+        run.log_metrics({"loss": 1.0})
+    kept = read(run)
+    assert kept.data.params["seed"] == "1"
+    assert kept.data.metrics["loss"] == 1.0
+    assert kept.info.status == "FINISHED"
+
+
+def test_a_delivery_that_dies_anywhere_loses_and_doubles_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Run.start(ON, "unlucky", stage="train", key="unlucky") as run:
+        for step in range(3):
+            run.log_metrics({"loss": float(step)}, step=step)
+        run.log_params({"seed": 1})
+
+    class PowerCutError(BaseException):
+        pass
+
+    # After each thing that was sent, before it could be noted.
+    for method in ("open_run", "send", "send", "send"):
+        with monkeypatch.context() as patch:
+            original = getattr(Store, method)
+
+            def cut(self: Store, *values: Any, original: Any = original) -> None:
+                original(self, *values)
+                raise PowerCutError
+
+            patch.setattr(Store, method, cut)
+            with pytest.raises(PowerCutError):
+                deliver(SPOOL)
+    kept = read(run)  # which finds it once
+    history = mlflow.MlflowClient().get_metric_history(kept.info.run_id, "loss")
+    assert sorted(point.step for point in history) == [0, 1, 2]
+    assert kept.info.status == "FINISHED"
+
+
+def test_a_run_whose_process_is_killed_says_so(store: Path) -> None:
+    code = (
+        "import os, signal, signloom.tracking.run as r\n"
+        "r._ensure_delivery = lambda: None\n"
+        "run = r.Run.start(r.TrackingOptions(enabled=True, experiment='drawn signers'), 'k',\n"
+        "    stage='train', key='killed')\n"
+        "run.log_metrics({'loss': 1.0}, step=1)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=False)
+    (box,) = outboxes(SPOOL)
+    with (box.folder / "journal.jsonl").open("a") as file:
+        file.write('{"kind": "metr')  # a record that was torn
+    assert deliver(SPOOL)
+    kept = find("killed")
+    assert kept.info.status == "KILLED"
+    assert kept.data.tags["error"] == "its process died"
+    assert kept.data.metrics["loss"] == 1.0
+
+
+def test_a_damaged_database_costs_a_warning_and_the_records_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mlflow.db").write_text("no database " * 100)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    with Run.start(ON, "x", stage="train") as run:
+        run.log_metrics({"loss": 1.0})
+    assert not deliver(SPOOL, patience_s=0.0)
+    run_module._wait(outboxes(SPOOL)[0].folder, 0.0)  # as at the end of a stage
+    assert "did not take the run yet" in caplog.text
+    assert "not a database" in (SPOOL / PROBLEM).read_text()
+    with pytest.raises(SystemExit, match=r"mlflow\.db.*not a database"):
+        main(["deliver"])
+    (tmp_path / "mlflow.db").rename(tmp_path / "damaged.db")
+    # In another process, as MLflow keeps a file open that it has opened once.
+    code = "from signloom.cli.main import main; main(['deliver'])"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert not outboxes(SPOOL)
+    with sqlite3.connect(tmp_path / "mlflow.db") as database:
+        assert database.execute("select value from metrics where key = 'loss'").fetchall() == [(1,)]
+    database.close()
+
+
+def test_records_go_to_no_other_store_than_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Run.start(ON, "here", stage="train") as run:
+        pass
+    with monkeypatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'other.db'}")
+        assert deliver(SPOOL)
+    assert len(outboxes(SPOOL)) == 1
+    assert read(run).info.status == "FINISHED"
+
+
+def test_a_deleted_experiment_is_named_with_the_mend() -> None:
+    options = TrackingOptions(enabled=True, experiment="gone")
+    with Run.start(options, "x", stage="train") as run:
+        pass
+    experiment = read(run).info.experiment_id
+    mlflow.MlflowClient().delete_experiment(experiment)
+    with Run.start(options, "x", stage="train") as run:
+        pass
+    assert not deliver(SPOOL, patience_s=0.0)
+    assert "'gone' was deleted: restore it" in (SPOOL / PROBLEM).read_text()
+    mlflow.MlflowClient().restore_experiment(experiment)
+    assert read(run).info.status == "FINISHED"
+
+
+def test_tracking_off_does_nothing(tmp_path: Path) -> None:
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from signloom.tracking.run import Run, TrackingOptions\n"
+        "off = TrackingOptions(enabled=False, experiment='x')\n"
+        "with Run.start(off, 'a', stage='train') as run:\n"
+        "    run.log_params({'a': 1}); run.log_metrics({'a': 1}); run.set_tags({'a': 'b'})\n"
+        "    run.log_artifact(Path('missing'))\n"
+        "assert 'mlflow' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_stage_never_imports_mlflow_and_its_delivery_is_silent_and_ends(tmp_path: Path) -> None:
+    code = (
+        "import sys\n"
+        "from signloom.tracking import run\n"
+        "run.MAX_WAIT_S = 120.0\n"
+        "on = run.TrackingOptions(enabled=True, experiment='x')\n"
+        "with run.Run.start(on, 'a', stage='train') as found: pass\n"
+        "assert 'mlflow' not in sys.modules\n"
+        "assert run._deliverers[-1].wait(timeout=120) == 0\n"
+    )
+    bare = {key: value for key, value in os.environ.items()
+            if key not in ("MLFLOW_DISABLE_TELEMETRY", "DO_NOT_TRACK", "CI")}  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=bare, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert sorted(path.name for path in (tmp_path / SPOOL).iterdir()) == ["deliver.log", "lock"]
+    assert (tmp_path / SPOOL / "deliver.log").read_text() == ""
+
+
+def test_a_run_in_a_copy_of_the_project_is_kept_in_the_project(
+    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # As DVC starts the stages of a queued experiment; see tests/system/test_dvc_experiments.py.
+    monkeypatch.setenv("DVC_ROOT", str(store))
+    monkeypatch.setenv("DVC_EXP_BASELINE_REV", "0123456789")
+    monkeypatch.setenv("DVC_EXP_NAME", "brave-loom")
+    monkeypatch.chdir(tmp_path)
+    with Run.start(ON, "a", stage="train") as run:
+        pass
+    assert not list(tmp_path.iterdir())
+    monkeypatch.chdir(store)
+    tags = read(run).data.tags
+    assert (tags["dvc_experiment"], tags["dvc_baseline"]) == ("brave-loom", "0123456789")
+    main(["runs", "brave-loom"])
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("brave-loom\t0123456\tdrawn signers\t")
+    assert line.endswith("\ttrain a")
+    with pytest.raises(SystemExit, match="no run of the experiment 'other'"):
+        main(["runs", "other"])
+
+
+def test_without_an_experiment_the_project_is_the_working_folder(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DVC_ROOT", str(store))  # of a `dvc repro` around us, perhaps elsewhere
+    monkeypatch.delenv("DVC_EXP_BASELINE_REV", raising=False)
+    assert project_folder() == Path()
+
+
+def test_telemetry_is_off_when_mlflow_is_imported() -> None:
+    code = (
+        "from signloom.tracking.deliver import Store\n"
+        "Store()\n"
+        "from mlflow.telemetry.utils import is_telemetry_disabled\n"
+        "assert is_telemetry_disabled()\n"
+    )
+    bare = {key: value for key, value in os.environ.items()
+            if key not in ("MLFLOW_DISABLE_TELEMETRY", "DO_NOT_TRACK", "CI")}  # fmt: skip
+    subprocess.run([sys.executable, "-c", code], env=bare, check=True)
+
+
+def test_nested_values_are_flattened_in_order() -> None:
+    nested = {"a": {"b": 1, "c": {"d": 2}}, "e": 3}
+    assert list(flatten(nested, separator=".")) == [("a.b", 1), ("a.c.d", 2), ("e", 3)]
+
+
+def test_passwords_of_a_store_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = hide_password("cannot reach postgresql://me:se-cret@db:5432/runs or sqlite:///a.db")
+    assert said == "cannot reach postgresql://me:***@db:5432/runs or sqlite:///a.db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://me:se-cret@nowhere.invalid")
+    with Run.start(ON, "x", stage="train"):
+        pass
+    (box,) = outboxes(SPOOL)
+    (_, start), *_ = box.pending()
+    assert "se-cret" not in json.dumps(start)
+    box.remove()
+
+
+def test_an_experiment_needs_a_name() -> None:
+    with pytest.raises(ValueError, match="experiment"):
+        TrackingOptions(enabled=True, experiment=" ")
+
+
+def test_the_sampler_survives_an_import_of_torch_in_another_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    partial = types.ModuleType("torch")  # as it stands in sys.modules at the beginning
+    monkeypatch.setitem(sys.modules, "torch", partial)
+    assert system._gpu() == {}
+    partial.cuda = types.ModuleType("torch.cuda")  # type: ignore[attr-defined]
+    assert system._gpu() == {}

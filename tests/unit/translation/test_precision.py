@@ -1,0 +1,55 @@
+import pytest
+import torch
+
+from signloom.translation.precision import Int8Linear, Precision, reduce_precision
+from signloom.translation.search import SpecialIds, search
+from tests import tiny
+
+IDS = SpecialIds(pad=0, bos=1, eos=2)
+
+
+@pytest.mark.parametrize("rows", [(1,), (3,), (2, 40), (2, 5, 7)])
+def test_an_int8_layer_is_the_layer_but_for_rounding(rows: tuple[int, ...]) -> None:
+    torch.manual_seed(1)
+    layer = torch.nn.Linear(64, 48)
+    x = torch.randn(*rows, 64) * torch.tensor([0.01, 100.0])[torch.randint(2, rows)][..., None]
+    with torch.inference_mode():
+        expected = layer(x)
+        found = Int8Linear(layer.weight, layer.bias)(x)
+    assert found.shape == expected.shape
+    # Each row has a scale of its own, so the error is relative to each row: about 1 / 63.
+    error = (found - expected).norm(dim=-1) / (expected - layer.bias).norm(dim=-1)
+    assert error.max() < 0.03
+
+
+def test_extreme_rows_do_not_overflow() -> None:
+    layer = torch.nn.Linear(512, 4, bias=False)
+    with torch.inference_mode():
+        layer.weight.fill_(1.0)
+        found = Int8Linear(layer.weight, None)(torch.stack((torch.ones(512), torch.zeros(512))))
+    torch.testing.assert_close(found, torch.tensor([[512.0] * 4, [0.0] * 4]), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+@pytest.mark.parametrize("is_tied", [False, True])
+@pytest.mark.parametrize("family", ["transformer", "conformer", "lstm"])
+def test_a_reduced_model_says_nearly_the_same(
+    family: str, is_tied: bool, precision: Precision
+) -> None:
+    model = tiny.model(2, family=family, tied_embeddings=is_tied)
+    src, valid = tiny.source(1, [9, 5])
+    tokens = torch.tensor([[1, 5, 6], [1, 8, 9]])
+    with torch.inference_mode():
+        expected = model(src, valid, tokens).softmax(dim=-1)
+        reduced = reduce_precision(model, precision)
+        src = src.to(next(reduced.parameters()).dtype)
+        found = reduced(src, valid, tokens).float().softmax(dim=-1)
+        ((best,), _) = search(reduced, reduced.encode(src, valid), IDS, tiny.decoding(beam_size=3))
+    assert (found - expected).abs().max() < 0.05
+    assert not torch.equal(found, expected)
+    assert best.tokens
+
+
+def test_float32_is_the_model_itself() -> None:
+    model = tiny.model(2)
+    assert reduce_precision(model, "float32") is model

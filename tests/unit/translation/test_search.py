@@ -1,0 +1,361 @@
+import itertools
+import math
+
+import pytest
+import torch
+
+from signloom.errors import UserError
+from signloom.models.layers import Head
+from signloom.models.seq2seq import DecoderState, Memory, Seq2Seq
+from signloom.translation.search import DecodingOptions, Hypothesis, SpecialIds, search
+from tests import tiny
+
+IDS = SpecialIds(pad=0, bos=1, eos=2)
+LENGTHS = [9, 5, 12, 7]
+FAMILIES = ["transformer", "conformer", "lstm"]
+
+
+def memory_of(model: Seq2Seq, lengths: list[int] = LENGTHS) -> Memory:
+    return model.encode(*tiny.source(1, lengths))
+
+
+def options(
+    beam_size: int, *, length_penalty: float = 1.0, max_tokens: int = 12
+) -> DecodingOptions:
+    return tiny.decoding(beam_size=beam_size, length_penalty=length_penalty, max_tokens=max_tokens)
+
+
+def teacher_forced(model: Seq2Seq, memory: Memory, clip: int, tokens: tuple[int, ...]) -> float:
+    """Return the log-probability of tokens given the source, pad and bos excluded."""
+    row = memory.select(torch.tensor([clip]))
+    given = torch.tensor([[IDS.bos, *tokens[:-1]]])
+    log_probs = model.decode(row, given).log_softmax(dim=-1)[0]
+    return sum(log_probs[step, token].item() for step, token in enumerate(tokens))
+
+
+def small_model(vocab: int = 5, **changes: object) -> Seq2Seq:
+    """Return a model with few tokens and sharp opinions, so that enumeration is possible."""
+    model = tiny.model(7, **changes)
+    with torch.no_grad():
+        model.decoder.output.weight.mul_(4.0)
+        model.decoder.output.weight[vocab:] = 0
+        model.decoder.output.bias[vocab:] = -1e9
+    return model
+
+
+@torch.inference_mode()
+def greedy(model: Seq2Seq, memory: Memory, clip: int, max_tokens: int) -> tuple[int, ...]:
+    """Return the plainest greedy search, recomputing the whole prefix at each step."""
+    row = memory.select(torch.tensor([clip]))
+    tokens: list[int] = []
+    while len(tokens) < max_tokens and IDS.eos not in tokens:
+        logits = model.decode(row, torch.tensor([[IDS.bos, *tokens]]))[0, -1]
+        logits[[IDS.pad, IDS.bos]] = -torch.inf
+        tokens.append(int(logits.argmax()))
+    return tuple(tokens)
+
+
+@pytest.mark.parametrize("subsampling", [1, 4])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_beam_of_one_equals_greedy_with_the_prefix_recomputed(
+    family: str, subsampling: int
+) -> None:
+    model = tiny.model(2, family=family, subsampling=subsampling)
+    memory = memory_of(model)
+    found = search(model, memory, IDS, options(1))
+    assert [best.tokens for (best,) in found] == [greedy(model, memory, c, 12) for c in range(4)]
+
+
+def every_translation(longest: int, shortest: int = 1) -> list[tuple[int, ...]]:
+    """Return all that a model of two words can say, its end included."""
+    return [
+        (*body, IDS.eos)
+        for length in range(shortest, longest + 1)
+        for body in itertools.product((3, 4), repeat=length - 1)
+    ]
+
+
+@pytest.mark.parametrize("shortest", [0, 3])
+@pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0, 2.0])
+@pytest.mark.parametrize("family", FAMILIES)
+@torch.inference_mode()
+def test_a_wide_beam_equals_full_enumeration(family: str, penalty: float, shortest: int) -> None:
+    model = small_model(family=family)
+    memory = memory_of(model)
+    options = tiny.decoding(
+        beam_size=200, length_penalty=penalty, min_tokens=shortest, max_tokens=4
+    )
+    found = search(model, memory, IDS, options, n_best=6)
+    for clip in range(len(LENGTHS)):
+        scores = {
+            tokens: teacher_forced(model, memory, clip, tokens) / len(tokens) ** penalty
+            for tokens in every_translation(4, max(1, shortest))
+        }
+        best = sorted(scores, key=scores.__getitem__, reverse=True)[:6]
+        assert [h.tokens for h in found[clip]] == best
+        assert [h.score for h in found[clip]] == pytest.approx([scores[t] for t in best], abs=1e-4)
+
+
+SPELLING: dict[int, tuple[int, ...]] = {3: (1,), 4: (2, 1), IDS.eos: ()}
+
+
+def spell(pending: bytes, token: int) -> tuple[tuple[int, ...], bytes]:
+    return SPELLING.get(token, (-1,)), b""
+
+
+@pytest.mark.parametrize("weight", [0.3, 1.0])
+@torch.inference_mode()
+def test_a_wide_beam_with_ctc_equals_full_enumeration(weight: float) -> None:
+    model = small_model()
+    model.ctc.weight.mul_(3.0)
+    memory = memory_of(model)
+    options = tiny.decoding(beam_size=200, max_tokens=4, ctc_weight=weight)
+    found = search(model, memory, IDS, options, n_best=4, spell=spell)
+    for clip, length in enumerate(LENGTHS):
+        by_ctc = {}
+        scores = {}
+        for tokens in every_translation(4):
+            labels = torch.tensor([label for token in tokens for label in SPELLING[token]])
+            loss = torch.nn.functional.ctc_loss(
+                model.ctc_logits(memory)[clip, :length, None].double().log_softmax(dim=-1),
+                labels[None],
+                torch.tensor([length]),
+                torch.tensor([len(labels)]),
+                reduction="sum",
+            )
+            by_ctc[tokens] = -loss.item()
+            mixed = (1 - weight) * teacher_forced(model, memory, clip, tokens)
+            scores[tokens] = (mixed + weight * by_ctc[tokens]) / len(tokens)
+        best = sorted(scores, key=scores.__getitem__, reverse=True)[:4]
+        assert [h.tokens for h in found[clip]] == best
+        assert [h.score for h in found[clip]] == pytest.approx([scores[t] for t in best], abs=1e-4)
+        assert [h.ctc_log_prob for h in found[clip]] == pytest.approx(
+            [by_ctc[t] for t in best], abs=1e-4
+        )
+        assert found[clip][0].log_prob == pytest.approx(
+            teacher_forced(model, memory, clip, best[0]), abs=1e-4
+        )
+
+
+def test_ctc_without_a_spelling_is_refused() -> None:
+    model = tiny.model(2)
+    with pytest.raises(UserError, match=r"ctc_weight is 0\.3.*set it to 0"):
+        search(model, memory_of(model), IDS, tiny.decoding(ctc_weight=0.3))
+
+
+@pytest.mark.parametrize("beam_size", [1, 3, 8])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_log_probability_is_the_teacher_forced_one(family: str, beam_size: int) -> None:
+    model = tiny.model(2, family=family)
+    memory = memory_of(model)
+    with torch.inference_mode():
+        for clip, (found,) in enumerate(search(model, memory, IDS, options(beam_size))):
+            expected = teacher_forced(model, memory, clip, found.tokens)
+            assert found.log_prob == pytest.approx(expected, abs=1e-4)
+            assert found.score == pytest.approx(expected / len(found.tokens), abs=1e-4)
+
+
+@pytest.mark.parametrize("ctc_weight", [0.0, 0.4])
+@pytest.mark.parametrize("beam_size", [1, 4])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_company_and_order_change_no_hypothesis(
+    family: str, beam_size: int, ctc_weight: float
+) -> None:
+    model = tiny.model(0, family=family)
+    with torch.no_grad():
+        model.decoder.output.weight.mul_(8.0)  # clips end, and leave, at different times
+    src, valid = tiny.source(1, LENGTHS)
+    options = tiny.decoding(beam_size=beam_size, ctc_weight=ctc_weight)
+
+    def translate(rows: list[int]) -> list[list[Hypothesis]]:
+        longest = max(LENGTHS[row] for row in rows)
+        memory = model.encode(src[rows, :longest], valid[rows, :longest])
+        return search(model, memory, IDS, options, n_best=beam_size, spell=spell)
+
+    together, turned = translate([0, 1, 2, 3]), translate([2, 3, 1, 0])
+    if family != "transformer":  # whose clips all go on to the limit
+        assert len({len(found[0].tokens) for found in together}) > 1
+    for row, others in enumerate(zip(together, map(turned.__getitem__, (3, 2, 0, 1)), strict=True)):
+        (alone,) = translate([row])
+        for other in others:
+            assert [h.tokens for h in other] == [h.tokens for h in alone]
+            assert [h.score for h in other] == pytest.approx([h.score for h in alone], abs=1e-5)
+
+
+def test_wider_beams_find_no_worse_scores_without_penalty() -> None:
+    model = small_model()
+    with torch.no_grad():
+        model.decoder.output.bias[IDS.eos] += 20.0  # so that the narrow search ends, too
+    memory = memory_of(model)
+    narrow = search(model, memory, IDS, options(1, length_penalty=0.0, max_tokens=6))
+    wide = search(model, memory, IDS, options(64, length_penalty=0.0, max_tokens=6))
+    pairs = [(n, w) for (n,), (w,) in zip(narrow, wide, strict=True) if n.tokens[-1] == IDS.eos]
+    assert pairs
+    assert all(w.score >= n.score - 1e-6 for n, w in pairs)
+
+
+def test_an_endless_model_stops_at_the_limit() -> None:
+    model = tiny.model(2)
+    with torch.no_grad():
+        model.decoder.output.bias[IDS.eos] = -1e9
+    found = search(model, memory_of(model), IDS, options(3, max_tokens=5))
+    assert [len(best.tokens) for (best,) in found] == [5] * 4
+
+
+def test_pad_and_bos_are_never_produced() -> None:
+    model = tiny.model(2)
+    with torch.no_grad():
+        model.decoder.output.bias[[IDS.pad, IDS.bos]] = 1e6
+    for (found,) in search(model, memory_of(model), IDS, options(3)):
+        assert not {IDS.pad, IDS.bos} & set(found.tokens)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_n_best_are_different_and_sorted_and_the_best_is_the_best(family: str) -> None:
+    model = tiny.model(2, family=family)
+    memory = memory_of(model)
+    for clip, found in enumerate(search(model, memory, IDS, options(5), n_best=5)):
+        assert len(found) == len({h.tokens for h in found}) == 5
+        ended = [h for h in found if h.tokens[-1] == IDS.eos]
+        assert found[: len(ended)] == ended  # those that never ended stand behind
+        for part in (ended, found[len(ended) :]):
+            assert [h.score for h in part] == sorted((h.score for h in part), reverse=True)
+        for hypothesis in found:
+            expected = teacher_forced(model, memory, clip, hypothesis.tokens)
+            assert hypothesis.log_prob == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("n_best", [0, 4])
+def test_more_hypotheses_than_beams_are_refused(n_best: int) -> None:
+    model = tiny.model(2)
+    with pytest.raises(ValueError, match=f"n_best: found {n_best}, expected 1 to beam_size"):
+        search(model, memory_of(model), IDS, options(3), n_best=n_best)
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_no_run_of_tokens_repeats(size: int, beam_size: int) -> None:
+    model = tiny.model(2)
+    with torch.no_grad():
+        model.decoder.output.bias[[5, 6]] += 8.0  # left alone it says nothing else
+        model.decoder.output.bias[IDS.eos] = -50.0
+    found = search(
+        model,
+        memory_of(model),
+        IDS,
+        tiny.decoding(beam_size=beam_size, max_tokens=14, no_repeat_ngram=size),
+        n_best=beam_size,
+    )
+    for hypothesis in itertools.chain(*found):
+        tokens = hypothesis.tokens
+        runs = [tokens[i : i + size] for i in range(len(tokens) - size + 1)]
+        assert len(set(runs)) == len(runs)
+    (plain, *_) = search(model, memory_of(model), IDS, options(1, max_tokens=14))
+    assert set(plain[0].tokens) <= {5, 6}
+
+
+class Script(DecoderState):
+    """A state that knows what each beam has said."""
+
+    def __init__(self, said: list[list[tuple[int, ...]]]) -> None:
+        self.said = said
+
+    def select(self, rows: torch.Tensor) -> "Script":
+        return Script([self.said[row] for row in rows.tolist()])
+
+    def branch(self, parents: torch.Tensor) -> "Script":
+        chosen = zip(self.said, parents.tolist(), strict=True)
+        return Script([[beams[place] for place in places] for beams, places in chosen])
+
+
+class Scripted(Seq2Seq):
+    """A model whose next-token probabilities are written down; what is not is `otherwise`."""
+
+    def __init__(self, script: dict[tuple[int, ...], list[float]], otherwise: list[float]) -> None:
+        super().__init__()
+        self.script, self.otherwise = script, otherwise
+        self.steps = 0
+
+    def start(self, memory: Memory) -> Script:
+        return Script([[()] for _ in memory.states])
+
+    def step(self, tokens: torch.Tensor, state: Script) -> tuple[torch.Tensor, Script]:
+        self.steps += 1
+        each = iter(tokens.tolist())
+        said = [[(*before, next(each)) for before in beams] for beams in state.said]
+        probs = [self.script.get(s[1:], self.otherwise) for beams in said for s in beams]
+        return torch.tensor(probs).log(), Script(said)
+
+    def encode(self, src: torch.Tensor, src_valid: torch.Tensor) -> Memory:
+        return Memory(src, src_valid)
+
+    @property
+    def head(self) -> Head:
+        raise NotImplementedError
+
+    def decode_states(self, memory: Memory, tgt_in: torch.Tensor) -> torch.Tensor:
+        raise NotImplementedError
+
+    def align(self, memory: Memory, tgt_in: torch.Tensor) -> torch.Tensor:
+        raise NotImplementedError
+
+
+def scripted(script: dict[tuple[int, ...], list[float]], otherwise: list[float]) -> Scripted:
+    return Scripted(script, otherwise).eval()
+
+
+NOTHING = Memory(torch.zeros(1, 1, 1), torch.ones(1, 1, dtype=torch.bool))
+
+
+def test_where_everything_is_banned_what_came_before_is_kept() -> None:
+    model = scripted({}, [0, 0, 0, 0.6, 0.4])  # two words and no end
+    once = tiny.decoding(beam_size=2, no_repeat_ngram=1)
+    (found,) = search(model, NOTHING, IDS, once, n_best=2)
+    assert {h.tokens for h in found} == {(3, 4), (4, 3)}
+
+
+def test_a_beam_finds_what_greedy_search_misses() -> None:
+    # pad, bos, eos, 3, 4: 3 looks better at first, 4 ends well.
+    script = {(): [0, 0, 0, 0.6, 0.4], (3,): [0, 0, 0.3, 0.4, 0.3], (4,): [0, 0, 0.9, 0.05, 0.05]}
+    model = scripted(script, [0, 0, 0.34, 0.33, 0.33])
+    ((greedy,),) = search(model, NOTHING, IDS, options(1, length_penalty=0.0, max_tokens=3))
+    ((beam,),) = search(model, NOTHING, IDS, options(2, length_penalty=0.0, max_tokens=3))
+    assert greedy.tokens[0] == 3
+    assert beam.tokens == (4, IDS.eos)
+    assert beam.log_prob == pytest.approx(math.log(0.4 * 0.9), abs=1e-5)
+
+
+def test_the_search_goes_on_while_a_longer_hypothesis_may_win() -> None:
+    # The mean of the longer one is better, though less likely than the short one all the while.
+    script = {(): [0, 0, 0.5, 0.45, 0.05], (3,): [0, 0, 0.01, 0.98, 0.01]}
+    model = scripted(script, [0, 0, 0.97, 0.02, 0.01])
+    ((found,),) = search(model, NOTHING, IDS, options(2, length_penalty=1.0, max_tokens=9))
+    assert found.tokens == (3, 3, IDS.eos)
+    ((found,),) = search(model, NOTHING, IDS, options(2, length_penalty=0.0, max_tokens=9))
+    assert found.tokens == (IDS.eos,)
+
+
+def test_the_search_stops_when_no_open_beam_can_win() -> None:
+    model = scripted({(): [0, 0, 0.98, 0.01, 0.01]}, [0, 0, 0.01, 0.5, 0.49])
+    for penalty, steps in ((0.0, 1), (1.0, 1)):
+        model.steps = 0
+        ((found,),) = search(model, NOTHING, IDS, options(3, length_penalty=penalty, max_tokens=50))
+        assert found.tokens == (IDS.eos,)
+        assert model.steps == steps
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("beam_size", 0),
+        ("max_tokens", 0),
+        ("length_penalty", -1.0),
+        ("min_tokens", -1),
+        ("min_tokens", 13),
+        ("no_repeat_ngram", -1),
+        ("ctc_weight", 1.5),
+    ],
+)
+def test_impossible_options_are_refused(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"{name}: found {value}"):
+        tiny.decoding(**{name: value})

@@ -1,0 +1,90 @@
+"""What a translator makes of a checkpoint and of the options of the search."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+
+from signloom.checkpoint import Checkpoint, CheckpointSpec, build_from_spec, save_checkpoint
+from signloom.corpus.landmarks import HANDS_POSE
+from signloom.errors import UserError
+from signloom.features.targets import NO_LABELS, CtcLabels
+from signloom.features.tokenizer import Tokenizer
+from signloom.translation.precision import Precision
+from signloom.translation.translator import Translator
+from tests import tiny
+
+CPU = torch.device("cpu")
+LETTERS = CtcLabels(kind="characters", names=tuple(sorted(set("".join(tiny.SENTENCES)))))
+CLIPS = [tiny.sequence(seed, frames=8 + seed) for seed in range(3)]
+
+
+def checkpoint(ctc: CtcLabels = LETTERS) -> Checkpoint:
+    torch.manual_seed(1)
+    spec = CheckpointSpec(
+        model=tiny.MODEL,
+        features=tiny.FEATURES,
+        layout=HANDS_POSE,
+        extractor={},
+        ctc=ctc,
+        provenance={},
+    )
+    tokenizer = Tokenizer.build(tiny.SENTENCES, "pruned")
+    model = build_from_spec(spec, tokenizer).eval()
+    return Checkpoint(spec=spec, model=model, tokenizer=tokenizer)
+
+
+def test_alternatives_are_the_next_best_and_change_nothing_about_the_best() -> None:
+    translator = Translator(checkpoint(), CPU)
+    options = tiny.decoding(beam_size=4)
+    alone = translator.translate(CLIPS, options)
+    found = translator.translate(CLIPS, options, n_best=3)
+    # With the whole list wanted the search may go on longer, but only for more of them.
+    assert [t.hypothesis.tokens[-1] == 2 for t in alone] == [
+        t.hypothesis.tokens[-1] == 2 for t in found
+    ]
+    for one, translation in zip(alone, found, strict=True):
+        assert translation.hypothesis.score >= one.hypothesis.score - 1e-6
+        assert one.alternatives == ()
+        tokens = [t.hypothesis.tokens for t in (translation, *translation.alternatives)]
+        assert len(set(tokens)) == 3
+        assert all(t.alternatives == () for t in translation.alternatives)
+
+
+def test_characters_of_the_ctc_head_have_a_say() -> None:
+    translator = Translator(checkpoint(), CPU)
+    (plain, *_) = translator.translate(CLIPS, tiny.decoding(beam_size=4))
+    (mixed, *_) = translator.translate(CLIPS, tiny.decoding(beam_size=4, ctc_weight=0.5))
+    assert plain.hypothesis.ctc_log_prob is None
+    assert mixed.hypothesis.ctc_log_prob is not None
+    length = len(mixed.hypothesis.tokens)
+    mean = (mixed.hypothesis.log_prob + mixed.hypothesis.ctc_log_prob) / 2
+    assert mixed.hypothesis.score == pytest.approx(mean / length, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("labels", "found"),
+    [
+        (CtcLabels(kind="glosses", names=("A", "B")), "spells glosses"),
+        (NO_LABELS, "does not exist"),
+    ],
+)
+def test_without_characters_a_ctc_weight_is_refused(labels: CtcLabels, found: str) -> None:
+    translator = Translator(checkpoint(labels), CPU)
+    with pytest.raises(UserError, match=rf"(?s){found}.*tokenize_targets\.ctc: characters"):
+        translator.translate(CLIPS, tiny.decoding(ctc_weight=0.3))
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_a_checkpoint_is_loaded_in_another_precision(tmp_path: Path, precision: Precision) -> None:
+    save_checkpoint(tmp_path / "checkpoint", checkpoint())
+    whole = Translator.load(tmp_path / "checkpoint", CPU)
+    reduced = Translator.load(tmp_path / "checkpoint", CPU, precision=precision)
+    greedy = dataclasses.replace(tiny.decoding(), max_tokens=1)
+    for one, other in zip(
+        whole.translate(CLIPS, greedy), reduced.translate(CLIPS, greedy), strict=True
+    ):
+        assert other.hypothesis.log_prob == pytest.approx(one.hypothesis.log_prob, abs=0.1)
+        assert other.hypothesis.log_prob != one.hypothesis.log_prob
+    assert len(reduced.align(CLIPS, reduced.translate(CLIPS, greedy))) == len(CLIPS)

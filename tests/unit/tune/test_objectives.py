@@ -1,0 +1,205 @@
+import dataclasses
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from signloom.errors import UserError
+from signloom.tracking.run import Run, TrackingOptions
+from signloom.training.run import train
+from signloom.translation.translator import Translator
+from signloom.tune.objective import count_parameters
+from signloom.tune.search import plan_search
+from signloom.tune.slots import FINISHED, REASON
+from signloom.tune.space import (
+    ConfirmOptions,
+    Limits,
+    apply_values,
+    check_fit,
+    current_values,
+    overrides_of,
+    parse_space,
+)
+from tests import tiny
+from tests.unit.tune.test_search import HASHES, OFF, OPTIONS, run, studies
+
+
+def test_the_documents_recipe_comes_after_the_current_parameters(tmp_path: Path) -> None:
+    recipe = {"model.norm": "post", "model.d_model": 8, "train.learning_rate": 0.01}
+    first, second = run(tmp_path, dataclasses.replace(OPTIONS, trials=2, first=[recipe]))["trials"]
+    assert first["params"]["model.norm"] == "pre"
+    assert second["params"] == {**first["params"], **recipe}  # the rest stays as it is
+
+
+def test_a_first_configuration_outside_the_space_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"first\[0\].model.d_model: 512 lies outside"):
+        dataclasses.replace(OPTIONS, first=[{"model.d_model": 512}])
+
+
+def test_the_winner_is_the_best_over_seeds_that_did_not_choose_it(tmp_path: Path) -> None:
+    options = dataclasses.replace(OPTIONS, confirm=ConfirmOptions(top=2, seeds=2))
+    found = studies(tmp_path, options)
+    found.work()
+    confirmation = found.confirmation()
+    assert confirmation
+    study, candidates = confirmation
+    count = 2 * len(candidates)
+    assert len(study.get_trials(states=FINISHED)) == count
+    best = found.summary()["best"]
+    means = [sum(row["values"]) / 2 for row in best["confirmed"]]
+    assert means == sorted(means)
+    assert best["number"] == best["confirmed"][0]["number"]
+    assert 0 in [row["number"] for row in best["confirmed"]]  # the current parameters, always
+    by_hand = apply_values(found.search.base, best["params"])
+    by_hand = dataclasses.replace(by_hand, train=dataclasses.replace(by_hand.train, seeds=[3 + 1]))
+    _, fit = train(tiny.training_data(), by_hand, provenance={}, log=lambda record: None)
+    assert best["confirmed"][0]["values"][0] == fit.dev_loss
+
+
+def test_a_run_is_named_after_its_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names, start = [], Run.start
+
+    def note(options: TrackingOptions, name: str, **more: Any) -> Run:
+        names.append(name)
+        return start(options, name, **more)
+
+    monkeypatch.setattr(Run, "start", staticmethod(note))
+    confirm = ConfirmOptions(top=2, seeds=2)
+    best = run(tmp_path, dataclasses.replace(OPTIONS, confirm=confirm))["best"]
+    assert names[:3] == ["trial 00", "trial 01", "trial 02"]
+    again = {row["number"] for row in best["confirmed"]}
+    assert sorted(names[3:]) == [f"confirm trial {n:02}, seed {s}" for n in sorted(again)
+                                 for s in (1, 2)]  # fmt: skip
+
+
+def test_several_objectives_give_a_front_that_no_trial_beats(tmp_path: Path) -> None:
+    options = dataclasses.replace(
+        OPTIONS, trials=5, objectives=("bleu4", "parameters"), pruner="none"
+    )
+    result = run(tmp_path, options)
+    assert result["objectives"] == {"bleu4": "maximize", "parameters": "minimize"}
+    points = {t["number"]: (t["values"]["bleu4"], t["values"]["parameters"])
+              for t in result["trials"]}  # fmt: skip
+    front = result["front"]
+    for number, (bleu, size) in points.items():
+        beaten = any(b >= bleu and s <= size and (b, s) != (bleu, size) for b, s in points.values())
+        assert (number not in front) == beaten
+    assert result["best"]["number"] == front[0]
+    assert set(result["overrides"]) == {str(number) for number in front}
+
+
+def test_the_latency_is_that_of_one_clip_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, translate = [], Translator.translate
+
+    def count(self: Translator, clips: Any, *rest: Any) -> Any:
+        asked.append(len(clips))
+        return translate(self, clips, *rest)
+
+    monkeypatch.setattr(Translator, "translate", count)
+    objectives = ("wer", "latency_ms")
+    (trial,) = run(
+        tmp_path, dataclasses.replace(OPTIONS, trials=1, objectives=objectives, pruner="none")
+    )["trials"]
+    assert trial["values"]["latency_ms"] > 0
+    assert asked == [4, 1, 1, 1, 1]  # dev for its scores, then each clip
+
+
+def test_a_pruner_needs_a_single_objective() -> None:
+    with pytest.raises(ValueError, match="set `pruner: none`"):
+        dataclasses.replace(OPTIONS, objectives=("wer", "latency_ms"))
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (Limits(parameters=5000, memory_mb=None, seconds=None), "parameters .* of 5000"),
+        (Limits(parameters=None, memory_mb=1, seconds=None), "memory_mb .* of 1"),
+    ],
+)
+def test_a_trial_beyond_a_limit_is_stopped_and_optuna_knows(
+    tmp_path: Path, limits: Limits, reason: str
+) -> None:
+    found = studies(tmp_path, dataclasses.replace(OPTIONS, trials=1, limits=limits))
+    found.work()
+    (trial,) = found.study.get_trials()
+    assert trial.state.name == "PRUNED"
+    assert re.search(reason, trial.user_attrs[REASON])
+    assert max(trial.constraints.values()) > 0
+    with pytest.raises(UserError, match=r"widen tune\.limits"):
+        found.summary()
+
+
+def test_the_size_is_known_before_training() -> None:
+    data, options = tiny.training_data(), tiny.run_options(epochs=1)
+    checkpoint, _ = train(data, options, provenance={}, log=lambda record: None)
+    trained = sum(parameter.numel() for parameter in checkpoint.model.parameters())
+    assert count_parameters(data, options) == trained
+
+
+def test_the_width_of_the_feed_forward_follows_its_ratio() -> None:
+    base = tiny.run_options()
+    assert apply_values(base, {"model.d_ff_ratio": 2.5, "model.d_model": 8}).model.d_ff == 20
+    space = parse_space({"model.d_ff_ratio": {"low": 1, "high": 4}})
+    assert current_values(base, space) == {"model.d_ff_ratio": 1.5}
+    assert overrides_of(base, {"model.d_ff_ratio": 2.0}) == {"model": {"d_ff": 32}}
+
+
+def test_every_section_can_be_searched_beside_its_lists() -> None:
+    base = tiny.run_options()
+    assert apply_values(base, {"features.fps": 12}).features == dataclasses.replace(
+        base.features, fps=12.0
+    )  # features.groups is a list in the file and a tuple here
+    with pytest.raises(ValueError, match="a list or map cannot be searched"):
+        parse_space({"features.groups": {"choices": [["hands"], ["hands", "pose"]]}})
+
+
+@pytest.mark.parametrize(
+    ("space", "refused"),
+    [
+        ({"train.ema_decay": {"low": 0.9, "high": 1.5}}, ["train.ema_decay: 1.5"]),
+        ({"augment.noise": {"low": -1, "high": 0.1}}, ["augment.noise: -1.0"]),
+        # Each of these needs the other to be off, and it can be.
+        (
+            {
+                "train.ema_decay": {"choices": [0.0, 0.99]},
+                "train.average_last": {"choices": [0, 2]},
+            },
+            [],
+        ),
+        ({"model.d_model": {"choices": [24, 6]}, "model.head_width": {"choices": [3]}}, []),
+    ],
+)
+def test_what_no_trial_could_train_with_is_said_before(space: Any, refused: list[str]) -> None:
+    base = tiny.run_options()
+    if not refused:
+        check_fit(base, parse_space(space))
+        return
+    with pytest.raises(UserError) as error:
+        check_fit(base, parse_space(space))
+    assert all(f"tune.space.{text} cannot be trained with" in str(error.value) for text in refused)
+
+
+def test_what_decides_no_number_starts_no_new_search() -> None:
+    data = tiny.training_data()
+
+    def name(**changes: object) -> str:
+        base = tiny.run_options(**{"seeds": [3], **changes})
+        return plan_search(data, base, OPTIONS, OFF, hashes=HASHES).name
+
+    same: list[dict[str, object]]
+    same = [{"seeds": [3, 4]}, {"cache_mb": 1}, {"snapshot_s": 1.0}, {"epochs": 9}]
+    assert {name(**changes) for changes in same} == {name()}
+    others: list[dict[str, object]] = [{"seeds": [4]}, {"optimizer": "sgd"}, {"ema_decay": 0.5}]
+    assert name() not in {name(**changes) for changes in others}
+
+
+@pytest.mark.parametrize("pruner", ["none", "hyperband"])
+def test_other_pruners_end_too(tmp_path: Path, pruner: Any) -> None:
+    result = run(tmp_path, dataclasses.replace(OPTIONS, pruner=pruner, trials=4, epochs=3))
+    states = [trial["state"] for trial in result["trials"]]
+    assert len(states) == 4
+    if pruner == "none":
+        assert set(states) == {"COMPLETE"}
