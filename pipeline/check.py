@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
-from pipeline.stage import PARAMS, run
+from pipeline.stage import run
 from signloom.config import load_params, load_section
 from signloom.corpus.manifest import CorpusOptions
 from signloom.errors import UserError
 from signloom.files import write_atomically
+from signloom.paths import PARAMS
 from signloom.provenance import project_folder
 
 CHECKED = Path("data/checked.txt")

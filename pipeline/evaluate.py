@@ -2,13 +2,23 @@
 
 import dataclasses
 
-from pipeline.stage import CHECKPOINT, HISTORY, PARAMS, REPORTS, SHARDS, TARGETS, run
+from pipeline.stage import run
 from signloom.config import load_section
 from signloom.evaluation.evaluate import EvaluateOptions, describe, evaluate, seed_folders
 from signloom.evaluation.results import write_evaluation
 from signloom.evaluation.systems import read_sources
 from signloom.features.targets import read_targets
 from signloom.files import hash_file, hash_folder
+from signloom.paths import (
+    CHECKPOINT,
+    EVALUATION,
+    HISTORY,
+    METRICS,
+    PARAMS,
+    REPORTS,
+    SHARDS,
+    TARGETS,
+)
 from signloom.tracking.run import Run, TrackingOptions
 from signloom.translation.translator import Translator
 
@@ -39,8 +49,8 @@ def main() -> None:
         evaluation = evaluate(translator, targets, sequences, options, others=others)
         write_evaluation(REPORTS, evaluation, HISTORY)
         log.log_metrics(evaluation.metrics)
-        log.log_artifact(REPORTS / "metrics.json")
-        log.log_artifact(REPORTS / "evaluation", folder="evaluation")
+        log.log_artifact(METRICS)
+        log.log_artifact(EVALUATION, folder="evaluation")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 import logging
 
-from pipeline.stage import LANDMARKS, PARAMS, run
+from pipeline.stage import run
+from signloom.paths import LANDMARKS, PARAMS
 
 
 def main() -> None:

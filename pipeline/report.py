@@ -2,8 +2,20 @@
 
 import logging
 
-from pipeline.stage import CHECKPOINT, LANDMARKS, PARAMS, REPORTS, TARGETS, TUNE, run
+from pipeline.stage import run
 from signloom.config import load_section
+from signloom.paths import (
+    BASELINE,
+    CHECKPOINT,
+    EVALUATION,
+    LANDMARKS,
+    LAST_NIGHT,
+    PARAMS,
+    REPORT_PAGE,
+    REPORTS,
+    TARGETS,
+    TUNE,
+)
 from signloom.report.build import ReportOptions, build_report
 from signloom.report.stage_files import ReportPaths
 
@@ -12,16 +24,16 @@ def main() -> None:
     """Build the page and its figures."""
     options = load_section(PARAMS, "report", ReportOptions)
     paths = ReportPaths(
-        evaluation=REPORTS / "evaluation",
-        baseline=REPORTS / "baseline.json",
-        retrain=REPORTS / "retrain.json",
+        evaluation=EVALUATION,
+        baseline=BASELINE,
+        retrain=LAST_NIGHT,
         tune=TUNE,
         landmarks=LANDMARKS,
         targets=TARGETS,
         checkpoint=CHECKPOINT,
     )
     build_report(paths, REPORTS, options)
-    logging.info("open %s", REPORTS / "index.html")
+    logging.info("open %s", REPORT_PAGE)
 
 
 if __name__ == "__main__":

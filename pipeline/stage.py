@@ -1,23 +1,10 @@
-"""Where the stages read and write, and how they start; paths are relative to the working folder."""
+"""How a stage starts and ends."""
 
 import logging
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 from signloom.errors import UserError
-
-PARAMS = Path("params.yaml")
-LANDMARKS = Path("data/landmarks")
-SHARDS = LANDMARKS / "shards"
-TOKENS = Path("data/tokens")
-TARGETS = TOKENS / "targets.parquet"
-TOKENIZER = TOKENS / "tokenizer.json"
-LABELS = TOKENS / "labels.json"
-CHECKPOINT = Path("data/checkpoint")
-HISTORY = CHECKPOINT / "history.json"
-REPORTS = Path("reports")
-TUNE = REPORTS / "tune"
 
 
 def run(main: Callable[[], None]) -> None:

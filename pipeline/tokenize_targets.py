@@ -2,7 +2,7 @@
 
 import logging
 
-from pipeline.stage import LABELS, PARAMS, TARGETS, TOKENIZER, run
+from pipeline.stage import run
 from signloom.config import load_section
 from signloom.corpus.manifest import CorpusOptions, check_splits, read_manifest
 from signloom.features.targets import (
@@ -12,6 +12,7 @@ from signloom.features.targets import (
     write_labels,
     write_targets,
 )
+from signloom.paths import LABELS, PARAMS, TARGETS, TOKENIZER
 
 
 def main() -> None:

@@ -4,10 +4,10 @@ import dataclasses
 import functools
 from collections.abc import Mapping
 from contextlib import nullcontext
-from pathlib import Path
 
-from pipeline.stage import CHECKPOINT, LABELS, PARAMS, SHARDS, TARGETS, TOKENIZER, run
+from pipeline.stage import run
 from signloom.config import load_section
+from signloom.paths import CHECKPOINT, LABELS, PARAMS, SHARDS, SNAPSHOTS, TARGETS, TOKENIZER
 from signloom.provenance import code_hash, library_versions
 from signloom.tracking.run import Run, TrackingOptions
 from signloom.training.data import hash_training_data, load_training_data
@@ -25,7 +25,6 @@ from signloom.training.snapshots import hold_snapshots, open_snapshots
 from signloom.training.warm_start import describe_start
 
 ROOMS = ("corpus", "features", "models", "training")  # whose code decides the weights
-SNAPSHOTS = Path("data/.training")
 
 
 def main() -> None:

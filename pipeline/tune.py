@@ -5,8 +5,9 @@ import json
 
 from tqdm import tqdm
 
-from pipeline.stage import LABELS, PARAMS, SHARDS, TARGETS, TOKENIZER, TUNE, run
+from pipeline.stage import run
 from signloom.files import write_atomically
+from signloom.paths import LABELS, PARAMS, SHARDS, TARGETS, TOKENIZER, TUNE
 from signloom.progress import progress_file
 from signloom.report.tuning import draw_search
 from signloom.tracking.run import Run

@@ -17,11 +17,11 @@ from typing import Any
 
 from pipeline.ci.lock_state import read_state
 from pipeline.ci.markdown import code, folded, interval_bars, line_chart, table
-from pipeline.stage import REPORTS, run
+from pipeline.stage import run
 from signloom.errors import UserError
 from signloom.files import write_atomically
+from signloom.paths import EVALUATION
 
-EVALUATION = REPORTS / "evaluation"
 MARK = "<!-- signloom scores -->"
 _HEADLINES = {"bleu4": "BLEU-4", "chrf": "chrF", "wer": "WER"}
 _BREAKDOWNS = {"by_signer": "signer", "by_words": "words of the reference",

@@ -6,11 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pipeline.stage import CHECKPOINT, PARAMS, SHARDS, TARGETS, TUNE, run
+from pipeline.stage import run
 from signloom.config import load_section, read_json
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.corpus.shards import read_shards
 from signloom.features.targets import read_targets
+from signloom.paths import CHECKPOINT, PARAMS, SHARDS, TARGETS, TUNE
 from signloom.training.run import read_run_options
 from signloom.translation.search import DecodingOptions
 from signloom.translation.translator import Translator

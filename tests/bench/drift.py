@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.stage import LANDMARKS, PARAMS
 from signloom.config import load_section
 from signloom.corpus.landmark_folder import QUALITY, SHARDS
 from signloom.corpus.landmarks import LandmarkSequence
@@ -29,6 +28,7 @@ from signloom.features.augment import mirror
 from signloom.intake.drift.check import check_drift
 from signloom.intake.drift.findings import DriftReport
 from signloom.nightly.plan import RetrainOptions
+from signloom.paths import LANDMARKS, PARAMS
 from tests.tiny import lose
 
 SIGNER, CLIPS = "ines", 8

@@ -19,11 +19,11 @@ from pathlib import Path
 
 import torch
 
-from pipeline.stage import LABELS, PARAMS, SHARDS, TARGETS, TOKENIZER
 from signloom.features.batches import Batch, BatchSource, FixedBatches, TrainingBatches
 from signloom.features.clips import Clips
 from signloom.features.features import feature_width
 from signloom.models.registry import build_model
+from signloom.paths import LABELS, PARAMS, SHARDS, TARGETS, TOKENIZER
 from signloom.training.data import load_training_data
 from signloom.training.devices import open_devices
 from signloom.training.loop import Trainer, TrainingStep, ignore

@@ -26,12 +26,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.stage import CHECKPOINT, LANDMARKS, REPORTS, SHARDS, TARGETS, TUNE
 from signloom.corpus.landmark_folder import write_rejects
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.quality import measure_quality, write_quality
 from signloom.corpus.shards import read_shards, write_shards
 from signloom.features.targets import read_targets, write_targets
+from signloom.paths import CHECKPOINT, LANDMARKS, REPORTS, SHARDS, TARGETS, TUNE
 
 TIMES = {"clips as in the demo": 1, "clips five times as long": 5}
 MAX_SECONDS, MAX_MB = 60.0, 15.0

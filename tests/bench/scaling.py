@@ -21,13 +21,13 @@ from typing import Any
 
 import torch
 
-from pipeline.stage import PARAMS
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.shards import write_shards
 from signloom.features.batches import FixedBatches, TrainingBatches
 from signloom.features.clips import StoredLandmarks
 from signloom.features.features import feature_width
 from signloom.models.registry import build_model
+from signloom.paths import PARAMS
 from signloom.training.devices import open_devices
 from signloom.training.loop import Trainer, TrainingStep, ignore
 from signloom.training.run import read_run_options, seed_everything

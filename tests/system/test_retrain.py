@@ -19,8 +19,8 @@ import yaml
 from signloom.config import parse_options
 from signloom.corpus.manifest import read_manifest, write_manifest
 from signloom.demo.draw import DrawOptions, draw_corpus
-from signloom.nightly.lock import LOCK
 from signloom.nightly.store import ModelStore
+from signloom.paths import RETRAIN_LOCK
 from tests.tiny import ROOT
 
 FOLDER = Path("data/raw/weekly")
@@ -136,7 +136,7 @@ def check_power_cut(project: Path) -> None:
         assert (code, second["outcome"]) == (6, "busy")
     assert (project / "data/models/champion.json").read_bytes() == pointer
     assert json.loads((project / "reports/retrain/night.json").read_text())["outcome"] == "running"
-    assert (project / LOCK).read_text()
+    assert (project / RETRAIN_LOCK).read_text()
 
 
 @pytest.mark.slow

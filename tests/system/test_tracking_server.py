@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from signloom.tracking.journal import SPOOL
+from signloom.paths import SPOOL
 
 EPOCHS = 40
 STAGE = f"""

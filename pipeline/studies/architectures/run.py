@@ -5,7 +5,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from pipeline.stage import LABELS, PARAMS, SHARDS, TARGETS, TOKENIZER, run
+from pipeline.stage import run
 from pipeline.studies.architectures.page import build_page
 from pipeline.studies.architectures.study import (
     ArchitecturesOptions,
@@ -17,6 +17,7 @@ from pipeline.studies.architectures.study import (
 from signloom.config import load_section
 from signloom.evaluation.evaluate import EvaluateOptions
 from signloom.files import write_atomically
+from signloom.paths import LABELS, PARAMS, SHARDS, TARGETS, TOKENIZER
 from signloom.report.study import render_study
 from signloom.training.run import from_scratch, read_run_options
 

@@ -9,12 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pipeline.stage import PARAMS, run
+from pipeline.stage import run
 from pipeline.studies.coffee.study import CoffeeOptions, build_corpus, train_families, write_tokens
 from signloom.config import load_section
 from signloom.evaluation.evaluate import EvaluateOptions
 from signloom.features.targets import TokenizeOptions
 from signloom.files import write_atomically
+from signloom.paths import PARAMS
 from signloom.training.run import from_scratch, read_run_options
 
 STUDY = Path("pipeline/studies/coffee/params.yaml")

@@ -3,10 +3,11 @@
 import json
 import logging
 
-from pipeline.stage import CHECKPOINT, REPORTS, SHARDS, TARGETS, run
+from pipeline.stage import run
 from pipeline.studies.gloss_to_text.study import score_seeds
 from signloom.features.targets import read_targets
 from signloom.files import write_atomically
+from signloom.paths import CHECKPOINT, REPORTS, SHARDS, TARGETS
 
 OUT = REPORTS / "studies/gloss_to_text/results.json"
 

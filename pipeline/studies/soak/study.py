@@ -13,7 +13,8 @@ from pipeline.studies.soak.options import SoakOptions
 from pipeline.studies.soak.project import PARAMS, deliver, make_project, run_night
 from signloom.config import read_json
 from signloom.files import write_atomically
-from signloom.nightly.store import MODELS, ModelStore
+from signloom.nightly.store import ModelStore
+from signloom.paths import MODELS
 
 DECISIONS, NIGHTS = "decisions.jsonl", "nights"
 _DRIFT = Path("reports/retrain/drift.json")

@@ -7,13 +7,14 @@ from typing import Any
 
 from signloom.config import read_json, update_params
 from signloom.errors import UserError
+from signloom.paths import PARAMS, TUNE
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Describe the command."""
     parser = commands.add_parser("adopt", help="write the search's winner into params.yaml")
-    parser.add_argument("--best", type=Path, default=Path("reports/tune/best.json"))
-    parser.add_argument("--params", type=Path, default=Path("params.yaml"))
+    parser.add_argument("--best", type=Path, default=TUNE / "best.json")
+    parser.add_argument("--params", type=Path, default=PARAMS)
     parser.add_argument(
         "--trial", type=int, help="another trial of the Pareto front instead of the winner"
     )

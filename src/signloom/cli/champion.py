@@ -2,12 +2,10 @@
 
 import argparse
 import os
-from pathlib import Path
 
 from signloom.config import load_params, load_section, parse_options, read_json
 from signloom.errors import UserError
-
-PARAMS = Path("params.yaml")
+from signloom.paths import CHECKPOINT, EVALUATION, MODELS, PARAMS, SHARDS, TARGETS
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -124,7 +122,6 @@ def _mirror() -> None:
 def _track() -> None:
     """Tell DVC, where it knows the store."""
     from signloom.intake.staging import track_again
-    from signloom.nightly.store import MODELS
 
     if said := track_again(MODELS):
         print(said)
@@ -135,8 +132,8 @@ def _add(options: argparse.Namespace) -> None:
     from signloom.nightly.plan import gather_facts
     from signloom.nightly.store import ModelStore
 
-    store, checkpoint = ModelStore(), Path("data/checkpoint")
-    spec = read_json(checkpoint / "checkpoint.json", mend="run `dvc repro train` first")
+    store = ModelStore()
+    spec = read_json(CHECKPOINT / "checkpoint.json", mend="run `dvc repro train` first")
     made = spec.get("provenance", {})
     corpus = load_section(PARAMS, "corpus", CorpusOptions)
     starts = {str(store.checkpoint(version)): version for version in store.versions()}
@@ -148,10 +145,10 @@ def _add(options: argparse.Namespace) -> None:
     )
     if made.get("data") != facts["data"]:
         raise UserError(
-            f"{checkpoint} was trained on other landmarks or tokens than lie here, so who is in it "
+            f"{CHECKPOINT} was trained on other landmarks or tokens than lie here, so who is in it "
             "cannot be told; run `dvc repro evaluate` first"
         )
-    print(f"version {store.add(checkpoint, Path('reports/evaluation'), facts)}")
+    print(f"version {store.add(CHECKPOINT, EVALUATION, facts)}")
     _track()
 
 
@@ -170,8 +167,8 @@ def _judge(options: argparse.Namespace) -> None:
     )
     corpus = load_section(PARAMS, "corpus", CorpusOptions)
     inputs = GateInputs(
-        shards=Path("data/landmarks/shards"),
-        targets=Path("data/tokens/targets.parquet"),
+        shards=SHARDS,
+        targets=TARGETS,
         batches=newest_first(read_manifest(corpus.path, corpus.signer_disjoint)),
         score=score,
     )

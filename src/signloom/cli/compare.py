@@ -6,6 +6,7 @@ import json
 from signloom.errors import UserError
 from signloom.evaluation.compare import Difference
 from signloom.evaluation.metrics import LOWER_IS_BETTER
+from signloom.paths import REPORTS
 
 NAMES = {
     "bleu4": "BLEU-4", "bleu1": "BLEU-1", "chrf": "chrF", "chrfpp": "chrF++", "ter": "TER %",
@@ -23,7 +24,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "MLflow), or git:REVISION, also of a DVC experiment.",
     )
     parser.add_argument("run_a", metavar="RUN_A", help="e.g. git:HEAD")
-    parser.add_argument("run_b", metavar="RUN_B", nargs="?", default="reports",
+    parser.add_argument("run_b", metavar="RUN_B", nargs="?", default=str(REPORTS),
                         help="default: reports")  # fmt: skip
     parser.add_argument("--split", help="dev or test; default: all that both have")
     parser.add_argument("--json", action="store_true", help="print JSON, with every sentence")

@@ -3,6 +3,7 @@
 import argparse
 
 from signloom.errors import UserError
+from signloom.paths import SPOOL
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -14,7 +15,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(options: argparse.Namespace) -> None:
     """Deliver everything that is kept in data/.tracking/."""
     from signloom.tracking.deliver import deliver
-    from signloom.tracking.journal import PROBLEM, SPOOL, outboxes
+    from signloom.tracking.journal import PROBLEM, outboxes
 
     count = len(outboxes(SPOOL))
     if not deliver(SPOOL, patience_s=0.0):

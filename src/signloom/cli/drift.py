@@ -11,8 +11,8 @@ from signloom.config import load_section
 from signloom.corpus.manifest import Clip, CorpusOptions, is_text_corpus, read_manifest
 from signloom.errors import UserError
 from signloom.intake.drift.findings import DriftReport, Finding
+from signloom.paths import LANDMARKS, PARAMS
 
-LANDMARKS = Path("data/landmarks")
 STOPPED = 5  # exit code, as of `signloom retrain`
 _MARKS = {"ok": "ok  ", "warn": "WARN", "stop": "STOP"}
 
@@ -27,7 +27,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         f"be there: run `dvc repro extract` before. Exit code {STOPPED} if a check stops.",
     )
     parser.add_argument("batch", nargs="?", metavar="BATCH", help="default: the newest")
-    parser.add_argument("--params", type=Path, default=Path("params.yaml"))
+    parser.add_argument("--params", type=Path, default=PARAMS)
     parser.add_argument("--json", action="store_true", help="print JSON, with every figure")
     parser.set_defaults(run=run)
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from signloom.config import load_section
 from signloom.errors import UserError
+from signloom.paths import LANDMARKS, PARAMS
 
 if TYPE_CHECKING:
     from signloom.intake.drop_videos import Dropped
 
-LANDMARKS = Path("data/landmarks")
 _ELSEWHERE = (
     "Copies may be left: where the videos came from (data/inbox, linked files), data/withdrawn, "
     "DVC's cache and remote (`dvc gc --workspace`, with --cloud), backups. docs/data.md has more."
@@ -31,7 +31,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
     parser.add_argument("--yes", action="store_true", help="delete without asking")
-    parser.add_argument("--params", type=Path, default=Path("params.yaml"))
+    parser.add_argument("--params", type=Path, default=PARAMS)
     parser.set_defaults(run=run)
 
 

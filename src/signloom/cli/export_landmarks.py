@@ -4,6 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from signloom.paths import SHARDS
+
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Describe the command."""
@@ -13,7 +15,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--landmarks",
         type=Path,
-        default=Path("data/landmarks/shards"),
+        default=SHARDS,
         metavar="SHARDS",
         help="shards to read (default: %(default)s)",
     )

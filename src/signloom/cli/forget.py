@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from signloom.errors import UserError
+from signloom.paths import PARAMS
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -20,7 +21,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("signer", metavar="SIGNER", help="as in the manifest")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
     parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--params", type=Path, default=Path("params.yaml"))
+    parser.add_argument("--params", type=Path, default=PARAMS)
     parser.set_defaults(run=run)
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from signloom.config import load_params, load_section, parse_options
+from signloom.corpus.manifest import SPLITS
 from signloom.errors import UserError
+from signloom.paths import PARAMS
 
 if TYPE_CHECKING:
     from signloom.intake.ingest import IngestResult
@@ -30,7 +32,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--signer", metavar="NAME", help="who signs where no table says it")
     parser.add_argument("--dry-run", action="store_true", help="report, write nothing")
     parser.add_argument("--json", action="store_true", help="print what came in as JSON")
-    parser.add_argument("--params", type=Path, default=Path("params.yaml"))
+    parser.add_argument("--params", type=Path, default=PARAMS)
     parser.set_defaults(run=run)
 
 
@@ -91,7 +93,7 @@ def _to_text(result: "IngestResult", *, dry_run: bool) -> str:
     """Say what came in by split and signer, and what not and why."""
     will = "would come in" if dry_run else "came in"
     lines = [f"{len(result.clips)} clips {will}" + (f" as {result.batch}" if result.batch else "")]
-    for split in ("train", "dev", "test"):
+    for split in SPLITS:
         if clips := [clip for clip in result.clips if clip.split == split]:
             signers = ", ".join(sorted({clip.signer for clip in clips}))
             lines.append(f"  {split:<5} {len(clips)} clips by {signers}")

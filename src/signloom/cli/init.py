@@ -12,6 +12,7 @@ from signloom.config import update_params
 from signloom.corpus.manifest import SPLITS
 from signloom.errors import UserError
 from signloom.importing.new_corpus import MANIFEST, Plan, count_reasons, imported_groups
+from signloom.paths import PARAMS
 
 if TYPE_CHECKING:
     from signloom.importing.user_tables import Row, Sources, UserTable
@@ -113,7 +114,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--force", action="store_true", help="replace a manifest that is there")
     parser.add_argument("--dry-run", action="store_true", help="report, write nothing")
     parser.add_argument("--use", action="store_true", help="name the corpus in params.yaml")
-    parser.add_argument("--params", type=Path, default=Path("params.yaml"))
+    parser.add_argument("--params", type=Path, default=PARAMS)
     parser.set_defaults(run=run)
 
 

@@ -5,6 +5,8 @@ import json
 import sys
 from pathlib import Path
 
+from signloom.paths import PARAMS
+
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Describe the command."""
@@ -15,7 +17,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "the challenger, 5 the new data were refused, 6 another retraining runs, 1 an error, "
         "130 and 143 stopped. docs/retraining.md",
     )
-    parser.add_argument("--params", type=Path, default=Path("params.yaml"))
+    parser.add_argument("--params", type=Path, default=PARAMS)
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     parser.add_argument(

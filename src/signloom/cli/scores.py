@@ -6,6 +6,7 @@ from typing import Any
 
 from signloom.config import read_json
 from signloom.errors import UserError
+from signloom.paths import METRICS, REPORT_PAGE
 from signloom.report.stage_files import Change, changes, keep, read_baseline, read_committed
 
 NAMES = {"bleu4": "BLEU-4", "chrf": "chrF", "wer": "WER"}
@@ -19,7 +20,7 @@ FLOORS = {
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Describe the command."""
     parser = commands.add_parser("scores", help="print the last evaluation beside its floors")
-    parser.add_argument("--metrics", type=Path, default=Path("reports/metrics.json"))
+    parser.add_argument("--metrics", type=Path, default=METRICS)
     parser.add_argument(
         "--keep",
         action="store_true",
@@ -50,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
     if options.keep:
         keep(metrics, baseline)
         print(f"kept in {baseline}; commit it, `dvc repro report` compares with it\n")
-    print("report:  open reports/index.html in a browser")
+    print(f"report:  open {REPORT_PAGE} in a browser")
     # MLflow's own front page shows GenAI traces, of which there are none.
     print("runs:    make ui, then http://127.0.0.1:5000 > Experiments > Model training")
 

@@ -17,6 +17,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from signloom.config import load_section
 from signloom.errors import UserError
 from signloom.models.seq2seq import Seq2Seq
+from signloom.paths import PARAMS
 
 if TYPE_CHECKING:
     import torchinfo
@@ -105,7 +106,7 @@ class Sizes:
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Describe the command."""
     parser = commands.add_parser("summary", help="print the configured model: parts, size, speed")
-    parser.add_argument("--params", type=Path, default=Path("params.yaml"))
+    parser.add_argument("--params", type=Path, default=PARAMS)
     parser.add_argument("--batch", type=_positive, default=1, help="clips at once (%(default)s)")
     parser.add_argument(
         "--frames", type=_positive, default=75, help="of each clip, at features.fps (%(default)s)"

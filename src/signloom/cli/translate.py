@@ -20,6 +20,7 @@ from signloom.corpus.landmarks import NO_LANDMARKS, Layout
 from signloom.errors import UserError
 from signloom.importing.foreign import SourceDefaults
 from signloom.nightly.store import ModelStore
+from signloom.paths import CHECKPOINT
 from signloom.progress import progress_file
 from signloom.translation.inputs import (
     ClipReader,
@@ -379,7 +380,7 @@ def add_model_choice(parser: argparse.ArgumentParser) -> None:
     choice.add_argument(
         "--checkpoint",
         type=Path,
-        default=Path("data/checkpoint"),
+        default=CHECKPOINT,
         help="model folder (default: %(default)s)",
     )
     choice.add_argument(

@@ -3,21 +3,23 @@
 import argparse
 from pathlib import Path
 
+from signloom.paths import LANDMARKS, PARAMS, TOKENS
+
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Describe the command."""
     parser = commands.add_parser("tune-worker", help="help with a search of another machine")
-    parser.add_argument("--params", type=Path, default=Path("params.yaml"))
+    parser.add_argument("--params", type=Path, default=PARAMS)
     parser.add_argument(
         "--landmarks",
         type=Path,
-        default=Path("data/landmarks"),
+        default=LANDMARKS,
         help="what extract wrote (default: %(default)s)",
     )
     parser.add_argument(
         "--tokens",
         type=Path,
-        default=Path("data/tokens"),
+        default=TOKENS,
         help="what tokenize_targets wrote (default: %(default)s)",
     )
     parser.set_defaults(run=run)

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from signloom.config import load_section
+from signloom.paths import PARAMS
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -17,7 +18,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument("batch", metavar="BATCH", help="such as 2026-11-21")
     parser.add_argument("--reason", required=True, help="why; kept in the corpus's tables")
-    parser.add_argument("--params", type=Path, default=Path("params.yaml"))
+    parser.add_argument("--params", type=Path, default=PARAMS)
     parser.set_defaults(run=run)
 
 

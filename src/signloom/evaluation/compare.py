@@ -22,6 +22,7 @@ from signloom.evaluation.metrics import (
     measure,
     sentence_scores,
 )
+from signloom.paths import EVALUATION
 
 TIE = 1e-9  # two sentences' scores that differ by less are the same
 
@@ -96,7 +97,6 @@ def _p_value(drawn: FloatArray, difference: float) -> float:
 
 
 GIT = "git:"  # before the name of a revision or of a DVC experiment
-FOLDER = Path("reports/evaluation")
 VERSIONS = (1, 2)  # of scores.json; what is read here is the same in both
 SENTENCE_METRIC = "chrf"  # by which sentences are told better or worse, one by one
 DECIMALS = 4
@@ -272,26 +272,26 @@ def _count(
 
 
 def _find(folder: Path) -> Path:
-    places = (folder, folder / FOLDER.name, folder / FOLDER)
+    places = (folder, folder / EVALUATION.name, folder / EVALUATION)
     found = [place for place in places if (place / "hypotheses.tsv").is_file()]
     if not found:
         raise UserError(
-            f"{folder} holds no evaluation (hypotheses.tsv), nor does evaluation/ or {FOLDER}/ in "
-            f"it; {_MEND}, or name a commit: git:HEAD"
+            f"{folder} holds no evaluation (hypotheses.tsv), nor does evaluation/ or {EVALUATION}/ "
+            f"in it; {_MEND}, or name a commit: git:HEAD"
         )
     return found[0]
 
 
 def _fetch(revision: str, folder: Path) -> Path:
     """Bring the evaluation of a revision, of which Git holds only the hash, from DVC's cache."""
-    command = [sys.executable, "-m", "dvc", "get", ".", str(FOLDER), "--rev", revision]
+    command = [sys.executable, "-m", "dvc", "get", ".", str(EVALUATION), "--rev", revision]
     done = subprocess.run(
-        [*command, "-o", str(folder / FOLDER)], capture_output=True, text=True, check=False
+        [*command, "-o", str(folder / EVALUATION)], capture_output=True, text=True, check=False
     )
     if done.returncode:
         said, _, _ = done.stderr.strip().partition("\n\n")  # below: where DVC's help is
         raise UserError(
-            f"{GIT}{revision}: DVC cannot give its {FOLDER}: {said}\n"
+            f"{GIT}{revision}: DVC cannot give its {EVALUATION}: {said}\n"
             "`git log` and `dvc exp show` name what there is, `dvc fetch` gets it from a remote"
         )
-    return folder / FOLDER
+    return folder / EVALUATION

@@ -30,6 +30,7 @@ from tqdm import tqdm
 from signloom.corpus.landmarks import COORDINATES, LandmarkSequence, Layout
 from signloom.errors import UserError
 from signloom.files import hash_file, write_atomically
+from signloom.paths import LANDMARK_CACHE
 from signloom.progress import progress_file
 from signloom.provenance import project_folder
 
@@ -152,7 +153,6 @@ def _try_hash(path: Path) -> str | None:
 FORMAT_VERSION = 1
 CACHE_VARIABLE = "SIGNLOOM_CACHE"
 
-_DEFAULT_FOLDER = Path("data/cache/landmarks")
 _DIGEST_BYTES = 32
 _FRESH_S = 3600.0  # an entry used within the hour is not marked as used again
 _ABANDONED_S = 3600.0  # a temporary file that old belongs to a writer that was killed
@@ -179,7 +179,7 @@ class CacheUse:
 
 def cache_folder() -> Path:
     """Return where landmarks are kept."""
-    return Path(os.environ.get(CACHE_VARIABLE) or project_folder() / _DEFAULT_FOLDER)
+    return Path(os.environ.get(CACHE_VARIABLE) or project_folder() / LANDMARK_CACHE)
 
 
 def cache_key(**parts: str | float | None) -> str:

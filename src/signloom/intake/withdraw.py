@@ -21,8 +21,7 @@ from signloom.intake.ledgers import (
     read_withdrawn,
 )
 from signloom.intake.staging import Watch, Workshop, open_workshop
-
-WITHDRAWN_VIDEOS = Path("data/withdrawn")
+from signloom.paths import WITHDRAWN_VIDEOS
 
 
 def withdraw(

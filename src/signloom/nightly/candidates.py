@@ -28,6 +28,7 @@ from signloom.features.targets import Target, read_targets
 from signloom.files import write_atomically
 from signloom.nightly.gate import Decision, GateClips, GateOptions, Said, decide
 from signloom.nightly.store import ModelStore
+from signloom.paths import REJECTS
 from signloom.translation.precision import Precision
 from signloom.translation.search import DecodingOptions
 from signloom.translation.translator import Translator
@@ -315,7 +316,7 @@ def _test_clips(
     if not test:
         raise UserError(
             "no test clip has landmarks, so there is nothing to judge on; give some signers the "
-            "split test, and look into data/landmarks/rejects.tsv"
+            f"split test, and look into {REJECTS}"
         )
     return test, missing
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from signloom.config import read_json
+from signloom.corpus.manifest import SPLITS
 from signloom.files import hash_file, write_atomically
 from signloom.nightly.store import FORGOTTEN
 
@@ -127,7 +128,6 @@ def _interval(score: Mapping[str, float]) -> str:
 CARD = "MODEL_CARD.md"
 TERMS = {"Licence": "LICENSE*", "Consent": "CONSENT*"}  # of the recordings, in the corpus folder
 _TERMS_LINES = 60  # of them that are quoted
-_SPLITS = ("train", "dev", "test")
 _NOT_SAID = "**not said**"
 
 
@@ -265,7 +265,7 @@ def _data(version: Version) -> Iterator[str]:
     facts = version.facts
     yield "## Data\n"
     rows = []
-    for split in _SPLITS:
+    for split in SPLITS:
         signers = facts.get("signers", {}).get(split, {})
         clips = facts.get("clips", {}).get(split)
         hours = facts.get("hours", {}).get(split)

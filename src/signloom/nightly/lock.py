@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from signloom.errors import UserError
-
-LOCK = Path("data/.retrain.lock")
+from signloom.paths import RETRAIN_LOCK
 
 
 class BusyError(UserError):
@@ -31,7 +30,7 @@ class Held:
 
 
 @contextlib.contextmanager
-def hold_lock(path: Path = LOCK) -> Iterator[Held]:
+def hold_lock(path: Path = RETRAIN_LOCK) -> Iterator[Held]:
     """Keep other nights away.
 
     The system lets go of the lock however the process ends, so a file that is left behind locks
@@ -61,7 +60,7 @@ def hold_lock(path: Path = LOCK) -> Iterator[Held]:
             _write(file, "")
 
 
-def holder(path: Path = LOCK) -> str:
+def holder(path: Path = RETRAIN_LOCK) -> str:
     """Return in words who holds the lock; empty: nobody."""
     try:
         with path.open("r", encoding="utf-8") as file:

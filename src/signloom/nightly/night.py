@@ -22,7 +22,7 @@ from signloom.files import to_text, write_durably
 from signloom.intake.ingest import ingest
 from signloom.intake.staging import track_version
 from signloom.nightly.commands import Commands
-from signloom.nightly.lock import LOCK, BusyError, Held, hold_lock, holder
+from signloom.nightly.lock import BusyError, Held, hold_lock, holder
 from signloom.nightly.plan import (
     Kind,
     Plan,
@@ -44,7 +44,8 @@ from signloom.nightly.steps import (
     take_deliveries,
     train_challenger,
 )
-from signloom.nightly.store import MODELS, ModelStore
+from signloom.nightly.store import ModelStore
+from signloom.paths import MODELS, RETRAIN_UNFINISHED
 from signloom.tracking.run import NIGHT, Run
 
 _STEPS: dict[Kind, str] = {
@@ -97,7 +98,6 @@ def foresee(
     return {**found, "lines": lines}
 
 
-UNFINISHED = Path("data/.retrain.unfinished")  # there from the first step to the last
 STAGES_LOG = "stages.log"
 
 # Exit code and the word for it in night.json.
@@ -151,7 +151,7 @@ def run_night(request: Request) -> dict[str, Any]:
     """
     settings = read_settings(request.params)
     try:
-        with hold_lock(LOCK) as held, _heed_sigterm():
+        with hold_lock() as held, _heed_sigterm():
             return _with_summary(request, settings, held)
     except BusyError as error:
         return {"outcome": OUTCOMES[BUSY], "exit_code": BUSY, "verdict": str(error)}
@@ -216,7 +216,7 @@ def _run_steps(night: Tonight, request: Request) -> Ending:
         summary.note(reasons=list(plan.reasons))
         step.say("; ".join(plan.reasons) or "nothing is new")
     if plan.kind == "nothing":
-        UNFINISHED.unlink(missing_ok=True)
+        RETRAIN_UNFINISHED.unlink(missing_ok=True)
         return Ending(code=NOTHING, verdict="nothing is new")
     _write_unfinished(to_finish)
     with Run.start(
@@ -229,7 +229,7 @@ def _run_steps(night: Tonight, request: Request) -> Ending:
         ending = _work(night, request, plan, log)
         outcome = OUTCOMES[ending.code]
         log.set_tags({"outcome": outcome, "champion": str(summary.content["champion"])})
-    UNFINISHED.unlink(missing_ok=True)
+    RETRAIN_UNFINISHED.unlink(missing_ok=True)
     return ending
 
 
@@ -270,14 +270,16 @@ def _work(night: Tonight, request: Request, plan: Plan, log: Run) -> Ending:
 
 def read_unfinished() -> int | None:
     """Return the version that came to the gate in a night that was cut or failed later."""
-    if not UNFINISHED.is_file():
+    if not RETRAIN_UNFINISHED.is_file():
         return None
-    version: int | None = read_json(UNFINISHED, mend=f"remove {UNFINISHED}")["version"]
+    version: int | None = read_json(RETRAIN_UNFINISHED, mend=f"remove {RETRAIN_UNFINISHED}")[
+        "version"
+    ]
     return version
 
 
 def _write_unfinished(version: int | None) -> None:
-    write_durably(UNFINISHED, to_text({"version": version}))
+    write_durably(RETRAIN_UNFINISHED, to_text({"version": version}))
 
 
 def _pull(night: Tonight) -> None:
@@ -289,7 +291,7 @@ def _pull(night: Tonight) -> None:
     """
     corpus, retrain = night.settings.corpus.folder, night.settings.retrain
     with night.summary.step("pull") as step:
-        if UNFINISHED.is_file():
+        if RETRAIN_UNFINISHED.is_file():
             track_version(corpus)
             if MODELS.is_dir():
                 night.commands.dvc("add", str(MODELS))

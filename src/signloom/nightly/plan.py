@@ -26,6 +26,7 @@ from signloom.intake.inbox import check_videos, has_news
 from signloom.intake.options import IngestOptions
 from signloom.nightly.gate import GateOptions
 from signloom.nightly.store import FORGOTTEN, ModelStore
+from signloom.paths import DVC_LOCK, SHARDS, TARGETS
 from signloom.provenance import git_state
 from signloom.tracking.run import TrackingOptions
 
@@ -217,12 +218,6 @@ def seen_clips(facts: dict[str, Any]) -> list[str]:
     splits: dict[str, list[str]] = facts.get("clips", {})
     rejected: list[str] = facts.get("rejected", [])
     return [name for names in (*splits.values(), rejected) for name in names]
-
-
-LANDMARKS = Path("data/landmarks")
-SHARDS = LANDMARKS / "shards"
-TARGETS = Path("data/tokens/targets.parquet")
-DVC_LOCK = Path("dvc.lock")
 
 
 def gather_facts(

@@ -14,7 +14,8 @@ from signloom.errors import UserError
 from signloom.files import to_text, write_atomically
 from signloom.nightly.record import Step
 from signloom.nightly.steps import DRIFT, Tonight
-from signloom.nightly.store import DECISION, MODELS, ModelStore
+from signloom.nightly.store import DECISION, ModelStore
+from signloom.paths import DVC_LOCK, LAST_NIGHT, METRICS, MODELS, REPORT_PAGE, TUNE
 from signloom.tracking.registry import Version, sync
 from signloom.tracking.run import TrackingOptions
 
@@ -75,9 +76,6 @@ def _describe(store: ModelStore, version: int) -> Version:
     )
 
 
-SHOWN = Path("reports/retrain.json")  # what the report shows of the last night that did something
-REPORT = Path("reports/index.html")
-TUNE = Path("reports/tune")
 FORMAT_VERSION = 1
 
 
@@ -116,11 +114,11 @@ def show(night: Tonight, outcome: str, decision: dict[str, Any] | None) -> None:
             "drift": read_json(drift, mend=f"remove {drift}") if has_drift else None,
             "decision": decision,
         }
-        write_atomically(SHOWN, to_text(content))
+        write_atomically(LAST_NIGHT, to_text(content))
         TUNE.mkdir(parents=True, exist_ok=True)  # DVC wants it, the report does without a search
         # Alone: with its upstream a search would begin.
         night.commands.dvc("repro", "--single-item", "report")
-        step.say(f"{REPORT} shows this night")
+        step.say(f"{REPORT_PAGE} shows this night")
 
 
 def keep_versions(night: Tonight) -> None:
@@ -145,8 +143,8 @@ def _commit(night: Tonight) -> str:
     """Commit the files that a night writes, and no others."""
     corpus = night.settings.corpus.folder
     written = [
-        night.settings.params, Path("dvc.lock"), Path(f"{MODELS}.dvc"), Path("data/.gitignore"),
-        Path(f"{corpus}.dvc"), corpus.parent / ".gitignore", Path("reports/metrics.json"), SHOWN,
+        night.settings.params, DVC_LOCK, Path(f"{MODELS}.dvc"), Path("data/.gitignore"),
+        Path(f"{corpus}.dvc"), corpus.parent / ".gitignore", METRICS, LAST_NIGHT,
     ]  # fmt: skip
     there = [str(path) for path in dict.fromkeys(written) if path.is_file()]
     git = night.commands.git

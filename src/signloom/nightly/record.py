@@ -17,9 +17,9 @@ from typing import Any
 from signloom.config import read_json
 from signloom.errors import UserError
 from signloom.files import to_text, write_durably
+from signloom.paths import NIGHTS
 
 FORMAT_VERSION = 1
-FOLDER = Path("reports/retrain")
 NIGHT, LOG = "night.json", "night.log"
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class Step:
 class Summary:
     """The record of one night."""
 
-    def __init__(self, folder: Path = FOLDER) -> None:
+    def __init__(self, folder: Path = NIGHTS) -> None:
         """Begin it, and look whether the one before was cut."""
         self.folder = folder
         self._begun = time.monotonic()

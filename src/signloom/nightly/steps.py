@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from signloom.config import load_section, update_params
@@ -13,14 +12,11 @@ from signloom.intake.drift.check import check_drift
 from signloom.intake.drift.findings import LEVELS, DriftReport, write_report
 from signloom.intake.ingest import ingest
 from signloom.intake.ledgers import read_deliveries
-from signloom.intake.withdraw import WITHDRAWN_VIDEOS, withdraw
+from signloom.intake.withdraw import withdraw
 from signloom.nightly.commands import Commands
 from signloom.nightly.plan import (
     ALSO,
     BY_HAND,
-    LANDMARKS,
-    SHARDS,
-    TARGETS,
     Settings,
     Start,
     choose_parent,
@@ -30,8 +26,8 @@ from signloom.nightly.plan import (
 )
 from signloom.nightly.record import Summary
 from signloom.nightly.store import ModelStore
+from signloom.paths import CHECKPOINT, EVALUATION, LANDMARKS, SHARDS, TARGETS, WITHDRAWN_VIDEOS
 
-CHECKPOINT, EVALUATION = Path("data/checkpoint"), Path("reports/evaluation")
 DRIFT, DECISION = "drift.json", "decision.json"
 
 

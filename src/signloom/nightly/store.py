@@ -18,6 +18,7 @@ from typing import Any, Literal
 from signloom.config import check_version, parse_options, read_json
 from signloom.errors import UserError
 from signloom.files import hash_folder, rename_durably, to_text, write_durably
+from signloom.paths import MODELS
 
 POINTER_VERSION = 1
 
@@ -122,12 +123,11 @@ def write_version(
 
 
 FORMAT_VERSION = 1  # of version.json, frozen_test.json and marks.json
-MODELS = Path("data/models")
 DECISION = "decision.json"
 FORGOTTEN = "forgotten"  # a mark: a map for each request, with its number of clips
 POINTER, FROZEN, MARKS = "champion.json", "frozen_test.json", "marks.json"
 
-_MEND = "bring it back with `dvc checkout data/models.dvc` or `dvc pull`"
+_MEND = f"bring it back with `dvc checkout {MODELS}.dvc` or `dvc pull`"
 
 
 class ModelStore:

@@ -31,12 +31,24 @@ from signloom.features.targets import read_targets
 from signloom.files import to_text, write_durably
 from signloom.intake.ledgers import DELIVERIES, WITHDRAWN
 from signloom.intake.staging import open_workshop, refuse_drawn, track_again, track_version
-from signloom.intake.withdraw import WITHDRAWN_VIDEOS, remove_clips
-from signloom.nightly.plan import SHARDS, TARGETS
-from signloom.nightly.store import MODELS, ModelStore
+from signloom.intake.withdraw import remove_clips
+from signloom.nightly.store import ModelStore
+from signloom.paths import (
+    EVALUATION,
+    FIGURES,
+    FORGET_JOURNAL,
+    LANDMARKS,
+    LAST_NIGHT,
+    MODELS,
+    REPORT_PAGE,
+    REPORTS,
+    SHARDS,
+    TARGETS,
+    TOKENS,
+    WITHDRAWN_VIDEOS,
+)
 from signloom.privacy.names import Person
 from signloom.privacy.traces import (
-    JOURNAL,
     DvcCache,
     blank_versions,
     erase,
@@ -47,13 +59,7 @@ from signloom.privacy.traces import (
 from signloom.tracking.run import TrackingOptions
 
 # Written by stages, which write them anew without the person.
-DERIVED = tuple(
-    Path(name)
-    for name in (
-        "data/landmarks", "data/tokens", "reports/evaluation", "reports/index.html",
-        "reports/figures",
-    )
-)  # fmt: skip
+DERIVED = (LANDMARKS, TOKENS, EVALUATION, REPORT_PAGE, FIGURES)
 REASON = "consent withdrawn"
 
 
@@ -95,9 +101,9 @@ def find_person(signer: str, places: Places) -> Person:
             is not finished; if the corpus is drawn, or without them there is nothing to learn from.
     """
     name = unicodedata.normalize("NFC", signer.strip())
-    if JOURNAL.is_file():
-        content = read_json(JOURNAL, mend="remove it and run this again")
-        person = parse_options(content, Person, where=str(JOURNAL))
+    if FORGET_JOURNAL.is_file():
+        content = read_json(FORGET_JOURNAL, mend="remove it and run this again")
+        person = parse_options(content, Person, where=str(FORGET_JOURNAL))
         if person.signer != name:
             raise UserError(
                 f"the removal of {person.signer!r} was cut short; finish it first: "
@@ -168,8 +174,8 @@ def plan_removal(person: Person, places: Places) -> list[Step]:
     entries = [cache / key[:2] / f"{key}.clip" for key in person.entries]
     entries = [path for path in entries if path.is_file()]
     derived = [path for path in DERIVED if path.exists()]
-    shown = [path for path in sorted(Path("reports").glob("retrain*/**/*")) if path.is_file()]
-    shown += [path for path in [Path("reports/retrain.json")] if path.is_file()]
+    shown = [path for path in sorted(REPORTS.glob("retrain*/**/*")) if path.is_file()]
+    shown += [path for path in [LAST_NIGHT] if path.is_file()]
     steps = [
         Step("clips of the corpus", person.clip_ids, lambda: _leave_corpus(person, places, dvc)),
         Step("copies of their videos", copies, lambda: _erase(copies, dvc)),
@@ -194,8 +200,8 @@ def remove(person: Person, steps: Sequence[Step], tell: Callable[[str], object])
         steps: What `plan_removal` found.
         tell: Hears of each step that is done.
     """
-    JOURNAL.parent.mkdir(parents=True, exist_ok=True)
-    write_durably(JOURNAL, to_text(dataclasses.asdict(person)))
+    FORGET_JOURNAL.parent.mkdir(parents=True, exist_ok=True)
+    write_durably(FORGET_JOURNAL, to_text(dataclasses.asdict(person)))
     for step in steps:
         step.act()
         tell(step.what)
@@ -203,7 +209,7 @@ def remove(person: Person, steps: Sequence[Step], tell: Callable[[str], object])
 
 def end_removal() -> None:
     """Forget the name itself: to be called when what is left was told."""
-    JOURNAL.unlink(missing_ok=True)
+    FORGET_JOURNAL.unlink(missing_ok=True)
 
 
 def _leave_corpus(person: Person, places: Places, dvc: DvcCache) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
+from signloom.corpus.manifest import SPLITS
 from signloom.importing.user_tables import QUOTED, SEPARATORS, find_sources
 
 BLANK = "(forgotten)"  # stands where a name stood
@@ -54,7 +55,7 @@ class Person:
     @property
     def signer_names(self) -> set[str]:
         """Whole cells and values that name them among signers."""
-        return {self.signer, *(f"{split} {self.signer}" for split in ("train", "dev", "test"))}
+        return {self.signer, *(f"{split} {self.signer}" for split in SPLITS)}
 
     @property
     def words(self) -> set[str]:

@@ -22,13 +22,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from signloom.corpus.manifest import CorpusOptions, read_manifest
+from signloom.corpus.manifest import SPLITS, CorpusOptions, read_manifest
 from signloom.errors import UserError
 from signloom.files import hash_file, write_durably
 from signloom.intake.deliveries import SIGNER_FILE
 from signloom.intake.staging import replace_link
 from signloom.nightly.card import CARD, write_card
 from signloom.nightly.store import FORGOTTEN, FROZEN, ModelStore
+from signloom.paths import CHECKPOINT, FORGET_JOURNAL, MODELS, REPORTS, SPOOL
 from signloom.privacy.names import (
     BLANK,
     Person,
@@ -40,8 +41,7 @@ from signloom.privacy.names import (
     scrub_value,
 )
 
-JOURNAL = Path("data/.forget.json")  # of a removal; data/.* is ignored by Git
-_LINKED = (Path("data"), Path("reports"))  # where DVC puts files
+_LINKED = (Path("data"), REPORTS)  # where DVC puts files
 
 
 class DvcCache:
@@ -184,7 +184,6 @@ def _md5(path: Path) -> str:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
-_SPLITS = ("train", "dev", "test")
 _DECIDING = {"train", "dev"}  # dev chooses the epoch and the search
 
 
@@ -208,7 +207,7 @@ def versions_of(store: ModelStore) -> dict[str, list[int]]:
     found: dict[str, list[int]] = defaultdict(list)
     for version in store.versions():
         signers = store.facts(version).get("signers", {})
-        for name in {name for split in _SPLITS for name in signers.get(split, {})}:
+        for name in {name for split in SPLITS for name in signers.get(split, {})}:
             found[name].append(version)
     return dict(found)
 
@@ -221,14 +220,14 @@ def trained_on(person: Person, store: ModelStore) -> list[Trained]:
     found: dict[int, Trained] = {}
     for version in store.versions():
         facts = store.facts(version)
-        clips = {s: set(facts.get("clips", {}).get(s, ())) for s in _SPLITS}
+        clips = {s: set(facts.get("clips", {}).get(s, ())) for s in SPLITS}
         theirs = {s: len(ids & set(person.clip_ids)) for s, ids in clips.items()}
-        for split in _SPLITS:  # clips that have left the corpus long ago are known by number
+        for split in SPLITS:  # clips that have left the corpus long ago are known by number
             count = facts.get("signers", {}).get(split, {}).get(person.signer, 0)
             theirs[split] = max(theirs[split], count)
         parent = facts.get("parent")
         through = parent if parent in found and found[parent].has_traces else None
-        splits = tuple(split for split in _SPLITS if theirs[split])
+        splits = tuple(split for split in SPLITS if theirs[split])
         if marked := _mark_of(person, store, version):
             found[version] = marked
         elif splits or through is not None:
@@ -315,8 +314,7 @@ def _list(items: tuple[str, ...] | list[int]) -> str:
 
 
 # MLflow's own files, and what waits to be sent there.
-MLFLOW = tuple(Path(name) for name in ("mlruns", "mlartifacts", "data/.tracking"))
-CHECKPOINT = Path("data/checkpoint")
+MLFLOW = (Path("mlruns"), Path("mlartifacts"), SPOOL)
 _READABLE = ("*.json", "*.jsonl", "*.tsv", "*.csv", "*.md", "*.txt", "*.log", "*.html", "*.vtt")
 _MOST_NAMED = 5
 
@@ -344,7 +342,7 @@ def tell_left(person: Person, corpus: CorpusOptions) -> Iterator[str]:
         if tracked := tracked_files_naming(person):
             yield f"files in Git name them ({_some(tracked)}): edit and commit them"
         yield "Git's history keeps what former commits named: `git filter-repo`, in every clone"
-    elsewhere = files_naming_under([Path("data"), Path("reports"), Path("build")], person)
+    elsewhere = files_naming_under([Path("data"), REPORTS, Path("build")], person)
     if elsewhere:
         yield f"files still name them ({_some(elsewhere)}): look at them"
     if not is_word(person.signer):
@@ -364,7 +362,7 @@ def files_naming_under(folders: Sequence[Path], person: Person) -> list[Path]:
     return [
         path
         for path in files_naming([one for one in folders if one.is_dir()], person, _READABLE)
-        if path != JOURNAL and not set(MLFLOW) & set(path.parents)
+        if path != FORGET_JOURNAL and not set(MLFLOW) & set(path.parents)
     ]
 
 
@@ -387,7 +385,7 @@ def _dvc() -> Iterator[str]:
     yield (
         "older versions of the corpus, landmarks and tokens in DVC's cache: what was there today "
         "is removed, of earlier ones nobody can tell what shows whom. After `dvc repro`, and "
-        "`dvc add data/models` if DVC keeps them, commit; then `dvc gc --workspace` removes "
+        f"`dvc add {MODELS}` if DVC keeps them, commit; then `dvc gc --workspace` removes "
         "everything that the present state does not use, on every machine"
     )
     for line in ask_dvc("remote", "list").splitlines():

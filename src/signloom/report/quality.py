@@ -8,6 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from signloom.corpus.manifest import SPLITS
 from signloom.corpus.quality import ClipQuality
 from signloom.features.targets import Target
 from signloom.report.canvas import (
@@ -99,7 +100,7 @@ def assess(
     faults = find_faults(rows, checks)
     splits = table_by(rows, faults, targets, lambda target: target.split)
     signers = table_by(rows, faults, targets, lambda target: target.signer)
-    order = ("train", "dev", "test")
+    order = SPLITS
     body, jitter = options.min_body, options.max_jitter
     return Assessment(
         faults=faults,

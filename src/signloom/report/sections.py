@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Any, Literal
 
+from signloom.corpus.manifest import SPLITS
 from signloom.evaluation.metrics import ScoreOptions, align_words, split_words
 from signloom.features.targets import Target
 from signloom.report.quality import share_of
 from signloom.report.stage_files import Row, Sources
 from signloom.report.verdict import count
 
-SPLITS = ("train", "dev", "test")
 MAX_CONFUSIONS = 20
 
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from signloom.files import write_atomically
+from signloom.paths import SPOOL
 from signloom.tracking.journal import (
     LOCK,
     PROBLEM,
-    SPOOL,
     Outbox,
     hide_password,
     outboxes,

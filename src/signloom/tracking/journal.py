@@ -18,7 +18,6 @@ from typing import IO, Any
 
 from signloom.files import write_atomically
 
-SPOOL = Path("data/.tracking")
 RECORDS, OWNER, SENT, FILES = "journal.jsonl", "owner", "sent.json", "files"
 LOCK, PROBLEM = "lock", "problem.txt"  # of the spool: who delivers, and why it cannot
 

@@ -23,8 +23,9 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]
 
 from signloom.files import hash_file
+from signloom.paths import DVC_LOCK, SPOOL
 from signloom.provenance import git_state, project_folder
-from signloom.tracking.journal import PROBLEM, SPOOL, Journal, store_name
+from signloom.tracking.journal import PROBLEM, Journal, store_name
 
 INTERVAL_S = 10.0
 
@@ -259,9 +260,8 @@ def _surroundings() -> dict[str, str]:
         "host": platform.node(),
         "device": _device(),
     }
-    lock = Path("dvc.lock")
-    if lock.is_file():
-        found["dvc_lock"] = hash_file(lock)
+    if DVC_LOCK.is_file():
+        found["dvc_lock"] = hash_file(DVC_LOCK)
     # Set by `dvc exp run`, whether here or in a queue, and by `signloom retrain`.
     variables = {EXPERIMENT: "DVC_EXP_NAME", BASELINE: "DVC_EXP_BASELINE_REV", NIGHT: NIGHT_KEY}
     for tag, variable in variables.items():

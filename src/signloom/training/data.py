@@ -13,6 +13,7 @@ from signloom.features.clips import StoredLandmarks, read_gloss_clips
 from signloom.features.targets import Target, read_glosses, read_labels, read_targets
 from signloom.features.tokenizer import Tokenizer
 from signloom.files import hash_file, hash_folder
+from signloom.paths import REJECTS
 from signloom.training.run import TrainingData
 
 logger = logging.getLogger(__name__)
@@ -111,17 +112,17 @@ def _with_landmarks(
     missing = [target.clip_id for target in chosen if target.clip_id not in landmarks.frames]
     if missing:
         logger.warning(
-            "%d of %d %s clips have no landmarks and are left out (data/landmarks/rejects.tsv "
-            "says why): %s%s",
+            "%d of %d %s clips have no landmarks and are left out (%s says why): %s%s",
             len(missing),
             len(chosen),
             split,
+            REJECTS,
             ", ".join(missing[:5]),
             ", ..." if len(missing) > 5 else "",
         )
     if len(missing) == len(chosen):
         raise UserError(
             f"no clip of split {split} has landmarks; the manifest needs train and dev clips, and "
-            "data/landmarks/rejects.tsv says which were rejected"
+            f"{REJECTS} says which were rejected"
         )
     return [target for target in chosen if target.clip_id in landmarks.frames]

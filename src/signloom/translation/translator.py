@@ -24,6 +24,7 @@ from signloom.features.glosses import UNKNOWN, GlossSequence
 from signloom.features.targets import Spelling
 from signloom.models.seq2seq import Memory, Seq2Seq, Source
 from signloom.models.transformer import Transformer
+from signloom.paths import REJECTS
 from signloom.translation.ctc_prefix import Spell
 from signloom.translation.precision import Precision, reduce_precision
 from signloom.translation.search import DecodingOptions, Hypothesis, SpecialIds, search
@@ -152,7 +153,7 @@ class Translator:
         """Where a person sees which clips lack what the model reads."""
         if self.reads_glosses:
             return "the column gloss of the manifest"
-        return "data/landmarks/rejects.tsv"
+        return str(REJECTS)
 
     def rows(self, sequence: SourceSequence, *, blind: bool = False) -> Rows:
         """Return what the model sees of a clip.

@@ -9,8 +9,8 @@ from signloom.cli.main import main
 from signloom.corpus.manifest import Clip, write_manifest
 from signloom.features.targets import read_targets
 from signloom.files import hash_file, hash_folder
-from signloom.nightly.plan import SHARDS, TARGETS
 from signloom.nightly.store import ModelStore
+from signloom.paths import SHARDS, TARGETS
 from tests.unit.nightly.project import add_version, write_project
 
 PARAMS = {

@@ -17,10 +17,11 @@ import yaml
 from signloom.corpus.quality import write_quality
 from signloom.errors import UserError
 from signloom.nightly.commands import Commands
-from signloom.nightly.lock import LOCK, hold_lock
-from signloom.nightly.night import UNFINISHED, Request, foresee_night, run_night
+from signloom.nightly.lock import hold_lock
+from signloom.nightly.night import Request, foresee_night, run_night
 from signloom.nightly.record import Summary
 from signloom.nightly.store import ModelStore
+from signloom.paths import RETRAIN_LOCK, RETRAIN_UNFINISHED
 from tests.intake import deliver
 from tests.stages import is_alive, wait_until
 from tests.unit.nightly.nights import (
@@ -69,13 +70,13 @@ def test_nothing_new_ends_with_3_and_changes_no_model() -> None:
     assert [step["name"] for step in night["steps"]] == ["plan"]
     assert ModelStore().versions() == [1]
     assert json.loads(Path("called").read_text())["outcome"] == "nothing_new"
-    assert not UNFINISHED.exists()
-    assert Path(LOCK).read_text() == ""
+    assert not RETRAIN_UNFINISHED.exists()
+    assert Path(RETRAIN_LOCK).read_text() == ""
 
 
 def test_a_second_night_ends_with_6_and_leaves_the_first_ones_summary_alone() -> None:
     make_project(hook=hook("open('called', 'w')"))
-    with hold_lock(LOCK):
+    with hold_lock(RETRAIN_LOCK):
         night = run_night(ASK)
     assert outcome(night) == ("busy", 6)
     assert f"process {os.getpid()}" in night["verdict"]
@@ -92,7 +93,7 @@ def test_what_fails_is_said_and_found_again() -> None:
     assert "not inside of a DVC repository" in night["verdict"]
     assert night["steps"][-1]["name"] == "extract"
     assert night["steps"][-1]["result"] == "failed"
-    assert UNFINISHED.exists()
+    assert RETRAIN_UNFINISHED.exists()
     assert foresee_night(ASK)["kind"] == "train"
 
 
@@ -115,7 +116,7 @@ def test_a_delivery_without_landmarks_is_withdrawn_and_not_taken_again() -> None
     assert (shown["night"]["outcome"], shown["drift"]["level"]) == ("data_refused", "stop")
     assert shown["decision"] is None
     assert Path("reports/made").is_file()
-    assert not UNFINISHED.exists()
+    assert not RETRAIN_UNFINISHED.exists()
     # The corpus still wants its first model, but the delivery is not news again.
     assert foresee_night(ASK)["reasons"] == ["no model has been decided on yet"]
 
@@ -174,7 +175,7 @@ def test_a_promotion_that_was_cut_is_made_up_for_once() -> None:
     settings, store = make_project(), ModelStore()
     version = keep_undecided(settings, store)
     # The power goes after the decision is written, before the champion changes.
-    UNFINISHED.write_text(json.dumps({"version": version}))
+    RETRAIN_UNFINISHED.write_text(json.dumps({"version": version}))
     store.keep_decision(version, decision_about(store, version, promote=True))
     assert foresee_night(ASK)["kind"] == "finish"
     night = run_night(ASK)

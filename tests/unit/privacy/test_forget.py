@@ -215,7 +215,7 @@ def test_nothing_names_or_shows_a_forgotten_signer(
         "Git's history",
     ):
         assert sentence in said, sentence
-    assert not forget.JOURNAL.exists()
+    assert not forget.FORGET_JOURNAL.exists()
     with pytest.raises(SystemExit, match="no clip and no model version is of a signer 'zoë'"):
         main(["forget", "zoë", "--yes"])
 
@@ -293,7 +293,7 @@ def test_imported_landmarks_survive_a_kill_between_renames(project: Path, stage:
         shards.rename(shards.with_name("shards.old"))
     if stage == "new in place":
         new.rename(shards)
-    forget.JOURNAL.write_text(json.dumps(asdict(person)))
+    forget.FORGET_JOURNAL.write_text(json.dumps(asdict(person)))
     main(["forget", "zoë", "--yes"])
     assert sorted(read_clip_frames(shards)) == sorted(clip.clip_id for clip in left)
     assert sorted(path.name for path in shards.parent.iterdir()) == ["shards"]

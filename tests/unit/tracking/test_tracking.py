@@ -12,11 +12,12 @@ import mlflow
 import pytest
 
 from signloom.cli.main import main
+from signloom.paths import SPOOL
 from signloom.provenance import project_folder
 from signloom.tracking import run as run_module
 from signloom.tracking import run as system
 from signloom.tracking.deliver import KEY, MAX_VALUE_CHARS, Store, deliver
-from signloom.tracking.journal import PROBLEM, SPOOL, hide_password, outboxes
+from signloom.tracking.journal import PROBLEM, hide_password, outboxes
 from signloom.tracking.run import Run, TrackingOptions, flatten
 
 # MLflow's own code uses what its libraries deprecate.

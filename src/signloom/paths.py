@@ -1,0 +1,37 @@
+"""Folders and files of a project, relative to its root, where every command runs."""
+
+from pathlib import Path
+
+PARAMS = Path("params.yaml")
+DVC_LOCK = Path("dvc.lock")
+
+LANDMARKS = Path("data/landmarks")
+SHARDS = LANDMARKS / "shards"
+REJECTS = LANDMARKS / "rejects.tsv"
+LANDMARK_CACHE = Path("data/cache/landmarks")
+
+TOKENS = Path("data/tokens")
+TARGETS = TOKENS / "targets.parquet"
+TOKENIZER = TOKENS / "tokenizer.json"
+LABELS = TOKENS / "labels.json"
+
+CHECKPOINT = Path("data/checkpoint")
+HISTORY = CHECKPOINT / "history.json"
+SNAPSHOTS = Path("data/.training")  # data/.* is ignored by Git
+
+MODELS = Path("data/models")  # versions that were kept, champions and challengers
+WITHDRAWN_VIDEOS = Path("data/withdrawn")
+RETRAIN_LOCK = Path("data/.retrain.lock")
+RETRAIN_UNFINISHED = Path("data/.retrain.unfinished")  # there from a night's first step to its last
+FORGET_JOURNAL = Path("data/.forget.json")  # of a removal that is at work
+SPOOL = Path("data/.tracking")  # records of runs that MLflow has not got yet
+
+REPORTS = Path("reports")
+REPORT_PAGE = REPORTS / "index.html"
+FIGURES = REPORTS / "figures"
+METRICS = REPORTS / "metrics.json"
+BASELINE = REPORTS / "baseline.json"
+EVALUATION = REPORTS / "evaluation"
+TUNE = REPORTS / "tune"
+NIGHTS = REPORTS / "retrain"
+LAST_NIGHT = REPORTS / "retrain.json"  # of the last night that did something
