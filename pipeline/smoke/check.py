@@ -28,7 +28,7 @@ def main() -> None:
     check_command(by_heart)
     with sqlite3.connect(Path("mlflow.db")) as database:
         (runs,) = database.execute("SELECT count(*) FROM runs WHERE status = 'FINISHED'").fetchone()
-    search = read_json(TUNE / "trials.json", mend="run `dvc repro tune` first")
+    search = read_json(TUNE / "trials.json", hint="run `dvc repro tune` first")
     confirmed = sum(len(row["values"]) for row in search["best"]["confirmed"])
     seeds = len(read_run_options(PARAMS).train.seeds)  # each is a run below that of train
     expected = 3 + seeds + len(search["trials"]) + confirmed  # 3: the search, train, evaluate

@@ -137,9 +137,9 @@ def load_checkpoint(folder: Path, device: torch.device) -> Checkpoint:
 
 
 def _load_spec(path: Path) -> CheckpointSpec:
-    mend = "train again, or use the Signloom that made it (see `provenance` in that file)"
-    content = read_json(path, mend="copy the whole folder again, or train again")
-    check_version(path, content, FORMAT_VERSION, mend=mend)
+    hint = "train again, or use the Signloom that made it (see `provenance` in that file)"
+    content = read_json(path, hint="copy the whole folder again, or train again")
+    check_version(path, content, FORMAT_VERSION, hint=hint)
     try:
         return CheckpointSpec(
             model=parse_options(content["model"], ModelOptions, where=f"{path}: model"),
@@ -151,4 +151,4 @@ def _load_spec(path: Path) -> CheckpointSpec:
             glosses=parse_options(content["glosses"], GlossVocabulary, where=f"{path}: glosses"),
         )
     except (KeyError, TypeError) as error:
-        raise UserError(f"{path} is not a checkpoint specification: {error!r}; {mend}") from None
+        raise UserError(f"{path} is not a checkpoint specification: {error!r}; {hint}") from None

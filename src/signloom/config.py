@@ -166,12 +166,12 @@ def parse_value(value: object, hint: Any, *, where: str) -> object:
     raise UserError(f"{where}: found {value!r} ({type(value).__name__}), expected {expected}")
 
 
-def read_json(path: Path, *, mend: str) -> Any:
+def read_json(path: Path, *, hint: str) -> Any:
     """Read a JSON file that a stage wrote.
 
     Args:
         path: The file.
-        mend: What to do if it is missing or torn, as the end of the message.
+        hint: What to do if it is missing or torn, as the end of the message.
 
     Raises:
         UserError: If it is missing, cannot be read or is not JSON.
@@ -179,14 +179,14 @@ def read_json(path: Path, *, mend: str) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UserError(f"{path} does not exist; {mend}") from None
+        raise UserError(f"{path} does not exist; {hint}") from None
     except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}); {mend}") from None
+        raise UserError(f"{path} cannot be read ({error.strerror}); {hint}") from None
     except ValueError as error:
-        raise UserError(f"{path} is damaged ({error}); {mend}") from None
+        raise UserError(f"{path} is damaged ({error}); {hint}") from None
 
 
-def check_version(path: Path, content: Any, expected: int, *, mend: str) -> None:
+def check_version(path: Path, content: Any, expected: int, *, hint: str) -> None:
     """Refuse a file of another format version.
 
     Raises:
@@ -195,7 +195,7 @@ def check_version(path: Path, content: Any, expected: int, *, mend: str) -> None
     found = content.get("format_version", "none") if isinstance(content, dict) else "none"
     if found != expected:
         raise UserError(
-            f"{path}: found format version {found}, this Signloom reads {expected}; {mend}"
+            f"{path}: found format version {found}, this Signloom reads {expected}; {hint}"
         )
 
 

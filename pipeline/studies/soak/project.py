@@ -134,11 +134,11 @@ def run_night(project: Path, night: Night, log: Path) -> dict[str, Any]:
     begun, summaries = time.monotonic(), []
     with log.open("ab") as file:
         code = _run(project, file, cut=night.power_cut)
-        summaries.append(read_json(project / _SUMMARY, mend=f"see {log}"))
+        summaries.append(read_json(project / _SUMMARY, hint=f"see {log}"))
         was_killed = code is None
         if was_killed:
             code = _run(project, file, cut=False)
-            summaries.append(read_json(project / _SUMMARY, mend=f"see {log}"))
+            summaries.append(read_json(project / _SUMMARY, hint=f"see {log}"))
     if code not in DECIDED:
         raise UserError(f"the night ended with exit code {code}, which is an error; see {log}")
     return {

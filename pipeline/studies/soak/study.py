@@ -62,9 +62,9 @@ def _live_through(options: SoakOptions, project: Path, week: int) -> dict[str, A
         folder.mkdir(exist_ok=True)
         found = run_night(project, night, folder / f"{week:02d}.log")
         drift = project / _DRIFT
-        found["drift"] = read_json(drift, mend="") if drift.is_file() else None
+        found["drift"] = read_json(drift, hint="") if drift.is_file() else None
         write_atomically(kept, json.dumps(found, ensure_ascii=False, indent=1) + "\n")
-    found = read_json(kept, mend=f"remove {options.folder}")
+    found = read_json(kept, hint=f"remove {options.folder}")
     told = describe_night(found)
     delivered = sum(len(one.signers) * one.clips for one in night.deliveries)
     flaws = sorted({one.flaw for one in night.deliveries} - {"none"})

@@ -23,7 +23,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(options: argparse.Namespace) -> None:
     """Write the winner of the last search into the parameters and print the difference."""
-    best = read_json(options.best, mend="run `dvc repro tune` first")
+    best = read_json(options.best, hint="run `dvc repro tune` first")
     overrides = best["overrides"]
     if options.trial is not None:
         overrides = _of_front(options.best.with_name("trials.json"), options.trial)
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _of_front(path: Path, trial: int) -> dict[str, dict[str, Any]]:
     """Return what a trial of the front changes."""
-    found = read_json(path, mend="run `dvc repro tune` first")["overrides"]
+    found = read_json(path, hint="run `dvc repro tune` first")["overrides"]
     if str(trial) not in found:
         raise UserError(f"trial {trial} is not of the search's front: {', '.join(found)}")
     changes: dict[str, dict[str, Any]] = found[str(trial)]

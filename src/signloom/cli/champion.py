@@ -133,7 +133,7 @@ def _add(options: argparse.Namespace) -> None:
     from signloom.nightly.store import ModelStore
 
     store = ModelStore()
-    spec = read_json(CHECKPOINT / "checkpoint.json", mend="run `dvc repro train` first")
+    spec = read_json(CHECKPOINT / "checkpoint.json", hint="run `dvc repro train` first")
     made = spec.get("provenance", {})
     corpus = load_section(PARAMS, "corpus", CorpusOptions)
     starts = {str(store.checkpoint(version)): version for version in store.versions()}

@@ -31,15 +31,15 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(options: argparse.Namespace) -> None:
     """Print the scores of each split, what they must be compared with, and where to look."""
-    mend = "run `dvc repro evaluate` first"
+    hint = "run `dvc repro evaluate` first"
     if options.metrics.is_dir():
         raise UserError(f"{options.metrics} is a folder, expected a file such as metrics.json")
-    metrics = read_json(options.metrics, mend=mend)
+    metrics = read_json(options.metrics, hint=hint)
     baseline = options.metrics.with_name("baseline.json")
     try:
         tables = [format_scores(split, found) for split, found in metrics.items()]
     except (AttributeError, KeyError, TypeError):
-        raise UserError(f"{options.metrics} holds no scores of an evaluation; {mend}") from None
+        raise UserError(f"{options.metrics} holds no scores of an evaluation; {hint}") from None
     print(*tables, sep="\n")
     earlier = (
         ("last commit", read_committed(options.metrics)),

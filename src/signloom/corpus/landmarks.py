@@ -268,13 +268,13 @@ assert [len(GROUP_INDICES[group][1]) for group in ("pose", "lips", "face_outline
 ], "a group and its indices differ in length"
 
 
-def check_same_make(found: Mapping[str, Any], trained: Mapping[str, Any], *, mend: str) -> None:
+def check_same_make(found: Mapping[str, Any], trained: Mapping[str, Any], *, hint: str) -> None:
     """Refuse landmarks that were found in another way than those a model was trained on.
 
     Args:
         found: What made the landmarks at hand; see `extract.extractor_fingerprint`.
         trained: What made those of the model.
-        mend: What to do about it, as the end of the message.
+        hint: What to do about it, as the end of the message.
 
     Raises:
         UserError: If anything differs; all of it in one message.
@@ -283,5 +283,5 @@ def check_same_make(found: Mapping[str, Any], trained: Mapping[str, Any], *, men
     if differing:
         parts = "; ".join(f"{k}: {found.get(k)}, not {trained.get(k)}" for k in differing)
         raise UserError(
-            f"these landmarks are of another make than those of the checkpoint ({parts}); {mend}"
+            f"these landmarks are of another make than those of the checkpoint ({parts}); {hint}"
         )

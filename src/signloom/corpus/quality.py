@@ -23,7 +23,7 @@ SAME_HAND = 0.25  # palm lengths between two hands, joint by joint; less is one 
 SAME_PLACE = 1.0  # palm lengths that a wrist may move from one frame to the next
 
 _VERSION_KEY = b"signloom.quality_version"
-_MEND = "run `dvc repro extract` again"
+_HINT = "run `dvc repro extract` again"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,12 +137,12 @@ def read_quality(path: Path) -> list[ClipQuality]:
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; run `dvc repro extract` first") from None
     except (pa.ArrowException, OSError) as error:
-        raise UserError(f"{path}: damaged table ({error}); {_MEND}") from error
+        raise UserError(f"{path}: damaged table ({error}); {_HINT}") from error
     version = (table.schema.metadata or {}).get(_VERSION_KEY, b"none").decode()
     if version != str(FORMAT_VERSION):
         raise UserError(
             f"{path}: found quality table version {version}, this program reads {FORMAT_VERSION}; "
-            f"{_MEND}"
+            f"{_HINT}"
         )
     return [ClipQuality(**row) for row in table.to_pylist()]
 

@@ -211,7 +211,7 @@ FRAMES_PER_ROW_GROUP = 300  # about what must be read to get at one clip
 
 _VERSION_KEY, _LAYOUT_KEY = b"signloom.format_version", b"signloom.layout"
 _EXTRACTOR_KEY = b"signloom.extractor"
-_MEND = "make it again: `dvc repro extract`, or `signloom import` for imported landmarks"
+_HINT = "make it again: `dvc repro extract`, or `signloom import` for imported landmarks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +304,7 @@ def read_shards(
     if missing:
         names = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
         raise UserError(
-            f"{folder}: no landmarks of {len(missing)} clips ({names}); {_MEND}, and look into "
+            f"{folder}: no landmarks of {len(missing)} clips ({names}); {_HINT}, and look into "
             "rejects.tsv beside it"
         )
     return dict(sorted(found.items()))
@@ -377,7 +377,7 @@ def _shard_paths(folder: Path) -> dict[int, Path]:
     try:
         return {shard_bound(path.name): path for path in paths}
     except ValueError as error:
-        raise UserError(f"{folder}: {error}; take foreign files out, or {_MEND}") from None
+        raise UserError(f"{folder}: {error}; take foreign files out, or {_HINT}") from None
 
 
 @functools.lru_cache(maxsize=256)
@@ -400,20 +400,20 @@ def _open_shard(
             if version != str(FORMAT_VERSION):
                 raise UserError(
                     f"{path}: found landmark format version {version}, this program reads "
-                    f"{FORMAT_VERSION}; {_MEND}"
+                    f"{FORMAT_VERSION}; {_HINT}"
                 )
             layout = Layout.from_json(metadata[_LAYOUT_KEY].decode())
             made.setdefault(ShardsMetadata(layout, metadata[_EXTRACTOR_KEY].decode()), path)
             if len(made) > 1:
                 raise UserError(
                     f"{next(iter(made.values()))} and {path.name} were made in different ways; "
-                    f"{_MEND}"
+                    f"{_HINT}"
                 )
             yield file, layout
     except UserError:
         raise
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        raise UserError(f"{path}: damaged shard ({error}); {_MEND}") from error
+        raise UserError(f"{path}: damaged shard ({error}); {_HINT}") from error
 
 
 def _read_shard(

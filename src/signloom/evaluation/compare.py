@@ -101,7 +101,7 @@ VERSIONS = (1, 2)  # of scores.json; what is read here is the same in both
 SENTENCE_METRIC = "chrf"  # by which sentences are told better or worse, one by one
 DECIMALS = 4
 
-_MEND = "run `dvc repro evaluate` there"
+_HINT = "run `dvc repro evaluate` there"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,19 +151,19 @@ def read_run(place: str) -> PastRun:
 
 
 def _read_folder(name: str, folder: Path) -> PastRun:
-    content = read_json(folder / "scores.json", mend=_MEND)
+    content = read_json(folder / "scores.json", hint=_HINT)
     version = content.get("format_version", "none") if isinstance(content, dict) else "none"
     if version not in VERSIONS:
         raise UserError(
             f"{name}: scores.json has format version {version}, this Signloom reads "
-            f"{' and '.join(map(str, VERSIONS))}; {_MEND} with this one"
+            f"{' and '.join(map(str, VERSIONS))}; {_HINT} with this one"
         )
     try:
         score = content["options"]["score"]
         commands = content["options"].get("commands", {})  # unknown to version 1
         splits = _read_sentences(folder / "hypotheses.tsv", commands)
     except (KeyError, TypeError, ValueError) as error:  # torn lines give None, which is no number
-        raise UserError(f"{name} holds a damaged evaluation ({error!r}); {_MEND}") from None
+        raise UserError(f"{name} holds a damaged evaluation ({error!r}); {_HINT}") from None
     options = parse_options(score, ScoreOptions, where=f"{name}: scores.json: options.score")
     return PastRun(name=name, options=options, commands=commands, splits=splits)
 
@@ -277,7 +277,7 @@ def _find(folder: Path) -> Path:
     if not found:
         raise UserError(
             f"{folder} holds no evaluation (hypotheses.tsv), nor does evaluation/ or {EVALUATION}/ "
-            f"in it; {_MEND}, or name a commit: git:HEAD"
+            f"in it; {_HINT}, or name a commit: git:HEAD"
         )
     return found[0]
 

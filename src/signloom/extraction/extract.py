@@ -235,11 +235,11 @@ def options_of_fingerprint(
     except ValueError as error:
         raise UserError(f"the landmarks of the checkpoint cannot be made here: {error}") from error
     here = json.loads(extractor_fingerprint(options))
-    mend = (
+    hint = (
         "install what constraints.txt names and give the .task files of its training, if any "
         "(--hand-model, --pose-model), or extract and train again with `dvc repro`"
     )
-    check_same_make(here, fingerprint, mend=mend)
+    check_same_make(here, fingerprint, hint=hint)
     return options
 
 

@@ -222,9 +222,9 @@ def read_labels(path: Path) -> CtcLabels:
     Raises:
         UserError: If the file is missing or has another format version.
     """
-    mend = "run `dvc repro tokenize_targets` again"
-    content = read_json(path, mend=mend)
-    check_version(path, content, LABELS_FORMAT_VERSION, mend=mend)
+    hint = "run `dvc repro tokenize_targets` again"
+    content = read_json(path, hint=hint)
+    check_version(path, content, LABELS_FORMAT_VERSION, hint=hint)
     return CtcLabels(kind=content["kind"], names=tuple(content["labels"]))
 
 

@@ -149,9 +149,9 @@ class Tokenizer:
         Raises:
             UserError: If the file has another format version or source.
         """
-        mend = "run `dvc repro tokenize_targets` again"
-        content = read_json(path, mend=mend)
-        check_version(path, content, FORMAT_VERSION, mend=mend)
+        hint = "run `dvc repro tokenize_targets` again"
+        content = read_json(path, hint=hint)
+        check_version(path, content, FORMAT_VERSION, hint=hint)
         if content["source_sha256"] != SOURCE_SHA256:
             raise UserError(
                 f"{path}: made from a tokenizer.json with SHA-256 {content['source_sha256']}, "

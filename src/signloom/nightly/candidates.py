@@ -90,21 +90,21 @@ def check_readable(store: ModelStore, shards: Path) -> None:
     if champion is None:
         return
     go_on = "`dvc repro evaluate`, `signloom champion add`, `signloom champion promote N --force`"
-    mend = (
+    hint = (
         f"version {champion}, the champion, cannot be compared with anything on them. Set the "
         "options of `extract` back to those it was trained with; or go on with the new ones: "
         f"{go_on}"
     )
     path = store.checkpoint(champion) / SPEC
-    content, made = read_json(path, mend=mend), shards_metadata(shards)
+    content, made = read_json(path, hint=hint), shards_metadata(shards)
     old = f"go back to the Signloom that made the champion, or go on without it: {go_on}"
-    check_version(path, content, FORMAT_VERSION, mend=old)
-    check_same_make(json.loads(made.extractor), content["extractor"], mend=mend)
+    check_version(path, content, FORMAT_VERSION, hint=old)
+    check_same_make(json.loads(made.extractor), content["extractor"], hint=hint)
     if json.loads(made.layout.to_json()) != content["layout"]:
         name = content["layout"].get("name")
         raise UserError(
             f"these landmarks have layout {made.layout.name}, the champion reads {name}, or "
-            f"another version of it; {mend}"
+            f"another version of it; {hint}"
         )
 
 
@@ -126,7 +126,7 @@ def say(
         return {}
     path = candidate.folder / TRANSLATIONS / f"{_hash_task(candidate, sequences)}.json"
     if keep and path.is_file():
-        found: dict[str, list[str]] = read_json(path, mend=f"remove {path}")
+        found: dict[str, list[str]] = read_json(path, hint=f"remove {path}")
         return found
     clips = list(sequences.values())
     by_seed = []

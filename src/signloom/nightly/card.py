@@ -177,16 +177,16 @@ def read_version(folder: Path, corpus: Path, marks: Mapping[str, Any]) -> Versio
     Raises:
         UserError: If checkpoint.json, scores.json or version.json is missing or torn.
     """
-    mend = "bring the version back with `dvc checkout` or `dvc pull`"
+    hint = "bring the version back with `dvc checkout` or `dvc pull`"
     checkpoint, decision = folder / "checkpoint", folder / "decision.json"
     files = sorted(path for path in checkpoint.rglob("*") if path.is_file())
     return Version(
         name=folder.name,
         corpus=corpus,
-        facts=read_json(folder / "version.json", mend=mend),
-        spec=read_json(checkpoint / "checkpoint.json", mend=mend),
-        scores=read_json(folder / "evaluation/scores.json", mend=mend),
-        decision=read_json(decision, mend=mend) if decision.is_file() else {},
+        facts=read_json(folder / "version.json", hint=hint),
+        spec=read_json(checkpoint / "checkpoint.json", hint=hint),
+        scores=read_json(folder / "evaluation/scores.json", hint=hint),
+        decision=read_json(decision, hint=hint) if decision.is_file() else {},
         marks=marks,
         hashes={path.relative_to(folder).as_posix(): hash_file(path) for path in files},
     )

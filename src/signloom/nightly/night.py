@@ -272,9 +272,8 @@ def read_unfinished() -> int | None:
     """Return the version that came to the gate in a night that was cut or failed later."""
     if not RETRAIN_UNFINISHED.is_file():
         return None
-    version: int | None = read_json(RETRAIN_UNFINISHED, mend=f"remove {RETRAIN_UNFINISHED}")[
-        "version"
-    ]
+    found = read_json(RETRAIN_UNFINISHED, hint=f"remove {RETRAIN_UNFINISHED}")
+    version: int | None = found["version"]
     return version
 
 

@@ -111,7 +111,7 @@ def show(night: Tonight, outcome: str, decision: dict[str, Any] | None) -> None:
         content = {
             "format_version": FORMAT_VERSION,
             "night": night.summary.lasting(outcome),
-            "drift": read_json(drift, mend=f"remove {drift}") if has_drift else None,
+            "drift": read_json(drift, hint=f"remove {drift}") if has_drift else None,
             "decision": decision,
         }
         write_atomically(LAST_NIGHT, to_text(content))

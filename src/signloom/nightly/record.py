@@ -143,7 +143,7 @@ class Summary:
 def _find_cut(path: Path) -> tuple[str, str]:
     """Say in which step the last night was cut, and give its key; empty: it was not."""
     try:
-        last = read_json(path, mend="")
+        last = read_json(path, hint="")
         if last["outcome"] != "running":
             return "", ""
         steps = [row["name"] for row in last["steps"] if row["result"] == "running"]

@@ -72,7 +72,7 @@ class Pointer:
         return self if version == self.champion else replace(self, challenger=version)
 
 
-def read_pointer(path: Path, *, mend: str) -> Pointer:
+def read_pointer(path: Path, *, hint: str) -> Pointer:
     """Read the file; without one there is no champion yet.
 
     Raises:
@@ -80,13 +80,13 @@ def read_pointer(path: Path, *, mend: str) -> Pointer:
     """
     if not path.is_file():
         return Pointer(champion=None, challenger=None, history=())
-    content = read_json(path, mend=mend)
-    check_version(path, content, POINTER_VERSION, mend="use the Signloom that wrote it")
+    content = read_json(path, hint=hint)
+    check_version(path, content, POINTER_VERSION, hint="use the Signloom that wrote it")
     values = {name: value for name, value in content.items() if name != "format_version"}
     try:
         return parse_options(values, Pointer, where=str(path))
     except UserError as error:
-        raise UserError(f"{error}\n{mend}") from None
+        raise UserError(f"{error}\n{hint}") from None
 
 
 def write_pointer(path: Path, pointer: Pointer) -> None:
@@ -127,7 +127,7 @@ DECISION = "decision.json"
 FORGOTTEN = "forgotten"  # a mark: a map for each request, with its number of clips
 POINTER, FROZEN, MARKS = "champion.json", "frozen_test.json", "marks.json"
 
-_MEND = f"bring it back with `dvc checkout {MODELS}.dvc` or `dvc pull`"
+_HINT = f"bring it back with `dvc checkout {MODELS}.dvc` or `dvc pull`"
 
 
 class ModelStore:
@@ -220,7 +220,7 @@ class ModelStore:
 
     def pointer(self) -> Pointer:
         """Return champion, challenger and the history of champions."""
-        return read_pointer(self.root / POINTER, mend=_MEND)
+        return read_pointer(self.root / POINTER, hint=_HINT)
 
     def versions(self) -> list[int]:
         """Return the numbers of all versions, the oldest first."""
@@ -249,7 +249,7 @@ class ModelStore:
             known = ", ".join(map(str, self.versions())) or "none"
             raise UserError(
                 f"{self.root} has no version {version} (there: {known}); if it should be there, "
-                f"{_MEND}"
+                f"{_HINT}"
             )
 
     def resolve(self, name: str) -> int:
@@ -282,18 +282,18 @@ class ModelStore:
             UserError: If its evaluation is missing or damaged.
         """
         path = self.evaluation(version) / "scores.json"
-        content = read_json(path, mend=_MEND)
+        content = read_json(path, hint=_HINT)
         try:
             return {"decoding": content["decoding"], "precision": content["options"]["precision"]}
         except (KeyError, TypeError):
-            raise UserError(f"{path} does not say how was searched; {_MEND}") from None
+            raise UserError(f"{path} does not say how was searched; {_HINT}") from None
 
     def decision(self, version: int) -> dict[str, Any] | None:
         """Return what the gate decided about a version; None if it was not asked."""
         path = self.folder(version) / DECISION
         if not path.is_file():
             return None
-        content: dict[str, Any] = read_json(path, mend=_MEND)
+        content: dict[str, Any] = read_json(path, hint=_HINT)
         return content
 
     def keep_decision(self, version: int, decision: Mapping[str, Any]) -> None:
@@ -364,7 +364,7 @@ class ModelStore:
         if hash_folder(self.checkpoint(version)) != self.facts(version)["checkpoint_hash"]:
             raise UserError(
                 f"{self.checkpoint(version)} is not what it was when it was kept: a file is torn "
-                f"or was changed; {_MEND}"
+                f"or was changed; {_HINT}"
             )
         write_pointer(self.root / POINTER, self.pointer().move(version, action, by))
 
@@ -381,8 +381,8 @@ class ModelStore:
         return 1 + max([pointer.challenger or 0, *self.versions(), *past])
 
     def _read(self, path: Path) -> dict[str, Any]:
-        content: dict[str, Any] = read_json(path, mend=_MEND)
-        check_version(path, content, FORMAT_VERSION, mend="use the Signloom that wrote it")
+        content: dict[str, Any] = read_json(path, hint=_HINT)
+        check_version(path, content, FORMAT_VERSION, hint="use the Signloom that wrote it")
         return content
 
     def _write(self, name: str, content: Mapping[str, Any]) -> None:

@@ -102,7 +102,7 @@ def find_person(signer: str, places: Places) -> Person:
     """
     name = unicodedata.normalize("NFC", signer.strip())
     if FORGET_JOURNAL.is_file():
-        content = read_json(FORGET_JOURNAL, mend="remove it and run this again")
+        content = read_json(FORGET_JOURNAL, hint="remove it and run this again")
         person = parse_options(content, Person, where=str(FORGET_JOURNAL))
         if person.signer != name:
             raise UserError(

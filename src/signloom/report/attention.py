@@ -160,17 +160,17 @@ def read_alignments(path: Path, clip_ids: Collection[str]) -> dict[str, Alignmen
     Raises:
         UserError: If the file is missing, damaged or of another format version.
     """
-    mend = "run `dvc repro evaluate` again"
+    hint = "run `dvc repro evaluate` again"
     try:
         table = pq.read_table(path)
     except FileNotFoundError:
-        raise UserError(f"{path} does not exist; {mend}") from None
+        raise UserError(f"{path} does not exist; {hint}") from None
     except (pa.ArrowException, OSError) as error:
-        raise UserError(f"{path} is damaged ({error}); {mend}") from None
+        raise UserError(f"{path} is damaged ({error}); {hint}") from None
     version = (table.schema.metadata or {}).get(b"signloom.format_version", b"none").decode()
     if version != str(FORMAT_VERSION):
         raise UserError(
-            f"{path}: found format version {version}, this Signloom reads {FORMAT_VERSION}; {mend}"
+            f"{path}: found format version {version}, this Signloom reads {FORMAT_VERSION}; {hint}"
         )
     wanted = pc.is_in(table["clip_id"], pa.array(sorted(clip_ids), pa.string()))
     return {

@@ -49,9 +49,9 @@ def read_baseline(path: Path) -> dict[str, Any]:
     """
     if not path.is_file():
         return {}
-    mend = "write it again with `signloom scores --keep`"
-    content = read_json(path, mend=mend)
-    check_version(path, content, FORMAT_VERSION, mend=mend)
+    hint = "write it again with `signloom scores --keep`"
+    content = read_json(path, hint=hint)
+    check_version(path, content, FORMAT_VERSION, hint=hint)
     metrics: dict[str, Any] = content["metrics"]
     return metrics
 
@@ -168,18 +168,18 @@ def read_sources(paths: ReportPaths) -> Sources:
 
 
 def _read_json(path: Path, *, stage: str) -> dict[str, Any]:
-    mend = f"run `dvc repro {stage}` again"
-    content: dict[str, Any] = read_json(path, mend=mend)
-    check_version(path, content, VERSIONS[path.name], mend=mend)
+    hint = f"run `dvc repro {stage}` again"
+    content: dict[str, Any] = read_json(path, hint=hint)
+    check_version(path, content, VERSIONS[path.name], hint=hint)
     return content
 
 
 def _read_retrain(path: Path) -> dict[str, Any]:
-    mend = "`signloom retrain` writes it; put {} into it to leave the night out"
-    if not path.is_file() or read_json(path, mend=mend) == {}:
+    hint = "`signloom retrain` writes it; put {} into it to leave the night out"
+    if not path.is_file() or read_json(path, hint=hint) == {}:
         return {}
-    content: dict[str, Any] = read_json(path, mend=mend)
-    check_version(path, content, VERSIONS[path.name], mend=mend)
+    content: dict[str, Any] = read_json(path, hint=hint)
+    check_version(path, content, VERSIONS[path.name], hint=hint)
     return content
 
 

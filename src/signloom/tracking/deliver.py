@@ -98,8 +98,8 @@ def _note(spool: Path, error: Exception) -> None:
     first = (str(error).splitlines() or [""])[0].rstrip(".")
     text = hide_password(first) or type(error).__name__
     logger.warning("%s: %s", store_name(os.environ), text)
-    mend = "check MLFLOW_TRACKING_URI (unset: mlflow.db in the working directory)"
-    write_atomically(spool / PROBLEM, f"{store_name(os.environ)}: {text}; {mend}")
+    hint = "check MLFLOW_TRACKING_URI (unset: mlflow.db in the working directory)"
+    write_atomically(spool / PROBLEM, f"{store_name(os.environ)}: {text}; {hint}")
 
 
 def _deliver_one(store: "Store", box: Outbox) -> None:

@@ -547,10 +547,10 @@ class Trainer:
 
     @property
     def _mend(self) -> str:
-        mend = "lower train.learning_rate or raise train.warmup_steps"
+        hint = "lower train.learning_rate or raise train.warmup_steps"
         if self.options.precision == "bfloat16":
-            mend += ", or set train.precision: float32"
-        return mend
+            hint += ", or set train.precision: float32"
+        return hint
 
     def _report(self, watch: Callable[[StepReport], None]) -> None:
         """Say how far the epoch is."""

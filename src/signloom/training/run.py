@@ -253,10 +253,10 @@ def _check_room(data: TrainingData, options: RunOptions) -> None:
         f"{crowded} of {len(spelt)} train clips have more CTC labels than memory positions "
         "(seconds x features.fps / model.subsampling)"
     )
-    mend = "lower model.subsampling or raise features.fps"
+    hint = "lower model.subsampling or raise features.fps"
     if crowded == len(spelt):
-        raise UserError(f"{found}, so train.ctc_weight teaches nothing; {mend}, or set it to 0")
-    logger.warning("%s: they are left out of the CTC loss; %s", found, mend)
+        raise UserError(f"{found}, so train.ctc_weight teaches nothing; {hint}, or set it to 0")
+    logger.warning("%s: they are left out of the CTC loss; %s", found, hint)
 
 
 def seed_everything(seed: int) -> None:

@@ -157,8 +157,8 @@ def _shards_in(folder: Path) -> Path | None:
 
 def _check_shards(shards: Path, extractor: Mapping[str, Any]) -> None:
     try:
-        mend = "extract them as the model's were, or translate the videos themselves"
-        check_same_make(json.loads(shards_metadata(shards).extractor), extractor, mend=mend)
+        hint = "extract them as the model's were, or translate the videos themselves"
+        check_same_make(json.loads(shards_metadata(shards).extractor), extractor, hint=hint)
     except UserError as error:
         raise UserError(f"{shards}: {error}") from None
 

@@ -183,8 +183,8 @@ class Translator:
         Raises:
             UserError: If anything differs; all of it in one message.
         """
-        mend = "run `dvc repro`, which extracts and trains again"
-        check_same_make(extractor, self.spec.extractor, mend=mend)
+        hint = "run `dvc repro`, which extracts and trains again"
+        check_same_make(extractor, self.spec.extractor, hint=hint)
 
     def translate(
         self,

@@ -228,9 +228,9 @@ def read_report(path: Path) -> DriftReport:
     Raises:
         UserError: If the file is missing, damaged or of another format version.
     """
-    mend = "write it again with `signloom drift`"
-    content = read_json(path, mend=mend)
-    check_version(path, content, FORMAT_VERSION, mend=mend)
+    hint = "write it again with `signloom drift`"
+    content = read_json(path, hint=hint)
+    check_version(path, content, FORMAT_VERSION, hint=hint)
     findings = (Finding(**{**row, "clips": tuple(row["clips"])}) for row in content["findings"])
     return DriftReport(
         batch=content["batch"], new=content["new"], old=content["old"], findings=tuple(findings)
