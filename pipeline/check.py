@@ -6,7 +6,7 @@ from pipeline.stage import run
 from signloom.config import load_params, load_section
 from signloom.corpus.manifest import CorpusOptions
 from signloom.errors import UserError
-from signloom.files import write_atomically
+from signloom.files import write_file
 from signloom.paths import PARAMS
 from signloom.provenance import project_folder
 
@@ -32,7 +32,7 @@ def main() -> None:
             f"{hint}"
         )
     # Always the same, so that nothing after this stage runs again because of it.
-    write_atomically(CHECKED, "the corpus folder was there\n")
+    write_file(CHECKED, "the corpus folder was there\n")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import json
 from tqdm import tqdm
 
 from pipeline.stage import run
-from signloom.files import write_atomically
+from signloom.files import write_file
 from signloom.paths import LABELS, PARAMS, SHARDS, TARGETS, TOKENIZER, TUNE
 from signloom.progress import progress_file
 from signloom.report.tuning import draw_search
@@ -48,10 +48,10 @@ def main() -> None:
         else:
             work_together(studies, paths, show)
         result = studies.summary()
-        write_atomically(TUNE / "trials.json", json.dumps(result, indent=1) + "\n")
-        write_atomically(TUNE / "best.json", json.dumps(result["best"], indent=1) + "\n")
+        write_file(TUNE / "trials.json", json.dumps(result, indent=1) + "\n")
+        write_file(TUNE / "best.json", json.dumps(result["best"], indent=1) + "\n")
         for figure, svg in draw_search(result).items():
-            write_atomically(TUNE / "figures" / f"{figure}.svg", svg)
+            write_file(TUNE / "figures" / f"{figure}.svg", svg)
         log.log_metrics({"best": result["best"]["values"], "trials": len(result["trials"])})
         log.log_artifact(TUNE, folder="tune")
 

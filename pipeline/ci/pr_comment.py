@@ -19,7 +19,7 @@ from pipeline.ci.lock_state import read_state
 from pipeline.ci.markdown import code, folded, interval_bars, line_chart, table
 from pipeline.stage import run
 from signloom.errors import UserError
-from signloom.files import write_atomically
+from signloom.files import write_file
 from signloom.paths import EVALUATION
 
 MARK = "<!-- signloom scores -->"
@@ -180,7 +180,7 @@ def main() -> None:
     parser.add_argument("--base", required=True, help="the commit to compare with")
     parser.add_argument("--out", required=True, type=Path, help="the Markdown file to write")
     options = parser.parse_args()
-    write_atomically(options.out, build_comment(options.base))
+    write_file(options.out, build_comment(options.base))
 
 
 if __name__ == "__main__":

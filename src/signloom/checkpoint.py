@@ -18,7 +18,7 @@ from signloom.features.features import FeatureOptions, feature_width
 from signloom.features.glosses import NO_GLOSSES, GlossVocabulary
 from signloom.features.targets import CtcLabels
 from signloom.features.tokenizer import Tokenizer
-from signloom.files import write_atomically
+from signloom.files import write_file
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
 
@@ -96,7 +96,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         spec["layout"] = json.loads(checkpoint.spec.layout.to_json())
         content = {"format_version": FORMAT_VERSION, **spec}
         text = json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True)
-        write_atomically(temporary / SPEC, text + "\n")
+        write_file(temporary / SPEC, text + "\n")
         checkpoint.tokenizer.save(temporary / TOKENIZER)
         weights = {
             k: v.detach().cpu().contiguous() for k, v in checkpoint.model.state_dict().items()

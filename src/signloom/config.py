@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import ruamel.yaml
 
 from signloom.errors import UserError
-from signloom.files import write_atomically
+from signloom.files import write_file
 
 T = TypeVar("T")
 
@@ -84,7 +84,7 @@ def update_params(path: Path, overrides: Mapping[str, Mapping[str, object]]) -> 
     buffer = io.StringIO()
     editor.dump(content, buffer)
     after = buffer.getvalue()
-    write_atomically(path, after)
+    write_file(path, after)
     return before, after
 
 

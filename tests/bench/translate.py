@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from signloom.extraction.video import Video, VideoWriter
-from signloom.files import write_atomically
+from signloom.files import write_file
 
 WANTED_COLD_S, CLIP_S = 6.0, 5.0
 MAIN = [sys.executable, "-c", "from signloom.cli.main import main; main()", "translate"]
@@ -160,8 +160,8 @@ def write(out: Path, content: dict[str, object]) -> None:
             f"{row['warm_wall_s']} | {row['warm_cpu_s']} | {shares} |"
         )
     text = "\n".join(lines) + "\n"
-    write_atomically(out / "translate.md", text)
-    write_atomically(out / "translate.json", json.dumps(content, indent=1) + "\n")
+    write_file(out / "translate.md", text)
+    write_file(out / "translate.json", json.dumps(content, indent=1) + "\n")
     print(text)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from signloom import provenance
-from signloom.files import hash_file, hash_folder, write_atomically
+from signloom.files import hash_file, hash_folder, write_file
 from signloom.provenance import LIBRARIES, git_state, library_versions
 from tests.tiny import ROOT
 
@@ -36,7 +36,7 @@ def test_a_file_is_written_whole_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "new" / "a.txt"
-    write_atomically(path, "é\n")
+    write_file(path, "é\n")
     assert path.read_bytes() == "é\n".encode()
 
     def full(self: Path, content: bytes) -> int:
@@ -46,7 +46,7 @@ def test_a_file_is_written_whole_or_not_at_all(
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(OSError, match="No space left"):
-        write_atomically(path, "other")
+        write_file(path, "other")
     assert path.read_text() == "é\n"
     assert [file.name for file in path.parent.iterdir()] == ["a.txt"]
 

@@ -16,7 +16,7 @@ from pipeline.studies.architectures.study import (
 )
 from signloom.config import load_section
 from signloom.evaluation.evaluate import EvaluateOptions
-from signloom.files import write_atomically
+from signloom.files import write_file
 from signloom.paths import LABELS, PARAMS, SHARDS, TARGETS, TOKENIZER
 from signloom.report.study import render_study
 from signloom.training.run import from_scratch, read_run_options
@@ -42,8 +42,8 @@ def main() -> None:
         "corpus": list(run_jobs(corpus, options.workers, log)),
         "reversal": list(run_jobs(reversal, options.workers, log)),
     }
-    write_atomically(OUT / "results.json", json.dumps(results, ensure_ascii=False, indent=1) + "\n")
-    write_atomically(OUT / "index.html", render_study(build_page(results, evaluate.score)))
+    write_file(OUT / "results.json", json.dumps(results, ensure_ascii=False, indent=1) + "\n")
+    write_file(OUT / "index.html", render_study(build_page(results, evaluate.score)))
     logging.info("open %s", OUT / "index.html")
 
 

@@ -14,7 +14,7 @@ from pipeline.studies.coffee.study import CoffeeOptions, build_corpus, train_fam
 from signloom.config import load_section
 from signloom.evaluation.evaluate import EvaluateOptions
 from signloom.features.targets import TokenizeOptions
-from signloom.files import write_atomically
+from signloom.files import write_file
 from signloom.paths import PARAMS
 from signloom.training.run import from_scratch, read_run_options
 
@@ -34,9 +34,7 @@ def main() -> None:
     results: list[dict[str, Any]] = []
     for found in train_families(options, from_scratch(read_run_options(PARAMS)), scoring, tokens):
         results.append(found)
-        write_atomically(
-            OUT / "results.json", json.dumps(results, ensure_ascii=False, indent=1) + "\n"
-        )
+        write_file(OUT / "results.json", json.dumps(results, ensure_ascii=False, indent=1) + "\n")
         scores = [found[split][name] for split in ("dev", "test") for name in ("bleu4", "wer")]
         text = "%s, seed %d: dev BLEU-4 %.1f, WER %.1f; test %.1f, %.1f"
         logging.info(text, found["family"], found["seed"], *scores)

@@ -6,7 +6,7 @@ import logging
 from pipeline.stage import run
 from pipeline.studies.gloss_to_text.study import score_seeds
 from signloom.features.targets import read_targets
-from signloom.files import write_atomically
+from signloom.files import write_file
 from signloom.paths import CHECKPOINT, REPORTS, SHARDS, TARGETS
 
 OUT = REPORTS / "studies/gloss_to_text/results.json"
@@ -15,7 +15,7 @@ OUT = REPORTS / "studies/gloss_to_text/results.json"
 def main() -> None:
     """Translate with every seed's model, score, write."""
     found = score_seeds(CHECKPOINT, REPORTS / "evaluation", read_targets(TARGETS), SHARDS)
-    write_atomically(OUT, json.dumps(found, ensure_ascii=False, indent=1) + "\n")
+    write_file(OUT, json.dumps(found, ensure_ascii=False, indent=1) + "\n")
     for tokenizer, splits in found["scores"].items():
         for split, scores in splits.items():
             bleu = scores["bleu4"]

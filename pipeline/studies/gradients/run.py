@@ -14,7 +14,7 @@ from pipeline.studies.gradients.study import (
     train_stacks,
 )
 from signloom.config import load_section
-from signloom.files import write_atomically
+from signloom.files import write_file
 from signloom.models.seq2seq import ModelOptions
 from signloom.report.study import render_study
 from signloom.reversal import read_lab
@@ -45,8 +45,8 @@ def main() -> None:
         logging.info("%s", found)
         trained.append(found)
     results = {"format_version": 1, "flows": summarise_flows(flows), "trained": trained}
-    write_atomically(OUT / "results.json", json.dumps(results, indent=1) + "\n")
-    write_atomically(OUT / "index.html", render_study(build_page(results)))
+    write_file(OUT / "results.json", json.dumps(results, indent=1) + "\n")
+    write_file(OUT / "index.html", render_study(build_page(results)))
     logging.info("open %s", OUT / "index.html")
 
 

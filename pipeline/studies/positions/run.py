@@ -11,7 +11,7 @@ from pipeline.studies.options import change_options
 from pipeline.studies.positions.page import build_page
 from pipeline.studies.positions.study import measure_sight, train_positions
 from signloom.config import load_section
-from signloom.files import write_atomically
+from signloom.files import write_file
 from signloom.report.study import render_study
 from signloom.reversal import read_lab
 
@@ -52,9 +52,9 @@ def main() -> None:
         logging.info("%s", found)
         trained.append(found)
     results = {"format_version": 1, "trained_to": lab.task.max_length, "trained": trained}
-    write_atomically(OUT / "results.json", json.dumps(results, indent=1) + "\n")
+    write_file(OUT / "results.json", json.dumps(results, indent=1) + "\n")
     page = build_page(sights, trained, trained_to=lab.task.max_length)
-    write_atomically(OUT / "index.html", render_study(page))
+    write_file(OUT / "index.html", render_study(page))
     logging.info("open %s", OUT / "index.html")
 
 

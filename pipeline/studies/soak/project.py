@@ -25,7 +25,7 @@ from signloom.errors import UserError
 from signloom.evaluation.evaluate import EvaluateOptions, seed_folders
 from signloom.evaluation.metrics import measure
 from signloom.extraction.extract import ExtractOptions, extract_corpus
-from signloom.files import write_atomically
+from signloom.files import write_file
 from signloom.nightly.plan import read_settings
 from signloom.translation.translator import Translator
 
@@ -231,7 +231,7 @@ class HiddenTest:
         known = self._folder / "scores" / f"{version:04d}.json"
         if not known.is_file():
             found = [self._score(one) for one in (checkpoint, *seed_folders(checkpoint))]
-            write_atomically(known, json.dumps(_mean(found), indent=1) + "\n")
+            write_file(known, json.dumps(_mean(found), indent=1) + "\n")
         scores: dict[str, dict[str, float]] = json.loads(known.read_text(encoding="utf-8"))
         return scores
 

@@ -12,7 +12,7 @@ from pipeline.stage import run
 from pipeline.studies.soak.options import SoakOptions
 from pipeline.studies.soak.study import run_soak
 from signloom.config import load_section
-from signloom.files import write_atomically
+from signloom.files import write_file
 
 STUDY = Path("pipeline/studies/soak/params.yaml")
 OUT = Path("reports/studies/soak")
@@ -32,9 +32,9 @@ def main() -> None:
         text = "week %d (%.0f s): exit code %d, %s"
         logging.info(text, found["week"], found["seconds"], found["exit_code"], found["verdict"])
     results = {"format_version": 1, "weeks": weeks}
-    write_atomically(out / "results.json", json.dumps(results, ensure_ascii=False, indent=1) + "\n")
-    write_atomically(out / "weeks.svg", draw_weeks(weeks))
-    write_atomically(out / "index.html", render_study(build_page(weeks)))
+    write_file(out / "results.json", json.dumps(results, ensure_ascii=False, indent=1) + "\n")
+    write_file(out / "weeks.svg", draw_weeks(weeks))
+    write_file(out / "index.html", render_study(build_page(weeks)))
     logging.info("open %s", out / "index.html")
 
 

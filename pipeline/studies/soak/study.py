@@ -12,7 +12,7 @@ from typing import Any
 from pipeline.studies.soak.options import SoakOptions
 from pipeline.studies.soak.project import PARAMS, deliver, make_project, run_night
 from signloom.config import read_json
-from signloom.files import write_atomically
+from signloom.files import write_file
 from signloom.nightly.store import ModelStore
 from signloom.paths import MODELS
 
@@ -43,7 +43,7 @@ def run_soak(options: SoakOptions) -> Iterator[dict[str, Any]]:
         }
         known.append({**record, "hidden": scores})
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in known)
-        write_atomically(decisions, text)
+        write_file(decisions, text)
         yield known[-1]
 
 
@@ -63,7 +63,7 @@ def _live_through(options: SoakOptions, project: Path, week: int) -> dict[str, A
         found = run_night(project, night, folder / f"{week:02d}.log")
         drift = project / _DRIFT
         found["drift"] = read_json(drift, hint="") if drift.is_file() else None
-        write_atomically(kept, json.dumps(found, ensure_ascii=False, indent=1) + "\n")
+        write_file(kept, json.dumps(found, ensure_ascii=False, indent=1) + "\n")
     found = read_json(kept, hint=f"remove {options.folder}")
     told = describe_night(found)
     delivered = sum(len(one.signers) * one.clips for one in night.deliveries)

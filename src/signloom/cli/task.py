@@ -33,7 +33,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run_reverse(options: argparse.Namespace) -> None:
     """Train, print each epoch and the scores, write them as JSON."""
-    from signloom.files import write_atomically
+    from signloom.files import write_file
     from signloom.reversal import read_lab, run_lab, summarise_lab
     from signloom.training.loop import EpochRecord
 
@@ -57,5 +57,5 @@ def run_reverse(options: argparse.Namespace) -> None:
     print(f"by length, %: {', '.join(lengths)}")
     print(f"dev loss {result.dev_loss:.4f} nats a symbol, {result.cpu_s:.0f} CPU-s of training")
     content = {**summarise_lab(lab, result), "options": dataclasses.asdict(lab)}
-    write_atomically(options.out, json.dumps(content, indent=1) + "\n")
+    write_file(options.out, json.dumps(content, indent=1) + "\n")
     print(f"written: {options.out}")

@@ -17,7 +17,7 @@ from signloom.corpus.shards import (
     write_shards,
 )
 from signloom.errors import UserError
-from signloom.files import write_atomically
+from signloom.files import write_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def write_rejects(path: Path, rejects: Sequence[Reject]) -> None:
     """Write a header, then a line a clip."""
     lines = ["clip_id\tvideo\treason\tmend"]
     lines += [f"{r.clip_id}\t{r.video}\t{r.reason}\t{r.mend}" for r in rejects]
-    write_atomically(path, "\n".join(lines) + "\n")
+    write_file(path, "\n".join(lines) + "\n")
 
 
 SHARDS, QUALITY, REJECTS = "shards", "quality.parquet", "rejects.tsv"

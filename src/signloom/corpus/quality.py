@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.errors import UserError
-from signloom.files import write_atomically
+from signloom.files import write_file
 
 FORMAT_VERSION = 1
 HANDS = ("left_hand", "right_hand")
@@ -123,7 +123,7 @@ def write_quality(path: Path, rows: Iterable[ClipQuality]) -> None:
     ordered = [asdict(row) for row in sorted(rows, key=lambda row: row.clip_id)]
     buffer = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pylist(ordered, schema=_SCHEMA), buffer, compression="zstd")
-    write_atomically(path, buffer.getvalue().to_pybytes())
+    write_file(path, buffer.getvalue().to_pybytes())
 
 
 def read_quality(path: Path) -> list[ClipQuality]:

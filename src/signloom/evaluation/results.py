@@ -16,7 +16,7 @@ from signloom.errors import UserError
 from signloom.evaluation.evaluate import Evaluation, grid_table
 from signloom.evaluation.metrics import count_confusions, sentence_scores
 from signloom.evaluation.summary import COLUMNS, DECIMALS, KINDS
-from signloom.files import write_atomically
+from signloom.files import write_file
 from signloom.translation.translator import Alignment
 
 ALIGNMENTS_VERSION = 1
@@ -161,7 +161,7 @@ def _rounded(row: Mapping[str, Any], *, digits: int = DECIMALS) -> dict[str, Any
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    write_atomically(path, json.dumps(content, ensure_ascii=False, indent=2) + "\n")
+    write_file(path, json.dumps(content, ensure_ascii=False, indent=2) + "\n")
 
 
 def _write_table(
@@ -184,4 +184,4 @@ def _write_table(
         writer = csv.DictWriter(text, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    write_atomically(path, text.getvalue())
+    write_file(path, text.getvalue())

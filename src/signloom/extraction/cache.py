@@ -29,7 +29,7 @@ from tqdm import tqdm
 
 from signloom.corpus.landmarks import COORDINATES, LandmarkSequence, Layout
 from signloom.errors import UserError
-from signloom.files import hash_file, write_atomically
+from signloom.files import hash_file, write_file
 from signloom.paths import LANDMARK_CACHE
 from signloom.progress import progress_file
 from signloom.provenance import project_folder
@@ -103,7 +103,7 @@ class VideoHashes:
         if self._path.is_file():
             self._known = {k: v for k, v in self._known.items() if sign(Path(k)) == v.signature}
             lines = "".join(_line(name, video) for name, video in self._known.items())
-            write_atomically(self._path, lines)
+            write_file(self._path, lines)
 
     def _note(self, path: Path, video: HashedVideo) -> None:
         settled = time.time_ns() - max(video.signature[1:3]) > _SETTLED_NS
@@ -283,7 +283,7 @@ class LandmarkCache:
 
     def store(self, key: str, entry: bytes) -> None:
         """Keep what `pack_landmarks` or `pack_unreadable` returned, whole or not at all."""
-        write_atomically(self._path(key), entry)
+        write_file(self._path(key), entry)
 
     def measure(self) -> CacheUse:
         """Return what lies in the cache."""

@@ -19,7 +19,7 @@ from signloom.corpus.manifest import Clip
 from signloom.errors import UserError
 from signloom.features.glosses import NO_GLOSSES, GlossKind, GlossVocabulary
 from signloom.features.tokenizer import Tokenizer, Vocabulary, normalise_text
-from signloom.files import write_atomically
+from signloom.files import write_file
 
 FORMAT_VERSION = 2
 LABELS_FORMAT_VERSION = 3  # 3: what the labels stand for
@@ -213,7 +213,7 @@ def write_labels(path: Path, labels: CtcLabels) -> None:
         "kind": labels.kind,
         "labels": list(labels.names),
     }
-    write_atomically(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+    write_file(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
 
 
 def read_labels(path: Path) -> CtcLabels:

@@ -19,7 +19,7 @@ import tokenizers
 
 from signloom.config import check_version, read_json
 from signloom.errors import UserError
-from signloom.files import hash_file, write_atomically
+from signloom.files import hash_file, write_file
 
 FORMAT_VERSION = 1
 SOURCE_SHA256 = "ecb6f9fc369894346f0511f4074ca75cee5cd5f3b06d02f1ba35fcd39f8e121d"
@@ -140,7 +140,7 @@ class Tokenizer:
             "source_ids": self.source_ids,
             "pieces": [piece.hex() for piece in self.pieces],
         }
-        write_atomically(path, json.dumps(content, indent=1) + "\n")
+        write_file(path, json.dumps(content, indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> "Tokenizer":

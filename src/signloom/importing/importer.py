@@ -17,7 +17,7 @@ from signloom.corpus.landmarks import COORDINATES, LandmarkSequence, Layout
 from signloom.corpus.manifest import IMPORTED_SHARDS, id_problem
 from signloom.corpus.shards import write_shards
 from signloom.errors import UserError
-from signloom.files import write_atomically
+from signloom.files import write_file
 from signloom.importing.foreign import (
     ClipSource,
     ForeignClip,
@@ -263,4 +263,4 @@ def _write_clips(path: Path, rows: dict[str, _Row]) -> None:
     for clip_id, row in sorted(rows.items()):
         label = " ".join(row.label.split())
         lines.append(f"{clip_id}\t{row.frames}\t{row.fps}\t{label}\t{_cell(row.source.as_posix())}")
-    write_atomically(path, "\n".join(lines) + "\n")
+    write_file(path, "\n".join(lines) + "\n")

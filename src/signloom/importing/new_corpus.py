@@ -22,7 +22,7 @@ from signloom.corpus.manifest import (
     write_manifest,
 )
 from signloom.errors import UserError
-from signloom.files import write_atomically
+from signloom.files import write_file
 from signloom.importing.user_tables import Row, Source, how_to_use
 
 SUFFIXES = (".mp4", ".avi", ".mkv", ".mov", ".webm", ".mpg", ".mpeg", ".m4v", ".wmv", ".flv", ".ts")
@@ -412,4 +412,4 @@ def _write_refusals(path: Path, plan: Plan) -> None:
     for row in plan.refusals:
         cells = (row.table, str(row.line), row.clip_id, row.reason, row.detail)
         lines.append("\t".join(" ".join(cell.split()) for cell in cells))
-    write_atomically(path, "\n".join(lines) + "\n")
+    write_file(path, "\n".join(lines) + "\n")

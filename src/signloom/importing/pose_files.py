@@ -20,7 +20,7 @@ from signloom.corpus.landmarks import (
     LandmarkSequence,
 )
 from signloom.errors import UserError
-from signloom.files import write_atomically
+from signloom.files import write_file
 from signloom.importing.foreign import ClipSource, ForeignClip, ForeignError, Part, SourceDefaults
 
 _VERSION = 0.2
@@ -106,7 +106,7 @@ def write_pose(path: Path, sequence: LandmarkSequence) -> None:
     header = PoseHeader(_VERSION, PoseHeaderDimensions(sequence.width, sequence.height), components)
     buffer = io.BytesIO()
     pose_format.Pose(header, body).write(buffer)
-    write_atomically(path, buffer.getvalue())
+    write_file(path, buffer.getvalue())
 
 
 def _pose_format() -> Any:

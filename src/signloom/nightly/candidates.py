@@ -25,7 +25,7 @@ from signloom.evaluation.floors import best_constant, build_retrieval
 from signloom.evaluation.metrics import ScoreOptions
 from signloom.evaluation.systems import plain_texts
 from signloom.features.targets import Target, read_targets
-from signloom.files import write_atomically
+from signloom.files import write_file
 from signloom.nightly.gate import Decision, GateClips, GateOptions, Said, decide
 from signloom.nightly.store import ModelStore
 from signloom.paths import REJECTS
@@ -135,7 +135,7 @@ def say(
         by_seed.append(plain_texts(translator.translate(clips, candidate.decoding)))
     texts = {clip: [said[row] for said in by_seed] for row, clip in enumerate(sequences)}
     if keep:
-        write_atomically(path, json.dumps(texts, ensure_ascii=False, indent=0) + "\n")
+        write_file(path, json.dumps(texts, ensure_ascii=False, indent=0) + "\n")
     return texts
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from signloom.config import read_json
 from signloom.corpus.manifest import SPLITS
-from signloom.files import hash_file, write_atomically
+from signloom.files import hash_file, write_file
 from signloom.nightly.store import FORGOTTEN
 
 
@@ -167,7 +167,7 @@ def write_card(folder: Path, corpus: Path, marks: Mapping[str, Any] | None = Non
     """
     version = read_version(folder, corpus, marks or {})
     path = folder / CARD
-    write_atomically(path, "\n".join(_front_matter(version)) + "\n" + "\n".join(_page(version)))
+    write_file(path, "\n".join(_front_matter(version)) + "\n" + "\n".join(_page(version)))
     return path
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from signloom.config import read_json
 from signloom.corpus.manifest import read_manifest
 from signloom.errors import UserError
-from signloom.files import to_text, write_durably
+from signloom.files import to_text, write_file
 from signloom.intake.ingest import ingest
 from signloom.intake.staging import track_version
 from signloom.nightly.commands import Commands
@@ -278,7 +278,7 @@ def read_unfinished() -> int | None:
 
 
 def _write_unfinished(version: int | None) -> None:
-    write_durably(RETRAIN_UNFINISHED, to_text({"version": version}))
+    write_file(RETRAIN_UNFINISHED, to_text({"version": version}))
 
 
 def _pull(night: Tonight) -> None:

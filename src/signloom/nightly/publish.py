@@ -11,7 +11,7 @@ from typing import Any
 
 from signloom.config import read_json
 from signloom.errors import UserError
-from signloom.files import to_text, write_atomically
+from signloom.files import to_text, write_file
 from signloom.nightly.record import Step
 from signloom.nightly.steps import DRIFT, Tonight
 from signloom.nightly.store import DECISION, ModelStore
@@ -114,7 +114,7 @@ def show(night: Tonight, outcome: str, decision: dict[str, Any] | None) -> None:
             "drift": read_json(drift, hint=f"remove {drift}") if has_drift else None,
             "decision": decision,
         }
-        write_atomically(LAST_NIGHT, to_text(content))
+        write_file(LAST_NIGHT, to_text(content))
         TUNE.mkdir(parents=True, exist_ok=True)  # DVC wants it, the report does without a search
         # Alone: with its upstream a search would begin.
         night.commands.dvc("repro", "--single-item", "report")

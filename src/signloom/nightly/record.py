@@ -16,7 +16,7 @@ from typing import Any
 
 from signloom.config import read_json
 from signloom.errors import UserError
-from signloom.files import to_text, write_durably
+from signloom.files import to_text, write_file
 from signloom.paths import NIGHTS
 
 FORMAT_VERSION = 1
@@ -132,7 +132,7 @@ class Summary:
 
     def _write(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_durably(self.path, to_text(self.content))
+        write_file(self.path, to_text(self.content))
 
     def _log(self, text: str) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from signloom.config import load_section, update_params
 from signloom.corpus.manifest import Clip, read_manifest
-from signloom.files import to_text, write_durably
+from signloom.files import to_text, write_file
 from signloom.intake.drift.check import check_drift
 from signloom.intake.drift.findings import LEVELS, DriftReport, write_report
 from signloom.intake.ingest import ingest
@@ -192,7 +192,7 @@ def decide(night: Tonight, version: int) -> dict[str, Any]:
         batches = newest_first(night.read_clips())
         inputs = GateInputs(shards=SHARDS, targets=TARGETS, batches=batches, score=evaluate.score)
         made = judge(night.store, version, inputs, night.settings.retrain.gate).to_map()
-        write_durably(night.summary.folder / DECISION, to_text(made))
+        write_file(night.summary.folder / DECISION, to_text(made))
         night.store.settle(made, by="retrain")
         step.say(made["verdict"], promote=made["promote"])
     return made

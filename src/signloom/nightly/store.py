@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from signloom.config import check_version, parse_options, read_json
 from signloom.errors import UserError
-from signloom.files import hash_folder, rename_durably, to_text, write_durably
+from signloom.files import hash_folder, rename_durably, to_text, write_file
 from signloom.paths import MODELS
 
 POINTER_VERSION = 1
@@ -91,7 +91,7 @@ def read_pointer(path: Path, *, hint: str) -> Pointer:
 
 def write_pointer(path: Path, pointer: Pointer) -> None:
     """Replace the file."""
-    write_durably(path, to_text({"format_version": POINTER_VERSION, **asdict(pointer)}))
+    write_file(path, to_text({"format_version": POINTER_VERSION, **asdict(pointer)}))
 
 
 CHECKPOINT, EVALUATION, VERSION = "checkpoint", "evaluation", "version.json"
@@ -299,7 +299,7 @@ class ModelStore:
     def keep_decision(self, version: int, decision: Mapping[str, Any]) -> None:
         """Write the gate's decision into a version's folder."""
         self.check_known(version)
-        write_durably(self.folder(version) / DECISION, to_text(decision))
+        write_file(self.folder(version) / DECISION, to_text(decision))
 
     def frozen_test(self) -> list[str] | None:
         """Return the ids of the clips on which champions are compared; None before the first."""
@@ -387,7 +387,7 @@ class ModelStore:
 
     def _write(self, name: str, content: Mapping[str, Any]) -> None:
         text = to_text({"format_version": FORMAT_VERSION, **content})
-        write_durably(self.root / name, text)
+        write_file(self.root / name, text)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:

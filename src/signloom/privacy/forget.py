@@ -28,7 +28,7 @@ from signloom.extraction.cache import VideoHashes, cache_folder, cache_key
 from signloom.extraction.extract import ExtractOptions, extractor_fingerprint
 from signloom.extraction.video import DECODER
 from signloom.features.targets import read_targets
-from signloom.files import to_text, write_durably
+from signloom.files import to_text, write_file
 from signloom.intake.ledgers import DELIVERIES, WITHDRAWN
 from signloom.intake.staging import open_workshop, refuse_drawn, track_again, track_version
 from signloom.intake.withdraw import remove_clips
@@ -201,7 +201,7 @@ def remove(person: Person, steps: Sequence[Step], tell: Callable[[str], object])
         tell: Hears of each step that is done.
     """
     FORGET_JOURNAL.parent.mkdir(parents=True, exist_ok=True)
-    write_durably(FORGET_JOURNAL, to_text(dataclasses.asdict(person)))
+    write_file(FORGET_JOURNAL, to_text(dataclasses.asdict(person)))
     for step in steps:
         step.act()
         tell(step.what)

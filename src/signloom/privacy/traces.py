@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from signloom.corpus.manifest import SPLITS, CorpusOptions, read_manifest
 from signloom.errors import UserError
-from signloom.files import hash_file, write_durably
+from signloom.files import hash_file, write_file
 from signloom.intake.deliveries import SIGNER_FILE
 from signloom.intake.staging import replace_link
 from signloom.nightly.card import CARD, write_card
@@ -124,7 +124,7 @@ def scrub(path: Path, person: Person, cache: DvcCache, *, columns: Sequence[str]
     if after == before:
         return False
     cache.drop(path)
-    write_durably(path, after)
+    write_file(path, after)
     return True
 
 

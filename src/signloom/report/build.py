@@ -12,7 +12,7 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.shards import read_shards
-from signloom.files import write_atomically
+from signloom.files import write_file
 from signloom.report import charts, quality, sections, tuning
 from signloom.report.attention import Alignment, draw_alignment, read_alignments
 from signloom.report.canvas import inline_svg
@@ -163,8 +163,8 @@ def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> N
     text = render_page(page)
     shutil.rmtree(reports / "figures", ignore_errors=True)  # none of an older page may remain
     for name, svg in figures.items():
-        write_atomically(reports / "figures" / f"{name}.svg", svg)
-    write_atomically(reports / "index.html", text)
+        write_file(reports / "figures" / f"{name}.svg", svg)
+    write_file(reports / "index.html", text)
 
 
 def draw_charts(sources: Sources, landmarks: quality.Assessment) -> dict[str, list[Chart]]:

@@ -14,7 +14,7 @@ from signloom.corpus.quality import ClipQuality, read_quality
 from signloom.errors import UserError
 from signloom.evaluation.metrics import ScoreOptions
 from signloom.features.targets import Target, read_targets
-from signloom.files import write_atomically
+from signloom.files import write_file
 
 FORMAT_VERSION = 1
 METRICS = ("bleu4", "chrf", "wer")
@@ -38,7 +38,7 @@ def keep(metrics: Mapping[str, Any], path: Path) -> None:
         path: The file; it is committed, so that the report depends on no state of Git.
     """
     content = {"format_version": FORMAT_VERSION, "metrics": metrics}
-    write_atomically(path, json.dumps(content, ensure_ascii=False, indent=2) + "\n")
+    write_file(path, json.dumps(content, ensure_ascii=False, indent=2) + "\n")
 
 
 def read_baseline(path: Path) -> dict[str, Any]:

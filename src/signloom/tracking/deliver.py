@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from signloom.files import write_atomically
+from signloom.files import write_file
 from signloom.paths import SPOOL
 from signloom.tracking.journal import (
     LOCK,
@@ -99,7 +99,7 @@ def _note(spool: Path, error: Exception) -> None:
     text = hide_password(first) or type(error).__name__
     logger.warning("%s: %s", store_name(os.environ), text)
     hint = "check MLFLOW_TRACKING_URI (unset: mlflow.db in the working directory)"
-    write_atomically(spool / PROBLEM, f"{store_name(os.environ)}: {text}; {hint}")
+    write_file(spool / PROBLEM, f"{store_name(os.environ)}: {text}; {hint}")
 
 
 def _deliver_one(store: "Store", box: Outbox) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from signloom.files import write_atomically
+from signloom.files import write_file
 
 RECORDS, OWNER, SENT, FILES = "journal.jsonl", "owner", "sent.json", "files"
 LOCK, PROBLEM = "lock", "problem.txt"  # of the spool: who delivers, and why it cannot
@@ -83,7 +83,7 @@ class Outbox:
     def confirm(self, **values: Any) -> None:
         """Note what the store has taken."""
         self.sent |= values
-        write_atomically(self.folder / SENT, json.dumps(self.sent))
+        write_file(self.folder / SENT, json.dumps(self.sent))
 
     def close_for(self, status: str, reason: str) -> None:
         """Write the end of a run whose process died before it could."""

@@ -29,7 +29,7 @@ from signloom.features.features import FeatureOptions, check_groups, prepared_fr
 from signloom.features.glosses import NO_GLOSSES, GlossVocabulary
 from signloom.features.targets import NO_LABELS, CtcLabels
 from signloom.features.tokenizer import Tokenizer
-from signloom.files import write_atomically
+from signloom.files import write_file
 from signloom.models.seq2seq import ModelOptions
 from signloom.progress import progress_file
 from signloom.training.devices import open_devices
@@ -387,7 +387,7 @@ def write_results(folder: Path, results: Sequence[Result]) -> None:
                     for r in results
                 ],
             }
-            write_atomically(folder / SEEDS, json.dumps(content, indent=1) + "\n")
+            write_file(folder / SEEDS, json.dumps(content, indent=1) + "\n")
     except (OSError, safetensors.SafetensorError) as error:
         raise UserError(
             f"the trained model could not be written to {folder}: {error}; make room, then run "
@@ -410,7 +410,7 @@ def write_history(path: Path, fit: Fit) -> None:
         "best_epoch": fit.best_epoch,
         "epochs": [asdict(record) for record in fit.history],
     }
-    write_atomically(path, json.dumps(content, indent=1) + "\n")
+    write_file(path, json.dumps(content, indent=1) + "\n")
 
 
 def _write(folder: Path, result: Result) -> None:

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from signloom.errors import UserError
-from signloom.files import flush_to_disk, hash_file, write_atomically
+from signloom.files import flush_to_disk, hash_file, write_file
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Snapshots:
         path = self.folder / RUN
         if not path.is_file():
             try:
-                write_atomically(path, uuid.uuid4().hex)
+                write_file(path, uuid.uuid4().hex)
             except OSError as error:
                 logger.warning("%s could not be written: %s", path, error)
                 return uuid.uuid4().hex

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from signloom.config import check_version, read_json
 from signloom.corpus.manifest import Clip
-from signloom.files import write_atomically
+from signloom.files import write_file
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -219,7 +219,7 @@ class DriftReport:
 
 def write_report(path: Path, report: DriftReport) -> None:
     """Write a report as JSON, atomically."""
-    write_atomically(path, json.dumps(report.to_map(), ensure_ascii=False, indent=1) + "\n")
+    write_file(path, json.dumps(report.to_map(), ensure_ascii=False, indent=1) + "\n")
 
 
 def read_report(path: Path) -> DriftReport:
