@@ -21,7 +21,7 @@ from signloom.features.batches import Batch, BatchSource, pad_ids
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
 from signloom.training.devices import open_devices
-from signloom.training.loop import EpochRecord, Fit, fit
+from signloom.training.loop import EpochRecord, Fit, Trainer
 from signloom.training.options import TrainOptions
 from signloom.training.run import seed_everything
 from signloom.translation.search import DecodingOptions, SpecialIds, search
@@ -210,7 +210,7 @@ def _train(
     task, dev = options.task, splits["dev"]
     size = max(1, options.train.max_frames // task.max_length)
     starts = range(0, len(dev), DECODED_AT_ONCE)
-    return fit(
+    trainer = Trainer(
         model,
         ReverseBatches(splits["train"], task.ids, size, options.train.seed),
         [build_pairs(dev[start : start + DECODED_AT_ONCE], task.ids) for start in starts],
@@ -219,8 +219,8 @@ def _train(
         total_steps=options.train.epochs * math.ceil(task.train / size),
         pad=PAD,
         subsampling=options.model.subsampling,
-        log=log,
     )
+    return trainer.fit(log)
 
 
 def share_by_length(right: Mapping[Symbols, bool]) -> dict[int, float]:

@@ -28,7 +28,7 @@ from signloom.features.features import feature_width
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions
 from signloom.training.devices import open_devices
-from signloom.training.loop import Trainer, TrainingStep, ignore
+from signloom.training.loop import Trainer
 from signloom.training.options import TrainOptions
 from signloom.training.run import seed_everything
 from tests.bench.synthetic import (
@@ -76,7 +76,7 @@ def synchronise(device: torch.device) -> None:
 
 def train_epoch(trainer: Trainer, source: BatchSource) -> None:
     trainer.source, trainer.progress.step = source, 0
-    trainer._train_epoch(ignore)
+    trainer.train_epoch()
 
 
 def train_epochs(trainer: Trainer, source: BatchSource, device: torch.device, epochs: int) -> float:
@@ -104,12 +104,14 @@ def measure(
         vocab_size=vocab_size,
         ctc_labels=0,
     ).to(device)
-    step = TrainingStep(model, options, pad=PAD, subsampling=model_options.subsampling)
     source = TrainingBatches(
         clips, FEATURES, AUGMENT, max_frames=options.max_frames, pad=PAD, seed=1
     )
     dev = FixedBatches(clips, FEATURES, max_frames=options.max_frames, pad=PAD)
-    trainer = Trainer(step, source, dev, fabric, 10_000, None)
+    trainer = Trainer(
+        model, source, dev, options, fabric=fabric, total_steps=10_000, pad=PAD,
+        subsampling=model_options.subsampling,
+    )  # fmt: skip
     built = BuiltBatches(source, 1)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)

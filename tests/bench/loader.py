@@ -26,7 +26,7 @@ from signloom.models.registry import build_model
 from signloom.paths import LABELS, PARAMS, SHARDS, TARGETS, TOKENIZER
 from signloom.training.data import load_training_data
 from signloom.training.devices import open_devices
-from signloom.training.loop import Trainer, TrainingStep, ignore
+from signloom.training.loop import Trainer
 from signloom.training.run import RunOptions, read_run_options, seed_everything
 from tests.bench.synthetic import PAD, RECIPE, BuiltBatches, SampledBatches, draw_clips
 from tests.bench.training import PRUNED, TRAIN_FAST
@@ -74,9 +74,11 @@ def measure(
     )
     source = TimedBatches(whole)
     sample = SampledBatches(source, SAMPLE)
-    step = TrainingStep(model, train, pad=pad, subsampling=options.model.subsampling)
     dev = FixedBatches(clips, options.features, max_frames=train.max_frames, pad=pad)
-    trainer = Trainer(step, sample, dev, open_devices(train), 100, None)
+    trainer = Trainer(
+        model, sample, dev, train, fabric=open_devices(train), total_steps=100, pad=pad,
+        subsampling=options.model.subsampling,
+    )  # fmt: skip
     loads, trains, frames, sizes = [], [], 0, []
     for epoch in range(1, epochs + 1):
         lengths, source.plan_s, source.build_s = whole.lengths(epoch), 0.0, 0.0
@@ -85,7 +87,7 @@ def measure(
         plan_s, trainer.source = source.plan_s, BuiltBatches(sample, epoch)
         trainer.progress.epoch, trainer.progress.step = epoch, 0
         start = time.process_time()
-        trainer._train_epoch(ignore)
+        trainer.train_epoch()
         sampled = sample.frames(epoch)
         trains.append(sampled / (time.process_time() - start))
         loads.append(1 / (source.build_s / sampled + plan_s / sum(lengths)))

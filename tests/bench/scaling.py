@@ -29,7 +29,7 @@ from signloom.features.features import feature_width
 from signloom.models.registry import build_model
 from signloom.paths import PARAMS
 from signloom.training.devices import open_devices
-from signloom.training.loop import Trainer, TrainingStep, ignore
+from signloom.training.loop import Trainer
 from signloom.training.run import read_run_options, seed_everything
 from tests.bench.synthetic import PAD, draw_lengths, draw_sequence, draw_target
 
@@ -69,7 +69,6 @@ def measure_epoch(shards: Path, clips: int, cache_mb: int) -> dict[str, float]:
         vocab_size=VOCABULARY,
         ctc_labels=0,
     )
-    step = TrainingStep(model, train, pad=PAD, subsampling=options.model.subsampling)
 
     def train_epochs(number: int, epochs: int) -> float:
         some = landmarks.clips(targets[:number])
@@ -77,11 +76,14 @@ def measure_epoch(shards: Path, clips: int, cache_mb: int) -> dict[str, float]:
             some, options.features, options.augment, max_frames=train.max_frames, pad=PAD, seed=1
         )
         dev = FixedBatches(some, options.features, max_frames=train.max_frames, pad=PAD)
-        trainer = Trainer(step, source, dev, open_devices(train), 100, None)
+        trainer = Trainer(
+            model, source, dev, train, fabric=open_devices(train), total_steps=100, pad=PAD,
+            subsampling=options.model.subsampling,
+        )  # fmt: skip
         start = time.process_time()
         for epoch in range(1, epochs + 1):
             trainer.progress.epoch, trainer.progress.step = epoch, 0
-            trainer._train_epoch(ignore)
+            trainer.train_epoch()
         return (time.process_time() - start) / epochs
 
     train_epochs(CLIPS // 2, 1)  # what is made once is made

@@ -32,7 +32,7 @@ from signloom.features.features import compute_features
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions
 from signloom.training.devices import has_bfloat16, open_devices
-from signloom.training.loop import Trainer, TrainingStep, ignore
+from signloom.training.loop import Trainer
 from signloom.training.options import TrainOptions
 from signloom.training.run import seed_everything
 from tests.bench.document_000 import (
@@ -109,7 +109,6 @@ def measure_ours(
     model = build_model(
         model_options, input_width=FEATURE_WIDTH, vocab_size=vocab_size, ctc_labels=0
     )
-    step = TrainingStep(model, options, pad=PAD, subsampling=model_options.subsampling)
     dev = FixedBatches(clips, FEATURES, max_frames=options.max_frames, pad=PAD)
 
     def sample(some: Clips, batches: int) -> SampledBatches:
@@ -119,11 +118,14 @@ def measure_ours(
         return SampledBatches(source, batches)
 
     first, source = sample(draw_clips(2, 1, vocab_size), 1), sample(clips, SAMPLE)
-    trainer = Trainer(step, first, dev, open_devices(options), 100, None)
-    trainer._train_epoch(ignore)  # makes the optimiser's state
+    trainer = Trainer(
+        model, first, dev, options, fabric=open_devices(options), total_steps=100, pad=PAD,
+        subsampling=model_options.subsampling,
+    )  # fmt: skip
+    trainer.train_epoch()  # makes the optimiser's state
     trainer.source, trainer.progress.step = source, 0
     start = time.process_time()
-    trainer._train_epoch(ignore)
+    trainer.train_epoch()
     return source.frames(1), time.process_time() - start
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
     from signloom.features.batches import Batch, TrainingBatches
-    from signloom.training.loop import TrainingStep
+    from signloom.training.loop import BatchLoss
     from signloom.training.run import RunOptions
 
 WARM_UP, STEPS = 3, 20
@@ -72,7 +72,7 @@ def profile(params: Path) -> dict[str, Any]:
     """
     from signloom.training.data import load_training_data
     from signloom.training.devices import open_devices
-    from signloom.training.loop import TrainingStep
+    from signloom.training.loop import BatchLoss
     from signloom.training.run import prepare, read_run_options
 
     options, folder = read_run_options(params), params.parent / "data"
@@ -87,23 +87,23 @@ def profile(params: Path) -> dict[str, Any]:
     )  # fmt: skip
     checkpoint, source = prepare(data, options, provenance={})
     fabric = open_devices(options.train)
-    step = TrainingStep(
+    batch_loss = BatchLoss(
         checkpoint.model.to(fabric.device).train(),
         options.train,
         pad=data.tokenizer.pad,
         subsampling=options.model.subsampling,
     )
-    return _measure(step, source, options, fabric).as_json()
+    return _measure(batch_loss, source, options, fabric).as_json()
 
 
 def _measure(
-    step: "TrainingStep", source: "TrainingBatches", options: "RunOptions", fabric: "Fabric"
+    batch_loss: "BatchLoss", source: "TrainingBatches", options: "RunOptions", fabric: "Fabric"
 ) -> Profile:
     """Take the steps, count their operations, measure the device's peak rate."""
     from signloom.training.optim import build_optimizer, clip_gradients
 
     optimizer = build_optimizer(
-        step.model,
+        batch_loss.model,
         optimizer=options.train.optimizer,
         learning_rate=options.train.learning_rate,
         weight_decay=options.train.weight_decay,
@@ -114,15 +114,15 @@ def _measure(
         taken = Profile(device=fabric.device) if number < WARM_UP else result
         with taken.phase("data"):
             batch = source.build(1, clips)
-        run_step(step, batch, fabric, taken)
+        run_step(batch_loss, batch, fabric, taken)
         with taken.phase("optimiser"):
-            clip_gradients(step.parameters(), options.train.clip_norm)
+            clip_gradients(batch_loss.parameters(), options.train.clip_norm)
             optimizer.step()
-            step.zero_grad()
+            batch_loss.zero_grad()
         taken.frames.append(int(batch.src_valid.sum()))
         taken.tokens.append(int(batch.tgt_valid[:, 1:].sum()))
         if number >= WARM_UP and len(counted) < 3:
-            counted.append(count_operations(step, batch, fabric))
+            counted.append(count_operations(batch_loss, batch, fabric))
     result.operations = sum(counted) / len(counted)
     result.peak_rate = measure_peak(fabric)
     return result
@@ -135,24 +135,24 @@ def _some_batches(source: "TrainingBatches") -> Iterator[tuple[int, list[int]]]:
         yield number, plan[number % len(plan)]
 
 
-def run_step(step: "TrainingStep", batch: "Batch", fabric: "Fabric", timing: Profile) -> None:
+def run_step(batch_loss: "BatchLoss", batch: "Batch", fabric: "Fabric", timing: Profile) -> None:
     """Leave the gradients of a batch in the model."""
     from signloom.training.loop import Counts, move, real_rows
 
     with timing.phase("data"):
-        counts = Counts(*step.count(batch).tolist())
+        counts = Counts(*batch_loss.count(batch).tolist())
         moved, rows = move(batch, real_rows(batch), fabric.device)
     timing.seconds["data"][-2:] = [sum(timing.seconds["data"][-2:])]
     with fabric.autocast():
         with timing.phase("forward"):
-            memory, states = step.read(moved, rows)
+            memory, states = batch_loss.run_model(moved, rows)
         with timing.phase("loss"):
-            loss = step.mean(step.cost(moved, rows, memory, states), counts)
+            loss = batch_loss.mean(batch_loss.losses(moved, rows, memory, states), counts)
     with timing.phase("backward"):
         loss.backward()  # type: ignore[no-untyped-call]
 
 
-def count_operations(step: "TrainingStep", batch: "Batch", fabric: "Fabric") -> float:
+def count_operations(batch_loss: "BatchLoss", batch: "Batch", fabric: "Fabric") -> float:
     """Count the multiplications and additions of a batch's matrix products and convolutions."""
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -169,8 +169,8 @@ def count_operations(step: "TrainingStep", batch: "Batch", fabric: "Fabric") -> 
         sdpa_kernel(SDPBackend.MATH),
         FlopCounterMode(display=False, custom_mapping=more) as counter,
     ):
-        run_step(step, batch, fabric, timing)
-    step.zero_grad()
+        run_step(batch_loss, batch, fabric, timing)
+    batch_loss.zero_grad()
     return float(counter.get_total_flops())
 
 

@@ -1,4 +1,7 @@
-"""The training loop: one optimiser step, epochs, early stopping and what is recorded of them.
+"""The training loop: one optimiser step, epochs with early stopping, and what is recorded of them.
+
+The file is in the order of a step: the losses of a batch, the gradients of its parts, the update of
+the weights; then epochs, snapshots and records.
 
 Shape letters: B clips, T target positions, N real next tokens among them, D model width.
 """
@@ -7,7 +10,6 @@ import dataclasses
 import gc
 import logging
 import math
-import resource
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -25,264 +27,17 @@ from signloom.models.layers import Head
 from signloom.models.seq2seq import Memory, Seq2Seq
 from signloom.training.devices import add_up, add_up_gradients
 from signloom.training.loss import ctc_loss, head_loss, head_score, spellable
-from signloom.training.optim import WeightAverage, build_optimizer, build_schedule, clip_gradients
+from signloom.training.optim import Schedule, WeightAverage, build_optimizer, clip_gradients
 from signloom.training.options import TrainOptions
 from signloom.training.snapshots import Snapshots, State
 
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether a device, or the allocator of the CPU, had no memory to give."""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    # The CPU's allocator has no exception of its own.
-    return isinstance(error, RuntimeError) and (
-        "can't allocate memory" in str(error) or "not enough memory" in str(error)
-    )
-
-
-def release_memory() -> None:
-    """Give back what a failed step still holds."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-
-
-def peak_memory_mb(device: torch.device) -> float:
-    """Return the most memory that tensors held on a GPU, or else this process on the CPU, MB."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device) / 1e6
-    # Linux counts in KiB.
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
-
-
-class Losses(NamedTuple):
-    """Sums over the clips of a batch, nats."""
-
-    text: Float[Tensor, ""]  # smoothed cross entropy
-    spelt: Float[Tensor, ""]  # CTC; 0 without it
-
-
-class Counts(NamedTuple):
-    """What a batch holds, each a number of float64 so that sums of any size are right."""
-
-    tokens: Tensor | float  # next tokens
-    labels: Tensor | float  # CTC labels of the clips that have room for theirs
-    skipped: Tensor | float  # clips without room
-    frames: Tensor | float  # real source frames
-    places: Tensor | float  # source frames with padding
-
-
-class TrainingStep(nn.Module):
-    """What a batch costs. Divided by the counts of all its parts it is the loss to minimise.
-
-    So the parts of a batch may be taken one after another, or on several devices: the gradients
-    add up to those of the whole.
-    """
-
-    def __init__(self, model: Seq2Seq, options: TrainOptions, *, pad: int, subsampling: int):
-        """Take the model and how it is trained.
-
-        Args:
-            model: On its device.
-            options: Smoothing, share of the CTC loss, hidden tokens.
-            pad: Token id that stands for a hidden token.
-            subsampling: Source frames for each position of the model's memory.
-        """
-        super().__init__()
-        self.model, self.options, self.pad, self.subsampling = model, options, pad, subsampling
-        self._encode, self._decode = model.encode, model.decode_states
-        if options.compile:
-            self._encode = torch.compile(model.encode, dynamic=True)
-            self._decode = torch.compile(model.decode_states, dynamic=True)
-
-    def forward(self, batch: Batch, rows: Int[Tensor, " N"]) -> Losses:
-        """Return what a part of a batch costs.
-
-        Args:
-            batch: On the model's device.
-            rows: Where its real next tokens are, as `real_rows` gives them.
-        """
-        return self.cost(batch, rows, *self.read(batch, rows))
-
-    def read(self, batch: Batch, rows: Int[Tensor, " N"]) -> tuple[Memory, Float[Tensor, "N D"]]:
-        """Return the memory, and the states from which the real next tokens are guessed."""
-        memory = self._encode(batch.src, batch.src_valid)
-        tgt_in = batch.tgt[:, :-1]
-        if self.options.token_drop:
-            # A decoder that cannot trust its own past has to look at the signing.
-            hidden = torch.rand(tgt_in.shape, device=tgt_in.device) < self.options.token_drop
-            tgt_in = tgt_in.masked_fill(hidden, self.pad)
-        return memory, self._decode(memory, tgt_in).flatten(0, 1).index_select(0, rows)
-
-    def cost(
-        self, batch: Batch, rows: Int[Tensor, " N"], memory: Memory, states: Float[Tensor, "N D"]
-    ) -> Losses:
-        """Return the losses of what `read` has returned."""
-        head = cast(Head, self.model.head)
-        targets = batch.tgt[:, 1:].flatten().index_select(0, rows)
-        text = head_loss(
-            states, head.weight, head.bias, targets, label_smoothing=self.options.label_smoothing
-        )
-        spelt = text.new_zeros(())
-        if self.options.ctc_weight:
-            logits = self.model.ctc_logits(memory)
-            spelt, _ = ctc_loss(logits, memory.valid, batch.labels, batch.label_lengths)
-        return Losses(text, spelt)
-
-    def count(self, batch: Batch) -> Float[Tensor, " 5"]:
-        """Return the `Counts` of a batch that is still on the CPU, without running the model."""
-        labels = skipped = torch.tensor(0)
-        if self.options.ctc_weight:
-            # A position of the memory is real when the frame in its centre is.
-            valid = batch.src_valid[:, :: self.subsampling]
-            counted = spellable(valid, batch.labels, batch.label_lengths)
-            labels = batch.label_lengths[counted].sum()
-            skipped = (batch.label_lengths > 0).sum() - counted.sum()
-        tokens, frames = batch.tgt_valid[:, 1:].sum(), batch.src_valid.sum()
-        places = torch.tensor(batch.src_valid.numel())
-        return torch.stack((tokens, labels, skipped, frames, places)).double()
-
-    def mean(self, losses: Losses, counts: Counts) -> Float[Tensor, ""]:
-        """Return the share of a part in the loss of its batch, nats a token (and a label).
-
-        Args:
-            losses: Of the part.
-            counts: Of all parts of the batch.
-        """
-        text = losses.text / torch.as_tensor(counts.tokens, dtype=losses.text.dtype)
-        if not self.options.ctc_weight:
-            return text
-        labels = torch.as_tensor(counts.labels, dtype=losses.spelt.dtype).clamp(min=1)
-        share = self.options.ctc_weight
-        return (1 - share) * text + share * losses.spelt / labels
-
-
-def real_rows(batch: Batch) -> Int[Tensor, " N"]:
-    """Return where real next tokens are among all B x (T - 1), on the device of the batch.
-
-    Found on the CPU, before the batch moves: a GPU would have to be waited for.
-    """
-    return batch.tgt_valid[:, 1:].flatten().nonzero()[:, 0]
-
-
-def score_batch(model: Seq2Seq, batch: Batch, rows: Int[Tensor, " N"]) -> Float[Tensor, " 3"]:
-    """Return plain cross entropy (nats), right guesses and next tokens, teacher-forced."""
-    memory = model.encode(batch.src, batch.src_valid)
-    states = model.decode_states(memory, batch.tgt[:, :-1]).flatten(0, 1).index_select(0, rows)
-    targets = batch.tgt[:, 1:].flatten().index_select(0, rows)
-    head = cast(Head, model.head)
-    loss, right = head_score(states, head.weight, head.bias, targets)
-    return torch.stack((loss.double(), right.double(), right.new_tensor(len(rows)).double()))
-
-
+REPORT_S = 0.3  # between two reads of what a GPU has computed, for which it must be waited for
+DROPOUT = 1  # sets the seeds of dropout apart from others made of the same numbers
 logger = logging.getLogger(__name__)
 
-DROPOUT = 1  # sets the seeds of dropout apart from others made of the same numbers
 
-
-def take_turns(
-    step: TrainingStep, source: BatchSource, fabric: Fabric, *, epoch: int, clips: Sequence[int]
-) -> tuple[Float[Tensor, " 2"], Float[Tensor, " 5"]]:
-    """Leave in the model the gradients of this device's share of a batch.
-
-    When memory is short it is done again in twice as many turns, and so on: the result is the same
-    but for rounding and for what dropout draws.
-
-    Args:
-        step: What a batch costs.
-        source: Builds batches.
-        fabric: The devices, each of which takes its share.
-        epoch: Its number.
-        clips: Of the batch.
-
-    Returns:
-        `Losses` of this device's share and `Counts` of the whole batch, on the device.
-
-    Raises:
-        UserError: If there is not even enough memory for one clip at a time.
-    """
-    number = step.options.accumulate
-    first = fabric.global_rank * number
-    turns = [t for t in split(clips, fabric.world_size * number)[first : first + number] if t]
-    batches = [source.build(epoch, turn) for turn in turns]
-    counted = sum((step.count(batch) for batch in batches), torch.zeros(5, dtype=torch.float64))
-    counts = add_up(fabric, counted.to(fabric.device))
-    while True:
-        seeds = [_dropout_seed(step.options.seed, epoch, turn[0]) for turn in turns]
-        try:
-            return _backward(step, fabric, batches, seeds, Counts(*counts)), counts
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            shortage = str(error).splitlines()[0] if str(error) else type(error).__name__
-        step.zero_grad()  # the exception, and with it the tensors of its frames, is gone by now
-        batches = []
-        release_memory()
-        turns = _halve(turns, shortage)
-        batches = [source.build(epoch, turn) for turn in turns]
-
-
-def _backward(
-    step: TrainingStep,
-    fabric: Fabric,
-    batches: Sequence[Batch],
-    seeds: Sequence[int],
-    counts: Counts,
-) -> Float[Tensor, " 2"]:
-    """Add up the gradients of some parts of a batch; return their losses."""
-    step.zero_grad()
-    sums = torch.zeros(2, dtype=torch.float64, device=fabric.device)
-    for batch, seed in zip(batches, seeds, strict=True):
-        # Seeded part by part, chance needs no memory: it is the same after a new start.
-        torch.manual_seed(seed)
-        rows = real_rows(batch)
-        with fabric.autocast():
-            losses = step(*move(batch, rows, fabric.device))
-        step.mean(losses, counts).backward()  # type: ignore[no-untyped-call]
-        sums += torch.stack((losses.text, losses.spelt)).detach()
-    return sums
-
-
-def _halve(turns: Sequence[Sequence[int]], shortage: str) -> list[list[int]]:
-    """Return twice as many turns.
-
-    Raises:
-        UserError: If each turn is a single clip already.
-    """
-    halves = [half for turn in turns for half in split(turn, 2) if half]
-    if len(halves) == len(turns):
-        raise UserError(
-            f"not enough memory for a single clip ({shortage}); make the model smaller "
-            "(model.d_model, layers), raise model.subsampling, or set train.precision: bfloat16"
-        )
-    logger.warning(
-        "not enough memory for a batch in %d parts (%s): it is taken in %d; train.accumulate: %d "
-        "or a smaller train.max_frames avoids losing time like this",
-        len(turns),
-        shortage,
-        len(halves),
-        len(halves),
-    )
-    return halves
-
-
-def move(batch: Batch, rows: Tensor, device: torch.device) -> tuple[Batch, Tensor]:
-    """Bring a batch to a device without waiting for what the device is doing."""
-    if device.type == "cpu":
-        return batch, rows
-
-    def send(tensor: Tensor) -> Tensor:
-        return tensor.pin_memory().to(device, non_blocking=True)
-
-    names = [field.name for field in dataclasses.fields(batch) if field.name != "clip_ids"]
-    tensors: dict[str, Any] = {name: send(getattr(batch, name)) for name in names}
-    return dataclasses.replace(batch, **tensors), send(rows)
-
-
-def _dropout_seed(seed: int, epoch: int, clip: int) -> int:
-    """Return the seed of a part, told by its first clip: no two parts of an epoch share one."""
-    drawn = np.random.SeedSequence([seed, epoch, clip, DROPOUT]).generate_state(1, np.uint64)
-    return int(drawn[0])
+class DivergedError(UserError):
+    """The loss is no longer a number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,7 +60,7 @@ class EpochRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepReport:
-    """Where training stands within an epoch."""
+    """How far training is within an epoch."""
 
     epoch: int  # from 1
     step: int  # steps of the epoch that are done
@@ -327,6 +82,239 @@ class Fit:
     history: list[EpochRecord]
 
 
+class Losses(NamedTuple):
+    """Sums over the clips of a batch, nats."""
+
+    text: Float[Tensor, ""]  # smoothed cross entropy
+    ctc: Float[Tensor, ""]  # 0 without it
+
+
+class Counts(NamedTuple):
+    """What a batch holds, each a number of float64 so that sums of any size are right."""
+
+    tokens: Tensor | float  # next tokens
+    labels: Tensor | float  # CTC labels of the clips that have room for theirs
+    skipped: Tensor | float  # clips without room
+    frames: Tensor | float  # real source frames
+    padded_frames: Tensor | float  # source frames with padding
+
+
+class BatchLoss(nn.Module):
+    """The losses of a batch. Divided by the counts of all its parts they are what is minimised.
+
+    So the parts of a batch may be taken one after another, or on several devices: the gradients
+    add up to those of the whole.
+    """
+
+    def __init__(self, model: Seq2Seq, options: TrainOptions, *, pad: int, subsampling: int):
+        """Take the model and how it is trained.
+
+        Args:
+            model: On its device.
+            options: Smoothing, share of the CTC loss, hidden tokens.
+            pad: Token id that stands for a hidden token.
+            subsampling: Source frames for each position of the model's memory.
+        """
+        super().__init__()
+        self.model, self.options, self.pad, self.subsampling = model, options, pad, subsampling
+        self._encode, self._decode = model.encode, model.decode_states
+        if options.compile:
+            self._encode = torch.compile(model.encode, dynamic=True)
+            self._decode = torch.compile(model.decode_states, dynamic=True)
+
+    def forward(self, batch: Batch, rows: Int[Tensor, " N"]) -> Losses:
+        """Return the losses of a part of a batch.
+
+        Args:
+            batch: On the model's device.
+            rows: Where its real next tokens are, as `real_rows` gives them.
+        """
+        return self.losses(batch, rows, *self.run_model(batch, rows))
+
+    def run_model(
+        self, batch: Batch, rows: Int[Tensor, " N"]
+    ) -> tuple[Memory, Float[Tensor, "N D"]]:
+        """Return the memory, and the states from which the real next tokens are guessed."""
+        memory = self._encode(batch.src, batch.src_valid)
+        tgt_in = batch.tgt[:, :-1]
+        if self.options.token_drop:
+            # A decoder that cannot trust its own past has to look at the signing.
+            hidden = torch.rand(tgt_in.shape, device=tgt_in.device) < self.options.token_drop
+            tgt_in = tgt_in.masked_fill(hidden, self.pad)
+        return memory, self._decode(memory, tgt_in).flatten(0, 1).index_select(0, rows)
+
+    def losses(
+        self, batch: Batch, rows: Int[Tensor, " N"], memory: Memory, states: Float[Tensor, "N D"]
+    ) -> Losses:
+        """Return the losses of what `run_model` has returned."""
+        head = cast(Head, self.model.head)
+        targets = batch.tgt[:, 1:].flatten().index_select(0, rows)
+        text = head_loss(
+            states, head.weight, head.bias, targets, label_smoothing=self.options.label_smoothing
+        )
+        ctc = text.new_zeros(())
+        if self.options.ctc_weight:
+            logits = self.model.ctc_logits(memory)
+            ctc, _ = ctc_loss(logits, memory.valid, batch.labels, batch.label_lengths)
+        return Losses(text, ctc)
+
+    def count(self, batch: Batch) -> Float[Tensor, " 5"]:
+        """Return the `Counts` of a batch that is still on the CPU, without running the model."""
+        labels = skipped = torch.tensor(0)
+        if self.options.ctc_weight:
+            # A position of the memory is real when the frame in its centre is.
+            valid = batch.src_valid[:, :: self.subsampling]
+            counted = spellable(valid, batch.labels, batch.label_lengths)
+            labels = batch.label_lengths[counted].sum()
+            skipped = (batch.label_lengths > 0).sum() - counted.sum()
+        tokens, frames = batch.tgt_valid[:, 1:].sum(), batch.src_valid.sum()
+        padded = torch.tensor(batch.src_valid.numel())
+        return torch.stack((tokens, labels, skipped, frames, padded)).double()
+
+    def mean(self, losses: Losses, counts: Counts) -> Float[Tensor, ""]:
+        """Return the share of a part in the loss of its batch, nats a token (and a label).
+
+        Args:
+            losses: Of the part.
+            counts: Of all parts of the batch.
+        """
+        text = losses.text / torch.as_tensor(counts.tokens, dtype=losses.text.dtype)
+        if not self.options.ctc_weight:
+            return text
+        labels = torch.as_tensor(counts.labels, dtype=losses.ctc.dtype).clamp(min=1)
+        share = self.options.ctc_weight
+        return (1 - share) * text + share * losses.ctc / labels
+
+
+def real_rows(batch: Batch) -> Int[Tensor, " N"]:
+    """Return where real next tokens are among all B x (T - 1), on the device of the batch.
+
+    Found on the CPU, before the batch moves: a GPU would have to be waited for.
+    """
+    return batch.tgt_valid[:, 1:].flatten().nonzero()[:, 0]
+
+
+def move(batch: Batch, rows: Tensor, device: torch.device) -> tuple[Batch, Tensor]:
+    """Bring a batch to a device without waiting for what the device is doing."""
+    if device.type == "cpu":
+        return batch, rows
+
+    def send(tensor: Tensor) -> Tensor:
+        return tensor.pin_memory().to(device, non_blocking=True)
+
+    names = [field.name for field in dataclasses.fields(batch) if field.name != "clip_ids"]
+    tensors: dict[str, Any] = {name: send(getattr(batch, name)) for name in names}
+    return dataclasses.replace(batch, **tensors), send(rows)
+
+
+def accumulate_gradients(
+    batch_loss: BatchLoss,
+    source: BatchSource,
+    fabric: Fabric,
+    *,
+    epoch: int,
+    clips: Sequence[int],
+) -> tuple[Float[Tensor, " 2"], Float[Tensor, " 5"]]:
+    """Leave in the model the gradients of this device's share of a batch.
+
+    The share is taken in `train.accumulate` parts. When memory is short it is done again in twice
+    as many, and so on: the result is the same but for rounding and for what dropout draws.
+
+    Args:
+        batch_loss: The model and its losses.
+        source: Builds batches.
+        fabric: The devices, each of which takes its share.
+        epoch: Its number.
+        clips: Of the batch.
+
+    Returns:
+        `Losses` of this device's share and `Counts` of the whole batch, on the device.
+
+    Raises:
+        UserError: If there is not even enough memory for one clip at a time.
+    """
+    number = batch_loss.options.accumulate
+    first = fabric.global_rank * number
+    parts = [p for p in split(clips, fabric.world_size * number)[first : first + number] if p]
+    batches = [source.build(epoch, part) for part in parts]
+    counted = sum(map(batch_loss.count, batches), torch.zeros(5, dtype=torch.float64))
+    counts = add_up(fabric, counted.to(fabric.device))
+    while True:
+        seeds = [_dropout_seed(batch_loss.options.seed, epoch, part[0]) for part in parts]
+        try:
+            return _backward(batch_loss, fabric, batches, seeds, Counts(*counts)), counts
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            shortage = str(error).splitlines()[0] if str(error) else type(error).__name__
+        batch_loss.zero_grad()  # the exception, and with it the tensors of its frames, is gone
+        batches = []
+        gc.collect()
+        torch.cuda.empty_cache()
+        parts = _halve(parts, shortage)
+        batches = [source.build(epoch, part) for part in parts]
+
+
+def _backward(
+    batch_loss: BatchLoss,
+    fabric: Fabric,
+    batches: Sequence[Batch],
+    seeds: Sequence[int],
+    counts: Counts,
+) -> Float[Tensor, " 2"]:
+    """Add up the gradients of some parts of a batch; return their losses."""
+    batch_loss.zero_grad()
+    sums = torch.zeros(2, dtype=torch.float64, device=fabric.device)
+    for batch, seed in zip(batches, seeds, strict=True):
+        # Seeded part by part, chance needs no memory: it is the same after a new start.
+        torch.manual_seed(seed)
+        rows = real_rows(batch)
+        with fabric.autocast():
+            losses = batch_loss(*move(batch, rows, fabric.device))
+        batch_loss.mean(losses, counts).backward()  # type: ignore[no-untyped-call]
+        sums += torch.stack((losses.text, losses.ctc)).detach()
+    return sums
+
+
+def _dropout_seed(seed: int, epoch: int, clip: int) -> int:
+    """Return the seed of a part, told by its first clip: no two parts of an epoch share one."""
+    drawn = np.random.SeedSequence([seed, epoch, clip, DROPOUT]).generate_state(1, np.uint64)
+    return int(drawn[0])
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether a device, or the allocator of the CPU, had no memory to give."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    # The CPU's allocator has no exception of its own.
+    return isinstance(error, RuntimeError) and (
+        "can't allocate memory" in str(error) or "not enough memory" in str(error)
+    )
+
+
+def _halve(parts: Sequence[Sequence[int]], shortage: str) -> list[list[int]]:
+    """Return twice as many parts.
+
+    Raises:
+        UserError: If each part is a single clip already.
+    """
+    halves = [half for part in parts for half in split(part, 2) if half]
+    if len(halves) == len(parts):
+        raise UserError(
+            f"not enough memory for a single clip ({shortage}); make the model smaller "
+            "(model.d_model, layers), raise model.subsampling, or set train.precision: bfloat16"
+        )
+    logger.warning(
+        "not enough memory for a batch in %d parts (%s): it is taken in %d; train.accumulate: %d "
+        "or a smaller train.max_frames avoids losing time like this",
+        len(parts),
+        shortage,
+        len(halves),
+        len(halves),
+    )
+    return halves
+
+
 @dataclass(slots=True, kw_only=True)
 class Progress:
     """How far training has come, beside what model and optimiser hold."""
@@ -341,16 +329,16 @@ class Progress:
 
     def means(self) -> dict[str, Any]:
         """Return what the sums say of the epoch so far, for `EpochRecord`; waits for a GPU."""
-        text, spelt, *counted, norm = self.sums.tolist()
+        text, ctc, *counted, norm = self.sums.tolist()
         counts = Counts(*counted)
         return {
             "train_loss": text / max(1.0, counts.tokens),
-            "train_ctc_loss": spelt / max(1.0, counts.labels),
+            "train_ctc_loss": ctc / max(1.0, counts.labels),
             "ctc_skipped": int(counts.skipped),
             "grad_norm": norm / max(1, self.step),
             "frames": int(counts.frames),
             "tokens": int(counts.tokens),
-            "padding": 1 - max(1.0, counts.frames) / max(1.0, counts.places),
+            "padding": 1 - max(1.0, counts.frames) / max(1.0, counts.padded_frames),
         }
 
     def state(self) -> State:
@@ -360,102 +348,82 @@ class Progress:
 
     @staticmethod
     def of(state: State) -> "Progress":
-        """Return what `state` was told of."""
+        """Return the progress that a `state` was made of."""
         return Progress(**{**state, "history": [EpochRecord(**r) for r in state["history"]]})
 
 
-LOOK_S = 0.3  # between two looks at what a GPU has computed, for which it must be waited for
-
-
-class DivergedError(UserError):
-    """The loss is no longer a number."""
-
-
-def ignore(_: StepReport) -> None:
-    """Watch nothing."""
-
-
-def fit(
-    model: Seq2Seq,
-    source: BatchSource,
-    dev_batches: Sequence[Batch],
-    options: TrainOptions,
-    *,
-    fabric: Fabric,
-    total_steps: int,
-    pad: int,
-    subsampling: int,
-    log: Callable[[EpochRecord], None],
-    watch: Callable[[StepReport], None] = ignore,
-    snapshots: Snapshots | None = None,
-) -> Fit:
-    """Train until the epochs are over or dev loss has stopped falling.
-
-    Args:
-        model: Built after seeding; moved to the device.
-        source: The batches of every epoch.
-        dev_batches: Unaugmented.
-        options: How to train.
-        fabric: Where, and with which other processes; launched.
-        total_steps: Length of the learning-rate schedule.
-        pad: Token id that stands for a hidden token.
-        subsampling: Source frames for each position of the model's memory.
-        log: Called after every epoch, in one of the processes.
-        watch: Called now and then within an epoch, in the same process.
-        snapshots: Where to go on from and to; None: training starts anew and leaves nothing.
-
-    Raises:
-        DivergedError: If the loss becomes infinite or not a number.
-        UserError: If there is too little memory for a single clip.
-    """
-    step = TrainingStep(model.to(fabric.device), options, pad=pad, subsampling=subsampling)
-    trainer = Trainer(step, source, dev_batches, fabric, total_steps, snapshots)
-    return trainer.run(log, watch)
-
-
 class Trainer:
-    """Trains one model with one seed; see `fit`."""
+    """Trains one model with one seed, until the epochs are over or dev loss has stopped falling."""
 
     def __init__(
         self,
-        step: TrainingStep,
+        model: Seq2Seq,
         source: BatchSource,
         dev_batches: Sequence[Batch],
+        options: TrainOptions,
+        *,
         fabric: Fabric,
         total_steps: int,
-        snapshots: Snapshots | None,
+        pad: int,
+        subsampling: int,
+        snapshots: Snapshots | None = None,
     ) -> None:
-        self.step, self.source, self.dev_batches, self.fabric = step, source, dev_batches, fabric
-        self.model, self.options, self.snapshots = step.model, step.options, snapshots
-        options = step.options
+        """Prepare the training.
+
+        Args:
+            model: Built after seeding; moved to the device.
+            source: The batches of every epoch.
+            dev_batches: Unaugmented.
+            options: How to train.
+            fabric: Where, and with which other processes; launched.
+            total_steps: Length of the learning-rate schedule.
+            pad: Token id that stands for a hidden token.
+            subsampling: Source frames for each position of the model's memory.
+            snapshots: Where to go on from and to; None: training starts anew and leaves nothing.
+        """
+        self.model, self.source, self.dev_batches = model.to(fabric.device), source, dev_batches
+        self.options, self.fabric, self.snapshots = options, fabric, snapshots
+        self.batch_loss = BatchLoss(model, options, pad=pad, subsampling=subsampling)
         self.optimizer = build_optimizer(
-            self.model,
+            model,
             optimizer=options.optimizer,
             learning_rate=options.learning_rate,
             weight_decay=options.weight_decay,
         )
-        self.schedule = build_schedule(
+        self.schedule = Schedule(
             self.optimizer,
             schedule=options.schedule,
             warmup_steps=options.warmup_steps,
             total_steps=total_steps,
         )
         self.average = WeightAverage(
-            self.model, ema_decay=options.ema_decay, average_last=options.average_last
+            model, ema_decay=options.ema_decay, average_last=options.average_last
         )
         self.progress = Progress(sums=self._zeros())
         # The first step whose loss or gradient was no number: on the device, read when due.
         self._bad_step = torch.full((), math.inf, device=fabric.device)
-        self._steps = 0  # of the epoch
-        self._looked_s = self._wrote_s = time.monotonic()
+        self._reported_s = self._wrote_s = time.monotonic()
 
-    def run(self, log: Callable[[EpochRecord], None], watch: Callable[[StepReport], None]) -> Fit:
-        """Train from the last snapshot, or from the start, to the end."""
-        self._go_on()
+    def fit(
+        self,
+        log: Callable[[EpochRecord], None],
+        watch: Callable[[StepReport], None] | None = None,
+    ) -> Fit:
+        """Train from the last snapshot, or from the start, to the end.
+
+        Args:
+            log: Called after every epoch, in one of the processes.
+            watch: Called now and then within an epoch, in the same process.
+
+        Raises:
+            DivergedError: If the loss becomes infinite or not a number.
+            UserError: If there is too little memory for a single clip.
+        """
+        self._resume()
         progress = self.progress
         start = progress.epoch
-        while self._goes_on:
-            self._train_epoch(watch)
+        while not self._is_over():
+            self.train_epoch(watch)
             record = self._end_epoch()
             if self.fabric.is_global_zero:
                 log(record)
@@ -470,39 +438,38 @@ class Trainer:
             history=progress.history,
         )
 
-    @property
-    def _goes_on(self) -> bool:
-        """Whether there is an epoch left, and patience for it."""
+    def _is_over(self) -> bool:
+        """Return whether all epochs are done, or too many without a better dev loss."""
         waited = self.progress.epoch - 1 - self.progress.best_epoch
-        return self.progress.epoch <= self.options.epochs and waited < self.options.patience
+        return self.progress.epoch > self.options.epochs or waited >= self.options.patience
 
-    def _train_epoch(self, watch: Callable[[StepReport], None]) -> None:
+    def train_epoch(self, watch: Callable[[StepReport], None] | None = None) -> None:
         """Take the steps of an epoch that are left."""
-        progress, plan = self.progress, self.source.plan(self.progress.epoch)
-        self._steps = len(plan)
-        self._report(watch)
+        plan = self.source.plan(self.progress.epoch)
+        self._report(watch, len(plan))
         self.model.train()
-        for clips in plan[progress.step :]:
-            losses, counts = take_turns(
-                self.step, self.source, self.fabric, epoch=progress.epoch, clips=clips
-            )
-            self._take_step(add_up(self.fabric, losses), counts)
-            is_due = time.monotonic() - self._looked_s >= LOOK_S
+        for clips in plan[self.progress.step :]:
+            self._take_step(clips)
+            is_due = time.monotonic() - self._reported_s >= REPORT_S
             if is_due or self.fabric.device.type == "cpu":
-                self._check()
+                self._check_numbers()
             if is_due:
-                self._report(watch)
+                self._report(watch, len(plan))
             self._write_snapshot_when_due()
-        self._check()
+        self._check_numbers()
 
-    def _take_step(self, losses: Float[Tensor, " 2"], counts: Float[Tensor, " 5"]) -> None:
-        """Change the weights by the gradients of all devices."""
+    def _take_step(self, clips: Sequence[int]) -> None:
+        """Change the weights once, by the gradients of a batch."""
+        progress = self.progress
+        losses, counts = accumulate_gradients(
+            self.batch_loss, self.source, self.fabric, epoch=progress.epoch, clips=clips
+        )
+        losses = add_up(self.fabric, losses)
         add_up_gradients(self.fabric, self.model.parameters())
         norm = clip_gradients(self.model.parameters(), self.options.clip_norm).detach().double()
         self.optimizer.step()
         self.schedule.step()
         self.average.after_step()
-        progress = self.progress
         progress.step += 1
         progress.sums += torch.cat((losses, counts, norm[None]))
         is_number = torch.isfinite(losses.sum() + norm)
@@ -524,7 +491,7 @@ class Trainer:
             **progress.means(),
         )
         if not math.isfinite(dev_loss):
-            raise DivergedError(f"epoch {progress.epoch}: the dev loss is {dev_loss}; {self._mend}")
+            raise DivergedError(f"epoch {progress.epoch}: the dev loss is {dev_loss}; {self._hint}")
         progress.history.append(record)
         self.schedule.end_epoch(dev_loss)
         if dev_loss < progress.best_loss:
@@ -533,35 +500,36 @@ class Trainer:
             progress.weights = {k: v.detach().clone() for k, v in weights.items()}
         return record
 
-    def _check(self) -> None:
-        """Look whether the loss of any step was no number; waits for a GPU.
+    def _check_numbers(self) -> None:
+        """Check that the loss of every step was a number; waits for a GPU.
 
         Raises:
-            DivergedError: If it was; says in which step.
+            DivergedError: If it was not; says in which step.
         """
         if math.isfinite(found := self._bad_step.item()):
+            steps = len(self.source.plan(self.progress.epoch))
             raise DivergedError(
-                f"epoch {self.progress.epoch}, step {found:.0f} of {self._steps}: the loss or its "
-                f"gradient is no longer a number; {self._mend}"
+                f"epoch {self.progress.epoch}, step {found:.0f} of {steps}: the loss or its "
+                f"gradient is no longer a number; {self._hint}"
             )
 
     @property
-    def _mend(self) -> str:
+    def _hint(self) -> str:
         hint = "lower train.learning_rate or raise train.warmup_steps"
         if self.options.precision == "bfloat16":
             hint += ", or set train.precision: float32"
         return hint
 
-    def _report(self, watch: Callable[[StepReport], None]) -> None:
-        """Say how far the epoch is."""
-        self._looked_s = time.monotonic()
-        if self.fabric.is_global_zero:
-            progress, means = self.progress, self.progress.means()
+    def _report(self, watch: Callable[[StepReport], None] | None, steps: int) -> None:
+        """Tell how far the epoch is."""
+        self._reported_s = time.monotonic()
+        if watch is not None and self.fabric.is_global_zero:
+            means = self.progress.means()
             watch(
                 StepReport(
-                    epoch=progress.epoch,
-                    step=progress.step,
-                    steps=self._steps,
+                    epoch=self.progress.epoch,
+                    step=self.progress.step,
+                    steps=steps,
                     loss=means["train_loss"],
                     lr=self.schedule.lr,
                     frames=means["frames"],
@@ -572,7 +540,7 @@ class Trainer:
 
     def _write_snapshot_when_due(self) -> None:
         if time.monotonic() - self._wrote_s >= self.options.snapshot_s:
-            self._check()  # nothing is kept that is no number
+            self._check_numbers()  # nothing is kept that is no number
             self._write_snapshot()
 
     def _write_snapshot(self) -> None:
@@ -588,8 +556,8 @@ class Trainer:
         self.snapshots.write(state, epoch=self.progress.epoch, step=self.progress.step)
         self._wrote_s = time.monotonic()
 
-    def _go_on(self) -> None:
-        """Take up the last snapshot, if there is one."""
+    def _resume(self) -> None:
+        """Go on from the last snapshot, if there is one."""
         state = self.snapshots.read(self.fabric.device) if self.snapshots else None
         self.fabric.barrier()  # nobody writes while another reads
         if state is None:
@@ -599,7 +567,7 @@ class Trainer:
         self.schedule.load_state_dict(state["schedule"])
         self.average.load_state_dict(state["average"])
         self.progress = progress = Progress.of(state["progress"])
-        if self.fabric.is_global_zero and self._goes_on:
+        if self.fabric.is_global_zero and not self._is_over():
             steps = len(self.source.plan(progress.epoch))
             logger.info(
                 "training goes on at epoch %d, step %d of %d",
@@ -623,7 +591,12 @@ def dev_score(model: Seq2Seq, batches: Sequence[Batch], fabric: Fabric) -> tuple
     for number in range(fabric.global_rank, len(batches), fabric.world_size):
         built = batches[number]  # made when it is asked for
         batch, rows = move(built, real_rows(built), fabric.device)
+        targets = batch.tgt[:, 1:].flatten().index_select(0, rows)
         with fabric.autocast():
-            sums += score_batch(model, batch, rows)
+            memory = model.encode(batch.src, batch.src_valid)
+            states = model.decode_states(memory, batch.tgt[:, :-1]).flatten(0, 1)
+            head = cast(Head, model.head)
+            score = head_score(states.index_select(0, rows), head.weight, head.bias, targets)
+        sums += torch.stack((score.loss.double(), score.right.double(), sums.new_tensor(len(rows))))
     loss, right, tokens = add_up(fabric, sums).tolist()
     return loss / tokens, right / tokens

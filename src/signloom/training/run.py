@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from signloom.checkpoint import Checkpoint, CheckpointSpec, build_from_spec, save_checkpoint
 from signloom.config import load_section
-from signloom.devices import pick_device
+from signloom.devices import peak_memory_mb, pick_device
 from signloom.errors import UserError
 from signloom.features.augment import AugmentOptions
 from signloom.features.batches import FixedBatches, TrainingBatches
@@ -33,7 +33,7 @@ from signloom.files import write_file
 from signloom.models.seq2seq import ModelOptions
 from signloom.progress import progress_file
 from signloom.training.devices import open_devices
-from signloom.training.loop import EpochRecord, Fit, StepReport, fit, ignore, peak_memory_mb
+from signloom.training.loop import EpochRecord, Fit, StepReport, Trainer
 from signloom.training.options import TrainOptions
 from signloom.training.snapshots import Snapshots
 from signloom.training.warm_start import warm_start
@@ -97,7 +97,7 @@ def train(
     *,
     provenance: dict[str, Any],
     log: Callable[[EpochRecord], None],
-    watch: Callable[[StepReport], None] = ignore,
+    watch: Callable[[StepReport], None] | None = None,
     fabric: Fabric | None = None,
     snapshots: Snapshots | None = None,
 ) -> tuple[Checkpoint, Fit]:
@@ -121,7 +121,7 @@ def train(
     """
     checkpoint, source = prepare(data, options, provenance=provenance)
     pad, max_frames = data.tokenizer.pad, options.train.max_frames
-    result = fit(
+    trainer = Trainer(
         checkpoint.model,
         source,
         FixedBatches(data.dev, options.features, max_frames=max_frames, pad=pad),
@@ -130,10 +130,9 @@ def train(
         total_steps=options.train.epochs * source.steps,
         pad=pad,
         subsampling=options.model.subsampling,
-        log=log,
-        watch=watch,
         snapshots=snapshots,
     )
+    result = trainer.fit(log, watch)
     checkpoint.model.load_state_dict(result.weights)
     checkpoint.model.eval()
     return checkpoint, result

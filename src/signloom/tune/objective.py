@@ -14,7 +14,7 @@ import optuna
 import torch
 
 from signloom.checkpoint import Checkpoint
-from signloom.devices import pick_device
+from signloom.devices import peak_memory_mb, pick_device, reset_peak_memory
 from signloom.evaluation.metrics import ScoreOptions, score_corpus
 from signloom.features.clips import SourceSequence
 from signloom.models.registry import build_model
@@ -23,7 +23,7 @@ from signloom.training.loop import DivergedError, EpochRecord
 from signloom.training.run import RunOptions, TrainingData, describe_model, train
 from signloom.translation.search import DecodingOptions
 from signloom.translation.translator import Translator
-from signloom.tune.slots import DRAWN, REASON, claim, peak_memory_mb, reset_peak_memory
+from signloom.tune.slots import DRAWN, REASON, claim
 from signloom.tune.space import (
     DECODED,
     HIGHER_IS_BETTER,
@@ -39,16 +39,13 @@ class Meter:
 
     def __init__(self, trial: optuna.Trial, limits: Limits, device: torch.device) -> None:
         self._trial, self._limits = trial, limits
-        self._on_gpu = device.type == "cuda"
-        self._start_s = time.monotonic()
-        reset_peak_memory()
-        if self._on_gpu:
-            torch.cuda.reset_peak_memory_stats()
+        self._device, self._start_s = device, time.monotonic()
+        reset_peak_memory(device)
 
     def cost(self) -> dict[str, float]:
         """Return the seconds and the peak memory (of the GPU, if that is the device) so far."""
-        memory = torch.cuda.max_memory_allocated() / 2**20 if self._on_gpu else peak_memory_mb()
-        return {"seconds": time.monotonic() - self._start_s, "memory_mb": memory}
+        seconds = time.monotonic() - self._start_s
+        return {"seconds": seconds, "memory_mb": peak_memory_mb(self._device)}
 
     def check_cost(self) -> None:
         """Refuse to go on when time or memory are used up; see `check`."""

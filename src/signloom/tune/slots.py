@@ -9,7 +9,6 @@ import datetime
 import logging
 import os
 import platform
-import resource
 import time
 import warnings
 from collections import Counter
@@ -56,21 +55,6 @@ def _machine() -> str:
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip()[:8])
         parts.append(str(Path("/proc/self/ns/pid").stat().st_ino))
     return "/".join(parts)
-
-
-def reset_peak_memory() -> None:
-    """Let `peak_memory_mb` count from now on, where the system can (Linux)."""
-    with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-
-
-def peak_memory_mb() -> float:
-    """Return the most memory that this process held, in MiB."""
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def cores_of(worker: int, workers: int) -> list[int]:

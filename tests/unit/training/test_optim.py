@@ -12,7 +12,6 @@ from signloom.training.optim import (
     Schedule,
     ScheduleName,
     build_optimizer,
-    build_schedule,
     clip_gradients,
 )
 
@@ -201,7 +200,7 @@ def schedule_of(name: ScheduleName, *, warmup: int = 10, total: int = 100) -> Sc
     optimizer = build_optimizer(
         nn.Linear(2, 2), optimizer="adamw", learning_rate=0.1, weight_decay=0.5
     )
-    return build_schedule(optimizer, schedule=name, warmup_steps=warmup, total_steps=total)
+    return Schedule(optimizer, schedule=name, warmup_steps=warmup, total_steps=total)
 
 
 def rates_of(schedule: Schedule, steps: int) -> list[float]:

@@ -15,14 +15,14 @@ from signloom.features.features import feature_width
 from signloom.models.registry import build_model
 from signloom.training.devices import open_devices
 from signloom.training.loop import (
+    BatchLoss,
     Counts,
     DivergedError,
     EpochRecord,
     StepReport,
-    TrainingStep,
+    accumulate_gradients,
     is_out_of_memory,
     real_rows,
-    take_turns,
 )
 from signloom.training.run import train
 from signloom.training.snapshots import Snapshots
@@ -34,11 +34,11 @@ def ignore(_: EpochRecord) -> None:
     """Log nothing."""
 
 
-def gradients(step: TrainingStep) -> dict[str, torch.Tensor]:
-    return {n: p.grad.clone() for n, p in step.named_parameters() if p.grad is not None}
+def gradients(loss: BatchLoss) -> dict[str, torch.Tensor]:
+    return {n: p.grad.clone() for n, p in loss.named_parameters() if p.grad is not None}
 
 
-def setting(**changes: object) -> tuple[TrainingStep, TrainingBatches]:
+def setting(**changes: object) -> tuple[BatchLoss, TrainingBatches]:
     """Return a model without dropout and its batches."""
     options, data = tiny.run_options(token_drop=0.0, **changes), tiny.training_data(9)
     torch.manual_seed(0)
@@ -51,20 +51,20 @@ def setting(**changes: object) -> tuple[TrainingStep, TrainingBatches]:
         data.train, options.features, options.augment, max_frames=200, pad=data.tokenizer.pad,
         seed=1,
     )  # fmt: skip
-    step = TrainingStep(
+    loss = BatchLoss(
         model, options.train, pad=data.tokenizer.pad, subsampling=options.model.subsampling
     )
-    return step, source
+    return loss, source
 
 
 def test_parts_of_a_batch_add_up_to_its_gradients() -> None:
     found = []
     for accumulate in (1, 2, 20):  # of nine clips
-        step, source = setting(accumulate=accumulate)
-        fabric = open_devices(step.options)
+        loss, source = setting(accumulate=accumulate)
+        fabric = open_devices(loss.options)
         (clips,) = source.plan(1)
-        losses, counts = take_turns(step, source, fabric, epoch=1, clips=clips)
-        found.append((gradients(step), losses, counts))
+        losses, counts = accumulate_gradients(loss, source, fabric, epoch=1, clips=clips)
+        found.append((gradients(loss), losses, counts))
     (whole, losses, counts), *others = found
     for parts, part_losses, part_counts in others:
         assert parts.keys() == whole.keys()
@@ -72,19 +72,19 @@ def test_parts_of_a_batch_add_up_to_its_gradients() -> None:
             torch.testing.assert_close(parts[name], gradient, rtol=1e-4, atol=1e-6)
         torch.testing.assert_close(part_losses, losses, rtol=1e-5, atol=0)
         assert part_counts[:4].tolist() == counts[:4].tolist()
-        assert Counts(*part_counts).places <= Counts(*counts).places
+        assert Counts(*part_counts).padded_frames <= Counts(*counts).padded_frames
 
 
 def test_counts_are_those_of_the_losses() -> None:
-    step, source = setting()
+    loss, source = setting()
     batch = source.build(1, [0, 1, 2])
-    counts = Counts(*step.count(batch).tolist())
+    counts = Counts(*loss.count(batch).tolist())
     assert counts.tokens == batch.tgt_valid.sum().item() - 3  # bos is never guessed
     assert counts.tokens == len(real_rows(batch))
     assert counts.labels == 3
     assert counts.skipped == 0
     assert counts.frames == batch.src_valid.sum().item()
-    assert counts.places == batch.src_valid.numel()
+    assert counts.padded_frames == batch.src_valid.numel()
 
 
 def test_a_batch_that_is_too_large_is_taken_in_parts(tmp_path: Path) -> None:
@@ -93,30 +93,30 @@ def test_a_batch_that_is_too_large_is_taken_in_parts(tmp_path: Path) -> None:
 
     def starve() -> None:
         logging.basicConfig(filename=log, force=True)
-        step, source = setting()
-        fabric = open_devices(step.options)
+        loss, source = setting()
+        fabric = open_devices(loss.options)
         (clips,) = source.plan(1)
-        take_turns(step, source, fabric, epoch=1, clips=clips[:1])  # first uses allocate
-        block = step.model.encode
+        accumulate_gradients(loss, source, fabric, epoch=1, clips=clips[:1])  # first uses allocate
+        block = loss.model.encode
 
         def encode(src: torch.Tensor, valid: torch.Tensor) -> object:
             # What a large model would take: 100 MB a clip, given back at once.
             torch.empty(len(src) * 25_000_000)
             return block(src, valid)
 
-        step._encode = encode  # type: ignore[assignment]
+        loss._encode = encode  # type: ignore[assignment]
 
         def allow(more: int) -> None:
             used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
             resource.setrlimit(resource.RLIMIT_AS, (used + more, -1))
 
         allow(350_000_000)
-        losses, _ = take_turns(step, source, fabric, epoch=1, clips=clips)
-        expected, _ = take_turns(*setting(), fabric, epoch=1, clips=clips)
+        losses, _ = accumulate_gradients(loss, source, fabric, epoch=1, clips=clips)
+        expected, _ = accumulate_gradients(*setting(), fabric, epoch=1, clips=clips)
         torch.testing.assert_close(losses, expected, rtol=1e-5, atol=0)
         allow(50_000_000)
         with pytest.raises(UserError, match=r"memory for a single clip .*\(model\.d_model"):
-            take_turns(step, source, fabric, epoch=1, clips=clips)
+            accumulate_gradients(loss, source, fabric, epoch=1, clips=clips)
 
     assert wait(fork(starve)) == 0
     text = log.read_text()
