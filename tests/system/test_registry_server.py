@@ -10,7 +10,7 @@ from signloom.nightly.publish import sync_registry
 from signloom.nightly.store import ModelStore
 from signloom.tracking.run import TrackingOptions
 from tests.system.test_tracking_server import Server
-from tests.unit.nightly.project import GATE, add_version, inputs, write_project
+from tests.unit.nightly.versions import GATE, add_version, inputs, write_project
 
 TRACKING = TrackingOptions(enabled=True, experiment="tiny")
 
@@ -20,7 +20,7 @@ TRACKING = TrackingOptions(enabled=True, experiment="tiny")
 def test_a_server_hears_of_champions_decisions_and_rollbacks_also_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from signloom.nightly.candidates import judge
+    from signloom.nightly.candidates import ask_gate
 
     monkeypatch.chdir(tmp_path)
     write_project(tmp_path)
@@ -30,7 +30,7 @@ def test_a_server_hears_of_champions_decisions_and_rollbacks_also_afterwards(
     for width in (8, 16):
         add_version(tmp_path, d_model=width)
     store.promote(1, by="test")
-    store.settle(judge(store, 2, inputs(tmp_path), GATE).to_map(), by="test")
+    store.settle(ask_gate(store, 2, inputs(tmp_path), GATE).to_map(), by="test")
     with pytest.raises(UserError, match="signloom champion sync"):
         sync_registry(store, TRACKING)  # nobody listens there yet
 

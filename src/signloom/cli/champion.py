@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from typing import Any
 
 from signloom.config import load_params, load_section, parse_options, read_json
 from signloom.errors import UserError
@@ -49,7 +50,7 @@ def _show(options: argparse.Namespace) -> None:
     if forgotten := store.forgotten(champion):
         print(f"it learnt from {forgotten} clips of people who were forgotten since")
     decision = store.decision(champion)
-    for line in decision["reasons"] if decision else ["the gate was not asked about it"]:
+    for line in _reasons(decision) if decision else ["the gate was not asked about it"]:
         print(f"  {line}")
     if (challenger := store.challenger()) is not None:
         print(f"challenger: version {challenger}, {store.refusal(challenger) or 'allowed'}")
@@ -155,7 +156,7 @@ def _add(options: argparse.Namespace) -> None:
 def _judge(options: argparse.Namespace) -> None:
     from signloom.corpus.manifest import CorpusOptions, read_manifest
     from signloom.evaluation.metrics import ScoreOptions
-    from signloom.nightly.candidates import GateInputs, judge, newest_first
+    from signloom.nightly.candidates import GateInputs, ask_gate, newest_first
     from signloom.nightly.gate import GateOptions
     from signloom.nightly.store import ModelStore
 
@@ -173,14 +174,23 @@ def _judge(options: argparse.Namespace) -> None:
         score=score,
     )
     store = ModelStore()
-    decision = judge(store, options.version, inputs, gate)
+    decision = ask_gate(store, options.version, inputs, gate)
     store.keep_decision(options.version, decision.to_map())
     print(decision.verdict)
-    for line in decision.reasons:
+    for line in _reasons(decision.to_map()):
         print(f"  {line}")
     if decision.promote:
         print(f"`signloom champion promote {options.version}` makes it the champion")
     _track()
+
+
+def _reasons(decision: dict[str, Any]) -> list[str]:
+    """Return the reasons of a decision, and for which signers the challenger is worse."""
+    rows = [
+        row for row in decision["slices"] if (row["kind"], row["result"]) == ("signer", "worse")
+    ]
+    worse = ", ".join(row["group"] for row in rows)
+    return [*decision["reasons"], *([f"worse for: {worse}"] if worse else [])]
 
 
 def _user() -> str:

@@ -1,4 +1,4 @@
-"""Stored versions translate the test clips, for the gate."""
+"""Candidates: stored versions that translate the same clips, so that the gate can compare them."""
 
 import hashlib
 import json
@@ -26,15 +26,17 @@ from signloom.evaluation.metrics import ScoreOptions
 from signloom.evaluation.systems import plain_texts
 from signloom.features.targets import Target, read_targets
 from signloom.files import write_file
-from signloom.nightly.gate import Decision, GateClips, GateOptions, Said, decide
+from signloom.nightly.gate import Decision, GateClips, GateOptions, Translations, decide
 from signloom.nightly.store import ModelStore
 from signloom.paths import REJECTS
 from signloom.translation.precision import Precision
 from signloom.translation.search import DecodingOptions
 from signloom.translation.translator import Translator
 
-TRANSLATIONS = "translations"  # in a version's folder: what it said, by hash of what it saw
+TRANSLATIONS = "translations"  # in a version's folder, by hash of the landmarks
 PACE_CLIPS, PACE_ROUNDS = 16, 5
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,15 @@ class Candidate:
         """Numbers in the weights of one model."""
         with safetensors.safe_open(self.checkpoints[0] / WEIGHTS, "pt") as weights:
             return sum(math.prod(weights.get_slice(name).get_shape()) for name in weights.keys())  # noqa: SIM118
+
+    def with_texts(self, texts: Mapping[str, Sequence[str]]) -> Translations:
+        """Return sentences of its models as the gate takes them."""
+        return Translations(
+            version=self.version,
+            texts=texts,
+            decoding={**asdict(self.decoding), "precision": self.precision},
+            parameters=self.parameters,
+        )
 
 
 def read_candidate(store: ModelStore, version: int) -> Candidate:
@@ -108,85 +119,6 @@ def check_readable(store: ModelStore, shards: Path) -> None:
         )
 
 
-def say(
-    candidate: Candidate, sequences: Mapping[str, LandmarkSequence], *, keep: bool
-) -> dict[str, list[str]]:
-    """Translate clips with the model of every seed, each as its version searches.
-
-    Args:
-        candidate: Who translates.
-        sequences: Clip id to landmarks.
-        keep: Write the sentences into the version's folder, and read them there if the same
-            models have seen the same landmarks before.
-
-    Returns:
-        Clip id to the sentence of each seed.
-    """
-    if not sequences:
-        return {}
-    path = candidate.folder / TRANSLATIONS / f"{_hash_task(candidate, sequences)}.json"
-    if keep and path.is_file():
-        found: dict[str, list[str]] = read_json(path, hint=f"remove {path}")
-        return found
-    clips = list(sequences.values())
-    by_seed = []
-    for folder in candidate.checkpoints:
-        translator = Translator.load(folder, precision=candidate.precision)
-        by_seed.append(plain_texts(translator.translate(clips, candidate.decoding)))
-    texts = {clip: [said[row] for said in by_seed] for row, clip in enumerate(sequences)}
-    if keep:
-        write_file(path, json.dumps(texts, ensure_ascii=False, indent=0) + "\n")
-    return texts
-
-
-def describe(candidate: Candidate, texts: Mapping[str, Sequence[str]]) -> Said:
-    """Return what a candidate said with what it is, for the rules."""
-    return Said(
-        version=candidate.version,
-        texts=texts,
-        decoding={**asdict(candidate.decoding), "precision": candidate.precision},
-        parameters=candidate.parameters,
-    )
-
-
-def measure_cpu_s(
-    old: Candidate, new: Candidate, sequences: Mapping[str, LandmarkSequence]
-) -> tuple[float, float]:
-    """Return the CPU time in which the served models of both translate the same clips, seconds.
-
-    They take turns, and of some rounds the one counts that is worst for `new`: models of one size
-    differ by a tenth and more from round to round, and chance must not make one the cheaper.
-    """
-    clips = list(sequences.values())[:PACE_CLIPS]
-    device = torch.device("cpu")
-    pair = [
-        (Translator.load(one.checkpoints[0], device, precision=one.precision), one.decoding)
-        for one in (old, new)
-    ]
-    rounds = []
-    for _ in range(PACE_ROUNDS):
-        marks = [time.process_time()]
-        for translator, decoding in pair:
-            translator.translate(clips, decoding)
-            marks.append(time.process_time())
-        rounds.append((marks[1] - marks[0], marks[2] - marks[1]))
-    return max(rounds, key=lambda seconds: seconds[1] / seconds[0])
-
-
-def _hash_task(candidate: Candidate, sequences: Mapping[str, LandmarkSequence]) -> str:
-    """Return what names a version's search over these landmarks; its weights never change."""
-    search = {**asdict(candidate.decoding), "precision": candidate.precision}
-    digest = hashlib.sha256(json.dumps(search, sort_keys=True).encode())
-    for clip, sequence in sequences.items():
-        size = (sequence.points.shape, sequence.fps, sequence.width, sequence.height)
-        digest.update(f"\0{clip}\0{size}".encode())
-        digest.update(sequence.points.tobytes() + sequence.present.tobytes())
-    return digest.hexdigest()[:32]
-
-
-logger = logging.getLogger(__name__)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateInputs:
     """The corpus of today.
@@ -213,8 +145,8 @@ def newest_first(clips: Sequence[Clip]) -> list[list[str]]:
     return list(reversed(of_batch.values()))
 
 
-def judge(store: ModelStore, version: int, inputs: GateInputs, options: GateOptions) -> Decision:
-    """Let champion and challenger translate the same clips and decide.
+def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateOptions) -> Decision:
+    """Let champion and challenger translate the same clips, and decide by the rules of the gate.
 
     Nothing is written but the translations of the frozen test clips, which are kept; and these
     clips are frozen if there is a champion that the gate was never asked about.
@@ -250,7 +182,7 @@ def judge(store: ModelStore, version: int, inputs: GateInputs, options: GateOpti
     targets = [t for t in read_targets(inputs.targets) if t.clip_id in there]
     test, missing = _test_clips(store, targets, is_first=champion_version is None)
     if champion_version is None:
-        return _judge_first(challenger, targets, test, inputs, options)
+        return _ask_about_first(challenger, targets, test, inputs, options)
     champion = read_candidate(store, champion_version)
     newest = _newest(targets, inputs.batches, options.slice_min_clips)
     clips = GateClips(test=test, missing=missing, newest=newest, floors={})
@@ -260,16 +192,18 @@ def judge(store: ModelStore, version: int, inputs: GateInputs, options: GateOpti
     )  # fmt: skip
     frozen = read_shards(inputs.shards, [clip.clip_id for clip in test])
     latest = read_shards(inputs.shards, [clip.clip_id for clip in newest]) if newest else {}
-    both = [
+    old, new = (
         # The frozen clips come last: of a clip that is in both, one translation counts.
-        describe(one, {**say(one, latest, keep=False), **say(one, frozen, keep=True)})
+        one.with_texts(
+            {**translate_clips(one, latest, keep=False), **translate_clips(one, frozen, keep=True)}
+        )
         for one in (champion, challenger)
-    ]
+    )
     cost = partial(measure_cpu_s, champion, challenger, frozen)
-    return decide(both[0], both[1], clips, options, inputs.score, measure_cpu_s=cost)
+    return decide(old, new, clips, options, inputs.score, measure_cpu_s=cost)
 
 
-def _judge_first(
+def _ask_about_first(
     challenger: Candidate,
     targets: Sequence[Target],
     test: Sequence[Target],
@@ -287,9 +221,9 @@ def _judge_first(
         "constant": [best_constant(train, refs, inputs.score)] * len(refs),
         "retrieval": [index.nearest(clip) for clip in frozen.values()],
     }
-    said = describe(challenger, say(challenger, frozen, keep=True))
+    new = challenger.with_texts(translate_clips(challenger, frozen, keep=True))
     clips = GateClips(test=test, missing=[], newest=[], floors=floors)
-    return decide(None, said, clips, options, inputs.score, measure_cpu_s=lambda: (0.0, 0.0))
+    return decide(None, new, clips, options, inputs.score, measure_cpu_s=lambda: (0.0, 0.0))
 
 
 def _test_clips(
@@ -324,7 +258,7 @@ def _test_clips(
 def _newest(
     targets: Sequence[Target], batches: Sequence[Collection[str]], least: int
 ) -> list[Target]:
-    """Return the held-out clips of the newest batches, of as few of them as make a judgement."""
+    """Return the held-out clips of the newest batches, of as few batches as are enough to judge."""
     held_out = [target for target in targets if target.split in ("dev", "test")]
     found: list[Target] = []
     for batch in batches:
@@ -332,3 +266,69 @@ def _newest(
         if len(found) >= least:
             break
     return sorted(found, key=lambda target: target.clip_id)
+
+
+def translate_clips(
+    candidate: Candidate, sequences: Mapping[str, LandmarkSequence], *, keep: bool
+) -> dict[str, list[str]]:
+    """Translate clips with the model of every seed, each as its version searches.
+
+    Args:
+        candidate: The version.
+        sequences: Clip id to landmarks.
+        keep: Write the sentences into the version's folder, and read them there if the same
+            models have seen the same landmarks before.
+
+    Returns:
+        Clip id to the sentence of each seed.
+    """
+    if not sequences:
+        return {}
+    path = candidate.folder / TRANSLATIONS / f"{_hash_task(candidate, sequences)}.json"
+    if keep and path.is_file():
+        found: dict[str, list[str]] = read_json(path, hint=f"remove {path}")
+        return found
+    clips = list(sequences.values())
+    by_seed = []
+    for folder in candidate.checkpoints:
+        translator = Translator.load(folder, precision=candidate.precision)
+        by_seed.append(plain_texts(translator.translate(clips, candidate.decoding)))
+    texts = {clip: [one[row] for one in by_seed] for row, clip in enumerate(sequences)}
+    if keep:
+        write_file(path, json.dumps(texts, ensure_ascii=False, indent=0) + "\n")
+    return texts
+
+
+def measure_cpu_s(
+    old: Candidate, new: Candidate, sequences: Mapping[str, LandmarkSequence]
+) -> tuple[float, float]:
+    """Return the CPU time in which the served models of both translate the same clips, seconds.
+
+    They take turns, and of some rounds the one counts that is worst for `new`: models of one size
+    differ by a tenth and more from round to round, and chance must not make one the cheaper.
+    """
+    clips = list(sequences.values())[:PACE_CLIPS]
+    device = torch.device("cpu")
+    pair = [
+        (Translator.load(one.checkpoints[0], device, precision=one.precision), one.decoding)
+        for one in (old, new)
+    ]
+    rounds = []
+    for _ in range(PACE_ROUNDS):
+        marks = [time.process_time()]
+        for translator, decoding in pair:
+            translator.translate(clips, decoding)
+            marks.append(time.process_time())
+        rounds.append((marks[1] - marks[0], marks[2] - marks[1]))
+    return max(rounds, key=lambda seconds: seconds[1] / seconds[0])
+
+
+def _hash_task(candidate: Candidate, sequences: Mapping[str, LandmarkSequence]) -> str:
+    """Return what names a version's search over these landmarks; its weights never change."""
+    search = {**asdict(candidate.decoding), "precision": candidate.precision}
+    digest = hashlib.sha256(json.dumps(search, sort_keys=True).encode())
+    for clip, sequence in sequences.items():
+        size = (sequence.points.shape, sequence.fps, sequence.width, sequence.height)
+        digest.update(f"\0{clip}\0{size}".encode())
+        digest.update(sequence.points.tobytes() + sequence.present.tobytes())
+    return digest.hexdigest()[:32]

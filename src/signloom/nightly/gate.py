@@ -1,10 +1,8 @@
-"""The gate: what a challenger must show, and the decision.
+"""The gate: the rules by which a challenger becomes champion, their statistics, the decision.
 
-A system is one model or the same model trained with several seeds. Its score is then the mean of
-the seeds' corpus scores, in every resample of the clips: all seeds of both systems see the same
-imagined test sets.
-
-Pure: nothing is translated or written here. docs/champion.md explains each rule.
+A system is one model, or the same model trained with several seeds. Its score is the mean of the
+seeds' corpus scores, taken in every resample of the clips: all seeds of both systems see the same
+imagined test sets. Nothing is translated or written here. docs/champion.md explains each rule.
 """
 
 from collections import defaultdict
@@ -28,112 +26,9 @@ from signloom.evaluation.summary import LENGTHS, LOOKS_BY
 from signloom.evaluation.systems import swap_clips
 from signloom.features.targets import Target
 
+FORMAT_VERSION = 2  # of decision.json; in version 1 the texts of rules name signers
 DECIMALS = 4
-REPORTED = ("chrf", "bleu4", "wer")
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Counts:
-    """What was counted in the sentences of each seed of a system."""
-
-    seeds: tuple[Statistics, ...]
-
-    def select(self, rows: Sequence[int]) -> "Counts":
-        """Return the counts of some clips."""
-        return Counts(seeds=tuple(one.select(np.array(rows)) for one in self.seeds))
-
-    def values(self, metric: str) -> list[float]:
-        """Return the score of each seed."""
-        return [one.values()[metric] for one in self.seeds]
-
-    def resample(self, metric: str, score: ScoreOptions) -> FloatArray:
-        """Return the mean over the seeds in each of R resamples, shape (R,)."""
-        alone = [
-            Statistics(parts=tuple(part for part in one.parts if metric in part.signatures))
-            for one in self.seeds
-        ]
-        drawn = np.stack([one.resample(score)[metric] for one in alone])
-        mean: FloatArray = drawn.mean(axis=0)
-        return mean
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gap:
-    """A metric of systems A and B on the same clips.
-
-    Attributes:
-        a: Mean over A's seeds.
-        b: Mean over B's seeds.
-        low: Of B - A: lower end of the paired bootstrap interval.
-        high: Upper end.
-        p_value: Twice the smaller share of resamples on one side of no difference. So it is
-            below the level where, and only where, the interval of that level leaves out 0.
-    """
-
-    a: float
-    b: float
-    low: float
-    high: float
-    p_value: float
-
-    @property
-    def difference(self) -> float:
-        """B - A."""
-        return self.b - self.a
-
-    def __str__(self) -> str:
-        """Return the difference with its interval."""
-        return f"{self.difference:+.1f} [{self.low:+.1f}, {self.high:+.1f}]"
-
-    def to_map(self, a: str, b: str) -> dict[str, float]:
-        """Return the figures for JSON, the two systems under names."""
-        found = {
-            a: self.a, b: self.b, "difference": self.difference,
-            "low": self.low, "high": self.high, "p_value": self.p_value,
-        }  # fmt: skip
-        return {name: round(value, DECIMALS) for name, value in found.items()}
-
-
-def count(texts: Sequence[Sequence[str]], refs: Sequence[str], score: ScoreOptions) -> Counts:
-    """Count what the reported metrics need.
-
-    Args:
-        texts: The sentences of each seed, one a clip.
-        refs: The references, none empty.
-        score: The tokenizer.
-    """
-    counters = (count_bleu, count_chrf, count_wer)
-    return Counts(
-        seeds=tuple(
-            Statistics(parts=tuple(counter(hyps, refs, score) for counter in counters))
-            for hyps in texts
-        )
-    )
-
-
-def measure_gap(a: Counts, b: Counts, metric: str, score: ScoreOptions, level: float) -> Gap:
-    """Compare two systems by the paired bootstrap over clips.
-
-    Args:
-        a: Counts of A.
-        b: Counts of B on the same clips in the same order; it may have another number of seeds.
-        metric: One of `REPORTED`.
-        score: Resamples and their seed.
-        level: 0.05 for a 95 % interval.
-    """
-    drawn = b.resample(metric, score) - a.resample(metric, score)
-    low, high = (float(end) for end in np.quantile(drawn, (level / 2, 1 - level / 2)))
-    fewer = min(int((drawn <= 0).sum()), int((drawn >= 0).sum()))
-    return Gap(
-        a=float(np.mean(a.values(metric))),
-        b=float(np.mean(b.values(metric))),
-        low=low,
-        high=high,
-        p_value=min(1.0, 2 * (fewer + 1) / (len(drawn) + 1)),
-    )
-
-
-FORMAT_VERSION = 1  # of decision.json
+NAMES = {"chrf": "chrF", "bleu4": "BLEU-4", "wer": "WER"}  # the metrics that are reported
 FLOORS = {"constant": "the best constant sentence", "retrieval": "the nearest training clip"}
 
 Result = Literal["passed", "failed", "not judged"]
@@ -162,8 +57,8 @@ class GateOptions:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Said:
-    """What the models of a version said.
+class Translations:
+    """The sentences of a version's models.
 
     Attributes:
         version: Its number.
@@ -177,10 +72,15 @@ class Said:
     decoding: Mapping[str, Any]
     parameters: int
 
+    def by_seed(self, clips: Sequence[Target]) -> list[list[str]]:
+        """Return the sentences of each seed, one a clip."""
+        rows = [self.texts[clip.clip_id] for clip in clips]
+        return [list(texts) for texts in zip(*rows, strict=True)]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateClips:
-    """On what the two are compared.
+    """The clips on which two versions are compared.
 
     Attributes:
         test: The frozen test clips that are still there.
@@ -197,7 +97,7 @@ class GateClips:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule and what became of it."""
+    """One rule and what became of it; its text names no signer, `slices` of the decision does."""
 
     name: str
     result: Result
@@ -243,44 +143,20 @@ class Decision:
         }
 
 
-NAMES = {"chrf": "chrF", "bleu4": "BLEU-4", "wer": "WER"}
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class _Case:
-    """Both systems, counted on the same clips."""
-
-    clips: Sequence[Target]
-    old: Counts
-    new: Counts
-    options: GateOptions
-    score: ScoreOptions
-
-    def gap(self, rows: Sequence[int] | None = None, *, metric: str | None = None) -> Gap:
-        rows = range(len(self.clips)) if rows is None else rows
-        metric, level = metric or self.options.metric, self.options.level
-        return measure_gap(self.old.select(rows), self.new.select(rows), metric, self.score, level)
-
-    def served(self) -> Gap:
-        """Compare the first models alone: the ones that translate for people."""
-        old, new = (Counts(seeds=one.seeds[:1]) for one in (self.old, self.new))
-        return measure_gap(old, new, self.options.metric, self.score, self.options.level)
-
-
 def decide(
-    champion: Said | None,
-    challenger: Said,
+    champion: Translations | None,
+    challenger: Translations,
     clips: GateClips,
     options: GateOptions,
     score: ScoreOptions,
     *,
     measure_cpu_s: Callable[[], tuple[float, float]],
 ) -> Decision:
-    """Judge a challenger.
+    """Decide whether a challenger becomes champion.
 
     Args:
         champion: None: there is none yet, and the challenger must beat the floors.
-        challenger: Its models have said something of every clip, as the champion's.
+        challenger: With a sentence for every clip, as the champion.
         clips: At least one test clip.
         options: What is asked for.
         score: Tokenizer, resamples and seed.
@@ -288,8 +164,8 @@ def decide(
             only where it can matter.
     """
     refs = [clip.text for clip in clips.test]
-    new = count(_by_seed(challenger, clips.test), refs, score)
-    looks_rule, looks = _looks(challenger, clips.test, new, options, score)
+    new = count_system(challenger.by_seed(clips.test), refs, score)
+    input_rule, input_figures = _uses_input(challenger, clips.test, new, options, score)
     figures: dict[str, Any] = {
         "metric": options.metric,
         "level": options.level,
@@ -297,7 +173,7 @@ def decide(
         "test": [clip.clip_id for clip in clips.test],
         "missing": list(clips.missing),
         "options": asdict(options),
-        "looks": looks,
+        "looks": input_figures,
         "decoding": {
             "champion": dict(champion.decoding) if champion else None,
             "challenger": dict(challenger.decoding),
@@ -305,18 +181,18 @@ def decide(
     }
     if champion is None:
         floors_rule, floors = _floors(clips, new, options, score)
-        rules = [floors_rule, looks_rule]
+        rules = [floors_rule, input_rule]
         figures |= {"floors": floors, "scores": _scores(None, new), "slices": [], "newest": None}
         figures["cost"] = {"parameters": {"champion": None, "challenger": challenger.parameters},
                            "cpu_s": None}  # fmt: skip
     else:
-        old = count(_by_seed(champion, clips.test), refs, score)
-        case = _Case(clips=clips.test, old=old, new=new, options=options, score=score)
-        gain_rules, cost = _gain(case, champion, challenger, measure_cpu_s)
-        slices_rule, slices = _slices(case)
+        old = count_system(champion.by_seed(clips.test), refs, score)
+        pair = _Pair(clips=clips.test, old=old, new=new, options=options, score=score)
+        gain_rules, cost = _gain(pair, champion, challenger, measure_cpu_s)
+        slices_rule, slices = _slices(pair)
         newest_rule, newest = _newest(champion, challenger, clips.newest, options, score)
-        rules = [*gain_rules, _served(case), slices_rule, looks_rule, newest_rule]
-        figures |= {"floors": [], "scores": _scores(case, new), "slices": slices,
+        rules = [*gain_rules, _served(pair), slices_rule, input_rule, newest_rule]
+        figures |= {"floors": [], "scores": _scores(pair, new), "slices": slices,
                     "newest": newest, "cost": cost}  # fmt: skip
     failed = {rule.name for rule in rules if rule.result == "failed"}
     if any(rule.name == "equal_and_cheaper" and rule.result == "passed" for rule in rules):
@@ -330,24 +206,163 @@ def decide(
     )
 
 
+# --- Statistics of systems ---
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class SystemCounts:
+    """What was counted in the sentences of each seed of a system."""
+
+    seeds: tuple[Statistics, ...]
+
+    def select(self, rows: Sequence[int]) -> "SystemCounts":
+        """Return the counts of some clips."""
+        return SystemCounts(seeds=tuple(one.select(np.array(rows)) for one in self.seeds))
+
+    def values(self, metric: str) -> list[float]:
+        """Return the score of each seed."""
+        return [one.values()[metric] for one in self.seeds]
+
+    def resample(self, metric: str, score: ScoreOptions) -> FloatArray:
+        """Return the mean over the seeds in each of R resamples, shape (R,)."""
+        alone = [
+            Statistics(parts=tuple(part for part in one.parts if metric in part.signatures))
+            for one in self.seeds
+        ]
+        drawn = np.stack([one.resample(score)[metric] for one in alone])
+        mean: FloatArray = drawn.mean(axis=0)
+        return mean
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemDifference:
+    """A metric of systems A and B on the same clips.
+
+    Attributes:
+        a: Mean over A's seeds.
+        b: Mean over B's seeds.
+        low: Of B - A: lower end of the paired bootstrap interval.
+        high: Upper end.
+        p_value: Twice the smaller share of resamples on one side of no difference. So it is
+            below the level where, and only where, the interval of that level leaves out 0.
+    """
+
+    a: float
+    b: float
+    low: float
+    high: float
+    p_value: float
+
+    @property
+    def change(self) -> float:
+        """B - A."""
+        return self.b - self.a
+
+    def __str__(self) -> str:
+        """Return the change with its interval."""
+        return f"{self.change:+.1f} [{self.low:+.1f}, {self.high:+.1f}]"
+
+    def to_map(self, a: str, b: str) -> dict[str, float]:
+        """Return the figures for JSON, the two systems under names."""
+        found = {
+            a: self.a, b: self.b, "difference": self.change,
+            "low": self.low, "high": self.high, "p_value": self.p_value,
+        }  # fmt: skip
+        return {name: round(value, DECIMALS) for name, value in found.items()}
+
+
+def count_system(
+    texts: Sequence[Sequence[str]], refs: Sequence[str], score: ScoreOptions
+) -> SystemCounts:
+    """Count what the reported metrics need.
+
+    Args:
+        texts: The sentences of each seed, one a clip.
+        refs: The references, none empty.
+        score: The tokenizer.
+    """
+    counters = (count_bleu, count_chrf, count_wer)
+    return SystemCounts(
+        seeds=tuple(
+            Statistics(parts=tuple(counter(hyps, refs, score) for counter in counters))
+            for hyps in texts
+        )
+    )
+
+
+def measure_difference(
+    a: SystemCounts, b: SystemCounts, metric: str, score: ScoreOptions, level: float
+) -> SystemDifference:
+    """Compare two systems by the paired bootstrap over clips.
+
+    Args:
+        a: Counts of A.
+        b: Counts of B on the same clips in the same order; it may have another number of seeds.
+        metric: A key of `NAMES`.
+        score: Resamples and their seed.
+        level: 0.05 for a 95 % interval.
+    """
+    drawn = b.resample(metric, score) - a.resample(metric, score)
+    low, high = (float(end) for end in np.quantile(drawn, (level / 2, 1 - level / 2)))
+    fewer = min(int((drawn <= 0).sum()), int((drawn >= 0).sum()))
+    return SystemDifference(
+        a=float(np.mean(a.values(metric))),
+        b=float(np.mean(b.values(metric))),
+        low=low,
+        high=high,
+        p_value=min(1.0, 2 * (fewer + 1) / (len(drawn) + 1)),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _Pair:
+    """Champion (old) and challenger (new), counted on the same clips."""
+
+    clips: Sequence[Target]
+    old: SystemCounts
+    new: SystemCounts
+    options: GateOptions
+    score: ScoreOptions
+
+    def difference(
+        self, rows: Sequence[int] | None = None, *, metric: str | None = None
+    ) -> SystemDifference:
+        """Compare them on all clips or on some rows, by the gate's metric or another."""
+        rows = range(len(self.clips)) if rows is None else rows
+        old, new = self.old.select(rows), self.new.select(rows)
+        metric = metric or self.options.metric
+        return measure_difference(old, new, metric, self.score, self.options.level)
+
+
+def _is_worse(found: SystemDifference, options: GateOptions) -> bool:
+    """Say whether a loss is too large, and too sure to be chance."""
+    return found.change < -options.slice_tolerance and found.high < 0
+
+
+# --- Rules: each returns what became of it, and its figures for decision.json ---
+
+
 def _gain(
-    case: _Case, champion: Said, challenger: Said, measure_cpu_s: Callable[[], tuple[float, float]]
+    pair: _Pair,
+    champion: Translations,
+    challenger: Translations,
+    measure_cpu_s: Callable[[], tuple[float, float]],
 ) -> tuple[list[Rule], dict[str, Any]]:
-    """Ask for a better model, or an equal one that costs less."""
-    options, gap = case.options, case.gap()
+    """Rules `better` and `equal_and_cheaper`: a better model, or an equal one that costs less."""
+    options, found = pair.options, pair.difference()
     name = NAMES[options.metric]
-    seeds = f"means of {len(case.old.seeds)} and {len(case.new.seeds)} seeds"
-    is_better = gap.low > 0 and gap.p_value <= options.level
-    found = f"{name} {gap.a:.1f} and {gap.b:.1f}, {gap}, p {gap.p_value:.3f}"
-    text = f"{found}; {seeds}, {len(case.clips)} clips"
+    seeds = f"means of {len(pair.old.seeds)} and {len(pair.new.seeds)} seeds"
+    is_better = found.low > 0 and found.p_value <= options.level
+    figures = f"{name} {found.a:.1f} and {found.b:.1f}, {found}, p {found.p_value:.3f}"
+    text = f"{figures}; {seeds}, {len(pair.clips)} clips"
     better = Rule(name="better", result="passed" if is_better else "failed", text=text)
     sizes = {"champion": champion.parameters, "challenger": challenger.parameters}
     cost: dict[str, Any] = {"parameters": sizes, "cpu_s": None}
     equal = partial(Rule, name="equal_and_cheaper")
     if is_better:
         return [better, equal(result="not judged", text="it is better")], cost
-    if gap.low <= -options.equal_margin:
-        text = f"it may be {-gap.low:.1f} {name} worse, at most {options.equal_margin:g} is equal"
+    if found.low <= -options.equal_margin:
+        text = f"it may be {-found.low:.1f} {name} worse, at most {options.equal_margin:g} is equal"
         return [better, equal(result="failed", text=text)], cost
     most = 1 - options.saving
     share = challenger.parameters / champion.parameters
@@ -361,131 +376,130 @@ def _gain(
     return [better, equal(result=result, text=f"{text}{most:.2f} of either")], cost
 
 
-def _served(case: _Case) -> Rule:
-    gap = case.served()
-    is_worse = _is_worse(gap, case.options)
-    text = f"the model of the first seed, which translates: {gap} {NAMES[case.options.metric]}"
-    return Rule(name="served", result="failed" if is_worse else "passed", text=text)
+def _served(pair: _Pair) -> Rule:
+    """Rule `served`: the first seed's models, which translate for people, by themselves."""
+    options = pair.options
+    old, new = (SystemCounts(seeds=one.seeds[:1]) for one in (pair.old, pair.new))
+    found = measure_difference(old, new, options.metric, pair.score, options.level)
+    text = f"the model of the first seed, which translates: {found} {NAMES[options.metric]}"
+    return Rule(
+        name="served", result="failed" if _is_worse(found, options) else "passed", text=text
+    )
 
 
-def _slices(case: _Case) -> tuple[Rule, list[dict[str, Any]]]:
-    """Look at the clips of each signer and of each sentence length by themselves."""
+def _slices(pair: _Pair) -> tuple[Rule, list[dict[str, Any]]]:
+    """Rule `slices`: the clips of each signer and of each sentence length by themselves."""
+    options = pair.options
     groups: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for row, clip in enumerate(case.clips):
+    for row, clip in enumerate(pair.clips):
         groups["signer", clip.signer].append(row)
-        groups["words", _length_name(clip.text, case.score)].append(row)
-    found, worse, judged = [], [], 0
+        groups["words", _length_name(clip.text, pair.score)].append(row)
+    slices, worse, judged = [], [], 0
     for (kind, group), rows in sorted(groups.items()):
-        gap, result = case.gap(rows), "few"
-        if len(rows) >= case.options.slice_min_clips:
+        found, result = pair.difference(rows), "few"
+        if len(rows) >= options.slice_min_clips:
             judged += 1
             result = "ok"
-            if _is_worse(gap, case.options):
+            if _is_worse(found, options):
                 result = "worse"
-                worse.append(f"{kind} {group}: {gap} on {len(rows)} clips")
-            elif gap.difference < -case.options.slice_tolerance:
+                # Who it is stands in the slices alone, where it can be erased.
+                name = "a signer" if kind == "signer" else f"{kind} {group}"
+                worse.append(f"{name}: {found} on {len(rows)} clips")
+            elif found.change < -options.slice_tolerance:
                 result = "unsure"  # worse on these clips, which chance may have done
-        figures = gap.to_map("champion", "challenger")
-        found.append(
+        figures = found.to_map("champion", "challenger")
+        slices.append(
             {"kind": kind, "group": group, "clips": len(rows), **figures, "result": result}
         )
-    few = len(found) - judged
-    least = case.options.slice_min_clips
+    few = len(slices) - judged
     text = "; ".join(worse) or f"none of {judged} groups of signers and lengths is surely worse"
-    text += f"; {few} with fewer than {least} clips not judged" if few else ""
+    text += f"; {few} with fewer than {options.slice_min_clips} clips not judged" if few else ""
     result_of: Result = "failed" if worse else ("passed" if judged else "not judged")
-    return Rule(name="slices", result=result_of, text=text), found
+    return Rule(name="slices", result=result_of, text=text), slices
 
 
 def _newest(
-    champion: Said,
-    challenger: Said,
+    champion: Translations,
+    challenger: Translations,
     clips: Sequence[Target],
     options: GateOptions,
     score: ScoreOptions,
 ) -> tuple[Rule, dict[str, Any] | None]:
+    """Rule `newest`: the held-out clips of the newest batches."""
     newest = partial(Rule, name="newest")
     if not clips:
         text = "the newest batches have no dev or test clip"
         return newest(result="not judged", text=text), None
     refs = [clip.text for clip in clips]
-    old, new = (count(_by_seed(said, clips), refs, score) for said in (champion, challenger))
-    gap = measure_gap(old, new, options.metric, score, options.level)
-    figures = {"clips": len(clips), **gap.to_map("champion", "challenger")}
-    text = f"{gap} {NAMES[options.metric]} on the {len(clips)} newest dev and test clips"
+    old, new = (count_system(one.by_seed(clips), refs, score) for one in (champion, challenger))
+    found = measure_difference(old, new, options.metric, score, options.level)
+    figures = {"clips": len(clips), **found.to_map("champion", "challenger")}
+    text = f"{found} {NAMES[options.metric]} on the {len(clips)} newest dev and test clips"
     if len(clips) < options.slice_min_clips:
         text += f", fewer than {options.slice_min_clips}"
         return newest(result="not judged", text=text), figures
-    result: Result = "failed" if _is_worse(gap, options) else "passed"
+    result: Result = "failed" if _is_worse(found, options) else "passed"
     return newest(result=result, text=text), figures
 
 
-def _looks(
-    said: Said, clips: Sequence[Target], counts: Counts, options: GateOptions, score: ScoreOptions
+def _uses_input(
+    challenger: Translations,
+    clips: Sequence[Target],
+    counts: SystemCounts,
+    options: GateOptions,
+    score: ScoreOptions,
 ) -> tuple[Rule, list[dict[str, Any]]]:
-    """Ask that every seed says something else when it is shown the video of another clip."""
-    looks = partial(Rule, name="looks")
+    """Rule `looks`: every seed's sentence changes when it is shown the video of another clip."""
+    rule = partial(Rule, name="looks")
     refs = [clip.text for clip in clips]
     others = swap_clips(refs, np.random.default_rng([score.seed, *b"test"]))
     if others is None:
         text = "all test clips have one sentence, so a model that ignores its input is not told"
-        return looks(result="failed", text=text), []
-    found, blind = [], []
-    for seed, texts in enumerate(_by_seed(said, clips)):
-        swapped = count([[texts[other] for other in others]], refs, score)
-        own = Counts(seeds=counts.seeds[seed : seed + 1])
-        gap = measure_gap(swapped, own, LOOKS_BY, score, options.level)
-        figures = {"fall": gap.difference, "low": gap.low, "high": gap.high}
-        rounded = {name: round(value, DECIMALS) for name, value in figures.items()}
-        found.append({"seed": seed, **rounded})
-        if gap.low <= 0:
+        return rule(result="failed", text=text), []
+    figures, blind = [], []
+    for seed, texts in enumerate(challenger.by_seed(clips)):
+        swapped = count_system([[texts[other] for other in others]], refs, score)
+        own = SystemCounts(seeds=counts.seeds[seed : seed + 1])
+        found = measure_difference(swapped, own, LOOKS_BY, score, options.level)
+        fall = {"fall": found.change, "low": found.low, "high": found.high}
+        figures.append({"seed": seed, **{k: round(v, DECIMALS) for k, v in fall.items()}})
+        if found.low <= 0:
             blind.append(f"model {seed + 1} ignores its input")
-    falls = ", ".join(f"{one['fall']:.1f} [{one['low']:.1f}, {one['high']:.1f}]" for one in found)
+    falls = ", ".join(f"{one['fall']:.1f} [{one['low']:.1f}, {one['high']:.1f}]" for one in figures)
     text = f"shown the video of another clip, chrF falls by {falls}"
     text = "; ".join([*blind, text])
-    return looks(result="failed" if blind else "passed", text=text), found
+    return rule(result="failed" if blind else "passed", text=text), figures
 
 
 def _floors(
-    clips: GateClips, new: Counts, options: GateOptions, score: ScoreOptions
+    clips: GateClips, new: SystemCounts, options: GateOptions, score: ScoreOptions
 ) -> tuple[Rule, list[dict[str, Any]]]:
-    """Ask a first champion to beat what can be had without learning."""
+    """Rule `floors`: a first champion beats what can be had without learning."""
     refs = [clip.text for clip in clips.test]
-    found, parts, is_above = [], [], True
+    figures, parts, is_above = [], [], True
     for name, texts in clips.floors.items():
-        floor = count([texts], refs, score)
-        gap = measure_gap(floor, new, options.metric, score, options.level)
-        is_above &= gap.low > 0
-        figures = gap.to_map("value", "challenger")
-        found.append({"name": name, **figures})
-        parts.append(f"{FLOORS[name]} {gap.a:.1f}, difference {gap}")
+        floor = count_system([texts], refs, score)
+        found = measure_difference(floor, new, options.metric, score, options.level)
+        is_above &= found.low > 0
+        figures.append({"name": name, **found.to_map("value", "challenger")})
+        parts.append(f"{FLOORS[name]} {found.a:.1f}, difference {found}")
     mean = float(np.mean(new.values(options.metric)))
     text = f"{NAMES[options.metric]} {mean:.1f}; {'; '.join(parts)}"
-    return Rule(name="floors", result="passed" if is_above else "failed", text=text), found
+    return Rule(name="floors", result="passed" if is_above else "failed", text=text), figures
 
 
-def _scores(case: _Case | None, new: Counts) -> dict[str, dict[str, Any]]:
+def _scores(pair: _Pair | None, new: SystemCounts) -> dict[str, dict[str, Any]]:
     """Return every reported metric of both, with its values seed by seed."""
     found: dict[str, dict[str, Any]] = {}
-    for metric in REPORTED:
+    for metric in NAMES:
         values = [round(value, DECIMALS) for value in new.values(metric)]
         found[metric] = {"champion": None, "challenger": round(float(np.mean(values)), DECIMALS),
                          "champion_seeds": [], "challenger_seeds": values}  # fmt: skip
-        if case is not None:
-            old = [round(value, DECIMALS) for value in case.old.values(metric)]
-            figures = case.gap(metric=metric).to_map("champion", "challenger")
+        if pair is not None:
+            old = [round(value, DECIMALS) for value in pair.old.values(metric)]
+            figures = pair.difference(metric=metric).to_map("champion", "challenger")
             found[metric] |= {**figures, "champion_seeds": old}
     return found
-
-
-def _is_worse(gap: Gap, options: GateOptions) -> bool:
-    """Say whether a loss is too large, and too sure to be chance."""
-    return gap.difference < -options.slice_tolerance and gap.high < 0
-
-
-def _by_seed(said: Said, clips: Sequence[Target]) -> list[list[str]]:
-    rows = [said.texts[clip.clip_id] for clip in clips]
-    return [list(texts) for texts in zip(*rows, strict=True)]
 
 
 def _length_name(text: str, score: ScoreOptions) -> str:

@@ -186,12 +186,12 @@ def decide(night: Tonight, version: int) -> dict[str, Any]:
             return decision
         # They load torch.
         from signloom.evaluation.evaluate import EvaluateOptions
-        from signloom.nightly.candidates import GateInputs, judge, newest_first
+        from signloom.nightly.candidates import GateInputs, ask_gate, newest_first
 
         evaluate = load_section(night.settings.params, "evaluate", EvaluateOptions)
         batches = newest_first(night.read_clips())
         inputs = GateInputs(shards=SHARDS, targets=TARGETS, batches=batches, score=evaluate.score)
-        made = judge(night.store, version, inputs, night.settings.retrain.gate).to_map()
+        made = ask_gate(night.store, version, inputs, night.settings.retrain.gate).to_map()
         write_file(night.summary.folder / DECISION, to_text(made))
         night.store.settle(made, by="retrain")
         step.say(made["verdict"], promote=made["promote"])

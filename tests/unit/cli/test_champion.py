@@ -11,7 +11,7 @@ from signloom.features.targets import read_targets
 from signloom.files import hash_file, hash_folder
 from signloom.nightly.store import ModelStore
 from signloom.paths import SHARDS, TARGETS
-from tests.unit.nightly.project import add_version, write_project
+from tests.unit.nightly.versions import add_version, write_project
 
 PARAMS = {
     "corpus": {"folder": "corpus", "manifest": "manifest.tsv", "signer_disjoint": True},

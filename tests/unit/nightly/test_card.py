@@ -10,12 +10,12 @@ import yaml
 from signloom.errors import UserError
 from signloom.nightly.card import CARD, escape, write_card
 from signloom.nightly.store import ModelStore
-from tests.unit.nightly.kept import keep_version
+from tests.unit.nightly.versions import add_evaluated_version
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> ModelStore:
-    return keep_version(tmp_path_factory.mktemp("card"))
+    return add_evaluated_version(tmp_path_factory.mktemp("card"))
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_the_decision_and_a_withdrawal_are_told(
 
 
 def test_what_is_not_known_is_said_to_be_so(tmp_path: Path, corpus: Path) -> None:
-    store = keep_version(tmp_path)
+    store = add_evaluated_version(tmp_path)
     (store.folder(1) / "version.json").write_text("{}")
     text = write_card(store.folder(1), corpus).read_text(encoding="utf-8")
     assert "| train | **not said** | **not said** | **not said** |" in text

@@ -20,7 +20,7 @@ from signloom.nightly.plan import (
 from signloom.nightly.store import ModelStore
 from tests import glosses
 from tests.intake import DAY, deliver
-from tests.unit.nightly.nights import PARAMS, keep_decided, keep_undecided, make_project
+from tests.unit.nightly.night_project import PARAMS, keep_decided, keep_undecided, make_project
 
 
 @pytest.fixture

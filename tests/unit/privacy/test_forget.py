@@ -28,7 +28,7 @@ from signloom.privacy import forget
 from signloom.privacy.names import Person
 from tests.extraction import OPTIONS as EXTRACT
 from tests.unit.evaluation.world import sequence
-from tests.unit.nightly.kept import keep_version
+from tests.unit.nightly.versions import add_evaluated_version
 from tests.videos import write_video
 
 ZOE = unicodedata.normalize("NFD", "zoë")
@@ -112,9 +112,9 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]  # fmt: skip
     write_targets(root / "data/tokens/targets.parquet", targets)
     write_landmarks(root / "data/landmarks/shards", [target.clip_id for target in targets])
-    keep_version(root, targets, models="data/models")
+    add_evaluated_version(root, targets, models="data/models")
     others = [target for target in targets if target.signer != "zoë"]
-    store = keep_version(root, others, models="data/models", parent=1)
+    store = add_evaluated_version(root, others, models="data/models", parent=1)
     store.keep_decision(1, {
         "promote": True, "champion": None, "verdict": "zoë-1 was the best", "reasons": [],
         "test": [target.clip_id for target in targets if target.split == "test"],

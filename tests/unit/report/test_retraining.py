@@ -14,7 +14,7 @@ from signloom.report.build import build_report
 from signloom.report.sections import tell_decision, tell_drift, tell_night
 from signloom.report.stage_files import ReportPaths, read_sources
 from tests.report_project import EVIL, OPTIONS, write_project
-from tests.unit.nightly.said import gate_clips, judged, said, targets
+from tests.unit.nightly.systems import decided, gate_clips, system, targets
 from tests.unit.report.test_build import parse
 
 CLIPS = targets(40)
@@ -79,7 +79,7 @@ def test_the_worst_findings_come_first_and_name_their_clips() -> None:
 
 
 def test_a_decision_shows_both_models_beside_each_other() -> None:
-    decision = judged(said(CLIPS, 0.1, version=1), said(CLIPS, 0.6), gate_clips(CLIPS))
+    decision = decided(system(CLIPS, 0.1, version=1), system(CLIPS, 0.6), gate_clips(CLIPS))
     found = tell_night(night(decision))
     assert found
     told, scores = found["decision"], decision.to_map()["scores"]["chrf"]
@@ -95,7 +95,7 @@ def test_a_decision_shows_both_models_beside_each_other() -> None:
 
 
 def test_the_page_has_the_night(own_project: ReportPaths, tmp_path: Path) -> None:
-    decision = judged(said(CLIPS, 0.1, version=1), said(CLIPS, 0.6), gate_clips(CLIPS))
+    decision = decided(system(CLIPS, 0.1, version=1), system(CLIPS, 0.6), gate_clips(CLIPS))
     text = build_page(own_project, tmp_path / "out", night(decision))
     for part in ('<section id="night">', '<a href="#night">', "in 1 of 8 clips the skin",
                  "write them again", "champion (version 1)", "Protected groups"):  # fmt: skip
@@ -105,7 +105,7 @@ def test_the_page_has_the_night(own_project: ReportPaths, tmp_path: Path) -> Non
 
 
 def test_a_first_champion_has_nobody_beside_it(own_project: ReportPaths, tmp_path: Path) -> None:
-    decision = judged(None, said(CLIPS, 0.1, version=1), gate_clips(CLIPS))
+    decision = decided(None, system(CLIPS, 0.1, version=1), gate_clips(CLIPS))
     text = build_page(own_project, tmp_path / "out", night(decision, drift=None))
     assert "champion (none)" in text
     assert "40 test clips." in text

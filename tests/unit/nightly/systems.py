@@ -8,7 +8,7 @@ import numpy as np
 
 from signloom.evaluation.metrics import ScoreOptions
 from signloom.features.targets import Target
-from signloom.nightly.gate import Decision, GateClips, GateOptions, Said, decide
+from signloom.nightly.gate import Decision, GateClips, GateOptions, Translations, decide
 
 SCORE = ScoreOptions(tokenizer="13a", resamples=300, seed=1)
 OPTIONS = GateOptions(
@@ -41,7 +41,7 @@ def targets(count: int, *, prefix: str = "clip", seed: int = 0) -> list[Target]:
     ]
 
 
-def said(
+def system(
     clips: Sequence[Target],
     wrong: float,
     *,
@@ -50,8 +50,8 @@ def said(
     parameters: int = 1000,
     only: str = "",
     draw: int = 0,
-) -> Said:
-    """What a system says that replaces a share of the words; of one signer alone, if named."""
+) -> Translations:
+    """A system that replaces a share of the words; of one signer alone, if named."""
     rng = np.random.default_rng([draw, version])
 
     def spoil(clip: Target) -> str:
@@ -62,11 +62,13 @@ def said(
         return " ".join(words)
 
     texts = {clip.clip_id: [spoil(clip) for _ in range(seeds)] for clip in clips}
-    return Said(version=version, texts=texts, decoding={"beam_size": 1}, parameters=parameters)
+    return Translations(
+        version=version, texts=texts, decoding={"beam_size": 1}, parameters=parameters
+    )
 
 
 def gate_clips(test: Sequence[Target], **changes: Any) -> GateClips:
-    """The clips of a judgement, without newest ones and floors unless they are given."""
+    """The clips of a decision, without newest ones and floors unless they are given."""
     return dataclasses.replace(GateClips(test=test, missing=[], newest=[], floors={}), **changes)
 
 
@@ -81,9 +83,9 @@ def no_clock() -> tuple[float, float]:
     raise AssertionError("nobody needs the CPU time here")
 
 
-def judged(
-    champion: Said | None,
-    challenger: Said,
+def decided(
+    champion: Translations | None,
+    challenger: Translations,
     clips: GateClips,
     *,
     cpu_s: tuple[float, float] | None = None,

@@ -8,9 +8,15 @@ import pytest
 from signloom.errors import UserError
 from signloom.features.targets import read_targets, write_targets
 from signloom.nightly import candidates
-from signloom.nightly.candidates import check_readable, judge, measure_cpu_s, read_candidate, say
+from signloom.nightly.candidates import (
+    ask_gate,
+    check_readable,
+    measure_cpu_s,
+    read_candidate,
+    translate_clips,
+)
 from signloom.nightly.store import ModelStore
-from tests.unit.nightly.project import GATE, add_version, inputs, write_project
+from tests.unit.nightly.versions import GATE, add_version, inputs, write_project
 
 
 @pytest.fixture
@@ -21,7 +27,7 @@ def root(tmp_path: Path) -> Path:
 
 def test_a_first_model_is_compared_with_the_floors_on_todays_test_clips(root: Path) -> None:
     store = ModelStore(root / "data/models")
-    decision = judge(store, add_version(root, d_model=8), inputs(root), GATE)
+    decision = ask_gate(store, add_version(root, d_model=8), inputs(root), GATE)
     assert not decision.promote  # it has learnt nothing
     found = decision.to_map()
     assert found["test"] == [f"test{number}" for number in range(8)]
@@ -37,7 +43,7 @@ def test_both_translate_the_frozen_clips_and_the_newest_with_the_search_of_their
     store.freeze_test(["test1", "test2", "test3", "test5", "gone"])
     challenger = add_version(root, d_model=16)
     batches = [{"train1"}, {"dev1", "train0"}, {"test6", "dev2", "dev3"}, {"dev0"}]
-    decision = judge(store, challenger, inputs(root, batches=batches), GATE)
+    decision = ask_gate(store, challenger, inputs(root, batches=batches), GATE)
     found = decision.to_map()
     assert (found["champion"], found["version"]) == (1, 2)
     assert found["test"] == ["test1", "test2", "test3", "test5"]
@@ -56,7 +62,7 @@ def test_what_was_said_of_frozen_clips_is_kept_until_the_landmarks_change(
     store = ModelStore(root / "data/models")
     store.promote(add_version(root, d_model=8), by="test")
     challenger = add_version(root, d_model=16)
-    first = judge(store, challenger, inputs(root), GATE).to_map()
+    first = ask_gate(store, challenger, inputs(root), GATE).to_map()
     loaded = []
     original = candidates.Translator.load
 
@@ -66,11 +72,11 @@ def test_what_was_said_of_frozen_clips_is_kept_until_the_landmarks_change(
 
     monkeypatch.setattr(candidates.Translator, "load", load)
     monkeypatch.setattr("signloom.nightly.candidates.measure_cpu_s", lambda *_: (1.0, 1.0))
-    again = judge(store, challenger, inputs(root), GATE).to_map()
+    again = ask_gate(store, challenger, inputs(root), GATE).to_map()
     assert loaded == []
     assert again["scores"] == first["scores"]
     write_project(root, shift=50)
-    judge(store, challenger, inputs(root), GATE)
+    ask_gate(store, challenger, inputs(root), GATE)
     assert len(loaded) == 4  # two seeds of both
 
 
@@ -81,10 +87,12 @@ def test_translations_of_a_candidate_are_those_of_each_seed_by_itself(root: Path
     store = ModelStore(root / "data/models")
     candidate = read_candidate(store, add_version(root, d_model=8))
     clips = read_shards(root / "data/landmarks/shards", ["dev1", "test2"])
-    said = say(candidate, clips, keep=False)
+    texts = translate_clips(candidate, clips, keep=False)
     for seed, folder in enumerate(candidate.checkpoints):
         alone = Translator.load(folder).translate(list(clips.values()), candidate.decoding)
-        assert [" ".join(one.text.split()) for one in alone] == [row[seed] for row in said.values()]
+        assert [" ".join(one.text.split()) for one in alone] == [
+            row[seed] for row in texts.values()
+        ]
     assert not (candidate.folder / "translations").exists()
 
 
@@ -108,7 +116,7 @@ def test_landmarks_of_another_make_are_refused_with_what_to_do(root: Path) -> No
     with pytest.raises(UserError, match=r"other, not tiny.*version 1, the champion.*--force"):
         check_readable(store, shards)
     with pytest.raises(UserError, match="other, not tiny"):
-        judge(store, add_version(root, d_model=16), inputs(root), GATE)
+        ask_gate(store, add_version(root, d_model=16), inputs(root), GATE)
 
 
 def test_a_champion_of_another_format_is_refused_before_anything_is_trained(root: Path) -> None:
@@ -124,21 +132,21 @@ def test_too_few_seeds_are_refused(root: Path) -> None:
     store = ModelStore(root / "data/models")
     version = add_version(root, d_model=8)
     with pytest.raises(UserError, match=r"with 2 seeds, the gate asks for 3; set train\.seeds"):
-        judge(store, version, inputs(root), replace(GATE, seeds=3))
+        ask_gate(store, version, inputs(root), replace(GATE, seeds=3))
 
 
 def test_too_few_resamples_for_the_level_are_refused(root: Path) -> None:
     store = ModelStore(root / "data/models")
     version = add_version(root, d_model=8)
     with pytest.raises(UserError, match=r"300 resamples .*resamples to 400"):
-        judge(store, version, inputs(root), replace(GATE, level=0.005))
+        ask_gate(store, version, inputs(root), replace(GATE, level=0.005))
 
 
 def test_the_champion_is_not_judged_against_itself(root: Path) -> None:
     store = ModelStore(root / "data/models")
     store.promote(add_version(root, d_model=8), by="test")
     with pytest.raises(UserError, match="champion already"):
-        judge(store, 1, inputs(root), GATE)
+        ask_gate(store, 1, inputs(root), GATE)
 
 
 def test_a_frozen_clip_that_moved_to_train_is_refused(root: Path) -> None:
@@ -149,7 +157,7 @@ def test_a_frozen_clip_that_moved_to_train_is_refused(root: Path) -> None:
     moved = [replace(t, split="train") if t.clip_id == "test1" else t for t in read_targets(path)]
     write_targets(path, moved)
     with pytest.raises(UserError, match=r"test1 in train"):
-        judge(store, add_version(root, d_model=16), inputs(root), GATE)
+        ask_gate(store, add_version(root, d_model=16), inputs(root), GATE)
 
 
 def test_without_a_test_clip_there_is_nothing_to_judge_on(root: Path) -> None:
@@ -157,4 +165,4 @@ def test_without_a_test_clip_there_is_nothing_to_judge_on(root: Path) -> None:
     write_targets(path, [t for t in read_targets(path) if t.split != "test"])
     store = ModelStore(root / "data/models")
     with pytest.raises(UserError, match="split test"):
-        judge(store, add_version(root, d_model=8), inputs(root), GATE)
+        ask_gate(store, add_version(root, d_model=8), inputs(root), GATE)

@@ -24,7 +24,7 @@ from signloom.nightly.store import ModelStore
 from signloom.paths import RETRAIN_LOCK, RETRAIN_UNFINISHED
 from tests.intake import deliver
 from tests.stages import is_alive, wait_until
-from tests.unit.nightly.nights import (
+from tests.unit.nightly.night_project import (
     PARAMS,
     decision_about,
     keep_decided,
