@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from signloom.cli.arguments import add_params
 from signloom.config import update_params
 from signloom.corpus.manifest import SPLITS
 from signloom.errors import UserError
 from signloom.importing.new_corpus import MANIFEST, Plan, count_reasons, imported_groups
-from signloom.paths import PARAMS
 
 if TYPE_CHECKING:
     from signloom.importing.user_tables import Row, Sources, UserTable
@@ -77,15 +77,13 @@ _FIELDS = (
 )
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Describe the command."""
-    parser = commands.add_parser(
-        "init",
-        help="make a corpus folder from a table and videos",
-        description="Turn a table of clips into CORPUS/manifest.tsv and link the videos there. "
-        "docs/corpora.md has the commands for published corpora.",
-        epilog=f"Fields: {_FIELDS}.",
+def add_init(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom init`."""
+    parser.description = (
+        "Turn a table of clips into CORPUS/manifest.tsv and link the videos there. "
+        "docs/corpora.md has the commands for published corpora."
     )
+    parser.epilog = f"Fields: {_FIELDS}."
     parser.add_argument("corpus", type=Path, metavar="CORPUS", help="the folder to make")
     parser.add_argument(
         "--videos", type=Path, metavar="DIR", help="where the videos lie, at any depth"
@@ -114,8 +112,8 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--force", action="store_true", help="replace a manifest that is there")
     parser.add_argument("--dry-run", action="store_true", help="report, write nothing")
     parser.add_argument("--use", action="store_true", help="name the corpus in params.yaml")
-    parser.add_argument("--params", type=Path, default=PARAMS)
-    parser.set_defaults(run=run)
+    add_params(parser)
+    parser.set_defaults(run=run_init)
 
 
 def _add_reading(parser: argparse.ArgumentParser) -> None:
@@ -131,7 +129,7 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--encoding", help="as Python names it, such as utf-8 or gb18030")
 
 
-def run(options: argparse.Namespace) -> None:
+def run_init(options: argparse.Namespace) -> None:
     """Plan, report, and unless it is a dry run, write."""
     from signloom.importing.new_corpus import (
         MANIFEST,

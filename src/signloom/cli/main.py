@@ -1,43 +1,69 @@
-"""The commands of `signloom`, a module each; what a person asks for at the prompt."""
+"""The program `signloom`: its commands in groups, each a line."""
 
 import argparse
+import difflib
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from signloom.cli import (
-    adopt,
-    cache,
-    champion,
-    compare,
-    deliver,
-    drift,
-    drop_videos,
-    export_landmarks,
-    export_model,
-    forget,
-    import_landmarks,
-    ingest,
-    init,
-    retrain,
-    runs,
-    scores,
-    summary,
-    task,
-    translate,
-    tune_worker,
-    withdraw,
-)
+from signloom.cli import corpus, init, landmarks, model, nights, results, translate
 from signloom.errors import UserError
 
-# A module has `add_parser`, which names its `run`. It imports torch or mediapipe in `run` only:
-# they take seconds to load and `--help` should not.
-COMMANDS = (
-    init, ingest, withdraw, forget, drift, retrain, translate, scores, compare, runs, summary,
-    adopt, champion, tune_worker, deliver, cache, import_landmarks, export_landmarks, drop_videos,
-    export_model, task,
-)  # fmt: skip
+# A command is described by a function that names what it runs. Torch, MediaPipe and the like are
+# imported by what runs: they take seconds to load and `--help` should not.
+COMMANDS: dict[str, dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]]] = {
+    "data": {
+        "init": (init.add_init, "make a corpus folder from a table and videos"),
+        "ingest": (corpus.add_ingest, "take new videos and their sentences into the corpus"),
+        "withdraw": (corpus.add_withdraw, "take a delivery out of the corpus again"),
+        "forget": (corpus.add_forget, "remove a signer: clips, videos, landmarks, copies"),
+        "drift": (corpus.add_drift, "compare the clips of a delivery with the old ones"),
+        "drop-videos": (corpus.add_drop_videos, "delete the videos and keep their landmarks"),
+        "import": (landmarks.add_import, "read landmarks from .pose, Kaggle or NumPy files"),
+        "export": (landmarks.add_export, "write landmarks as .pose files for other tools"),
+        "cache": (landmarks.add_cache, "print what the landmark cache holds, or prune it"),
+    },
+    "model": {
+        "summary": (model.add_summary, "print the configured model: parts, size, speed"),
+        "task": (model.add_task, "train on a toy task whose answer is known"),
+        "adopt": (model.add_adopt, "write the search's winner into params.yaml"),
+        "tune-worker": (model.add_tune_worker, "help with a search of another machine"),
+    },
+    "translate": {
+        "translate": (
+            translate.add_translate,
+            "print the sentences of videos, landmarks or glosses",
+        ),
+        "export-model": (
+            translate.add_export_model,
+            "write a model as ONNX, or for `mlflow models serve`",
+        ),
+    },
+    "results": {
+        "scores": (results.add_scores, "print the last evaluation beside its floors"),
+        "compare": (results.add_compare, "compare two runs and tell how sure the difference is"),
+        "runs": (results.add_runs, "list the MLflow runs of a DVC experiment"),
+    },
+    "nights": {
+        "retrain": (nights.add_retrain, "train on new data; promote the model if it is better"),
+        "champion": (nights.add_champion, "show, promote and roll back versions of the model"),
+        "deliver": (nights.add_deliver, "send MLflow the records that it could not take before"),
+    },
+}
+
+HELP = """\
+usage: signloom COMMAND ...
+
+Signing videos and their sentences in, a trained, scored translation model out.
+The pipeline itself runs with `dvc repro`.
+
+{groups}
+
+`signloom COMMAND --help` describes a command. `signloom --print-completion bash` (or zsh) prints
+what completes commands and options in a shell.
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -51,19 +77,55 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
         sys.exit("stopped")
-    except BrokenPipeError:  # as by `signloom ... | head`: nobody reads what is still to be said
+    except BrokenPipeError:  # as by `signloom ... | head`: nobody reads what is still to come
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python's last flush too
         sys.exit(1)
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Describe the commands and their options."""
-    parser = argparse.ArgumentParser(
-        prog="signloom",
-        description="Signing videos and their sentences in, a trained, scored translation model "
-        "out. The pipeline itself runs with `dvc repro`.",
+    parser = _Parser(prog="signloom")
+    parser.add_argument("--print-completion", action=_PrintCompletion, choices=("bash", "zsh"))
+    commands = parser.add_subparsers(
+        required=True, metavar="COMMAND", parser_class=argparse.ArgumentParser
     )
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in COMMANDS:
-        command.add_parser(commands)
+    for group in COMMANDS.values():
+        for name, (describe, line) in group.items():
+            command = commands.add_parser(name, help=line, description=f"{line.capitalize()}.")
+            describe(command)
     return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """The command line, whose help lists the commands in groups."""
+
+    def format_help(self) -> str:
+        groups = "\n\n".join(
+            "\n".join([f"{group}:", *(f"  {name:<14}{line}" for name, (_, line) in found.items())])
+            for group, found in COMMANDS.items()
+        )
+        return HELP.format(groups=groups)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Name the nearest command instead of all of them."""
+        if isinstance(action.choices, dict) and value not in action.choices:
+            near = difflib.get_close_matches(value, action.choices, n=1)
+            hint = f"did you mean {near[0]}?" if near else "`signloom --help` lists them"
+            raise argparse.ArgumentError(None, f"there is no command {value!r}; {hint}")
+        super()._check_value(action, value)
+
+
+class _PrintCompletion(argparse.Action):
+    """Print the script by which a shell completes commands and options."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        import shtab
+
+        print(shtab.complete(parser, values))
+        parser.exit()

@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from math import prod
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,6 @@ from torch.utils.flop_counter import FlopCounterMode
 from signloom.config import load_section
 from signloom.errors import UserError
 from signloom.models.seq2seq import Seq2Seq
-from signloom.paths import PARAMS
 
 if TYPE_CHECKING:
     import torchinfo
@@ -103,34 +101,8 @@ class Sizes:
     tokens: int  # of each sentence, T
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Describe the command."""
-    parser = commands.add_parser("summary", help="print the configured model: parts, size, speed")
-    parser.add_argument("--params", type=Path, default=PARAMS)
-    parser.add_argument("--batch", type=_positive, default=1, help="clips at once (%(default)s)")
-    parser.add_argument(
-        "--frames", type=_positive, default=75, help="of each clip, at features.fps (%(default)s)"
-    )
-    parser.add_argument(
-        "--tokens", type=_positive, default=20, help="of each sentence (%(default)s)"
-    )
-    parser.add_argument(
-        "--vocab", type=_positive, help="rows of the output (default: those of data/tokens)"
-    )
-    parser.add_argument("--depth", type=_positive, default=4, help="of the tree (%(default)s)")
-    parser.add_argument("--json", action="store_true", help="a JSON object instead")
-    parser.add_argument("--profile", action="store_true", help="time the parts of a step instead")
-    parser.set_defaults(run=run)
-
-
 def run(options: argparse.Namespace) -> None:
     """Build the model of the parameters, untrained, and print what it consists of."""
-    if options.profile:
-        from signloom.cli.profile import profile, show
-
-        found = profile(options.params)
-        print(json.dumps(found, indent=1) if options.json else show(found))
-        return
     import torch
 
     from signloom.features.features import FeatureOptions
@@ -292,10 +264,3 @@ def _sizes_line(sizes: Sizes) -> str:
         f"{sizes.batch} clips of {sizes.frames} frames with {sizes.input_width} features, "
         f"{sizes.tokens} of {sizes.vocab_size:,} tokens, {sizes.ctc_labels} CTC labels"
     )
-
-
-def _positive(text: str) -> int:
-    """An argument that counts something."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"found {text}, expected a whole number of at least 1")
-    return int(text)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from signloom.cli.drift import choose_batch
+from signloom.cli.corpus import choose_batch
 from signloom.cli.main import main
 from signloom.config import update_params
 from signloom.corpus.manifest import IMPORTED_SHARDS, Clip, write_manifest

@@ -1,45 +1,100 @@
-"""`signloom champion`: the versions of the model, which one is in use, and how to change that."""
+"""Commands that retrain the model, choose its version and record it."""
 
 import argparse
+import json
+import logging
 import os
+import sys
 from typing import Any
 
+from signloom.cli.arguments import add_params
 from signloom.config import load_params, load_section, parse_options, read_json
 from signloom.errors import UserError
-from signloom.paths import CHECKPOINT, EVALUATION, MODELS, PARAMS, SHARDS, TARGETS
+from signloom.paths import CHECKPOINT, EVALUATION, MODELS, PARAMS, SHARDS, SPOOL, TARGETS
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Describe the command."""
-    parser = commands.add_parser(
-        "champion",
-        help="show, promote and roll back the versions of the model",
-        description="Versions of the model lie in data/models; docs/champion.md tells what makes "
-        "one the champion.",
+def add_retrain(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom retrain`."""
+    parser.description = (
+        "Exit codes: 0 there is a new champion, 3 nothing is new, 4 the gate refused "
+        "the challenger, 5 the new data were refused, 6 another retraining runs, 1 an error, "
+        "130 and 143 stopped. docs/retraining.md"
+    )
+    add_params(parser)
+    parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+    parser.add_argument(
+        "--start",
+        choices=("champion", "scratch"),
+        help="weights to train from; retrain.start if not given",
+    )
+    parser.add_argument("--no-pull", action="store_true", help="do not ask retrain.remote first")
+    parser.add_argument(
+        "--force", action="store_true", help="train though nothing is new, as after new parameters"
+    )
+    parser.set_defaults(run=run_retrain)
+
+
+def run_retrain(options: argparse.Namespace) -> None:
+    """Run a night and end with its exit code."""
+    from signloom.nightly.night import NOTHING, Request, code_of, foresee_night, run_night
+
+    request = Request(
+        params=options.params,
+        start=options.start,
+        pull=not options.no_pull,
+        force=options.force,
+    )
+    if options.dry_run:
+        foreseen = foresee_night(request)
+        as_json = json.dumps(foreseen, ensure_ascii=False, indent=1)
+        print(as_json if options.json else "\n".join(foreseen["lines"]))
+        sys.exit(NOTHING if foreseen["kind"] == "nothing" else 0)
+    try:
+        night = run_night(request)
+    except KeyboardInterrupt as stop:  # before the first step, or after the last
+        sys.exit(code_of(stop))
+    if options.json:
+        print(json.dumps(night, ensure_ascii=False, indent=1))
+    else:
+        print(f"{night['outcome']}: {night['verdict']}")
+    sys.stdout.flush()
+    sys.exit(night["exit_code"])
+
+
+def add_champion(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom champion`."""
+    parser.description = (
+        "Versions of the model lie in data/models; docs/champion.md tells what makes "
+        "one the champion."
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION")
-    parser.set_defaults(run=_show)
-    actions.add_parser("show", help="the champion and why it is (default)").set_defaults(run=_show)
-    actions.add_parser("list", help="all versions, a line each").set_defaults(run=_list)
+    parser.set_defaults(run=_show_champion)
+    actions.add_parser("show", help="the champion and why it is (default)").set_defaults(
+        run=_show_champion
+    )
+    actions.add_parser("list", help="all versions, a line each").set_defaults(run=_list_versions)
     promote = actions.add_parser("promote", help="make a version the champion")
     promote.add_argument("version", type=int, metavar="N")
     promote.add_argument(
         "--force", action="store_true", help="even if the gate refused it or was not asked"
     )
-    promote.set_defaults(run=_promote)
+    promote.set_defaults(run=_promote_version)
     back = actions.add_parser("rollback", help="make the former champion the champion again")
-    back.set_defaults(run=_rollback)
-    actions.add_parser("sync", help="bring MLflow's registry up to date").set_defaults(run=_sync)
+    back.set_defaults(run=_roll_back)
+    actions.add_parser("sync", help="bring MLflow's registry up to date").set_defaults(
+        run=_sync_registry
+    )
     add = actions.add_parser(
         "add", help="keep data/checkpoint and reports/evaluation as the next version"
     )
-    add.set_defaults(run=_add)
+    add.set_defaults(run=_add_version)
     judge = actions.add_parser("judge", help="ask the gate about a version; nobody is promoted")
     judge.add_argument("version", type=int, metavar="N")
-    judge.set_defaults(run=_judge)
+    judge.set_defaults(run=_judge_version)
 
 
-def _show(options: argparse.Namespace) -> None:
+def _show_champion(options: argparse.Namespace) -> None:
     from signloom.nightly.store import ModelStore
 
     store = ModelStore()
@@ -56,7 +111,7 @@ def _show(options: argparse.Namespace) -> None:
         print(f"challenger: version {challenger}, {store.refusal(challenger) or 'allowed'}")
 
 
-def _list(options: argparse.Namespace) -> None:
+def _list_versions(options: argparse.Namespace) -> None:
     from signloom.nightly.store import ModelStore
 
     store = ModelStore()
@@ -72,7 +127,7 @@ def _list(options: argparse.Namespace) -> None:
         print(f"{store.root} has no version yet; `signloom retrain` makes one")
 
 
-def _promote(options: argparse.Namespace) -> None:
+def _promote_version(options: argparse.Namespace) -> None:
     from signloom.nightly.store import ModelStore
 
     store = ModelStore()
@@ -82,19 +137,19 @@ def _promote(options: argparse.Namespace) -> None:
         raise UserError(f"{refusal}. To promote it all the same, add --force")
     store.promote(options.version, by=f"{_user()}{' (forced)' * bool(refusal)}")
     print(f"version {options.version} is the champion")
-    _track()
-    _mirror()
+    _tell_dvc()
+    _tell_registry()
 
 
-def _rollback(options: argparse.Namespace) -> None:
+def _roll_back(options: argparse.Namespace) -> None:
     from signloom.nightly.store import ModelStore
 
     print(f"version {ModelStore().rollback(by=_user())} is the champion again")
-    _track()
-    _mirror()
+    _tell_dvc()
+    _tell_registry()
 
 
-def _sync(options: argparse.Namespace) -> None:
+def _sync_registry(options: argparse.Namespace) -> None:
     from signloom.nightly.publish import sync_registry
     from signloom.nightly.store import ModelStore
     from signloom.tracking.run import TrackingOptions
@@ -106,10 +161,8 @@ def _sync(options: argparse.Namespace) -> None:
     print("\n".join(changes) or "the registry says the same already")
 
 
-def _mirror() -> None:
+def _tell_registry() -> None:
     """Tell the registry, which may be away: the store is what counts."""
-    import logging
-
     from signloom.nightly.publish import sync_registry
     from signloom.nightly.store import ModelStore
     from signloom.tracking.run import TrackingOptions
@@ -120,7 +173,7 @@ def _mirror() -> None:
         logging.getLogger(__name__).warning("the registry was not told: %s", error)
 
 
-def _track() -> None:
+def _tell_dvc() -> None:
     """Tell DVC, where it knows the store."""
     from signloom.intake.staging import track_again
 
@@ -128,7 +181,7 @@ def _track() -> None:
         print(said)
 
 
-def _add(options: argparse.Namespace) -> None:
+def _add_version(options: argparse.Namespace) -> None:
     from signloom.corpus.manifest import CorpusOptions, read_manifest
     from signloom.nightly.plan import gather_facts
     from signloom.nightly.store import ModelStore
@@ -150,10 +203,10 @@ def _add(options: argparse.Namespace) -> None:
             "cannot be told; run `dvc repro evaluate` first"
         )
     print(f"version {store.add(CHECKPOINT, EVALUATION, facts)}")
-    _track()
+    _tell_dvc()
 
 
-def _judge(options: argparse.Namespace) -> None:
+def _judge_version(options: argparse.Namespace) -> None:
     from signloom.corpus.manifest import CorpusOptions, read_manifest
     from signloom.evaluation.metrics import ScoreOptions
     from signloom.nightly.candidates import GateInputs, ask_gate, newest_first
@@ -181,7 +234,7 @@ def _judge(options: argparse.Namespace) -> None:
         print(f"  {line}")
     if decision.promote:
         print(f"`signloom champion promote {options.version}` makes it the champion")
-    _track()
+    _tell_dvc()
 
 
 def _reasons(decision: dict[str, Any]) -> list[str]:
@@ -195,3 +248,19 @@ def _reasons(decision: dict[str, Any]) -> list[str]:
 
 def _user() -> str:
     return os.environ.get("USER") or f"user {os.getuid()}"
+
+
+def add_deliver(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom deliver`."""
+    parser.set_defaults(run=run_deliver)
+
+
+def run_deliver(options: argparse.Namespace) -> None:
+    """Deliver everything that is kept in data/.tracking/."""
+    from signloom.tracking.deliver import deliver
+    from signloom.tracking.journal import PROBLEM, outboxes
+
+    count = len(outboxes(SPOOL))
+    if not deliver(SPOOL, patience_s=0.0):
+        raise UserError(f"MLflow did not take it: {(SPOOL / PROBLEM).read_text()}")
+    print(f"{count} runs were delivered" if count else "nothing was waiting")

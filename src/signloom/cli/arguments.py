@@ -1,0 +1,39 @@
+"""Options that several commands have, and the question before something is lost for good."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from signloom.errors import UserError
+from signloom.paths import PARAMS
+
+
+def add_params(parser: argparse.ArgumentParser) -> None:
+    """Let the parameters file be named."""
+    parser.add_argument("--params", type=Path, default=PARAMS, help="(default: %(default)s)")
+
+
+def add_path(parser: argparse.ArgumentParser, name: str, default: Path, meaning: str) -> None:
+    """Add an option with a path that is usually left at its default."""
+    parser.add_argument(name, type=Path, default=default, help=f"{meaning} (default: %(default)s)")
+
+
+def add_removal(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a command that removes something for good."""
+    parser.add_argument("--dry-run", action="store_true", help="only print what would be removed")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def confirm(question: str, answer: str) -> None:
+    """Ask a person, and go on only if the answer is typed.
+
+    Raises:
+        UserError: If something else is typed, or nobody is there to be asked.
+    """
+    if not sys.stdin.isatty():
+        raise UserError(
+            "nothing was removed: give --yes where nobody can be asked, or --dry-run to see what "
+            "would be removed"
+        )
+    if input(f"{question} Type {answer} to go on: ").strip() != answer:
+        raise UserError("nothing was removed: another answer was typed")

@@ -1,0 +1,137 @@
+"""Commands for landmark files of other tools, and for the cache of extracted landmarks."""
+
+import argparse
+import math
+import sys
+import time
+from pathlib import Path
+
+from signloom.cli.arguments import add_path
+from signloom.errors import UserError
+from signloom.paths import SHARDS
+
+
+def add_import(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom import`."""
+    parser.description = (
+        "Turn landmark files into CORPUS/landmarks; docs/data.md says what is read. "
+        "Write a manifest without the column `video` beside them, then run `dvc repro`."
+    )
+    parser.add_argument(
+        "sources", nargs="+", type=Path, metavar="SOURCE", help="a file, or a folder of files"
+    )
+    parser.add_argument(
+        "--to", required=True, type=Path, metavar="CORPUS", help="corpus folder (corpus.folder)"
+    )
+    parser.add_argument("--format", choices=("auto", "pose", "kaggle", "numpy"), default="auto")
+    parser.add_argument(
+        "--groups",
+        nargs="+",
+        metavar="GROUP",
+        help="of hands, pose, lips, face_outline (default: hands, and pose if it is there)",
+    )
+    where = "where the source does not say it"
+    parser.add_argument("--fps", type=float, help=f"frames a second, {where}")
+    parser.add_argument("--width", type=int, help=f"pixels of the picture, {where}")
+    parser.add_argument("--height", type=int, help=f"pixels of the picture, {where}")
+    parser.set_defaults(run=run_import)
+
+
+def run_import(options: argparse.Namespace) -> None:
+    """Import what can be imported, and print what could not."""
+    from signloom.corpus.landmarks import build_layout
+    from signloom.importing.foreign import SourceDefaults
+    from signloom.importing.importer import ImportOptions, import_landmarks
+
+    for name in ("fps", "width", "height"):
+        given = getattr(options, name)
+        if given is not None and not (math.isfinite(given) and given > 0):
+            raise UserError(f"--{name}: found {given}, expected a number above 0")
+    try:
+        if options.groups:
+            build_layout(options.groups)
+    except ValueError as error:
+        raise UserError(f"--groups: {error}") from None
+    found = import_landmarks(
+        options.sources,
+        options.to,
+        ImportOptions(
+            format=options.format,
+            groups=tuple(options.groups) if options.groups else None,
+            defaults=SourceDefaults(fps=options.fps, width=options.width, height=options.height),
+        ),
+    )
+    folder = options.to / "landmarks"
+    print(
+        f"{found.clips} clips, {found.frames} frames in {folder}, layout {found.layout.name}; "
+        f"{folder / 'clips.tsv'} lists them for your manifest",
+        file=sys.stderr,
+    )
+    if found.rejects:
+        raise UserError(
+            f"{len(found.rejects)} files or clips could not be imported; "
+            f"{folder / 'rejects.tsv'} says why"
+        )
+
+
+def add_export(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom export`."""
+    parser.add_argument("folder", type=Path, metavar="OUT_DIR", help="made if need be")
+    parser.add_argument("--format", choices=("pose",), default="pose")
+    add_path(parser, "--landmarks", SHARDS, "shards to read")
+    parser.add_argument("--clips", nargs="+", metavar="ID", help="clip ids (default: all)")
+    parser.set_defaults(run=run_export)
+
+
+def run_export(options: argparse.Namespace) -> None:
+    """Write a file for each clip."""
+    from tqdm import tqdm
+
+    from signloom.corpus.shards import read_clip_frames, read_shards
+    from signloom.importing.pose_files import write_pose
+    from signloom.progress import progress_file
+
+    clip_ids = options.clips or list(read_clip_frames(options.landmarks))
+    bar = tqdm(dict.fromkeys(clip_ids), "writing", unit=" clips", file=progress_file())
+    for clip_id in bar:
+        sequence = read_shards(options.landmarks, [clip_id])[clip_id]
+        write_pose(options.folder / f"{clip_id}.pose", sequence)
+    print(f"{len(set(clip_ids))} files in {options.folder}", file=sys.stderr)
+
+
+def add_cache(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom cache`."""
+    parser.set_defaults(run=_show_cache)
+    actions = parser.add_subparsers(title="actions", metavar="ACTION")
+    pruning = actions.add_parser("prune", help="remove what was not used for some days")
+    pruning.add_argument(
+        "--days", type=float, required=True, help="keep what was used since; 0 removes everything"
+    )
+    pruning.add_argument("--dry-run", action="store_true", help="only print what would be removed")
+    pruning.set_defaults(run=_prune_cache)
+
+
+def _show_cache(_: argparse.Namespace) -> None:
+    """Print folder, number, size and age of the entries."""
+    from signloom.extraction.cache import LandmarkCache, cache_folder
+
+    use = LandmarkCache(cache_folder()).measure()
+    print(f"folder      {cache_folder()}")
+    print(f"entries     {use.entries:,}, of which {use.rejects:,} say why a clip cannot be read")
+    print(f"size        {use.size_bytes / 1e6:,.1f} MB")
+    if use.oldest_use_s is not None:
+        days = (time.time() - use.oldest_use_s) / 86_400
+        print(f"oldest use  {days:.1f} days ago")
+
+
+def _prune_cache(options: argparse.Namespace) -> None:
+    """Remove old entries, and what killed writers left behind."""
+    from signloom.extraction.cache import LandmarkCache, VideoHashes, cache_folder
+
+    if not options.days >= 0:  # nor NaN
+        raise UserError(f"--days: found {options.days:g}, expected 0 or more")
+    entries, size_bytes = LandmarkCache(cache_folder()).prune(options.days, dry_run=options.dry_run)
+    if not options.dry_run:
+        VideoHashes(cache_folder()).prune()
+    verb = "would remove" if options.dry_run else "removed"
+    print(f"{verb} {entries:,} entries, {size_bytes / 1e6:,.1f} MB, from {cache_folder()}")

@@ -1,0 +1,177 @@
+"""Commands that measure the configured model, try it on a toy task and tune it."""
+
+import argparse
+import dataclasses
+import difflib
+import json
+from pathlib import Path
+from typing import Any
+
+from signloom.cli.arguments import add_params, add_path
+from signloom.config import read_json, update_params
+from signloom.errors import UserError
+from signloom.paths import LANDMARKS, TOKENS, TUNE
+
+
+def add_summary(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom summary`."""
+    add_params(parser)
+    parser.add_argument("--batch", type=_positive, default=1, help="clips at once (%(default)s)")
+    parser.add_argument(
+        "--frames", type=_positive, default=75, help="of each clip, at features.fps (%(default)s)"
+    )
+    parser.add_argument(
+        "--tokens", type=_positive, default=20, help="of each sentence (%(default)s)"
+    )
+    parser.add_argument(
+        "--vocab", type=_positive, help="rows of the output (default: those of data/tokens)"
+    )
+    parser.add_argument("--depth", type=_positive, default=4, help="of the tree (%(default)s)")
+    parser.add_argument("--json", action="store_true", help="a JSON object instead")
+    parser.add_argument("--profile", action="store_true", help="time the parts of a step instead")
+    parser.set_defaults(run=run_summary)
+
+
+def run_summary(options: argparse.Namespace) -> None:
+    """Print what the configured model consists of and costs, or where a step's time goes."""
+    if options.profile:
+        from signloom.cli.profile import profile, show
+
+        found = profile(options.params)
+        print(json.dumps(found, indent=1) if options.json else show(found))
+        return
+    from signloom.cli.summary import run
+
+    run(options)
+
+
+def _positive(text: str) -> int:
+    """An argument that counts something."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"found {text}, expected a whole number of at least 1")
+    return int(text)
+
+
+def add_task(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom task`."""
+    tasks = parser.add_subparsers(title="tasks", required=True, metavar="TASK")
+    reverse = tasks.add_parser(
+        "reverse",
+        help="turn sequences of symbols round (document 004)",
+        description="Train a model to turn sequences of symbols round, and test it on sequences "
+        "that it has not seen. Sizes and recipe: signloom/tasks/reverse.yaml.",
+    )
+    reverse.add_argument("--family", help="transformer, conformer or lstm")
+    reverse.add_argument("--seed", type=int, help="of weights, sequences and their order")
+    reverse.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="SECTION.NAME=VALUE",
+        help="change a parameter, such as model.norm=pre or train.epochs=4; may be repeated",
+    )
+    reverse.add_argument(
+        "--out", type=Path, default=Path("reports/tasks/reverse.json"), help="(%(default)s)"
+    )
+    reverse.set_defaults(run=run_reverse)
+
+
+def run_reverse(options: argparse.Namespace) -> None:
+    """Train, print each epoch and the scores, write them as JSON."""
+    from signloom.files import write_file
+    from signloom.reversal import read_lab, run_lab, summarise_lab
+    from signloom.training.loop import EpochRecord
+
+    assignments = list(options.set)
+    if options.family:
+        assignments.append(f"model.family={options.family}")
+    if options.seed is not None:
+        assignments.append(f"train.seeds=[{options.seed}]")
+    lab = read_lab(assignments)
+
+    def show(record: EpochRecord) -> None:
+        print(
+            f"epoch {record.epoch:>2}/{lab.train.epochs}  train {record.train_loss:.4f}  "
+            f"dev {record.dev_loss:.4f}  next symbol {100 * record.dev_accuracy:.1f} %",
+            flush=True,
+        )
+
+    result = run_lab(lab, log=show)
+    print(f"exact match on {lab.task.test} held-out sequences: {100 * result.exact:.1f} %")
+    lengths = (f"{length}: {100 * share:.0f}" for length, share in result.by_length.items())
+    print(f"by length, %: {', '.join(lengths)}")
+    print(f"dev loss {result.dev_loss:.4f} nats a symbol, {result.cpu_s:.0f} CPU-s of training")
+    content = {**summarise_lab(lab, result), "options": dataclasses.asdict(lab)}
+    write_file(options.out, json.dumps(content, indent=1) + "\n")
+    print(f"written: {options.out}")
+
+
+def add_adopt(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom adopt`."""
+    add_path(parser, "--best", TUNE / "best.json", "what the search found")
+    add_params(parser)
+    parser.add_argument(
+        "--trial", type=int, help="another trial of the Pareto front instead of the winner"
+    )
+    parser.set_defaults(run=run_adopt)
+
+
+def run_adopt(options: argparse.Namespace) -> None:
+    """Write the winner of the last search into the parameters and print the difference."""
+    best = read_json(options.best, hint="run `dvc repro tune` first")
+    overrides = best["overrides"]
+    if options.trial is not None:
+        overrides = _of_front(options.best.with_name("trials.json"), options.trial)
+    else:
+        _print_confirmation(best.get("confirmed", []))
+    before, after = update_params(options.params, overrides)
+    if before == after:
+        print(f"{options.params} has the winner's values already")
+        return
+    name = str(options.params)
+    difference = difflib.unified_diff(
+        before.splitlines(keepends=True), after.splitlines(keepends=True), name, name
+    )
+    print("".join(difference), end="")
+    print(f"review and commit {name}, then `dvc repro evaluate` trains and scores with it")
+
+
+def _of_front(path: Path, trial: int) -> dict[str, dict[str, Any]]:
+    """Return what a trial of the front changes."""
+    found = read_json(path, hint="run `dvc repro tune` first")["overrides"]
+    if str(trial) not in found:
+        raise UserError(f"trial {trial} is not of the search's front: {', '.join(found)}")
+    changes: dict[str, dict[str, Any]] = found[str(trial)]
+    return changes
+
+
+def _print_confirmation(rows: list[dict[str, Any]]) -> None:
+    """Print what the candidates reached with other seeds, the winner first."""
+    for place, row in enumerate(rows):
+        values = ", ".join(f"{value:.4f}" for value in row["values"])
+        name = f"trial {row['number']}" + (", the parameters of then" if not row["number"] else "")
+        print(f"{'winner' if not place else 'beaten'}: {name}: mean {row['mean']:.4f} of {values}")
+
+
+def add_tune_worker(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom tune-worker`."""
+    add_params(parser)
+    add_path(parser, "--landmarks", LANDMARKS, "what extract wrote")
+    add_path(parser, "--tokens", TOKENS, "what tokenize_targets wrote")
+    parser.set_defaults(run=run_tune_worker)
+
+
+def run_tune_worker(options: argparse.Namespace) -> None:
+    """Work on the search of the same parameters, data and code until it is over."""
+    from signloom.tune.worker import SearchPaths, join
+
+    join(
+        SearchPaths(
+            params=options.params,
+            shards=options.landmarks / "shards",
+            targets=options.tokens / "targets.parquet",
+            tokenizer=options.tokens / "tokenizer.json",
+            labels=options.tokens / "labels.json",
+        )
+    )
+    print("no trial of the search is missing any more")

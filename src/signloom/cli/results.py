@@ -1,0 +1,214 @@
+"""Commands that print scores, compare runs and list them."""
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from signloom.config import read_json
+from signloom.errors import UserError
+from signloom.paths import METRICS, REPORT_PAGE, REPORTS
+from signloom.provenance import project_folder
+
+if TYPE_CHECKING:
+    from signloom.evaluation.compare import Difference
+    from signloom.report.stage_files import Change
+
+LABELS = {
+    "bleu4": "BLEU-4", "bleu1": "BLEU-1", "chrf": "chrF", "chrfpp": "chrF++", "ter": "TER %",
+    "wer": "WER %", "cer": "CER %", "rouge_l": "ROUGE-L", "exact": "exact %",
+}  # fmt: skip
+# What stands beside a score: the floors, then the model without its input and with a wrong one.
+FLOORS = {
+    "floor": "constant", "random": "random", "retrieval": "retrieval", "blind": "blind",
+    "swapped": "swapped", "copy": "copy",
+}  # fmt: skip
+
+
+def add_scores(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom scores`."""
+    parser.add_argument("--metrics", type=Path, default=METRICS)
+    parser.add_argument(
+        "--keep",
+        action="store_true",
+        help="keep these scores in baseline.json beside them: later reports are compared with them",
+    )
+    parser.set_defaults(run=run_scores)
+
+
+def run_scores(options: argparse.Namespace) -> None:
+    """Print the scores of each split, what they must be compared with, and where to look."""
+    from signloom.report.stage_files import changes, keep, read_baseline, read_committed
+
+    hint = "run `dvc repro evaluate` first"
+    if options.metrics.is_dir():
+        raise UserError(f"{options.metrics} is a folder, expected a file such as metrics.json")
+    metrics = read_json(options.metrics, hint=hint)
+    baseline = options.metrics.with_name("baseline.json")
+    try:
+        tables = [format_scores(split, found) for split, found in metrics.items()]
+    except (AttributeError, KeyError, TypeError):
+        raise UserError(f"{options.metrics} holds no scores of an evaluation; {hint}") from None
+    print(*tables, sep="\n")
+    try:
+        kept = read_baseline(baseline)
+    except UserError:
+        if not options.keep:  # a damaged one is no reason not to replace it
+            raise
+        kept = {}
+    for name, before in (("last commit", read_committed(options.metrics)), ("kept run", kept)):
+        if found := changes(metrics, before):
+            print(f"against the {name}:\n{format_changes(found)}\n")
+    if options.keep:
+        keep(metrics, baseline)
+        print(f"kept in {baseline}; commit it, `dvc repro report` compares with it\n")
+    print(f"report:  open {REPORT_PAGE} in a browser")
+    # MLflow's own front page shows GenAI traces, of which there are none.
+    print("runs:    make ui, then http://127.0.0.1:5000 > Experiments > Model training")
+
+
+def format_scores(split: str, scores: dict[str, Any]) -> str:
+    """Return a split's scores as a small table."""
+    floors = [name for name in FLOORS if f"{name}_bleu4" in scores]
+
+    def line(key: str) -> str:
+        interval = f"[{scores[f'{key}_low']:.2f}, {scores[f'{key}_high']:.2f}]"
+        beside = "".join(
+            f"{scores[f'{floor}_{key}']:>10.2f}" for floor in floors if f"{floor}_{key}" in scores
+        )
+        return f"  {LABELS[key]:<8}{scores[key]:>7.2f}  {interval:<17}{beside}".rstrip()
+
+    lines = [
+        f"{split}: {scores['clips']} clips, 95 % intervals".ljust(36)
+        + "".join(f"{FLOORS[floor]:>10}" for floor in floors),
+        *map(line, ("bleu4", "bleu1", "chrf", "wer", "cer")),
+    ]
+    if "seeds" in scores:
+        spreads = (
+            f"{_label(name)} {found['mean']:.2f} ± {found['std']:.2f}"
+            for name, found in scores["seeds"].items()
+        )
+        count = scores["seeds"]["bleu4"]["n"]
+        lines.append(f"  mean and standard deviation of {count} seeds: {', '.join(spreads)}")
+    if scores.get("ignores_input"):
+        lines.append("  THIS MODEL IGNORES ITS INPUT: another clip's video gets the same score")
+    return "\n".join((*lines, f"  {scores['signature']}\n"))
+
+
+def format_changes(found: "list[Change]") -> str:
+    """Return a line a split; how sure the changes are is for `signloom compare` to say."""
+    lines = []
+    for split in dict.fromkeys(change.split for change in found):
+        parts = [
+            f"{_label(change.metric)} {change.before:.2f} -> {change.now:.2f} "
+            f"({change.now - change.before:+.2f})"
+            for change in found
+            if change.split == split
+        ]
+        lines.append(f"  {split}: " + ", ".join(parts))
+    return "\n".join(lines)
+
+
+def add_compare(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom compare`."""
+    parser.description = (
+        "Compare two runs on the clips that both translated, by the paired bootstrap. "
+        "A run is a folder with an evaluation (reports, another checkout, an artifact folder of "
+        "MLflow), or git:REVISION, also of a DVC experiment."
+    )
+    parser.add_argument("run_a", metavar="RUN_A", help="e.g. git:HEAD")
+    parser.add_argument("run_b", metavar="RUN_B", nargs="?", default=str(REPORTS),
+                        help="default: reports")  # fmt: skip
+    parser.add_argument("--split", help="dev or test; default: all that both have")
+    parser.add_argument("--json", action="store_true", help="print JSON, with every sentence")
+    parser.set_defaults(run=run_compare)
+
+
+def run_compare(options: argparse.Namespace) -> None:
+    """Print a table for each split, or everything as JSON."""
+    from signloom.evaluation.compare import compare_runs, comparison_map, read_run
+
+    a, b = read_run(options.run_a), read_run(options.run_b)
+    splits = [options.split] if options.split else sorted(a.splits.keys() & b.splits, reverse=True)
+    if not splits:
+        raise UserError(
+            f"{a.name} has {', '.join(a.splits) or 'no split'}, {b.name} has "
+            f"{', '.join(b.splits) or 'no split'}: nothing to compare"
+        )
+    found = {split: compare_runs(a, b, split) for split in splits}
+    if options.json:
+        print(json.dumps(comparison_map(a, b, found), ensure_ascii=False, indent=2))
+        return
+    print(f"A: {a.name}\nB: {b.name}")
+    for split, part in found.items():
+        left_out = f", {part.left_out} that only one has left out" if part.left_out else ""
+        print(
+            f"\n{split}: {len(part.clips)} clips{left_out}, paired bootstrap, "
+            f"{a.options.resamples} resamples"
+        )
+        print(format_differences(part.differences))
+
+
+def format_differences(differences: "dict[str, Difference]") -> str:
+    """Return a table with a line a metric and a sentence under it."""
+    lines = [
+        f"  {'':<8}{'A':>8}{'B':>8}{'B - A':>8}  {'95 % interval':<17}{'p':>6}"
+        f"{'better':>8}{'worse':>7}{'equal':>7}"
+    ]
+    for name, found in differences.items():
+        if name in ("bleu2", "bleu3"):
+            continue
+        interval = f"[{found.low:.2f}, {found.high:.2f}]"
+        lines.append(
+            f"  {LABELS.get(name, name):<8}{found.a:>8.2f}{found.b:>8.2f}"
+            f"{found.difference:>+8.2f}  {interval:<17}{found.p_value:>6.3f}"
+            f"{found.wins:>8}{found.losses:>7}{found.ties:>7}"
+        )
+    return "\n".join([*lines, f"  {verdict(differences)}"])
+
+
+def verdict(differences: "dict[str, Difference]") -> str:
+    """Say which run is better, on which metrics surely (the 95 % interval is off 0)."""
+    from signloom.evaluation.metrics import LOWER_IS_BETTER
+
+    sure: dict[str, list[str]] = {"better": [], "worse": []}
+    for name, found in differences.items():
+        if name in LABELS and (found.low > 0 or found.high < 0):
+            gained = (found.low > 0) != (name in LOWER_IS_BETTER)
+            sure["better" if gained else "worse"].append(_label(name))
+    parts = [f"B is {word} on {', '.join(names)}" for word, names in sure.items() if names]
+    return "; ".join(parts) + "." if parts else "No clear difference on these clips."
+
+
+def add_runs(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom runs`."""
+    parser.description = (
+        "List the MLflow runs of a DVC experiment, by its name in `dvc exp show`; "
+        "without a name, of every experiment."
+    )
+    parser.add_argument("experiment", nargs="?", metavar="EXPERIMENT")
+    parser.set_defaults(run=run_runs)
+
+
+def run_runs(options: argparse.Namespace) -> None:
+    """Print a line a run."""
+    from signloom.tracking.runs import find_runs
+
+    os.chdir(project_folder())  # where the default store lies
+    found = find_runs(options.experiment)
+    if not found:
+        name = f"of the experiment {options.experiment!r}" if options.experiment else "of one"
+        raise UserError(
+            f"no run {name}. `dvc exp show` names the experiments; one whose results DVC took from "
+            "its cache ran nothing, and `signloom deliver` brings runs that wait"
+        )
+    for one in found:
+        when = f"{one.start:%Y-%m-%d %H:%M}"
+        where = f"{one.dvc_experiment}\t{one.baseline[:7]}\t{one.mlflow_experiment}"
+        print(f"{where}\t{when}\t{one.status}\t{one.run_id}\t{one.name}")
+
+
+def _label(metric: str) -> str:
+    """What a sentence calls a metric."""
+    return LABELS[metric].removesuffix(" %")

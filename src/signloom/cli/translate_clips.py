@@ -1,0 +1,206 @@
+"""Translation of the videos and landmark files that a person names."""
+
+import argparse
+import itertools
+import json
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil  # type: ignore[import-untyped]
+from tqdm import tqdm
+
+from signloom.cli.translate import load_translator
+from signloom.corpus.landmarks import NO_LANDMARKS, Layout
+from signloom.errors import UserError
+from signloom.importing.foreign import SourceDefaults
+from signloom.progress import progress_file
+from signloom.translation.inputs import (
+    ClipReader,
+    GivenClip,
+    ReadOptions,
+    Source,
+    UnreadableClip,
+    find_sources,
+)
+from signloom.translation.timed import Stopwatch
+
+if TYPE_CHECKING:
+    from signloom.translation.search import DecodingOptions
+    from signloom.translation.timed import TimedTranslation
+    from signloom.translation.translator import Translator
+
+CLIPS_AT_ONCE = 16  # the model translates them together; they are printed together, too
+
+Loaded = tuple["Translator", "DecodingOptions"]
+
+
+def translate_clips(options: argparse.Namespace) -> None:
+    """Translate what the options name.
+
+    Raises:
+        UserError: If anything could not be translated; the rest is printed before.
+    """
+    # Torch takes a second to import: landmarks of the first clip are looked for meanwhile.
+    with ThreadPoolExecutor(1) as pool:
+        loading = pool.submit(load_translator, options)
+        extractor, layout = _read_make(options.checkpoint, loading)
+        if layout == NO_LANDMARKS:
+            raise UserError(
+                f"{options.checkpoint} was trained on glosses (model.source: tokens), not on "
+                'landmarks; say signloom translate --glosses "..."'
+            )
+        sources = find_sources(options.paths, extractor)
+        if options.video and options.video.suffix == ".mp4" and len(sources) > 1:
+            raise UserError(
+                f"--video {options.video}: there are {len(sources)} clips; give a folder for them"
+            )
+        run = _Run(options, extractor, layout, loading, is_single=len(sources) == 1)
+        with tqdm(total=len(sources), unit=" clips", file=progress_file()) as bar:
+            run.translate(sources, bar)
+    if options.timing:
+        run.print_timing()
+    if run.failed:
+        raise UserError(f"not translated: {run.failed} of the clips, see above")
+
+
+def _read_make(checkpoint: Path, loading: "Future[Loaded]") -> tuple[dict[str, Any], Layout]:
+    """Return extractor and layout of the model's landmarks, without the torch the rest needs."""
+    try:
+        content = json.loads((checkpoint / "checkpoint.json").read_bytes())
+        return dict(content["extractor"]), Layout.from_json(json.dumps(content["layout"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        loading.result()  # says what is wrong with it
+        raise
+
+
+class _Run:
+    """One call of the command.
+
+    Attributes:
+        failed: How many clips could not be read, translated or filmed.
+    """
+
+    def __init__(
+        self,
+        options: argparse.Namespace,
+        extractor: dict[str, Any],
+        layout: Layout,
+        loading: "Future[Loaded]",
+        *,
+        is_single: bool,
+    ) -> None:
+        self.failed = 0
+        self._options, self._loading, self._is_single = options, loading, is_single
+        self._layout, self._watch = layout, Stopwatch()
+        self._seconds, self._frames = 0.0, 0
+        self._watch.seconds["start"] = time.time() - psutil.Process().create_time()
+        said = SourceDefaults(fps=options.fps, width=options.width, height=options.height)
+        self._reader = ClipReader(
+            extractor,
+            ReadOptions(
+                hand_model=options.hand_model, pose_model=options.pose_model, defaults=said
+            ),
+            partial(self._watch.measure_each, "video decoding"),
+        )
+        self._films: set[Path] = set()
+
+    def translate(self, sources: Iterable[Source], bar: "tqdm[Any]") -> None:
+        """Read, translate, print and film the clips, some at a time."""
+        clips = self._read(sources, bar)
+        while batch := list(itertools.islice(clips, CLIPS_AT_ONCE)):
+            translator, decoding = self._wait()
+            from signloom.translation.timed import translate_timed
+
+            with self._watch.measure("model"):
+                found = translate_timed(
+                    translator,
+                    [clip.sequence for clip in batch],
+                    decoding,
+                    n_best=self._options.n_best,
+                )
+            for clip, timed in zip(batch, found, strict=True):
+                self._print(clip, timed)
+                if self._options.video:
+                    with self._watch.measure("films"):
+                        self._film(clip, timed)
+
+    def print_timing(self) -> None:
+        """Say what took how long, on stderr."""
+        total_s = sum(self._watch.seconds.values())
+        pace = total_s / self._seconds if self._seconds else 0.0
+        print(
+            f"{self._watch.describe()}; {self._frames} frames, {self._seconds:.1f} s of clips in "
+            f"{total_s:.1f} s: {pace:.2f} s a second",
+            file=sys.stderr,
+        )
+
+    def _wait(self) -> Loaded:
+        with self._watch.measure("start"):
+            return self._loading.result()
+
+    def _read(self, sources: Iterable[Source], bar: "tqdm[Any]") -> Iterator[GivenClip]:
+        """Yield the clips that can be read; name the others."""
+        for source in sources:
+            clips = self._reader.read(source, self._layout)
+            for clip in self._watch.measure_each("landmarks", clips, without="video decoding"):
+                self._wait()  # before anything is said: the checkpoint may be of no use
+                if isinstance(clip, UnreadableClip):
+                    self._fail(clip.name, clip.problem)
+                    continue
+                if not clip.sequence.present.any():
+                    _tell(f"warning: {clip.source}: no hand and no body was found in it")
+                self._seconds += clip.sequence.seconds
+                self._frames += len(clip.sequence.points)
+                yield clip
+            bar.update()
+
+    def _print(self, clip: GivenClip, timed: "TimedTranslation") -> None:
+        from signloom.translation.timed import to_json
+
+        if self._options.json:
+            sequence = clip.sequence
+            content = {
+                "source": str(clip.source),
+                "clip_id": clip.clip_id,
+                **to_json(timed),
+                "frames": len(sequence.points),
+                "seconds": round(sequence.seconds, 3),
+            }
+            tqdm.write(json.dumps(content, ensure_ascii=False))
+            return
+        best = timed.translation
+        is_whole_file = clip.clip_id == clip.source.stem
+        name = str(clip.source) if is_whole_file else f"{clip.source}: {clip.clip_id}"
+        for translation in (best, *best.alternatives):
+            cells = [] if self._is_single and is_whole_file else [name]
+            if self._options.n_best > 1:
+                cells.append(f"{translation.hypothesis.score:.4f}")
+            text = " ".join(translation.text.split())  # a line a translation, whatever it says
+            tqdm.write("\t".join((*cells, text)))
+
+    def _film(self, clip: GivenClip, timed: "TimedTranslation") -> None:
+        from signloom.report.films import write_film
+
+        out: Path = self._options.video
+        if out.suffix != ".mp4":
+            names = (f"{clip.clip_id}{n}.mp4" for n in itertools.chain([""], itertools.count(2)))
+            out = next(out / name for name in names if out / name not in self._films)
+        self._films.add(out)
+        try:
+            text = timed.translation.text
+            write_film(out, clip, text, timed.tokens, font=self._options.font)
+        except UserError as error:
+            self._fail(str(out), str(error))
+
+    def _fail(self, name: str, problem: str) -> None:
+        self.failed += 1
+        _tell(f"error: {name}: {problem}")
+
+
+def _tell(text: str) -> None:
+    tqdm.write(text, file=sys.stderr)
