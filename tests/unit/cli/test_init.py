@@ -248,7 +248,7 @@ def test_phoenix_2014t_is_read_whole(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_ksl_77_becomes_a_corpus(tmp_path: Path) -> None:
-    folder = shared("ksl77")
+    folder = shared("ksl77").resolve()
     main(
         ["init", str(tmp_path / "ksl"), "--videos", str(folder / "videos"), "--table",
          str(folder / "labels.csv"), "--column", "video=small", "text=word", "split=example",

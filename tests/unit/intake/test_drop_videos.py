@@ -170,12 +170,12 @@ def test_the_command_asks_and_says_what_it_would_do(
     assert said == (
         "would delete 4 videos, 0.0 MB, of 8 clips, also those of 1 clips without landmarks\n"
     )
-    with pytest.raises(SystemExit, match="say --yes"):
+    with pytest.raises(SystemExit, match="give --yes"):
         main(["drop-videos"])
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     monkeypatch.setattr("builtins.input", lambda _: "y")
-    with pytest.raises(SystemExit, match="nothing was deleted"):
+    with pytest.raises(SystemExit, match="nothing was removed"):
         main(["drop-videos"])
     with pytest.raises(SystemExit, match="`dvc status extract` cannot tell"):
         main(["drop-videos", "--yes"])  # no DVC repository
