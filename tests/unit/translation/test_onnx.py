@@ -43,7 +43,7 @@ def decode_greedily(
     encoder, step = (
         ort.InferenceSession(folder / name) for name in ("encoder.onnx", "decoder_step.onnx")
     )
-    src, valid = pad_features([translator.features(clip) for clip in clips])
+    src, valid = pad_features([translator.rows(clip) for clip in clips])
     memory = encoder.run(None, {"src": src.numpy(), "src_valid": valid.numpy()})
     feed: dict[str, Any] = dict(
         zip(("memory_keys", "memory_values", "memory_valid"), memory, strict=True)

@@ -61,7 +61,7 @@ def test_what_is_wrong_with_the_landmarks_is_not_taken_for_missing_attention(
     tmp_path: Path,
 ) -> None:
     translator = Translator.load(write_checkpoint(tmp_path / "model"), CPU)
-    other = dataclasses.replace(translator.spec.layout, version=99)
-    clip = dataclasses.replace(tiny.sequence(), layout=other)
+    clip = tiny.sequence()
+    clip = dataclasses.replace(clip, layout=dataclasses.replace(clip.layout, version=99))
     with pytest.raises(ValueError, match="version 99"):
         translate_timed(translator, [clip], DecodingOptions(**DECODING), n_best=1)
