@@ -6,7 +6,6 @@ from pipeline.stage import run
 from signloom.config import load_section
 from signloom.evaluation.evaluate import EvaluateOptions, describe, evaluate, seed_folders
 from signloom.evaluation.results import write_evaluation
-from signloom.evaluation.systems import read_sources
 from signloom.features.targets import read_targets
 from signloom.files import hash_file, hash_folder
 from signloom.paths import (
@@ -33,7 +32,7 @@ def main() -> None:
         for folder in seed_folders(CHECKPOINT)
     )
     targets = read_targets(TARGETS)
-    sequences = read_sources(translator, targets, SHARDS)
+    sequences = translator.source.read(targets, SHARDS)
     hashes = {
         "landmarks": hash_folder(SHARDS),
         "targets": hash_file(TARGETS),

@@ -8,10 +8,9 @@ from pathlib import Path
 import torch
 
 from signloom.checkpoint import Checkpoint, CheckpointSpec, build_from_spec
-from signloom.corpus.landmarks import NO_LANDMARKS
 from signloom.corpus.manifest import Clip, write_manifest
-from signloom.features.clips import read_gloss_clips
 from signloom.features.glosses import GlossKind
+from signloom.features.sources import GlossSource
 from signloom.features.targets import NO_LABELS, TokenizeOptions, build_glosses, build_targets
 from signloom.models.seq2seq import ModelOptions
 from signloom.training.run import RunOptions, TrainingData
@@ -52,12 +51,10 @@ def training_data(kind: GlossKind = "glosses", corpus: Sequence[Clip] = ()) -> T
     tokenizer, labels, targets = build_targets(corpus, tokenize_options(kind))
     glosses = build_glosses(corpus, kind)
     train, dev = (
-        read_gloss_clips([t for t in targets if t.split == split], glosses)
+        GlossSource(vocabulary=glosses).clips([t for t in targets if t.split == split])
         for split in ("train", "dev")
     )
-    return TrainingData(
-        train=train, dev=dev, tokenizer=tokenizer, labels=labels, extractor={}, glosses=glosses
-    )
+    return TrainingData(train=train, dev=dev, tokenizer=tokenizer, labels=labels)
 
 
 def run_options(model: ModelOptions = MODEL, **changes: object) -> RunOptions:
@@ -69,9 +66,8 @@ def run_options(model: ModelOptions = MODEL, **changes: object) -> RunOptions:
 def untrained(data: TrainingData) -> Translator:
     """Return a real, untrained model of the data's glosses."""
     spec = CheckpointSpec(
-        model=MODEL, features=tiny.FEATURES, layout=NO_LANDMARKS, extractor={}, ctc=NO_LABELS,
-        provenance={}, glosses=data.glosses,
-    )  # fmt: skip
+        model=MODEL, features=tiny.FEATURES, source=data.source, ctc=NO_LABELS, provenance={}
+    )
     torch.manual_seed(0)
     model = build_from_spec(spec, data.tokenizer).eval()
     checkpoint = Checkpoint(spec=spec, model=model, tokenizer=data.tokenizer)

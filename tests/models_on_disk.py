@@ -11,6 +11,7 @@ from signloom.checkpoint import Checkpoint, CheckpointSpec, build_from_spec, sav
 from signloom.corpus.landmarks import HANDS_POSE, Layout
 from signloom.extraction.extract import extractor_fingerprint
 from signloom.features.features import FeatureOptions
+from signloom.features.sources import LandmarkSource
 from signloom.features.targets import NO_LABELS
 from signloom.features.tokenizer import Tokenizer
 from tests import tiny
@@ -29,8 +30,10 @@ def write_checkpoint(
     spec = CheckpointSpec(
         model=dataclasses.replace(tiny.MODEL, **changes),  # type: ignore[arg-type]
         features=features,
-        layout=layout,
-        extractor=extractor or json.loads(extractor_fingerprint(OPTIONS.detector_options)),
+        source=LandmarkSource(
+            layout=layout,
+            extractor=extractor or json.loads(extractor_fingerprint(OPTIONS.detector_options)),
+        ),
         ctc=NO_LABELS,
         provenance={"made_by": "tests"},
     )

@@ -11,8 +11,8 @@ import torch
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence, Layout
 from signloom.corpus.shards import write_shards
 from signloom.features.augment import AugmentOptions
-from signloom.features.clips import Example, hold_clips
 from signloom.features.features import FeatureOptions
+from signloom.features.sources import Example
 from signloom.features.targets import CtcLabels, Target, write_labels, write_targets
 from signloom.features.tokenizer import Tokenizer
 from signloom.models.registry import build_model
@@ -22,6 +22,7 @@ from signloom.training.run import RunOptions, TrainingData
 from signloom.translation.search import DecodingOptions
 from signloom.tune.space import ConfirmOptions, Limits, TuneOptions
 from signloom.tune.worker import SearchPaths
+from tests.clips import hold_clips
 
 ROOT = Path(__file__).parents[1]
 INPUT_WIDTH = 6
@@ -209,12 +210,12 @@ def training_data(clips: int = 8) -> TrainingData:
         )
         return Example(target, sequence(kind, frames=10 + number % 3))
 
+    made = {"name": "tiny"}
     return TrainingData(
-        train=hold_clips([example(number, "train") for number in range(clips)]),
-        dev=hold_clips([example(number, "dev") for number in range(4)]),
+        train=hold_clips([example(number, "train") for number in range(clips)], made),
+        dev=hold_clips([example(number, "dev") for number in range(4)], made),
         tokenizer=tokenizer,
         labels=CtcLabels(kind="glosses", names=tuple(f"G{k}" for k in range(len(SENTENCES)))),
-        extractor={"name": "tiny"},
     )
 
 

@@ -1,10 +1,9 @@
 """Checkpoints: weights, options, tokeniser and provenance of a model in one folder."""
 
-import dataclasses
 import json
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,9 @@ import safetensors.torch
 import torch
 
 from signloom.config import check_version, parse_options, read_json
-from signloom.corpus.landmarks import Layout
 from signloom.errors import UserError
-from signloom.features.features import FeatureOptions, feature_width
-from signloom.features.glosses import NO_GLOSSES, GlossVocabulary
+from signloom.features.features import FeatureOptions
+from signloom.features.sources import Source, source_of_fields
 from signloom.features.targets import CtcLabels
 from signloom.features.tokenizer import Tokenizer
 from signloom.files import write_file
@@ -34,28 +32,16 @@ class CheckpointSpec:
     Attributes:
         model: What the model is made of.
         features: How landmarks become its input, so that mismatched features cannot happen.
-        layout: The landmarks it was trained on; `NO_LANDMARKS` for a model of glosses.
-        extractor: What found them (detector options, versions, model hashes), from the shards.
-            Empty for a model of glosses.
+        source: What it reads: which landmarks and what found them, or which glosses.
         ctc: What the labels of its CTC head stand for; kind none without one.
         provenance: What made the weights: parameters, data hashes, library versions.
-        glosses: What the source ids of a model of glosses mean; of kind none for landmarks.
     """
 
     model: ModelOptions
     features: FeatureOptions
-    layout: Layout
-    extractor: dict[str, Any]
+    source: Source
     ctc: CtcLabels
     provenance: dict[str, Any]
-    glosses: GlossVocabulary = NO_GLOSSES
-
-    @property
-    def input_width(self) -> int:
-        """Features of a source frame, or rows of the source embedding."""
-        if self.model.source == "tokens":
-            return self.glosses.size
-        return feature_width(self.features, self.layout)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,19 +57,28 @@ def build_from_spec(spec: CheckpointSpec, tokenizer: Tokenizer) -> Seq2Seq:
     """Build the untrained model that a specification describes.
 
     Raises:
-        UserError: If it is a model of tokens without a vocabulary of them.
+        UserError: If the model reads another source than there is.
     """
-    if spec.model.source == "tokens" and spec.glosses.kind == "none":
-        raise UserError(
-            "model.source is tokens, but there is no vocabulary of glosses to read; set "
-            "tokenize_targets.source to subwords or glosses, or model.source: landmarks"
-        )
+    check_source(spec.model, spec.source)
     return build_model(
         spec.model,
-        input_width=spec.input_width,
+        input_width=spec.source.input_width(spec.features),
         vocab_size=tokenizer.vocab_size,
         ctc_labels=len(spec.ctc) + 1 if spec.ctc.kind != "none" else 0,
     )
+
+
+def check_source(model: ModelOptions, source: Source) -> None:
+    """Refuse a model that reads another source than there is.
+
+    Raises:
+        UserError: If it does.
+    """
+    if model.source != source.kind:
+        raise UserError(
+            f"model.source is {model.source}, but the clips were read as {source.name}; a search "
+            "cannot vary model.source, set it in params.yaml"
+        )
 
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
@@ -92,9 +87,15 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     shutil.rmtree(temporary, ignore_errors=True)  # of a killed process with the same number
     temporary.mkdir(parents=True)
     try:
-        spec = dataclasses.asdict(checkpoint.spec)
-        spec["layout"] = json.loads(checkpoint.spec.layout.to_json())
-        content = {"format_version": FORMAT_VERSION, **spec}
+        spec = checkpoint.spec
+        content = {
+            "format_version": FORMAT_VERSION,
+            "model": asdict(spec.model),
+            "features": asdict(spec.features),
+            "ctc": asdict(spec.ctc),
+            "provenance": spec.provenance,
+            **spec.source.to_fields(),
+        }
         text = json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True)
         write_file(temporary / SPEC, text + "\n")
         checkpoint.tokenizer.save(temporary / TOKENIZER)
@@ -141,14 +142,13 @@ def _load_spec(path: Path) -> CheckpointSpec:
     content = read_json(path, hint="copy the whole folder again, or train again")
     check_version(path, content, FORMAT_VERSION, hint=hint)
     try:
+        model = parse_options(content["model"], ModelOptions, where=f"{path}: model")
         return CheckpointSpec(
-            model=parse_options(content["model"], ModelOptions, where=f"{path}: model"),
+            model=model,
             features=parse_options(content["features"], FeatureOptions, where=f"{path}: features"),
-            layout=Layout.from_json(json.dumps(content["layout"])),
-            extractor=content["extractor"],
+            source=source_of_fields(model.source, content, where=str(path)),
             ctc=parse_options(content["ctc"], CtcLabels, where=f"{path}: ctc"),
             provenance=content["provenance"],
-            glosses=parse_options(content["glosses"], GlossVocabulary, where=f"{path}: glosses"),
         )
     except (KeyError, TypeError) as error:
         raise UserError(f"{path} is not a checkpoint specification: {error!r}; {hint}") from None

@@ -23,8 +23,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from signloom.features.augment import AugmentOptions
 from signloom.features.batches import BatchSource, FixedBatches, TrainingBatches
-from signloom.features.clips import Clips
-from signloom.features.features import feature_width
+from signloom.features.sources import Clips
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions
 from signloom.training.devices import open_devices
@@ -100,7 +99,7 @@ def measure(
     device = fabric.device
     model = build_model(
         model_options,
-        input_width=feature_width(FEATURES, clips.layout),
+        input_width=clips.source.input_width(FEATURES),
         vocab_size=vocab_size,
         ctc_labels=0,
     ).to(device)

@@ -20,8 +20,7 @@ from pathlib import Path
 import torch
 
 from signloom.features.batches import Batch, BatchSource, FixedBatches, TrainingBatches
-from signloom.features.clips import Clips
-from signloom.features.features import feature_width
+from signloom.features.sources import Clips
 from signloom.models.registry import build_model
 from signloom.paths import LABELS, PARAMS, SHARDS, TARGETS, TOKENIZER
 from signloom.training.data import load_training_data
@@ -65,7 +64,7 @@ def measure(
     seed_everything(train.seed)
     model = build_model(
         options.model,
-        input_width=feature_width(options.features, clips.layout),
+        input_width=clips.source.input_width(options.features),
         vocab_size=vocab_size,
         ctc_labels=ctc_labels,
     )

@@ -24,8 +24,7 @@ import torch
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.shards import write_shards
 from signloom.features.batches import FixedBatches, TrainingBatches
-from signloom.features.clips import StoredLandmarks
-from signloom.features.features import feature_width
+from signloom.features.sources import StoredLandmarks, open_source
 from signloom.models.registry import build_model
 from signloom.paths import PARAMS
 from signloom.training.devices import open_devices
@@ -59,13 +58,14 @@ def measure_epoch(shards: Path, clips: int, cache_mb: int) -> dict[str, float]:
     torch.set_num_threads(1)
     options = read_run_options(PARAMS)
     train = dataclasses.replace(options.train, device="cpu", ctc_weight=0.0)
-    landmarks = StoredLandmarks(shards, cache_mb=cache_mb)
+    source = open_source("landmarks", shards=shards, targets=shards)
+    landmarks = StoredLandmarks(shards, source, cache_mb=cache_mb)
     targets = [draw_target(number, VOCABULARY) for number in range(clips)]
     landmarks.keep([target.clip_id for target in targets])
     seed_everything(train.seed)
     model = build_model(
         options.model,
-        input_width=feature_width(options.features, landmarks.layout),
+        input_width=source.input_width(options.features),
         vocab_size=VOCABULARY,
         ctc_labels=0,
     )

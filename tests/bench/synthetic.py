@@ -8,12 +8,13 @@ import numpy as np
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
 from signloom.features.augment import AugmentOptions
 from signloom.features.batches import Batch, BatchSource
-from signloom.features.clips import Clips, Example, hold_clips
 from signloom.features.features import FeatureOptions
+from signloom.features.sources import Clips, Example
 from signloom.features.targets import Target
 from signloom.models.seq2seq import ModelOptions
 from signloom.training.options import TrainOptions
 from tests import tiny
+from tests.clips import hold_clips
 
 FPS = 25.0
 # The 126 numbers of document 000: both hands, three coordinates each.

@@ -27,8 +27,8 @@ import torch
 from torch import nn
 
 from signloom.features.batches import FixedBatches, TrainingBatches, pad_ids
-from signloom.features.clips import Clips, hold_clips
 from signloom.features.features import compute_features
+from signloom.features.sources import Clips
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions
 from signloom.training.devices import has_bfloat16, open_devices
@@ -55,6 +55,7 @@ from tests.bench.synthetic import (
     SampledBatches,
     draw_clips,
 )
+from tests.clips import hold_clips
 
 CLIPS, BATCH, SAMPLE, PRUNED = 512, 16, 4, 3_000
 

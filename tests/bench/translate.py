@@ -87,7 +87,7 @@ def measure_warm(checkpoint: Path, video: Path, rounds: int) -> tuple[Spent, dic
     from signloom.translation.translator import Translator
 
     translator = Translator.load(checkpoint)
-    detector = options_of_fingerprint(translator.spec.extractor, "", "")
+    detector = options_of_fingerprint(translator.source.extractor, "", "")
     options = DecodingOptions(**DECODING)
     watches: list[Stopwatch] = []
 

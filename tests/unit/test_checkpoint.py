@@ -14,6 +14,7 @@ from signloom.checkpoint import (
 )
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.errors import UserError
+from signloom.features.sources import LandmarkSource
 from signloom.features.targets import CtcLabels
 from signloom.features.tokenizer import Tokenizer
 from tests import tiny
@@ -23,8 +24,7 @@ def spec_of(**changes: Any) -> CheckpointSpec:
     return CheckpointSpec(
         model=dataclasses.replace(tiny.MODEL, **changes),
         features=tiny.FEATURES,
-        layout=HANDS_POSE,
-        extractor={},
+        source=LandmarkSource(layout=HANDS_POSE, extractor={}),
         ctc=CtcLabels(kind="glosses", names=("A", "B")),
         provenance={},
     )

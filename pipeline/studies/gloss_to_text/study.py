@@ -14,7 +14,7 @@ from typing import Any
 
 from signloom.evaluation.evaluate import seed_folders, seed_name
 from signloom.evaluation.metrics import ScoreOptions, Tokenizer, score_corpus
-from signloom.evaluation.systems import COPY, plain_texts, read_sources
+from signloom.evaluation.systems import COPY, plain_texts
 from signloom.features.glosses import split_glosses
 from signloom.features.targets import Target
 from signloom.translation.search import DecodingOptions
@@ -77,7 +77,7 @@ def _translate_seeds(
         translator = Translator.load(folder)
         texts = {}
         for split, targets in chosen.items():
-            sources = read_sources(translator, targets, shards)
+            sources = translator.source.read(targets, shards)
             given = [sources[target.clip_id] for target in targets]
             texts[split] = plain_texts(translator.translate(given, decoding))
         yield seed_name(translator.spec.provenance), texts

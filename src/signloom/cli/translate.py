@@ -155,11 +155,14 @@ def translate_glosses(options: argparse.Namespace) -> None:
     _refuse_options_of_clips(options)
     lines = read_lines(options.glosses)
     translator, decoding = load_translator(options)
-    if not translator.reads_glosses:
+    from signloom.features.sources import GlossSource
+
+    reads = translator.source
+    if not isinstance(reads, GlossSource):
         raise UserError(
             f"{options.checkpoint} was trained on landmarks, not on glosses (model.source: tokens)"
         )
-    sources = [translator.spec.glosses.encode(line) for line in lines]
+    sources = [reads.vocabulary.encode(line) for line in lines]
     told = [source for source in sources if len(source.ids)]
     said = iter(translator.translate(told, decoding, n_best=options.n_best))
     for source in sources:

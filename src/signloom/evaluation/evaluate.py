@@ -21,7 +21,7 @@ from signloom.errors import UserError
 from signloom.evaluation.metrics import METRICS, ScoreOptions, Statistics, score_corpus
 from signloom.evaluation.summary import DECIMALS, count, headline, summarise
 from signloom.evaluation.systems import SplitResult, plain_texts, run_systems
-from signloom.features.clips import SourceSequence
+from signloom.features.sources import SourceSequence
 from signloom.features.targets import Target
 from signloom.progress import progress_file
 from signloom.translation.precision import Precision

@@ -12,12 +12,11 @@ import numpy as np
 import numpy.typing as npt
 from sacrebleu.metrics.bleu import BLEU
 
-from signloom.corpus.landmarks import LandmarkSequence
 from signloom.errors import UserError
 from signloom.evaluation.metrics import MAX_ORDER, ScoreOptions, bleu_of_sums
-from signloom.features.clips import SourceSequence
 from signloom.features.features import FloatArray
 from signloom.features.glosses import GlossSequence, split_glosses
+from signloom.features.sources import Rows, SourceSequence
 from signloom.features.targets import Target
 from signloom.translation.translator import Translator
 
@@ -94,7 +93,7 @@ class LandmarkIndex(RetrievalIndex):
 
     def nearest(self, sequence: SourceSequence) -> str:
         """Return the sentence of the training clip with the nearest features."""
-        query = (clip_vector(self.translator.features(_landmarks(sequence))) - self.mean) / self.std
+        query = (clip_vector(self.translator.rows(sequence)) - self.mean) / self.std
         # |v - q|^2 without |q|^2, which is the same for all.
         distances = (self.vectors**2).sum(axis=1) - 2 * self.vectors @ query
         return self.texts[int(np.argmin(distances))]
@@ -139,7 +138,7 @@ class GlossIndex(RetrievalIndex):
         return found
 
 
-def clip_vector(matrix: FloatArray, frames: int = RETRIEVAL_FRAMES) -> FloatArray:
+def clip_vector(matrix: Rows, frames: int = RETRIEVAL_FRAMES) -> FloatArray:
     """Resample a feature matrix in time and flatten it.
 
     Args:
@@ -156,12 +155,6 @@ def clip_vector(matrix: FloatArray, frames: int = RETRIEVAL_FRAMES) -> FloatArra
     return ((1 - share) * matrix[before] + share * matrix[after]).astype(np.float32).ravel()
 
 
-def _landmarks(sequence: SourceSequence) -> LandmarkSequence:
-    if isinstance(sequence, GlossSequence):
-        raise TypeError("found glosses, expected landmarks")
-    return sequence
-
-
 def build_retrieval(
     translator: Translator, targets: Sequence[Target], sequences: Mapping[str, SourceSequence]
 ) -> RetrievalIndex:
@@ -172,14 +165,12 @@ def build_retrieval(
     """
     train = [t for t in targets if t.split == "train" and t.clip_id in sequences]
     if not train:
-        what, where = translator.source_name, translator.where_missing
+        what, where = translator.source.name, translator.source.where_missing
         raise UserError(f"no train clip has {what}, so there are no floors; see {where}")
     texts = [target.text for target in train]
-    if translator.reads_glosses:
+    if translator.source.kind == "tokens":
         return GlossIndex([split_glosses(target.gloss) for target in train], texts)
-    matrix = np.stack(
-        [clip_vector(translator.features(_landmarks(sequences[t.clip_id]))) for t in train]
-    )
+    matrix = np.stack([clip_vector(translator.rows(sequences[t.clip_id])) for t in train])
     mean, std = matrix.mean(axis=0), matrix.std(axis=0)
     std[std < 1e-6] = 1.0  # a column that never changes tells nothing and must not divide by zero
     return LandmarkIndex(

@@ -6,46 +6,22 @@ with its landmarks zeroed, and with the video of another clip. For a model of gl
 unknown glosses and those of another clip, and copying the glosses is one more floor.
 """
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 
-from signloom.corpus.shards import read_shards, shards_metadata
 from signloom.errors import UserError
 from signloom.evaluation.floors import best_constant, build_retrieval
 from signloom.evaluation.metrics import ScoreOptions
-from signloom.features.clips import SourceSequence
 from signloom.features.glosses import GlossSequence
+from signloom.features.sources import SourceSequence
 from signloom.features.targets import Target
 from signloom.progress import progress_file
 from signloom.translation.search import DecodingOptions
 from signloom.translation.translator import Translation, Translator
-
-
-def read_sources(
-    translator: Translator, targets: Sequence[Target], shards: Path
-) -> dict[str, SourceSequence]:
-    """Return clip id to what the model reads, of all clips that have it.
-
-    Args:
-        translator: The trained model.
-        targets: Of all clips; glosses stand in them.
-        shards: Landmarks of the clips.
-
-    Raises:
-        UserError: If the landmarks are missing, damaged or of another make than the model's.
-    """
-    if translator.reads_glosses:
-        encode = translator.spec.glosses.encode
-        return {target.clip_id: encode(target.gloss) for target in targets if target.gloss}
-    translator.check_extractor(json.loads(shards_metadata(shards).extractor))
-    return {**read_shards(shards)}
-
 
 SYSTEMS = {
     "model": "the model, searched as configured",
@@ -126,7 +102,7 @@ def run_systems(
         missing = [target.clip_id for target in chosen if target.clip_id not in sequences]
         if missing:
             names = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
-            what = translator.source_name
+            what = translator.source.name
             logger.warning("%s: %d clips without %s: %s", split, len(missing), what, names)
         if not kept:
             logger.warning("%s: no clip to evaluate", split)
@@ -141,7 +117,7 @@ def run_systems(
             texts["swapped"] = [texts["model"][other] for other in others]
         texts["retrieval"] = [index.nearest(clip) for clip in clips]
         texts |= _blind_floors(train_texts, refs, score, np.random.default_rng(seed))
-        unknown = _copy_glosses(clips, texts, split) if translator.reads_glosses else None
+        unknown = _copy_glosses(clips, texts, split) if translator.source.kind == "tokens" else None
         results.append(
             SplitResult(
                 split=split,
@@ -155,8 +131,8 @@ def run_systems(
         )
     if not results:
         raise UserError(
-            f"no clip of {' or '.join(splits)} has {translator.source_name}, so there is nothing "
-            f"to evaluate; the manifest needs such clips, see {translator.where_missing}"
+            f"no clip of {' or '.join(splits)} has {translator.source.name}, so there is nothing "
+            f"to evaluate; the manifest needs such clips, see {translator.source.where_missing}"
         )
     return results
 

@@ -3,6 +3,7 @@
 Shape letters: B clips, S source frames or tokens, T target tokens, F features, L labels.
 """
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,21 +14,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from signloom.features.augment import AugmentOptions, augment, augmented_frames
-from signloom.features.clips import Clips, SourceSequence
-from signloom.features.features import (
-    FeatureOptions,
-    FloatArray,
-    build_features,
-    compute_features,
-    prepare,
-    prepared_frames,
-)
-from signloom.features.glosses import SOURCE_PAD, GlossSequence, IntArray
+from signloom.features.augment import AugmentOptions
+from signloom.features.features import FeatureOptions
+from signloom.features.glosses import SOURCE_PAD
+from signloom.features.sources import Clips, Rows
 from signloom.features.targets import Target
-
-# What a model sees of one clip: features (S, F), or ids of source tokens (S,).
-Rows = FloatArray | IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -206,12 +197,12 @@ class TrainingBatches(BatchSource):
         """
         self._clips, self._features, self._augmentation = clips, features, augmentation
         self._max_frames, self._pad, self._seed = max_frames, pad, seed
-        self._frames = _prepared_lengths(clips, features)
+        self._lengths = clips.source.lengths(clips, features)
 
     @property
     def steps(self) -> int:
         """The batches of an epoch, give or take what augmentation does to the lengths."""
-        return len(group_by_length(self._frames, self._max_frames, None))
+        return len(group_by_length(self._lengths, self._max_frames, None))
 
     def plan(self, epoch: int) -> list[list[int]]:
         """Group by the length that each clip will have, so that no batch exceeds the budget."""
@@ -220,26 +211,18 @@ class TrainingBatches(BatchSource):
 
     def lengths(self, epoch: int) -> list[int]:
         """Return the length of each clip after augmentation."""
-        if self._clips.are_glosses:
-            return self._frames
-        return [
-            augmented_frames(frames, self._augmentation, self._chance(epoch, clip))
-            for clip, frames in enumerate(self._frames)
-        ]
+        chance = functools.partial(self._chance, epoch)
+        return self._clips.source.augmented_lengths(self._lengths, self._augmentation, chance)
 
     def build(self, epoch: int, clips: Sequence[int]) -> Batch:
         """Read, augment and pad some clips."""
         rows = [
-            self._change(sequence, self._chance(epoch, clip))
+            self._clips.source.augmented_rows(
+                sequence, self._features, self._augmentation, self._chance(epoch, clip)
+            )
             for clip, sequence in zip(clips, self._clips.read(clips), strict=True)
         ]
         return build_batch([self._clips.targets[clip] for clip in clips], rows, self._pad)
-
-    def _change(self, sequence: SourceSequence, chance: np.random.Generator) -> Rows:
-        if isinstance(sequence, GlossSequence):
-            return sequence.ids
-        changed = augment(prepare(sequence, self._features), self._augmentation, chance)
-        return build_features(changed, self._features)
 
     def _chance(self, epoch: int, clip: int) -> np.random.Generator:
         # One generator a clip: how the clips are grouped must not change the draws.
@@ -254,7 +237,7 @@ class FixedBatches(Sequence[Batch]):
     ) -> None:
         """Plan the batches; arguments as for `TrainingBatches`."""
         self._clips, self._features, self._pad = clips, features, pad
-        self._groups = group_by_length(_prepared_lengths(clips, features), max_frames, None)
+        self._groups = group_by_length(clips.source.lengths(clips, features), max_frames, None)
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -272,22 +255,5 @@ class FixedBatches(Sequence[Batch]):
         return self._build(self._groups[index])
 
     def _build(self, group: Sequence[int]) -> Batch:
-        rows = [compute_rows(clip, self._features) for clip in self._clips.read(group)]
+        rows = [self._clips.source.rows(c, self._features) for c in self._clips.read(group)]
         return build_batch([self._clips.targets[clip] for clip in group], rows, self._pad)
-
-
-def compute_rows(sequence: SourceSequence, features: FeatureOptions) -> Rows:
-    """Return what a model sees of a clip, nothing augmented."""
-    if isinstance(sequence, GlossSequence):
-        return sequence.ids
-    return compute_features(sequence, features)
-
-
-def _prepared_lengths(clips: Clips, features: FeatureOptions) -> list[int]:
-    if clips.are_glosses:
-        both = zip(clips.frames, clips.targets, strict=True)
-        return [tokens + len(target.ids) for tokens, target in both]
-    return [
-        prepared_frames(frames, fps, features)
-        for frames, fps in zip(clips.frames, clips.fps, strict=True)
-    ]

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from signloom.models.seq2seq import ModelOptions, Source
+from signloom.models.seq2seq import ModelOptions, SourceTensor
 
 
 class TokenEmbedding(nn.Embedding):
@@ -173,7 +173,7 @@ class SourceEmbedding(nn.Module):
         self.subsampling = Subsampling(options.d_model, options.subsampling)
 
     def forward(
-        self, src: Source, valid: Bool[Tensor, "B S"]
+        self, src: SourceTensor, valid: Bool[Tensor, "B S"]
     ) -> tuple[Float[Tensor, "B M D"], Bool[Tensor, "B M"]]:
         """Return the source's vectors and which of them are real."""
         return self.subsampling(self.projection(src), valid)

@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from signloom.models.attention import masked_softmax
 from signloom.models.layers import SourceEmbedding, TokenEmbedding, build_output, initialise
-from signloom.models.seq2seq import DecoderState, Memory, ModelOptions, Seq2Seq, Source
+from signloom.models.seq2seq import DecoderState, Memory, ModelOptions, Seq2Seq, SourceTensor
 
 Kind = Literal["dot", "general", "additive"]
 
@@ -81,7 +81,7 @@ class LSTMEncoder(nn.Module):
         )
         self.norm = nn.LayerNorm(options.d_model)
 
-    def forward(self, src: Source, src_valid: Bool[Tensor, "B S"]) -> RecurrentMemory:
+    def forward(self, src: SourceTensor, src_valid: Bool[Tensor, "B S"]) -> RecurrentMemory:
         """Read the real positions; padding is never read."""
         x, valid = self.source(src, src_valid)
         x = self.dropout(x * valid[..., None])
@@ -226,7 +226,7 @@ class LSTMSeq2Seq(Seq2Seq):
             for lstm in (self.encoder.lstm, self.decoder.lstm):
                 initialise_recurrence(lstm)
 
-    def encode(self, src: Source, src_valid: Bool[Tensor, "B S"]) -> RecurrentMemory:
+    def encode(self, src: SourceTensor, src_valid: Bool[Tensor, "B S"]) -> RecurrentMemory:
         """Encode the source; padding influences nothing."""
         return self.encoder(src, src_valid)
 

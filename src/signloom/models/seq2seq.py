@@ -69,7 +69,7 @@ class ModelOptions:
 
 
 # Features of landmarks, or ids of source tokens.
-Source = Float[Tensor, "B S F"] | Int[Tensor, "B S"]
+SourceTensor = Float[Tensor, "B S F"] | Int[Tensor, "B S"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,7 +106,7 @@ class Seq2Seq(nn.Module, ABC):
     ctc: nn.Linear | None  # over the labels of the source, on the memory
 
     @abstractmethod
-    def encode(self, src: Source, src_valid: Bool[Tensor, "B S"]) -> Memory:
+    def encode(self, src: SourceTensor, src_valid: Bool[Tensor, "B S"]) -> Memory:
         """Encode the source.
 
         Args:
@@ -162,7 +162,7 @@ class Seq2Seq(nn.Module, ABC):
         return self.ctc(memory.states)
 
     def forward(
-        self, src: Source, src_valid: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
+        self, src: SourceTensor, src_valid: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
         """Encode and decode with teacher forcing."""
         return self.decode(self.encode(src, src_valid), tgt_in)

@@ -28,7 +28,7 @@ from signloom.models.layers import (
     build_output,
     initialise,
 )
-from signloom.models.seq2seq import DecoderState, Memory, ModelOptions, Seq2Seq, Source
+from signloom.models.seq2seq import DecoderState, Memory, ModelOptions, Seq2Seq, SourceTensor
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,7 +132,7 @@ class TransformerEncoder(nn.Module):
         self.norm = nn.LayerNorm(d_model)
         self.layer_drop = options.layer_drop
 
-    def forward(self, src: Source, src_valid: Bool[Tensor, "B S"]) -> Memory:
+    def forward(self, src: SourceTensor, src_valid: Bool[Tensor, "B S"]) -> Memory:
         """Encode features or tokens."""
         x, valid = self.source(src, src_valid)
         x = self.positions(x)
@@ -288,7 +288,7 @@ class Transformer(Seq2Seq):
         self.ctc = nn.Linear(options.d_model, ctc_labels) if ctc_labels else None
         initialise(self, options)
 
-    def encode(self, src: Source, src_valid: Bool[Tensor, "B S"]) -> Memory:
+    def encode(self, src: SourceTensor, src_valid: Bool[Tensor, "B S"]) -> Memory:
         """Encode the source; padding influences nothing."""
         return self.encoder(src, src_valid)
 

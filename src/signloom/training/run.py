@@ -18,15 +18,20 @@ import torch
 from lightning_fabric import Fabric
 from tqdm import tqdm
 
-from signloom.checkpoint import Checkpoint, CheckpointSpec, build_from_spec, save_checkpoint
+from signloom.checkpoint import (
+    Checkpoint,
+    CheckpointSpec,
+    build_from_spec,
+    check_source,
+    save_checkpoint,
+)
 from signloom.config import load_section
 from signloom.devices import peak_memory_mb, pick_device
 from signloom.errors import UserError
 from signloom.features.augment import AugmentOptions
 from signloom.features.batches import FixedBatches, TrainingBatches
-from signloom.features.clips import Clips
-from signloom.features.features import FeatureOptions, check_groups, prepared_frames
-from signloom.features.glosses import NO_GLOSSES, GlossVocabulary
+from signloom.features.features import FeatureOptions
+from signloom.features.sources import Clips, Source
 from signloom.features.targets import NO_LABELS, CtcLabels
 from signloom.features.tokenizer import Tokenizer
 from signloom.files import write_file
@@ -49,8 +54,11 @@ class TrainingData:
     dev: Clips
     tokenizer: Tokenizer
     labels: CtcLabels  # empty where there are none
-    extractor: dict[str, Any]  # from the shards: what found the landmarks
-    glosses: GlossVocabulary = NO_GLOSSES  # what source ids mean, where the clips are of glosses
+
+    @property
+    def source(self) -> Source:
+        """What a model reads of the clips."""
+        return self.train.source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,11 +182,9 @@ def describe_model(
     return CheckpointSpec(
         model=options.model,
         features=options.features,
-        layout=data.train.layout,
-        extractor=data.extractor,
+        source=data.source,
         ctc=data.labels if options.train.ctc_weight else NO_LABELS,
         provenance=provenance,
-        glosses=data.glosses,
     )
 
 
@@ -190,16 +196,11 @@ def check_run(data: TrainingData, options: RunOptions) -> None:
             features that they lack, or CTC without anything to spell.
     """
     pick_device(options.train.device)
-    if (options.model.source == "tokens") != data.train.are_glosses:
-        there = "glosses" if data.train.are_glosses else "landmarks"
-        raise UserError(
-            f"model.source is {options.model.source}, but the clips were read as {there}; a search "
-            "cannot vary model.source, set it in params.yaml"
-        )
-    if data.train.are_glosses:
+    check_source(options.model, data.source)
+    if not data.source.has_frames:
         _check_glosses(options)
         return
-    check_groups(options.features, data.train.layout)
+    data.source.check_features(options.features)
     if not options.train.ctc_weight:
         return
     if not data.labels:
@@ -239,13 +240,13 @@ def _check_room(data: TrainingData, options: RunOptions) -> None:
         UserError: If all of them have.
     """
     train = data.train
+    lengths = data.source.lengths(train, options.features)
     spelt = [number for number, target in enumerate(train.targets) if target.labels]
     crowded = 0
     for number in spelt:
         labels = train.targets[number].labels
         repeats = sum(one == other for one, other in itertools.pairwise(labels))
-        frames = prepared_frames(train.frames[number], train.fps[number], options.features)
-        crowded += len(labels) + repeats > math.ceil(frames / options.model.subsampling)
+        crowded += len(labels) + repeats > math.ceil(lengths[number] / options.model.subsampling)
     if not crowded:
         return
     found = (

@@ -73,7 +73,7 @@ def warm_start(checkpoint: Checkpoint, folder: Path, *, seed: int) -> None:
         )
     was, now = old.spec, checkpoint.spec
     rows = {
-        "source tokens": (SOURCE_ROWS, was.glosses.row_names, now.glosses.row_names),
+        "source tokens": (SOURCE_ROWS, was.source.row_names, now.source.row_names),
         "tokens": (TOKEN_ROWS, old.tokenizer.row_names, checkpoint.tokenizer.row_names),
         "CTC labels": (LABEL_ROWS, label_names(was.ctc), label_names(now.ctc)),
     }
@@ -132,20 +132,9 @@ def _differences(old: CheckpointSpec, new: CheckpointSpec) -> Iterator[str]:
         for name, value in before.items():
             if value != after[name] and name not in FREE:
                 yield f"{section}.{name}: trained with {value!r}, now {after[name]!r}"
-    if old.layout != new.layout:
-        one, other = (
-            f"{layout.name} version {layout.version} ({', '.join(layout.group_names)})"
-            for layout in (old.layout, new.layout)
-        )
-        yield f"landmarks: trained on {one}, now {other}"
-    for name in sorted({*old.extractor, *new.extractor}):
-        if old.extractor.get(name) != new.extractor.get(name):
-            was, is_now = old.extractor.get(name), new.extractor.get(name)
-            yield f"what found the landmarks, {name}: trained with {was!r}, now {is_now!r}"
+    yield from old.source.differences(new.source)
     if old.ctc.kind != new.ctc.kind:
         yield f"CTC labels: trained with {old.ctc.kind}, now {new.ctc.kind}"
-    if old.glosses.kind != new.glosses.kind:
-        yield f"source tokens: trained with {old.glosses.kind}, now {new.glosses.kind}"
 
 
 def _tell(kind: str, before: Sequence[str], after: Sequence[str]) -> None:

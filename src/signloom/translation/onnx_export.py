@@ -27,7 +27,7 @@ from torch.export import Dim
 
 from signloom.checkpoint import TOKENIZER, Checkpoint
 from signloom.errors import UserError
-from signloom.features.features import feature_width
+from signloom.features.sources import LandmarkSource
 from signloom.models.attention import DistanceEncoding, KeyValue
 from signloom.models.layers import PositionalEncoding
 from signloom.models.transformer import Transformer, TransformerState
@@ -121,13 +121,19 @@ def _check_possible(checkpoint: Checkpoint, folder: Path) -> None:
             f"not read clips of several lengths as it does; {' and '.join(FAMILIES)} can, and "
             "`--format mlflow` exports every family"
         )
-    if checkpoint.spec.model.source == "tokens":
-        raise UserError("a model of glosses cannot be exported: what is written reads landmarks")
+    _landmarks(checkpoint)
     packages = ("onnx", "onnxscript", "onnxruntime")
     if lacking := [name for name in packages if importlib.util.find_spec(name) is None]:
         raise UserError(f"{', '.join(lacking)} missing; run `pip install 'signloom[onnx]'`")
     if folder.exists() and not (folder / META).is_file():
         raise UserError(f"{folder} is there and no earlier export; name another folder")
+
+
+def _landmarks(checkpoint: Checkpoint) -> LandmarkSource:
+    source = checkpoint.spec.source
+    if not isinstance(source, LandmarkSource):
+        raise UserError("a model of glosses cannot be exported: what is written reads landmarks")
+    return source
 
 
 def _extend_positions(model: nn.Module, d_model: int) -> None:
@@ -213,7 +219,7 @@ def _compare(model: Transformer, checkpoint: Checkpoint, folder: Path) -> float:
 
 
 def _random_source(checkpoint: Checkpoint, lengths: list[int]) -> tuple[Tensor, Tensor]:
-    width = feature_width(checkpoint.spec.features, checkpoint.spec.layout)
+    width = checkpoint.spec.source.input_width(checkpoint.spec.features)
     src = torch.randn(len(lengths), max(lengths), width, generator=torch.Generator().manual_seed(0))
     valid = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     return src * valid[..., None], valid
@@ -221,16 +227,16 @@ def _random_source(checkpoint: Checkpoint, lengths: list[int]) -> tuple[Tensor, 
 
 def _describe(checkpoint: Checkpoint) -> dict[str, Any]:
     """Return what a user of the models must know; docs/translate.md explains each part."""
-    spec, tokenizer = checkpoint.spec, checkpoint.tokenizer
+    spec, tokenizer, source = checkpoint.spec, checkpoint.tokenizer, _landmarks(checkpoint)
     options = spec.model
     return {
         "format_version": FORMAT_VERSION,
         "ids": {"pad": tokenizer.pad, "bos": tokenizer.bos, "eos": tokenizer.eos},
         "vocab_size": tokenizer.vocab_size,
         "features": dataclasses.asdict(spec.features),
-        "feature_width": feature_width(spec.features, spec.layout),
-        "layout": json.loads(spec.layout.to_json()),
-        "extractor": spec.extractor,
+        "feature_width": source.input_width(spec.features),
+        "layout": json.loads(source.layout.to_json()),
+        "extractor": source.extractor,
         "decoder": {
             "layers": options.decoder_layers,
             "heads": options.heads,

@@ -14,6 +14,7 @@ from mlflow.pyfunc import PythonModel, PythonModelContext
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.errors import UserError
+from signloom.features.sources import LandmarkSource
 from signloom.translation.options import DECODING
 from signloom.translation.search import DecodingOptions
 from signloom.translation.serving import from_payload
@@ -27,6 +28,9 @@ class LandmarkTranslator(PythonModel):  # type: ignore[misc]  # MLflow is not ty
     def load_context(self, context: PythonModelContext) -> None:
         """Load the checkpoint, on a GPU if there is one."""
         self._translator = Translator.load(Path(context.artifacts["checkpoint"]))
+        source = self._translator.source
+        assert isinstance(source, LandmarkSource), "`save_served_model` refuses others"
+        self._layout = source.layout
 
     def predict(
         self,
@@ -56,7 +60,7 @@ class LandmarkTranslator(PythonModel):  # type: ignore[misc]  # MLflow is not ty
 
     def _read(self, row: Mapping[Any, Any]) -> LandmarkSequence:
         try:
-            return from_payload(row, self._translator.spec.layout)
+            return from_payload(row, self._layout)
         except UserError as error:
             raise ValueError(str(error)) from error
 

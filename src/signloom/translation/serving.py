@@ -20,6 +20,7 @@ from signloom.checkpoint import load_checkpoint
 from signloom.corpus.landmarks import COORDINATES, LandmarkSequence, Layout
 from signloom.devices import pick_device
 from signloom.errors import UserError
+from signloom.features.sources import LandmarkSource
 from signloom.translation.options import DECODING
 
 
@@ -118,7 +119,8 @@ def save_served_model(checkpoint: Path, folder: Path) -> None:
         UserError: If the checkpoint cannot be read, or the folder holds something else.
     """
     spec = load_checkpoint(checkpoint, pick_device("cpu")).spec
-    if spec.model.source == "tokens":
+    source = spec.source
+    if not isinstance(source, LandmarkSource):
         raise UserError("a model of glosses cannot be served: what is written reads landmarks")
     if folder.exists() and not (folder / "MLmodel").is_file():
         raise UserError(f"{folder} is there and no MLflow model; name another folder")
@@ -139,7 +141,7 @@ def save_served_model(checkpoint: Path, folder: Path) -> None:
                     f"{name}=={importlib.metadata.version(name)}" for name in REQUIREMENTS
                 ],
                 signature=_signature(),
-                input_example=pd.DataFrame([to_payload(_example(spec.layout))]),
+                input_example=pd.DataFrame([to_payload(_example(source.layout))]),
             )
         shutil.rmtree(folder, ignore_errors=True)
         temporary.rename(folder)

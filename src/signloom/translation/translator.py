@@ -3,28 +3,23 @@
 Shape letters as in `seq2seq`.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Bool
 from torch import Tensor
 
 from signloom.checkpoint import Checkpoint, load_checkpoint
-from signloom.corpus.landmarks import LandmarkSequence, check_same_make
 from signloom.devices import pick_device
 from signloom.errors import UserError
-from signloom.features.batches import Rows, group_by_length, pad_ids, pad_source
-from signloom.features.clips import SourceSequence
-from signloom.features.features import FloatArray, compute_features
-from signloom.features.glosses import UNKNOWN, GlossSequence
+from signloom.features.batches import group_by_length, pad_ids, pad_source
+from signloom.features.features import FloatArray
+from signloom.features.sources import Rows, Source, SourceSequence
 from signloom.features.targets import Spelling
-from signloom.models.seq2seq import Memory, Seq2Seq, Source
+from signloom.models.seq2seq import Memory, Seq2Seq, SourceTensor
 from signloom.models.transformer import Transformer
-from signloom.paths import REJECTS
 from signloom.translation.ctc_prefix import Spell
 from signloom.translation.precision import Precision, reduce_precision
 from signloom.translation.search import DecodingOptions, Hypothesis, SpecialIds, search
@@ -34,7 +29,7 @@ from signloom.translation.search import DecodingOptions, Hypothesis, SpecialIds,
 PART_FRAMES = 2_000
 
 
-def encode_in_parts(model: Seq2Seq, src: Source, src_valid: Bool[Tensor, "B S"]) -> Memory:
+def encode_in_parts(model: Seq2Seq, src: SourceTensor, src_valid: Bool[Tensor, "B S"]) -> Memory:
     """Return what `model.encode` does, for inference.
 
     On a CPU some clips are encoded at a time. A GPU gets all at once, and so does a recurrent
@@ -119,72 +114,18 @@ class Translator:
         device = device or pick_device("auto")
         return cls(load_checkpoint(folder, device), device, precision)
 
-    def features(self, sequence: LandmarkSequence) -> FloatArray:
-        """Return the features that the model was trained on, shape (S, F).
+    @property
+    def source(self) -> Source:
+        """What the model reads of a clip."""
+        return self.spec.source
+
+    def rows(self, sequence: SourceSequence) -> Rows:
+        """Return what the model reads of a clip.
 
         Raises:
-            UserError: If the landmarks have another layout than the model's, or it reads glosses.
+            UserError: If it was trained on something else.
         """
-        if self.reads_glosses:
-            raise UserError(
-                "this checkpoint was trained on glosses (model.source: tokens), not on landmarks; "
-                "`signloom translate --glosses` gives it some"
-            )
-        if sequence.layout != self.spec.layout:
-            raise UserError(
-                f"these landmarks have layout {sequence.layout.name} version "
-                f"{sequence.layout.version}, the checkpoint was trained on "
-                f"{self.spec.layout.name} version {self.spec.layout.version}; extract them again"
-            )
-        return compute_features(sequence, self.spec.features)
-
-    @property
-    def reads_glosses(self) -> bool:
-        """Whether the model translates glosses, not landmarks."""
-        return self.spec.model.source == "tokens"
-
-    @property
-    def source_name(self) -> str:
-        """What the model reads, in a word for messages."""
-        return "glosses" if self.reads_glosses else "landmarks"
-
-    @property
-    def where_missing(self) -> str:
-        """Where a person sees which clips lack what the model reads."""
-        if self.reads_glosses:
-            return "the column gloss of the manifest"
-        return str(REJECTS)
-
-    def rows(self, sequence: SourceSequence, *, blind: bool = False) -> Rows:
-        """Return what the model sees of a clip.
-
-        Args:
-            sequence: Its landmarks, or its glosses.
-            blind: Features of zero, or the id of an unknown gloss, in place of all.
-
-        Raises:
-            UserError: If the model was trained on something else.
-        """
-        if not isinstance(sequence, GlossSequence):
-            features = self.features(sequence)
-            return np.zeros_like(features) if blind else features
-        if not self.reads_glosses:
-            raise UserError(
-                "this checkpoint was trained on landmarks, not on glosses (model.source: tokens)"
-            )
-        return np.full_like(sequence.ids, UNKNOWN) if blind else sequence.ids
-
-    def check_extractor(self, extractor: Mapping[str, Any]) -> None:
-        """Refuse landmarks that were found in another way than those of the model.
-
-        Args:
-            extractor: What made them, from the metadata of their shards.
-
-        Raises:
-            UserError: If anything differs; all of it in one message.
-        """
-        hint = "run `dvc repro`, which extracts and trains again"
-        check_same_make(extractor, self.spec.extractor, hint=hint)
+        return self.source.rows(sequence, self.spec.features)
 
     def translate(
         self,
@@ -208,7 +149,9 @@ class Translator:
         Returns:
             One translation a clip, in order.
         """
-        rows = [self.rows(sequence, blind=blind) for sequence in sequences]
+        rows = [self.rows(sequence) for sequence in sequences]
+        if blind:
+            rows = [self.source.blind(one) for one in rows]
         done: dict[int, Translation] = {}
         for part in _batches([len(row) for row in rows]):
             found = self._search([rows[i] for i in part], options, n_best)
@@ -239,7 +182,7 @@ class Translator:
             ValueError: If the model's decoder does not look at the source, or the source has no
                 time, since it is glosses.
         """
-        if self.reads_glosses:
+        if not self.source.has_frames:
             raise ValueError("the model reads glosses, which do not lie in time")
         rows = [self.rows(sequence) for sequence in sequences]
         found: dict[int, Alignment] = {}

@@ -16,11 +16,11 @@ import torch
 from signloom.checkpoint import Checkpoint
 from signloom.devices import peak_memory_mb, pick_device, reset_peak_memory
 from signloom.evaluation.metrics import ScoreOptions, score_corpus
-from signloom.features.clips import SourceSequence
+from signloom.features.sources import SourceSequence
 from signloom.models.registry import build_model
 from signloom.tracking.run import Run
 from signloom.training.loop import DivergedError, EpochRecord
-from signloom.training.run import RunOptions, TrainingData, describe_model, train
+from signloom.training.run import RunOptions, TrainingData, train
 from signloom.translation.search import DecodingOptions
 from signloom.translation.translator import Translator
 from signloom.tune.slots import DRAWN, REASON, claim
@@ -216,7 +216,7 @@ def count_parameters(data: TrainingData, options: RunOptions) -> int:
     with torch.device("meta"):
         model = build_model(
             options.model,
-            input_width=describe_model(data, options, provenance={}).input_width,
+            input_width=data.source.input_width(options.features),
             vocab_size=data.tokenizer.vocab_size,
             ctc_labels=len(data.labels) + 1 if options.train.ctc_weight else 0,
         )

@@ -24,7 +24,7 @@ def test_the_attention_is_that_of_the_translation_over_the_clips_own_frames(
     for clip, translation, looked in zip(clips, said, together, strict=True):
         assert len(looked.tokens) == len(translation.hypothesis.tokens)
         assert "".join(looked.tokens) == translation.text.rstrip("\N{REPLACEMENT CHARACTER}")
-        frames = len(translator.features(clip))
+        frames = len(translator.rows(clip))
         assert looked.weights.shape == (len(looked.tokens), frames)
         assert looked.weights.sum(axis=1) == pytest.approx(1, abs=1e-5)
         assert looked.step_s == pytest.approx(1 / FEATURES.fps)

@@ -15,7 +15,7 @@ from signloom.corpus.landmark_folder import write_no_landmarks
 from signloom.evaluation.evaluate import evaluate
 from signloom.evaluation.floors import GlossIndex, build_retrieval
 from signloom.evaluation.results import write_evaluation
-from signloom.evaluation.systems import COPY, SYSTEMS, read_sources, run_systems
+from signloom.evaluation.systems import COPY, SYSTEMS, run_systems
 from signloom.features.glosses import GlossVocabulary
 from signloom.features.targets import build_targets, write_targets
 from signloom.report.build import build_report
@@ -61,7 +61,7 @@ def test_the_nearest_glosses_lend_their_sentence() -> None:
 
 def test_a_model_of_glosses_has_floors_of_its_own(tmp_path: Path) -> None:
     translator = glosses.untrained(DATA)
-    sources = read_sources(translator, TARGETS, tmp_path / "none")
+    sources = translator.source.read(TARGETS, tmp_path / "none")
     dev, test = run_systems(translator, TARGETS, sources, DECODING, SCORE)
     assert set(test.texts) == {*SYSTEMS, COPY}
     assert test.texts[COPY] == [t.gloss.lower() for t in TARGETS if t.split == "test"]
@@ -81,7 +81,7 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("glosses")
     translator = glosses.untrained(DATA)
     write_no_landmarks(root / "landmarks")
-    write_targets(root / "targets.parquet", TARGETS, DATA.glosses)
+    write_targets(root / "targets.parquet", TARGETS, DATA.source.vocabulary)
     checkpoint = Checkpoint(
         spec=translator.spec, model=translator._model, tokenizer=translator._tokenizer
     )
@@ -91,8 +91,8 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "checkpoint/history.json").write_text(
         json.dumps({"format_version": 1, "best_epoch": 1, **content})
     )
-    sources = read_sources(translator, TARGETS, root / "landmarks/shards")
-    changed = {**sources, "test16": translator.spec.glosses.encode("HAUS NIE NIE")}
+    sources = translator.source.read(TARGETS, root / "landmarks/shards")
+    changed = {**sources, "test16": translator.source.vocabulary.encode("HAUS NIE NIE")}
     evaluation = evaluate(translator, TARGETS, changed, OPTIONS)
     write_evaluation(root / "reports", evaluation, root / "checkpoint/history.json")
     return root

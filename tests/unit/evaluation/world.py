@@ -11,6 +11,7 @@ from signloom.checkpoint import Checkpoint, CheckpointSpec, build_from_spec
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
 from signloom.evaluation.evaluate import EvaluateOptions, GridOptions
 from signloom.evaluation.metrics import ScoreOptions
+from signloom.features.sources import LandmarkSource
 from signloom.features.targets import NO_LABELS, Target
 from signloom.features.tokenizer import Tokenizer
 from signloom.translation.search import Hypothesis
@@ -85,9 +86,12 @@ def untrained() -> Translator:
     """A real, untrained model."""
     tokenizer = Tokenizer.build(TRAIN, "pruned")
     spec = CheckpointSpec(
-        model=MODEL, features=FEATURES, layout=HANDS_POSE, extractor={}, ctc=NO_LABELS,
+        model=MODEL,
+        features=FEATURES,
+        source=LandmarkSource(layout=HANDS_POSE, extractor={}),
+        ctc=NO_LABELS,
         provenance={},
-    )  # fmt: skip
+    )
     torch.manual_seed(0)
     model = build_from_spec(spec, tokenizer).eval()
     return Translator(Checkpoint(spec=spec, model=model, tokenizer=tokenizer), torch.device("cpu"))

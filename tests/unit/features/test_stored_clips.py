@@ -8,8 +8,9 @@ from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.shards import write_shards
 from signloom.errors import UserError
 from signloom.features.batches import FixedBatches, TrainingBatches
-from signloom.features.clips import Clips, Example, StoredLandmarks, hold_clips
+from signloom.features.sources import Clips, Example, StoredLandmarks
 from tests import tiny
+from tests.clips import hold_clips
 
 BYTES_A_FRAME = HANDS_POSE.points * 3 * 2 + len(HANDS_POSE.groups)
 
@@ -49,10 +50,10 @@ def test_kept_and_streamed_clips_give_the_same_bits(
     corpus: tuple[Path, Clips], cache_mb: int, kept: int
 ) -> None:
     shards, held = corpus
-    landmarks = StoredLandmarks(shards, cache_mb=cache_mb)
+    landmarks = StoredLandmarks(shards, held.source, cache_mb=cache_mb)
     assert landmarks.keep([target.clip_id for target in held.targets]) == kept
     clips = landmarks.clips(held.targets)
-    assert (clips.frames, clips.fps, clips.layout) == (held.frames, held.fps, held.layout)
+    assert (clips.frames, clips.fps, clips.source) == (held.frames, held.fps, held.source)
     found, expected = epoch(clips), epoch(held)
     assert len(found) == len(expected) > 2
     assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
@@ -60,7 +61,7 @@ def test_kept_and_streamed_clips_give_the_same_bits(
 
 def test_no_more_is_kept_than_allowed(corpus: tuple[Path, Clips]) -> None:
     shards, held = corpus
-    landmarks = StoredLandmarks(shards, cache_mb=1)
+    landmarks = StoredLandmarks(shards, held.source, cache_mb=1)
     kept = landmarks.keep([target.clip_id for target in held.targets])
     assert kept * min(held.frames) * BYTES_A_FRAME <= 1_000_000
     assert (kept + 1) * max(held.frames) * BYTES_A_FRAME > 1_000_000
@@ -72,7 +73,7 @@ def test_clips_come_in_the_order_in_which_they_are_asked_for(
     corpus: tuple[Path, Clips],
 ) -> None:
     shards, held = corpus
-    landmarks = StoredLandmarks(shards, cache_mb=1)
+    landmarks = StoredLandmarks(shards, held.source, cache_mb=1)
     landmarks.keep([target.clip_id for target in held.targets])
     clips = landmarks.clips(held.targets)
     for number, sequence in zip([11, 0, 5], clips.read([11, 0, 5]), strict=True):
@@ -83,7 +84,7 @@ def test_clips_come_in_the_order_in_which_they_are_asked_for(
 
 def test_a_shard_that_is_damaged_later_is_named(corpus: tuple[Path, Clips]) -> None:
     shards, held = corpus
-    clips = StoredLandmarks(shards, cache_mb=0).clips(held.targets)
+    clips = StoredLandmarks(shards, held.source, cache_mb=0).clips(held.targets)
     for path in shards.iterdir():
         path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(UserError, match=r"shard-.*damaged shard"):

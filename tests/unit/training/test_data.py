@@ -43,7 +43,7 @@ def test_targets_without_landmarks_are_left_out_and_said(
     assert "lost0, lost1, lost2, lost3, lost4, ..." in caplog.text
     assert len(data.train) == 8
     assert {target.split for target in data.dev.targets} == {"dev"}
-    assert data.extractor == {"detector": "tiny"}
+    assert data.source.extractor == {"detector": "tiny"}
 
 
 def test_a_split_without_landmarks_is_refused(tmp_path: Path) -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from signloom.features.clips import hold_clips
 from signloom.features.tokenizer import Tokenizer
 from signloom.training.loop import EpochRecord
 from signloom.training.optim import SPARSE_ROWS
 from signloom.training.run import RunOptions, TrainingData, train
 from signloom.training.snapshots import Snapshots
 from tests import tiny
+from tests.clips import hold_clips
 
 
 def full_data() -> TrainingData:

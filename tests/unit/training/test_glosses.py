@@ -9,7 +9,6 @@ import torch
 
 from signloom.checkpoint import load_checkpoint, save_checkpoint
 from signloom.corpus.landmark_folder import write_no_landmarks
-from signloom.corpus.landmarks import NO_LANDMARKS
 from signloom.errors import UserError
 from signloom.features.batches import FixedBatches, TrainingBatches
 from signloom.features.glosses import SOURCE_PAD, GlossKind, GlossSequence
@@ -26,7 +25,7 @@ def write_project(folder: Path, kind: GlossKind) -> SearchPaths:
     data = glosses.training_data(kind)
     _, _, targets = build_targets(glosses.clips(), glosses.tokenize_options(kind))
     write_no_landmarks(folder / "landmarks")
-    write_targets(folder / "targets.parquet", targets, data.glosses)
+    write_targets(folder / "targets.parquet", targets, data.source.vocabulary)
     write_labels(folder / "labels.json", data.labels)
     data.tokenizer.save(folder / "tokenizer.json")
     return SearchPaths(
@@ -47,7 +46,7 @@ def load(paths: SearchPaths, source: str) -> glosses.TrainingData:
 
 def test_batches_hold_the_ids_of_glosses(tmp_path: Path) -> None:
     data = load(write_project(tmp_path, "subwords"), "tokens")
-    assert data.train.are_glosses
+    assert data.source.kind == "tokens"
     options = glosses.run_options(max_frames=80)
     source = TrainingBatches(
         data.train, options.features, options.augment, max_frames=80, pad=0, seed=1
@@ -88,7 +87,7 @@ def test_a_model_learns_its_sentences_by_heart(tmp_path: Path, kind: GlossKind) 
     save_checkpoint(tmp_path / "checkpoint", checkpoint)
     loaded = load_checkpoint(tmp_path / "checkpoint", torch.device("cpu"))
     assert loaded.spec == checkpoint.spec
-    assert loaded.spec.layout == NO_LANDMARKS
+    assert loaded.spec.source == data.source
     again = Translator(loaded, torch.device("cpu")).translate(clips, tiny.decoding(max_tokens=40))
     assert [one.text for one in again] == [one.text for one in said]
 
@@ -116,7 +115,7 @@ def test_glosses_of_dev_that_train_lacks_are_told(
     paths = write_project(tmp_path, "glosses")
     data = glosses.training_data("glosses", changed)
     _, _, targets = build_targets(changed, glosses.tokenize_options("glosses"))
-    write_targets(paths.targets, targets, data.glosses)
+    write_targets(paths.targets, targets, data.source.vocabulary)
     with caplog.at_level(logging.INFO):
         load(paths, "tokens")
     assert "1 glosses of dev never stand in train: neu" in caplog.text

@@ -11,7 +11,6 @@ import torch
 
 from signloom.errors import UserError
 from signloom.features.batches import TrainingBatches
-from signloom.features.features import feature_width
 from signloom.models.registry import build_model
 from signloom.training.devices import open_devices
 from signloom.training.loop import (
@@ -44,7 +43,7 @@ def setting(**changes: object) -> tuple[BatchLoss, TrainingBatches]:
     torch.manual_seed(0)
 
     model = build_model(
-        options.model, input_width=feature_width(options.features, data.train.layout),
+        options.model, input_width=data.source.input_width(options.features),
         vocab_size=data.tokenizer.vocab_size, ctc_labels=len(data.labels) + 1,
     )  # fmt: skip
     source = TrainingBatches(

@@ -8,7 +8,6 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from signloom.checkpoint import load_checkpoint, save_checkpoint
 from signloom.errors import UserError
 from signloom.features.batches import FixedBatches
-from signloom.features.clips import hold_clips
 from signloom.features.targets import NO_LABELS
 from signloom.models.layers import TokenEmbedding
 from signloom.training.devices import open_devices
@@ -16,6 +15,7 @@ from signloom.training.loop import DivergedError, EpochRecord, dev_score
 from signloom.training.run import TrainingData, train
 from signloom.translation.translator import Translator
 from tests import tiny
+from tests.clips import hold_clips
 
 CPU = torch.device("cpu")
 GREEDY = tiny.decoding(beam_size=1, max_tokens=20)
@@ -31,7 +31,9 @@ def crowd(data: TrainingData, clips: int) -> TrainingData:
         dataclasses.replace(e, target=dataclasses.replace(e.target, labels=[1] * 20))
         for e in data.train[:clips]
     ]
-    return dataclasses.replace(data, train=hold_clips([*spelt, *data.train[clips:]]))
+    return dataclasses.replace(
+        data, train=hold_clips([*spelt, *data.train[clips:]], {"name": "tiny"})
+    )
 
 
 def test_clips_with_too_many_labels_are_counted_and_said(caplog: pytest.LogCaptureFixture) -> None:
@@ -85,12 +87,12 @@ def test_landmarks_of_another_make_are_refused() -> None:
     data = tiny.training_data()
     checkpoint, _ = train(data, tiny.run_options(epochs=1), provenance={}, log=ignore)
     translator = Translator(checkpoint, CPU)
-    translator.check_extractor({"name": "tiny"})
+    data.source.check_extractor({"name": "tiny"})
     with pytest.raises(UserError, match="name: other, not tiny; version: 2, not None"):
-        translator.check_extractor({"name": "other", "version": 2})
+        data.source.check_extractor({"name": "other", "version": 2})
     layout = dataclasses.replace(data.dev[0].sequence.layout, version=9)
     with pytest.raises(UserError, match="layout hands-pose version 9, the checkpoint was"):
-        translator.features(dataclasses.replace(data.dev[0].sequence, layout=layout))
+        translator.rows(dataclasses.replace(data.dev[0].sequence, layout=layout))
 
 
 def test_a_gpu_that_is_not_there_is_refused() -> None:

@@ -14,9 +14,10 @@ from signloom.checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
-from signloom.corpus.landmarks import HANDS_POSE, NO_LANDMARKS, build_layout
+from signloom.corpus.landmarks import HANDS_POSE, build_layout
 from signloom.errors import UserError
 from signloom.features.glosses import GlossKind, GlossVocabulary
+from signloom.features.sources import GlossSource, LandmarkSource
 from signloom.features.targets import CtcLabels
 from signloom.features.tokenizer import Tokenizer, Vocabulary
 from signloom.files import hash_folder
@@ -57,8 +58,7 @@ def checkpoint(
     base = CheckpointSpec(
         model=dataclasses.replace(tiny.MODEL, **model),
         features=tiny.FEATURES,
-        layout=HANDS_POSE,
-        extractor={"detector": "tiny", "version": "1"},
+        source=LandmarkSource(layout=HANDS_POSE, extractor={"detector": "tiny", "version": "1"}),
         ctc=CtcLabels(kind="glosses", names=tuple(glosses)),
         provenance={},
     )
@@ -183,8 +183,7 @@ def test_everything_that_does_not_fit_is_said_at_once(tmp_path: Path) -> None:
     trained(tmp_path / "old")
     other = {
         "features": dataclasses.replace(tiny.FEATURES, fps=12.0, groups=("hands",)),
-        "layout": HANDS,
-        "extractor": {"detector": "tiny", "version": "2"},
+        "source": LandmarkSource(layout=HANDS, extractor={"detector": "tiny", "version": "2"}),
         "ctc": CtcLabels(kind="characters", names=("a",)),
     }
     new = checkpoint(spec=other, d_model=32, norm="post", dropout=0.3)
@@ -224,9 +223,9 @@ def test_known_glosses_keep_their_rows_when_others_come(
     caplog.set_level("INFO")
     few = GlossVocabulary.build(["REGEN NORD", "pad"], kind)
     more = GlossVocabulary.build(["ABEND REGEN NORD", "pad WIND"], kind)
-    reads: dict[str, Any] = {"layout": NO_LANDMARKS, "extractor": {}}
-    old = trained(tmp_path / "old", family=family, source="tokens", spec=reads | {"glosses": few})
-    new = checkpoint(family=family, source="tokens", spec=reads | {"glosses": more}, seed=2)
+    was, now = ({"source": GlossSource(vocabulary=one)} for one in (few, more))
+    old = trained(tmp_path / "old", family=family, source="tokens", spec=was)
+    new = checkpoint(family=family, source="tokens", spec=now, seed=2)
     warm_start(new, tmp_path / "old", seed=3)
     assert len(new.model.state_dict()[SOURCE_ROWS[0]]) == more.size == len(more.row_names)
     text = "nord regen pad"
@@ -248,7 +247,7 @@ def test_known_glosses_keep_their_rows_when_others_come(
 
 def test_other_kinds_of_source_tokens_do_not_fit(tmp_path: Path) -> None:
     vocabularies = [GlossVocabulary.build(["REGEN"], kind) for kind in ("glosses", "subwords")]
-    old, new = ({"layout": NO_LANDMARKS, "glosses": one} for one in vocabularies)
+    old, new = ({"source": GlossSource(vocabulary=one)} for one in vocabularies)
     trained(tmp_path / "old", source="tokens", spec=old)
     with pytest.raises(UserError, match="source tokens: trained with glosses, now subwords"):
         warm_start(checkpoint(source="tokens", spec=new), tmp_path / "old", seed=3)

@@ -1,0 +1,609 @@
+"""Sources: what a model reads of a clip, its landmarks or its glosses.
+
+Which of them a model reads is decided once, where data are opened (`open_source`) or a checkpoint
+is loaded (`source_of_fields`); everything else asks the source. Shape letters: B clips, S source
+frames or tokens, F features.
+"""
+
+import json
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from signloom.config import parse_options
+from signloom.corpus.landmarks import NO_LANDMARKS, LandmarkSequence, Layout, check_same_make
+from signloom.corpus.shards import (
+    find_shards,
+    read_clip_frames,
+    read_clip_rates,
+    read_shards,
+    shard_bound,
+    shards_metadata,
+    widen_halves,
+)
+from signloom.errors import UserError
+from signloom.features.augment import AugmentOptions, augment, augmented_frames
+from signloom.features.features import (
+    FeatureOptions,
+    FloatArray,
+    build_features,
+    check_groups,
+    compute_features,
+    feature_width,
+    prepare,
+    prepared_frames,
+)
+from signloom.features.glosses import NO_GLOSSES, UNKNOWN, GlossSequence, GlossVocabulary, IntArray
+from signloom.features.targets import Target, read_glosses
+from signloom.paths import REJECTS
+
+SourceKind = Literal["landmarks", "tokens"]  # `model.source` in params.yaml
+# What a clip has for a model to translate.
+SourceSequence = LandmarkSequence | GlossSequence
+# What a model reads of one clip: features (S, F), or ids of source tokens (S,).
+Rows = FloatArray | IntArray
+# From the number of a clip to the generator of what chance does to it.
+Chance = Callable[[int], np.random.Generator]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Example:
+    """One clip ready for training."""
+
+    target: Target
+    sequence: SourceSequence
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clips(Sequence[Example]):
+    """The clips of a split, of which only the targets need to be in memory.
+
+    Attributes:
+        targets: One a clip.
+        frames: Frames of each clip, as stored; of glosses, source tokens.
+        fps: Frames a second of each clip; glosses have none, and 1 stands in.
+        source: What a model reads of them.
+        read: From clip numbers to their landmarks or glosses, in that order.
+    """
+
+    targets: Sequence[Target]
+    frames: Sequence[int]
+    fps: Sequence[float]
+    source: "Source"
+    read: Callable[[Sequence[int]], Sequence[SourceSequence]]
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    @overload
+    def __getitem__(self, index: int) -> Example: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Example]: ...
+
+    def __getitem__(self, index: int | slice) -> Example | list[Example]:
+        """Read a clip, or several."""
+        numbers = range(len(self))[index]
+        if isinstance(numbers, int):
+            return Example(self.targets[numbers], self.read([numbers])[0])
+        sequences = self.read(numbers)
+        return [Example(self.targets[n], s) for n, s in zip(numbers, sequences, strict=True)]
+
+
+class Source(ABC):
+    """What a model reads of a clip.
+
+    Attributes:
+        kind: Its name in params.yaml.
+        name: The same in a word for messages.
+        where_missing: Where a person sees which clips lack it.
+        has_frames: Whether it lies in time, so that features, augmentation, subsampling, CTC and
+            times of tokens mean something.
+    """
+
+    kind: ClassVar[SourceKind]
+    name: ClassVar[str]
+    where_missing: ClassVar[str]
+    has_frames: ClassVar[bool]
+
+    @abstractmethod
+    def input_width(self, features: FeatureOptions) -> int:
+        """Return the features of a frame, F, or the rows of the source embedding.
+
+        Raises:
+            UserError: If the landmarks lack a group which the options ask for.
+        """
+
+    @abstractmethod
+    def check_features(self, features: FeatureOptions) -> None:
+        """Refuse features that cannot be made of it.
+
+        Raises:
+            UserError: If a group of landmarks is lacking.
+        """
+
+    @abstractmethod
+    def rows(self, sequence: SourceSequence, features: FeatureOptions) -> Rows:
+        """Return what the model reads of a clip, nothing augmented.
+
+        Raises:
+            UserError: If the clip is of another kind or layout.
+        """
+
+    @abstractmethod
+    def blind(self, rows: Rows) -> Rows:
+        """Return rows of the same length that say nothing: a control of evaluation."""
+
+    @abstractmethod
+    def augmented_rows(
+        self,
+        sequence: SourceSequence,
+        features: FeatureOptions,
+        augmentation: AugmentOptions,
+        generator: np.random.Generator,
+    ) -> Rows:
+        """Return what the model reads of a clip in training, after random changes."""
+
+    @abstractmethod
+    def lengths(self, clips: Clips, features: FeatureOptions) -> list[int]:
+        """Return how long each clip is, as batches count it."""
+
+    @abstractmethod
+    def augmented_lengths(
+        self, lengths: list[int], augmentation: AugmentOptions, chance: Chance
+    ) -> list[int]:
+        """Return the same of the clips after random changes."""
+
+    @abstractmethod
+    def read(self, targets: Sequence[Target], shards: Path) -> dict[str, SourceSequence]:
+        """Return clip id to landmarks or glosses, of all clips that have them.
+
+        Args:
+            targets: Of all clips; glosses stand in them.
+            shards: Landmarks of the clips.
+
+        Raises:
+            UserError: If landmarks are missing, damaged or of another make than these.
+        """
+
+    @abstractmethod
+    def open_clips(
+        self, targets: Sequence[Target], shards: Path, *, cache_mb: int
+    ) -> tuple[Clips, Clips]:
+        """Open the train and dev clips for training; arguments as for `read`.
+
+        Args:
+            targets: Of all clips.
+            shards: Landmarks of the clips.
+            cache_mb: Most memory for landmarks; clips beyond it stream from the shards.
+
+        Raises:
+            UserError: If a split has none.
+        """
+
+    @property
+    @abstractmethod
+    def row_names(self) -> tuple[str, ...]:
+        """A name for each row of the source embedding; none where there is no such table."""
+
+    @abstractmethod
+    def differences(self, other: "Source") -> Iterator[str]:
+        """Say how another source of the same kind differs from this one, for a warm start."""
+
+    @abstractmethod
+    def to_fields(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps of it; `source_of_fields` reads it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LandmarkSource(Source):
+    """Landmarks, turned into feature matrices.
+
+    Attributes:
+        layout: Of the landmarks.
+        extractor: What found them: detector options, versions, hashes of models.
+    """
+
+    layout: Layout
+    extractor: dict[str, Any]
+
+    kind: ClassVar[SourceKind] = "landmarks"
+    name: ClassVar[str] = "landmarks"
+    where_missing: ClassVar[str] = str(REJECTS)
+    has_frames: ClassVar[bool] = True
+
+    def input_width(self, features: FeatureOptions) -> int:
+        """Return F."""
+        return feature_width(features, self.layout)
+
+    def check_features(self, features: FeatureOptions) -> None:
+        """Refuse groups that the layout lacks."""
+        check_groups(features, self.layout)
+
+    def rows(self, sequence: SourceSequence, features: FeatureOptions) -> FloatArray:
+        """Return the features, shape (S, F)."""
+        return compute_features(self._check(sequence), features)
+
+    def blind(self, rows: Rows) -> Rows:
+        """Return features of zero."""
+        return np.zeros_like(rows)
+
+    def augmented_rows(
+        self,
+        sequence: SourceSequence,
+        features: FeatureOptions,
+        augmentation: AugmentOptions,
+        generator: np.random.Generator,
+    ) -> FloatArray:
+        """Return features of augmented landmarks."""
+        prepared = prepare(self._check(sequence), features)
+        return build_features(augment(prepared, augmentation, generator), features)
+
+    def lengths(self, clips: Clips, features: FeatureOptions) -> list[int]:
+        """Return the frames of each clip at the rate of the features."""
+        both = zip(clips.frames, clips.fps, strict=True)
+        return [prepared_frames(frames, fps, features) for frames, fps in both]
+
+    def augmented_lengths(
+        self, lengths: list[int], augmentation: AugmentOptions, chance: Chance
+    ) -> list[int]:
+        """Return the frames of each clip after stretching."""
+        return [
+            augmented_frames(frames, augmentation, chance(clip))
+            for clip, frames in enumerate(lengths)
+        ]
+
+    def check_extractor(self, extractor: Mapping[str, Any]) -> None:
+        """Refuse landmarks that were found in another way than these.
+
+        Args:
+            extractor: What made them, from the metadata of their shards.
+
+        Raises:
+            UserError: If anything differs; all of it in one message.
+        """
+        hint = "run `dvc repro`, which extracts and trains again"
+        check_same_make(extractor, self.extractor, hint=hint)
+
+    def read(self, targets: Sequence[Target], shards: Path) -> dict[str, SourceSequence]:
+        """Read every clip of the shards."""
+        self.check_extractor(json.loads(shards_metadata(shards).extractor))
+        return {**read_shards(shards)}
+
+    def open_clips(
+        self, targets: Sequence[Target], shards: Path, *, cache_mb: int
+    ) -> tuple[Clips, Clips]:
+        """Take the clips that have landmarks; say which have none."""
+        landmarks = StoredLandmarks(shards, self, cache_mb=cache_mb)
+        train, dev = (_with_landmarks(targets, landmarks, split) for split in ("train", "dev"))
+        wanted = [target.clip_id for target in (*train, *dev)]
+        kept = landmarks.keep(wanted)
+        if kept < len(wanted):
+            logger.info(
+                "%d of %d clips fit into train.cache_mb: %d; the others stream from %s",
+                kept,
+                len(wanted),
+                cache_mb,
+                shards,
+            )
+        return landmarks.clips(train), landmarks.clips(dev)
+
+    @property
+    def row_names(self) -> tuple[str, ...]:
+        """Features have no table of rows."""
+        return ()
+
+    def differences(self, other: Source) -> Iterator[str]:
+        """Compare layout and extractor."""
+        if not isinstance(other, LandmarkSource):
+            return
+        if self.layout != other.layout:
+            one, another = (
+                f"{layout.name} version {layout.version} ({', '.join(layout.group_names)})"
+                for layout in (self.layout, other.layout)
+            )
+            yield f"landmarks: trained on {one}, now {another}"
+        for name in sorted({*self.extractor, *other.extractor}):
+            was, is_now = self.extractor.get(name), other.extractor.get(name)
+            if was != is_now:
+                yield f"what found the landmarks, {name}: trained with {was!r}, now {is_now!r}"
+
+    def to_fields(self) -> dict[str, Any]:
+        """Return layout and extractor."""
+        return _fields(self.layout, self.extractor, NO_GLOSSES)
+
+    def _check(self, sequence: SourceSequence) -> LandmarkSequence:
+        if not isinstance(sequence, LandmarkSequence):
+            raise UserError(
+                "this checkpoint was trained on landmarks, not on glosses (model.source: tokens)"
+            )
+        if sequence.layout != self.layout:
+            raise UserError(
+                f"these landmarks have layout {sequence.layout.name} version "
+                f"{sequence.layout.version}, the checkpoint was trained on {self.layout.name} "
+                f"version {self.layout.version}; extract them again"
+            )
+        return sequence
+
+
+@dataclass(frozen=True, kw_only=True)
+class GlossSource(Source):
+    """Glosses, as ids of a vocabulary."""
+
+    vocabulary: GlossVocabulary
+
+    kind: ClassVar[SourceKind] = "tokens"
+    name: ClassVar[str] = "glosses"
+    where_missing: ClassVar[str] = "the column gloss of the manifest"
+    has_frames: ClassVar[bool] = False
+
+    def input_width(self, features: FeatureOptions) -> int:
+        """Return the rows of the source embedding."""
+        return self.vocabulary.size
+
+    def check_features(self, features: FeatureOptions) -> None:
+        """Accept any: glosses have no features."""
+
+    def rows(self, sequence: SourceSequence, features: FeatureOptions) -> IntArray:
+        """Return the ids, shape (S,)."""
+        if not isinstance(sequence, GlossSequence):
+            raise UserError(
+                "this checkpoint was trained on glosses (model.source: tokens), not on landmarks; "
+                "`signloom translate --glosses` gives it some"
+            )
+        return sequence.ids
+
+    def blind(self, rows: Rows) -> Rows:
+        """Return the id of an unknown gloss in place of each."""
+        return np.full_like(rows, UNKNOWN)
+
+    def augmented_rows(
+        self,
+        sequence: SourceSequence,
+        features: FeatureOptions,
+        augmentation: AugmentOptions,
+        generator: np.random.Generator,
+    ) -> IntArray:
+        """Return the ids: nothing is changed at random."""
+        return self.rows(sequence, features)
+
+    def lengths(self, clips: Clips, features: FeatureOptions) -> list[int]:
+        """Return the tokens of glosses and sentence together, which take about as long."""
+        both = zip(clips.frames, clips.targets, strict=True)
+        return [tokens + len(target.ids) for tokens, target in both]
+
+    def augmented_lengths(
+        self, lengths: list[int], augmentation: AugmentOptions, chance: Chance
+    ) -> list[int]:
+        """Return the lengths as they are."""
+        return lengths
+
+    def read(self, targets: Sequence[Target], shards: Path) -> dict[str, SourceSequence]:
+        """Encode the glosses of every clip that has some."""
+        return {t.clip_id: self.vocabulary.encode(t.gloss) for t in targets if t.gloss}
+
+    def clips(self, targets: Sequence[Target]) -> Clips:
+        """Return the clips of these targets."""
+        sequences = [self.vocabulary.encode(target.gloss) for target in targets]
+        return Clips(
+            targets=targets,
+            frames=[len(sequence.ids) for sequence in sequences],
+            fps=[1.0] * len(sequences),
+            source=self,
+            read=lambda numbers: [sequences[number] for number in numbers],
+        )
+
+    def open_clips(
+        self, targets: Sequence[Target], shards: Path, *, cache_mb: int
+    ) -> tuple[Clips, Clips]:
+        """Take all clips, with or without landmarks; say which glosses of dev train lacks."""
+        train, dev = (
+            self.clips([target for target in targets if target.split == split])
+            for split in ("train", "dev")
+        )
+        unknown = {name for t in dev.targets for name in self.vocabulary.encode(t.gloss).unknown}
+        if unknown:
+            some = ", ".join(sorted(unknown)[:5]) + (", ..." if len(unknown) > 5 else "")
+            logger.info("%d glosses of dev never stand in train: %s", len(unknown), some)
+        return train, dev
+
+    @property
+    def row_names(self) -> tuple[str, ...]:
+        """The names of the vocabulary's rows."""
+        return self.vocabulary.row_names
+
+    def differences(self, other: Source) -> Iterator[str]:
+        """Compare the kind of vocabulary; its rows may differ."""
+        if isinstance(other, GlossSource) and self.vocabulary.kind != other.vocabulary.kind:
+            was, is_now = self.vocabulary.kind, other.vocabulary.kind
+            yield f"source tokens: trained with {was}, now {is_now}"
+
+    def to_fields(self) -> dict[str, Any]:
+        """Return the vocabulary."""
+        return _fields(NO_LANDMARKS, {}, self.vocabulary)
+
+
+def _fields(layout: Layout, extractor: dict[str, Any], glosses: GlossVocabulary) -> dict[str, Any]:
+    return {
+        "layout": json.loads(layout.to_json()), "extractor": extractor, "glosses": asdict(glosses)
+    }  # fmt: skip
+
+
+def source_of_fields(kind: SourceKind, fields: Mapping[str, Any], *, where: str) -> Source:
+    """Return the source that `Source.to_fields` described.
+
+    Args:
+        kind: Which one.
+        fields: With keys layout, extractor and glosses, perhaps among others.
+        where: Of the file, for messages.
+
+    Raises:
+        UserError: If the vocabulary of glosses is none.
+        KeyError: If a field is missing.
+        TypeError: If one is of another type.
+    """
+    if kind == "tokens":
+        glosses = parse_options(fields["glosses"], GlossVocabulary, where=f"{where}: glosses")
+        return GlossSource(vocabulary=glosses)
+    layout = Layout.from_json(json.dumps(fields["layout"]))
+    return LandmarkSource(layout=layout, extractor=fields["extractor"])
+
+
+def open_source(kind: SourceKind, *, shards: Path, targets: Path) -> Source:
+    """Return the source of a corpus that models are to be trained on.
+
+    Args:
+        kind: What the model reads, `model.source`.
+        shards: Folder of landmark shards.
+        targets: Text side of the clips.
+
+    Raises:
+        UserError: If a file is missing or of another format, or the corpus has no such source.
+    """
+    if kind == "tokens":
+        vocabulary = read_glosses(targets)
+        if vocabulary.kind == "none":
+            raise UserError(
+                "model.source is tokens, but tokenize_targets.source is none, so there are no "
+                "glosses to read; set it to subwords or glosses and run `dvc repro "
+                "tokenize_targets`"
+            )
+        return GlossSource(vocabulary=vocabulary)
+    metadata = shards_metadata(shards)
+    if metadata.layout == NO_LANDMARKS:
+        raise UserError(
+            "model.source is landmarks, but the manifest has no column video: this corpus is one "
+            "of glosses and sentences. Set model.source: tokens and tokenize_targets.source: "
+            "subwords in params.yaml"
+        )
+    return LandmarkSource(layout=metadata.layout, extractor=json.loads(metadata.extractor))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Kept:
+    """A clip in memory, as half floats like those of the shards."""
+
+    halves: npt.NDArray[np.float16]  # (S, P, 3)
+    present: npt.NDArray[np.bool_]
+    fps: float
+    width: int
+    height: int
+
+    def widen(self, layout: Layout) -> LandmarkSequence:
+        return LandmarkSequence(
+            points=widen_halves(self.halves),
+            present=self.present,
+            fps=self.fps,
+            width=self.width,
+            height=self.height,
+            layout=layout,
+        )
+
+
+class StoredLandmarks:
+    """The landmarks of a folder of shards, some of them in memory.
+
+    The others stream: of their shards only the row groups that hold them are read. Both give the
+    same numbers.
+    """
+
+    def __init__(self, shards: Path, source: LandmarkSource, *, cache_mb: int) -> None:
+        """Look into the shards; no landmarks are read yet.
+
+        Args:
+            shards: The folder.
+            source: What a model reads of them.
+            cache_mb: Most memory that landmarks may take between two batches, in 10^6 bytes.
+
+        Raises:
+            UserError: If the folder or a file is missing, damaged or of another version.
+        """
+        self._shards, self._source, self._room = shards, source, cache_mb * 1_000_000
+        self._kept: dict[str, _Kept] = {}
+        self.frames = read_clip_frames(shards)
+        self.fps = read_clip_rates(shards)
+
+    def clips(self, targets: Sequence[Target]) -> Clips:
+        """Return the clips of these targets, all of which must have landmarks."""
+        ids = [target.clip_id for target in targets]
+        return Clips(
+            targets=targets,
+            frames=[self.frames[clip_id] for clip_id in ids],
+            fps=[self.fps[clip_id] for clip_id in ids],
+            source=self._source,
+            read=lambda numbers: self.read([ids[number] for number in numbers]),
+        )
+
+    def keep(self, clip_ids: Sequence[str]) -> int:
+        """Read clips into memory, a shard at a time, as far as there is room.
+
+        Returns:
+            How many fitted; the others stream.
+        """
+        before = len(self._kept)
+        chosen = set(self._fitting(clip_ids))
+        bounds = sorted(shard_bound(path.name) for path in self._shards.glob("*.parquet"))
+        for ids in find_shards(chosen, bounds).values():
+            for clip_id, sequence in read_shards(self._shards, ids).items():
+                self._kept[clip_id] = _Kept(
+                    halves=sequence.points.astype(np.float16),
+                    present=sequence.present,
+                    fps=sequence.fps,
+                    width=sequence.width,
+                    height=sequence.height,
+                )
+        return len(self._kept) - before
+
+    def read(self, clip_ids: Sequence[str]) -> list[LandmarkSequence]:
+        """Return the landmarks of clips, in that order."""
+        away = {clip_id for clip_id in clip_ids if clip_id not in self._kept}
+        streamed = read_shards(self._shards, away) if away else {}
+        layout = self._source.layout
+        return [
+            streamed[clip_id] if clip_id in away else self._kept[clip_id].widen(layout)
+            for clip_id in clip_ids
+        ]
+
+    def _fitting(self, clip_ids: Sequence[str]) -> list[str]:
+        """Take clips in the given order while there is room, and take that room."""
+        layout = self._source.layout
+        width = 2 * 3 * layout.points + len(layout.groups)  # bytes a frame
+        fitting = []
+        for clip_id in clip_ids:
+            size = width * self.frames[clip_id]
+            if size <= self._room:
+                self._room -= size
+                fitting.append(clip_id)
+        return fitting
+
+
+def _with_landmarks(
+    targets: Sequence[Target], landmarks: StoredLandmarks, split: str
+) -> list[Target]:
+    """Return the targets of a split that have landmarks; say which have none."""
+    chosen = [target for target in targets if target.split == split]
+    missing = [target.clip_id for target in chosen if target.clip_id not in landmarks.frames]
+    if missing:
+        logger.warning(
+            "%d of %d %s clips have no landmarks and are left out (%s says why): %s%s",
+            len(missing),
+            len(chosen),
+            split,
+            REJECTS,
+            ", ".join(missing[:5]),
+            ", ..." if len(missing) > 5 else "",
+        )
+    if len(missing) == len(chosen):
+        raise UserError(
+            f"no clip of split {split} has landmarks; the manifest needs train and dev clips, and "
+            f"{REJECTS} says which were rejected"
+        )
+    return [target for target in chosen if target.clip_id in landmarks.frames]
