@@ -35,7 +35,7 @@ OPTIONS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(options=OPTIONS, lengths=st.lists(st.integers(1, 14), min_size=2, max_size=4))
 def test_a_clip_alone_step_by_step_equals_its_row_of_a_batch(
     options: dict[str, Any], lengths: list[int]

@@ -1,4 +1,8 @@
-"""The stage `extract` is killed, stopped and starved for real; the output is as if nothing was."""
+"""The stage `extract` is killed, stopped and starved for real; the output is as if nothing was.
+
+Quick twins: tests/unit/extraction/test_pool.py (processes that die, hang or are interrupted) and
+test_cache.py (a full disk, torn entries).
+"""
 
 import json
 import os
@@ -29,6 +33,7 @@ DRAWING = DrawOptions(
 CLIPS = 6
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.mediapipe,
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc"),
 ]
@@ -98,12 +103,10 @@ def test_a_few_kills_at_random_moments_change_no_byte(project: Path) -> None:
     kill_at_random(project, kills=3, seed=1)
 
 
-@pytest.mark.slow
 def test_many_kills_at_random_moments_change_no_byte(project: Path) -> None:
     kill_at_random(project, kills=24, seed=2)
 
 
-@pytest.mark.slow
 def test_a_worker_that_is_killed_in_a_clip_costs_nothing_but_time(project: Path) -> None:
     with Stage(project) as stage:
         wait_until(lambda: any(map(is_inferring, stage.workers())))
@@ -112,7 +115,6 @@ def test_a_worker_that_is_killed_in_a_clip_costs_nothing_but_time(project: Path)
     assert contents(project / "data/landmarks") == contents(project / "expected")
 
 
-@pytest.mark.slow
 def test_a_stage_that_is_killed_keeps_what_it_has_and_goes_on(project: Path) -> None:
     with Stage(project, workers=1) as stage:
         wait_until(lambda: entries(project) >= 2)
@@ -138,7 +140,6 @@ def test_ctrl_c_stops_without_noise_and_says_how_to_go_on(project: Path) -> None
     finish(project)
 
 
-@pytest.mark.slow
 def test_a_decoder_that_hangs_is_given_up_and_the_clip_tried_again(project: Path) -> None:
     set_option(project, time_limit_s=8.0)  # and a second for each of some 10 frames
     with Stage(project, workers=1) as stage:
@@ -154,7 +155,6 @@ def set_option(project: Path, **options: object) -> None:
     (project / "params.yaml").write_text(json.dumps(params))
 
 
-@pytest.mark.slow
 def test_a_poisoned_clip_is_rejected_and_the_others_go_on(project: Path) -> None:
     manifest = project / "corpus/manifest.tsv"
     clips = read_manifest(manifest)
@@ -203,7 +203,7 @@ def repeat_video(source: Path, target: Path, times: int) -> None:
 @pytest.mark.parametrize(
     ("max_file_bytes", "place"),
     [
-        pytest.param(1500, "data/cache/landmarks", marks=pytest.mark.slow),
+        (1500, "data/cache/landmarks"),
         (8000, "data/landmarks"),
     ],
 )
@@ -219,7 +219,6 @@ def test_a_file_that_cannot_grow_ends_in_words(
     finish(project)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("place", "kilobytes"), [("data/cache/landmarks", 24), ("data", 76)])
 def test_a_full_disk_keeps_what_is_done_and_says_what_to_do(
     project: Path, small_disk: Callable[[str, int], None], place: str, kilobytes: int
@@ -246,7 +245,6 @@ def check_full(stage: Stage, place: str) -> None:
     assert "Traceback" not in errors
 
 
-@pytest.mark.slow
 def test_ray_gives_the_same_bytes_though_a_worker_is_killed(project: Path) -> None:
     pytest.importorskip("ray")
     set_option(project, executor="ray")

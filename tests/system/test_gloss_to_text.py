@@ -62,9 +62,11 @@ def write_params(folder: Path) -> None:
     ruamel.yaml.YAML().dump(params, folder / "params.yaml")
 
 
+@pytest.mark.slow
 def test_glosses_are_translated_by_way_of_every_stage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Quick twin: tests/unit/training/test_glosses.py, tests/unit/evaluation/test_glosses.py."""
     monkeypatch.chdir(tmp_path)
     write_params(tmp_path)
     main(["init", "data/raw/words", "--text-only", "--table", *write_tables(tmp_path)])

@@ -73,7 +73,9 @@ def test_two_runs_from_empty_caches_give_the_same_bytes(tmp_path: Path) -> None:
         params.write_text(original)
 
 
+@pytest.mark.slow
 def test_no_corpus_is_said_by_dvc_repro_itself(tmp_path: Path) -> None:
+    """Quick twin: test_a_mistake_ends_in_words_and_not_in_a_traceback."""
     for name in ("params.yaml", "dvc.yaml"):
         shutil.copy(ROOT / name, tmp_path)
     for name in ("pipeline", "src"):

@@ -1,7 +1,8 @@
 """Does it learn? Every family turns sequences round that it has not seen (document 004).
 
-The reduced lab takes some 5 CPU-s a variant; the whole one a minute, so it is marked slow. A model
-that only copied, or knew the symbols but not their order, would get none of them right.
+A model that only copied, or knew the symbols but not their order, would get none of them right. The
+reduced lab takes some 5 CPU-s a variant, the whole one a minute: all but one are marked slow, their
+quick twin is tests/contract/test_models.py.
 """
 
 import pytest
@@ -16,8 +17,8 @@ REDUCED = (
 PRE = ("model.norm=pre", "model.decoder_norm=true")
 POST = ("model.norm=post", "model.decoder_norm=false")
 VARIANTS = {
-    "transformer, post-norm": POST,
     "transformer, pre-norm": PRE,
+    "transformer, post-norm": POST,
     "transformer, scaled positions": (*POST, "model.positions=scaled"),
     "conformer, post-norm": ("model.family=conformer", *POST),
     "conformer, pre-norm, relative": ("model.family=conformer", *PRE, "model.positions=relative"),
@@ -31,13 +32,21 @@ def learn(*assignments: str) -> LabResult:
     return run_lab(read_lab(assignments), log=lambda record: None)
 
 
-@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS.keys())
+@pytest.mark.parametrize(
+    "variant",
+    [
+        pytest.param(values, id=name, marks=pytest.mark.slow if number else ())
+        for number, (name, values) in enumerate(VARIANTS.items())
+    ],
+)
 def test_every_family_that_looks_at_the_source_learns_to_reverse(variant: tuple[str, ...]) -> None:
     # Measured with seed 1: 0.957 to 1.0, the conformer with relative positions being the lowest.
     assert learn(*REDUCED, *variant).exact >= 0.9
 
 
+@pytest.mark.slow
 def test_an_lstm_without_attention_reverses_what_its_state_can_hold() -> None:
+    """Quick twin: tests/contract/test_models.py, test_one_batch_can_be_overfitted."""
     result = learn(*REDUCED, "model.family=lstm", "model.attention=none")
     # Measured with seed 1: 1.0 of three symbols, 0.81 of six, 0.927 of all. All that the decoder
     # gets is one vector, so it falls with the length: its own threshold, on the shortest ones.

@@ -88,8 +88,10 @@ def test_several_clips_cannot_be_one_film(folder: Path) -> None:
     assert not done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.mediapipe
 def test_threads_of_the_graph_change_no_landmark(folder: Path) -> None:
+    """Quick twin: tests/golden/test_landmarks.py."""
     from signloom.extraction.extract import extract_video
     from tests.extraction import OPTIONS
 

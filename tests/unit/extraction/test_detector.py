@@ -92,7 +92,11 @@ def built(tasks: DetectorOptions) -> Callable[[str], Detector]:
     return build
 
 
-KINDS = ("holistic", "face", "hands", "hands+pose", "tasks")
+KINDS = [
+    "holistic",
+    *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("face", "hands", "hands+pose")),
+    "tasks",
+]
 
 
 def detect(

@@ -130,10 +130,12 @@ def test_only_what_is_new_is_looked_at(
         assert read_shards(out / "shards").keys() == {clip.clip_id for clip in changed}
 
 
+@pytest.mark.slow
 @pytest.mark.mediapipe
 def test_workers_are_replaced_in_the_course_of_a_run(
     clips: list[Clip], known: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Quick twin: test_pool.py::test_a_process_ends_after_so_many_jobs_and_leaves_nothing_open."""
     hire, hired = _ProcessCrew.hire, []
 
     def note_and_hire(crew: _ProcessCrew) -> Worker:
@@ -211,10 +213,12 @@ def test_too_many_rejects_write_the_report_and_nothing_else(
     assert list(contents(tmp_path / "out")) == ["rejects.tsv"]
 
 
+@pytest.mark.slow
 @pytest.mark.mediapipe
 def test_a_clip_that_takes_too_long_is_rejected_and_not_remembered(
     clips: list[Clip], warm: Path, tmp_path: Path
 ) -> None:
+    """Quick twin: test_pool.py::test_a_job_that_takes_too_long_is_given_up_and_the_others_go_on."""
     room = videos.write_video(tmp_path / "room.mp4", frames=1)
     slow = replace(clips[0], clip_id="slow", video=room)
     hurry = replace(OPTIONS, time_limit_s=1e-6, max_rejected_share=0.4)

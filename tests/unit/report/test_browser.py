@@ -1,4 +1,7 @@
-"""The page in a real browser, as a phone and as a desk show it."""
+"""The page in a real browser, as a phone and as a desk show it.
+
+Quick twins: test_build.py (what the page says, escapes and refers to), test_player.py.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +10,10 @@ import pytest
 
 from tests.browser import Tab, find_chromium, open_tab
 
-pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine"),
+]
 PHONE, DESK = 390, 1280
 LINES = '[...document.querySelectorAll(".player path")].map((line) => line.getAttribute("d"))'
 SECOND = "new Promise((done) => setTimeout(done, 1000))"

@@ -83,7 +83,9 @@ def test_a_wrong_change_is_named(change: dict[str, object], message: str) -> Non
         plan_corpus(options, run_options(), EVALUATE, PATHS)
 
 
+@pytest.mark.slow
 def test_a_job_runs_in_a_process_of_its_own() -> None:
+    """Quick twin: tests/unit/extraction/test_pool.py."""
     logged: list[str] = []
     (job, _) = plan_reversal(OPTIONS)
     (found,) = run_jobs([job], 1, lambda row: logged.append(row["variant"]))

@@ -63,8 +63,12 @@ def assert_close(
             assert one[name] == other[name]
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_losses_of_one(tmp_path: Path) -> None:
-    """One takes the same two parts in turn; dropout is drawn by part, so it is the same too."""
+    """One takes the same two parts in turn; dropout is drawn by part, so it is the same too.
+
+    Quick twin: test_without_dropout_parts_give_the_losses_of_the_whole.
+    """
     assert run_together(tmp_path / "two", options()) == [0, 0]
     run(tmp_path / "one", options(accumulate=2))
     assert_close(history(tmp_path / "two"), history(tmp_path / "one"), SAME)

@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -58,7 +59,32 @@ def results(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+def test_a_stop_after_any_snapshot_changes_no_bit(
+    recipe: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen, written, write = options(**{**recipe, "epochs": 4}), 0, Snapshots.write
+    run(tmp_path / "expected", chosen)
+
+    def write_and_stop(self: Snapshots, *values: Any, **more: Any) -> bool:
+        nonlocal written
+        done, written = write(self, *values, **more), written + 1
+        if written in (1, 4, 6):
+            raise KeyboardInterrupt
+        return done
+
+    monkeypatch.setattr(Snapshots, "write", write_and_stop)
+    folder = tmp_path / "stopped"
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            run(folder, chosen)
+    run(folder, chosen)
+    assert results(folder) == results(tmp_path / "expected")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 def test_kills_at_any_moment_change_no_bit(recipe: dict[str, object], tmp_path: Path) -> None:
+    """Quick twin: test_a_stop_after_any_snapshot_changes_no_bit."""
     chosen, dice = options(**recipe), random.Random(1)
     run(tmp_path / "expected", chosen)
     began = time.monotonic()

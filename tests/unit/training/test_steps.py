@@ -86,8 +86,34 @@ def test_counts_are_those_of_the_losses() -> None:
     assert counts.padded_frames == batch.src_valid.numel()
 
 
+def test_what_does_not_fit_is_taken_in_parts(caplog: pytest.LogCaptureFixture) -> None:
+    step, source = setting()
+    fabric = open_devices(step.options)
+    (clips,) = source.plan(1)
+    expected, _ = take_turns(*setting(), fabric, epoch=1, clips=clips)
+    encode, most = step.model.encode, 3
+
+    def starve(src: torch.Tensor, valid: torch.Tensor) -> object:
+        if len(src) > most:
+            raise torch.OutOfMemoryError
+        return encode(src, valid)
+
+    step._encode = starve  # type: ignore[assignment]
+    with caplog.at_level(logging.INFO):
+        losses, _ = take_turns(step, source, fabric, epoch=1, clips=clips)
+    torch.testing.assert_close(losses, expected, rtol=1e-5, atol=0)
+    assert "it is taken in 4; train.accumulate: 4" in caplog.text
+    most = 0
+    with pytest.raises(UserError, match=r"memory for a single clip .*\(model\.d_model"):
+        take_turns(step, source, fabric, epoch=1, clips=clips)
+
+
+@pytest.mark.slow
 def test_a_batch_that_is_too_large_is_taken_in_parts(tmp_path: Path) -> None:
-    """A child may use little memory: its batch fails at once, its halves do not."""
+    """A child may use little memory: its batch fails at once, its halves do not.
+
+    Quick twin: test_what_does_not_fit_is_taken_in_parts.
+    """
     log = tmp_path / "log.txt"
 
     def starve() -> None:

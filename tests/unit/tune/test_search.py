@@ -101,7 +101,9 @@ def work_in_a_process(folder: str, options: TuneOptions) -> None:
     run(Path(folder), options)
 
 
+@pytest.mark.slow
 def test_kill_9_in_the_middle_of_a_trial_changes_nothing(tmp_path: Path) -> None:
+    """Quick twin: test_a_search_that_died_goes_on_and_ends_the_same."""
     for name in ("whole", "killed"):
         (tmp_path / name).mkdir()
     options = dataclasses.replace(OPTIONS, trials=4, epochs=6)
