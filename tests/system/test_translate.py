@@ -1,4 +1,4 @@
-"""`signloom translate` as a person runs it: real videos, real MediaPipe, a process of its own."""
+"""`signloom translate`: files of landmarks in this process, real videos in one of its own."""
 
 import dataclasses
 import json
@@ -6,25 +6,95 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 import pytest
 
+from signloom.cli.main import main
 from signloom.corpus.landmarks import build_layout
 from tests import tiny
 from tests.extraction import draw_two_clips
 from tests.models_on_disk import write_checkpoint
 
-MAIN = [sys.executable, "-c", "from signloom.cli.main import main; main()", "translate"]
+COMMAND = [sys.executable, "-c", "from signloom.cli.main import main; main()", "translate"]
+SIZES = ("--fps", "10", "--width", "320", "--height", "240", "--max-tokens", "10")
 
 
 def translate(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [*MAIN, *map(str, arguments), "--max-tokens", "10"]
+    command = [*COMMAND, *map(str, arguments), "--max-tokens", "10"]
     return subprocess.run(
         command, capture_output=True, text=True, cwd=cwd, env=environment, check=False
     )
+
+
+@pytest.fixture
+def hands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder: a model of hands, two clips in a file and one that is torn."""
+    monkeypatch.chdir(tmp_path)
+    extractor = {"detector": "imported", "import_version": 1, "source": "numpy"}
+    features = dataclasses.replace(tiny.FEATURES, groups=("hands",), normalise="picture")
+    layout = build_layout(("hands",))
+    write_checkpoint(
+        tmp_path / "data/checkpoint", extractor=extractor, layout=layout, features=features
+    )
+    (tmp_path / "clips").mkdir()
+    numbers = np.random.default_rng(0).uniform(0.2, 0.8, (2, 12, 126))
+    np.save(tmp_path / "clips/words.npy", numbers)
+    (tmp_path / "clips/bad.npy").write_bytes(b"these are no numbers")
+    return tmp_path
+
+
+def test_landmark_files_are_translated_by_a_model_of_such_files(
+    hands: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["translate", "clips/words.npy", *SIZES])
+    names = [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()]
+    assert names == ["clips/words.npy: words-1", "clips/words.npy: words-2"]
+    with pytest.raises(SystemExit, match="--fps"):
+        main(["translate", "clips/words.npy"])
+
+
+def test_a_bad_file_is_named_and_the_others_are_translated(
+    hands: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["translate", "clips", "--json", "--n-best", "2", *SIZES])
+    out, err = capsys.readouterr()
+    assert "error: clips/bad.npy: " in err
+    assert "not translated: 1 of the clips, see above" in f"{err}{stopped.value}"
+    rows = [json.loads(line) for line in out.rstrip("\n").split("\n")]
+    assert [row["clip_id"] for row in rows] == ["words-1", "words-2"]
+    for row in rows:
+        check_row(row, fps=10)
+
+
+def check_row(row: dict[str, Any], fps: int) -> None:
+    assert row.keys() == {
+        "source", "clip_id", "text", "score", "log_prob", "alternatives", "tokens", "frames",
+        "seconds",
+    }  # fmt: skip
+    assert row["seconds"] == pytest.approx(row["frames"] / fps, abs=1e-3)
+    assert [set(other) for other in row["alternatives"]] == [{"text", "score", "log_prob"}]
+    assert row["alternatives"][0]["score"] <= row["score"]
+    for token in row["tokens"]:
+        assert 0 <= token["start_s"] <= token["end_s"] <= row["seconds"]
+
+
+def test_several_clips_cannot_be_one_film(hands: Path) -> None:
+    for name in "abc":
+        (hands / f"{name}.mp4").write_bytes(b"no video")
+    with pytest.raises(SystemExit, match="there are 3 clips; give a folder for them"):
+        main(["translate", "a.mp4", "b.mp4", "c.mp4", "--video", "one.mp4"])
+
+
+def test_a_checkpoint_of_another_format_version_says_so(hands: Path) -> None:
+    path = hands / "data/checkpoint/checkpoint.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format_version": 1}))
+    with pytest.raises(SystemExit, match="found format version 1"):
+        main(["translate", "clips/words.npy", *SIZES])
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +110,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.mediapipe
-def test_a_bad_file_is_named_and_the_others_are_translated(folder: Path) -> None:
+def test_videos_are_translated_and_a_bad_one_is_named(folder: Path) -> None:
+    """Quick twin: test_a_bad_file_is_named_and_the_others_are_translated."""
     done = translate("videos", "--json", "--n-best", 2, "--video", "films", cwd=folder)
     assert done.returncode == 1
     assert "error: videos/bad.mp4: no video that can be decoded" in done.stderr
@@ -49,15 +121,7 @@ def test_a_bad_file_is_named_and_the_others_are_translated(folder: Path) -> None
     rows = [json.loads(line) for line in done.stdout.rstrip("\n").split("\n")]
     assert [row["source"] for row in rows] == ["videos/b.mp4", "videos/deep/a.mp4"]
     for row in rows:
-        assert row.keys() == {
-            "source", "clip_id", "text", "score", "log_prob", "alternatives", "tokens", "frames",
-            "seconds",
-        }  # fmt: skip
-        assert row["seconds"] == pytest.approx(row["frames"] / 15, abs=1e-3)
-        assert [set(other) for other in row["alternatives"]] == [{"text", "score", "log_prob"}]
-        assert row["alternatives"][0]["score"] <= row["score"]
-        for token in row["tokens"]:
-            assert 0 <= token["start_s"] <= token["end_s"] <= row["seconds"]
+        check_row(row, fps=15)
         film, video = (
             cv2.VideoCapture(str(folder / path))
             for path in (f"films/{row['clip_id']}.mp4", row["source"])
@@ -69,8 +133,10 @@ def test_a_bad_file_is_named_and_the_others_are_translated(folder: Path) -> None
         assert film.get(cv2.CAP_PROP_FPS) == 15
 
 
+@pytest.mark.slow
 @pytest.mark.mediapipe
 def test_one_video_is_one_line_of_text_and_its_timing_adds_up(folder: Path) -> None:
+    """Quick twins: test_landmark_files_are_translated_by_a_model_of_such_files, test_timed.py."""
     done = translate("videos/b.mp4", "--timing", cwd=folder)
     assert done.returncode == 0, done.stderr
     (line,) = done.stdout.splitlines()
@@ -79,13 +145,6 @@ def test_one_video_is_one_line_of_text_and_its_timing_adds_up(folder: Path) -> N
         assert f"{part} " in done.stderr
     alone = translate("videos/b.mp4", "--json", cwd=folder)
     assert " ".join(json.loads(alone.stdout)["text"].split()) == line
-
-
-def test_several_clips_cannot_be_one_film(folder: Path) -> None:
-    done = translate("videos", "--video", "one.mp4", cwd=folder)
-    assert done.returncode == 1
-    assert "there are 3 clips; give a folder for them" in done.stderr
-    assert not done.stdout
 
 
 @pytest.mark.slow
@@ -101,31 +160,3 @@ def test_threads_of_the_graph_change_no_landmark(folder: Path) -> None:
     )
     np.testing.assert_array_equal(one.points, two.points)
     np.testing.assert_array_equal(one.present, two.present)
-
-
-def test_landmark_files_are_translated_by_a_model_of_such_files(tmp_path: Path) -> None:
-    extractor = {"detector": "imported", "import_version": 1, "source": "numpy"}
-    layout = build_layout(("hands",))
-    features = dataclasses.replace(tiny.FEATURES, groups=("hands",), normalise="picture")
-    folder = tmp_path / "data/checkpoint"
-    write_checkpoint(folder, extractor=extractor, layout=layout, features=features)
-    numbers = np.random.default_rng(0).uniform(0.2, 0.8, (2, 12, 126))
-    np.save(tmp_path / "words.npy", numbers)
-    sizes = ("--fps", 10, "--width", 320, "--height", 240)
-    done = translate("words.npy", *sizes, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    names = [line.split("\t")[0] for line in done.stdout.splitlines()]
-    assert names == ["words.npy: words-1", "words.npy: words-2"]
-    wrong = translate("words.npy", cwd=tmp_path)
-    assert wrong.returncode == 1
-    assert "--fps" in wrong.stderr
-
-
-def test_a_checkpoint_of_another_format_version_says_so(tmp_path: Path) -> None:
-    path = write_checkpoint(tmp_path / "data/checkpoint") / "checkpoint.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "format_version": 1}))
-    done = translate("a.mp4", cwd=tmp_path)
-    assert done.returncode == 1
-    assert "format version" in done.stderr
-    assert "1" in done.stderr
-    assert "Traceback" not in done.stderr

@@ -13,6 +13,7 @@ from signloom.nightly.gate import Decision
 from signloom.report.build import build_report
 from signloom.report.sections import tell_decision, tell_drift, tell_night
 from signloom.report.stage_files import ReportPaths, read_sources
+from signloom.report.tuning import LABELS
 from tests.report_project import EVIL, OPTIONS, write_project
 from tests.unit.nightly.systems import decided, gate_clips, system, targets
 from tests.unit.report.test_build import parse
@@ -57,7 +58,12 @@ def build_page(project: ReportPaths, folder: Path, content: object) -> str:
 
 
 @pytest.fixture
-def own_project(tmp_path: Path) -> ReportPaths:
+def own_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReportPaths:
+    """A project of which no chart is drawn: they take seconds and say nothing of a night."""
+    names = ("scores", "breakdown", "curves", "lengths", "quality", "signers", *LABELS)
+    monkeypatch.setattr(
+        "signloom.report.build.draw_charts", lambda *_: {name: [] for name in names}
+    )
     (tmp_path / "project").mkdir()
     return write_project(tmp_path / "project")
 

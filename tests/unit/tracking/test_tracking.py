@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -212,6 +213,20 @@ def test_a_damaged_database_costs_a_warning_and_the_records_stay(
     assert "not a database" in (SPOOL / PROBLEM).read_text()
     with pytest.raises(SystemExit, match=r"mlflow\.db.*not a database"):
         main(["deliver"])
+    shutil.rmtree(outboxes(SPOOL)[0].folder)
+
+
+@pytest.mark.slow
+def test_the_records_reach_a_database_that_is_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Quick twins: the test above, test_a_delivery_that_dies_anywhere_loses_and_doubles_nothing."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mlflow.db").write_text("no database " * 100)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    with Run.start(ON, "x", stage="train") as run:
+        run.log_metrics({"loss": 1.0})
+    assert not deliver(SPOOL, patience_s=0.0)
     (tmp_path / "mlflow.db").rename(tmp_path / "damaged.db")
     # In another process, as MLflow keeps a file open that it has opened once.
     code = "from signloom.cli.main import main; main(['deliver'])"

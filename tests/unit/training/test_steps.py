@@ -90,7 +90,7 @@ def test_what_does_not_fit_is_taken_in_parts(caplog: pytest.LogCaptureFixture) -
     step, source = setting()
     fabric = open_devices(step.options)
     (clips,) = source.plan(1)
-    expected, _ = take_turns(*setting(), fabric, epoch=1, clips=clips)
+    expected, _ = accumulate_gradients(*setting(), fabric, epoch=1, clips=clips)
     encode, most = step.model.encode, 3
 
     def starve(src: torch.Tensor, valid: torch.Tensor) -> object:
@@ -100,12 +100,12 @@ def test_what_does_not_fit_is_taken_in_parts(caplog: pytest.LogCaptureFixture) -
 
     step._encode = starve  # type: ignore[assignment]
     with caplog.at_level(logging.INFO):
-        losses, _ = take_turns(step, source, fabric, epoch=1, clips=clips)
+        losses, _ = accumulate_gradients(step, source, fabric, epoch=1, clips=clips)
     torch.testing.assert_close(losses, expected, rtol=1e-5, atol=0)
     assert "it is taken in 4; train.accumulate: 4" in caplog.text
     most = 0
     with pytest.raises(UserError, match=r"memory for a single clip .*\(model\.d_model"):
-        take_turns(step, source, fabric, epoch=1, clips=clips)
+        accumulate_gradients(step, source, fabric, epoch=1, clips=clips)
 
 
 @pytest.mark.slow
