@@ -50,8 +50,8 @@ def main() -> None:
         result = studies.summary()
         write_file(TUNE / "trials.json", json.dumps(result, indent=1) + "\n")
         write_file(TUNE / "best.json", json.dumps(result["best"], indent=1) + "\n")
-        for figure, svg in draw_search(result).items():
-            write_file(TUNE / "figures" / f"{figure}.svg", svg)
+        for chart in draw_search(result):
+            write_file(TUNE / "figures" / f"{chart.name}.svg", chart.svg)
         log.log_metrics({"best": result["best"]["values"], "trials": len(result["trials"])})
         log.log_artifact(TUNE, folder="tune")
 

@@ -1,13 +1,15 @@
-"""Warnings, tables and charts of landmark quality."""
+"""Landmark quality on the page: warnings, tables, charts and the worst clips."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import html
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, median
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import SPLITS
 from signloom.corpus.quality import ClipQuality
 from signloom.features.targets import Target
@@ -22,11 +24,20 @@ from signloom.report.canvas import (
     RED,
     THIRD,
     build_panels,
+    inline_svg,
     render_svg,
     shorten,
     style,
 )
 from signloom.report.charts import MAX_ROWS, Chart
+from signloom.report.skeletons import (
+    Picture,
+    draw_pictures,
+    draw_presence,
+    inline_pictures,
+    join_pictures,
+)
+from signloom.report.verdict import count
 
 GROUP_LABELS = {
     "left_hand": "left", "right_hand": "right", "any_hand": "any hand", "pose": "body",
@@ -34,6 +45,20 @@ GROUP_LABELS = {
 }  # fmt: skip
 MAX_NAMED = 5  # clips named in a warning
 MAX_SIGNERS = 40  # signers in the table; those with the most warnings are shown
+MARKS = {
+    "left_hand": ("<", ORANGE), "right_hand": (">", BLUE), "any_hand": ("o", INK),
+    "pose": ("s", GREEN), "lips": ("d", PURPLE), "face_outline": ("v", GREY),
+}  # fmt: skip
+FIGURES = {
+    "any_hand_gap_s": "longest time without a hand, s",
+    "left_hand_jitter": "jitter of the left hand, palms",
+    "right_hand_jitter": "jitter of the right hand, palms",
+    "side_swaps": "side swaps",
+    "fps": "frames a second",
+    "seconds": "duration, s",
+}
+BINS = 20
+TICKS = MaxNLocator(nbins=6, steps=[1, 2, 5, 10])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,13 +84,46 @@ class QualityOptions:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 or more")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """One thing that may be wrong with a clip."""
 
     text: str  # of the warning, after the number of clips
-    mend: str
-    fails: Callable[[ClipQuality], bool]
+    hint: str
+    columns: tuple[str, ...]  # of the quality table; what is unknown never fails
+    least: float = -math.inf
+    most: float = math.inf
+
+    def fails(self, row: ClipQuality) -> bool:
+        """Whether a figure of the clip is beyond the limit."""
+        return any(not self.least <= value <= self.most for value in _known(row, self.columns))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QualityWarning:
+    """How many clips fail a check."""
+
+    name: str  # of the check
+    clips: int
+    share: float  # of all clips
+    text: str
+    hint: str
+    named: list[str]  # some of the clips
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupQuality:
+    """The clips of a split or a signer."""
+
+    name: str
+    clips: int
+    minutes: float
+    found: dict[str, float | None]  # share of the frames, by group of landmarks
+    gap_s: float | None  # longest time without any hand
+    jitter: float | None  # median of the clips, palm lengths
+    swaps: float
+    coincident: float | None  # share of the frames with both sides on one hand
+    flagged: int  # clips with a warning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +131,10 @@ class Assessment:
     """What the quality table says about a corpus."""
 
     faults: dict[str, tuple[str, ...]]  # names of the checks that a clip fails, by clip id
-    warnings: list[dict[str, Any]]
+    warnings: list[QualityWarning]  # the most frequent first
     worst: list[ClipQuality]
-    by_split: list[dict[str, Any]]
-    by_signer: list[dict[str, Any]]
+    by_split: list[GroupQuality]
+    by_signer: list[GroupQuality]
     signer_of: dict[str, str]  # by clip id
     limits: dict[str, float]  # where warnings begin, by column
 
@@ -86,10 +144,18 @@ class Assessment:
         return sum(map(bool, self.faults.values()))
 
     @property
-    def signers_shown(self) -> list[dict[str, Any]]:
+    def signers_shown(self) -> list[GroupQuality]:
         """The rows of the table of signers: those with the largest share of warnings."""
-        ordered = sorted(self.by_signer, key=lambda row: -float(row["flagged"]) / row["clips"])
-        return ordered[:MAX_SIGNERS]
+        return sorted(self.by_signer, key=lambda row: -row.flagged / row.clips)[:MAX_SIGNERS]
+
+    @property
+    def group_labels(self) -> dict[str, str]:
+        """The columns of the tables: groups of landmarks that the layout has."""
+        return {
+            name: label
+            for name, label in GROUP_LABELS.items()
+            if any(row.found[name] is not None for row in self.by_split)
+        }
 
 
 def assess(
@@ -97,103 +163,102 @@ def assess(
 ) -> Assessment:
     """Find out what is wrong with how many clips, and which of them are the worst."""
     checks = build_checks(options)
-    faults = find_faults(rows, checks)
-    splits = table_by(rows, faults, targets, lambda target: target.split)
-    signers = table_by(rows, faults, targets, lambda target: target.signer)
-    order = SPLITS
-    body, jitter = options.min_body, options.max_jitter
+    faults = {
+        row.clip_id: tuple(name for name, check in checks.items() if check.fails(row))
+        for row in rows
+    }
+    splits = table_by(rows, faults, {target.clip_id: target.split for target in targets})
+    signer_of = {target.clip_id: target.signer for target in targets}
     return Assessment(
         faults=faults,
         warnings=list_warnings(faults, checks),
         worst=pick_worst(rows, faults, options.worst),
-        by_split=sorted(splits, key=lambda r: (*order, r["name"]).index(r["name"])),
-        by_signer=sorted(signers, key=lambda row: str(row["name"])),
-        signer_of={target.clip_id: target.signer for target in targets},
+        by_split=sorted(splits, key=lambda row: (*SPLITS, row.name).index(row.name)),
+        by_signer=sorted(table_by(rows, faults, signer_of), key=lambda row: row.name),
+        signer_of=signer_of,
         limits={
-            "any_hand": options.min_any_hand, "pose": body, "lips": body, "face_outline": body,
-            "any_hand_gap_s": options.max_gap_s, "left_hand_jitter": jitter,
-            "right_hand_jitter": jitter, "side_swaps": float(options.max_side_swaps),
-            "fps": options.min_fps,
+            column: check.least if math.isfinite(check.least) else check.most
+            for check in checks.values()
+            for column in check.columns
         },
-    )  # fmt: skip
+    )
 
 
 def build_checks(options: QualityOptions) -> dict[str, Check]:
-    """Return what a clip is checked for, by a short name; what is unknown never fails."""
-
-    def below(limit: float, *names: str) -> Callable[[ClipQuality], bool]:
-        return lambda row: any(value < limit for value in _known(row, names))
-
-    def above(limit: float, *names: str) -> Callable[[ClipQuality], bool]:
-        return lambda row: any(value > limit for value in _known(row, names))
-
-    jitters = ("left_hand_jitter", "right_hand_jitter")
+    """Return what a clip is checked for, by a short name."""
+    swaps = options.max_side_swaps
     return {
         "few hands": Check(
-            f"a hand in less than {100 * options.min_any_hand:g} % of the frames",
-            "look whether the hands are in the picture, lit and unblurred",
-            below(options.min_any_hand, "any_hand"),
+            text=f"a hand in less than {100 * options.min_any_hand:g} % of the frames",
+            hint="look whether the hands are in the picture, lit and unblurred",
+            columns=("any_hand",),
+            least=options.min_any_hand,
         ),
         "no body": Check(
-            f"the body or face in less than {100 * options.min_body:g} % of the frames",
-            "head and shoulders must be in the picture",
-            below(options.min_body, "pose", "lips", "face_outline"),
+            text=f"the body or face in less than {100 * options.min_body:g} % of the frames",
+            hint="head and shoulders must be in the picture",
+            columns=("pose", "lips", "face_outline"),
+            least=options.min_body,
         ),
         "gap": Check(
-            f"no hand at all for more than {options.max_gap_s:g} s",
-            "cut rest and entering out with start_s and end_s",
-            above(options.max_gap_s, "any_hand_gap_s"),
+            text=f"no hand at all for more than {options.max_gap_s:g} s",
+            hint="cut rest and entering out with start_s and end_s",
+            columns=("any_hand_gap_s",),
+            most=options.max_gap_s,
         ),
         "jitter": Check(
-            f"a hand that jitters by more than {options.max_jitter:g} palm lengths",
-            "blur, low light or a false hand in the background",
-            above(options.max_jitter, *jitters),
+            text=f"a hand that jitters by more than {options.max_jitter:g} palm lengths",
+            hint="blur, low light or a false hand in the background",
+            columns=("left_hand_jitter", "right_hand_jitter"),
+            most=options.max_jitter,
         ),
         "swaps": Check(
-            f"left and right exchanged more than {_times(options.max_side_swaps)}",
-            "a second person in the picture, or try another extract.detector",
-            above(float(options.max_side_swaps), "side_swaps"),
+            text=f"left and right exchanged more than {'once' if swaps == 1 else f'{swaps} times'}",
+            hint="a second person in the picture, or try another extract.detector",
+            columns=("side_swaps",),
+            most=swaps,
         ),
         "coincident": Check(
-            f"both sides on one hand in more than {100 * options.max_coincident:g} % of the frames",
-            "try another extract.detector",
-            above(options.max_coincident, "coincident"),
+            text="both sides on one hand in more than "
+            f"{100 * options.max_coincident:g} % of the frames",
+            hint="try another extract.detector",
+            columns=("coincident",),
+            most=options.max_coincident,
         ),
         "slow": Check(
-            f"fewer than {options.min_fps:g} frames a second",
-            "fast signing gets lost between the frames",
-            below(options.min_fps, "fps"),
+            text=f"fewer than {options.min_fps:g} frames a second",
+            hint="fast signing gets lost between the frames",
+            columns=("fps",),
+            least=options.min_fps,
         ),
         "small": Check(
-            f"a picture whose shorter side has less than {options.min_pixels} pixels",
-            "take the recording in its full size",
-            lambda row: min(row.width, row.height) < options.min_pixels,
+            text=f"a picture whose shorter side has less than {options.min_pixels} pixels",
+            hint="take the recording in its full size",
+            columns=("width", "height"),
+            least=options.min_pixels,
         ),
-    }
-
-
-def find_faults(
-    rows: Iterable[ClipQuality], checks: Mapping[str, Check]
-) -> dict[str, tuple[str, ...]]:
-    """Return the names of the checks that each clip fails, by clip id."""
-    return {
-        row.clip_id: tuple(name for name, check in checks.items() if check.fails(row))
-        for row in rows
     }
 
 
 def list_warnings(
     faults: Mapping[str, Sequence[str]], checks: Mapping[str, Check]
-) -> list[dict[str, Any]]:
+) -> list[QualityWarning]:
     """Say what is wrong with how many clips, the most frequent fault first."""
     found = []
     for name, check in checks.items():
         clips = [clip_id for clip_id, failed in faults.items() if name in failed]
         if clips:
-            found.append({"name": name, "clips": len(clips), "share": len(clips) / len(faults),
-                          "text": check.text, "mend": check.mend,
-                          "named": clips[:MAX_NAMED]})  # fmt: skip
-    return sorted(found, key=lambda warning: -int(warning["clips"]))
+            found.append(
+                QualityWarning(
+                    name=name,
+                    clips=len(clips),
+                    share=len(clips) / len(faults),
+                    text=check.text,
+                    hint=check.hint,
+                    named=clips[:MAX_NAMED],
+                )
+            )
+    return sorted(found, key=lambda warning: -warning.clips)
 
 
 def pick_worst(
@@ -205,33 +270,39 @@ def pick_worst(
 
 
 def table_by(
-    rows: Sequence[ClipQuality],
-    faults: Mapping[str, Sequence[str]],
-    targets: Iterable[Target],
-    key: Callable[[Target], str],
-) -> list[dict[str, Any]]:
-    """Sum the table up over clips of one kind, such as a split or a signer.
+    rows: Sequence[ClipQuality], faults: Mapping[str, Sequence[str]], group_of: Mapping[str, str]
+) -> list[GroupQuality]:
+    """Sum the table up over groups of clips, such as a split or a signer.
 
     Shares are over frames, the gap is the longest one, jitter the median of the clips'.
+
+    Args:
+        rows: The quality table.
+        faults: Names of the checks that a clip fails, by clip id.
+        group_of: The group of each clip, by clip id.
     """
-    kind_of = {target.clip_id: key(target) for target in targets}
     groups: dict[str, list[ClipQuality]] = {}
     for row in rows:
-        groups.setdefault(kind_of.get(row.clip_id, "not in the manifest"), []).append(row)
-    return [
-        {
-            "name": name,
-            "clips": len(found),
-            "minutes": sum(row.seconds for row in found) / 60,
-            **{group: share_of(found, group) for group in GROUP_LABELS},
-            "gap_s": max(_column(found, "any_hand_gap_s"), default=None),
-            "jitter": median(_jitters(found)) if _jitters(found) else None,
-            "swaps": sum(_column(found, "side_swaps")),
-            "coincident": share_of(found, "coincident"),
-            "flagged": sum(bool(faults[row.clip_id]) for row in found),
-        }
-        for name, found in groups.items()
-    ]
+        groups.setdefault(group_of.get(row.clip_id, "not in the manifest"), []).append(row)
+    return [_sum_up(name, clips, faults) for name, clips in groups.items()]
+
+
+def _sum_up(
+    name: str, clips: Sequence[ClipQuality], faults: Mapping[str, Sequence[str]]
+) -> GroupQuality:
+    hands = ("left_hand_jitter", "right_hand_jitter")
+    jitters = [max(known) for row in clips if (known := _known(row, hands))]
+    return GroupQuality(
+        name=name,
+        clips=len(clips),
+        minutes=sum(row.seconds for row in clips) / 60,
+        found={group: share_of(clips, group) for group in GROUP_LABELS},
+        gap_s=max(_column(clips, "any_hand_gap_s"), default=None),
+        jitter=median(jitters) if jitters else None,
+        swaps=sum(_column(clips, "side_swaps")),
+        coincident=share_of(clips, "coincident"),
+        flagged=sum(bool(faults[row.clip_id]) for row in clips),
+    )
 
 
 def share_of(rows: Sequence[ClipQuality], name: str) -> float | None:
@@ -263,35 +334,75 @@ def _column(rows: Iterable[ClipQuality], name: str) -> list[float]:
     return [value for row in rows for value in _known(row, [name])]
 
 
-def _jitters(rows: Iterable[ClipQuality]) -> list[float]:
-    return [max(found) for row in rows
-            if (found := _known(row, ("left_hand_jitter", "right_hand_jitter")))]  # fmt: skip
-
-
 def _shown(row: ClipQuality) -> float:
     """How much of the clip was found, 0 to 1: hands count most."""
     hands = _known(row, ["any_hand"]) + _known(row, ["left_hand", "right_hand"])
     return mean(hands or _known(row, GROUP_LABELS) or [0.0])
 
 
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number} times"
+def describe_corpus(rows: Sequence[ClipQuality]) -> str:
+    """Say how well the landmarks were found, over all frames; nothing of a text corpus."""
+    if not rows:
+        return ""
+    labels = {
+        "any_hand": "a hand", "left_hand": "the left hand", "right_hand": "the right one",
+        "pose": "the upper body", "lips": "the lips", "face_outline": "the outline of the face",
+    }  # fmt: skip
+    frames = sum(row.frames for row in rows)
+    found = {name: share_of(rows, name) for name in labels}
+    shares = [
+        f"{labels[name]} in {100 * share:.1f} %"
+        for name, share in found.items()
+        if share is not None
+    ]
+    clips = count(len(rows), "clip")
+    note = f"In {frames:,} frames of {clips} the detector found {', '.join(shares)}."
+    gaps = [row for row in rows if row.any_hand_gap_s]
+    if gaps:
+        worst = max(gaps, key=lambda row: row.any_hand_gap_s or 0.0)
+        note += f" The longest time without a hand is {worst.any_hand_gap_s:.1f} s, in "
+        note += f"{worst.clip_id}."
+    return note
 
 
-MARKS = {
-    "left_hand": ("<", ORANGE), "right_hand": (">", BLUE), "any_hand": ("o", INK),
-    "pose": ("s", GREEN), "lips": ("d", PURPLE), "face_outline": ("v", GREY),
-}  # fmt: skip
-OTHERS = {
-    "any_hand_gap_s": "longest time without a hand, s",
-    "left_hand_jitter": "jitter of the left hand, palms",
-    "right_hand_jitter": "jitter of the right hand, palms",
-    "side_swaps": "side swaps",
-    "fps": "frames a second",
-    "seconds": "duration, s",
-}
-BINS = 20
-TICKS = MaxNLocator(nbins=6, steps=[1, 2, 5, 10])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sheet:
+    """One of the worst clips, drawn along its whole time."""
+
+    clip_id: str
+    signer: str
+    faults: tuple[str, ...]
+    description: str
+    pictures: list[Picture]
+    presence: str  # SVG: bars along the time
+    has_hands: bool
+    figures: dict[str, str]  # SVG files by name, to be written
+
+
+def draw_sheet(
+    row: ClipQuality, number: int, landmarks: Assessment, sequence: LandmarkSequence, pictures: int
+) -> Sheet:
+    """Draw one of the worst clips.
+
+    Args:
+        row: Of the quality table.
+        number: Of the worst clips, from 1.
+        landmarks: What is wrong with the clip.
+        sequence: Its landmarks.
+        pictures: Frames to draw.
+    """
+    drawn = draw_pictures(sequence, pictures, whole=True)
+    label = html.escape(f"Along the time of {row.clip_id}: left hand above, right hand below")
+    return Sheet(
+        clip_id=row.clip_id,
+        signer=landmarks.signer_of.get(row.clip_id, "unknown"),
+        faults=landmarks.faults[row.clip_id],
+        description=describe(row),
+        pictures=inline_pictures(drawn, f"worst{number}", row.clip_id),
+        presence=inline_svg(draw_presence(sequence), f"presence{number}", label),
+        has_hands=row.any_hand is not None,
+        figures={f"worst-{number:02}": join_pictures(drawn)},
+    )
 
 
 def draw_distributions(rows: Sequence[ClipQuality], limits: Mapping[str, float]) -> list[Chart]:
@@ -303,7 +414,7 @@ def draw_distributions(rows: Sequence[ClipQuality], limits: Mapping[str, float])
     """
     shares = {name: f"frames with {name.replace('_', ' ')}, %" for name in MARKS}
     charts = []
-    for name, title in (shares | OTHERS).items():
+    for name, title in (shares | FIGURES).items():
         scale = 100 if name in shares else 1
         values = [float(scale * v) for row in rows if (v := getattr(row, name)) is not None]
         if not values:
@@ -323,23 +434,27 @@ def draw_distributions(rows: Sequence[ClipQuality], limits: Mapping[str, float])
     return charts
 
 
-def draw_signers(by_signer: Sequence[Mapping[str, Any]]) -> Chart:
+def draw_signers(by_signer: Sequence[GroupQuality]) -> Chart:
     """How often each group of landmarks is found, by signer; those with the least hands."""
-    names = [name for name in MARKS if any(row[name] is not None for row in by_signer)]
+    names = [name for name in MARKS if any(row.found[name] is not None for row in by_signer)]
     first = "any_hand" if "any_hand" in names else names[0]
-    shown = sorted(by_signer, key=lambda row: (row[first] or 0.0, row["name"]))[:MAX_ROWS]
-    shown = sorted(shown, key=lambda row: str(row["name"]), reverse=True)
+    shown = sorted(by_signer, key=lambda row: (row.found[first] or 0.0, row.name))[:MAX_ROWS]
+    shown = sorted(shown, key=lambda row: row.name, reverse=True)
     with style():
         figure, (panel,) = build_panels(1, height=0.27 * max(len(shown), 4) + 1.4, width=HALF)
         lowest = 1.0
         for name in names:
             mark, colour = MARKS[name]
-            found = [(row[name], place) for place, row in enumerate(shown) if row[name] is not None]
+            found = [
+                (share, place)
+                for place, row in enumerate(shown)
+                if (share := row.found[name]) is not None
+            ]
             lowest = min([lowest, *(share for share, _ in found)])
             panel.plot([100 * share for share, _ in found], [place for _, place in found], mark,
                        color=colour, label=name.replace("_", " "), markersize=6,
                        alpha=0.85)  # fmt: skip
-        panel.set_yticks(range(len(shown)), [shorten(str(row["name"])) for row in shown])
+        panel.set_yticks(range(len(shown)), [shorten(row.name) for row in shown])
         panel.set_ylim(-0.6, len(shown) - 0.4)
         low = 100 * lowest - 1 - 5 * (1 - lowest)
         panel.set_xlim(low, 100 + 0.02 * (100 - low))  # a mark at 100 is whole

@@ -9,7 +9,7 @@ import base64
 import html
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -35,6 +35,12 @@ CLOSED_LINES = {
 START = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {SIZE:g} {SIZE:g}">'
 BAR_HEIGHT = 5.0  # of a hand in the bars of `draw_presence`, SVG units
 
+# Of the players.
+MAX_FPS = 30.0
+MAX_FRAMES = 600  # a longer clip shows fewer frames a second
+STEPS = 20  # of the track's numbers in one SVG unit
+ABSENT = 0xFFFF
+
 Points = npt.NDArray[np.float64]
 
 
@@ -43,10 +49,8 @@ class Picture:
     """One frame."""
 
     time_s: float
-    svg: str
-    """A whole SVG file."""
-    missing: tuple[str, ...] = ()
-    """Hands that the layout has and the frame has not, as `left hand`."""
+    svg: str  # a whole SVG file
+    missing: tuple[str, ...] = ()  # hands that the layout has and the frame has not: `left hand`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +179,30 @@ def join_pictures(pictures: list[Picture]) -> str:
     return "".join((*parts, "</svg>\n"))
 
 
+def inline_pictures(pictures: Sequence[Picture], name: str, clip_id: str) -> list[Picture]:
+    """Make pictures parts of the page.
+
+    Args:
+        pictures: Of one clip.
+        name: Unique on the page; letters, digits and hyphens.
+        clip_id: The clip, for those who cannot see it.
+    """
+    return [
+        replace(
+            picture,
+            svg=inline_svg(
+                picture.svg,
+                f"{name}-{number}",
+                html.escape(
+                    f"Skeleton of {clip_id} at {picture.time_s:.1f} seconds"
+                    + "".join(f", {hand} missing" for hand in picture.missing)
+                ),
+            ),
+        )
+        for number, picture in enumerate(pictures)
+    ]
+
+
 def crop(pixels: Points, layout: Layout) -> Points:
     """Move landmarks, shape (N, P, 2) in pixels, into one square with equal scale on both axes.
 
@@ -258,12 +286,6 @@ def _draw_lost(hand: str) -> str:
         f'font-family="sans-serif" fill="{HANDS[hand]}">{hand[0].upper()}</text>'
         f'<path d="M{x - 8:g} {y + 8:g}L{x + 8:g} {y - 8:g}" stroke="{RED}" stroke-width="2"/>'
     )
-
-
-MAX_FPS = 30.0
-MAX_FRAMES = 600  # a longer clip shows fewer frames a second
-STEPS = 20  # of the track's numbers in one SVG unit
-ABSENT = 0xFFFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

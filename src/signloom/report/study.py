@@ -3,11 +3,9 @@
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
-
-from jinja2 import DictLoader, Environment, StrictUndefined
 
 from signloom.report.canvas import inline_svg
+from signloom.report.pages import render_page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,22 +47,11 @@ class StudyPage:
 
 
 def render_study(page: StudyPage) -> str:
-    """Fill the template; every text is escaped there."""
-    folder = files("signloom.report")
-    environment = Environment(
-        loader=DictLoader({"study.html": (folder / "study.html").read_text(encoding="utf-8")}),
-        autoescape=True,
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-        trim_blocks=True,
-    )
-    return environment.get_template("study.html").render(
-        page=page,
-        style=(folder / "style.css").read_text(encoding="utf-8"),
-        figures={
-            part.name: inline_svg(part.svg, part.name, html.escape(part.label))
-            for section in page.sections
-            for part in section.parts
-            if isinstance(part, Figure)
-        },
-    )
+    """Return the page as HTML."""
+    figures = {
+        part.name: inline_svg(part.svg, part.name, html.escape(part.label))
+        for section in page.sections
+        for part in section.parts
+        if isinstance(part, Figure)
+    }
+    return render_page("study.html", trim_blocks=True, page=page, figures=figures)

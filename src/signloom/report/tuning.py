@@ -1,7 +1,7 @@
 """Charts and sentences of a search."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -20,6 +20,7 @@ from signloom.report.canvas import (
     scale_log,
     style,
 )
+from signloom.report.charts import Chart
 
 LABELS = {
     "search": "Objective of each trial and the best so far",
@@ -32,23 +33,23 @@ MAX_TICKS = 5  # values of a parameter that each get a tick
 Trial = Mapping[str, Any]
 
 
-def draw_search(search: Mapping[str, Any]) -> dict[str, str]:
-    """Draw what is known of a search; name to SVG file."""
+def draw_search(search: Mapping[str, Any]) -> list[Chart]:
+    """Draw what is known of a search."""
     trials, objective = search["trials"], search["objective"]
     higher_is_better = search["objectives"][objective] == "maximize"
-    drawn: dict[str, Callable[[], str]] = {
-        "search": lambda: search_chart(trials, objective, higher_is_better=higher_is_better),
-        "slices": lambda: slices_chart(trials, objective),
-        "parallel": lambda: parallel_chart(trials, objective, higher_is_better=higher_is_better),
+    drawn = {
+        "search": search_chart(trials, objective, higher_is_better=higher_is_better),
+        "slices": slices_chart(trials, objective),
+        "parallel": parallel_chart(trials, objective, higher_is_better=higher_is_better),
     }
     if importance := search["importance"]:
-        drawn["importance"] = lambda: importance_chart(importance)
+        drawn["importance"] = importance_chart(importance)
     axes = list(search["objectives"])
     if len(axes) == 1 and any(trial.get("parameters") for trial in trials):
         axes.append("parameters")
     if len(axes) > 1:
-        drawn["pareto"] = lambda: pareto_chart(trials, axes, search["front"])
-    return {name: draw() for name, draw in drawn.items()}
+        drawn["pareto"] = pareto_chart(trials, axes, search["front"])
+    return [Chart(name=name, svg=svg, label=LABELS[name]) for name, svg in drawn.items()]
 
 
 def search_note(search: Mapping[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """The sentences and numbers at the top of the report."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from signloom.report.stage_files import Sources
@@ -23,6 +24,15 @@ FLOORS = ("retrieval", "blind", "constant", "random", "copy")
 CHANGES = {"bleu4": "BLEU-4", "chrf": "chrF", "wer": "word error rate"}
 FEW_CLIPS = 20  # of which a bootstrap knows too little
 BLIND_MARGIN = 5.0  # BLEU-4 by which a blind model may beat the constant sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One number at the top of the page."""
+
+    name: str
+    value: str
+    note: str
 
 
 def headline_split(splits: dict[str, Any]) -> str:
@@ -122,20 +132,19 @@ def _blind_verdict(systems: dict[str, Any], *, is_read: bool) -> str:
     return compared + "."
 
 
-def tiles(sources: Sources) -> list[dict[str, str]]:
-    """The few numbers at the top of the page."""
+def tiles(sources: Sources) -> list[Tile]:
+    """Return the few numbers at the top of the page."""
     split = headline_split(sources.splits)
     systems = sources.splits[split]["systems"]
     names = {"bleu4": f"{split} BLEU-4", "wer": f"{split} WER, %", "chrf": f"{split} chrF"}
     before = sources.before.get(split, {})
     shown = [
-        {
-            "name": name,
-            "value": f"{systems['model'][metric]['value']:.1f}",
-            "note": f"95 %: {systems['model'][metric]['low']:.1f} to "
-            f"{systems['model'][metric]['high']:.1f}"
+        Tile(
+            name,
+            f"{systems['model'][metric]['value']:.1f}",
+            f"95 %: {systems['model'][metric]['low']:.1f} to {systems['model'][metric]['high']:.1f}"
             + (f"; before {before[metric]:.1f}" if metric in before else ""),
-        }
+        )
         for metric, name in names.items()
     ]
     controls = [("strongest floor", strongest_floor(systems)), ("blind control", "blind")]
@@ -144,7 +153,7 @@ def tiles(sources: Sources) -> list[dict[str, str]]:
     for name, system in controls:
         score = systems[system]["bleu4"]
         note = system_names(sources)[system]
-        shown.append({"name": f"{name}, BLEU-4", "value": f"{score['value']:.1f}", "note": note})
+        shown.append(Tile(f"{name}, BLEU-4", f"{score['value']:.1f}", note))
     return shown
 
 

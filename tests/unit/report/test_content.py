@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from signloom.report.sections import corpus_table, mark_words, pick_samples
+from signloom.report.samples import mark_words, pick_samples
 from signloom.report.stage_files import Sources, read_sources
+from signloom.report.tables import corpus_table
 from signloom.report.verdict import tell_verdict, tiles
 from tests.report_project import SCORE, score, write_project
 
@@ -50,26 +51,26 @@ def test_the_verdict_tells_what_became_of_the_kept_run(
     before = {"bleu4": 77.5, "chrf": 80.0, "wer": 83.0, "clips": 5, "signature": "a|b:1"} | changes
     sources = dataclasses.replace(sources, before={"test": before})
     assert said in " ".join(tell_verdict(sources))
-    assert tiles(sources)[0]["note"] == f"95 %: 75.0 to 85.0; before {before['bleu4']:.1f}"
+    assert tiles(sources)[0].note == f"95 %: 75.0 to 85.0; before {before['bleu4']:.1f}"
 
 
 def test_the_corpus_table_counts_by_hand(sources: Sources) -> None:
     train, dev, test = corpus_table(sources)
-    assert (train["clips"], train["signers"], train["words"]) == (3, 1, 12)
-    assert train["minutes"] == pytest.approx(3 * 0.8 / 60)
-    assert dev["seen"] == 1
-    assert dev["new_words"] == 0
-    assert test["seen"] == pytest.approx(1 / 5)
-    assert test["distinct_sentences"] == 5
+    assert (train.clips, train.signers, train.words) == (3, 1, 12)
+    assert train.minutes == pytest.approx(3 * 0.8 / 60)
+    assert dev.seen == 1
+    assert dev.new_words == 0
+    assert test.seen == pytest.approx(1 / 5)
+    assert test.distinct_sentences == 5
 
 
 def test_samples_are_the_best_the_median_and_the_worst(sources: Sources) -> None:
-    rows = sources.hypotheses
-    samples = pick_samples(rows, "test", 1, SCORE)
+    rows = [row for row in sources.hypotheses if row["split"] == "test"]
+    samples = pick_samples(rows, 1, SCORE)
     assert [(s.group, s.row["clip_id"]) for s in samples] == [
         ("best", "test0"), ("median", "test3"), ("worst", "test4"),
     ]  # fmt: skip
-    many = pick_samples(rows, "test", 9, SCORE)
+    many = pick_samples(rows, 9, SCORE)
     assert len({sample.row["clip_id"] for sample in many}) == len(many) == 5
 
 

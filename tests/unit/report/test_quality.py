@@ -66,7 +66,7 @@ def target(clip_id: str, split: str, signer: str) -> Target:
 def test_a_clip_beyond_a_limit_is_warned_of(change: dict[str, Any], fault: str | None) -> None:
     found = assess([replace(GOOD, **change)], [], OPTIONS)
     assert found.faults == {"good": (fault,) if fault else ()}
-    assert [warning["name"] for warning in found.warnings] == ([fault] if fault else [])
+    assert [warning.name for warning in found.warnings] == ([fault] if fault else [])
     assert found.flagged == (fault is not None)
 
 
@@ -75,18 +75,23 @@ def test_what_a_layout_lacks_is_no_fault() -> None:
     assert found.warnings == []
     assert "hand" not in describe(LIPS_ONLY)
     (row,) = found.by_split
-    assert (row["any_hand"], row["gap_s"], row["jitter"], row["lips"]) == (None, None, None, 0.5)
+    assert (row.found["any_hand"], row.gap_s, row.jitter, row.found["lips"]) == (
+        None,
+        None,
+        None,
+        0.5,
+    )
 
 
 def test_warnings_count_clips_the_most_frequent_first() -> None:
     rows = [replace(GOOD, clip_id=f"slow{i}", fps=8.0) for i in range(7)]
     rows += [replace(GOOD, clip_id="both", fps=8.0, any_hand_gap_s=3.0), GOOD]
     first, second = assess(rows, [], OPTIONS).warnings
-    assert (first["name"], first["clips"], first["named"][:2]) == ("slow", 8, ["slow0", "slow1"])
-    assert len(first["named"]) == 5
-    assert first["share"] == pytest.approx(8 / 9)
-    assert "fewer than 12 frames a second" in first["text"]
-    assert (second["name"], second["named"]) == ("gap", ["both"])
+    assert (first.name, first.clips, first.named[:2]) == ("slow", 8, ["slow0", "slow1"])
+    assert len(first.named) == 5
+    assert first.share == pytest.approx(8 / 9)
+    assert "fewer than 12 frames a second" in first.text
+    assert (second.name, second.named) == ("gap", ["both"])
 
 
 def test_the_worst_have_the_most_faults_then_show_the_least() -> None:
@@ -112,14 +117,14 @@ def test_tables_sum_up_frames_by_split_and_signer() -> None:
     targets = [target("a", "train", "x"), target("b", "train", "x"), target("c", "dev", "y")]
     found = assess(rows, targets, OPTIONS)
     train, dev, stray = found.by_split
-    assert [train["name"], dev["name"], stray["name"]] == ["train", "dev", "not in the manifest"]
-    assert (train["clips"], train["flagged"], train["swaps"]) == (2, 1, 1)
-    assert train["minutes"] == pytest.approx(16 / 60)
-    assert train["left_hand"] == pytest.approx((0.5 * 100 + 0.9 * 300) / 400)
-    assert (train["gap_s"], train["lips"]) == (2.0, None)
-    assert train["jitter"] == pytest.approx(0.3)  # between 0.2 and 0.4
-    assert [row["name"] for row in found.by_signer] == ["not in the manifest", "x", "y"]
-    assert found.signers_shown[0]["name"] == "x"
+    assert [train.name, dev.name, stray.name] == ["train", "dev", "not in the manifest"]
+    assert (train.clips, train.flagged, train.swaps) == (2, 1, 1)
+    assert train.minutes == pytest.approx(16 / 60)
+    assert train.found["left_hand"] == pytest.approx((0.5 * 100 + 0.9 * 300) / 400)
+    assert (train.gap_s, train.found["lips"]) == (2.0, None)
+    assert train.jitter == pytest.approx(0.3)  # between 0.2 and 0.4
+    assert [row.name for row in found.by_signer] == ["not in the manifest", "x", "y"]
+    assert found.signers_shown[0].name == "x"
     assert share_of([], "pose") is None
 
 

@@ -11,7 +11,7 @@ from signloom.errors import UserError
 from signloom.intake.drift.findings import DriftReport, Limits, judge
 from signloom.nightly.gate import Decision
 from signloom.report.build import build_report
-from signloom.report.sections import tell_decision, tell_drift, tell_night
+from signloom.report.night import show_decision, show_drift, show_night
 from signloom.report.stage_files import ReportPaths, read_sources
 from signloom.report.tuning import LABELS
 from tests.report_project import EVIL, OPTIONS, write_project
@@ -69,35 +69,37 @@ def own_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReportPaths:
 
 
 def test_the_worst_findings_come_first_and_name_their_clips() -> None:
-    found = tell_night(night(None))
+    found = show_night(night(None))
     assert found
-    rows = found["drift"]["rows"]
-    assert [row["check"] for row in rows] == ["unread", "colour", "new_words", "tokens"]
-    assert (rows[0]["value"], rows[0]["limits"]) == ("0.75", "0.1 / 0.5")
-    assert (rows[0]["named"], rows[0]["more"]) == (["c0", "c1", "c2", "c3", "c4"], True)
-    assert (rows[1]["named"], rows[1]["more"]) == (["a", "b"], False)
-    assert rows[3]["value"] == "–"
-    assert found["drift"]["note"].endswith("of 4 checks 1 stopped the night, 1 warned, 2 are fine.")
-    assert found["decision"] is None
+    assert found.drift
+    rows = found.drift.rows
+    assert [row.check for row in rows] == ["unread", "colour", "new_words", "tokens"]
+    assert (rows[0].value, rows[0].limits) == ("0.75", "0.1 / 0.5")
+    assert (rows[0].named, rows[0].more) == (["c0", "c1", "c2", "c3", "c4"], True)
+    assert (rows[1].named, rows[1].more) == (["a", "b"], False)
+    assert rows[3].value == "–"
+    assert found.drift.note.endswith("of 4 checks 1 stopped the night, 1 warned, 2 are fine.")
+    assert found.decision is None
     crowd = judge("mirrored_people", SHARE, 2739.0, "9 of 9 new signers prefer the left hand")
-    rows = tell_drift(dataclasses.replace(DRIFT, findings=(crowd,)).to_map())["rows"]
-    assert rows[0]["value"] == "2739"
+    rows = show_drift(dataclasses.replace(DRIFT, findings=(crowd,)).to_map()).rows
+    assert rows[0].value == "2739"
 
 
 def test_a_decision_shows_both_models_beside_each_other() -> None:
     decision = decided(system(CLIPS, 0.1, version=1), system(CLIPS, 0.6), gate_clips(CLIPS))
-    found = tell_night(night(decision))
+    found = show_night(night(decision))
     assert found
-    told, scores = found["decision"], decision.to_map()["scores"]["chrf"]
-    assert (told["champion"], told["challenger"]) == ("version 1", "version 2")
-    assert told["note"] == "The same 40 test clips for both, paired bootstrap at 0.05."
-    (row,) = (row for row in told["scores"] if row["name"] == "chrF")
-    assert row["before"] == f"{scores['champion']:.2f}"
-    assert row["difference"] == f"{scores['difference']:+.2f}"
-    assert row["difference"].startswith("-")
-    assert {row["name"] for row in told["slices"]} >= {"signer anna", "signer bela"}
-    assert told["interval"] == "95 % interval"
-    assert tell_decision(decision.to_map() | {"level": 0.1})["interval"] == "90 % interval"
+    told, scores = found.decision, decision.to_map()["scores"]["chrf"]
+    assert told
+    assert (told.champion, told.challenger) == ("version 1", "version 2")
+    assert told.note == "The same 40 test clips for both, paired bootstrap at 0.05."
+    (row,) = (row for row in told.scores if row.name == "chrF")
+    assert row.before == f"{scores['champion']:.2f}"
+    assert row.difference == f"{scores['difference']:+.2f}"
+    assert row.difference.startswith("-")
+    assert {row.name for row in told.slices} >= {"signer anna", "signer bela"}
+    assert told.interval == "95 % interval"
+    assert show_decision(decision.to_map() | {"level": 0.1}).interval == "90 % interval"
 
 
 def test_the_page_has_the_night(own_project: ReportPaths, tmp_path: Path) -> None:

@@ -1,0 +1,151 @@
+"""Tables of the report: the corpus, confused words, the grid of searches, what made the numbers."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean
+from typing import Any
+
+from signloom.corpus.manifest import SPLITS
+from signloom.evaluation.metrics import ScoreOptions, split_words
+from signloom.features.targets import Target
+from signloom.report.stage_files import Row, Sources
+
+MAX_CONFUSIONS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorpusRow:
+    """A split of the corpus."""
+
+    split: str
+    clips: int
+    signers: int
+    minutes: float
+    words: int
+    distinct_words: int
+    words_per_sentence: float
+    distinct_sentences: int
+    seen: float  # share of the sentences that also stand in train
+    new_words: float  # share of the running words that train never shows
+
+
+@dataclass(frozen=True, slots=True)
+class GridRow:
+    """The searches with one beam size; None where one was not tried."""
+
+    beam_size: int
+    cells: list[dict[str, Any] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The searches that were tried on dev: beam sizes down, length penalties across."""
+
+    penalties: list[float]
+    rows: list[GridRow]
+
+
+def corpus_table(sources: Sources) -> list[CorpusRow]:
+    """Return one row a split: clips, signers, time, words, and how much of it train knows."""
+    seconds = {row.clip_id: row.seconds for row in sources.quality}
+    train = [target for target in sources.targets if target.split == "train"]
+    train_texts = {target.text for target in train}
+    train_words = {word for words in _split(train, sources.scoring) for word in words}
+    rows = []
+    for split in SPLITS:
+        targets = [target for target in sources.targets if target.split == split]
+        if not targets:
+            continue
+        words = [word for words in _split(targets, sources.scoring) for word in words]
+        rows.append(
+            CorpusRow(
+                split=split,
+                clips=len(targets),
+                signers=len({target.signer for target in targets}),
+                minutes=sum(seconds.get(target.clip_id, 0.0) for target in targets) / 60,
+                words=len(words),
+                distinct_words=len(set(words)),
+                words_per_sentence=len(words) / len(targets),
+                distinct_sentences=len({target.text for target in targets}),
+                seen=mean(target.text in train_texts for target in targets),
+                new_words=mean(word not in train_words for word in words),
+            )
+        )
+    return rows
+
+
+def words_per_sentence(targets: Sequence[Target], options: ScoreOptions) -> dict[str, list[int]]:
+    """Split to the number of words of each of its sentences."""
+    lengths: dict[str, list[int]] = {split: [] for split in SPLITS}
+    for target, words in zip(targets, _split(targets, options), strict=True):
+        lengths[target.split].append(len(words))
+    return {split: counts for split, counts in lengths.items() if counts}
+
+
+def _split(targets: Sequence[Target], options: ScoreOptions) -> list[list[str]]:
+    return split_words([target.text for target in targets], options, keep_case=True)
+
+
+def list_confusions(rows: Iterable[Row], split: str) -> list[Row]:
+    """Return the words that the model most often gets wrong on a split, the most frequent first.
+
+    Words that are only once wrong say nothing, unless all are.
+    """
+    found = [row for row in rows if row["split"] == split]
+    often = [row for row in found if int(row["count"]) > 1]
+    return (often or found)[:MAX_CONFUSIONS]
+
+
+def tabulate_grid(rows: Sequence[Mapping[str, Any]]) -> Grid:
+    """Return the grid of searches as a table; no rows for an empty grid.
+
+    A cell is a row of the grid with its `share` of the way from the worst BLEU-4 to the best.
+    """
+    values = [float(row["bleu4"]) for row in rows]
+    span = (max(values) - min(values) or 1.0) if values else 1.0
+    cells = {
+        (row["beam_size"], row["length_penalty"]): {
+            **row, "share": (float(row["bleu4"]) - min(values)) / span
+        }
+        for row in rows
+    }  # fmt: skip
+    penalties = sorted({penalty for _, penalty in cells})
+    beams = sorted({beam for beam, _ in cells})
+    return Grid(
+        penalties,
+        [GridRow(beam, [cells.get((beam, penalty)) for penalty in penalties]) for beam in beams],
+    )
+
+
+def run_details(sources: Sources) -> dict[str, dict[str, str]]:
+    """Title to key and value: everything that made the numbers."""
+    checkpoint = sources.checkpoint
+    provenance = checkpoint.get("provenance", {})
+    idle = ("Features", "Augmentation", "Landmark extraction") if sources.reads_glosses else ()
+    sections = {
+        "Model": checkpoint["model"],
+        "Features": checkpoint["features"],
+        "Training": provenance.get("params", {}).get("train", {}),
+        "Augmentation": provenance.get("params", {}).get("augment", {}),
+        "Search of translations": {"precision": sources.options["precision"], **sources.decoding},
+        "Scoring": sources.options["score"],
+        "Landmark extraction": checkpoint.get("extractor", {}),
+        "Data hashes (SHA-256)": provenance.get("data", {}),
+        "Environment": {
+            **provenance.get("libraries", {}),
+            **{key: value for key, value in provenance.items() if key == "threads"},
+        },
+    }
+    return {
+        title: {key: str(value) for key, value in _flat(values)}
+        for title, values in sections.items()
+        if values and title not in idle
+    }
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + str(key), value
