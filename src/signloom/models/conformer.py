@@ -1,6 +1,6 @@
 """Conformer encoder: self-attention for what is far, convolution for what is near.
 
-The decoder is the Transformer's. Shape letters as in `seq2seq`.
+The decoder is the Transformer's. Shape letters as in `seq2seq`; N distances (2 M - 1).
 """
 
 from jaxtyping import Bool, Float
@@ -74,12 +74,8 @@ class ConformerLayer(nn.Module):
         x = self.residuals[0](x, self.first_feed_forward)
         x = self.residuals[1](
             x,
-            lambda y: self.attention(
-                y,
-                self.attention.project(y),
-                valid=valid,
-                is_causal=self.is_causal,
-                distances=distances,
+            lambda y: self.attention.attend_self(
+                y, valid=valid, is_causal=self.is_causal, distances=distances
             ),
         )
         x = self.residuals[2](x, lambda y: self.convolution(y, valid))

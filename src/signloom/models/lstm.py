@@ -1,7 +1,5 @@
 """LSTM encoder and decoder, with or without attention.
 
-Shape letters: B clips, T target positions, M memory positions, D model width.
-
 Shape letters as in `seq2seq`; N layers of the encoder, L of the decoder.
 """
 
@@ -16,35 +14,6 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from signloom.models.attention import masked_softmax
 from signloom.models.layers import SourceEmbedding, TokenEmbedding, build_output, initialise
 from signloom.models.seq2seq import DecoderState, Memory, ModelOptions, Seq2Seq, SourceTensor
-
-Kind = Literal["dot", "general", "additive"]
-
-
-class AttentionScore(nn.Module):
-    """Scores of decoder states s against memory states h.
-
-    dot: s h; general: s (W h); additive: v tanh(W1 s + W2 h). What depends on h alone, W h or
-    W2 h, are the keys, computed once a clip.
-
-    Source: Luong et al. (2015), section 3.1 (dot, general); Bahdanau et al. (2015), section 3.1
-    (additive); document 001.
-    """
-
-    def __init__(self, d_model: int, kind: Kind) -> None:
-        super().__init__()
-        is_additive = kind == "additive"
-        self.key = nn.Identity() if kind == "dot" else nn.Linear(d_model, d_model, bias=False)
-        self.query = nn.Linear(d_model, d_model, bias=False) if is_additive else nn.Identity()
-        self.vector = nn.Linear(d_model, 1, bias=False) if is_additive else None
-
-    def forward(
-        self, states: Float[Tensor, "B T D"], keys: Float[Tensor, "B M D"]
-    ) -> Float[Tensor, "B T M"]:
-        """Return the score of each state against each key."""
-        query = self.query(states)
-        if self.vector is None:
-            return query @ keys.transpose(1, 2)
-        return self.vector(torch.tanh(query[:, :, None] + keys[:, None])).squeeze(-1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +71,7 @@ class LSTMEncoder(nn.Module):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LSTMState(DecoderState):
-    """The recurrent state of each beam, and what its clip gives it to look at with attention."""
+    """The recurrent state of each beam, and what the attention of its clip needs."""
 
     hidden: Float[Tensor, "R L D"]  # R = B clips times W beams
     cell: Float[Tensor, "R L D"]
@@ -193,10 +162,10 @@ class LSTMDecoder(nn.Module):
         self, tokens: Int[Tensor, "R T"], state: LSTMState
     ) -> tuple[Float[Tensor, "R T V"], LSTMState]:
         """Return next-token logits of the new tokens and the state after them."""
-        x, after = self.look(*self.read(tokens, state))
+        x, after = self.attend(*self.read(tokens, state))
         return self.output(x), after
 
-    def look(
+    def attend(
         self, x: Float[Tensor, "R T D"], state: LSTMState
     ) -> tuple[Float[Tensor, "R T D"], LSTMState]:
         """Add to the recurrence's outputs what they find in the memory; the state stays."""
@@ -206,6 +175,33 @@ class LSTMDecoder(nn.Module):
             context = (self.weights(by_clip, state) @ state.memory.states).view(x.shape)
             x = self.dropout(torch.tanh(self.combine(torch.cat((context, x), dim=-1))))
         return x, state
+
+
+class AttentionScore(nn.Module):
+    """Scores of decoder states s against memory states h.
+
+    dot: s h; general: s (W h); additive: v tanh(W1 s + W2 h). What depends on h alone, W h or
+    W2 h, are the keys, computed once a clip.
+
+    Source: Luong et al. (2015), section 3.1 (dot, general); Bahdanau et al. (2015), section 3.1
+    (additive); document 001.
+    """
+
+    def __init__(self, d_model: int, kind: Literal["dot", "general", "additive"]) -> None:
+        super().__init__()
+        is_additive = kind == "additive"
+        self.key = nn.Identity() if kind == "dot" else nn.Linear(d_model, d_model, bias=False)
+        self.query = nn.Linear(d_model, d_model, bias=False) if is_additive else nn.Identity()
+        self.vector = nn.Linear(d_model, 1, bias=False) if is_additive else None
+
+    def forward(
+        self, states: Float[Tensor, "B T D"], keys: Float[Tensor, "B M D"]
+    ) -> Float[Tensor, "B T M"]:
+        """Return the score of each state against each key."""
+        query = self.query(states)
+        if self.vector is None:
+            return query @ keys.transpose(1, 2)
+        return self.vector(torch.tanh(query[:, :, None] + keys[:, None])).squeeze(-1)
 
 
 class LSTMSeq2Seq(Seq2Seq):
@@ -237,7 +233,7 @@ class LSTMSeq2Seq(Seq2Seq):
 
     def decode_states(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         """Return what the head projects at every position, given the true tokens before it."""
-        states, _ = self.decoder.look(*self.decoder.read(tgt_in, self.start(memory)))
+        states, _ = self.decoder.attend(*self.decoder.read(tgt_in, self.start(memory)))
         return states
 
     def start(self, memory: Memory) -> LSTMState:
@@ -258,6 +254,18 @@ class LSTMSeq2Seq(Seq2Seq):
             ValueError: If the decoder has no attention.
         """
         return self.decoder.weights(*self.decoder.read(tgt_in, self.start(memory)))
+
+
+def build_lstm(options: ModelOptions, layers: int, width: int, is_bidirectional: bool) -> nn.LSTM:
+    """Build the LSTM of an encoder or decoder."""
+    return nn.LSTM(
+        options.d_model,
+        width,
+        num_layers=layers,
+        batch_first=True,
+        dropout=options.dropout if layers > 1 else 0.0,  # between layers
+        bidirectional=is_bidirectional,
+    )
 
 
 def run_lstm(
@@ -287,15 +295,3 @@ def initialise_recurrence(lstm: nn.LSTM) -> None:
         if name.startswith("bias_ih"):
             with torch.no_grad():
                 parameter[lstm.hidden_size : 2 * lstm.hidden_size] = 1.0  # gates: i, f, g, o
-
-
-def build_lstm(options: ModelOptions, layers: int, width: int, is_bidirectional: bool) -> nn.LSTM:
-    """Build the LSTM of an encoder or decoder."""
-    return nn.LSTM(
-        options.d_model,
-        width,
-        num_layers=layers,
-        batch_first=True,
-        dropout=options.dropout if layers > 1 else 0.0,  # between layers
-        bidirectional=is_bidirectional,
-    )

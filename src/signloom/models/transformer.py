@@ -1,8 +1,7 @@
 """Transformer encoder and decoder, pre or post norm.
 
-Shape letters as in `seq2seq`; N tree nodes of a clip: W for each step so far, fewer at first.
-
-A source comes in, logits over the target vocabulary go out. Shape letters as in `seq2seq`.
+Shape letters as in `seq2seq`; N distances (2 M - 1), or in decoding the nodes of a clip's tree of
+beams: W for each step so far, fewer at first.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,6 +28,68 @@ from signloom.models.layers import (
     initialise,
 )
 from signloom.models.seq2seq import DecoderState, Memory, ModelOptions, Seq2Seq, SourceTensor
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention and feed-forward, each around a residual path."""
+
+    def __init__(self, options: ModelOptions) -> None:
+        super().__init__()
+        self.attention = build_attention(options, relative=options.positions == "relative")
+        self.feed_forward = build_feed_forward(options)
+        self.residuals = nn.ModuleList(build_residual(options) for _ in range(2))
+        self.is_causal = options.causal_encoder
+
+    def forward(
+        self,
+        x: Float[Tensor, "B M D"],
+        valid: Bool[Tensor, "B M"],
+        distances: Float[Tensor, "N D"] | None,
+    ) -> Float[Tensor, "B M D"]:
+        """Mix the real positions."""
+        x = self.residuals[0](
+            x,
+            lambda y: self.attention.attend_self(
+                y, valid=valid, is_causal=self.is_causal, distances=distances
+            ),
+        )
+        return self.residuals[1](x, self.feed_forward)
+
+
+class TransformerEncoder(nn.Module):
+    """The source's vectors, positions, layers and a final norm.
+
+    Source: document 000 (19,955,200 parameters at input 2048, width 512, 6 layers, d_ff 2048,
+    no attention bias, no subsampling); layer drop: document 003 and Fan et al. (2020).
+    """
+
+    def __init__(
+        self,
+        options: ModelOptions,
+        input_width: int,
+        layer: Callable[[ModelOptions], nn.Module] = EncoderLayer,
+    ) -> None:
+        super().__init__()
+        d_model, dropout = options.d_model, options.dropout
+        is_relative = options.positions == "relative"
+        self.source = SourceEmbedding(options, input_width)
+        self.positions = nn.Dropout(dropout) if is_relative else build_positions(options)
+        self.distances = DistanceEncoding(d_model, dropout=dropout) if is_relative else None
+        self.layers = nn.ModuleList(layer(options) for _ in range(options.encoder_layers))
+        self.norm = nn.LayerNorm(d_model)
+        self.layer_drop = options.layer_drop
+
+    def forward(self, src: SourceTensor, src_valid: Bool[Tensor, "B S"]) -> Memory:
+        """Encode features or tokens."""
+        x, valid = self.source(src, src_valid)
+        x = self.positions(x)
+        distances = None if self.distances is None else self.distances(x)
+        for layer in self.layers:
+            # Drawn on the CPU: the choice is made there, and one seed serves every device.
+            if self.training and self.layer_drop and torch.rand(()) < self.layer_drop:
+                continue
+            x = layer(x, valid, distances)
+        return Memory(self.norm(x), valid)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,72 +138,6 @@ class TransformerState(DecoderState):
         own = torch.eye(width, dtype=torch.bool, device=self.seen.device)
         seen = torch.cat((self.seen, own.expand(len(self.seen), -1, -1)), dim=2)
         return TransformerState(self.past, self.memory, self.memory_valid, seen)
-
-
-class EncoderLayer(nn.Module):
-    """Self-attention and feed-forward, each around a residual path."""
-
-    def __init__(self, options: ModelOptions) -> None:
-        super().__init__()
-        self.attention = build_attention(options, relative=options.positions == "relative")
-        self.feed_forward = build_feed_forward(options)
-        self.residuals = nn.ModuleList(build_residual(options) for _ in range(2))
-        self.is_causal = options.causal_encoder
-
-    def forward(
-        self,
-        x: Float[Tensor, "B M D"],
-        valid: Bool[Tensor, "B M"],
-        distances: Float[Tensor, "N D"] | None,
-    ) -> Float[Tensor, "B M D"]:
-        """Mix the real positions."""
-        x = self.residuals[0](
-            x,
-            lambda y: self.attention(
-                y,
-                self.attention.project(y),
-                valid=valid,
-                is_causal=self.is_causal,
-                distances=distances,
-            ),
-        )
-        return self.residuals[1](x, self.feed_forward)
-
-
-class TransformerEncoder(nn.Module):
-    """The source's vectors, positions, layers and a final norm.
-
-    Source: document 000 (19,955,200 parameters at input 2048, width 512, 6 layers, d_ff 2048,
-    no attention bias, no subsampling); layer drop: document 003 and Fan et al. (2020).
-    """
-
-    def __init__(
-        self,
-        options: ModelOptions,
-        input_width: int,
-        layer: Callable[[ModelOptions], nn.Module] = EncoderLayer,
-    ) -> None:
-        super().__init__()
-        d_model, dropout = options.d_model, options.dropout
-        is_relative = options.positions == "relative"
-        self.source = SourceEmbedding(options, input_width)
-        self.positions = nn.Dropout(dropout) if is_relative else build_positions(options)
-        self.distances = DistanceEncoding(d_model, dropout=dropout) if is_relative else None
-        self.layers = nn.ModuleList(layer(options) for _ in range(options.encoder_layers))
-        self.norm = nn.LayerNorm(d_model)
-        self.layer_drop = options.layer_drop
-
-    def forward(self, src: SourceTensor, src_valid: Bool[Tensor, "B S"]) -> Memory:
-        """Encode features or tokens."""
-        x, valid = self.source(src, src_valid)
-        x = self.positions(x)
-        distances = None if self.distances is None else self.distances(x)
-        for layer in self.layers:
-            # Drawn on the CPU: the choice is made there, and one seed serves every device.
-            if self.training and self.layer_drop and torch.rand(()) < self.layer_drop:
-                continue
-            x = layer(x, valid, distances)
-        return Memory(self.norm(x), valid)
 
 
 class DecoderLayer(nn.Module):
@@ -222,13 +217,6 @@ class TransformerDecoder(nn.Module):
             cast(DecoderLayer, layer).cross_attention.project(memory.states)
             for layer in self.layers
         ]
-
-    def forward(
-        self, tokens: Int[Tensor, "B T"], state: TransformerState
-    ) -> tuple[Float[Tensor, "B T V"], TransformerState]:
-        """Return next-token logits of the new tokens and the state after them."""
-        x, after = self.read(tokens, state)
-        return self.output(x), after
 
     def read(
         self,
