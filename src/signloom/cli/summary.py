@@ -1,7 +1,8 @@
-"""A model and its inputs come in; what it costs to run goes out: numbers, products, seconds."""
+"""`signloom summary`: the parts of a model, their sizes, and what running it costs."""
 
 import argparse
 import dataclasses
+import functools
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -18,8 +19,6 @@ from signloom.errors import UserError
 from signloom.models.seq2seq import Seq2Seq
 
 if TYPE_CHECKING:
-    import torchinfo
-
     from signloom.features.features import FeatureOptions
     from signloom.models.seq2seq import ModelOptions
 
@@ -103,8 +102,6 @@ class Sizes:
 
 def run(options: argparse.Namespace) -> None:
     """Build the model of the parameters, untrained, and print what it consists of."""
-    import torch
-
     from signloom.features.features import FeatureOptions
     from signloom.models.registry import build_model
     from signloom.models.seq2seq import ModelOptions
@@ -120,18 +117,15 @@ def run(options: argparse.Namespace) -> None:
         ctc_labels=sizes.ctc_labels,
     ).eval()
     inputs = _random_inputs(sizes, model_options.source)
-    tree = _tree(model, inputs, options.depth)
+    parts = list_parts(model, inputs)
     parameters, mult_adds = count_parameters(model), count_mult_adds(model, inputs)
     latency = measure_latency(model, inputs)
     if options.json:
-        print(json.dumps(_as_json(tree, sizes, parameters, mult_adds, latency), indent=1))
+        print(json.dumps(_as_json(parts, inputs, sizes, parameters, mult_adds, latency), indent=1))
         return
-    # torchinfo's own sums are left out: a layer used in two places counts twice there, and of a
-    # linear layer's products all positions but one are forgotten.
-    table, _, _ = str(tree).partition("Total params")
-    print(table.rstrip("=\n"))
+    print(format_parts(parts, options.depth))
     print(f"parameters: {parameters:,} ({4 * parameters / 1e6:.1f} MB)")
-    print(f"outputs of all layers: {tree.total_output_bytes / 1e6:.1f} MB")
+    print(f"outputs of all layers: {sum(part.output_bytes for part in parts) / 1e6:.1f} MB")
     print(f"input: {_sizes_line(sizes)}")
     counted = ", ".join(f"{name} {number / 1e6:,.1f} million" for name, number in mult_adds.items())
     print(f"mult-adds: {counted}")
@@ -180,8 +174,6 @@ def find_sizes(
 
 def _random_inputs(sizes: Sizes, source: str) -> "list[torch.Tensor]":
     """Source, validity and target of full length."""
-    import torch
-
     shape = (sizes.batch, sizes.frames)
     src = torch.randn(*shape, sizes.input_width)
     if source == "tokens":
@@ -190,33 +182,67 @@ def _random_inputs(sizes: Sizes, source: str) -> "list[torch.Tensor]":
     return [src, torch.ones(shape, dtype=torch.bool), tgt]
 
 
-def _tree(
-    model: "Seq2Seq", inputs: "list[torch.Tensor]", depth: int
-) -> "torchinfo.ModelStatistics":
-    import torchinfo
-    from torchinfo.layer_info import LayerInfo
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Part:
+    """A module of a model, with all that is in it."""
 
-    measure = LayerInfo.calculate_size
-    # torchinfo stops at values that are no tensors: it gets the first tensor in them instead.
-    LayerInfo.calculate_size = staticmethod(lambda value, dim: measure(_first_tensor(value), dim))
-    columns = ("input_size", "output_size", "num_params")
-    try:
-        return torchinfo.summary(
-            model,
-            input_data=inputs,
-            depth=depth,
-            col_names=columns,
-            row_settings=("var_names", "depth"),
-            verbose=0,
-            device="cpu",
+    name: str  # as in the checkpoint's weights; of the whole model its class
+    class_name: str
+    depth: int  # 0: the whole model
+    parameters: int
+    input: list[int] | None = None  # shape of the first tensor that it was called with, if it was
+    output: list[int] | None = None
+    output_bytes: int = 0  # of all its calls; 0 where it only calls others
+
+
+def list_parts(model: Seq2Seq, inputs: list[torch.Tensor]) -> list[Part]:
+    """Run a model once; return its modules, each once, in the order in which they were made."""
+    parts: list[Part] = []
+    hooks = []
+
+    def record(module: torch.nn.Module, arguments: object, result: object, *, part: Part) -> None:
+        found, given = _first_tensor(result), _first_tensor(arguments)
+        if found is None:
+            return
+        if part.output is None:
+            part.input = None if given is None else list(given.shape)
+            part.output = list(found.shape)
+        if not any(module.children()):
+            part.output_bytes += found.nbytes
+
+    for name, module in model.named_modules():
+        part = Part(
+            name=name or type(model).__name__,
+            class_name=type(module).__name__,
+            depth=name.count(".") + 1 if name else 0,
+            parameters=sum(parameter.numel() for parameter in module.parameters()),
         )
-    finally:
-        LayerInfo.calculate_size = staticmethod(measure)
+        parts.append(part)
+        hooks.append(module.register_forward_hook(functools.partial(record, part=part)))
+    with torch.inference_mode():
+        model(*inputs)
+    for hook in hooks:
+        hook.remove()
+    return parts
 
 
-def _first_tensor(value: object) -> "torch.Tensor | None":
-    import torch
+def format_parts(parts: Sequence[Part], depth: int) -> str:
+    """Return a table for a person, of the parts down to a depth that do or hold something."""
+    rows = [("part", "input", "output", "parameters")]
+    for part in parts:
+        if part.depth <= depth and (part.parameters or part.output):
+            given, found = (str(shape or "") for shape in (part.input, part.output))
+            own = part.name.rpartition(".")[2]
+            title = f"{own} ({part.class_name})" if part.depth else own
+            rows.append((2 * part.depth * " " + title, given, found, f"{part.parameters:,}"))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        f"{title:<{widths[0]}}  {given:<{widths[1]}}  {found:<{widths[2]}}  {count:>{widths[3]}}"
+        for title, given, found, count in rows
+    )
 
+
+def _first_tensor(value: object) -> torch.Tensor | None:
     if isinstance(value, torch.Tensor):
         return value
     if dataclasses.is_dataclass(value):
@@ -226,33 +252,32 @@ def _first_tensor(value: object) -> "torch.Tensor | None":
 
 
 def _as_json(
-    tree: "torchinfo.ModelStatistics",
+    parts: Sequence[Part],
+    inputs: Sequence[torch.Tensor],
     sizes: Sizes,
     parameters: int,
     mult_adds: dict[str, int],
     latency: dict[str, float],
 ) -> dict[str, Any]:
-    import torch
-
     return {
         "sizes": dataclasses.asdict(sizes),
         "parameters": parameters,
         "mult_adds": mult_adds,
         "bytes": {
-            "input": tree.total_input,
-            "outputs": tree.total_output_bytes,
+            "input": sum(tensor.nbytes for tensor in inputs),
+            "outputs": sum(part.output_bytes for part in parts),
             "parameters": 4 * parameters,
         },
         "modules": [
             {
-                "name": part.var_name,
+                "name": part.name,
                 "class": part.class_name,
                 "depth": part.depth,
-                "input": part.input_size,
-                "output": part.output_size,
-                "parameters": part.num_params,
+                "input": part.input,
+                "output": part.output,
+                "parameters": part.parameters,
             }
-            for part in tree.summary_list
+            for part in parts
         ],
         "threads": torch.get_num_threads(),
         "latency_s": latency,
