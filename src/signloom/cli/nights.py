@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import sys
+from dataclasses import asdict
 from typing import Any
 
 from signloom.cli.arguments import add_params
@@ -37,7 +38,8 @@ def add_retrain(parser: argparse.ArgumentParser) -> None:
 
 def run_retrain(options: argparse.Namespace) -> None:
     """Run a night and end with its exit code."""
-    from signloom.nightly.night import NOTHING, Request, code_of, foresee_night, run_night
+    from signloom.nightly.dry_run import dry_run
+    from signloom.nightly.night import NOTHING, Request, code_of, run_night
 
     request = Request(
         params=options.params,
@@ -46,10 +48,10 @@ def run_retrain(options: argparse.Namespace) -> None:
         force=options.force,
     )
     if options.dry_run:
-        foreseen = foresee_night(request)
-        as_json = json.dumps(foreseen, ensure_ascii=False, indent=1)
-        print(as_json if options.json else "\n".join(foreseen["lines"]))
-        sys.exit(NOTHING if foreseen["kind"] == "nothing" else 0)
+        found = dry_run(request)
+        as_json = json.dumps(asdict(found), ensure_ascii=False, indent=1)
+        print(as_json if options.json else "\n".join(found.lines))
+        sys.exit(NOTHING if found.kind == "nothing" else 0)
     try:
         night = run_night(request)
     except KeyboardInterrupt as stop:  # before the first step, or after the last

@@ -1,104 +1,62 @@
-"""The night (`signloom retrain`): deliveries, data check, training, gate, publishing.
+"""A night (`signloom retrain`): deliveries, data, training, the gate, publishing, in this order.
 
-Each may be cut anywhere and run again: what it had done is found, by content.
-
-The order of the steps, and how a night ends. Whatever is cut off, the old champion stays until the
-one file that names it is replaced, and the next night goes on.
+Every step may be cut anywhere: what it had done is found by its content, and the next night goes
+on. The old champion stays until the one file that names the champion is replaced.
 """
 
 import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from signloom.config import read_json
-from signloom.corpus.manifest import read_manifest
+from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest
 from signloom.errors import UserError
 from signloom.files import to_text, write_file
-from signloom.intake.ingest import ingest
-from signloom.intake.staging import track_version
+from signloom.intake.drift.findings import DriftReport
+from signloom.intake.ledgers import read_deliveries
 from signloom.nightly.commands import Commands
-from signloom.nightly.lock import BusyError, Held, hold_lock, holder
+from signloom.nightly.lock import BusyError, Held, hold_lock
 from signloom.nightly.plan import (
-    Kind,
+    BY_HAND,
     Plan,
     Settings,
     Start,
     choose_parent,
     make_plan,
+    new_clips,
     read_settings,
 )
-from signloom.nightly.publish import introduce, keep_versions, show
-from signloom.nightly.record import Summary
-from signloom.nightly.steps import (
-    RefusedDataError,
-    Tonight,
-    check_data,
-    decide,
-    finish_promotion,
-    prepare_data,
-    take_deliveries,
-    train_challenger,
+from signloom.nightly.publish import (
+    build_report,
+    commit_night,
+    describe_version,
+    push_versions,
+    track_models,
+    update_registry,
 )
-from signloom.nightly.store import ModelStore
-from signloom.paths import MODELS, RETRAIN_UNFINISHED
+from signloom.nightly.record import NightRecord
+from signloom.nightly.steps import (
+    check_new_clips,
+    decide,
+    evaluate,
+    finish_promotion,
+    keep_version,
+    prepare_data,
+    pull_versions,
+    take_deliveries,
+    train,
+    why_not_train,
+    withdraw_delivery,
+)
+from signloom.nightly.store import DECISION, ModelStore
+from signloom.paths import RETRAIN_UNFINISHED
 from signloom.tracking.run import NIGHT, Run
 
-_STEPS: dict[Kind, str] = {
-    "train": "ingest, extract, drift, train, evaluate, keep, gate, card, registry, report",
-    "finish": "card, registry, report",
-    "nothing": "",
-}
-
-
-def foresee(
-    settings: Settings, *, start: Start, to_finish: int | None, force: bool
-) -> dict[str, Any]:
-    """Return what a night would do: plan, `train.start_from`, new clips, and all of it as lines.
-
-    Videos that would come in are decoded for it, as the night will do again.
-    """
-    store, retrain = ModelStore(), settings.retrain
-    plan = make_plan(settings, store, to_finish=to_finish, force=force)
-    champion = store.champion()
-    parent = choose_parent(store, start)
-    found: dict[str, Any] = {
-        "kind": plan.kind,
-        "reasons": list(plan.reasons),
-        "champion": champion,
-        "start_from": str(store.checkpoint(parent)) if parent is not None else "",
-        "held_by": holder(),
-        "clips": {},
-        "rejects": [],
-    }
-    lines = [f"because {reason}" for reason in plan.reasons] or ["nothing is new"]
-    if plan.kind == "train" and retrain.inbox.is_dir():
-        day = datetime.now().astimezone().date().isoformat()
-        taken = ingest(
-            settings.corpus, [retrain.inbox], retrain.ingest, day=day, inbox=True, dry_run=True
-        )
-        found["clips"] = {clip.clip_id: clip.split for clip in taken.clips}
-        found["rejects"] = [f"{row.where}: {row.reason}" for row in taken.rejects]
-        count = len(read_manifest(settings.corpus.path, settings.corpus.signer_disjoint))
-        lines.append(f"{len(taken.clips)} clips would come to the {count} of the corpus")
-        lines += [f"rejected: {text}" for text in found["rejects"]]
-    if plan.kind != "nothing":
-        more = ["track"] if retrain.commit or retrain.remote else []
-        more += ["commit"] * retrain.commit + ["push"] * bool(retrain.remote)
-        lines.append(f"steps: {', '.join([_STEPS[plan.kind], *more])}")
-        lines.append(f"champion: {f'version {champion}' if champion else 'none yet'}")
-    if plan.kind == "train":
-        lines.append(f"training would start from {found['start_from'] or 'scratch'}")
-    if found["held_by"]:
-        lines.append(f"not now: {found['held_by']}")
-    return {**found, "lines": lines}
-
-
-STAGES_LOG = "stages.log"
+STAGES_LOG, DRIFT = "stages.log", "drift.json"  # beside night.json
 
 # Exit code and the word for it in night.json.
 PROMOTED, ERROR, NOTHING, REFUSED, DATA, BUSY = 0, 1, 3, 4, 5, 6
@@ -111,11 +69,6 @@ OUTCOMES = {
 
 class Terminated(KeyboardInterrupt):
     """SIGTERM: the end is asked for, not by the terminal."""
-
-
-def code_of(stop: KeyboardInterrupt) -> int:
-    """Return the exit code of a night that was stopped."""
-    return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -152,155 +105,212 @@ def run_night(request: Request) -> dict[str, Any]:
     settings = read_settings(request.params)
     try:
         with hold_lock() as held, _heed_sigterm():
-            return _with_summary(request, settings, held)
+            return _run_recorded(request, settings, held)
     except BusyError as error:
         return {"outcome": OUTCOMES[BUSY], "exit_code": BUSY, "verdict": str(error)}
 
 
-def foresee_night(request: Request) -> dict[str, Any]:
-    """Return what a night would do now; see `foresee`."""
-    settings = read_settings(request.params)
-    return foresee(
-        settings,
-        start=request.start or settings.retrain.start,
-        to_finish=read_unfinished(),
-        force=request.force,
-    )
-
-
-def _with_summary(request: Request, settings: Settings, held: Held) -> dict[str, Any]:
-    """Run the steps; whatever comes of them, the summary says it and the hook is called."""
-    summary = Summary()
-    commands = Commands(
-        lock=held.handle, log=summary.folder / STAGES_LOG, night=summary.content["key"]
-    )
-    night = Tonight(settings=settings, store=ModelStore(), summary=summary, commands=commands)
+def _run_recorded(request: Request, settings: Settings, held: Held) -> dict[str, Any]:
+    """Run the steps; whatever comes of them, the record says it and the hook is called."""
+    record = NightRecord()
+    log, key = record.folder / STAGES_LOG, record.content["key"]
+    commands = Commands(lock=held.handle, log=log, night=key)
+    night = _Night(request, settings, ModelStore(), commands, record)
     if held.left:
-        summary.warn(f"{held.left}, left its lock behind: it was killed, or the power went")
+        record.warn(f"{held.left}, left its lock behind: it was killed, or the power went")
     try:
-        ending = _run_steps(night, request)
+        ending = night.run()
     except (UserError, OSError) as error:
         ending = Ending(code=ERROR, verdict=str(error))
     except KeyboardInterrupt as stop:
-        ending = Ending(
-            code=code_of(stop), verdict="it was stopped; the next night goes on where it was"
-        )
+        verdict = "it was stopped; the next night goes on where it was"
+        ending = Ending(code=code_of(stop), verdict=verdict)
     except Exception as error:
-        _end(night, Ending(code=ERROR, verdict=f"{type(error).__name__}: {error}"))
+        night.end(Ending(code=ERROR, verdict=f"{type(error).__name__}: {error}"))
         raise
-    _end(night, ending)
-    return summary.content
+    night.end(ending)
+    return record.content
 
 
-def _end(night: Tonight, ending: Ending) -> None:
-    """Close the summary and call the hook."""
-    night.summary.end(OUTCOMES[ending.code], ending.code, ending.verdict)
-    if hook := night.settings.retrain.hook:
-        try:
-            night.commands.hook(hook, night.summary.path)
-        except UserError as error:
-            night.summary.warn(str(error))
+@dataclass(frozen=True, slots=True)
+class _Night:
+    """The order of the steps: `run`, then `_train_and_decide`."""
 
+    request: Request
+    settings: Settings
+    store: ModelStore
+    commands: Commands
+    record: NightRecord
 
-def _run_steps(night: Tonight, request: Request) -> Ending:
-    """Look for something to do, and do it."""
-    retrain, store, summary = night.settings.retrain, night.store, night.summary
-    if retrain.remote and request.pull:
-        _pull(night)
-    summary.note(champion_before=store.champion())
-    if (to_finish := read_unfinished()) is not None:
-        finish_promotion(night, to_finish)
-    summary.note(champion=store.champion())
-    with summary.step("plan") as step:
-        plan = make_plan(night.settings, store, to_finish=to_finish, force=request.force)
-        summary.note(reasons=list(plan.reasons))
-        step.say("; ".join(plan.reasons) or "nothing is new")
-    if plan.kind == "nothing":
+    def run(self) -> Ending:
+        """Look for something to do, and do it."""
+        settings, store, record = self.settings, self.store, self.record
+        corpus, remote = settings.corpus, settings.retrain.remote
+        if remote and self.request.pull:
+            was_cut = RETRAIN_UNFINISHED.is_file()
+            record.step(
+                "pull", pull_versions, corpus.folder, remote, self.commands, was_cut=was_cut
+            )
+        record.note(champion_before=store.champion())
+        unfinished = read_unfinished()
+        if unfinished is not None and store.awaits_promotion(unfinished):
+            record.step("promote", finish_promotion, store, unfinished)
+        record.note(champion=store.champion())
+
+        clips, force = read_clips(corpus), self.request.force
+        plan = record.step(
+            "plan", make_plan, settings, clips, store, to_finish=unfinished, force=force
+        )
+        record.note(reasons=list(plan.reasons))
+        if plan.kind == "nothing":
+            RETRAIN_UNFINISHED.unlink(missing_ok=True)
+            return Ending(code=NOTHING, verdict="nothing is new")
+        _write_unfinished(unfinished)
+        with Run.start(
+            settings.tracking, "night", stage="retrain", key=record.content["key"],
+            note="; ".join(plan.reasons), tags={NIGHT: record.content["key"]},
+        ) as log:  # fmt: skip
+            if plan.kind == "train":
+                taken = record.step("ingest", take_deliveries, corpus, settings.retrain)
+                clips = read_clips(corpus) if taken.has_clips else clips
+                plan = make_plan(
+                    settings, clips, store, to_finish=unfinished, force=force, is_ingested=True
+                )
+            ending = self._train_and_decide(plan, clips, log)
+            champion = str(record.content["champion"])
+            log.set_tags({"outcome": OUTCOMES[ending.code], "champion": champion})
         RETRAIN_UNFINISHED.unlink(missing_ok=True)
-        return Ending(code=NOTHING, verdict="nothing is new")
-    _write_unfinished(to_finish)
-    with Run.start(
-        night.settings.tracking, "night", stage="retrain", key=summary.content["key"],
-        note="; ".join(plan.reasons), tags={NIGHT: summary.content["key"]},
-    ) as log:  # fmt: skip
-        if plan.kind == "train":
-            take_deliveries(night)
-            plan = make_plan(night.settings, store, to_finish=to_finish, force=request.force)
-        ending = _work(night, request, plan, log)
-        outcome = OUTCOMES[ending.code]
-        log.set_tags({"outcome": outcome, "champion": str(summary.content["champion"])})
-    RETRAIN_UNFINISHED.unlink(missing_ok=True)
-    return ending
+        return ending
 
-
-def _work(night: Tonight, request: Request, plan: Plan, log: Run) -> Ending:
-    """Do what the plan says, from the corpus to the remote."""
-    store, decision = night.store, None
-    if plan.kind == "nothing":
-        return Ending(code=NOTHING, verdict="nothing that came in was new")
-    try:
-        if plan.kind == "finish":
-            assert plan.version is not None
-            version = plan.version
+    def _train_and_decide(self, plan: Plan, clips: Sequence[Clip], log: Run) -> Ending:
+        """Do what the plan says, from the corpus to the remote."""
+        settings, store, record, drift = self.settings, self.store, self.record, None
+        if plan.kind == "nothing":
+            return Ending(code=NOTHING, verdict="nothing that came in was new")
+        if plan.version is not None:
+            version, is_again = plan.version, False
         else:
-            prepare_data(night)
-            check_data(night)
-            start = request.start or night.settings.retrain.start
-            version = train_challenger(night, start)
-            if store.decision(version) is not None:
-                decide(night, version)  # which notes that it is of this corpus, too
-                keep_versions(night)
-                again = f"the training gave version {version} again, which was decided on before"
-                return Ending(code=NOTHING, verdict=again)
-        _write_unfinished(version)
-        decision = decide(night, version)
+            record.step("extract", prepare_data, store, self.commands)
+            clips, drift, refusal = self._check_new_clips(clips)
+            if refusal:
+                record.note(verdict=refusal)
+                return self._publish(Ending(code=DATA, verdict=refusal), drift, None)
+            version = self._train(clips)
+            is_again = store.decision(version) is not None
+        if not is_again:
+            _write_unfinished(version)
+        decision = record.step(
+            "gate", decide, store, version, clips, settings, record.folder / DECISION
+        ).decision
+        if is_again:
+            self._publish_versions()
+            again = f"the training gave version {version} again, which was decided on before"
+            return Ending(code=NOTHING, verdict=again)
         code, verdict = PROMOTED if decision["promote"] else REFUSED, decision["verdict"]
-        champion = store.champion()
-        night.summary.note(version=version, champion=champion, verdict=verdict)
+        record.note(version=version, champion=store.champion(), verdict=verdict)
         log.set_tags({"version": str(version), "decision": verdict})
         log.log_metrics(decision["scores"])
-        introduce(night, version)
-    except RefusedDataError as refusal:
-        code, verdict = DATA, str(refusal)
-        night.summary.note(verdict=verdict)
-    show(night, OUTCOMES[code], decision)
-    keep_versions(night)
-    return Ending(code=code, verdict=verdict)
+        record.attempt("card", describe_version, store, version, settings.corpus.folder)
+        record.attempt("registry", update_registry, store, settings.tracking)
+        return self._publish(Ending(code=code, verdict=verdict), drift, decision)
+
+    def _check_new_clips(
+        self, clips: Sequence[Clip]
+    ) -> tuple[Sequence[Clip], DriftReport | None, str]:
+        """Compare new clips with old ones; withdraw deliveries that would ruin a model.
+
+        Returns:
+            The corpus that is left; the worst that was found, None if no clip is new; why no
+            model can be trained on what is left, empty if one can.
+        """
+        corpus, record = self.settings.corpus, self.record
+        new = new_clips(clips, self.store)
+        record.note(batches=[name for name in new if name != BY_HAND])
+        checked = record.step(
+            "drift", check_new_clips, clips, new, self.settings.retrain.drift,
+            record.folder / DRIFT,
+        )  # fmt: skip
+        if not checked.refused:
+            return clips, checked.worst, ""
+        delivered = {delivery.batch for delivery in read_deliveries(corpus)}
+        for report in checked.refused:
+            if report.batch in delivered:
+                record.step("withdraw", withdraw_delivery, corpus, report)
+        record.step("extract again", prepare_data, self.store, self.commands)
+        return read_clips(corpus), checked.worst, why_not_train(checked, delivered)
+
+    def _train(self, clips: Sequence[Clip]) -> int:
+        """Train, score and keep a challenger; return its number."""
+        settings, store, record = self.settings, self.store, self.record
+        start = self.request.start or settings.retrain.start
+        parent = choose_parent(store, start)
+        start_from = str(store.checkpoint(parent)) if parent is not None else ""
+        if start == "champion" and parent is None and store.champion() is not None:
+            record.warn(
+                "training starts from scratch: the champion learnt from a signer who was forgotten"
+            )
+        record.step("train", train, settings.params, start_from, self.commands)
+        record.step("evaluate", evaluate, self.commands)
+        reasons = record.content["reasons"]
+        kept = record.step(
+            "keep", keep_version, store, clips, settings.params, parent=parent, reasons=reasons
+        )
+        record.note(version=kept.version)
+        return kept.version
+
+    def _publish(
+        self, ending: Ending, drift: DriftReport | None, decision: Mapping[str, Any] | None
+    ) -> Ending:
+        """Build the report, keep the versions of data and code; return the ending."""
+        night, outcome = self.record.content, OUTCOMES[ending.code]
+        self.record.attempt("report", build_report, night, outcome, drift, decision, self.commands)
+        self._publish_versions()
+        return ending
+
+    def _publish_versions(self) -> None:
+        """Track the models with DVC, commit, push; as far as the options say."""
+        settings, attempt = self.settings, self.record.attempt
+        commit, remote = settings.retrain.commit, settings.retrain.remote
+        if commit or remote:
+            attempt("track", track_models, self.commands)
+        if commit:
+            night, corpus = self.record.content, settings.corpus.folder
+            attempt("commit", commit_night, night, settings.params, corpus, self.commands)
+        if remote:
+            attempt("push", push_versions, remote, self.commands)
+
+    def end(self, ending: Ending) -> None:
+        """Close the record and call the hook."""
+        self.record.end(OUTCOMES[ending.code], ending.code, ending.verdict)
+        if hook := self.settings.retrain.hook:
+            try:
+                self.commands.hook(hook, self.record.path)
+            except UserError as error:
+                self.record.warn(str(error))
+
+
+def code_of(stop: KeyboardInterrupt) -> int:
+    """Return the exit code of a night that was stopped."""
+    return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
+
+
+def read_clips(corpus: CorpusOptions) -> list[Clip]:
+    """Return the corpus as it is now."""
+    return read_manifest(corpus.path, corpus.signer_disjoint)
 
 
 def read_unfinished() -> int | None:
     """Return the version that came to the gate in a night that was cut or failed later."""
     if not RETRAIN_UNFINISHED.is_file():
         return None
-    found = read_json(RETRAIN_UNFINISHED, hint=f"remove {RETRAIN_UNFINISHED}")
-    version: int | None = found["version"]
+    version: int | None = read_json(RETRAIN_UNFINISHED, hint=f"remove {RETRAIN_UNFINISHED}")[
+        "version"
+    ]
     return version
 
 
 def _write_unfinished(version: int | None) -> None:
     write_file(RETRAIN_UNFINISHED, to_text({"version": version}))
-
-
-def _pull(night: Tonight) -> None:
-    """Fetch the corpus and the models that other machines pushed.
-
-    Not what stages wrote: they make it again from the corpus, and after a cut DVC would refuse to
-    replace what it had not recorded yet. What a cut night had not tracked is tracked first, for
-    the same reason.
-    """
-    corpus, retrain = night.settings.corpus.folder, night.settings.retrain
-    with night.summary.step("pull") as step:
-        if RETRAIN_UNFINISHED.is_file():
-            track_version(corpus)
-            if MODELS.is_dir():
-                night.commands.dvc("add", str(MODELS))
-        pointers = [Path(f"{folder}.dvc") for folder in (corpus, MODELS)]
-        there = [str(path) for path in pointers if path.is_file()]
-        if not there:
-            step.skip(f"neither {pointers[0]} nor {pointers[1]} is there")
-            return
-        night.commands.dvc("pull", "--remote", retrain.remote, *there)
-        step.say(f"{' and '.join(there)} from {retrain.remote}")
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from signloom.config import load_params, load_section, parse_value
-from signloom.corpus.manifest import SPLITS, Clip, CorpusOptions, read_manifest
+from signloom.corpus.manifest import SPLITS, Clip, CorpusOptions
 from signloom.corpus.shards import read_clip_frames, read_clip_rates
 from signloom.errors import UserError
 from signloom.features.targets import read_targets
@@ -25,6 +25,7 @@ from signloom.intake.drift.findings import DriftOptions
 from signloom.intake.inbox import check_videos, has_news
 from signloom.intake.options import IngestOptions
 from signloom.nightly.gate import GateOptions
+from signloom.nightly.record import StepResult
 from signloom.nightly.store import FORGOTTEN, ModelStore
 from signloom.paths import DVC_LOCK, SHARDS, TARGETS
 from signloom.provenance import git_state
@@ -107,7 +108,7 @@ BY_HAND = "rows added by hand"  # clips of no delivery that came after the first
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class Plan(StepResult):
     """What is to be done tonight."""
 
     kind: Kind
@@ -118,7 +119,15 @@ class Plan:
     """That was decided on, if only what follows is to be done."""
 
 
-def make_plan(settings: Settings, store: ModelStore, *, to_finish: int | None, force: bool) -> Plan:
+def make_plan(
+    settings: Settings,
+    clips: Sequence[Clip],
+    store: ModelStore,
+    *,
+    to_finish: int | None,
+    force: bool,
+    is_ingested: bool = False,
+) -> Plan:
     """Look for something to do; takes seconds.
 
     Parameters or code that changed are no reason: what a person edits by day, a person tries by
@@ -126,28 +135,31 @@ def make_plan(settings: Settings, store: ModelStore, *, to_finish: int | None, f
 
     Args:
         settings: The parameters.
+        clips: The corpus.
         store: The kept models.
         to_finish: Version that came to the gate in a night that was cut then, if there is one.
         force: Train whatever is found.
+        is_ingested: What lay in the inbox came in already tonight, so it is no reason.
 
     Raises:
-        UserError: If there is no valid corpus, or one of glosses and sentences.
+        UserError: If the corpus is one of glosses and sentences.
     """
     corpus, retrain = settings.corpus, settings.retrain
-    clips = read_manifest(corpus.path, corpus.signer_disjoint)
     check_videos(corpus, clips)
     reasons = []
-    if retrain.inbox.is_dir() and has_news(corpus, retrain.inbox, retrain.ingest):
+    look = retrain.inbox.is_dir() and not is_ingested
+    if look and has_news(corpus, retrain.inbox, retrain.ingest):
         reasons.append(f"something new lies in {retrain.inbox}")
     reasons += _corpus_reasons(clips, store)
     if force:
         reasons.append("it was asked for (--force)")
-    if reasons:
-        return Plan(kind="train", reasons=tuple(reasons))
-    if to_finish is not None:
-        why = f"the night that decided on version {to_finish} was cut after it"
-        return Plan(kind="finish", reasons=(why,), version=to_finish)
-    return Plan(kind="nothing", reasons=())
+    kind: Kind = "train" if reasons else "nothing"
+    version = None
+    if not reasons and to_finish is not None:
+        kind, version = "finish", to_finish
+        reasons = [f"the night that decided on version {to_finish} was cut after it"]
+    text = "; ".join(reasons) or "nothing is new"
+    return Plan(text=text, kind=kind, reasons=tuple(reasons), version=version)
 
 
 def _corpus_reasons(clips: Sequence[Clip], store: ModelStore) -> list[str]:

@@ -1,25 +1,36 @@
-"""What follows a decision: card, registry, report, data and code versions, the remote.
+"""Publishing: card, MLflow's registry, report, the versions of data and code, the remote.
 
-The champion is decided by now, so what fails here is said and stops nothing.
+These steps of a night come after the decision: what fails here is a warning and stops nothing.
 """
 
-import contextlib
-import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from signloom.config import read_json
-from signloom.errors import UserError
 from signloom.files import to_text, write_file
-from signloom.nightly.record import Step
-from signloom.nightly.steps import DRIFT, Tonight
+from signloom.intake.drift.findings import DriftReport
+from signloom.nightly.card import CARD, write_card
+from signloom.nightly.commands import Commands
+from signloom.nightly.record import StepResult
 from signloom.nightly.store import DECISION, ModelStore
 from signloom.paths import DVC_LOCK, LAST_NIGHT, METRICS, MODELS, REPORT_PAGE, TUNE
 from signloom.tracking.registry import Version, sync
 from signloom.tracking.run import TrackingOptions
 
-CARD = "MODEL_CARD.md"
+FORMAT_VERSION = 1  # of reports/retrain.json
+
+
+def describe_version(store: ModelStore, version: int, corpus: Path) -> StepResult:
+    """Write the card of a version; `corpus` is the folder with the terms of the recordings."""
+    card = write_card(store.folder(version), corpus, marks=store.marks(version))
+    return StepResult(text=str(card))
+
+
+def update_registry(store: ModelStore, tracking: TrackingOptions) -> StepResult:
+    """Make MLflow's registry say what the store says."""
+    if not tracking.enabled:
+        return StepResult(text="tracking is off", is_skipped=True)
+    return StepResult(text="; ".join(sync_registry(store, tracking)) or "nothing to change")
 
 
 def sync_registry(store: ModelStore, tracking: TrackingOptions) -> list[str]:
@@ -39,12 +50,26 @@ def sync_registry(store: ModelStore, tracking: TrackingOptions) -> list[str]:
         return []
     pointer = store.pointer()
     aliases = {"champion": pointer.champion, "challenger": pointer.challenger}
-    versions = [_describe(store, version) for version in store.versions()]
+    versions = [_registered(store, version) for version in store.versions()]
     return sync(tracking.experiment, versions, aliases)
 
 
-def decision_tags(decision: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return a decision with its main figures as tags, for a version or a run."""
+def _registered(store: ModelStore, version: int) -> Version:
+    """Return a version as the registry is to show it."""
+    files = (store.folder(version) / DECISION, store.folder(version) / CARD)
+    forgotten = store.forgotten(version)
+    marks = {"signloom.forgotten": f"{forgotten} clips"} if forgotten else {}
+    return Version(
+        number=version,
+        checkpoint=store.checkpoint(version),
+        checkpoint_hash=store.facts(version)["checkpoint_hash"],
+        files=[path for path in files if path.is_file()],
+        tags={**_decision_tags(store.decision(version)), **marks},
+    )
+
+
+def _decision_tags(decision: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return a decision with its main figures as tags."""
     if decision is None:
         return {"decision": "not judged"}
     metric = decision["metric"]
@@ -63,109 +88,73 @@ def decision_tags(decision: Mapping[str, Any] | None) -> dict[str, str]:
     }
 
 
-def _describe(store: ModelStore, version: int) -> Version:
-    files = (store.folder(version) / DECISION, store.folder(version) / CARD)
-    forgotten = store.forgotten(version)
-    marks = {"signloom.forgotten": f"{forgotten} clips"} if forgotten else {}
-    return Version(
-        number=version,
-        checkpoint=store.checkpoint(version),
-        checkpoint_hash=store.facts(version)["checkpoint_hash"],
-        files=[path for path in files if path.is_file()],
-        tags={**decision_tags(store.decision(version)), **marks},
-    )
-
-
-FORMAT_VERSION = 1
-
-
-def introduce(night: Tonight, version: int) -> None:
-    """Write the card of a version that was decided on, and mirror the store in the registry."""
-    # They load torch, or MLflow.
-    from signloom.nightly.card import write_card
-
-    with _tried(night, "card") as step:
-        marks = night.store.marks(version)
-        card = write_card(night.store.folder(version), night.settings.corpus.folder, marks=marks)
-        step.say(str(card))
-    with _tried(night, "registry") as step:
-        if night.settings.tracking.enabled:
-            changed = sync_registry(night.store, night.settings.tracking)
-            step.say("; ".join(changed) or "nothing to change")
-        else:
-            step.skip("tracking is off")
-
-
-def show(night: Tonight, outcome: str, decision: dict[str, Any] | None) -> None:
-    """Write what the report shows of this night, and build the report.
+def build_report(
+    night: Mapping[str, Any],
+    outcome: str,
+    drift: DriftReport | None,
+    decision: Mapping[str, Any] | None,
+    commands: Commands,
+) -> StepResult:
+    """Write what the report shows of a night, and build the report.
 
     Args:
-        night: The night.
-        outcome: How it ended.
+        night: The content of night.json.
+        outcome: How the night ends.
+        drift: The worst of what the drift check found; None: no clip was new.
         decision: What was decided; None: the data were refused.
+        commands: Run DVC.
     """
-    with _tried(night, "report") as step:
-        drift = night.summary.folder / DRIFT
-        steps = night.summary.content["steps"]
-        has_drift = any(row["name"] == "drift" and row["result"] == "done" for row in steps)
-        content = {
-            "format_version": FORMAT_VERSION,
-            "night": night.summary.lasting(outcome),
-            "drift": read_json(drift, hint=f"remove {drift}") if has_drift else None,
-            "decision": decision,
-        }
-        write_file(LAST_NIGHT, to_text(content))
-        TUNE.mkdir(parents=True, exist_ok=True)  # DVC wants it, the report does without a search
-        # Alone: with its upstream a search would begin.
-        night.commands.dvc("repro", "--single-item", "report")
-        step.say(f"{REPORT_PAGE} shows this night")
+    # Nothing that differs if the night is run again.
+    keys = ("verdict", "version", "champion_before", "champion", "batches", "reasons", "warnings")
+    content = {
+        "format_version": FORMAT_VERSION,
+        "night": {"outcome": outcome, **{key: night[key] for key in keys}},
+        "drift": drift and drift.to_map(),
+        "decision": decision,
+    }
+    write_file(LAST_NIGHT, to_text(content))
+    TUNE.mkdir(parents=True, exist_ok=True)  # DVC wants it, the report does without a search
+    # Alone: with its upstream a search would begin.
+    commands.dvc("repro", "--single-item", "report")
+    return StepResult(text=f"{REPORT_PAGE} shows this night")
 
 
-def keep_versions(night: Tonight) -> None:
-    """Track the models with DVC, commit, push; as far as the options say."""
-    retrain = night.settings.retrain
-    if not (retrain.commit or retrain.remote):
-        return
-    with _tried(night, "track") as step:
-        if MODELS.is_dir():
-            night.commands.dvc("add", str(MODELS))
-        step.say(f"{MODELS}.dvc names the versions")
-    if retrain.commit:
-        with _tried(night, "commit") as step:
-            step.say(_commit(night))
-    if retrain.remote:
-        with _tried(night, "push") as step:
-            night.commands.dvc("push", "--remote", retrain.remote)
-            step.say(f"to {retrain.remote}")
+def track_models(commands: Commands) -> StepResult:
+    """Have DVC keep the models."""
+    if MODELS.is_dir():
+        commands.dvc("add", str(MODELS))
+    return StepResult(text=f"{MODELS}.dvc names the versions")
 
 
-def _commit(night: Tonight) -> str:
-    """Commit the files that a night writes, and no others."""
-    corpus = night.settings.corpus.folder
+def commit_night(
+    night: Mapping[str, Any], params: Path, corpus: Path, commands: Commands
+) -> StepResult:
+    """Commit the files that a night writes, and no others.
+
+    Args:
+        night: The content of night.json.
+        params: The parameters file.
+        corpus: Folder of the corpus.
+        commands: Run git.
+    """
     written = [
-        night.settings.params, DVC_LOCK, Path(f"{MODELS}.dvc"), Path("data/.gitignore"),
+        params, DVC_LOCK, Path(f"{MODELS}.dvc"), Path("data/.gitignore"),
         Path(f"{corpus}.dvc"), corpus.parent / ".gitignore", METRICS, LAST_NIGHT,
     ]  # fmt: skip
     there = [str(path) for path in dict.fromkeys(written) if path.is_file()]
-    git = night.commands.git
-    git("add", "--", *there)
-    changed = git("diff", "--cached", "--name-only", "--", *there).split()
+    commands.git("add", "--", *there)
+    changed = commands.git("diff", "--cached", "--name-only", "--", *there).split()
     if not changed:
-        return "nothing has changed"
-    said = night.summary.content
-    champion = f"version {said['champion']}" if said["champion"] else "none"
-    title = f"Retrain: champion is {champion}" + (
-        ", new" if said["champion"] != said["champion_before"] else ", as before"
-    )
-    git("commit", "--quiet", "--message", title, "--message", said["verdict"], "--", *there)
-    return f"{len(changed)} files: {title}"
+        return StepResult(text="nothing has changed")
+    champion = f"version {night['champion']}" if night["champion"] else "none"
+    is_new = night["champion"] != night["champion_before"]
+    title = f"Retrain: champion is {champion}{', new' if is_new else ', as before'}"
+    message = ("--message", title, "--message", night["verdict"])
+    commands.git("commit", "--quiet", *message, "--", *there)
+    return StepResult(text=f"{len(changed)} files: {title}")
 
 
-@contextlib.contextmanager
-def _tried(night: Tonight, name: str) -> Iterator[Step]:
-    """Run a step whose failure is a warning."""
-    try:
-        with night.summary.step(name) as step:
-            yield step
-    except (UserError, OSError, subprocess.SubprocessError) as error:
-        night.summary.warn(f"{name}: {error}")
+def push_versions(remote: str, commands: Commands) -> StepResult:
+    """Send data and models to a DVC remote."""
+    commands.dvc("push", "--remote", remote)
+    return StepResult(text=f"to {remote}")

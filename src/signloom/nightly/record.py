@@ -1,53 +1,57 @@
-"""The record of a night: night.json and night.log.
+"""The record of a night: night.json and night.log, written before and after every step.
 
 A night that was cut is recognised by its night.json, which still says `running`.
 """
 
-import contextlib
 import logging
 import os
 import platform
+import subprocess
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from signloom.config import read_json
 from signloom.errors import UserError
 from signloom.files import to_text, write_file
 from signloom.paths import NIGHTS
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # of night.json; in version 1 `rejects` were sentences
 NIGHT, LOG = "night.json", "night.log"
 
 logger = logging.getLogger(__name__)
 
 
-class Step:
-    """One step of a night, while it runs."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepResult:
+    """What a step says of itself for the record; a step that hands more on extends it."""
 
-    def __init__(self, row: dict[str, Any]) -> None:
-        self._row = row
-
-    def say(self, text: str, **facts: Any) -> None:
-        """Note what it did, in words and as plain values."""
-        self._row |= {"text": text, **facts}
-
-    def skip(self, text: str) -> None:
-        """Note why nothing was to be done."""
-        self._row |= {"result": "skipped", "text": text}
+    text: str
+    """What it did, or why nothing was to be done; names of people stand in `facts` alone."""
+    is_skipped: bool = False
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Plain values, for JSON."""
+    warnings: tuple[str, ...] = ()
+    """What a person should look at, though the night goes on."""
 
 
-class Summary:
-    """The record of one night."""
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result", bound=StepResult)
+
+
+class NightRecord:
+    """The record of one night; only what runs the night writes to it."""
 
     def __init__(self, folder: Path = NIGHTS) -> None:
-        """Begin it, and look whether the one before was cut."""
+        """Begin it, and look whether the night before was cut."""
         self.folder = folder
+        self.path = folder / NIGHT
         self._begun = time.monotonic()
-        self.cut, key = _find_cut(folder / NIGHT)
+        self.cut, key = _find_cut(self.path)
         self.content: dict[str, Any] = {
             "format_version": FORMAT_VERSION,
             "key": key or uuid.uuid4().hex,  # where a night goes on, so does its MLflow run
@@ -72,11 +76,6 @@ class Summary:
             self._log(self.cut)
         self._write()
 
-    @property
-    def path(self) -> Path:
-        """Where night.json lies."""
-        return self.folder / NIGHT
-
     def note(self, **facts: Any) -> None:
         """Set values of the night as a whole."""
         self.content |= facts
@@ -89,9 +88,18 @@ class Summary:
         self._log(f"warning: {text}")
         self._write()
 
-    @contextlib.contextmanager
-    def step(self, name: str) -> Iterator[Step]:
-        """Time a step, and keep its result whatever becomes of it."""
+    def step(
+        self,
+        name: str,
+        work: Callable[Arguments, Result],
+        *arguments: Arguments.args,
+        **named: Arguments.kwargs,
+    ) -> Result:
+        """Run a step, time it, and keep what it returns or why it failed.
+
+        Returns:
+            What `work` returns.
+        """
         begun = time.monotonic()
         row: dict[str, Any] = {
             "name": name, "started": _now(), "seconds": None, "result": "running", "text": "",
@@ -99,18 +107,33 @@ class Summary:
         self.content["steps"].append(row)
         self._write()
         try:
-            yield Step(row)
+            result = work(*arguments, **named)
+            row |= {"result": "skipped" if result.is_skipped else "done", "text": result.text}
+            row |= result.facts
         except BaseException as error:
-            text = str(error) or type(error).__name__
-            row |= {"result": "failed", "text": row["text"] or text}
+            row |= {"result": "failed", "text": str(error) or type(error).__name__}
             raise
         finally:
             row["seconds"] = round(time.monotonic() - begun, 2)
-            if row["result"] == "running":
-                row["result"] = "done"
             self._log(f"{name}: {row['result']} in {row['seconds']:.1f} s: {row['text']}")
             logger.info("%s: %s", name, row["text"] or row["result"])
             self._write()
+        for text in result.warnings:
+            self.warn(text)
+        return result
+
+    def attempt(
+        self,
+        name: str,
+        work: Callable[Arguments, Result],
+        *arguments: Arguments.args,
+        **named: Arguments.kwargs,
+    ) -> None:
+        """Run a step whose failure is a warning."""
+        try:
+            self.step(name, work, *arguments, **named)
+        except (UserError, OSError, subprocess.SubprocessError) as error:
+            self.warn(f"{name}: {error}")
 
     def end(self, outcome: str, exit_code: int, verdict: str) -> None:
         """Close the record."""
@@ -124,14 +147,7 @@ class Summary:
         self._log(f"night ends with exit code {exit_code} ({outcome}): {verdict}")
         self._write()
 
-    def lasting(self, outcome: str) -> dict[str, Any]:
-        """Return what the report shows of a night: nothing that differs if it is run again."""
-        keys = ("verdict", "version", "champion_before", "champion", "batches", "reasons",
-                "warnings")  # fmt: skip
-        return {"outcome": outcome, **{key: self.content[key] for key in keys}}
-
     def _write(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
         write_file(self.path, to_text(self.content))
 
     def _log(self, text: str) -> None:

@@ -1,218 +1,292 @@
-"""TODO: say the noun."""
+"""The steps of a night up to the decision; each says what it did by what it returns."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from signloom.config import load_section, update_params
-from signloom.corpus.manifest import Clip, read_manifest
+from signloom.corpus.manifest import Clip, CorpusOptions
 from signloom.files import to_text, write_file
 from signloom.intake.drift.check import check_drift
-from signloom.intake.drift.findings import LEVELS, DriftReport, write_report
+from signloom.intake.drift.findings import LEVELS, DriftOptions, DriftReport, write_report
 from signloom.intake.ingest import ingest
-from signloom.intake.ledgers import read_deliveries
+from signloom.intake.staging import track_version
 from signloom.intake.withdraw import withdraw
 from signloom.nightly.commands import Commands
 from signloom.nightly.plan import (
     ALSO,
     BY_HAND,
+    RetrainOptions,
     Settings,
-    Start,
-    choose_parent,
     corpus_key,
     gather_facts,
-    new_clips,
 )
-from signloom.nightly.record import Summary
+from signloom.nightly.record import StepResult
 from signloom.nightly.store import ModelStore
-from signloom.paths import CHECKPOINT, EVALUATION, LANDMARKS, SHARDS, TARGETS, WITHDRAWN_VIDEOS
+from signloom.paths import (
+    CHECKPOINT,
+    EVALUATION,
+    LANDMARKS,
+    MODELS,
+    SHARDS,
+    TARGETS,
+    WITHDRAWN_VIDEOS,
+)
 
-DRIFT, DECISION = "drift.json", "decision.json"
+
+def pull_versions(corpus: Path, remote: str, commands: Commands, *, was_cut: bool) -> StepResult:
+    """Fetch the corpus and the models that other machines pushed.
+
+    Not what stages wrote: they make it again from the corpus, and after a cut DVC would refuse to
+    replace what it had not recorded yet. What a cut night had not tracked is tracked first, for
+    the same reason.
+
+    Args:
+        corpus: Folder of the corpus.
+        remote: Name of the DVC remote.
+        commands: Run DVC.
+        was_cut: Whether the night before came to no end.
+    """
+    if was_cut:
+        track_version(corpus)
+        if MODELS.is_dir():
+            commands.dvc("add", str(MODELS))
+    pointers = [Path(f"{folder}.dvc") for folder in (corpus, MODELS)]
+    there = [str(path) for path in pointers if path.is_file()]
+    if not there:
+        text = f"neither {pointers[0]} nor {pointers[1]} is there"
+        return StepResult(text=text, is_skipped=True)
+    commands.dvc("pull", "--remote", remote, *there)
+    return StepResult(text=f"{' and '.join(there)} from {remote}")
 
 
-class RefusedDataError(Exception):
-    """Every new clip was refused; the corpus is what it was, or waits for a person."""
+def finish_promotion(store: ModelStore, version: int) -> StepResult:
+    """Promote what the gate had decided to promote when the power went."""
+    decision = store.decision(version)
+    assert decision is not None
+    store.settle(decision, by="retrain")
+    return StepResult(text=f"version {version}, as was decided before the last night was cut")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tonight:
-    """What every step of a night uses."""
+class Deliveries(StepResult):
+    """What came in from the inbox."""
 
-    settings: Settings
-    store: ModelStore
-    summary: Summary
-    commands: Commands
-
-    def read_clips(self) -> list[Clip]:
-        """Return the corpus as it is now."""
-        corpus = self.settings.corpus
-        return read_manifest(corpus.path, corpus.signer_disjoint)
+    has_clips: bool
 
 
-def take_deliveries(night: Tonight) -> None:
+def take_deliveries(corpus: CorpusOptions, retrain: RetrainOptions) -> Deliveries:
     """Bring what lies in the inbox into the corpus."""
-    retrain, corpus = night.settings.retrain, night.settings.corpus
-    with night.summary.step("ingest") as step:
-        sources = [retrain.inbox] if retrain.inbox.is_dir() else []
-        day = datetime.now().astimezone().date().isoformat()
-        found = ingest(corpus, sources, retrain.ingest, day=day, inbox=True)
-        parts = [f"{len(found.clips)} new clips", f"{found.known} known"]
-        if found.batch:
-            parts[0] += f" as batch {found.batch}"
-        if found.rejects:
-            parts.append(f"{len(found.rejects)} rejected")
-        if found.waiting:
-            parts.append(f"{len(found.waiting)} files still changing: next time")
-        rejects = [f"{row.where}: {row.reason}" for row in found.rejects]
-        step.say(", ".join(parts), batch=found.batch, clips=len(found.clips), rejects=rejects)
+    sources = [retrain.inbox] if retrain.inbox.is_dir() else []
+    day = datetime.now().astimezone().date().isoformat()
+    found = ingest(corpus, sources, retrain.ingest, day=day, inbox=True)
+    parts = [f"{len(found.clips)} new clips", f"{found.known} known"]
+    warnings = []
+    if found.batch:
+        parts[0] += f" as batch {found.batch}"
     if found.rejects:
-        night.summary.warn(
-            f"{len(found.rejects)} files of the inbox were rejected, such as {rejects[0]}; "
-            f"{corpus.folder}/intake_rejects.tsv has them all"
+        parts.append(f"{len(found.rejects)} rejected")
+        warnings.append(
+            f"{len(found.rejects)} files of the inbox were rejected; "
+            f"{corpus.folder}/intake_rejects.tsv says which and why"
         )
+    if found.waiting:
+        parts.append(f"{len(found.waiting)} files still changing: next time")
+    rejects = [
+        {"delivery": row.delivery, "where": row.where, "reason": row.reason}
+        for row in found.rejects
+    ]
+    return Deliveries(
+        text=", ".join(parts),
+        facts={"batch": found.batch, "clips": len(found.clips), "rejects": rejects},
+        warnings=tuple(warnings),
+        has_clips=bool(found.clips),
+    )
 
 
-def prepare_data(night: Tonight, name: str = "extract") -> None:
-    """Extract what is new, tokenise, and see that the champion can read it."""
-    from signloom.nightly.candidates import check_readable
-
-    with night.summary.step(name) as step:
-        night.commands.dvc("repro", "extract", "tokenize_targets")
-        # Now: the check of the data would withdraw clips for what is a wrong option.
-        check_readable(night.store, SHARDS)
-        step.say("landmarks and tokens are those of the corpus")
-
-
-def check_data(night: Tonight) -> None:
-    """Compare the new clips with the old; withdraw deliveries that would ruin a model.
+def prepare_data(store: ModelStore, commands: Commands) -> StepResult:
+    """Extract what is new, tokenise, and see that the champion can read it.
 
     Raises:
-        RefusedDataError: If nothing new is left, or clips that no delivery brought are refused.
+        UserError: If a stage fails, or the champion was made for other landmarks.
     """
-    with night.summary.step("drift") as step:
-        new = new_clips(night.read_clips(), night.store)
-        night.summary.note(batches=[name for name in new if name != BY_HAND])
-        if not new:
-            step.skip("no clip is new")
-            return
-        reports = _compare(night, new)
-        worst = max(reports, key=lambda one: LEVELS.index(one.level))
-        write_report(night.summary.folder / DRIFT, worst)
-        refused = [one for one in reports if one.level == "stop"]
-        step.say(_describe(reports), level=worst.level)
-    for report in reports:
-        for finding in report.of("warn"):
-            night.summary.warn(f"batch {report.batch}: {finding.what}; {finding.mend}".rstrip("; "))
-    if refused:
-        _refuse(night, refused, is_all=len(refused) == len(reports))
+    from signloom.nightly.candidates import check_readable  # it loads torch
+
+    commands.dvc("repro", "extract", "tokenize_targets")
+    # Now: the check of the data would withdraw clips for what is a wrong option.
+    check_readable(store, SHARDS)
+    return StepResult(text="landmarks and tokens are those of the corpus")
 
 
-def _compare(night: Tonight, new: dict[str, list[str]]) -> list[DriftReport]:
-    """Check each delivery against the clips before it."""
-    clips, reports = night.read_clips(), []
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DriftCheck(StepResult):
+    """What was found of each delivery that no model has seen."""
+
+    reports: tuple[DriftReport, ...]
+
+    @property
+    def worst(self) -> DriftReport | None:
+        """The report with the worst findings."""
+        return max(self.reports, key=lambda one: LEVELS.index(one.level), default=None)
+
+    @property
+    def refused(self) -> list[DriftReport]:
+        """The reports of deliveries that would ruin a model."""
+        return [one for one in self.reports if one.level == "stop"]
+
+
+def check_new_clips(
+    clips: Sequence[Clip], new: Mapping[str, Collection[str]], options: DriftOptions, path: Path
+) -> DriftCheck:
+    """Compare each delivery with the clips before it.
+
+    Args:
+        clips: The corpus.
+        new: Delivery to the ids of its clips, in the order in which they came.
+        options: What is looked at, and the limits.
+        path: Where the worst report is written.
+    """
+    if not new:
+        return DriftCheck(text="no clip is new", is_skipped=True, reports=())
+    reports = []
     ahead = {name for ids in new.values() for name in ids}
     for batch, ids in new.items():
         ahead -= set(ids)
         there = [clip for clip in clips if clip.clip_id not in ahead]
-        report = check_drift(
-            there, ids, batch=batch, landmarks=LANDMARKS, options=night.settings.retrain.drift
-        )
+        report = check_drift(there, ids, batch=batch, landmarks=LANDMARKS, options=options)
         reports.append(report)
         if report.level == "stop":
             ahead |= set(ids)  # later ones are not compared with what will go
-    return reports
-
-
-def _refuse(night: Tonight, refused: Sequence[DriftReport], *, is_all: bool) -> None:
-    """Take refused deliveries out of the corpus again; what none brought waits for a person."""
-    known = {delivery.batch for delivery in read_deliveries(night.settings.corpus)}
-    said, waits = [], ""
-    for report in refused:
-        reason = "; ".join(finding.what for finding in report.of("stop"))
-        said.append(f"{report.batch}: {reason}")
-        if report.batch not in known:
-            waits = (
-                f". No delivery brought the {BY_HAND}, so they stay: take them out of the "
-                "manifest, or mend them"
-            )
-            continue
-        with night.summary.step("withdraw") as step:
-            gone = withdraw(night.settings.corpus, report.batch, reason)
-            step.say(f"{len(gone)} clips of batch {report.batch} are in {WITHDRAWN_VIDEOS}",
-                     batch=report.batch, clips=len(gone))  # fmt: skip
-        night.summary.warn(f"batch {report.batch} was refused: {reason}")
-    prepare_data(night, "extract again")
-    if is_all or waits:
-        raise RefusedDataError("; ".join(said) + waits)
-
-
-def train_challenger(night: Tonight, start: Start) -> int:
-    """Train, evaluate and keep the model as a version; return its number."""
-    parent = choose_parent(night.store, start)
-    folder = str(night.store.checkpoint(parent)) if parent is not None else ""
-    if start == "champion" and parent is None and night.store.champion() is not None:
-        night.summary.warn(
-            "training starts from scratch: the champion learnt from a signer who was forgotten"
-        )
-    with night.summary.step("train") as step:
-        update_params(night.settings.params, {"train": {"start_from": folder}})
-        # Alone, as is `evaluate`: what it reads was brought up to date tonight.
-        night.commands.dvc("repro", "--single-item", "train")
-        step.say(f"from {folder or 'scratch'}", start_from=folder)
-    with night.summary.step("evaluate") as step:
-        night.commands.dvc("repro", "--single-item", "evaluate")
-        step.say(f"{EVALUATION} is of the new model")
-    with night.summary.step("keep") as step:
-        facts = gather_facts(
-            night.read_clips(),
-            params=night.settings.params,
-            parent=parent,
-            reasons=night.summary.content["reasons"],
-        )
-        version = night.store.add(CHECKPOINT, EVALUATION, facts)
-        step.say(f"version {version}", version=version)
-    night.summary.note(version=version)
-    return version
-
-
-def decide(night: Tonight, version: int) -> dict[str, Any]:
-    """Let the gate compare a version with the champion; promote it if it says so."""
-    with night.summary.step("gate") as step:
-        if (decision := night.store.decision(version)) is not None:
-            keys = {*night.store.marks(version).get(ALSO, []), corpus_key(night.read_clips())}
-            night.store.mark(version, ALSO, sorted(keys))
-            step.skip(f"version {version} was decided on before: {decision['verdict']}")
-            return decision
-        # They load torch.
-        from signloom.evaluation.evaluate import EvaluateOptions
-        from signloom.nightly.candidates import GateInputs, ask_gate, newest_first
-
-        evaluate = load_section(night.settings.params, "evaluate", EvaluateOptions)
-        batches = newest_first(night.read_clips())
-        inputs = GateInputs(shards=SHARDS, targets=TARGETS, batches=batches, score=evaluate.score)
-        made = ask_gate(night.store, version, inputs, night.settings.retrain.gate).to_map()
-        write_file(night.summary.folder / DECISION, to_text(made))
-        night.store.settle(made, by="retrain")
-        step.say(made["verdict"], promote=made["promote"])
-    return made
-
-
-def finish_promotion(night: Tonight, version: int) -> None:
-    """Promote what the gate had decided to promote when the power went."""
-    past = {change.version for change in night.store.pointer().history}
-    decision = night.store.decision(version)
-    if decision is None or version in past or night.store.refusal(version) is not None:
-        return
-    with night.summary.step("promote") as step:
-        night.store.settle(decision, by="retrain")
-        step.say(f"version {version}, as was decided before the last night was cut")
-
-
-def _describe(reports: Sequence[DriftReport]) -> str:
-    parts = []
+    texts, warnings = [], []
     for report in reports:
         counts = ", ".join(f"{len(found)} {level}" for level in ("warn", "stop")
                            if (found := report.of(level)))  # fmt: skip
-        parts.append(f"{report.new} new clips of {report.batch}: {counts or 'nothing to say'}")
-    return "; ".join(parts)
+        texts.append(f"{report.new} new clips of {report.batch}: {counts or 'nothing to say'}")
+        warnings += [
+            f"batch {report.batch}: {finding.what}; {finding.mend}".rstrip("; ")
+            for finding in report.of("warn")
+        ]
+    checked = DriftCheck(text="; ".join(texts), warnings=tuple(warnings), reports=tuple(reports))
+    assert checked.worst is not None
+    write_report(path, checked.worst)
+    return replace(checked, facts={"level": checked.worst.level})
+
+
+def withdraw_delivery(corpus: CorpusOptions, refused: DriftReport) -> StepResult:
+    """Take a delivery that was refused out of the corpus again."""
+    reason = reason_of(refused)
+    gone = withdraw(corpus, refused.batch, reason)
+    return StepResult(
+        text=f"{len(gone)} clips of batch {refused.batch} are in {WITHDRAWN_VIDEOS}",
+        facts={"batch": refused.batch, "clips": len(gone)},
+        warnings=(f"batch {refused.batch} was refused: {reason}",),
+    )
+
+
+def reason_of(refused: DriftReport) -> str:
+    """Return why a delivery was refused, in words."""
+    return "; ".join(finding.what for finding in refused.of("stop"))
+
+
+def why_not_train(checked: DriftCheck, delivered: Collection[str]) -> str:
+    """Say why no model can be trained on what is left; empty: one can.
+
+    Args:
+        checked: What was found.
+        delivered: Batches that a delivery brought. What none brought waits for a person.
+    """
+    stays = any(report.batch not in delivered for report in checked.refused)
+    if not stays and len(checked.refused) < max(len(checked.reports), 1):
+        return ""
+    reasons = "; ".join(f"{report.batch}: {reason_of(report)}" for report in checked.refused)
+    if not stays:
+        return reasons
+    return (
+        f"{reasons}. No delivery brought the {BY_HAND}, so they stay: take them out of the "
+        "manifest, or correct them"
+    )
+
+
+def train(params: Path, start_from: str, commands: Commands) -> StepResult:
+    """Train a challenger, from the weights in a folder or from scratch (an empty name)."""
+    update_params(params, {"train": {"start_from": start_from}})
+    # Alone, as is `evaluate`: what it reads was brought up to date tonight.
+    commands.dvc("repro", "--single-item", "train")
+    return StepResult(text=f"from {start_from or 'scratch'}", facts={"start_from": start_from})
+
+
+def evaluate(commands: Commands) -> StepResult:
+    """Score the challenger."""
+    commands.dvc("repro", "--single-item", "evaluate")
+    return StepResult(text=f"{EVALUATION} is of the new model")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeptVersion(StepResult):
+    """The challenger in the store."""
+
+    version: int
+
+
+def keep_version(
+    store: ModelStore,
+    clips: Sequence[Clip],
+    params: Path,
+    *,
+    parent: int | None,
+    reasons: Sequence[str],
+) -> KeptVersion:
+    """Keep the model that was just trained as the next version.
+
+    Args:
+        store: The versions.
+        clips: The corpus.
+        params: The parameters file.
+        parent: Version whose weights it started from; None: from scratch.
+        reasons: Why it was trained.
+    """
+    facts = gather_facts(clips, params=params, parent=parent, reasons=reasons)
+    version = store.add(CHECKPOINT, EVALUATION, facts)
+    return KeptVersion(text=f"version {version}", facts={"version": version}, version=version)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decided(StepResult):
+    """A decision about a version."""
+
+    decision: Mapping[str, Any]
+    """The map of a `gate.Decision`."""
+
+
+def decide(
+    store: ModelStore, version: int, clips: Sequence[Clip], settings: Settings, path: Path
+) -> Decided:
+    """Let the gate compare a version with the champion, and promote it if it says so.
+
+    A version that was decided on before is only noted to be a model of this corpus, too.
+
+    Args:
+        store: The versions.
+        version: The challenger.
+        clips: The corpus.
+        settings: The parameters.
+        path: Where the decision is written besides.
+    """
+    if (decision := store.decision(version)) is not None:
+        keys = {*store.marks(version).get(ALSO, []), corpus_key(clips)}
+        store.mark(version, ALSO, sorted(keys))
+        text = f"version {version} was decided on before: {decision['verdict']}"
+        return Decided(text=text, is_skipped=True, decision=decision)
+    # They load torch.
+    from signloom.evaluation.evaluate import EvaluateOptions
+    from signloom.nightly.candidates import GateInputs, ask_gate, newest_first
+
+    score = load_section(settings.params, "evaluate", EvaluateOptions).score
+    inputs = GateInputs(shards=SHARDS, targets=TARGETS, batches=newest_first(clips), score=score)
+    decision = ask_gate(store, version, inputs, settings.retrain.gate).to_map()
+    write_file(path, to_text(decision))
+    store.settle(decision, by="retrain")
+    facts = {"promote": decision["promote"]}
+    return Decided(text=decision["verdict"], facts=facts, decision=decision)

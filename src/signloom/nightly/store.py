@@ -359,6 +359,11 @@ class ModelStore:
             return f"version {version} was judged when the champion was {was}, now it is {champion}"
         return None
 
+    def awaits_promotion(self, version: int) -> bool:
+        """Return whether the gate promoted a version and the champion was never changed to it."""
+        past = {change.version for change in self.pointer().history}
+        return version not in past and self.refusal(version) is None
+
     def _point(self, version: int, action: Action, by: str) -> None:
         self.check_known(version)
         if hash_folder(self.checkpoint(version)) != self.facts(version)["checkpoint_hash"]:

@@ -17,9 +17,10 @@ import yaml
 from signloom.corpus.quality import write_quality
 from signloom.errors import UserError
 from signloom.nightly.commands import Commands
+from signloom.nightly.dry_run import dry_run
 from signloom.nightly.lock import hold_lock
-from signloom.nightly.night import Request, foresee_night, run_night
-from signloom.nightly.record import Summary
+from signloom.nightly.night import Request, run_night
+from signloom.nightly.record import NightRecord, StepResult
 from signloom.nightly.store import ModelStore
 from signloom.paths import RETRAIN_LOCK, RETRAIN_UNFINISHED
 from tests.intake import deliver
@@ -94,7 +95,7 @@ def test_what_fails_is_said_and_found_again() -> None:
     assert night["steps"][-1]["name"] == "extract"
     assert night["steps"][-1]["result"] == "failed"
     assert RETRAIN_UNFINISHED.exists()
-    assert foresee_night(ASK)["kind"] == "train"
+    assert dry_run(ASK).kind == "train"
 
 
 def test_a_delivery_without_landmarks_is_withdrawn_and_not_taken_again() -> None:
@@ -118,7 +119,7 @@ def test_a_delivery_without_landmarks_is_withdrawn_and_not_taken_again() -> None
     assert Path("reports/made").is_file()
     assert not RETRAIN_UNFINISHED.exists()
     # The corpus still wants its first model, but the delivery is not news again.
-    assert foresee_night(ASK)["reasons"] == ["no model has been decided on yet"]
+    assert dry_run(ASK).reasons == ("no model has been decided on yet",)
 
 
 def test_sigterm_stops_the_stage_and_the_next_night_goes_on() -> None:
@@ -136,8 +137,8 @@ def test_sigterm_stops_the_stage_and_the_next_night_goes_on() -> None:
     assert signal.getsignal(signal.SIGTERM) == before
     assert not is_alive(int(Path("stage").read_text()))
     assert json.loads(Path("called").read_text())["exit_code"] == 143
-    assert foresee_night(ASK)["kind"] == "train"
-    assert foresee_night(ASK)["held_by"] == ""
+    assert dry_run(ASK).kind == "train"
+    assert dry_run(ASK).held_by == ""
 
 
 def test_a_failing_hook_is_a_warning() -> None:
@@ -155,8 +156,11 @@ def test_only_rejects_in_the_inbox_are_said_and_not_looked_at_again() -> None:
     deliver(settings.retrain.inbox / "dan", "short", frames=2)
     night = run_night(ASK)
     assert outcome(night) == ("nothing_new", 3)
-    assert "short" in night["warnings"][0]
-    assert foresee_night(ASK)["kind"] == "nothing"
+    assert "1 files of the inbox were rejected" in night["warnings"][0]
+    (reject,) = next(step for step in night["steps"] if step["name"] == "ingest")["rejects"]
+    assert "short" in reject["where"]  # a field: prose names no file, whose folder may be a name
+    assert "short" not in " ".join([night["verdict"], *night["warnings"]])
+    assert dry_run(ASK).kind == "nothing"
 
 
 def test_a_dry_run_says_what_would_be_done_and_writes_nothing() -> None:
@@ -164,10 +168,10 @@ def test_a_dry_run_says_what_would_be_done_and_writes_nothing() -> None:
     keep_decided(settings, ModelStore(), promote=True)
     deliver(settings.retrain.inbox / "ada", "new", frames=25)
     before = sorted(Path().rglob("*"))
-    found = foresee_night(ASK)
-    assert found["clips"] == {"new": "train"}
-    assert found["start_from"] == "data/models/0001/checkpoint"
-    assert "1 clips would come to the 5 of the corpus" in found["lines"]
+    found = dry_run(ASK)
+    assert found.clips == {"new": "train"}
+    assert found.start_from == "data/models/0001/checkpoint"
+    assert "1 clips would come to the 5 of the corpus" in found.lines
     assert [p for p in sorted(Path().rglob("*")) if "cache" not in p.parts] == before
 
 
@@ -177,7 +181,7 @@ def test_a_promotion_that_was_cut_is_made_up_for_once() -> None:
     # The power goes after the decision is written, before the champion changes.
     RETRAIN_UNFINISHED.write_text(json.dumps({"version": version}))
     store.keep_decision(version, decision_about(store, version, promote=True))
-    assert foresee_night(ASK)["kind"] == "finish"
+    assert dry_run(ASK).kind == "finish"
     night = run_night(ASK)
     assert (night["champion_before"], night["champion"]) == (None, 1)
     assert outcome(night) == ("promoted", 0)
@@ -214,21 +218,21 @@ def test_what_a_person_rolled_back_is_not_promoted_again() -> None:
 
 
 def test_a_night_that_was_cut_is_recognised_and_keeps_its_key() -> None:
-    first = Summary()
-    try:
-        with first.step("train"):
-            os.kill(os.getpid(), 0)
-            raise SystemExit  # what a kill leaves is what is on the disk before this
-    except SystemExit:
-        pass
+    first = NightRecord()
+
+    def killed() -> StepResult:
+        raise SystemExit  # what a kill leaves is what is on the disk before this
+
+    with pytest.raises(SystemExit):
+        first.step("train", killed)
     content = read_night()
     content["steps"][-1]["result"] = "running"
     first.path.write_text(json.dumps(content))
-    second = Summary()
+    second = NightRecord()
     assert second.cut.endswith("was cut in step train")
     assert second.content["key"] == first.content["key"]
     second.end("refused", 4, "no")
-    assert Summary().cut == ""
+    assert NightRecord().cut == ""
     assert "was cut in step train" in (second.folder / "night.log").read_text()
 
 

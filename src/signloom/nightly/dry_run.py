@@ -1,0 +1,71 @@
+"""A dry run (`signloom retrain --dry-run`): what a night would do now; nothing is written."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from signloom.intake.ingest import ingest
+from signloom.nightly.lock import holder
+from signloom.nightly.night import Request, read_clips, read_unfinished
+from signloom.nightly.plan import Kind, choose_parent, make_plan, read_settings
+from signloom.nightly.store import ModelStore
+
+STEPS: Mapping[Kind, str] = {
+    "train": "ingest, extract, drift, train, evaluate, keep, gate, card, registry, report",
+    "finish": "card, registry, report",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DryRun:
+    """What a night would do; these names are those of the JSON."""
+
+    kind: Kind
+    reasons: tuple[str, ...]
+    champion: int | None
+    start_from: str
+    """Folder of the weights that training would start from; empty: from scratch."""
+    held_by: str
+    """Who is at work now, in words; empty: nobody."""
+    clips: dict[str, str]
+    """Clips that would come in, with their splits."""
+    rejects: list[str]
+    """Files of the inbox that would not, with the reasons."""
+    lines: list[str]
+    """All of it for a person."""
+
+
+def dry_run(request: Request) -> DryRun:
+    """Return what a night would do now.
+
+    Videos that would come in are decoded for it, as the night will do again.
+    """
+    settings, store = read_settings(request.params), ModelStore()
+    corpus, retrain = settings.corpus, settings.retrain
+    clips = read_clips(corpus)
+    plan = make_plan(settings, clips, store, to_finish=read_unfinished(), force=request.force)
+    champion = store.champion()
+    parent = choose_parent(store, request.start or retrain.start)
+    start_from = str(store.checkpoint(parent)) if parent is not None else ""
+    held_by, taken, rejects = holder(), {}, []
+    lines = [f"because {reason}" for reason in plan.reasons] or ["nothing is new"]
+    if plan.kind == "train" and retrain.inbox.is_dir():
+        day = datetime.now().astimezone().date().isoformat()
+        found = ingest(corpus, [retrain.inbox], retrain.ingest, day=day, inbox=True, dry_run=True)
+        taken = {clip.clip_id: clip.split for clip in found.clips}
+        rejects = [f"{row.where}: {row.reason}" for row in found.rejects]
+        lines.append(f"{len(taken)} clips would come to the {len(clips)} of the corpus")
+        lines += [f"rejected: {text}" for text in rejects]
+    if plan.kind != "nothing":
+        more = ["track"] if retrain.commit or retrain.remote else []
+        more += ["commit"] * retrain.commit + ["push"] * bool(retrain.remote)
+        lines.append(f"steps: {', '.join([STEPS[plan.kind], *more])}")
+        lines.append(f"champion: {f'version {champion}' if champion else 'none yet'}")
+    if plan.kind == "train":
+        lines.append(f"training would start from {start_from or 'scratch'}")
+    if held_by:
+        lines.append(f"not now: {held_by}")
+    return DryRun(
+        kind=plan.kind, reasons=plan.reasons, champion=champion, start_from=start_from,
+        held_by=held_by, clips=taken, rejects=rejects, lines=lines,
+    )  # fmt: skip
