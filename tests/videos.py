@@ -48,6 +48,7 @@ def encode_video(
     rotation: int = 0,
     matrix: Sequence[int] = (),
     pixel_aspect: Fraction | None = None,
+    pixels: str = "yuv420p",
     options: Mapping[str, str] = {"preset": "ultrafast"},
     container: Mapping[str, str] = {},
 ) -> Path:
@@ -62,6 +63,7 @@ def encode_video(
         rotation: Degrees counterclockwise by which a player is told to turn it.
         matrix: Or the nine numbers of the display matrix.
         pixel_aspect: Width over height of a pixel.
+        pixels: FFmpeg's name of their format.
         options: Of the encoder.
         container: Options of the container.
     """
@@ -69,7 +71,7 @@ def encode_video(
     with av.open(str(path), "w", options=dict(container)) as out:
         stream = out.add_stream(codec, rate=rate, options=dict(options))
         stream.width, stream.height = size
-        stream.pix_fmt = "yuv420p"
+        stream.pix_fmt = pixels
         stream.time_base = stream.codec_context.time_base = tick
         if pixel_aspect:
             stream.codec_context.sample_aspect_ratio = pixel_aspect

@@ -56,7 +56,8 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
         "--video",
         type=Path,
         metavar="OUT",
-        help="write clips with skeleton and subtitles: an .mp4 file, or a folder of them",
+        help="write clips with skeleton and subtitles: a .webm file, or a folder of them; .mp4 "
+        "works, too, but few browsers play its MPEG-4",
     )
     parser.add_argument("--font", type=Path, help="of the subtitles (default: DejaVu Sans)")
     parser.add_argument("--timing", action="store_true", help="print what took how long")

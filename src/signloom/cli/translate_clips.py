@@ -17,6 +17,7 @@ from tqdm import tqdm
 from signloom.cli.translate import load_translator
 from signloom.corpus.landmarks import NO_LANDMARKS, Layout
 from signloom.errors import UserError
+from signloom.extraction.video import ENCODERS
 from signloom.importing.foreign import SourceDefaults
 from signloom.progress import progress_file
 from signloom.translation.inputs import (
@@ -55,7 +56,7 @@ def translate_clips(options: argparse.Namespace) -> None:
                 'landmarks; say signloom translate --glosses "..."'
             )
         sources = find_sources(options.paths, extractor)
-        if options.video and options.video.suffix == ".mp4" and len(sources) > 1:
+        if options.video and options.video.suffix in ENCODERS and len(sources) > 1:
             raise UserError(
                 f"--video {options.video}: there are {len(sources)} clips; give a folder for them"
             )
@@ -187,8 +188,8 @@ class _Run:
         from signloom.report.films import write_film
 
         out: Path = self._options.video
-        if out.suffix != ".mp4":
-            names = (f"{clip.clip_id}{n}.mp4" for n in itertools.chain([""], itertools.count(2)))
+        if out.suffix not in ENCODERS:
+            names = (f"{clip.clip_id}{n}.webm" for n in itertools.chain([""], itertools.count(2)))
             out = next(out / name for name in names if out / name not in self._films)
         self._films.add(out)
         try:

@@ -271,6 +271,12 @@ SPLITS = ("train", "dev", "test")
 REQUIRED = ("clip_id", "text", "signer", "split")
 OF_VIDEOS = ("video", "start_s", "end_s")  # not of a corpus of imported landmarks
 OPTIONAL = (*OF_VIDEOS, "gloss", "language", "batch")
+VIDEO_SUFFIXES = (
+    ".mp4", ".m4v", ".mov", ".avi", ".mkv", ".webm", ".mpg", ".mpeg", ".wmv", ".flv", ".3gp",
+    ".ogv", ".ts",
+)  # fmt: skip
+"""Files that are taken for videos in a folder; a file that is named itself may end in anything."""
+
 IMPORTED_SHARDS = Path("landmarks", "shards")  # in the corpus folder; see `signloom import`
 
 _MAX_LISTED = 50  # problems in one message

@@ -47,7 +47,7 @@ from signloom.extraction.video import DECODER, Frame, Video, VideoError, even_fr
 from signloom.progress import progress_file
 
 # Raise it when the same video gives other landmarks, or another reject.
-EXTRACTION_VERSION = 2
+EXTRACTION_VERSION = 3
 
 _CONVERT = "convert the video to 640x480 .mp4"
 _BYTES_PER_FRAME = 2000  # at least, of videos whose header does not count their frames

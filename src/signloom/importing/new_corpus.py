@@ -13,6 +13,7 @@ from signloom.corpus.landmarks import GROUP_CHOICES
 from signloom.corpus.manifest import (
     IMPORTED_SHARDS,
     SPLITS,
+    VIDEO_SUFFIXES,
     Clip,
     field_problem,
     id_problem,
@@ -25,7 +26,6 @@ from signloom.errors import UserError
 from signloom.files import write_file
 from signloom.importing.user_tables import Row, Source, how_to_use
 
-SUFFIXES = (".mp4", ".avi", ".mkv", ".mov", ".webm", ".mpg", ".mpeg", ".m4v", ".wmv", ".flv", ".ts")
 PICTURES = (".png", ".jpg", ".jpeg")
 PLACE = "videos"  # folder in the corpus for videos that lie elsewhere
 
@@ -43,7 +43,7 @@ class VideoFolder:
             below = Path(root).relative_to(folder)
             for name in sorted(names):
                 suffix = PurePosixPath(name).suffix.lower()
-                if suffix in SUFFIXES:
+                if suffix in VIDEO_SUFFIXES:
                     self._by_stem[stem(name)].append(below / name)
                 elif suffix in PICTURES:
                     self._pictures.update(below.parts)
@@ -96,7 +96,8 @@ def place_video(source: Path, target: Path, *, copy: bool, force: bool) -> None:
 
 def stem(name: str) -> str:
     """Return a file's name without the ending of a video; names may have other dots."""
-    return name[: -len(PurePosixPath(name).suffix)] if name.lower().endswith(SUFFIXES) else name
+    suffix = PurePosixPath(name).suffix
+    return name.removesuffix(suffix) if suffix.lower() in VIDEO_SUFFIXES else name
 
 
 NAMES = {

@@ -67,7 +67,7 @@ def look_at(looks: Sequence[Look]) -> list[Seen | Unseen]:
 
 def decode(look: Look) -> Seen | Unseen:
     """Decode every frame of a clip."""
-    from signloom.extraction.video import Video, VideoError  # OpenCV, which only this process needs
+    from signloom.extraction.video import Video, VideoError  # PyAV, which only this process needs
 
     height = width = 0
     first_s = last_s = None

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from signloom.corpus.manifest import read_table
+from signloom.corpus.manifest import VIDEO_SUFFIXES, read_table
 from signloom.errors import UserError
-from signloom.importing.new_corpus import NAMES, SUFFIXES, VideoFolder, stem
+from signloom.importing.new_corpus import NAMES, VideoFolder, stem
 from signloom.importing.user_tables import Row, Sources, UserTable, find_sources, read_user_table
 
 _VERSION_MARK = b"# signloom-manifest"  # the first line of our own manifests
@@ -207,7 +207,7 @@ class Collector:
 
     def _take_sidecars(self, folder: Path, names: Sequence[str], source: Path) -> None:
         texts = {Path(name).stem: name for name in names if name.lower().endswith(".txt")}
-        videos = {name: stem(name) for name in names if name.lower().endswith(SUFFIXES)}
+        videos = {name: stem(name) for name in names if name.lower().endswith(VIDEO_SUFFIXES)}
         for name, base in videos.items():
             text = texts.get(base)
             if not self._is_settled(folder / name, *([folder / text] if text else [])):
@@ -286,7 +286,7 @@ def _videos_below(folder: Path) -> Iterator[Path]:
     for root, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
-            if name.lower().endswith(SUFFIXES) and not name.startswith("."):
+            if name.lower().endswith(VIDEO_SUFFIXES) and not name.startswith("."):
                 yield Path(root, name)
 
 

@@ -12,20 +12,14 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont, features
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.errors import UserError
-from signloom.extraction.video import (
-    Picture,
-    Video,
-    VideoWriter,
-    draw_circle,
-    draw_line,
-    even_frames,
-)
+from signloom.extraction.video import Picture, Video, VideoWriter, even_frames
 from signloom.report.canvas import GREY, PAPER
 from signloom.report.skeletons import find_heads, has_head, list_strokes
 from signloom.translation.inputs import GivenClip
@@ -33,6 +27,7 @@ from signloom.translation.timed import TimedToken
 
 Overlay = npt.NDArray[np.uint8]  # shape (height, width, 4): red, green, blue, opacity
 
+_SUBPIXEL_BITS = 3  # lines are placed to an eighth of a pixel
 _SAID, _UNSAID, _BOX = (255, 255, 255, 255), (150, 150, 150, 255), (0, 0, 0, 170)
 _LINE_HEIGHT = 1.35  # font sizes
 _LEAST_PX = 9
@@ -188,7 +183,7 @@ def write_film(
     its place, or all of them at once where the tokens have no times.
 
     Args:
-        path: The .mp4 file; the sound of the video is left out.
+        path: The .webm or .mp4 file; the sound of the video is left out.
         clip: The clip.
         text: Its translation.
         tokens: When the model looked for each part of the text.
@@ -229,6 +224,47 @@ def draw_skeleton(rgb: Picture, sequence: LandmarkSequence, frame: int) -> None:
             rgb, (low + high) / 2, float(high[0] - low[0]) / 2,
             colour=_rgb(GREY), thickness=max(1, round(unit)),
         )  # fmt: skip
+
+
+def draw_line(
+    rgb: Picture,
+    points: npt.NDArray[np.float64],
+    *,
+    colour: tuple[int, int, int],
+    thickness: int,
+) -> None:
+    """Draw a smooth line through points, into the frame; broken, not bridged, where one is absent.
+
+    Args:
+        rgb: The frame, which is changed.
+        points: Shape (N, 2), x and y in pixels; NaN where absent.
+        colour: Red, green, blue.
+        thickness: Pixels.
+    """
+    for part in _unbroken(points):
+        place = np.rint(part * 2**_SUBPIXEL_BITS).clip(-(2**20), 2**20).astype(np.int32)
+        cv2.polylines(rgb, [place[:, None]], False, colour, thickness, cv2.LINE_AA, _SUBPIXEL_BITS)
+
+
+def draw_circle(
+    rgb: Picture,
+    centre: npt.NDArray[np.float64],
+    radius: float,
+    *,
+    colour: tuple[int, int, int],
+    thickness: int,
+) -> None:
+    """Draw a circle's line into the frame; arguments as those of `draw_line`."""
+    angles = np.linspace(0, 2 * np.pi, 49)
+    ring = centre + radius * np.stack((np.cos(angles), np.sin(angles)), axis=1)
+    draw_line(rgb, ring, colour=colour, thickness=thickness)
+
+
+def _unbroken(points: npt.NDArray[np.float64]) -> Sequence[npt.NDArray[np.float64]]:
+    """Return the runs of two points or more that are all there."""
+    there = np.isfinite(points).all(axis=1)
+    runs = np.split(np.arange(len(points)), np.flatnonzero(np.diff(there)) + 1)
+    return [points[run] for run in runs if len(run) > 1 and there[run[0]]]
 
 
 def lay_over(rgb: Picture, overlay: Overlay) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from signloom.corpus.landmarks import LandmarkSequence, Layout, check_same_make
+from signloom.corpus.manifest import VIDEO_SUFFIXES
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata
 from signloom.errors import UserError
 from signloom.extraction.detector import DetectorOptions
@@ -18,12 +19,6 @@ from signloom.extraction.extract import extract_video, options_of_fingerprint
 from signloom.extraction.video import Frame, VideoError
 from signloom.importing.foreign import SourceDefaults
 from signloom.importing.importer import FORMATS, IMPORT_VERSION, read_foreign
-
-VIDEO_SUFFIXES = (
-    ".mp4", ".m4v", ".mov", ".avi", ".mkv", ".webm", ".mpg", ".mpeg", ".wmv", ".flv", ".3gp",
-    ".ogv",
-)  # fmt: skip
-"""Files that are taken for videos in a folder; a file that is named itself may end in anything."""
 
 _SHARDS = "shard-*.parquet"
 _THREADS = 2  # of MediaPipe's graph: somebody waits for this one clip

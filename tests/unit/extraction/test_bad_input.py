@@ -10,13 +10,15 @@ from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 
+import av
 import numpy as np
 import numpy.typing as npt
 import pytest
+from av.video.reformatter import Colorspace
 
 from signloom.corpus.manifest import read_manifest
 from signloom.errors import UserError
-from signloom.extraction.video import Frame, StillWatch, Video, VideoError, even_frames, measure_fps
+from signloom.extraction.video import Frame, Video, VideoError, even_frames, measure_fps
 from tests import videos
 
 TWO_SECONDS = [number / 25 for number in range(50)]
@@ -46,6 +48,7 @@ def numbers(path: Path, start_s: float | None = None, end_s: float | None = None
         ("a.mkv", "libx264"),
         ("a.webm", "libvpx"),
         ("a.webm", "libvpx-vp9"),
+        ("a.mp4", "libsvtav1"),
         ("a.avi", "mjpeg"),
         ("a.ts", "libx264"),
         ("a.flv", "libx264"),
@@ -170,6 +173,72 @@ def test_portrait_and_4k_and_120_frames_a_second(tmp_path: Path) -> None:
     assert numbers(fast, 1.0, 1.05) == list(range(120, 126))
 
 
+@pytest.mark.parametrize(
+    ("name", "codec", "pixels"),
+    [
+        ("a.mp4", "libx265", "yuv420p10le"),  # as phones record HDR
+        ("a.mkv", "ffv1", "gray"),
+        ("a.mov", "qtrle", "argb"),
+        ("a.mp4", "libx264", "yuv444p"),
+        ("a.mov", "prores_ks", "yuv422p10le"),
+    ],
+)
+def test_deep_grey_and_transparent_pixels_become_plain_ones(
+    tmp_path: Path, name: str, codec: str, pixels: str
+) -> None:
+    options = {"x265-params": "log-level=none"} if codec == "libx265" else {}
+    path = videos.encode_video(
+        tmp_path / name, TWO_SECONDS[:5], codec=codec, pixels=pixels, options=options
+    )
+    frames = read(path)
+    assert {frame.rgb.shape for frame in frames} == {(64, 96, 3)}
+    assert [videos.number_of(frame.rgb) for frame in frames] == list(range(5))
+
+
+def test_an_odd_size_stays_what_it_is(tmp_path: Path) -> None:
+    path = videos.encode_video(
+        tmp_path / "odd.mkv", TWO_SECONDS[:3], codec="ffv1", size=(97, 65), options={}
+    )
+    frames = read(path)
+    assert {frame.rgb.shape for frame in frames} == {(65, 97, 3)}
+    assert [videos.number_of(frame.rgb) for frame in frames] == [0, 1, 2]
+
+
+def test_colours_are_those_that_the_video_says_it_has(tmp_path: Path) -> None:
+    found = []
+    for colorspace in (Colorspace.ITU601, Colorspace.ITU709):
+        path = tmp_path / f"{colorspace.name}.mp4"
+        with av.open(str(path), "w") as out:
+            stream = out.add_stream("libx264", rate=25, options={"qp": "0"})
+            stream.width, stream.height, stream.pix_fmt = 64, 64, "yuv420p"
+            stream.codec_context.colorspace = 1 if colorspace == Colorspace.ITU709 else 6
+            green = np.full((64, 64, 3), (0, 200, 0), np.uint8)
+            frame = av.VideoFrame.from_ndarray(green).reformat(
+                format="yuv420p", dst_colorspace=colorspace
+            )
+            out.mux([*stream.encode(frame), *stream.encode(None)])
+        found.append(read(path)[0].rgb[32, 32])
+    for colour in found:
+        np.testing.assert_allclose(colour, (0, 200, 0), atol=3)
+
+
+def test_a_frame_that_an_avi_leaves_out_does_not_end_it(tmp_path: Path) -> None:
+    path = tmp_path / "dropped.avi"
+    times_s = [number / 25 for number in range(60) if not 10 <= number < 13]
+    videos.encode_video(path, times_s, codec="mjpeg", pixels="yuvj420p", options={})
+    frames = read(path)
+    assert [videos.number_of(frame.rgb) for frame in frames] == list(range(57))
+    np.testing.assert_allclose([frame.time_s for frame in frames], times_s, atol=1e-3)
+
+
+def test_a_stream_that_was_cut_out_begins_with_its_first_whole_frame(tmp_path: Path) -> None:
+    raw = videos.encode_constant(tmp_path / "whole.ts", "mpeg2video", frames=100).read_bytes()
+    (tmp_path / "cut.ts").write_bytes(raw[len(raw) // 3 // 188 * 188 :])
+    found = numbers(tmp_path / "cut.ts")
+    assert found == list(range(found[0], 100))
+    assert found[0] < 60
+
+
 def test_an_animated_picture_is_a_video(tmp_path: Path) -> None:
     frames = read(videos.encode_animation(tmp_path / "a.gif", frames=6))
     assert [videos.number_of(frame.rgb) for frame in frames] == list(range(6))
@@ -263,16 +332,12 @@ def write_lying_duration(path: Path) -> Path:
     return videos.set_matroska_seconds(videos.encode_video(path, FOUR_SECONDS), 40.0)
 
 
-def write_av1(path: Path) -> Path:
-    return videos.encode_video(path, TWO_SECONDS, codec="libsvtav1", size=(192, 128), options={})
-
-
 BROKEN = [
     ("missing.mp4", lambda path: path, "the file is missing", "restore it or remove the row"),
     ("empty.mp4", write_empty, "the file is empty (0 bytes)", "copy it again"),
     ("text.mp4", write_text, "no video that can be decoded", "play it to see"),
     ("sound.mp4", videos.write_audio, "(not a video, audio only, damaged or unknown", "play it"),
-    ("song.mp3", videos.write_cover, "the header says 90000 frames a second", "-r 25"),
+    ("song.mp3", videos.write_cover, "no video that can be decoded", "play it to see"),
     ("index_at_the_end.mp4", videos.write_cut_off, "no video that can be decoded", "play it"),
     ("fast.mp4", lambda path: videos.write_fps(path, 90000, 1), "frames a second", "-r 25"),
     ("half.mp4", write_part("mp4", 0.6, faststart=True), "s of 4.00 s: truncated", "copy the file"),
@@ -283,7 +348,6 @@ BROKEN = [
     ("half.avi", videos.write_truncated, "truncated or damaged", "copy the file"),
     ("long.mkv", write_lying_duration, "decoding stops at 4.00 s of 40.00 s", "an end_s before"),
     ("paused.mp4", write_hole, "to 27.00 s: damaged times, or the recording", "on one side"),
-    ("new.mp4", write_av1, "no frame can be decoded from 0 s on (codec AV01)", "-c:v libx264"),
 ]  # fmt: skip
 
 
@@ -360,23 +424,11 @@ def test_a_size_that_changes_within_the_stream_is_noticed(
     tmp_path: Path, name: str, codec: str, sizes: tuple[tuple[int, int], tuple[int, int]]
 ) -> None:
     path = videos.encode_sizes(tmp_path / name, codec, sizes, frames=20)
-    with pytest.raises(VideoError, match=r"the picture stands still from 0\.80 s on: its size"):
+    (width, height), (later_width, later_height) = sizes
+    changes = f"from {width}x{height} to {later_width}x{later_height} at 0.80 s"
+    with pytest.raises(VideoError, match=f"the size of the picture changes {changes}"):
         read(path)
     assert numbers(path, 0.0, 0.8) == list(range(20))
-
-
-def test_a_signer_who_stands_still_is_not_a_fault() -> None:
-    picture = np.full((64, 96, 3), 128, np.uint8)
-    watch = StillWatch()
-    for number in range(40):
-        if number < 15:
-            picture = picture + np.uint8(1)
-        watch.add(picture, number / 25, is_key=number % 12 == 0)
-    assert watch.still_since_s() is None  # stopped between two key frames
-    watch = StillWatch()
-    for number in range(40):
-        watch.add(picture, number / 25, is_key=number % 12 == 0)
-    assert watch.still_since_s() is None  # never moved
 
 
 @pytest.mark.parametrize(
@@ -393,7 +445,7 @@ def test_a_mirror_image_is_refused(
         assert len(read(path)) == 50
         return
     with pytest.raises(VideoError, match="the header asks for a mirror image"):
-        Video(path)
+        read(path)
 
 
 @pytest.mark.parametrize("start", ["#EXTM3U\n../outside.ts\n", "ffconcat version 1.0\nfile /a\n"])

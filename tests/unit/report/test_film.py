@@ -34,9 +34,10 @@ def read(path: Path) -> tuple[float, list[np.ndarray]]:
         frames.append(np.asarray(cv2.cvtColor(frame, cv2.COLOR_BGR2RGB)))
 
 
-def test_a_film_has_the_frames_of_its_video_in_their_order(tmp_path: Path) -> None:
+@pytest.mark.parametrize("suffix", ["webm", "mp4"])
+def test_a_film_has_the_frames_of_its_video_in_their_order(tmp_path: Path, suffix: str) -> None:
     source = write_video(tmp_path / "in.mp4", frames=40)
-    out = tmp_path / "films/out.mp4"
+    out = tmp_path / f"films/out.{suffix}"
     write_film(out, given(source, absent(40, FPS), is_video=True), "", None, font=None)
     fps, frames = read(out)
     assert fps == FPS
