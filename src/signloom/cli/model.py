@@ -40,9 +40,9 @@ def run_summary(options: argparse.Namespace) -> None:
         found = profile(options.params)
         print(json.dumps(found, indent=1) if options.json else show(found))
         return
-    from signloom.cli.summary import run
+    from signloom.cli.summary import print_summary
 
-    run(options)
+    print_summary(options)
 
 
 def _positive(text: str) -> int:

@@ -7,17 +7,21 @@ from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
 from signloom.errors import UserError
-
-if TYPE_CHECKING:
-    import torch
-    from lightning_fabric import Fabric
-
-    from signloom.features.batches import Batch, TrainingBatches
-    from signloom.training.loop import BatchLoss
-    from signloom.training.run import RunOptions
+from signloom.features.batches import Batch, TrainingBatches
+from signloom.paths import LABELS, SHARDS, TARGETS, TOKENIZER
+from signloom.training.data import load_training_data
+from signloom.training.devices import open_devices
+from signloom.training.loop import BatchLoss, Counts, move, real_rows
+from signloom.training.optim import build_optimizer, clip_gradients
+from signloom.training.run import RunOptions, prepare, read_run_options
 
 WARM_UP, STEPS = 3, 20
 PHASES = ("data", "forward", "loss", "backward", "optimiser")
@@ -27,7 +31,7 @@ PHASES = ("data", "forward", "loss", "backward", "optimiser")
 class Profile:
     """Seconds of each phase of each step, and what the steps did."""
 
-    device: "torch.device"
+    device: torch.device
     seconds: dict[str, list[float]] = field(default_factory=lambda: {p: [] for p in PHASES})
     frames: list[int] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
@@ -70,21 +74,17 @@ def profile(params: Path) -> dict[str, Any]:
     Raises:
         UserError: If the corpus was not extracted and tokenised, or a parameter is wrong.
     """
-    from signloom.training.data import load_training_data
-    from signloom.training.devices import open_devices
-    from signloom.training.loop import BatchLoss
-    from signloom.training.run import prepare, read_run_options
-
-    options, folder = read_run_options(params), params.parent / "data"
-    if not (folder / "landmarks/shards").is_dir():
-        raise UserError(
-            f"{folder / 'landmarks/shards'} does not exist; run `dvc repro extract` first"
-        )
+    options, root = read_run_options(params), params.parent
+    if not (root / SHARDS).is_dir():
+        raise UserError(f"{root / SHARDS} does not exist; run `dvc repro extract` first")
     data = load_training_data(
-        shards=folder / "landmarks/shards", targets=folder / "tokens/targets.parquet",
-        tokenizer=folder / "tokens/tokenizer.json", labels=folder / "tokens/labels.json",
-        cache_mb=options.train.cache_mb, source=options.model.source,
-    )  # fmt: skip
+        shards=root / SHARDS,
+        targets=root / TARGETS,
+        tokenizer=root / TOKENIZER,
+        labels=root / LABELS,
+        cache_mb=options.train.cache_mb,
+        source=options.model.source,
+    )
     checkpoint, source = prepare(data, options, provenance={})
     fabric = open_devices(options.train)
     batch_loss = BatchLoss(
@@ -97,11 +97,9 @@ def profile(params: Path) -> dict[str, Any]:
 
 
 def _measure(
-    batch_loss: "BatchLoss", source: "TrainingBatches", options: "RunOptions", fabric: "Fabric"
+    batch_loss: BatchLoss, source: TrainingBatches, options: RunOptions, fabric: Fabric
 ) -> Profile:
     """Take the steps, count their operations, measure the device's peak rate."""
-    from signloom.training.optim import build_optimizer, clip_gradients
-
     optimizer = build_optimizer(
         batch_loss.model,
         optimizer=options.train.optimizer,
@@ -128,17 +126,15 @@ def _measure(
     return result
 
 
-def _some_batches(source: "TrainingBatches") -> Iterator[tuple[int, list[int]]]:
+def _some_batches(source: TrainingBatches) -> Iterator[tuple[int, list[int]]]:
     """Yield batches of the first epoch, over and over where there are few."""
     plan = source.plan(1)
     for number in range(WARM_UP + STEPS):
         yield number, plan[number % len(plan)]
 
 
-def run_step(batch_loss: "BatchLoss", batch: "Batch", fabric: "Fabric", timing: Profile) -> None:
+def run_step(batch_loss: BatchLoss, batch: Batch, fabric: Fabric, timing: Profile) -> None:
     """Leave the gradients of a batch in the model."""
-    from signloom.training.loop import Counts, move, real_rows
-
     with timing.phase("data"):
         counts = Counts(*batch_loss.count(batch).tolist())
         moved, rows = move(batch, real_rows(batch), fabric.device)
@@ -152,11 +148,8 @@ def run_step(batch_loss: "BatchLoss", batch: "Batch", fabric: "Fabric", timing: 
         loss.backward()  # type: ignore[no-untyped-call]
 
 
-def count_operations(batch_loss: "BatchLoss", batch: "Batch", fabric: "Fabric") -> float:
+def count_operations(batch_loss: BatchLoss, batch: Batch, fabric: Fabric) -> float:
     """Count the multiplications and additions of a batch's matrix products and convolutions."""
-    import torch
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-    from torch.utils.flop_counter import FlopCounterMode
 
     def in_place(total: torch.Size, left: torch.Size, right: torch.Size, *_: Any, **__: Any) -> int:
         return 2 * prod(left) * right[-1]
@@ -174,10 +167,8 @@ def count_operations(batch_loss: "BatchLoss", batch: "Batch", fabric: "Fabric") 
     return float(counter.get_total_flops())
 
 
-def measure_peak(fabric: "Fabric") -> float:
+def measure_peak(fabric: Fabric) -> float:
     """Return the operations a second of one large matrix product, in the training's precision."""
-    import torch
-
     size = 8192 if fabric.device.type == "cuda" else 1024
     left, right = torch.randn(2, size, size, device=fabric.device)
     with fabric.autocast():
@@ -185,18 +176,16 @@ def measure_peak(fabric: "Fabric") -> float:
     return 2 * size**3 / median(seconds[3:])
 
 
-def _time(action: Callable[[], object], device: "torch.device") -> float:
+def _time(action: Callable[[], object], device: torch.device) -> float:
     start_s = time.perf_counter()
     action()
     _wait(device)
     return time.perf_counter() - start_s
 
 
-def _wait(device: "torch.device") -> None:
+def _wait(device: torch.device) -> None:
     """Wait for what a GPU was asked to do."""
     if device.type == "cuda":
-        import torch
-
         torch.cuda.synchronize(device)
 
 

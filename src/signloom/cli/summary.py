@@ -8,84 +8,25 @@ import time
 from collections.abc import Callable, Sequence
 from math import prod
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from signloom.config import load_section
+from signloom.corpus.landmarks import build_layout
+from signloom.corpus.shards import shards_metadata
 from signloom.errors import UserError
-from signloom.models.seq2seq import Seq2Seq
-
-if TYPE_CHECKING:
-    from signloom.features.features import FeatureOptions
-    from signloom.models.seq2seq import ModelOptions
+from signloom.features.features import FeatureOptions, feature_width
+from signloom.features.targets import read_glosses, read_labels
+from signloom.features.tokenizer import Tokenizer
+from signloom.models.registry import build_model
+from signloom.models.seq2seq import ModelOptions, Seq2Seq
+from signloom.paths import LABELS, SHARDS, TARGETS, TOKENIZER
+from signloom.training.options import TrainOptions
 
 REPEATS = 7  # of each latency; the median is told
-
-
-def measure_latency(model: Seq2Seq, inputs: list[torch.Tensor]) -> dict[str, float]:
-    """Return seconds to encode, to feed one token, and to translate greedily."""
-    src, valid, tgt = inputs
-
-    def greedy() -> None:
-        state, tokens = model.start(model.encode(src, valid)), tgt[:, 0]
-        for _ in range(tgt.shape[1]):
-            logits, state = model.step(tokens, state)
-            tokens = logits.argmax(dim=-1)
-
-    with torch.inference_mode():
-        state = model.start(model.encode(src, valid))
-        return {
-            "encode": _time(lambda: model.encode(src, valid)),
-            "step": _time(lambda: model.step(tgt[:, 0], state)),
-            f"greedy_{tgt.shape[1]}": _time(greedy),
-        }
-
-
-def count_parameters(model: Seq2Seq) -> int:
-    """Count the numbers that training changes."""
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
-def count_mult_adds(model: Seq2Seq, inputs: list[torch.Tensor]) -> dict[str, int]:
-    """Count the multiplications of all matrix products and convolutions, by half of the model."""
-    src, valid, tgt = inputs
-    fused = {torch.ops.aten.mkldnn_rnn_layer: _lstm_flops}
-
-    def count(action: Callable[[], object]) -> int:
-        # Fused attention is not in PyTorch's table; written out, its products are.
-        with (
-            sdpa_kernel(SDPBackend.MATH),
-            FlopCounterMode(display=False, custom_mapping=fused) as counter,
-        ):
-            action()
-        return int(counter.get_total_flops()) // 2  # a product and its sum
-
-    with torch.inference_mode():
-        memory = model.encode(src, valid)
-        return {
-            "encode": count(lambda: model.encode(src, valid)),
-            "decode": count(lambda: model.decode(memory, tgt)),
-        }
-
-
-def _lstm_flops(
-    x: Sequence[int], input_weight: Sequence[int], recurrent: Sequence[int], *_: Any, **__: Any
-) -> int:
-    """Operations of oneDNN's LSTM layer, which PyTorch's table lacks, from its shapes."""
-    return 2 * prod(x[:-1]) * (prod(input_weight) + prod(recurrent))
-
-
-def _time(action: Callable[[], object]) -> float:
-    action()  # first uses allocate
-    seconds = []
-    for _ in range(REPEATS):
-        start = time.perf_counter()
-        action()
-        seconds.append(time.perf_counter() - start)
-    return median(seconds)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,12 +41,8 @@ class Sizes:
     tokens: int  # of each sentence, T
 
 
-def run(options: argparse.Namespace) -> None:
+def print_summary(options: argparse.Namespace) -> None:
     """Build the model of the parameters, untrained, and print what it consists of."""
-    from signloom.features.features import FeatureOptions
-    from signloom.models.registry import build_model
-    from signloom.models.seq2seq import ModelOptions
-
     model_options = load_section(options.params, "model", ModelOptions)
     features = load_section(options.params, "features", FeatureOptions)
     sizes = find_sizes(options, model_options, features)
@@ -133,24 +70,16 @@ def run(options: argparse.Namespace) -> None:
     print(f"latency on this CPU, {torch.get_num_threads()} threads, median of {REPEATS}: {shown}")
 
 
-def find_sizes(
-    options: argparse.Namespace, model: "ModelOptions", features: "FeatureOptions"
-) -> Sizes:
+def find_sizes(options: argparse.Namespace, model: ModelOptions, features: FeatureOptions) -> Sizes:
     """Take the sizes from what the stages wrote, from the arguments where they wrote nothing.
 
     Raises:
         UserError: If neither says how large the vocabulary is.
     """
-    from signloom.corpus.landmarks import build_layout
-    from signloom.corpus.shards import shards_metadata
-    from signloom.features.features import feature_width
-    from signloom.features.targets import read_glosses, read_labels
-    from signloom.features.tokenizer import Tokenizer
-    from signloom.training.options import TrainOptions
-
-    data = options.params.parent / "data"
-    tokenizer, labels = data / "tokens/tokenizer.json", data / "tokens/labels.json"
-    shards, targets = data / "landmarks/shards", data / "tokens/targets.parquet"
+    root = options.params.parent
+    tokenizer, labels, shards, targets = (
+        root / path for path in (TOKENIZER, LABELS, SHARDS, TARGETS)
+    )
     if options.vocab is None and not tokenizer.is_file():
         raise UserError(
             f"{tokenizer} does not exist, so the vocabulary is unknown; run `dvc repro "
@@ -172,7 +101,7 @@ def find_sizes(
     )
 
 
-def _random_inputs(sizes: Sizes, source: str) -> "list[torch.Tensor]":
+def _random_inputs(sizes: Sizes, source: str) -> list[torch.Tensor]:
     """Source, validity and target of full length."""
     shape = (sizes.batch, sizes.frames)
     src = torch.randn(*shape, sizes.input_width)
@@ -180,6 +109,13 @@ def _random_inputs(sizes: Sizes, source: str) -> "list[torch.Tensor]":
         src = torch.randint(sizes.input_width, shape)
     tgt = torch.randint(sizes.vocab_size, (sizes.batch, sizes.tokens))
     return [src, torch.ones(shape, dtype=torch.bool), tgt]
+
+
+def _sizes_line(sizes: Sizes) -> str:
+    return (
+        f"{sizes.batch} clips of {sizes.frames} frames with {sizes.input_width} features, "
+        f"{sizes.tokens} of {sizes.vocab_size:,} tokens, {sizes.ctc_labels} CTC labels"
+    )
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -251,6 +187,69 @@ def _first_tensor(value: object) -> torch.Tensor | None:
     return next((found for item in items if (found := _first_tensor(item)) is not None), None)
 
 
+def measure_latency(model: Seq2Seq, inputs: list[torch.Tensor]) -> dict[str, float]:
+    """Return seconds to encode, to feed one token, and to translate greedily."""
+    src, valid, tgt = inputs
+
+    def greedy() -> None:
+        state, tokens = model.start(model.encode(src, valid)), tgt[:, 0]
+        for _ in range(tgt.shape[1]):
+            logits, state = model.step(tokens, state)
+            tokens = logits.argmax(dim=-1)
+
+    with torch.inference_mode():
+        state = model.start(model.encode(src, valid))
+        return {
+            "encode": _time(lambda: model.encode(src, valid)),
+            "step": _time(lambda: model.step(tgt[:, 0], state)),
+            f"greedy_{tgt.shape[1]}": _time(greedy),
+        }
+
+
+def count_parameters(model: Seq2Seq) -> int:
+    """Count the numbers that training changes."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def count_mult_adds(model: Seq2Seq, inputs: list[torch.Tensor]) -> dict[str, int]:
+    """Count the multiplications of all matrix products and convolutions, by half of the model."""
+    src, valid, tgt = inputs
+    fused = {torch.ops.aten.mkldnn_rnn_layer: _lstm_flops}
+
+    def count(action: Callable[[], object]) -> int:
+        # Fused attention is not in PyTorch's table; written out, its products are.
+        with (
+            sdpa_kernel(SDPBackend.MATH),
+            FlopCounterMode(display=False, custom_mapping=fused) as counter,
+        ):
+            action()
+        return int(counter.get_total_flops()) // 2  # a product and its sum
+
+    with torch.inference_mode():
+        memory = model.encode(src, valid)
+        return {
+            "encode": count(lambda: model.encode(src, valid)),
+            "decode": count(lambda: model.decode(memory, tgt)),
+        }
+
+
+def _lstm_flops(
+    x: Sequence[int], input_weight: Sequence[int], recurrent: Sequence[int], *_: Any, **__: Any
+) -> int:
+    """Operations of oneDNN's LSTM layer, which PyTorch's table lacks, from its shapes."""
+    return 2 * prod(x[:-1]) * (prod(input_weight) + prod(recurrent))
+
+
+def _time(action: Callable[[], object]) -> float:
+    action()  # first uses allocate
+    seconds = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        action()
+        seconds.append(time.perf_counter() - start)
+    return median(seconds)
+
+
 def _as_json(
     parts: Sequence[Part],
     inputs: Sequence[torch.Tensor],
@@ -282,10 +281,3 @@ def _as_json(
         "threads": torch.get_num_threads(),
         "latency_s": latency,
     }
-
-
-def _sizes_line(sizes: Sizes) -> str:
-    return (
-        f"{sizes.batch} clips of {sizes.frames} frames with {sizes.input_width} features, "
-        f"{sizes.tokens} of {sizes.vocab_size:,} tokens, {sizes.ctc_labels} CTC labels"
-    )

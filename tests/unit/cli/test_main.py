@@ -1,83 +1,61 @@
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from signloom.cli.main import main
+from signloom.cli.main import COMMANDS, main
 
 SCORES = {
     "clips": 48,
     "signature": "nrefs:1|...",
     **{
-        key + suffix: value
-        for key, value in (
-            ("bleu4", 80.0),
-            ("bleu1", 90.0),
-            ("chrf", 85.0),
-            ("wer", 9.5),
-            ("cer", 5.0),
-        )
-        for suffix in ("", "_low", "_high")
+        f"{name}{end}": 80.0
+        for name in ("bleu4", "bleu1", "chrf", "wer", "cer")
+        for end in ("", "_low", "_high")
     },
-    "floor_bleu4": 3.25,
-    "retrieval_bleu4": 40.0,
-    "blind_bleu4": 2.0,
 }
 
 
-def test_scores_stand_beside_their_floors(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_the_help_lists_every_command_once_and_loads_nothing_heavy() -> None:
+    heavy = ("torch", "mediapipe", "mlflow", "optuna", "matplotlib", "pandas", "tqdm")
+    code = (
+        "import sys\nfrom signloom.cli.main import COMMANDS, main\ntry: main(['--help'])\n"
+        f"except SystemExit: print(set({heavy!r}) & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    *text, loaded = done.stdout.splitlines()
+    assert loaded == "set()"
+    listed = [line.split()[0] for line in text if line.startswith("  ")]
+    assert listed == [name for group in COMMANDS.values() for name in group]
+    assert [line[:-1] for line in text if line.endswith(":")] == list(COMMANDS)
+    assert max(map(len, text)) <= 100
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [("tranlate", "did you mean translate?"), ("evaluate!", "`signloom --help` lists them")],
+)
+def test_a_mistyped_command_is_told_the_nearest_one(
+    typed: str, hint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = tmp_path / "metrics.json"
-    path.write_text(json.dumps({"dev": SCORES, "test": SCORES}))
-    main(["scores", "--metrics", str(path)])
-    text = capsys.readouterr().out
-    head, bleu = (next(x for x in text.splitlines() if y in x) for y in ("test: 48", "BLEU-4"))
-    assert re.search(r"constant +retrieval +blind$", head)
-    assert re.search(r"80\.00 .* 3\.25 .* 2\.00$", bleu)
-    assert "nrefs:1" in text
-    assert "reports/index.html" in text
+    with pytest.raises(SystemExit):
+        main([typed])
+    assert f"there is no command {typed!r}; {hint}" in capsys.readouterr().err
 
 
-def test_adopt_writes_the_winner_and_shows_the_difference(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_a_shell_completes_commands_and_options(
+    shell: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    params, best = tmp_path / "params.yaml", tmp_path / "best.json"
-    params.write_text("model:\n  norm: pre  # why\n")
-    best.write_text(json.dumps({"overrides": {"model": {"norm": "post"}}}))
-    arguments = ["adopt", "--params", str(params), "--best", str(best)]
-    main(arguments)
-    assert params.read_text() == "model:\n  norm: post # why\n"
-    text = capsys.readouterr().out
-    assert "-  norm: pre  # why" in text
-    assert "+  norm: post # why" in text
-    main(arguments)
-    assert "has the winner's values already" in capsys.readouterr().out
-
-
-def test_adopt_shows_the_confirmation_and_takes_another_trial_of_the_front(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    params, best = tmp_path / "params.yaml", tmp_path / "best.json"
-    params.write_text("model:\n  norm: pre\n")
-    rows = [{"number": 4, "mean": 1.5, "values": [1.4, 1.6]}]
-    rows.append({"number": 0, "mean": 1.75, "values": [1.7, 1.8]})
-    best.write_text(json.dumps({"overrides": {"model": {"norm": "pre"}}, "confirmed": rows}))
-    overrides = {"4": {"model": {"norm": "pre"}}, "7": {"model": {"norm": "post"}}}
-    (tmp_path / "trials.json").write_text(json.dumps({"overrides": overrides}))
-    arguments = ["adopt", "--params", str(params), "--best", str(best)]
-    main(arguments)
-    text = capsys.readouterr().out
-    assert "winner: trial 4: mean 1.5000 of 1.4000, 1.6000" in text
-    assert "beaten: trial 0, the parameters of then: mean 1.7500" in text
-    main([*arguments, "--trial", "7"])
-    assert params.read_text() == "model:\n  norm: post\n"
-    with pytest.raises(SystemExit, match="trial 5 is not of the search's front: 4, 7"):
-        main([*arguments, "--trial", "5"])
+    with pytest.raises(SystemExit) as end:
+        main(["--print-completion", shell])
+    assert end.value.code == 0
+    script = capsys.readouterr().out
+    for text in ("drop-videos", "--beam-size", "rollback"):
+        assert text in script
 
 
 @pytest.mark.parametrize(
@@ -109,7 +87,7 @@ def test_a_reader_who_leaves_ends_the_command_without_a_word(tmp_path: Path) -> 
     path.write_text(json.dumps({"dev": SCORES, "test": SCORES}))
     reading, writing = os.pipe()
     os.close(reading)
-    call = "from signloom.cli.main import main; main()"
+    call = "from signloom.cli.main import COMMANDS, main; main()"
     with os.fdopen(writing, "wb") as pipe:
         done = subprocess.run(
             [sys.executable, "-c", call, "scores", "--metrics", str(path)],

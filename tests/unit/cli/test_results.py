@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +12,24 @@ from signloom.cli.main import main
 from signloom.evaluation.compare import compare
 from signloom.evaluation.metrics import ScoreOptions, measure
 
+SCORES = {
+    "clips": 48,
+    "signature": "nrefs:1|...",
+    **{
+        key + suffix: value
+        for key, value in (
+            ("bleu4", 80.0),
+            ("bleu1", 90.0),
+            ("chrf", 85.0),
+            ("wer", 9.5),
+            ("cer", 5.0),
+        )
+        for suffix in ("", "_low", "_high")
+    },
+    "floor_bleu4": 3.25,
+    "retrieval_bleu4": 40.0,
+    "blind_bleu4": 2.0,
+}
 REFS = ["je vais à la maison", "tu viens demain", "elle mange une pomme", "il est là"]
 GOOD = [*REFS[:3], "il est"]
 BAD = ["je vais à la gare", "tu viens", "elle mange une pomme", "il est là"]
@@ -151,6 +170,20 @@ def metrics_file(folder: Path, bleu: float, **extra: Any) -> Path:
         json.dumps({"test": {"clips": 4, "signature": "nrefs:1", **values, **bounds, **extra}})
     )
     return path
+
+
+def test_scores_stand_beside_their_floors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "metrics.json"
+    path.write_text(json.dumps({"dev": SCORES, "test": SCORES}))
+    main(["scores", "--metrics", str(path)])
+    text = capsys.readouterr().out
+    head, bleu = (next(x for x in text.splitlines() if y in x) for y in ("test: 48", "BLEU-4"))
+    assert re.search(r"constant +retrieval +blind$", head)
+    assert re.search(r"80\.00 .* 3\.25 .* 2\.00$", bleu)
+    assert "nrefs:1" in text
+    assert "reports/index.html" in text
 
 
 def test_scores_stand_beside_the_last_commit_and_the_kept_run(
