@@ -252,12 +252,12 @@ def run_drop_videos(options: argparse.Namespace) -> None:
     from signloom.corpus.manifest import CorpusOptions
     from signloom.extraction.extract import ExtractOptions
     from signloom.intake.drop_videos import drop_videos, plan_drop
-    from signloom.intake.staging import workshop_of
+    from signloom.intake.staging import is_unfinished
     from signloom.nightly.lock import hold_lock
 
     corpus = load_section(options.params, "corpus", CorpusOptions)
     extract = load_section(options.params, "extract", ExtractOptions)
-    is_begun = workshop_of(corpus).journal.is_file()
+    is_begun = is_unfinished(corpus)
     if options.dry_run:
         done = f"end the change of {corpus.folder} that an earlier call began"
         print(f"would {done if is_begun else _drop_text(plan_drop(corpus, LANDMARKS))}")

@@ -177,7 +177,7 @@ def _tell_registry() -> None:
 
 def _tell_dvc() -> None:
     """Tell DVC, where it knows the store."""
-    from signloom.intake.staging import track_again
+    from signloom.dvc import track_again
 
     if said := track_again(MODELS):
         print(said)

@@ -1,28 +1,104 @@
-"""The checks of a new clip."""
+"""The checks of new clips: their rows, content, signers, sentences and pictures."""
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import functools
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tqdm import tqdm
 
 from signloom.corpus.manifest import SPLITS, field_problem, id_problem, parse_segment
-from signloom.extraction.cache import HashedVideo
 from signloom.extraction.pool import Lost, count_workers, run_in_processes
 from signloom.importing.new_corpus import clip_id_of
 from signloom.intake.deliveries import Candidate, Fault
-from signloom.intake.inbox import Content, Stock, content_of, other_id
+from signloom.intake.inbox import Content, Inbox, Index, other_id
 from signloom.intake.options import IngestOptions
 from signloom.progress import progress_file
 
 _LIMIT_S = 60.0  # for a clip, and another for each `_BYTES_A_SECOND` of its file
 _BYTES_A_SECOND = 200_000  # slower than any decoder
+_RARE = 0.01  # share of train's letters; a script below it came in by names and slips
+_FORMS = ("FULLWIDTH", "HALFWIDTH", "MODIFIER", "SMALL")  # words before the script in some names
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """A clip to look at."""
+class TextRules:
+    """What the sentences of a corpus look like.
+
+    Attributes:
+        scripts: That its letters are of, by the first word of their Unicode names.
+        characters: Of the shortest and the longest sentence.
+        words: Of the sentence with the most, parted by spaces.
+    """
+
+    scripts: frozenset[str]
+    characters: tuple[int, int]
+    words: int
+
+    def problems(self, text: str, *, script_share: float, length_factor: float) -> list[str]:
+        """Say what is odd about a sentence.
+
+        Args:
+            text: With single spaces, not empty.
+            script_share: Least share of its letters in known scripts.
+            length_factor: How many times longer or shorter than all others it may be.
+        """
+        found = []
+        scripts = Counter(_scripts(text))
+        letters = sum(scripts.values())
+        known = sum(count for name, count in scripts.items() if name in self.scripts)
+        if letters and known < script_share * letters:
+            other = ", ".join(sorted(scripts.keys() - self.scripts))
+            found.append(
+                f"{known} of {letters} letters of the text are in the corpus's script "
+                f"({', '.join(sorted(self.scripts))}), the others in {other}"
+            )
+        if not any(character.isalnum() for character in text):
+            found.append("the text has no letter and no digit")
+        # One word alone is no fault: where all others have many, its letters are counted.
+        for unit, count, (fewest, most) in (
+            ("characters", len(text), self.characters),
+            ("words", len(text.split()), (1, self.words)),
+        ):
+            if not fewest / length_factor <= count <= most * length_factor:
+                found.append(
+                    f"the text has {count} {unit}, the corpus's sentences {fewest} to {most}"
+                )
+        return found
+
+
+def learn_rules(texts: Sequence[str]) -> TextRules:
+    """Return what sentences, at least one, have in common."""
+    counts = Counter(script for text in texts for script in _scripts(text))
+    total = counts.total()
+    lengths = [len(text) for text in texts]
+    return TextRules(
+        frozenset(name for name, count in counts.items() if count >= _RARE * total),
+        (min(lengths), max(lengths)),
+        max(len(text.split()) for text in texts),
+    )
+
+
+def _scripts(text: str) -> Iterable[str]:
+    """Yield the script of each letter."""
+    for character in text:
+        if script := _script_of(character):
+            yield script
+
+
+@functools.cache
+def _script_of(character: str) -> str | None:
+    if not unicodedata.category(character).startswith("L"):
+        return None
+    words = unicodedata.name(character, "UNKNOWN").split()
+    return next((word for word in words if word not in _FORMS), words[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A clip to decode."""
 
     video: Path
     start_s: float | None
@@ -31,7 +107,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Probed:
     """A clip that was decoded from end to end."""
 
     duration_s: float
@@ -39,228 +115,222 @@ class Seen:
     height: int
 
 
-@dataclass(frozen=True, slots=True)
-class Unseen:
-    """A clip that cannot be."""
-
-    reason: str
-    mend: str
-
-
-def look_at(looks: Sequence[Look]) -> list[Seen | Unseen]:
+def probe_all(segments: Sequence[Segment]) -> list[Probed | Fault]:
     """Decode clips, by processes that a broken file may bring down; return what each is."""
-    if not looks:
+    if not segments:
         return []
-    found: dict[int, Seen | Unseen] = {}
-    workers = min(count_workers(), len(looks))
-    total = sum(look.size_bytes for look in looks)
+    found: dict[int, Probed | Fault] = {}
+    workers = min(count_workers(), len(segments))
+    total = sum(segment.size_bytes for segment in segments)
     with tqdm(
         total=total, desc="decoding", unit="B", unit_scale=True, delay=1.0, file=progress_file()
     ) as bar:
-        for number, outcome in run_in_processes(decode, looks, workers, _limit_s):
+        for number, outcome in run_in_processes(probe, segments, workers, _limit_s):
             if isinstance(outcome, Lost):
-                outcome = Unseen(outcome.reason, outcome.mend)
+                outcome = Fault(outcome.reason, outcome.mend)
             found[number] = outcome
-            bar.update(looks[number].size_bytes)
-    return [found[number] for number in range(len(looks))]
+            bar.update(segments[number].size_bytes)
+    return [found[number] for number in range(len(segments))]
 
 
-def decode(look: Look) -> Seen | Unseen:
+def probe(segment: Segment) -> Probed | Fault:
     """Decode every frame of a clip."""
     from signloom.extraction.video import Video, VideoError  # PyAV, which only this process needs
 
     height = width = 0
     first_s = last_s = None
     try:
-        with Video(look.video) as video:
-            for frame in video.frames(look.start_s, look.end_s):
+        with Video(segment.video) as video:
+            for frame in video.frames(segment.start_s, segment.end_s):
                 height, width = frame.rgb.shape[:2]
                 first_s = frame.time_s if first_s is None else first_s
                 last_s = frame.time_s
             assert first_s is not None, "a clip without frames raises"
             assert last_s is not None
-            return Seen(last_s - first_s + 1 / video.fps, width, height)
+            return Probed(last_s - first_s + 1 / video.fps, width, height)
     except VideoError as error:
-        return Unseen(error.reason, error.mend)
+        return Fault(error.reason, error.mend)
 
 
-def _limit_s(look: Look) -> float:
-    return _LIMIT_S + look.size_bytes / _BYTES_A_SECOND
-
-
-_TEXT_MEND = "correct the sentence, or change retrain.ingest in params.yaml"
+def _limit_s(segment: Segment) -> float:
+    return _LIMIT_S + segment.size_bytes / _BYTES_A_SECOND
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class Accepted:
     """A candidate that may come in."""
 
     candidate: Candidate
+    video: Path
     content: Content
+    split: str
+    """That its signer has, or is asked for; empty: neither."""
 
 
-@dataclass(slots=True)
-class Judgement:
+@dataclass(frozen=True, slots=True)
+class Checked:
     """What is to become of the candidates."""
 
-    arrivals: list[Arrival] = field(default_factory=list)
-    rejects: list[tuple[Candidate, list[Fault]]] = field(default_factory=list)
-    known: int = 0  # came in before
-    said: dict[str, set[str]] = field(default_factory=dict)  # splits asked for, by signer
+    accepted: list[Accepted]
+    rejects: list[tuple[Candidate, list[Fault]]]
+    known: int
+    """Candidates that came in before."""
 
 
-@dataclass(slots=True)
-class Judge:
-    """Looks at candidates one after the other, in the order of their folders.
+def check_candidates(
+    inbox: Inbox,
+    options: IngestOptions,
+    *,
+    signer_disjoint: bool,
+    probe_all: Callable[[Sequence[Segment]], list[Probed | Fault]],
+) -> Checked:
+    """Decide about each candidate, in their order; all that is wrong with one is found at once.
 
-    Attributes:
-        stock: The corpus.
-        hashes: Of all videos of the candidates that can be read.
+    Args:
+        inbox: The candidates and the corpus.
         options: The bounds.
-        disjoint: Whether a signer may be in one split only.
-        look: Decodes clips.
+        signer_disjoint: Whether a signer may be in one split only.
+        probe_all: Decodes clips.
     """
-
-    stock: Stock
-    hashes: Mapping[Path, HashedVideo]
-    options: IngestOptions
-    disjoint: bool
-    look: Callable[[Sequence[Look]], list[Seen | Unseen]]
-
-    def judge(self, candidates: Sequence[Candidate]) -> Judgement:
-        """Decide about each; all that is wrong with one is found at once."""
-        result = Judgement()
-        first: dict[Content, Candidate] = {}
-        doubtful: list[tuple[Candidate, Content | None, list[Fault]]] = []
-        for candidate in candidates:
-            content = content_of(candidate, self.hashes)
-            is_first = content is None or first.setdefault(content, candidate) is candidate
-            if content is not None and is_first and self.stock.holds(candidate, content):
-                result.known += 1
-                continue
-            faults = [*candidate.faults, *self._row_faults(candidate)]
-            if content is not None and not is_first:
-                faults.append((f"the same content as {first[content].where}", "leave one of them"))
-            elif content is not None:
-                faults += self._content_faults(candidate, content)
-            elif candidate.video is not None:
-                faults.append(("the file cannot be read", "check its permissions"))
-            doubtful.append((candidate, content, faults))
-        said = result.said = _splits_said([candidate for candidate, _, _ in doubtful])
-        spelt = _spellings([*self.stock.splits, *said])
-        for candidate, _, faults in doubtful:
-            faults += self._signer_faults(candidate, said, spelt)
-        self._decode(doubtful)
-        for candidate, content, faults in doubtful:
-            if content is not None and not faults:
-                result.arrivals.append(Arrival(candidate, content))
-            else:
-                result.rejects.append((candidate, faults))
-        return result
-
-    def _row_faults(self, candidate: Candidate) -> list[Fault]:
-        """Check a candidate by the manifest's rules."""
-        if not candidate.values:
-            return []  # a file that is no clip, or a row that cannot be read
-        values, faults = candidate.values, list[Fault]()
-        clip_id = clip_id_of(candidate.name)
-        if bad := id_problem(clip_id) if clip_id else "is empty":
-            faults.append((f"its name as clip_id {bad}", "give it another name"))
-        faults += [(bad, "correct the table") for bad in parse_segment(values)[2]]
-        faults += [
-            (f"{name} {bad}", "correct it")
-            for name, value in values.items()
-            if (bad := field_problem(value, ".tsv"))
-        ]
-        if values.get("split") and values["split"] not in SPLITS:
-            faults.append(
-                (f"its split {values['split']!r} is unknown", f"say {' or '.join(SPLITS)}")
-            )
-        if text := values.get("text"):
-            bounds = self.options.script_share, self.options.length_factor
-            found = self.stock.rules.problems(text, script_share=bounds[0], length_factor=bounds[1])
-            faults += [(problem, _TEXT_MEND) for problem in found]
-        elif not candidate.faults:
-            faults.append(("the sentence is empty", "write it down"))
-        return faults
-
-    def _content_faults(self, candidate: Candidate, content: Content) -> list[Fault]:
-        """Look for the content among what is, or was, in the corpus."""
-        sha256 = content[0]
-        if gone := self.stock.withdrawn.get(sha256):
-            reason = f"its video was withdrawn{f' with {gone.batch}' if gone.batch else ''}"
-            mend = "remove it here; to take it in again, remove its line from withdrawn.tsv"
-            return [(f"{reason}: {gone.reason}", mend)]
-        if clip := self.stock.contents.get(content):
-            mend = "remove it here; to correct a clip, edit the manifest or withdraw its batch"
-            return [(f"the corpus has its content already, as {clip.clip_id!r}", mend)]
-        others = self.stock.signers.get(sha256, set()) - {candidate.values.get("signer", "")}
-        if others:
-            who = ", ".join(sorted(others))
-            return [(f"in the corpus the same video is signed by {who}", "correct the signer")]
-        if other_id(candidate.name, content) in self.stock.ids:
-            return [("its name and its other name are taken", "give it another name")]
-        return []
-
-    def _signer_faults(
-        self, candidate: Candidate, said: Mapping[str, set[str]], spelt: Mapping[str, set[str]]
-    ) -> list[Fault]:
-        """Keep signers apart: nobody under two names, nobody in two splits."""
-        signer, split = candidate.values.get("signer", ""), candidate.values.get("split", "")
-        if not signer:
-            return []
-        faults: list[Fault] = []
-        same = spelt[_fold(signer)] - {signer}
-        if same and signer not in self.stock.splits:
-            listed = ", ".join(map(repr, sorted(same)))
-            faults.append((f"signer {signer!r} is also written {listed}", "use one spelling"))
-        if not self.disjoint:
-            return faults
-        known = self.stock.splits.get(signer, set())
-        if known and split and split not in known:
-            listed = " and ".join(sorted(known))
-            mend = f"leave its split empty, or say {listed}"
-            faults.append((f"signer {signer!r} is in {listed}, not in {split}", mend))
-        elif not known and len(said[signer]) > 1:
-            listed = " and ".join(sorted(said[signer]))
-            faults.append((f"signer {signer!r} is new and in {listed}", "give each one split"))
-        return faults
-
-    def _decode(self, doubtful: Sequence[tuple[Candidate, Content | None, list[Fault]]]) -> None:
-        """Decode every clip from end to end and note what is wrong with it."""
-        todo = [(c.video, content, f) for c, content, f in doubtful if content and c.video]
-        looks = [
-            Look(video, content[1], content[2], self.hashes[video].signature[0])
-            for video, content, _ in todo
-        ]
-        for (_, _, faults), seen in zip(todo, self.look(looks), strict=True):
-            faults += self._picture_faults(seen)
-
-    def _picture_faults(self, seen: Seen | Unseen) -> list[Fault]:
-        if isinstance(seen, Unseen):
-            return [(seen.reason, seen.mend)]
-        bounds, faults = self.options, list[Fault]()
-        if not bounds.min_duration_s <= seen.duration_s <= bounds.max_duration_s:
-            faults.append((
-                f"it takes {seen.duration_s:.2f} s, expected {bounds.min_duration_s:g} to "
-                f"{bounds.max_duration_s:g}", "cut it, or give it a start_s and an end_s",
-            ))  # fmt: skip
-        short, long = sorted((seen.width, seen.height))
-        if short < bounds.min_side or long > bounds.max_side:
-            faults.append((
-                f"its picture has {seen.width} x {seen.height} pixels, expected sides of "
-                f"{bounds.min_side} to {bounds.max_side}", "record or convert it at such a size",
-            ))  # fmt: skip
-        return faults
+    index = inbox.index
+    first: dict[Content, Candidate] = {}
+    new: list[tuple[Candidate, Content | None]] = []
+    for candidate in inbox.candidates:
+        content = inbox.content(candidate)
+        is_first = content is None or first.setdefault(content, candidate) is candidate
+        if content is None or not is_first or not index.holds(candidate, content):
+            new.append((candidate, content))
+    asked = _splits_asked([candidate for candidate, _ in new])
+    spellings = _spellings([*index.splits, *asked])
+    # The founders alone, if there are any: what comes in must not widen what may come in.
+    train = [clip for clip in index.clips if clip.split == "train"]
+    rules = learn_rules([c.text for c in [c for c in train if c.batch is None] or train])
+    ids = {clip.clip_id for clip in index.clips}
+    shown = [(c.video, content) for c, content in new if c.video and content]
+    probed = iter(probe_all([
+        Segment(video, content[1], content[2], inbox.hashes[video].signature[0])
+        for video, content in shown
+    ]))  # fmt: skip
+    accepted, rejects = [], []
+    for candidate, content in new:
+        faults = [*candidate.faults, *_row_faults(candidate, rules, options)]
+        if content is not None and first[content] is not candidate:
+            same = f"the same content as {first[content].where}"
+            faults.append(Fault(same, "leave one of them"))
+        elif content is not None:
+            faults += _content_faults(candidate, content, index, ids)
+        elif candidate.video is not None:
+            faults.append(Fault("the file cannot be read", "check its permissions"))
+        faults += _spelling_faults(candidate, index, spellings)
+        if signer_disjoint:
+            faults += _split_faults(candidate, index, asked)
+        if candidate.video and content:
+            faults += _picture_faults(next(probed), options)
+        if candidate.video is None or content is None or faults:
+            rejects.append((candidate, faults))
+            continue
+        signer, split = candidate.values["signer"], candidate.values.get("split", "")
+        if signer_disjoint:
+            split = next(iter(index.splits.get(signer) or asked[signer]), "")
+        accepted.append(Accepted(candidate, candidate.video, content, split))
+    return Checked(accepted, rejects, known=len(inbox.candidates) - len(new))
 
 
-def _splits_said(candidates: Sequence[Candidate]) -> dict[str, set[str]]:
+def _row_faults(candidate: Candidate, rules: TextRules, options: IngestOptions) -> Iterable[Fault]:
+    """Check a candidate by the manifest's rules."""
+    values = candidate.values
+    if not values:
+        return  # a file that is no clip, or a row that cannot be read
+    clip_id = clip_id_of(candidate.name)
+    if bad := id_problem(clip_id) if clip_id else "is empty":
+        yield Fault(f"its name as clip_id {bad}", "give it another name")
+    for bad in parse_segment(values)[2]:
+        yield Fault(bad, "correct the table")
+    for name, value in values.items():
+        if bad := field_problem(value, ".tsv"):
+            yield Fault(f"{name} {bad}", "correct it")
+    if values.get("split") and values["split"] not in SPLITS:
+        yield Fault(f"its split {values['split']!r} is unknown", f"say {' or '.join(SPLITS)}")
+    if text := values.get("text"):
+        for problem in rules.problems(
+            text, script_share=options.script_share, length_factor=options.length_factor
+        ):
+            yield Fault(problem, "correct the sentence, or change retrain.ingest in params.yaml")
+    elif not candidate.faults:
+        yield Fault("the sentence is empty", "write it down")
+
+
+def _content_faults(
+    candidate: Candidate, content: Content, index: Index, ids: set[str]
+) -> list[Fault]:
+    """Look for the content among what is, or was, in the corpus."""
+    sha256 = content[0]
+    if gone := index.withdrawn.get(sha256):
+        reason = f"its video was withdrawn{f' with {gone.batch}' if gone.batch else ''}"
+        hint = "remove it here; to take it in again, remove its line from withdrawn.tsv"
+        return [Fault(f"{reason}: {gone.reason}", hint)]
+    if clip := index.contents.get(content):
+        hint = "remove it here; to correct a clip, edit the manifest or withdraw its batch"
+        return [Fault("the corpus has its content already", hint, (clip.clip_id,))]
+    others = index.signers.get(sha256, set()) - {candidate.values.get("signer", "")}
+    if others:
+        reason = "in the corpus the same video is signed by somebody else"
+        return [Fault(reason, "correct the signer", tuple(sorted(others)))]
+    if other_id(candidate.name, content) in ids:
+        return [Fault("its name and its other name are taken", "give it another name")]
+    return []
+
+
+def _spelling_faults(
+    candidate: Candidate, index: Index, spellings: Mapping[str, set[str]]
+) -> list[Fault]:
+    """Let nobody come in under two names."""
+    signer = candidate.values.get("signer", "")
+    others = spellings[_fold(signer)] - {signer} if signer else set()
+    if others and signer not in index.splits:
+        concerns = tuple(sorted(others))
+        return [Fault("its signer is also written otherwise", "use one spelling", concerns)]
+    return []
+
+
+def _split_faults(candidate: Candidate, index: Index, asked: Mapping[str, set[str]]) -> list[Fault]:
+    """Let nobody come into two splits."""
+    signer, split = candidate.values.get("signer", ""), candidate.values.get("split", "")
+    known = index.splits.get(signer, set())
+    if known and split and split not in known:
+        listed = " and ".join(sorted(known))
+        hint = f"leave its split empty, or say {listed}"
+        return [Fault(f"its signer is in {listed}, not in {split}", hint, (signer,))]
+    if signer and not known and len(asked[signer]) > 1:
+        listed = " and ".join(sorted(asked[signer]))
+        return [Fault(f"its signer is new and in {listed}", "give each one split", (signer,))]
+    return []
+
+
+def _picture_faults(found: Probed | Fault, bounds: IngestOptions) -> Iterable[Fault]:
+    if isinstance(found, Fault):
+        yield found
+        return
+    if not bounds.min_duration_s <= found.duration_s <= bounds.max_duration_s:
+        yield Fault(
+            f"it takes {found.duration_s:.2f} s, expected {bounds.min_duration_s:g} to "
+            f"{bounds.max_duration_s:g}", "cut it, or give it a start_s and an end_s",
+        )  # fmt: skip
+    short, long = sorted((found.width, found.height))
+    if short < bounds.min_side or long > bounds.max_side:
+        yield Fault(
+            f"its picture has {found.width} x {found.height} pixels, expected sides of "
+            f"{bounds.min_side} to {bounds.max_side}", "record or convert it at such a size",
+        )  # fmt: skip
+
+
+def _splits_asked(candidates: Sequence[Candidate]) -> dict[str, set[str]]:
     """Return the signers of candidates, each with the splits that were asked for."""
-    said: dict[str, set[str]] = defaultdict(set)
+    asked: dict[str, set[str]] = defaultdict(set)
     for candidate in candidates:
         if signer := candidate.values.get("signer"):
-            said[signer].update({candidate.values.get("split", "")} - {""})
-    return said
+            asked[signer].update({candidate.values.get("split", "")} - {""})
+    return asked
 
 
 def _spellings(signers: Sequence[str]) -> dict[str, set[str]]:

@@ -9,8 +9,8 @@ import os
 import re
 import time
 import unicodedata
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -21,9 +21,236 @@ from signloom.importing.user_tables import Row, Sources, UserTable, find_sources
 
 _VERSION_MARK = b"# signloom-manifest"  # the first line of our own manifests
 _FIELDS = ("clip_id", "video", "text", "signer", "split", "start_s", "end_s", "gloss", "language")
+SIGNER_FILE = "signer.txt"
+_NAMED_TABLES = ("table.tsv", "manifest.tsv")
+_FORMS: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+_LONGEST_LINE = 10_000  # characters read of a sentence; more is none
+_NOTES = ("readme", "license", "licence")  # texts that belong to no video
 
-TableRow = tuple[str, dict[str, str], list[tuple[str, str]]]
-"""Where it stands, its cells by the manifest's columns, what is wrong with it and what to do."""
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why a candidate cannot come in; the sentences name no person and no clip.
+
+    Attributes:
+        reason: What is wrong.
+        hint: What to do about it.
+        concerns: Clips, signers and files that are meant.
+    """
+
+    reason: str
+    hint: str
+    concerns: tuple[str, ...] = ()
+
+
+_LINK = Fault("it is a link, which may lead anywhere", "put the file itself in its place")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A clip that a delivery means to bring.
+
+    Attributes:
+        delivery: The folder, as a path.
+        where: The file, or the table and its line.
+        video: None if there is none that may be read.
+        values: Cells of a manifest by column; empty or missing: not said.
+        faults: What was found in the scan.
+    """
+
+    delivery: str
+    where: str
+    video: Path | None = None
+    values: Mapping[str, str] = field(default_factory=dict)
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What the clip is called."""
+        return self.values.get("clip_id", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Where to look, and what is said about it.
+
+    Attributes:
+        sources: Folders.
+        table: Of the clips in the only source; None: look for tables.
+        signer: Who signs where no table says it; None: `signer.txt`, or the folder's name.
+        inbox: Whether a source is no delivery itself, so that its name names no signer.
+        settle_s: A file must not have changed for so many seconds.
+    """
+
+    sources: Sequence[Path]
+    table: Path | None = None
+    signer: str | None = None
+    inbox: bool = False
+    settle_s: float
+
+
+def scan(request: Request) -> tuple[list[Candidate], list[Path]]:
+    """Look through folders for new clips.
+
+    Returns:
+        The candidates, in the order of their folders, each once; files that changed a moment ago.
+
+    Raises:
+        UserError: If there is no such folder, or table.
+    """
+    candidates: dict[tuple[str, str], Candidate] = {}  # sources may overlap
+    waiting = []
+    for source in request.sources:
+        for found in _scan_folders(source, request):
+            if isinstance(found, Path):
+                waiting.append(found)
+            else:
+                one = replace(found, delivery=from_project(Path(found.delivery)).as_posix())
+                candidates[one.delivery, one.where] = one
+    return list(candidates.values()), waiting
+
+
+def from_project(path: Path) -> Path:
+    """Return a path as seen from the working folder, absolute if it lies elsewhere."""
+    whole = path.resolve()
+    here = Path.cwd()
+    return whole.relative_to(here) if whole.is_relative_to(here) else whole
+
+
+Found = Iterator[Candidate | Path]
+"""Candidates, and the files that have to wait since they changed a moment ago."""
+
+
+def _scan_folders(source: Path, request: Request) -> Found:
+    if not source.is_dir():
+        raise UserError(f"{source}: no such folder; name one with videos and their sentences")
+    if request.table is not None and not request.table.is_file():
+        raise UserError(f"--table {request.table}: no such table")
+    closed: list[OSError] = []
+    for root, folders, names in os.walk(source, onerror=closed.append):
+        folder = Path(root)
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        names = sorted(name for name in names if not name.startswith("."))
+        for name in folders:
+            if (folder / name).is_symlink():
+                yield _faulty(folder, name, _LINK)
+        tables = [request.table] if request.table else _find_tables(folder, names)
+        if len(tables) > 1:
+            hint = "leave one of them, or name it with --table"
+            listed = ", ".join(path.name for path in tables)
+            yield _faulty(folder, listed, Fault(f"{len(tables)} tables in one folder", hint))
+        if tables:
+            folders.clear()  # their videos are the table's
+        if len(tables) == 1:
+            yield from _scan_table(folder, tables[0], request)
+        elif not tables:
+            yield from _scan_sidecars(folder, names, source, request)
+    for error in closed:
+        folder = Path(error.filename)
+        fault = Fault(f"the folder cannot be opened ({error.strerror})", "give it its permissions")
+        yield _faulty(folder.parent, folder.name, fault)
+
+
+def _scan_table(folder: Path, table: Path, request: Request) -> Found:
+    if fresh := _fresh([table], request):
+        yield from fresh
+        return
+    videos = VideoFolder(folder, follow_links=False)
+    named: set[Path] = set()
+    signer = request.signer or _read_signer(folder)
+    for where, values, faults in read_delivery_table(table):
+        values["signer"] = unicodedata.normalize("NFC", values.get("signer") or signer)
+        if not values["signer"] and not faults:
+            hint = f"add a column signer, write {SIGNER_FILE}, or say --signer"
+            faults.append(Fault("nobody is named as the signer", hint))
+        asked = values.get("split", "")
+        values["split"] = NAMES.get(asked.lower(), asked)
+        cell = values.get("video") or values.get("clip_id", "")
+        values["clip_id"] = stem(values.get("clip_id") or PurePosixPath(cell).name)
+        path = None
+        if not faults or cell:
+            path, fault = _find_video(videos, cell)
+            faults += [fault] if fault else []
+        if path is not None:
+            named.add(path)
+            if fresh := _fresh([path], request):
+                yield from fresh
+                continue
+        yield Candidate(folder.as_posix(), where, path, values, tuple(faults))
+    for path in _videos_below(folder):
+        if path not in named:
+            fault = Fault(f"no row of {table.name} names it", "add its row")
+            yield _faulty(folder, path.relative_to(folder).as_posix(), fault)
+
+
+def _scan_sidecars(folder: Path, names: Sequence[str], source: Path, request: Request) -> Found:
+    texts = {Path(name).stem: name for name in names if name.lower().endswith(".txt")}
+    videos = {name: stem(name) for name in names if name.lower().endswith(VIDEO_SUFFIXES)}
+    for name, base in videos.items():
+        text = texts.get(base)
+        if fresh := _fresh([folder / name, *([folder / text] if text else [])], request):
+            yield from fresh
+            continue
+        sentence, text_fault = _read_line(folder, text)
+        signer, signer_fault = _signer_of(folder, source, request)
+        several = Fault("several videos have its name", "leave one of them")
+        is_link = (folder / name).is_symlink()
+        faults = (
+            _LINK if is_link else None,
+            several if list(videos.values()).count(base) > 1 else None,
+            text_fault,
+            signer_fault,
+        )
+        yield Candidate(
+            folder.as_posix(),
+            name,
+            None if is_link else folder / name,
+            {"clip_id": base, "text": sentence, "signer": signer},
+            tuple(fault for fault in faults if fault),
+        )
+    for base, name in texts.items():
+        is_note = name == SIGNER_FILE or name.lower().startswith(_NOTES)
+        if not is_note and base not in videos.values():
+            fresh = _fresh([folder / name], request)
+            yield from fresh
+            if not fresh:
+                fault = Fault("no video of its name", "bring the video beside it")
+                yield _faulty(folder, name, fault)
+
+
+def _signer_of(folder: Path, source: Path, request: Request) -> tuple[str, Fault | None]:
+    """Return who signs in a folder of videos with text files."""
+    for place in (folder, *folder.parents):
+        if named := request.signer or _read_signer(place):
+            return named, None
+        if place == source:
+            break
+    name = unicodedata.normalize("NFC", " ".join(folder.resolve().name.split()))
+    is_inbox = request.inbox and folder == source
+    if not is_inbox and any(character.isalpha() for character in name):
+        return name, None
+    reason = "nobody is named as the signer (its folder has no person's name)"
+    return "", Fault(reason, f"put it into a folder of that name, or write {SIGNER_FILE}")
+
+
+def _read_signer(folder: Path) -> str:
+    if not (folder / SIGNER_FILE).is_file():
+        return ""
+    return unicodedata.normalize("NFC", _read_line(folder, SIGNER_FILE)[0])
+
+
+def _fresh(paths: Sequence[Path], request: Request) -> list[Path]:
+    """Return which files may not be whole yet, as far as the system's clock can tell."""
+    return [path for path in paths if _age_s(path) < request.settle_s]
+
+
+def _faulty(folder: Path, where: str, fault: Fault) -> Candidate:
+    return Candidate(folder.as_posix(), where, faults=(fault,))
+
+
+TableRow = tuple[str, dict[str, str], list[Fault]]
+"""Where it stands, its cells by the manifest's columns, what is wrong with it."""
 
 
 def read_delivery_table(path: Path) -> Iterator[TableRow]:
@@ -32,14 +259,12 @@ def read_delivery_table(path: Path) -> Iterator[TableRow]:
         table = _read(path)
         sources = _find_columns(table)
     except UserError as error:
-        yield path.name, {}, [(" ".join(str(error).split()), "mend the table")]
+        reason = " ".join(str(error).replace(str(path), path.name).split())
+        yield path.name, {}, [Fault(reason, "correct the table")]
         return
     for line, why in table.torn:
-        yield (
-            f"{path.name} line {line}",
-            {},
-            [(f"its cells cannot be told apart: {why}", "mend it")],
-        )
+        fault = Fault(f"its cells cannot be told apart: {why}", "correct it")
+        yield f"{path.name} line {line}", {}, [fault]
     for row in table.rows:
         values = {
             name: " ".join(source.of(row.cells).split())
@@ -82,187 +307,6 @@ def _find_columns(table: UserTable) -> Sources:
     return sources
 
 
-SIGNER_FILE = "signer.txt"
-_NAMED_TABLES = ("table.tsv", "manifest.tsv")
-_FORMS: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
-_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
-_LONGEST_LINE = 10_000  # characters read of a sentence; more is none
-_NOTES = ("readme", "license", "licence")  # texts that belong to no video
-
-Fault = tuple[str, str]
-"""What is wrong, what to do."""
-
-_LINK: Fault = ("it is a link, which may lead anywhere", "put the file itself in its place")
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A clip that a delivery means to bring.
-
-    Attributes:
-        delivery: The folder, as a path.
-        where: The file, or the table and its line.
-        video: None if there is none that may be read.
-        values: Cells of a manifest by column; empty or missing: not said.
-        faults: What was found in collecting it.
-    """
-
-    delivery: str
-    where: str
-    video: Path | None = None
-    values: dict[str, str] = field(default_factory=dict)
-    faults: tuple[Fault, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """What the clip is called."""
-        return self.values.get("clip_id", "")
-
-
-@dataclass(slots=True)
-class Collected:
-    """What lies in some folders."""
-
-    candidates: list[Candidate] = field(default_factory=list)
-    waiting: list[Path] = field(default_factory=list)  # changed a moment ago
-
-
-class Collector:
-    """Looks through folders.
-
-    Args:
-        signer: Who signs where a table does not say it; None: `signer.txt`, or the folder's name.
-        nameless: A folder whose own name names no signer; None: there is none.
-        settle_s: A file must not have changed for so many seconds.
-    """
-
-    def __init__(self, *, signer: str | None, nameless: Path | None, settle_s: float) -> None:
-        self._signer = signer
-        self._nameless = nameless
-        self._settle_s = settle_s
-        self.found = Collected()
-
-    def collect(self, source: Path, table: Path | None = None) -> None:
-        """Add what lies in a folder.
-
-        Args:
-            source: The folder.
-            table: Of the clips in it; None: look for one in each folder.
-
-        Raises:
-            UserError: If there is no such folder, or table.
-        """
-        if not source.is_dir():
-            raise UserError(f"{source}: no such folder; name one with videos and their sentences")
-        if table is not None and not table.is_file():
-            raise UserError(f"--table {table}: no such table")
-        for root, folders, names in os.walk(source, onerror=self._note_closed):
-            folder = Path(root)
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
-            names = sorted(name for name in names if not name.startswith("."))
-            for name in [name for name in folders if (folder / name).is_symlink()]:
-                self._fault(folder, name, _LINK)
-            tables = [table] if table else _find_tables(folder, names)
-            if len(tables) > 1:
-                listed = ", ".join(path.name for path in tables)
-                mend = "leave one of them, or name it with --table"
-                self._fault(folder, listed, (f"{len(tables)} tables in one folder", mend))
-            if tables:
-                folders.clear()  # their videos are the table's
-            if len(tables) == 1:
-                self._take_table(folder, tables[0])
-            elif not tables:
-                self._take_sidecars(folder, names, source)
-
-    def _take_table(self, folder: Path, table: Path) -> None:
-        if not self._is_settled(table):
-            return
-        videos = VideoFolder(folder, follow_links=False)
-        named: set[Path] = set()
-        signer = self._signer or self._read_signer(folder)
-        for where, values, faults in read_delivery_table(table):
-            values["signer"] = unicodedata.normalize("NFC", values.get("signer") or signer)
-            if not values["signer"] and not faults:
-                mend = f"add a column signer, write {SIGNER_FILE}, or say --signer"
-                faults.append(("nobody is named as the signer", mend))
-            said = values.get("split", "")
-            values["split"] = NAMES.get(said.lower(), said)
-            cell = values.get("video") or values.get("clip_id", "")
-            values["clip_id"] = stem(values.get("clip_id") or PurePosixPath(cell).name)
-            path = None
-            if not faults or cell:
-                path, fault = _find_video(videos, cell)
-                faults += [fault] if fault else []
-            if path is not None:
-                named.add(path)
-                if not self._is_settled(path):
-                    continue
-            self.found.candidates.append(
-                Candidate(folder.as_posix(), where, path, values, tuple(faults))
-            )
-        for path in _videos_below(folder):
-            if path not in named:
-                reason = f"no row of {table.name} names it"
-                self._fault(folder, path.relative_to(folder).as_posix(), (reason, "add its row"))
-
-    def _take_sidecars(self, folder: Path, names: Sequence[str], source: Path) -> None:
-        texts = {Path(name).stem: name for name in names if name.lower().endswith(".txt")}
-        videos = {name: stem(name) for name in names if name.lower().endswith(VIDEO_SUFFIXES)}
-        for name, base in videos.items():
-            text = texts.get(base)
-            if not self._is_settled(folder / name, *([folder / text] if text else [])):
-                continue
-            values, faults = {"clip_id": base}, list[Fault]()
-            if (folder / name).is_symlink():
-                faults.append(_LINK)
-            if list(videos.values()).count(base) > 1:
-                faults.append((f"several videos have the name {base!r}", "leave one of them"))
-            values["text"], fault = _read_line(folder, text)
-            faults += [fault] if fault else []
-            values["signer"], fault = self._signer_of(folder, source)
-            faults += [fault] if fault else []
-            video = None if _LINK in faults else folder / name
-            self.found.candidates.append(
-                Candidate(folder.as_posix(), name, video, values, tuple(faults))
-            )
-        for base, name in texts.items():
-            is_note = name == SIGNER_FILE or name.lower().startswith(_NOTES)
-            if not is_note and base not in videos.values() and self._is_settled(folder / name):
-                self._fault(folder, name, ("no video of its name", "bring the video beside it"))
-
-    def _signer_of(self, folder: Path, source: Path) -> tuple[str, Fault | None]:
-        """Return who signs in a folder of videos with text files."""
-        for place in (folder, *folder.parents):
-            if named := self._signer or self._read_signer(place):
-                return named, None
-            if place == source:
-                break
-        name = unicodedata.normalize("NFC", " ".join(folder.resolve().name.split()))
-        if folder != self._nameless and any(character.isalpha() for character in name):
-            return name, None
-        reason = f"nobody is named as the signer (the folder's name {name!r} is not one)"
-        return "", (reason, f"put it into a folder of the signer's name, or write {SIGNER_FILE}")
-
-    def _read_signer(self, folder: Path) -> str:
-        if not (folder / SIGNER_FILE).is_file():
-            return ""
-        return unicodedata.normalize("NFC", _read_line(folder, SIGNER_FILE)[0])
-
-    def _is_settled(self, *paths: Path) -> bool:
-        """Return whether files are whole, as far as the system's clock can tell; else they wait."""
-        fresh = [path for path in paths if _age_s(path) < self._settle_s]
-        self.found.waiting += fresh
-        return not fresh
-
-    def _note_closed(self, error: OSError) -> None:
-        folder = Path(error.filename)
-        fault = (f"the folder cannot be opened ({error.strerror})", "give it its permissions")
-        self._fault(folder.parent, folder.name, fault)
-
-    def _fault(self, folder: Path, where: str, fault: Fault) -> None:
-        self.found.candidates.append(Candidate(folder.as_posix(), where, faults=(fault,)))
-
-
 def _find_tables(folder: Path, names: Sequence[str]) -> list[Path]:
     return [folder / n for n in names if n in _NAMED_TABLES or n.lower().endswith(".csv")]
 
@@ -271,13 +315,14 @@ def _find_video(videos: VideoFolder, cell: str) -> tuple[Path | None, Fault | No
     """Return the video that a cell means; None and why not."""
     parts = PurePosixPath(cell.replace("\\", "/")).parts
     if ".." in parts or parts[:1] == ("/",) or _DRIVE.match(cell):
-        return None, (f"the path {cell!r} leads out of the delivery", "write it from the table on")
+        hint = "write it as seen from the table's folder"
+        return None, Fault("its path leads out of the delivery", hint, (cell,))
     below, reason = videos.find(cell)
     for form in _FORMS:  # some systems take accents apart in the names of files
         if below is None:
             below, _ = videos.find(unicodedata.normalize(form, cell))
     if below is None:
-        return None, (f"{reason} ({cell!r})", "bring it into the table's folder")
+        return None, Fault(reason, "bring it into the table's folder", (cell,))
     path = videos.folder / below
     return (None, _LINK) if path.is_symlink() else (path, None)
 
@@ -302,12 +347,13 @@ def _age_s(path: Path) -> float:
 def _read_line(folder: Path, name: str | None) -> tuple[str, Fault | None]:
     """Return the first line of a text file."""
     if name is None:
-        return "", ("no sentence: no row of a table and no .txt file of its name", "add one")
+        return "", Fault("no sentence: no row of a table and no .txt file of its name", "add one")
     path = folder / name
     if path.is_symlink() or not path.is_file():
-        return "", (f"{name} is a link or no file", _LINK[1])
+        return "", Fault("its text file is a link or no file", _LINK.hint)
     try:
         with path.open(encoding="utf-8-sig") as file:
             return " ".join(file.readline(_LONGEST_LINE).split()), None
     except (OSError, UnicodeDecodeError) as error:
-        return "", (f"{name} cannot be read ({error})", "save it as UTF-8")
+        why = error.strerror if isinstance(error, OSError) else error
+        return "", Fault(f"its text file cannot be read ({why})", "save it as UTF-8")

@@ -1,14 +1,14 @@
 """A corpus of videos becomes one of landmarks.
 
 Nothing is deleted before the extraction of the new corpus has been tried and has given the same
-bytes as that of the videos. Then the workshop's journal has all moves: landmarks and manifest come
-in, the videos leave. A process killed on the way leaves the rest to the next that opens it.
+bytes as that of the videos. Then one transaction brings the landmarks and the manifest in, and
+removes the videos.
 """
 
 import contextlib
 import filecmp
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,9 +21,9 @@ from signloom.corpus.manifest import (
     write_manifest,
 )
 from signloom.corpus.shards import read_clip_frames
+from signloom.dvc import refuse_drawn
 from signloom.errors import UserError
-from signloom.files import flush_to_disk
-from signloom.intake.staging import Move, Watch, Workshop, open_workshop, refuse_drawn
+from signloom.intake.staging import change_corpus, commit
 
 _AGAIN = "run `dvc repro extract`, then this again"
 
@@ -80,7 +80,6 @@ def drop_videos(
     frames_per_shard: int,
     max_rejected_share: float,
     check: Callable[[], None],
-    watch: Watch | None = None,
 ) -> Dropped | None:
     """Turn a corpus of videos into one of landmarks.
 
@@ -92,7 +91,6 @@ def drop_videos(
         frames_per_shard: As `extract` has it.
         max_rejected_share: Likewise.
         check: Called before any work; raises if the landmarks are not of these videos.
-        watch: Hears of each step that lies on the disk for good.
 
     Returns:
         What was deleted; None if this call ended the work of one that was killed.
@@ -100,15 +98,14 @@ def drop_videos(
     Raises:
         UserError: If something is in the way; nothing has changed then.
     """
-    with open_workshop(corpus, watch) as shop:
-        is_ended = bool(shop.finish().version)
+    with change_corpus(corpus) as (change, earlier):
         if corpus.imported_shards.is_dir():
             _remove_empty_folders(corpus.folder)
-        if is_ended:
+        if earlier:
             return None
         found = plan_drop(corpus, landmarks)
         check()
-        made = shop.staged / "corpus"
+        made = change.staged / "corpus"
         _make_corpus(corpus, landmarks, made)
         _try_extraction(
             replace(corpus, folder=made),
@@ -116,7 +113,12 @@ def drop_videos(
             frames_per_shard=frames_per_shard,
             max_rejected_share=max_rejected_share,
         )
-        version = shop.carry_out(_moves(corpus, made, found.videos, shop), "").version
+        rejects = made / IMPORTED_SHARDS.parent / REJECTS
+        for path in [*sorted((made / IMPORTED_SHARDS).iterdir()), rejects, made / corpus.manifest]:
+            change.move(path, corpus.folder / path.relative_to(made))
+        for video in found.videos:
+            change.remove(video)
+        version = commit(corpus, change).version
         _remove_empty_folders(corpus.folder)
         return replace(found, version=version)
 
@@ -129,8 +131,6 @@ def _make_corpus(corpus: CorpusOptions, landmarks: Path, made: Path) -> None:
     shutil.copyfile(landmarks / REJECTS, made / IMPORTED_SHARDS.parent / REJECTS)
     clips = read_manifest(corpus.path, corpus.signer_disjoint)
     write_manifest(made / corpus.manifest, [_without_video(clip) for clip in clips])
-    for path in made.rglob("*"):
-        flush_to_disk(path)
 
 
 def _without_video(clip: Clip) -> Clip:
@@ -162,16 +162,6 @@ def _try_extraction(
             f"{landmarks} has, so they stay; {_AGAIN}"
         )
     shutil.rmtree(tried)
-
-
-def _moves(corpus: CorpusOptions, made: Path, videos: Sequence[Path], shop: Workshop) -> list[Move]:
-    """Return the moves in their order: landmarks in, manifest in, videos out."""
-    shards = sorted((made / IMPORTED_SHARDS).iterdir())
-    rejects = made / IMPORTED_SHARDS.parent / REJECTS
-    new = [*shards, rejects, made / corpus.manifest]
-    leave = shop.staged / "left"  # removed with all that is staged, when the work is done
-    gone = [(video, leave / str(number)) for number, video in enumerate(videos)]
-    return [*((path, corpus.folder / path.relative_to(made)) for path in new), *gone]
 
 
 def _remove_empty_folders(folder: Path) -> None:

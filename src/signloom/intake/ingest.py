@@ -3,7 +3,7 @@
 import hashlib
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -15,23 +15,13 @@ from signloom.corpus.manifest import (
     CorpusOptions,
     id_problem,
     parse_segment,
-    read_manifest,
-    write_manifest,
 )
 from signloom.errors import UserError
 from signloom.files import flush_to_disk
 from signloom.importing.new_corpus import PLACE, clip_id_of
-from signloom.intake.checks import Judge, Judgement, look_at
-from signloom.intake.deliveries import Candidate, Fault
-from signloom.intake.inbox import (
-    Request,
-    Survey,
-    check_growable,
-    fingerprint,
-    from_project,
-    other_id,
-    survey,
-)
+from signloom.intake.checks import Accepted, Checked, check_candidates, probe_all
+from signloom.intake.deliveries import Candidate, Fault, Request, from_project
+from signloom.intake.inbox import Inbox, Index, other_id, read_inbox
 from signloom.intake.ledgers import (
     DELIVERIES,
     IN,
@@ -44,8 +34,17 @@ from signloom.intake.ledgers import (
     read_rejects,
 )
 from signloom.intake.options import IngestOptions
-from signloom.intake.staging import Finished, Move, Watch, Workshop, open_workshop
+from signloom.intake.staging import (
+    Finished,
+    change_corpus,
+    check_growable,
+    commit,
+    stage_manifest,
+)
 from signloom.progress import progress_file
+from signloom.transaction import Transaction
+
+_CHUNK_BYTES = 1 << 20
 
 
 def deal_signers(
@@ -84,26 +83,26 @@ def _hash(text: str) -> bytes:
 
 
 def make_clips(
-    found: Survey,
-    judged: Judgement,
+    index: Index,
+    accepted: Sequence[Accepted],
     corpus: CorpusOptions,
     options: IngestOptions,
     batch: str,
 ) -> tuple[list[Clip], dict[str, Path]]:
     """Return the new clips, and where each video that the corpus lacks belongs, by its hash."""
-    splits = _find_splits(found, judged, corpus, options)
-    taken = set(found.stock.ids)
-    videos = dict(found.stock.videos)
+    taken = {clip.clip_id for clip in index.clips}
+    videos = dict(index.videos)
     places: dict[str, Path] = {}
     clips = []
-    for arrival, split in zip(judged.arrivals, splits, strict=True):
-        values, sha256 = arrival.candidate.values, arrival.content[0]
-        clip_id = clip_id_of(arrival.candidate.name)
-        other = other_id(arrival.candidate.name, arrival.content)
+    splits = _find_splits(index, accepted, corpus, options)
+    for one, split in zip(accepted, splits, strict=True):
+        values, sha256 = one.candidate.values, one.content[0]
+        clip_id = clip_id_of(one.candidate.name)
+        other = other_id(one.candidate.name, one.content)
         clip_id = other if clip_id in taken else clip_id
         taken.add(clip_id)
         if sha256 not in videos:
-            suffix = arrival.candidate.video.suffix.lower() if arrival.candidate.video else ""
+            suffix = one.video.suffix.lower()
             place = corpus.folder / PLACE / batch / f"{clip_id}{suffix}"
             # Nobody's file is overwritten, not even one that no clip needs.
             place = place.with_name(f"{other}{suffix}") if place.exists() else place
@@ -120,39 +119,20 @@ def make_clips(
     return clips, places
 
 
-def manifest_move(shop: Workshop, clips: Sequence[Clip]) -> Move:
-    """Make a manifest of these clips ready; return its move."""
-    corpus = shop.corpus
-    path = shop.staged / "tables" / corpus.manifest
-    path.parent.mkdir(parents=True, exist_ok=True)
-    moved = [
-        replace(clip, video=clip.video and path.parent / clip.video.relative_to(corpus.folder))
-        for clip in clips
-    ]
-    write_manifest(path, moved)
-    flush_to_disk(path)
-    return path, corpus.path
-
-
 def _find_splits(
-    found: Survey, judged: Judgement, corpus: CorpusOptions, options: IngestOptions
+    index: Index, accepted: Sequence[Accepted], corpus: CorpusOptions, options: IngestOptions
 ) -> list[str]:
-    """Return the split of each arrival: as before, as asked, else as dealt."""
+    """Return the split of each new clip: as its signer's, or as asked for, else as dealt."""
     if not corpus.signer_disjoint:
-        return [one.candidate.values.get("split") or SPLITS[0] for one in judged.arrivals]
-    signers = [one.candidate.values["signer"] for one in judged.arrivals]
-    settled = {
-        signer: next(iter(found.stock.splits.get(signer) or judged.said[signer]), "")
-        for signer in signers
-    }
-    counts = Counter(clip.split for clip in found.clips)
-    counts.update(settled[signer] for signer in signers if settled[signer])
-    new = Counter(signer for signer in signers if not settled[signer])
+        return [one.split or SPLITS[0] for one in accepted]
+    counts = Counter(clip.split for clip in index.clips)
+    counts.update(one.split for one in accepted if one.split)
+    new = Counter(one.candidate.values["signer"] for one in accepted if not one.split)
     dealt = deal_signers(new, counts, options.shares)
-    return [settled[signer] or dealt[signer] for signer in signers]
+    return [one.split or dealt[one.candidate.values["signer"]] for one in accepted]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class IngestResult:
     """What became of some deliveries.
 
@@ -183,7 +163,6 @@ def ingest(
     signer: str | None = None,
     inbox: bool = False,
     dry_run: bool = False,
-    watch: Watch | None = None,
 ) -> IngestResult:
     """Take new clips into a corpus; what came in before, and what is wrong, stays where it is.
 
@@ -196,7 +175,6 @@ def ingest(
         signer: Who signs where no table says it; None: `signer.txt`, or the folder's name.
         inbox: The sources hold deliveries, so their own names name no signer.
         dry_run: Only say what would come in.
-        watch: Hears of each step that lies on the disk for good.
 
     Raises:
         UserError: If the corpus cannot grow, a source is missing, or the disk is full.
@@ -210,88 +188,136 @@ def ingest(
         sources=sources, table=table, signer=signer, inbox=inbox, settle_s=options.settle_s
     )
     if dry_run:
-        found, judged = _look_through(corpus, request, options)
-        clips, _ = make_clips(found, judged, corpus, options, _name_batch(corpus, found, day))
-        rejects = _list_rejects(corpus, found, judged, options)
-        return _report(found, judged, rejects, clips, Finished("", ""))
-    with open_workshop(corpus, watch) as shop:
-        earlier = shop.finish()
-        result = _ingest(shop, request, options, day)
-        if earlier.batch:
-            there = read_manifest(corpus.path, corpus.signer_disjoint)
-            result.clips[:0] = [clip for clip in there if clip.batch == earlier.batch]
-            result.batch = result.batch or earlier.batch
-        result.version = result.version or earlier.version
-        return result
+        found, checked = _look(corpus, request, options)
+        batch = _name_batch(corpus, found.index, day)
+        clips, _ = make_clips(found.index, checked.accepted, corpus, options, batch)
+        return IngestResult(
+            batch=batch if clips else None,
+            clips=clips,
+            rejects=_list_rejects(corpus, found, checked, options),
+            known=checked.known,
+            waiting=sorted(set(found.waiting)),
+        )
+    with change_corpus(corpus) as (change, earlier):
+        found, checked = _look(corpus, request, options)
+        gone = _stage_videos(corpus, change, found, checked.accepted)
+        accepted = [one for one in checked.accepted if one.content[0] not in gone]
+        batch = _name_batch(corpus, found.index, day)
+        clips, places = make_clips(found.index, accepted, corpus, options, batch)
+        rejects = _list_rejects(corpus, found, checked, options)
+        for sha256, place in places.items():
+            change.move(change.staged / sha256, place)
+        if clips:
+            stage_manifest(corpus, change, [*found.index.clips, *clips])
+        delivery = Delivery(batch, day, len(clips), 0, _describe(sources), IN, "")
+        _stage_tables(corpus, change, delivery, rejects, sources)
+        done = Finished("", "")
+        if change.operations:
+            done = commit(corpus, change, batch if clips else "")
+        earlier = earlier or Finished("", "")
+        cut_short = [c for c in found.index.clips if earlier.batch and c.batch == earlier.batch]
+        return IngestResult(
+            batch=(batch if clips else "") or earlier.batch or None,
+            clips=[*cut_short, *clips],
+            rejects=rejects,
+            known=checked.known,
+            waiting=sorted({*found.waiting, *gone.values()}),
+            version=done.version or earlier.version,
+        )
 
 
-def _ingest(shop: Workshop, request: Request, options: IngestOptions, day: str) -> IngestResult:
-    corpus = shop.corpus
-    found, judged = _look_through(corpus, request, options)
-    _stage(shop, found, judged)
-    batch = _name_batch(corpus, found, day)
-    clips, places = make_clips(found, judged, corpus, options, batch)
-    rejects = _list_rejects(corpus, found, judged, options)
-    moves = [(shop.staged_video(sha256), place) for sha256, place in places.items()]
-    if clips:
-        moves.append(manifest_move(shop, [*found.clips, *clips]))
-    before = read_rejects(corpus)
-    deliveries = read_deliveries(corpus)
-    if clips:
-        source = "; ".join(from_project(one).as_posix() for one in request.sources)
-        new = len(set(rejects) - set(before))
-        deliveries.append(Delivery(batch, day, len(clips), new, source, IN, ""))
-    texts = {
-        DELIVERIES: ledger_text(deliveries, Delivery),
-        REJECTS: ledger_text(_merge(before, rejects, request.sources), IntakeReject),
-    }
-    moves += [shop.stage_text(name, text) for name, text in changed_ledgers(corpus, texts).items()]
-    done = shop.carry_out(moves, batch if clips else "") if moves else Finished("", "")
-    return _report(found, judged, rejects, clips, done)
+def _look(corpus: CorpusOptions, request: Request, options: IngestOptions) -> tuple[Inbox, Checked]:
+    found = read_inbox(corpus, request)
+    return found, check_candidates(
+        found, options, signer_disjoint=corpus.signer_disjoint, probe_all=probe_all
+    )
 
 
-def _look_through(
-    corpus: CorpusOptions, request: Request, options: IngestOptions
-) -> tuple[Survey, Judgement]:
-    found = survey(corpus, request)
-    judge = Judge(found.stock, found.hashes, options, corpus.signer_disjoint, look_at)
-    return found, judge.judge(found.candidates)
-
-
-def _stage(shop: Workshop, found: Survey, judged: Judgement) -> None:
-    """Copy what is to come in to the corpus's disk; what changes meanwhile has to wait."""
+def _stage_videos(
+    corpus: CorpusOptions, change: Transaction, found: Inbox, accepted: Sequence[Accepted]
+) -> dict[str, Path]:
+    """Copy what is to come in to the corpus's disk; return, by hash, what changes meanwhile."""
     todo = {
-        arrival.content[0]: arrival.candidate.video
-        for arrival in reversed(judged.arrivals)
-        if arrival.candidate.video and arrival.content[0] not in found.stock.videos
+        one.content[0]: one.video
+        for one in reversed(accepted)
+        if one.content[0] not in found.index.videos
     }
     sizes = {sha256: found.hashes[video].signature[0] for sha256, video in todo.items()}
-    total = sum(sizes.values())
-    lacking = sum(size for sha256, size in sizes.items() if not shop.staged_video(sha256).exists())
-    free = shutil.disk_usage(shop.folder).free
+    # An earlier call that was killed may have copied some.
+    lacking = sum(size for sha256, size in sizes.items() if not (change.staged / sha256).exists())
+    free = shutil.disk_usage(change.folder).free
     if lacking > free:
         raise UserError(
-            f"{shop.corpus.folder}: the disk has {free / 1e6:,.0f} MB free, the new videos take "
+            f"{corpus.folder}: the disk has {free / 1e6:,.0f} MB free, the new videos take "
             f"{lacking / 1e6:,.0f} MB. Nothing came in; free some space and run the same again"
         )
-    gone: set[str] = set()
+    gone = {}
+    change.staged.mkdir(exist_ok=True)
     with tqdm(
-        total=total, desc="copying", unit="B", unit_scale=True, delay=1.0, file=progress_file()
-    ) as bar:
+        total=sum(sizes.values()), desc="copying", unit="B", unit_scale=True, delay=1.0,
+        file=progress_file(),
+    ) as bar:  # fmt: skip
         for sha256, video in todo.items():
             try:
-                is_whole = shop.stage_video(video, sha256, bar.update)
+                is_whole = _copy_video(video, change.staged / sha256, sha256, bar.update)
             except FileNotFoundError:
                 is_whole = False
             if not is_whole:
-                gone.add(sha256)
-                found.waiting.append(video)
-    judged.arrivals[:] = [one for one in judged.arrivals if one.content[0] not in gone]
+                gone[sha256] = video
+    return gone
 
 
-def _name_batch(corpus: CorpusOptions, found: Survey, day: str) -> str:
+def _copy_video(source: Path, target: Path, sha256: str, count: Callable[[int], object]) -> bool:
+    """Copy a video, unless it is there; return whether it still is what was hashed."""
+    if target.is_file():
+        count(target.stat().st_size)
+        return True
+    temporary = target.with_suffix(".tmp")
+    digest = hashlib.sha256()
+    with source.open("rb") as old, temporary.open("wb") as new:
+        while chunk := old.read(_CHUNK_BYTES):
+            digest.update(chunk)
+            count(new.write(chunk))
+    flush_to_disk(temporary)
+    if digest.hexdigest() != sha256:
+        temporary.unlink()
+        return False
+    temporary.replace(target)
+    return True
+
+
+def _stage_tables(
+    corpus: CorpusOptions,
+    change: Transaction,
+    delivery: Delivery,
+    rejects: Sequence[IntakeReject],
+    sources: Sequence[Path],
+) -> None:
+    """Make ready the tables of deliveries and rejects, where they change."""
+    before = read_rejects(corpus)
+    deliveries = read_deliveries(corpus)
+    if delivery.clips:
+        deliveries.append(replace(delivery, rejects=len(set(rejects) - set(before))))
+    seen = [from_project(source) for source in sources]
+    others = [
+        row for row in before if not any(Path(row.delivery).is_relative_to(one) for one in seen)
+    ]
+    merged = sorted({*others, *rejects}, key=lambda row: (row.delivery, row.where, row.fingerprint))
+    texts = {
+        DELIVERIES: ledger_text(deliveries, Delivery),
+        REJECTS: ledger_text(merged, IntakeReject),
+    }
+    for name, text in changed_ledgers(corpus, texts).items():
+        change.write(corpus.folder / name, text)
+
+
+def _describe(sources: Sequence[Path]) -> str:
+    return "; ".join(from_project(one).as_posix() for one in sources)
+
+
+def _name_batch(corpus: CorpusOptions, index: Index, day: str) -> str:
     taken = {delivery.batch for delivery in read_deliveries(corpus)}
-    taken |= {clip.batch for clip in found.clips if clip.batch}
+    taken |= {clip.batch for clip in index.clips if clip.batch}
     number = 2
     name = day
     while name in taken:
@@ -300,50 +326,22 @@ def _name_batch(corpus: CorpusOptions, found: Survey, day: str) -> str:
 
 
 def _list_rejects(
-    corpus: CorpusOptions, found: Survey, judged: Judgement, options: IngestOptions
+    corpus: CorpusOptions, found: Inbox, checked: Checked, options: IngestOptions
 ) -> list[IntakeReject]:
     # A row that stands there already stays as it is, though the corpus may have grown meanwhile.
     before = {(row.delivery, row.where, row.fingerprint): row for row in read_rejects(corpus)}
-    rows = []
-    for candidate, faults in judged.rejects:
-        mark = fingerprint(candidate, found.content(candidate), options)
-        new = _reject(candidate, faults, mark)
-        rows.append(before.get((new.delivery, new.where, mark), new))
-    return rows
+    rows = [
+        _reject(candidate, faults, found.fingerprint(candidate, options))
+        for candidate, faults in checked.rejects
+    ]
+    return [before.get((row.delivery, row.where, row.fingerprint), row) for row in rows]
 
 
-def _reject(candidate: Candidate, faults: Sequence[Fault], mark: str) -> IntakeReject:
+def _reject(candidate: Candidate, faults: Sequence[Fault], fingerprint: str) -> IntakeReject:
     cells = (
         candidate.delivery, candidate.where, candidate.name,
-        "; ".join(reason for reason, _ in faults),
-        "; ".join(dict.fromkeys(mend for _, mend in faults)), mark,
+        "; ".join(fault.reason for fault in faults),
+        "; ".join(dict.fromkeys(fault.hint for fault in faults)), fingerprint,
+        "; ".join(dict.fromkeys(name for fault in faults for name in fault.concerns)),
     )  # fmt: skip
     return IntakeReject(*(" ".join(cell.split()) for cell in cells))
-
-
-def _merge(
-    before: Sequence[IntakeReject], now: Sequence[IntakeReject], sources: Sequence[Path]
-) -> list[IntakeReject]:
-    """Return the rejects of all sources: those of these ones are replaced."""
-    seen = [from_project(source) for source in sources]
-    others = [
-        row for row in before if not any(Path(row.delivery).is_relative_to(one) for one in seen)
-    ]
-    return sorted({*others, *now}, key=lambda row: (row.delivery, row.where, row.fingerprint))
-
-
-def _report(
-    found: Survey,
-    judged: Judgement,
-    rejects: list[IntakeReject],
-    clips: list[Clip],
-    done: Finished,
-) -> IngestResult:
-    return IngestResult(
-        batch=clips[0].batch if clips else None,
-        clips=clips,
-        rejects=rejects,
-        known=judged.known,
-        waiting=sorted(set(found.waiting)),
-        version=done.version,
-    )

@@ -35,9 +35,10 @@ class IntakeReject:
     delivery: str  # folder
     where: str  # file or line in it
     clip_id: str
-    reason: str
+    reason: str  # names no person and no clip
     mend: str
     fingerprint: str  # of all that was looked at, so that nothing is tried twice in vain
+    concerns: str = ""  # clips, signers and files that the reason means, separated by "; "
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +83,11 @@ def read_ledger(path: Path, kind: type[Row]) -> list[Row]:
     header, *lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     rows = [line.split("\t") for line in lines]
     try:
-        if header.split("\t") != names:
+        there = header.split("\t")
+        if there not in (names, names[:6]):  # without `concerns`, as before it was there
             raise ValueError(f"found the columns {header!r}, expected {', '.join(names)}")
         return [
-            build(*(int(v) if n in counts else v for n, v in zip(names, row, strict=True)))
+            build(*(int(v) if n in counts else v for n, v in zip(there, row, strict=True)))
             for row in rows
         ]
     except ValueError as error:

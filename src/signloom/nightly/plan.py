@@ -22,8 +22,9 @@ from signloom.errors import UserError
 from signloom.features.targets import read_targets
 from signloom.files import hash_file, hash_folder
 from signloom.intake.drift.findings import DriftOptions
-from signloom.intake.inbox import check_videos, has_news
+from signloom.intake.inbox import has_news
 from signloom.intake.options import IngestOptions
+from signloom.intake.staging import check_videos
 from signloom.nightly.gate import GateOptions
 from signloom.nightly.record import StepResult
 from signloom.nightly.store import FORGOTTEN, ModelStore

@@ -8,11 +8,11 @@ from typing import Any
 
 from signloom.config import load_section, update_params
 from signloom.corpus.manifest import Clip, CorpusOptions
+from signloom.dvc import track_version
 from signloom.files import to_text, write_file
 from signloom.intake.drift.check import check_drift
 from signloom.intake.drift.findings import LEVELS, DriftOptions, DriftReport, write_report
 from signloom.intake.ingest import ingest
-from signloom.intake.staging import track_version
 from signloom.intake.withdraw import withdraw
 from signloom.nightly.commands import Commands
 from signloom.nightly.plan import (

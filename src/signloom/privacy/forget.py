@@ -23,6 +23,7 @@ from signloom.corpus.manifest import (
     write_manifest,
 )
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata, write_shards
+from signloom.dvc import DvcCache, refuse_drawn, track_again, track_version
 from signloom.errors import UserError
 from signloom.extraction.cache import VideoHashes, cache_folder, cache_key
 from signloom.extraction.extract import ExtractOptions, extractor_fingerprint
@@ -30,8 +31,8 @@ from signloom.extraction.video import DECODER
 from signloom.features.targets import read_targets
 from signloom.files import to_text, write_file
 from signloom.intake.ledgers import DELIVERIES, WITHDRAWN
-from signloom.intake.staging import open_workshop, refuse_drawn, track_again, track_version
-from signloom.intake.withdraw import remove_clips
+from signloom.intake.staging import change_corpus, commit
+from signloom.intake.withdraw import stage_removal
 from signloom.nightly.store import ModelStore
 from signloom.paths import (
     EVALUATION,
@@ -48,14 +49,7 @@ from signloom.paths import (
     WITHDRAWN_VIDEOS,
 )
 from signloom.privacy.names import Person
-from signloom.privacy.traces import (
-    DvcCache,
-    blank_versions,
-    erase,
-    scrub,
-    versions_of,
-    videos_like,
-)
+from signloom.privacy.traces import blank_versions, erase, scrub, versions_of, videos_like
 from signloom.tracking.run import TrackingOptions
 
 # Written by stages, which write them anew without the person.
@@ -223,7 +217,10 @@ def _leave_corpus(person: Person, places: Places, dvc: DvcCache) -> None:
         dvc.drop(corpus.path)
         for name in person.files:
             dvc.drop(corpus.folder / name)
-        remove_clips(corpus, person.clip_ids, REASON, to=None)
+        gone = [clip for clip in clips if clip.clip_id in person.clip_ids]
+        with change_corpus(corpus) as (change, _):
+            stage_removal(change, corpus, clips, gone, REASON, to=None)
+            commit(corpus, change)
 
 
 def _leave_imported(person: Person, places: Places, dvc: DvcCache) -> None:
@@ -263,7 +260,7 @@ def _scrub_tables(person: Person, places: Places, dvc: DvcCache) -> None:
         corpus.folder / DELIVERIES: ("source", "reason"),
         corpus.folder / WITHDRAWN: ("file", "reason"),
     }
-    with open_workshop(corpus, None):
+    with change_corpus(corpus):
         changed = [
             path
             for folder in (corpus.folder, *places.copies)

@@ -4,14 +4,11 @@ Everything here may be done twice. What DVC has kept of a file goes before the f
 that a second call after a kill still knows what to look for.
 """
 
-import functools
-import hashlib
 import json
 import os
 import re
 import shutil
 import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,10 +20,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from signloom.corpus.manifest import SPLITS, CorpusOptions, read_manifest
+from signloom.dvc import DvcCache, ask_dvc
 from signloom.errors import UserError
 from signloom.files import hash_file, write_file
 from signloom.intake.deliveries import SIGNER_FILE
-from signloom.intake.staging import replace_link
 from signloom.nightly.card import CARD, write_card
 from signloom.nightly.store import FORGOTTEN, FROZEN, ModelStore
 from signloom.paths import CHECKPOINT, FORGET_JOURNAL, MODELS, REPORTS, SPOOL
@@ -40,48 +37,6 @@ from signloom.privacy.names import (
     scrub_table,
     scrub_value,
 )
-
-_LINKED = (Path("data"), REPORTS)  # where DVC puts files
-
-
-class DvcCache:
-    """What DVC keeps of old versions on this machine; there may be no DVC."""
-
-    @functools.cached_property
-    def _folder(self) -> Path | None:
-        said = ask_dvc("cache", "dir")  # takes a second, so not before something is removed
-        return Path(said.strip()) if said else None
-
-    def drop(self, path: Path) -> bool:
-        """Remove what is kept of a file's present content; return whether there was something."""
-        if not path.is_file() or self._folder is None:
-            return False
-        digest = _md5(path)
-        kept = self._folder / "files" / "md5" / digest[:2] / digest[2:]
-        if not kept.exists():
-            return False
-        for link in self._links.get(kept.resolve(), ()):
-            replace_link(link)  # it would dangle, and who reads the file next would find none
-        kept.unlink()
-        return True
-
-    @functools.cached_property
-    def _links(self) -> dict[Path, list[Path]]:
-        """Which files are links to what (`cache.type symlink`): files that are alike share one."""
-        found = defaultdict(list)
-        for folder in _LINKED:
-            for path in folder.rglob("*"):
-                if path.is_symlink():
-                    found[path.resolve()].append(path)
-        return found
-
-
-def ask_dvc(*arguments: str) -> str:
-    """Return what a command of DVC's prints; nothing where the project does not use DVC."""
-    if not Path(".dvc").is_dir():
-        return ""
-    command = [sys.executable, "-m", "dvc", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
 def erase(path: Path, cache: DvcCache) -> None:
@@ -177,11 +132,6 @@ def _scrub_parquet(path: Path, person: Person, cache: DvcCache) -> bool:
     pq.write_table(kept, temporary, compression="zstd")
     temporary.replace(path)
     return True
-
-
-def _md5(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
 _DECIDING = {"train", "dev"}  # dev chooses the epoch and the search

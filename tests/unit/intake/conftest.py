@@ -6,7 +6,7 @@ import pytest
 
 from signloom.corpus.manifest import CorpusOptions
 from signloom.intake import ingest as run
-from signloom.intake.checks import decode
+from signloom.intake.checks import probe
 from tests.intake import found_corpus
 
 
@@ -14,5 +14,5 @@ from tests.intake import found_corpus
 def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CorpusOptions:
     """A corpus in the working folder, for which this process decodes: others take a second each."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(run, "look_at", lambda looks: [decode(look) for look in looks])
+    monkeypatch.setattr(run, "probe_all", lambda segments: [probe(one) for one in segments])
     return found_corpus(tmp_path)

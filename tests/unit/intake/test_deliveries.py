@@ -2,12 +2,16 @@
 
 import os
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from signloom.corpus.manifest import CorpusOptions, read_manifest
+from signloom.intake import ingest as run
+from signloom.intake.checks import Probed, Segment, probe
+from signloom.intake.deliveries import Fault
 from signloom.intake.inbox import has_news
 from signloom.intake.ingest import ingest
 from tests.intake import DAY, OPTIONS, deliver, reasons, take, write_rows
@@ -62,15 +66,19 @@ def test_a_file_that_has_just_changed_waits(corpus: CorpusOptions) -> None:
     assert video in result.waiting
 
 
-def test_a_file_that_changes_while_it_is_copied_waits(corpus: CorpusOptions) -> None:
+def test_a_file_that_changes_before_it_is_copied_waits(
+    corpus: CorpusOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
     deliver(Path("in/ada"), "a", frames=20)
     late = deliver(Path("in/ada"), "b", frames=21)
 
-    def grow(step: str) -> None:
-        if step == "staged b.mp4":  # the other is copied next
-            Path("in/ada/a.mp4").write_bytes(late.read_bytes() * 2)
+    def grow(segments: Sequence[Segment]) -> list[Probed | Fault]:
+        found = [probe(segment) for segment in segments]
+        Path("in/ada/a.mp4").write_bytes(late.read_bytes() * 2)
+        return found
 
-    result = take(corpus, "in", watch=grow)
+    monkeypatch.setattr(run, "probe_all", grow)
+    result = take(corpus, "in")
     assert [clip.clip_id for clip in result.clips] == ["b"]
     assert result.waiting == [Path("in/ada/a.mp4")]
     assert len(read_manifest(corpus.path)) == 6
@@ -129,4 +137,4 @@ def test_two_videos_may_not_share_a_text_file(corpus: CorpusOptions) -> None:
     video = deliver(Path("in/ada"), "a", frames=20)
     write_video(video.with_suffix(".avi"), frames=21, fourcc="MJPG")
     found = reasons(take(corpus, "in"))
-    assert found == dict.fromkeys(("a.avi", "a.mp4"), "several videos have the name 'a'")
+    assert found == dict.fromkeys(("a.avi", "a.mp4"), "several videos have its name")

@@ -1,7 +1,6 @@
 """A corpus goes on without its videos: the same landmarks, and no moment in which it is broken."""
 
 import io
-import os
 import shutil
 import sys
 from dataclasses import replace
@@ -17,10 +16,10 @@ from signloom.corpus.shards import shards_metadata
 from signloom.errors import UserError
 from signloom.features.targets import TokenizeOptions, build_targets
 from signloom.intake.drop_videos import Dropped, drop_videos
-from signloom.intake.staging import workshop_of
+from signloom.intake.staging import is_unfinished, staging_folder
 from tests import tiny
 from tests.extraction import contents
-from tests.processes import fork, wait
+from tests.power_cut import RENAMES, PowerCutError, cut_before
 
 LANDMARKS = Path("data/landmarks")
 LIMITS = {"frames_per_shard": 50, "max_rejected_share": 0.2}
@@ -102,30 +101,28 @@ def test_extraction_and_tokens_are_the_same_without_the_videos(corpus: CorpusOpt
         drop(corpus)
 
 
-def test_wherever_it_is_killed_the_next_call_ends_it(corpus: CorpusOptions, tmp_path: Path) -> None:
-    steps: list[str] = []
+def test_wherever_it_is_cut_the_next_call_ends_it(corpus: CorpusOptions, tmp_path: Path) -> None:
     before = read_manifest(corpus.path)
     shutil.copytree(tmp_path / "data", tmp_path / "copy")
-    drop(corpus, watch=steps.append)
-    assert len(steps) >= 10  # journal, two shards, rejects, manifest, four videos, done
-    for last in range(len(steps)):
+    for number in range(200):
         shutil.rmtree(tmp_path / "data")
         shutil.rmtree(tmp_path / "again", ignore_errors=True)
         shutil.copytree(tmp_path / "copy", tmp_path / "data")
-        seen: list[str] = []
-
-        def die(step: str, seen: list[str] = seen, last: int = last) -> None:
-            seen.append(step)
-            if len(seen) > last:
-                os._exit(9)  # as kill -9: nothing is tidied up
-
-        assert wait(fork(lambda die=die: drop(corpus, watch=die))) == 9  # type: ignore[misc]
-        if last < len(steps) - 1:
-            assert drop(corpus) is None, seen[-1]
-        else:
-            with pytest.raises(UserError, match="nothing to drop"):
+        with cut_before(number, only=RENAMES) as done:
+            try:
                 drop(corpus)
+            except PowerCutError:
+                pass
+            else:
+                break
+        if is_unfinished(corpus):
+            assert drop(corpus) is None
+        elif read_manifest(corpus.path) == before:
+            assert drop(corpus)
         assert_dropped(corpus, before)
+    assert done[0] > 10  # what is written and tried, journal, shards, rejects, manifest, videos
+    with pytest.raises(UserError, match="nothing to drop"):
+        drop(corpus)
 
 
 def test_landmarks_that_are_not_of_these_videos_keep_them(corpus: CorpusOptions) -> None:
@@ -143,7 +140,7 @@ def test_landmarks_that_are_not_of_these_videos_keep_them(corpus: CorpusOptions)
         drop(corpus)
     write_manifest(corpus.path, clips)
     assert contents(corpus.folder) == before
-    assert not list(workshop_of(corpus).folder.rglob("*.parquet"))
+    assert not list(staging_folder(corpus).rglob("*.parquet"))
     shard = min((LANDMARKS / "shards").iterdir())
     shard.write_bytes(shard.read_bytes()[:-40] + bytes(40))
     with pytest.raises(UserError, match="damaged shard"):

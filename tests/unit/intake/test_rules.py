@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from signloom.config import parse_options
 from signloom.errors import UserError
-from signloom.intake.checks import Look, Seen, Unseen, decode, look_at
-from signloom.intake.inbox import learn_rules
+from signloom.intake.checks import Probed, Segment, learn_rules, probe, probe_all
+from signloom.intake.deliveries import Fault
 from signloom.intake.ingest import deal_signers
 from signloom.intake.ledgers import Delivery, ledger_text, read_ledger
 from signloom.intake.options import IngestOptions
@@ -97,13 +97,17 @@ def test_bounds_are_read_as_they_stand_in_a_parameters_file() -> None:
 
 def test_clips_are_decoded_in_processes_as_they_are_here(tmp_path: Path) -> None:
     good = write_video(tmp_path / "good.mp4", frames=50)
-    looks = [Look(good, None, None, 1), Look(write_cut_off(tmp_path / "cut.mp4"), None, None, 1),
-             Look(good, 0.4, 1.2, 1)]  # fmt: skip
-    found = look_at(looks)
-    assert found == [decode(look) for look in looks]
-    assert found[0] == Seen(50 / FPS, WIDTH, HEIGHT)
-    assert isinstance(found[1], Unseen)
-    assert isinstance(found[2], Seen)
+    cut_off = write_cut_off(tmp_path / "cut.mp4")
+    segments = [
+        Segment(good, None, None, 1),
+        Segment(cut_off, None, None, 1),
+        Segment(good, 0.4, 1.2, 1),
+    ]
+    found = probe_all(segments)
+    assert found == [probe(segment) for segment in segments]
+    assert found[0] == Probed(50 / FPS, WIDTH, HEIGHT)
+    assert isinstance(found[1], Fault)
+    assert isinstance(found[2], Probed)
     assert found[2].duration_s == pytest.approx(0.8)
 
 

@@ -5,13 +5,23 @@ from pathlib import Path
 
 import pytest
 
-from signloom.corpus.manifest import CorpusOptions, read_manifest
+from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest
 from signloom.errors import UserError
 from signloom.intake.inbox import has_news
 from signloom.intake.ledgers import read_deliveries, read_withdrawn
-from signloom.intake.withdraw import remove_clips, withdraw
+from signloom.intake.staging import change_corpus, commit
+from signloom.intake.withdraw import stage_removal, withdraw
 from tests import glosses
 from tests.intake import DAY, OPTIONS, deliver, take, tree
+
+
+def remove_clips(corpus: CorpusOptions, clip_ids: list[str]) -> list[Clip]:
+    clips = read_manifest(corpus.path)
+    gone = [clip for clip in clips if clip.clip_id in clip_ids]
+    with change_corpus(corpus) as (change, _):
+        stage_removal(change, corpus, clips, gone, "asked to be forgotten", to=None)
+        commit(corpus, change)
+    return gone
 
 
 def test_withdrawn_videos_leave_and_do_not_come_back(corpus: CorpusOptions) -> None:
@@ -37,12 +47,12 @@ def test_withdrawn_videos_leave_and_do_not_come_back(corpus: CorpusOptions) -> N
 
 
 def test_clips_of_a_signer_can_be_deleted(corpus: CorpusOptions) -> None:
-    gone = remove_clips(corpus, ["eve-2"], "asked to be forgotten", to=None)
+    gone = remove_clips(corpus, ["eve-2"])
     assert [clip.clip_id for clip in gone] == ["eve-2"]
     assert not (corpus.folder / "videos/eve-2.mp4").exists()
     assert not [path for path in Path("data").rglob("eve*")]
     with pytest.raises(UserError, match="no clip is in the split dev"):
-        remove_clips(corpus, ["ben-3"], "asked to be forgotten", to=None)
+        remove_clips(corpus, ["ben-3"])
 
 
 def test_a_text_corpus_takes_no_videos_and_keeps_its_other_clips(tmp_path: Path) -> None:
@@ -52,7 +62,7 @@ def test_a_text_corpus_takes_no_videos_and_keeps_its_other_clips(tmp_path: Path)
     before = read_manifest(path)
     with pytest.raises(UserError, match="is of glosses and sentences"):
         take(corpus, str(tmp_path / "in"))
-    assert remove_clips(corpus, ["train0"], "typed wrongly", to=None) == before[:1]
+    assert remove_clips(corpus, ["train0"]) == before[:1]
     assert read_manifest(path) == before[1:]
 
 

@@ -15,13 +15,13 @@ import pytest
 from signloom.cli.main import main
 from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest, write_manifest
 from signloom.corpus.shards import read_clip_frames, write_shards
+from signloom.dvc import track_version
 from signloom.errors import UserError
 from signloom.extraction.cache import LandmarkCache, cache_key, pack_landmarks
 from signloom.extraction.extract import extractor_fingerprint
 from signloom.extraction.video import DECODER
 from signloom.features.targets import Target, write_targets
 from signloom.files import hash_file
-from signloom.intake.staging import track_version
 from signloom.nightly.card import write_card
 from signloom.nightly.store import ModelStore
 from signloom.privacy import forget

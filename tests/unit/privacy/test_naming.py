@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from signloom.dvc import DvcCache
 from signloom.intake.ledgers import Delivery, ledger_text
 from signloom.privacy.names import Person, blank, scrub_table, scrub_value
-from signloom.privacy.traces import DvcCache, files_naming, scrub
+from signloom.privacy.traces import files_naming, scrub
 
 
 def person(signer: str, *clip_ids: str) -> Person:

@@ -1,0 +1,121 @@
+"""What Signloom asks of DVC: versions of folders, the stages' outputs, the cache."""
+
+import functools
+import hashlib
+import importlib.util
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from signloom.config import load_params
+from signloom.errors import UserError
+from signloom.paths import REPORTS
+from signloom.transaction import replace_link
+
+
+def track_version(folder: Path) -> str:
+    """`dvc add` a corpus folder, so that it can be rolled back.
+
+    Returns:
+        What was done, or why nothing, in a phrase.
+    """
+    place = folder.resolve()
+    root = next((one for one in place.parents if (one / ".dvc").is_dir()), None)
+    if root is None:
+        return f"{folder} lies in no DVC repository: no version of it is kept"
+    if importlib.util.find_spec("dvc") is None:
+        return "DVC is not installed: no version is kept"
+    # The Python that runs us: `dvc` may be another's.
+    command = [sys.executable, "-m", "dvc", "add", "--quiet", str(place)]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    if done.returncode:
+        why = " ".join((done.stderr or done.stdout).split())
+        return f"`dvc add {folder}` failed ({why}): no version is kept"
+    pointer = place.with_name(f"{place.name}.dvc").relative_to(root)
+    return f"{pointer.as_posix()} names the version; commit it with Git"
+
+
+def track_again(folder: Path) -> str:
+    """`dvc add` a folder that DVC knows, so that a pull finds no change it did not expect.
+
+    Returns:
+        What `track_version` says; empty where DVC does not know the folder.
+    """
+    return track_version(folder) if folder.with_name(f"{folder.name}.dvc").is_file() else ""
+
+
+def refuse_drawn(folder: Path) -> None:
+    """Refuse a folder that a stage of DVC writes.
+
+    Raises:
+        UserError: If the project's files say that one does.
+    """
+    place = folder.resolve()
+    for parent in place.parents:
+        if (path := parent / "dvc.yaml").is_file():
+            for name, stage in load_params(path).get("stages", {}).items():
+                if any(place == out or out in place.parents for out in _outs(parent, stage)):
+                    raise UserError(
+                        f"{folder} is written by the stage `{name}` of {path}, which would write "
+                        "it anew without what came in. Make a corpus of your own (`signloom "
+                        "init`), name it in params.yaml (corpus.folder) and run this again"
+                    )
+        if (parent / ".dvc").is_dir():
+            return
+
+
+def _outs(parent: Path, stage: dict[str, Any]) -> list[Path]:
+    """Return what a stage writes."""
+    base = parent / stage.get("wdir", ".")
+    outs = [next(iter(out)) if isinstance(out, dict) else out for out in stage.get("outs", [])]
+    return [(base / str(out)).resolve() for out in outs]
+
+
+_LINKED = (Path("data"), REPORTS)  # where DVC puts files
+
+
+class DvcCache:
+    """What DVC keeps of old versions on this machine; there may be no DVC."""
+
+    @functools.cached_property
+    def _folder(self) -> Path | None:
+        said = ask_dvc("cache", "dir")  # takes a second, so not before something is removed
+        return Path(said.strip()) if said else None
+
+    def drop(self, path: Path) -> bool:
+        """Remove what is kept of a file's present content; return whether there was something."""
+        if not path.is_file() or self._folder is None:
+            return False
+        digest = _md5(path)
+        kept = self._folder / "files" / "md5" / digest[:2] / digest[2:]
+        if not kept.exists():
+            return False
+        for link in self._links.get(kept.resolve(), ()):
+            replace_link(link)  # it would dangle, and who reads the file next would find none
+        kept.unlink()
+        return True
+
+    @functools.cached_property
+    def _links(self) -> dict[Path, list[Path]]:
+        """Which files are links to what (`cache.type symlink`): files that are alike share one."""
+        found = defaultdict(list)
+        for folder in _LINKED:
+            for path in folder.rglob("*"):
+                if path.is_symlink():
+                    found[path.resolve()].append(path)
+        return found
+
+
+def ask_dvc(*arguments: str) -> str:
+    """Return what a command of DVC's prints; nothing where the project does not use DVC."""
+    if not Path(".dvc").is_dir():
+        return ""
+    command = [sys.executable, "-m", "dvc", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+def _md5(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
