@@ -45,9 +45,10 @@ class Transaction:
         self.operations: list[Operation] = []
 
     def stage(self, target: Path) -> Path:
-        """Return where to write the file that is to replace, or to become, `target`."""
+        """Return where to write the file or folder that is to become `target`."""
         source = self.staged / "new" / str(len(self.operations)) / target.name
-        source.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(source.parent, ignore_errors=True)  # of a process that was killed
+        source.parent.mkdir(parents=True)
         self.move(source, target)
         return source
 
@@ -190,7 +191,7 @@ def replace_link(path: Path) -> None:
 
 
 def _move(source: Path, target: Path) -> None:
-    """Rename a file, or copy it where that is another disk."""
+    """Rename a file or a folder, or copy it where that is another disk."""
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         source.replace(target)
@@ -198,7 +199,7 @@ def _move(source: Path, target: Path) -> None:
         if error.errno != errno.EXDEV:
             raise
         _copy(source, target)
-        source.unlink()
+        _remove(source)
 
 
 def _remove(path: Path) -> None:
@@ -210,8 +211,15 @@ def _remove(path: Path) -> None:
 
 def _copy(source: Path, target: Path) -> None:
     temporary = target.with_name(f".{target.name}.tmp")
-    shutil.copyfile(source, temporary)
-    flush_to_disk(temporary)
+    if source.is_dir():
+        if target.is_dir():  # whole, or it would not be there: a kill came before the removal
+            return
+        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.copytree(source, temporary)
+    else:
+        shutil.copyfile(source, temporary)
+    for path in [temporary, *temporary.rglob("*")]:
+        flush_to_disk(path)
     temporary.replace(target)
 
 

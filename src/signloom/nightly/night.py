@@ -43,7 +43,7 @@ from signloom.nightly.steps import (
     check_new_clips,
     decide,
     evaluate,
-    finish_promotion,
+    finish_change,
     keep_version,
     prepare_data,
     pull_versions,
@@ -152,12 +152,11 @@ class _Night:
                 "pull", pull_versions, corpus.folder, remote, self.commands, was_cut=was_cut
             )
         record.note(champion_before=store.champion())
-        unfinished = read_unfinished()
-        if unfinished is not None and store.awaits_promotion(unfinished):
-            record.step("promote", finish_promotion, store, unfinished)
+        if store.is_cut():
+            record.step("promote", finish_change, store)
         record.note(champion=store.champion())
 
-        clips, force = read_clips(corpus), self.request.force
+        clips, unfinished, force = read_clips(corpus), read_unfinished(), self.request.force
         plan = record.step(
             "plan", make_plan, settings, clips, store, to_finish=unfinished, force=force
         )

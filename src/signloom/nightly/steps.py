@@ -62,12 +62,13 @@ def pull_versions(corpus: Path, remote: str, commands: Commands, *, was_cut: boo
     return StepResult(text=f"{' and '.join(there)} from {remote}")
 
 
-def finish_promotion(store: ModelStore, version: int) -> StepResult:
-    """Promote what the gate had decided to promote when the power went."""
-    decision = store.decision(version)
-    assert decision is not None
-    store.settle(decision, by="retrain")
-    return StepResult(text=f"version {version}, as was decided before the last night was cut")
+def finish_change(store: ModelStore) -> StepResult:
+    """Finish the change of the store that was at work when the power went, such as a promotion."""
+    before = store.champion()
+    store.recover()
+    if (champion := store.champion()) == before:
+        return StepResult(text="a change that was cut is finished; the champion stays")
+    return StepResult(text=f"version {champion}, as was decided before the last night was cut")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,13 +1,12 @@
-"""Versions of the model: numbered folders that never change, and which one is the champion.
+"""The store of models: numbered versions that never change, and which one is the champion.
 
-A version is a folder that appears whole, by one rename, and is never written again but for files
-that are added beside its weights (its decision, its card). Which version is the champion stands in
-one small file that is replaced last, so whatever dies, whenever, leaves the old champion in place.
+A version appears as a whole and is never written again but for files that are added beside its
+weights (its decision, its card). Every change of the store is one transaction in which the file
+that names the champion comes last: whatever dies, whenever, the old champion stays in place, or
+the change is finished by whoever changes the store next.
 """
 
 import contextlib
-import fcntl
-import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -17,10 +16,17 @@ from typing import Any, Literal
 
 from signloom.config import check_version, parse_options, read_json
 from signloom.errors import UserError
-from signloom.files import hash_folder, rename_durably, to_text, write_file
+from signloom.files import hash_folder, to_text
 from signloom.paths import MODELS
+from signloom.transaction import Transaction, open_transaction
 
-POINTER_VERSION = 1
+FORMAT_VERSION = 1  # of version.json, champion.json, frozen_test.json and marks.json
+CHECKPOINT, EVALUATION, VERSION, DECISION = (
+    "checkpoint", "evaluation", "version.json", "decision.json",
+)  # fmt: skip
+POINTER, FROZEN, MARKS = "champion.json", "frozen_test.json", "marks.json"
+FORGOTTEN = "forgotten"  # a mark: a map for each request, with its number of clips
+_HINT = f"bring it back with `dvc checkout {MODELS}.dvc` or `dvc pull`"
 
 Action = Literal["promote", "rollback"]
 
@@ -72,70 +78,13 @@ class Pointer:
         return self if version == self.champion else replace(self, challenger=version)
 
 
-def read_pointer(path: Path, *, hint: str) -> Pointer:
-    """Read the file; without one there is no champion yet.
-
-    Raises:
-        UserError: If it is damaged or of another format version.
-    """
-    if not path.is_file():
-        return Pointer(champion=None, challenger=None, history=())
-    content = read_json(path, hint=hint)
-    check_version(path, content, POINTER_VERSION, hint="use the Signloom that wrote it")
-    values = {name: value for name, value in content.items() if name != "format_version"}
-    try:
-        return parse_options(values, Pointer, where=str(path))
-    except UserError as error:
-        raise UserError(f"{error}\n{hint}") from None
-
-
-def write_pointer(path: Path, pointer: Pointer) -> None:
-    """Replace the file."""
-    write_file(path, to_text({"format_version": POINTER_VERSION, **asdict(pointer)}))
-
-
-CHECKPOINT, EVALUATION, VERSION = "checkpoint", "evaluation", "version.json"
-
-
-def write_version(
-    folder: Path, checkpoint: Path, evaluation: Path, content: Mapping[str, Any]
-) -> None:
-    """Copy a model with its evaluation; the folder appears by one rename, after all is on the disk.
-
-    Args:
-        folder: Of the version; nothing may be there.
-        checkpoint: Copied with the further seeds in it.
-        evaluation: Copied with the metrics.json beside it, if there is one.
-        content: Of version.json.
-    """
-    partial = folder.with_name(f".{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)  # of a run that died
-    try:
-        shutil.copytree(checkpoint, partial / CHECKPOINT)
-        shutil.copytree(evaluation, partial / EVALUATION)
-        metrics = evaluation.with_name("metrics.json")
-        if metrics.is_file():
-            shutil.copy2(metrics, partial / EVALUATION)
-        (partial / VERSION).write_text(to_text(content), encoding="utf-8")
-        rename_durably(partial, folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-FORMAT_VERSION = 1  # of version.json, frozen_test.json and marks.json
-DECISION = "decision.json"
-FORGOTTEN = "forgotten"  # a mark: a map for each request, with its number of clips
-POINTER, FROZEN, MARKS = "champion.json", "frozen_test.json", "marks.json"
-
-_HINT = f"bring it back with `dvc checkout {MODELS}.dvc` or `dvc pull`"
-
-
 class ModelStore:
     """The versions of a project's model, in a folder."""
 
     def __init__(self, root: Path = MODELS) -> None:
         """Take the folder; nothing is made before something is added."""
         self.root = root
+        self._staging = root.resolve().with_name(f".{root.name}.change")  # not for DVC to track
 
     def add(self, checkpoint: Path, evaluation: Path, facts: Mapping[str, Any]) -> int:
         """Keep a trained model as the next version and name it the challenger.
@@ -157,14 +106,20 @@ class ModelStore:
         for folder, stage in ((checkpoint, "train"), (evaluation, "evaluate")):
             if not folder.is_dir():
                 raise UserError(f"{folder} does not exist; run `dvc repro {stage}` first")
-        with self._locked():
+        with self._change() as change:
             made_of = hash_folder(checkpoint)
             same = [v for v in self.versions() if self.facts(v).get("checkpoint_hash") == made_of]
             version = same[0] if same else self._next()
             if not same:
+                folder = change.stage(self.folder(version))
+                shutil.copytree(checkpoint, folder / CHECKPOINT)
+                shutil.copytree(evaluation, folder / EVALUATION)
+                metrics = evaluation.with_name("metrics.json")
+                if metrics.is_file():
+                    shutil.copy2(metrics, folder / EVALUATION)
                 content = {"format_version": FORMAT_VERSION, **facts, "checkpoint_hash": made_of}
-                write_version(self.folder(version), checkpoint, evaluation, content)
-            write_pointer(self.root / POINTER, self.pointer().challenge(version))
+                (folder / VERSION).write_text(to_text(content), encoding="utf-8")
+            self._write(change, POINTER, asdict(self.pointer().challenge(version)))
         return version
 
     def promote(self, version: int, *, by: str) -> None:
@@ -177,11 +132,17 @@ class ModelStore:
         Raises:
             UserError: If there is no such version, or its files have changed.
         """
-        with self._locked():
-            if self.pointer().champion != version:
-                if decision := self.decision(version):
-                    self._freeze(decision["test"])  # those of the first champion stay
-                self._point(version, "promote", by)
+        with self._change() as change:
+            self._promote(change, version, self.decision(version), by)
+
+    def settle(self, decision: Mapping[str, Any], *, by: str) -> None:
+        """Keep the map of a `Decision` and, if it says so, promote; `by` is for the history."""
+        version = decision["version"]
+        self.check_known(version)
+        with self._change() as change:
+            change.write(self.folder(version) / DECISION, to_text(decision))
+            if decision["promote"]:
+                self._promote(change, version, decision, by)
 
     def rollback(self, *, by: str) -> int:
         """Make the former champion the champion again; called again, the one before it.
@@ -192,14 +153,14 @@ class ModelStore:
         Raises:
             UserError: If there was none, or its files have changed.
         """
-        with self._locked():
+        with self._change() as change:
             line = self.pointer().line
             if len(line) < 2:
                 raise UserError(
                     "there is no former champion to go back to; `signloom champion list` names "
                     "the versions, `signloom champion promote N --force` takes any of them"
                 )
-            self._point(line[-2], "rollback", by)
+            self._point(change, line[-2], "rollback", by)
             return line[-2]
 
     def champion(self) -> int | None:
@@ -219,8 +180,20 @@ class ModelStore:
         return version if version in self.versions() else None
 
     def pointer(self) -> Pointer:
-        """Return champion, challenger and the history of champions."""
-        return read_pointer(self.root / POINTER, hint=_HINT)
+        """Return champion, challenger and the history of champions; nobody before the first.
+
+        Raises:
+            UserError: If champion.json is damaged or of another format version.
+        """
+        path = self.root / POINTER
+        if not path.is_file():
+            return Pointer(champion=None, challenger=None, history=())
+        content = self._read(path)
+        values = {name: value for name, value in content.items() if name != "format_version"}
+        try:
+            return parse_options(values, Pointer, where=str(path))
+        except UserError as error:
+            raise UserError(f"{error}\n{_HINT}") from None
 
     def versions(self) -> list[int]:
         """Return the numbers of all versions, the oldest first."""
@@ -297,9 +270,10 @@ class ModelStore:
         return content
 
     def keep_decision(self, version: int, decision: Mapping[str, Any]) -> None:
-        """Write the gate's decision into a version's folder."""
+        """Write the gate's decision into a version's folder, whatever it says."""
         self.check_known(version)
-        write_file(self.folder(version) / DECISION, to_text(decision))
+        with self._change() as change:
+            change.write(self.folder(version) / DECISION, to_text(decision))
 
     def frozen_test(self) -> list[str] | None:
         """Return the ids of the clips on which champions are compared; None before the first."""
@@ -317,8 +291,8 @@ class ModelStore:
                 "no test clip has landmarks, so models cannot be compared; give some signers the "
                 "split test"
             )
-        with self._locked():
-            return self._freeze(clips)
+        with self._change() as change:
+            return self._freeze(change, clips)
 
     def marks(self, version: int) -> dict[str, Any]:
         """Return what was noted about a version after it was made."""
@@ -329,17 +303,11 @@ class ModelStore:
     def mark(self, version: int, key: str, value: Any) -> None:
         """Note something about a version, such as that it learnt from a signer now forgotten."""
         self.check_known(version)
-        with self._locked():
+        with self._change() as change:
             path = self.root / MARKS
             marks = self._read(path)["marks"] if path.is_file() else {}
             marks.setdefault(f"{version:04}", {})[key] = value
-            self._write(MARKS, {"marks": marks})
-
-    def settle(self, decision: Mapping[str, Any], *, by: str) -> None:
-        """Keep the map of a `Decision` and, if it says so, promote; `by` is for the history."""
-        self.keep_decision(decision["version"], decision)
-        if decision["promote"]:
-            self.promote(decision["version"], by=by)
+            self._write(change, MARKS, {"marks": marks})
 
     def forgotten(self, version: int) -> int:
         """Return how many clips of people who were forgotten since a version learnt from."""
@@ -359,24 +327,36 @@ class ModelStore:
             return f"version {version} was judged when the champion was {was}, now it is {champion}"
         return None
 
-    def awaits_promotion(self, version: int) -> bool:
-        """Return whether the gate promoted a version and the champion was never changed to it."""
-        past = {change.version for change in self.pointer().history}
-        return version not in past and self.refusal(version) is None
+    def is_cut(self) -> bool:
+        """Return whether a change was cut and waits to be finished."""
+        return Transaction(self._staging).journal.is_file()
 
-    def _point(self, version: int, action: Action, by: str) -> None:
+    def recover(self) -> None:
+        """Finish a change that was cut, as every later change does first."""
+        with self._change():
+            pass
+
+    def _promote(
+        self, change: Transaction, version: int, decision: Mapping[str, Any] | None, by: str
+    ) -> None:
+        if self.pointer().champion != version:
+            if decision is not None:
+                self._freeze(change, decision["test"])  # those of the first champion stay
+            self._point(change, version, "promote", by)
+
+    def _point(self, change: Transaction, version: int, action: Action, by: str) -> None:
         self.check_known(version)
         if hash_folder(self.checkpoint(version)) != self.facts(version)["checkpoint_hash"]:
             raise UserError(
                 f"{self.checkpoint(version)} is not what it was when it was kept: a file is torn "
                 f"or was changed; {_HINT}"
             )
-        write_pointer(self.root / POINTER, self.pointer().move(version, action, by))
+        self._write(change, POINTER, asdict(self.pointer().move(version, action, by)))
 
-    def _freeze(self, clips: Sequence[str]) -> list[str]:
+    def _freeze(self, change: Transaction, clips: Sequence[str]) -> list[str]:
         if (found := self.frozen_test()) is None:
             found = sorted(clips)
-            self._write(FROZEN, {"clips": found})
+            self._write(change, FROZEN, {"clips": found})
         return found
 
     def _next(self) -> int:
@@ -390,19 +370,25 @@ class ModelStore:
         check_version(path, content, FORMAT_VERSION, hint="use the Signloom that wrote it")
         return content
 
-    def _write(self, name: str, content: Mapping[str, Any]) -> None:
-        text = to_text({"format_version": FORMAT_VERSION, **content})
-        write_file(self.root / name, text)
+    def _write(self, change: Transaction, name: str, content: Mapping[str, Any]) -> None:
+        change.write(self.root / name, to_text({"format_version": FORMAT_VERSION, **content}))
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Keep other processes from changing the store; the lock dies with the process."""
-        self.root.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self.root, os.O_RDONLY)  # the folder itself: no file for DVC to track
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            for left in self.root.glob(".*.tmp"):  # by a process that was killed
-                left.unlink()
-            yield
-        finally:
-            os.close(handle)
+    def _change(self) -> Iterator[Transaction]:
+        """Open a change of the store, which is done when the block is left without an error.
+
+        What a process that died had left of its own change is done first, unless champion.json
+        was replaced meanwhile, as by a pull.
+        """
+        with open_transaction(self._staging) as change:
+            change.recover(_done)
+            yield change
+            if change.operations:
+                pointer = self.root / POINTER
+                is_moved = pointer in [target for _, target in change.operations]
+                change.commit({}, _done, unless_changed=pointer if is_moved else None)
+
+
+def _done(_note: Mapping[str, Any]) -> bool:
+    """Nothing follows a change of the store."""
+    return True

@@ -4,12 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from signloom.corpus.manifest import read_manifest
 from signloom.nightly.plan import Settings, corpus_key, read_settings
 from signloom.nightly.store import ModelStore
 from tests.intake import OPTIONS, found_corpus
+from tests.power_cut import PowerCutError, cut_before
 from tests.tiny import ROOT
 
 PARAMS = Path("params.yaml")
@@ -36,6 +38,17 @@ def keep_decided(settings: Settings, store: ModelStore, *, promote: bool) -> int
     version = keep_undecided(settings, store)
     store.settle(decision_about(store, version, promote=promote), by="test")
     return version
+
+
+def settle_cut(store: ModelStore, decision: dict[str, Any]) -> None:
+    """Settle a decision while the power goes, before the champion changes."""
+
+    def watch(name: str, path: Path) -> None:
+        if name == "replace" and path.name == "champion.json":
+            raise PowerCutError
+
+    with cut_before(None, watch=watch), pytest.raises(PowerCutError):
+        store.settle(decision, by="retrain")
 
 
 def decision_about(store: ModelStore, version: int, *, promote: bool) -> dict[str, Any]:

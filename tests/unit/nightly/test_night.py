@@ -32,6 +32,7 @@ from tests.unit.nightly.night_project import (
     keep_undecided,
     make_project,
     read_night,
+    settle_cut,
 )
 
 ASK = Request(params=PARAMS, start=None, pull=True, force=False)
@@ -178,9 +179,8 @@ def test_a_dry_run_says_what_would_be_done_and_writes_nothing() -> None:
 def test_a_promotion_that_was_cut_is_made_up_for_once() -> None:
     settings, store = make_project(), ModelStore()
     version = keep_undecided(settings, store)
-    # The power goes after the decision is written, before the champion changes.
     RETRAIN_UNFINISHED.write_text(json.dumps({"version": version}))
-    store.keep_decision(version, decision_about(store, version, promote=True))
+    settle_cut(store, decision_about(store, version, promote=True))
     assert dry_run(ASK).kind == "finish"
     night = run_night(ASK)
     assert (night["champion_before"], night["champion"]) == (None, 1)
