@@ -1,4 +1,4 @@
-"""What `signloom init` says: the plan of a corpus, and what to set afterwards."""
+"""`signloom init`: a corpus folder from a user's table and videos."""
 
 import argparse
 import math
@@ -12,67 +12,13 @@ from signloom.cli.arguments import add_params
 from signloom.config import update_params
 from signloom.corpus.manifest import SPLITS
 from signloom.errors import UserError
-from signloom.importing.new_corpus import MANIFEST, Plan, count_reasons, imported_groups
 
 if TYPE_CHECKING:
+    from signloom.importing.new_corpus import Plan
     from signloom.importing.user_tables import Row, Sources, UserTable
 
-
-def print_plan(plan: Plan) -> None:
-    """Say what will be taken, what not and why."""
-    print(f"{len(plan.clips)} rows taken, {len(plan.refusals)} left out")
-    for split in SPLITS:
-        clips = [clip for clip in plan.clips if clip.split == split]
-        signers = len({clip.signer for clip in clips})
-        texts = len({clip.text for clip in clips})
-        print(f"  {split:<5} {len(clips)} clips, {signers} signers, {texts} different texts")
-    if plan.clips:
-        one = plan.clips[0]
-        print(f"  first {one.clip_id}: {one.text!r} by {one.signer}")
-    if plan.renamed:
-        print(f"  {plan.renamed} names hold characters that a clip_id may not; they became _")
-    if shared := plan.shared_signers():
-        splits = Counter(" and ".join(splits) for splits in shared.values())
-        parts = ", ".join(f"{count} in {names}" for names, count in splits.items())
-        print(f"  signers in several splits: {parts}. Scores then say little about other signers")
-    for reason, count, row in count_reasons(plan.refusals):
-        detail = f": {row.detail}" if row.detail else ""
-        print(f"  left out {count}: {reason} (first {row.table} line {row.line}{detail})")
-
-
-def print_next(options: argparse.Namespace, plan: Plan) -> None:
-    """Name the parameters to set, or set them."""
-    values: dict[str, dict[str, object]] = {
-        "corpus": {
-            "folder": options.corpus.as_posix(),
-            "manifest": MANIFEST,
-            "signer_disjoint": not plan.shared_signers(),
-        }
-    }
-    if options.text_only:
-        values |= {
-            "tokenize_targets": {"source": "subwords"},
-            "model": {"source": "tokens", "subsampling": 1},
-            "train": {"ctc_weight": 0.0},
-        }
-    elif not any(clip.gloss for clip in plan.clips):
-        values["tokenize_targets"] = {"ctc": "characters"}  # there are no glosses to spell
-    if groups := imported_groups(options.corpus):
-        values["features"] = {"groups": groups}
-        if "pose" not in groups:
-            values["features"]["normalise"] = "picture"  # the body's place is not known
-    if options.use:
-        update_params(options.params, values)
-        print(f"{options.params} names the corpus now; go on with `dvc repro`")
-    else:
-        print(f"set in {options.params} (or say --use), then `dvc repro`:")
-    for section, keys in values.items():
-        for key, value in keys.items():
-            print(f"  {section}.{key}: {str(value).lower() if value in (True, False) else value}")
-
-
-_TIMES = ("start_s", "end_s", "start_frame", "end_frame")  # of videos only
-_FIELDS = (
+TIMES = ("start_s", "end_s", "start_frame", "end_frame")  # of videos only
+FIELDS = (
     "clip_id, video, text, signer, split, gloss, language, start_s, end_s, start_frame, end_frame"
 )
 
@@ -83,7 +29,7 @@ def add_init(parser: argparse.ArgumentParser) -> None:
         "Turn a table of clips into CORPUS/manifest.tsv and link the videos there. "
         "docs/corpora.md has the commands for published corpora."
     )
-    parser.epilog = f"Fields: {_FIELDS}."
+    parser.epilog = f"Fields: {FIELDS}."
     parser.add_argument("corpus", type=Path, metavar="CORPUS", help="the folder to make")
     parser.add_argument(
         "--videos", type=Path, metavar="DIR", help="where the videos lie, at any depth"
@@ -142,7 +88,7 @@ def run_init(options: argparse.Namespace) -> None:
     if not (options.force or options.dry_run):
         check_free(options.corpus)
     if not options.table:
-        raise UserError("say with --table FILE which table names the clips, a row each")
+        raise UserError("give --table FILE: the table that names the clips, a row each")
     plan = make_plan(options, _ask if sys.stdin.isatty() else None)
     print_plan(plan)
     check_plan(plan)
@@ -192,7 +138,7 @@ def make_plan(options: argparse.Namespace, ask: Callable[[str], str] | None) -> 
     imported = imported_clips(options.corpus)
     _check_videos(options, imported is not None)
     if options.text_only:
-        sources = {name: source for name, source in sources.items() if name not in _TIMES}
+        sources = {name: source for name, source in sources.items() if name not in TIMES}
     plan = plan_corpus(
         rows,
         RowOptions(
@@ -280,11 +226,11 @@ def _check_sources(options: argparse.Namespace, there: set[str], header: list[st
         }
         more = "".join(f"; {hints[name]}" for name in missing if name in hints)
         raise UserError(
-            f"which column is {', '.join(missing)}? The table has {', '.join(header)}; say "
+            f"which column is {', '.join(missing)}? The table has {', '.join(header)}; give "
             f"--column {missing[0]}=COLUMN{more}"
         )
     if options.fps is None and {"start_frame", "end_frame"} & there:
-        raise UserError("start_frame and end_frame are numbers of frames: say --fps, or --column "
+        raise UserError("start_frame and end_frame are numbers of frames: give --fps, or --column "
                         "start_s=COLUMN if they are seconds")  # fmt: skip
     shares = options.shares
     if shares and not (all(map(math.isfinite, shares)) and min(shares[:2]) > 0 <= shares[2]):
@@ -302,7 +248,64 @@ def _check_videos(options: argparse.Namespace, is_imported: bool) -> None:
         )
     if not (is_imported or options.videos or options.dry_run or options.text_only):
         raise UserError(
-            "say with --videos DIR where the videos are (or bring their landmarks in first: "
-            "signloom import, or say --text-only for glosses and sentences without videos); "
+            "give --videos DIR: where the videos are (or bring their landmarks in first: "
+            "signloom import, or give --text-only for glosses and sentences without videos); "
             "--dry-run checks a table without them"
         )
+
+
+def print_plan(plan: "Plan") -> None:
+    """Print what will be taken, what not and why."""
+    from signloom.importing.new_corpus import count_reasons
+
+    print(f"{len(plan.clips)} rows taken, {len(plan.refusals)} left out")
+    for split in SPLITS:
+        clips = [clip for clip in plan.clips if clip.split == split]
+        signers = len({clip.signer for clip in clips})
+        texts = len({clip.text for clip in clips})
+        print(f"  {split:<5} {len(clips)} clips, {signers} signers, {texts} different texts")
+    if plan.clips:
+        one = plan.clips[0]
+        print(f"  first {one.clip_id}: {one.text!r} by {one.signer}")
+    if plan.renamed:
+        print(f"  {plan.renamed} names hold characters that a clip_id may not; they became _")
+    if shared := plan.shared_signers():
+        splits = Counter(" and ".join(splits) for splits in shared.values())
+        parts = ", ".join(f"{count} in {names}" for names, count in splits.items())
+        print(f"  signers in several splits: {parts}. Scores then say little about other signers")
+    for reason, count, row in count_reasons(plan.refusals):
+        detail = f": {row.detail}" if row.detail else ""
+        print(f"  left out {count}: {reason} (first {row.table} line {row.line}{detail})")
+
+
+def print_next(options: argparse.Namespace, plan: "Plan") -> None:
+    """Print the parameters to set, or set them."""
+    from signloom.importing.new_corpus import MANIFEST, imported_groups
+
+    values: dict[str, dict[str, object]] = {
+        "corpus": {
+            "folder": options.corpus.as_posix(),
+            "manifest": MANIFEST,
+            "signer_disjoint": not plan.shared_signers(),
+        }
+    }
+    if options.text_only:
+        values |= {
+            "tokenize_targets": {"source": "subwords"},
+            "model": {"source": "tokens", "subsampling": 1},
+            "train": {"ctc_weight": 0.0},
+        }
+    elif not any(clip.gloss for clip in plan.clips):
+        values["tokenize_targets"] = {"ctc": "characters"}  # there are no glosses to spell
+    if groups := imported_groups(options.corpus):
+        values["features"] = {"groups": groups}
+        if "pose" not in groups:
+            values["features"]["normalise"] = "picture"  # the body's place is not known
+    if options.use:
+        update_params(options.params, values)
+        print(f"{options.params} names the corpus now; go on with `dvc repro`")
+    else:
+        print(f"set in {options.params} (or give --use), then `dvc repro`:")
+    for section, keys in values.items():
+        for key, value in keys.items():
+            print(f"  {section}.{key}: {str(value).lower() if value in (True, False) else value}")

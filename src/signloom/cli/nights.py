@@ -70,30 +70,25 @@ def add_champion(parser: argparse.ArgumentParser) -> None:
         "Versions of the model lie in data/models; docs/champion.md tells what makes "
         "one the champion."
     )
-    actions = parser.add_subparsers(title="actions", metavar="ACTION")
     parser.set_defaults(run=_show_champion)
-    actions.add_parser("show", help="the champion and why it is (default)").set_defaults(
-        run=_show_champion
-    )
-    actions.add_parser("list", help="all versions, a line each").set_defaults(run=_list_versions)
-    promote = actions.add_parser("promote", help="make a version the champion")
-    promote.add_argument("version", type=int, metavar="N")
-    promote.add_argument(
+    actions = parser.add_subparsers(title="actions", metavar="ACTION")
+    parsers = {}
+    for name, run, line in (
+        ("show", _show_champion, "the champion and why it is (default)"),
+        ("list", _list_versions, "all versions, a line each"),
+        ("promote", _promote_version, "make a version the champion"),
+        ("rollback", _roll_back, "make the former champion the champion again"),
+        ("sync", _sync_registry, "bring MLflow's registry up to date"),
+        ("add", _add_version, "keep data/checkpoint and reports/evaluation as the next version"),
+        ("judge", _judge_version, "ask the gate about a version; nobody is promoted"),
+    ):
+        parsers[name] = actions.add_parser(name, help=line)
+        parsers[name].set_defaults(run=run)
+    for name in ("promote", "judge"):
+        parsers[name].add_argument("version", type=int, metavar="N")
+    parsers["promote"].add_argument(
         "--force", action="store_true", help="even if the gate refused it or was not asked"
     )
-    promote.set_defaults(run=_promote_version)
-    back = actions.add_parser("rollback", help="make the former champion the champion again")
-    back.set_defaults(run=_roll_back)
-    actions.add_parser("sync", help="bring MLflow's registry up to date").set_defaults(
-        run=_sync_registry
-    )
-    add = actions.add_parser(
-        "add", help="keep data/checkpoint and reports/evaluation as the next version"
-    )
-    add.set_defaults(run=_add_version)
-    judge = actions.add_parser("judge", help="ask the gate about a version; nobody is promoted")
-    judge.add_argument("version", type=int, metavar="N")
-    judge.set_defaults(run=_judge_version)
 
 
 def _show_champion(options: argparse.Namespace) -> None:
@@ -121,10 +116,10 @@ def _list_versions(options: argparse.Namespace) -> None:
     for version in store.versions():
         names = {pointer.champion: "champion", pointer.challenger: "challenger"}
         decision = store.decision(version)
-        said = decision["verdict"] if decision else "not judged"
+        verdict = decision["verdict"] if decision else "not judged"
         forgotten = store.forgotten(version)
         mark = f"; learnt from {forgotten} clips of people forgotten since" if forgotten else ""
-        print(f"{version}\t{names.get(version, '')}\t{said}{mark}")
+        print(f"{version}\t{names.get(version, '')}\t{verdict}{mark}")
     if not store.versions():
         print(f"{store.root} has no version yet; `signloom retrain` makes one")
 
@@ -139,16 +134,16 @@ def _promote_version(options: argparse.Namespace) -> None:
         raise UserError(f"{refusal}. To promote it all the same, add --force")
     store.promote(options.version, by=f"{_user()}{' (forced)' * bool(refusal)}")
     print(f"version {options.version} is the champion")
-    _tell_dvc()
-    _tell_registry()
+    _update_dvc()
+    _update_registry()
 
 
 def _roll_back(options: argparse.Namespace) -> None:
     from signloom.nightly.store import ModelStore
 
     print(f"version {ModelStore().rollback(by=_user())} is the champion again")
-    _tell_dvc()
-    _tell_registry()
+    _update_dvc()
+    _update_registry()
 
 
 def _sync_registry(options: argparse.Namespace) -> None:
@@ -163,7 +158,7 @@ def _sync_registry(options: argparse.Namespace) -> None:
     print("\n".join(changes) or "the registry says the same already")
 
 
-def _tell_registry() -> None:
+def _update_registry() -> None:
     """Tell the registry, which may be away: the store is what counts."""
     from signloom.nightly.publish import sync_registry
     from signloom.nightly.store import ModelStore
@@ -175,12 +170,12 @@ def _tell_registry() -> None:
         logging.getLogger(__name__).warning("the registry was not told: %s", error)
 
 
-def _tell_dvc() -> None:
+def _update_dvc() -> None:
     """Tell DVC, where it knows the store."""
     from signloom.dvc import track_again
 
-    if said := track_again(MODELS):
-        print(said)
+    if note := track_again(MODELS):
+        print(note)
 
 
 def _add_version(options: argparse.Namespace) -> None:
@@ -205,7 +200,7 @@ def _add_version(options: argparse.Namespace) -> None:
             "cannot be told; run `dvc repro evaluate` first"
         )
     print(f"version {store.add(CHECKPOINT, EVALUATION, facts)}")
-    _tell_dvc()
+    _update_dvc()
 
 
 def _judge_version(options: argparse.Namespace) -> None:
@@ -236,7 +231,7 @@ def _judge_version(options: argparse.Namespace) -> None:
         print(f"  {line}")
     if decision.promote:
         print(f"`signloom champion promote {options.version}` makes it the champion")
-    _tell_dvc()
+    _update_dvc()
 
 
 def _reasons(decision: dict[str, Any]) -> list[str]:

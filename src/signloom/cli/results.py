@@ -39,7 +39,12 @@ def add_scores(parser: argparse.ArgumentParser) -> None:
 
 def run_scores(options: argparse.Namespace) -> None:
     """Print the scores of each split, what they must be compared with, and where to look."""
-    from signloom.report.stage_files import changes, keep, read_baseline, read_committed
+    from signloom.report.stage_files import (
+        keep_baseline,
+        list_changes,
+        read_baseline,
+        read_committed,
+    )
 
     hint = "run `dvc repro evaluate` first"
     if options.metrics.is_dir():
@@ -58,10 +63,10 @@ def run_scores(options: argparse.Namespace) -> None:
             raise
         kept = {}
     for name, before in (("last commit", read_committed(options.metrics)), ("kept run", kept)):
-        if found := changes(metrics, before):
+        if found := list_changes(metrics, before):
             print(f"against the {name}:\n{format_changes(found)}\n")
     if options.keep:
-        keep(metrics, baseline)
+        keep_baseline(metrics, baseline)
         print(f"kept in {baseline}; commit it, `dvc repro report` compares with it\n")
     print(f"report:  open {REPORT_PAGE} in a browser")
     # MLflow's own front page shows GenAI traces, of which there are none.

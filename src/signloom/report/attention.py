@@ -1,4 +1,4 @@
-"""Heat maps of the attention behind translations.
+"""Heat maps, and those of the attention behind translations.
 
 Written by hand, not by matplotlib: a browser shapes labels of any script, right to left too.
 """
@@ -25,6 +25,12 @@ WIDTH = 760.0  # of the whole picture, SVG units
 TOP, RIGHT = 4.0, 8.0  # margins of the cells, SVG units
 FONT = "font: 11px sans-serif"
 START = '<svg xmlns="http://www.w3.org/2000/svg" viewBox='
+FORMAT_VERSION = 1
+ROW_HEIGHT, LABEL_WIDTH = 18.0, 110.0  # of a token, SVG units
+MAX_PICTURE = 90.0  # side of a skeleton below the time axis, SVG units
+MAX_LABEL = 16  # characters
+TICKS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)  # between the ticks of the time axis, seconds
+MAX_TICKS = 12
 _SIZE = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
 
 Matrix = npt.NDArray[np.float32] | npt.NDArray[np.float64]
@@ -135,14 +141,6 @@ def _shade(matrix: Matrix, sign: int, level: int) -> str:
     )
     colour = BLUE if sign > 0 else ORANGE
     return f'<path d="{path}" fill="{colour}" fill-opacity="{level / LEVELS:g}"/>'
-
-
-FORMAT_VERSION = 1
-ROW_HEIGHT, LABEL_WIDTH = 18.0, 110.0  # SVG units
-MAX_PICTURE = 90.0  # side of a skeleton below the time axis, SVG units
-MAX_LABEL = 16  # characters
-TICKS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)  # between the ticks of the time axis, seconds
-MAX_TICKS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from signloom.report.pages import render_page
 from signloom.report.quality import Assessment, QualityOptions, draw_sheet
 from signloom.report.samples import mark_words, pick_samples, show_sample
 from signloom.report.stage_files import ReportPaths, Sources, read_sources
-from signloom.report.verdict import headline_split, system_names, tell_verdict, tiles
+from signloom.report.verdict import headline_split, system_names, tiles, verdict_sentences
 
 METRIC_NAMES = {
     "bleu4": "BLEU-4", "chrf": "chrF", "chrfpp": "chrF++", "rouge_l": "ROUGE-L",
@@ -79,7 +79,7 @@ def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> N
     text = render_page(
         "page.html",
         title=options.title,
-        verdict=tell_verdict(sources),
+        verdict=verdict_sentences(sources),
         tiles=tiles(sources),
         split=split,
         splits=dict(sorted(sources.splits.items(), reverse=True)),  # test first

@@ -1,4 +1,4 @@
-"""Films with skeleton and subtitles.
+"""Films of clips with skeleton and subtitles.
 
 Pillow shapes with Raqm and orders with FriBiDi, so Arabic letters join and right-to-left lines
 run from the right. One font serves the whole text: what it lacks is refused, never drawn as boxes.
@@ -28,10 +28,13 @@ from signloom.translation.timed import TimedToken
 Overlay = npt.NDArray[np.uint8]  # shape (height, width, 4): red, green, blue, opacity
 
 _SUBPIXEL_BITS = 3  # lines are placed to an eighth of a pixel
-_SAID, _UNSAID, _BOX = (255, 255, 255, 255), (150, 150, 150, 255), (0, 0, 0, 170)
+_BRIGHT, _DIM, _BOX = (255, 255, 255, 255), (150, 150, 150, 255), (0, 0, 0, 170)
 _LINE_HEIGHT = 1.35  # font sizes
 _LEAST_PX = 9
 _NOWHERE = "\uffff"  # a noncharacter: every font draws it as what it lacks
+_BLANK_HEIGHT = 480  # of the picture of a clip without a video, pixels
+_MOST_ASPECT = 4.0  # more, either way, is no picture's
+_STROKE = 1 / 160  # thickness of a line of width 1, picture heights
 
 logger = logging.getLogger(__name__)
 
@@ -70,24 +73,24 @@ class Lettering:
                 "--font FILE.ttf"
             )
 
-    def draw(self, said: int) -> Overlay:
-        """Draw the text, bright as far as it has been said.
+    def draw(self, reached: int) -> Overlay:
+        """Draw the text, bright as far as the signing has come.
 
         Args:
-            said: How many characters are bright; a word that has begun is bright as a whole.
+            reached: How many characters are bright; a word that has begun is bright as a whole.
         """
         height = len(self._lines) * self._line_px + self._line_px // 2
         picture = Image.new("RGBA", (self._width, height), _BOX)
         pen = ImageDraw.Draw(picture)
         for row, (start, end) in enumerate(self._lines):
             line, y = self._text[start:end], row * self._line_px + self._line_px // 4
-            bright = whole_words(line, said - start)
+            bright = whole_words(line, reached - start)
             if bright < len(line):
-                self._put(pen, line, line, y, _UNSAID)
+                self._put(pen, line, line, y, _DIM)
             if bright:
                 # A part of a line that runs both ways would not lie where the whole has it.
                 part = line if runs_both_ways(line) else line[:bright]
-                self._put(pen, part, line, y, _SAID)
+                self._put(pen, part, line, y, _BRIGHT)
         return np.asarray(picture)
 
     def _put(
@@ -134,11 +137,11 @@ def runs_both_ways(text: str) -> bool:
     return bool(kinds & {"R", "AL"}) and bool(kinds & {"L", "EN", "AN"})
 
 
-def whole_words(line: str, said: int) -> int:
+def whole_words(line: str, reached: int) -> int:
     """Return how many characters of a line are bright; without spaces, letter by letter."""
-    if said <= 0:
+    if reached <= 0:
         return 0
-    space = line.find(" ", said) if " " in line else said
+    space = line.find(" ", reached) if " " in line else reached
     return len(line) if space < 0 else min(space, len(line))
 
 
@@ -162,11 +165,6 @@ def _open_font(path: Path, size: int) -> ImageFont.FreeTypeFont:
         return ImageFont.truetype(path, size)
     except OSError as error:
         raise UserError(f"{path} is not a font that can be read ({error})") from None
-
-
-_BLANK_HEIGHT = 480  # of the picture of a clip without a video, pixels
-_MOST_ASPECT = 4.0  # more, either way, is no picture's
-_STROKE = 1 / 160  # thickness of a line of width 1, picture heights
 
 
 def write_film(
@@ -197,12 +195,12 @@ def write_film(
     first = next(pictures)
     height, width = first.shape[:2]
     lettering = Lettering(text, width=width, height=height, font=font) if text.strip() else None
-    said, overlays = characters_said(text, tokens), dict[int, Overlay]()
+    bright_at, overlays = count_bright(text, tokens), dict[int, Overlay]()
     with VideoWriter(path, fps=sequence.fps, width=width, height=height) as writer:
         for frame, rgb in enumerate(itertools.chain([first], pictures)):
             draw_skeleton(rgb, sequence, frame)
             if lettering:
-                count = said(frame / sequence.fps)
+                count = bright_at(frame / sequence.fps)
                 if count not in overlays:
                     overlays[count] = lettering.draw(count)
                 lay_over(rgb, overlays[count])
@@ -293,10 +291,10 @@ def _blank_frames(sequence: LandmarkSequence) -> Iterator[Picture]:
         yield np.full((_BLANK_HEIGHT, width, 3), _rgb(PAPER), np.uint8)
 
 
-def characters_said(text: str, tokens: Sequence[TimedToken] | None) -> Callable[[float], int]:
-    """Return how many characters have been said by a time, seconds.
+def count_bright(text: str, tokens: Sequence[TimedToken] | None) -> Callable[[float], int]:
+    """Return a function of the time, seconds: how many characters are bright.
 
-    Signs come in another order than words: a word is said when it and all before it have begun.
+    Signs come in another order than words: a word is bright when it and all before it have begun.
     """
     if not tokens:
         return lambda time_s: len(text)

@@ -16,73 +16,11 @@ from signloom.evaluation.metrics import ScoreOptions
 from signloom.features.targets import Target, read_targets
 from signloom.files import write_file
 
-FORMAT_VERSION = 1
-METRICS = ("bleu4", "chrf", "wer")
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One score of a split, before and now."""
-
-    split: str
-    metric: str
-    before: float
-    now: float
-
-
-def keep(metrics: Mapping[str, Any], path: Path) -> None:
-    """Write reports/baseline.json: the scores that later reports are compared with.
-
-    Args:
-        metrics: The content of reports/metrics.json.
-        path: The file; it is committed, so that the report depends on no state of Git.
-    """
-    content = {"format_version": FORMAT_VERSION, "metrics": metrics}
-    write_file(path, json.dumps(content, ensure_ascii=False, indent=2) + "\n")
-
-
-def read_baseline(path: Path) -> dict[str, Any]:
-    """Return the metrics of the kept run; empty if none was kept.
-
-    Raises:
-        UserError: If the file is damaged or of another format version.
-    """
-    if not path.is_file():
-        return {}
-    hint = "write it again with `signloom scores --keep`"
-    content = read_json(path, hint=hint)
-    check_version(path, content, FORMAT_VERSION, hint=hint)
-    metrics: dict[str, Any] = content["metrics"]
-    return metrics
-
-
-def read_committed(path: Path) -> dict[str, Any]:
-    """Return the metrics file of the last commit; empty if there is none, or no Git."""
-    try:
-        done = subprocess.run(
-            ["git", "show", f"HEAD:./{path.name}"],
-            cwd=path.parent, capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        content = json.loads(done.stdout)
-    except (OSError, subprocess.CalledProcessError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
-def changes(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[Change]:
-    """Return what changed, of the splits and metrics that both have."""
-    return [
-        Change(split, metric, float(before[split][metric]), float(found[metric]))
-        for split, found in now.items()
-        if split in before
-        for metric in METRICS
-        if metric in found and metric in before[split]
-    ]
-
-
 VERSIONS = {
     "scores.json": 2, "history.json": 1, "trials.json": 2, "checkpoint.json": 4, "retrain.json": 1,
+    "baseline.json": 1,
 }  # fmt: skip
+METRICS = ("bleu4", "chrf", "wer")  # compared with earlier runs
 Row = dict[str, str]
 
 
@@ -91,9 +29,7 @@ class ReportPaths:
     """Where the stages wrote."""
 
     evaluation: Path  # folder with scores.json, hypotheses.tsv, confusions.csv
-    baseline: (
-        Path  # metrics of the run to compare with, see `signloom scores --keep`; may be missing
-    )
+    baseline: Path  # metrics of the run that `signloom scores --keep` kept; may be missing
     retrain: Path  # what the last night of `signloom retrain` did; may be missing or {}
     tune: Path  # folder with trials.json; may be missing
     landmarks: Path  # folder with shards/, quality.parquet, rejects.tsv
@@ -144,9 +80,11 @@ def read_sources(paths: ReportPaths) -> Sources:
     Raises:
         UserError: If a file is missing or of another format version; says which stage writes it.
     """
-    scores = _read_json(paths.evaluation / "scores.json", stage="evaluate")
-    history = _read_json(paths.checkpoint / "history.json", stage="train")
+    scores = _read_json(paths.evaluation / "scores.json", hint=_rerun("evaluate"))
+    history = _read_json(paths.checkpoint / "history.json", hint=_rerun("train"))
     trials = paths.tune / "trials.json"
+    night_hint = "`signloom retrain` writes it; put {} into it to leave the night out"
+    has_night = paths.retrain.is_file() and read_json(paths.retrain, hint=night_hint) != {}
     return Sources(
         splits=scores["splits"],
         options=scores["options"],
@@ -154,30 +92,24 @@ def read_sources(paths: ReportPaths) -> Sources:
         grid=scores["grid"],
         seeds=scores["seeds"],
         before=read_baseline(paths.baseline),
-        retrain=_read_retrain(paths.retrain),
+        retrain=_read_json(paths.retrain, hint=night_hint) if has_night else {},
         hypotheses=_read_tsv(paths.evaluation / "hypotheses.tsv", stage="evaluate"),
         confusions=_read_csv(paths.evaluation / "confusions.csv", stage="evaluate"),
         epochs=history["epochs"],
         best_epoch=history["best_epoch"],
-        search=_read_json(trials, stage="tune") if trials.is_file() else None,
+        search=_read_json(trials, hint=_rerun("tune")) if trials.is_file() else None,
         quality=read_quality(paths.landmarks / "quality.parquet"),
         rejects=_read_tsv(paths.landmarks / "rejects.tsv", stage="extract"),
         targets=read_targets(paths.targets),
-        checkpoint=_read_json(paths.checkpoint / "checkpoint.json", stage="train"),
+        checkpoint=_read_json(paths.checkpoint / "checkpoint.json", hint=_rerun("train")),
     )
 
 
-def _read_json(path: Path, *, stage: str) -> dict[str, Any]:
-    hint = f"run `dvc repro {stage}` again"
-    content: dict[str, Any] = read_json(path, hint=hint)
-    check_version(path, content, VERSIONS[path.name], hint=hint)
-    return content
+def _rerun(stage: str) -> str:
+    return f"run `dvc repro {stage}` again"
 
 
-def _read_retrain(path: Path) -> dict[str, Any]:
-    hint = "`signloom retrain` writes it; put {} into it to leave the night out"
-    if not path.is_file() or read_json(path, hint=hint) == {}:
-        return {}
+def _read_json(path: Path, *, hint: str) -> dict[str, Any]:
     content: dict[str, Any] = read_json(path, hint=hint)
     check_version(path, content, VERSIONS[path.name], hint=hint)
     return content
@@ -198,3 +130,61 @@ def _read(path: Path, stage: str) -> str:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; run `dvc repro {stage}` first") from None
+
+
+def keep_baseline(metrics: Mapping[str, Any], path: Path) -> None:
+    """Write reports/baseline.json: the scores that later reports are compared with.
+
+    Args:
+        metrics: The content of reports/metrics.json.
+        path: The file; it is committed, so that the report depends on no state of Git.
+    """
+    content = {"format_version": VERSIONS["baseline.json"], "metrics": metrics}
+    write_file(path, json.dumps(content, ensure_ascii=False, indent=2) + "\n")
+
+
+def read_baseline(path: Path) -> dict[str, Any]:
+    """Return the metrics of the kept run; empty if none was kept.
+
+    Raises:
+        UserError: If the file is damaged or of another format version.
+    """
+    if not path.is_file():
+        return {}
+    content = _read_json(path, hint="write it again with `signloom scores --keep`")
+    metrics: dict[str, Any] = content["metrics"]
+    return metrics
+
+
+def read_committed(path: Path) -> dict[str, Any]:
+    """Return the metrics file of the last commit; empty if there is none, or no Git."""
+    try:
+        done = subprocess.run(
+            ["git", "show", f"HEAD:./{path.name}"],
+            cwd=path.parent, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        content = json.loads(done.stdout)
+    except (OSError, subprocess.CalledProcessError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One score of a split, before and now."""
+
+    split: str
+    metric: str
+    before: float
+    now: float
+
+
+def list_changes(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[Change]:
+    """Return what changed, of the splits and metrics that both have."""
+    return [
+        Change(split, metric, float(before[split][metric]), float(found[metric]))
+        for split, found in now.items()
+        if split in before
+        for metric in METRICS
+        if metric in found and metric in before[split]
+    ]

@@ -156,22 +156,22 @@ def parallel_chart(trials: Sequence[Trial], objective: str, *, higher_is_better:
     done = [trial for trial in trials if trial["state"] == "COMPLETE"]
     names = sorted(done[0]["params"])
     ranked = sorted(done, key=lambda trial: float(trial["value"]), reverse=not higher_is_better)
-    columns = [_places([trial["params"][name] for trial in ranked]) for name in names]
-    columns.append(_places([trial["value"] for trial in ranked]))
+    columns = [_positions([trial["params"][name] for trial in ranked]) for name in names]
+    columns.append(_positions([trial["value"] for trial in ranked]))
     with style():
         figure, (panel,) = build_panels(1, height=3.6)
         best = math.ceil(len(ranked) / 4)
         for row in range(len(ranked)):  # the best last, on top
             is_best = row >= len(ranked) - best
             panel.plot(
-                range(len(columns)), [places[row] for places, _ in columns],
+                range(len(columns)), [positions[row] for positions, _ in columns],
                 color=BLUE if is_best else GREY, alpha=0.9 if is_best else 0.35,
                 linewidth=1.8 if is_best else 1.0,
             )  # fmt: skip
         for x, (_, marks) in enumerate(columns):
             panel.axvline(x, color=GRID, linewidth=1)
-            for place, label in marks:
-                panel.annotate(label, (x, place), xytext=(3, 2), textcoords="offset points",
+            for y, label in marks:
+                panel.annotate(label, (x, y), xytext=(3, 2), textcoords="offset points",
                                color=MUTED, fontsize=8.5)  # fmt: skip
         labels = [name.replace(".", ".\n") for name in names] + [readable(objective)]
         panel.set_xticks(range(len(columns)), labels)
@@ -182,7 +182,7 @@ def parallel_chart(trials: Sequence[Trial], objective: str, *, higher_is_better:
         return render_svg(figure)
 
 
-def _places(values: Sequence[Any]) -> tuple[list[float], list[tuple[float, str]]]:
+def _positions(values: Sequence[Any]) -> tuple[list[float], list[tuple[float, str]]]:
     """Return where values stand on an axis from 0 to 1, and which labels it has."""
     if all(type(value) in (int, float) for value in values):
         low, high = min(values), max(values)

@@ -51,8 +51,8 @@ def strongest_floor(systems: dict[str, Any]) -> str:
     return max(there, key=lambda name: float(systems[name]["bleu4"]["value"]))
 
 
-def tell_verdict(sources: Sources) -> list[str]:
-    """Say in sentences what the scores are worth."""
+def verdict_sentences(sources: Sources) -> list[str]:
+    """Return sentences that say what the scores are worth."""
     split = headline_split(sources.splits)
     found = sources.splits[split]
     systems = found["systems"]
@@ -67,8 +67,8 @@ def tell_verdict(sources: Sources) -> list[str]:
     if found["clips"] < FEW_CLIPS:
         sentences.append("So few clips say little, and their intervals are too narrow.")
     names = system_names(sources)
-    sentences.append(_floor_verdict(systems, names))
-    sentences.append(_blind_verdict(systems, is_read=sources.reads_glosses))
+    sentences.append(_floor_sentence(systems, names))
+    sentences.append(_blind_sentence(systems, is_read=sources.reads_glosses))
     if found["hallucination"]:
         sentences.append(found["hallucination"]["text"])
     if sources.seeds and "bleu4" in sources.seeds["splits"].get(split, {}):
@@ -77,7 +77,7 @@ def tell_verdict(sources: Sources) -> list[str]:
             f"Over {spread['n']} seeds BLEU-4 is {spread['mean']:.1f}, give or take "
             f"{spread['std']:.1f} (standard deviation)."
         )
-    sentences.append(_tell_changes(found, sources.before.get(split)))
+    sentences.append(_change_sentence(found, sources.before.get(split)))
     if found["missing"]:
         clips = count(len(found["missing"]), "clip")
         lacking = "glosses" if sources.reads_glosses else "landmarks"
@@ -85,7 +85,7 @@ def tell_verdict(sources: Sources) -> list[str]:
     return sentences
 
 
-def _floor_verdict(systems: dict[str, Any], names: dict[str, str]) -> str:
+def _floor_sentence(systems: dict[str, Any], names: dict[str, str]) -> str:
     bleu, strongest = systems["model"]["bleu4"], strongest_floor(systems)
     floor = systems[strongest]["bleu4"]
     named = f"the strongest floor ({names[strongest]}, {_interval(floor)})"
@@ -99,8 +99,8 @@ def _floor_verdict(systems: dict[str, Any], names: dict[str, str]) -> str:
     return f"This is not clearly better than {named}: the model's interval reaches down to it."
 
 
-def _tell_changes(found: dict[str, Any], before: dict[str, Any] | None) -> str:
-    """Say what became of the scores of the run that was kept."""
+def _change_sentence(found: dict[str, Any], before: dict[str, Any] | None) -> str:
+    """Compare the scores with those of the run that was kept."""
     if not before:
         return "No earlier run is kept to compare with; `signloom scores --keep` keeps this one."
     model = found["systems"]["model"]
@@ -109,18 +109,18 @@ def _tell_changes(found: dict[str, Any], before: dict[str, Any] | None) -> str:
         for metric, name in CHANGES.items()
         if metric in before
     ]
-    told = f"Against the run that was kept: {', '.join(changes)}"
+    text = f"Against the run that was kept: {', '.join(changes)}"
     if before["clips"] != found["clips"]:
-        return told + f" (of {count(before['clips'], 'clip')}, so not quite comparable)."
+        return text + f" (of {count(before['clips'], 'clip')}, so not quite comparable)."
     if before["signature"] != model["bleu4"]["signature"]:
-        return told + f" (scored in another way: {before['signature']})."
+        return text + f" (scored in another way: {before['signature']})."
     low, high = model["bleu4"]["low"], model["bleu4"]["high"]
     if low <= before["bleu4"] <= high:
-        return told + "; its BLEU-4 lies within this one's interval."
-    return told + "; its BLEU-4 lies outside this one's interval."
+        return text + "; its BLEU-4 lies within this one's interval."
+    return text + "; its BLEU-4 lies outside this one's interval."
 
 
-def _blind_verdict(systems: dict[str, Any], *, is_read: bool) -> str:
+def _blind_sentence(systems: dict[str, Any], *, is_read: bool) -> str:
     blind, constant = systems["blind"]["bleu4"]["value"], systems["constant"]["bleu4"]["value"]
     hidden = "With every gloss unknown to it" if is_read else "With its landmarks zeroed"
     compared = f"{hidden} the model gets {blind:.1f}; the best constant sentence gets "

@@ -92,7 +92,7 @@ def test_nothing_is_overwritten_unless_asked_for(project: Path) -> None:
 
 
 def test_a_manifest_is_used_and_not_made_again(project: Path) -> None:
-    with pytest.raises(SystemExit, match="say with --table FILE"):
+    with pytest.raises(SystemExit, match="give --table FILE"):
         main(["init", "data/raw/weather", "--videos", "../films"])
     init(write_tables(project))
     manifest = "data/raw/weather/manifest.tsv"
@@ -162,7 +162,7 @@ def test_rows_that_make_no_clip_are_said_and_the_others_taken(
         (["--column", "text=signs", "--set", "signer=a", "split=test"],
          "no clip is in the split train or dev"),
         (["--column", "text=signs", "clip_id=name", "start_frame=name",
-          "--set", "signer=a", "split=dev"], "say --fps"),
+          "--set", "signer=a", "split=dev"], "give --fps"),
         (["--separator", "comma"], "the first line names the columns"),
     ],
 )  # fmt: skip
@@ -192,7 +192,7 @@ def test_a_table_without_a_clip_is_refused(project: Path, rows: str, message: st
 
 def test_a_corpus_needs_its_videos(project: Path) -> None:
     tables = write_tables(project)
-    with pytest.raises(SystemExit, match="say with --videos DIR"):
+    with pytest.raises(SystemExit, match="give --videos DIR"):
         main(["init", "corpus", *tables])
     with pytest.raises(SystemExit, match="no such folder"):
         main(["init", "corpus", *tables, "--videos", "nothing"])

@@ -8,7 +8,7 @@ import pytest
 from signloom.report.samples import mark_words, pick_samples
 from signloom.report.stage_files import Sources, read_sources
 from signloom.report.tables import corpus_table
-from signloom.report.verdict import tell_verdict, tiles
+from signloom.report.verdict import tiles, verdict_sentences
 from tests.report_project import SCORE, score, write_project
 
 
@@ -18,7 +18,7 @@ def sources(tmp_path: Path) -> Sources:
 
 
 def test_the_verdict_compares_with_the_strongest_floor(sources: Sources) -> None:
-    said = " ".join(tell_verdict(sources))
+    said = " ".join(verdict_sentences(sources))
     assert "On 5 test clips of 1 signer, none of whom is in train, BLEU-4 is 80.0" in said
     assert "60.0 BLEU-4 above the strongest floor (nearest training clip, 20.0" in said
     assert "So few clips say little" in said
@@ -28,11 +28,11 @@ def test_the_verdict_compares_with_the_strongest_floor(sources: Sources) -> None
     sources.splits["test"]["systems"]["model"]["bleu4"] = score(22.0)
     sources.splits["test"]["systems"]["blind"]["bleu4"] = score(15.1)
     sources.splits["test"]["missing"] = ["x"]
-    said = " ".join(tell_verdict(sources))
+    said = " ".join(verdict_sentences(sources))
     assert "not clearly better than the strongest floor" in said
     assert "guessed without looking" in said
     sources.splits["test"]["systems"]["model"]["bleu4"] = score(12.0)
-    assert "This is worse than the strongest floor" in " ".join(tell_verdict(sources))
+    assert "This is worse than the strongest floor" in " ".join(verdict_sentences(sources))
     assert "without landmarks: 1 clip." in said
 
 
@@ -50,7 +50,7 @@ def test_the_verdict_tells_what_became_of_the_kept_run(
 ) -> None:
     before = {"bleu4": 77.5, "chrf": 80.0, "wer": 83.0, "clips": 5, "signature": "a|b:1"} | changes
     sources = dataclasses.replace(sources, before={"test": before})
-    assert said in " ".join(tell_verdict(sources))
+    assert said in " ".join(verdict_sentences(sources))
     assert tiles(sources)[0].note == f"95 %: 75.0 to 85.0; before {before['bleu4']:.1f}"
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.errors import UserError
-from signloom.report.films import characters_said, draw_skeleton, lay_over, write_film
+from signloom.report.films import count_bright, draw_skeleton, lay_over, write_film
 from signloom.translation.inputs import GivenClip
 from signloom.translation.timed import TimedToken
 from tests import tiny
@@ -88,9 +88,9 @@ def test_words_are_said_in_their_order_though_signs_come_in_another() -> None:
         TimedToken(text=" vas", start_s=0.2, end_s=0.5),
         TimedToken(text=" bien", start_s=1.5, end_s=2.0),
     ]
-    said = characters_said("tu vas bien", tokens)
+    said = count_bright("tu vas bien", tokens)
     assert [said(time_s) for time_s in (0.0, 0.5, 1.0, 1.4, 1.5)] == [0, 0, 6, 6, 11]
-    assert characters_said("tu vas", None)(0.0) == 6
+    assert count_bright("tu vas", None)(0.0) == 6
 
 
 def test_absent_hands_are_not_drawn_and_lines_keep_to_the_landmarks() -> None:
