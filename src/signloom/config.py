@@ -1,17 +1,18 @@
-"""Options: sections of params.yaml as typed, checked dataclasses."""
+"""Options: sections of params.yaml as typed dataclasses that declare their ranges."""
 
 import contextlib
 import dataclasses
 import difflib
+import functools
 import io
 import json
-import math
-import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
+import pydantic
+import pydantic.dataclasses
 import ruamel.yaml
 
 from signloom.errors import UserError
@@ -19,25 +20,66 @@ from signloom.files import write_file
 
 T = TypeVar("T")
 
+Count = Annotated[int, pydantic.Field(ge=1)]
+Natural = Annotated[int, pydantic.Field(ge=0)]
+Positive = Annotated[float, pydantic.Field(gt=0)]
+NonNegative = Annotated[float, pydantic.Field(ge=0)]
+Share = Annotated[float, pydantic.Field(ge=0, le=1)]
+ShareBelowOne = Annotated[float, pydantic.Field(ge=0, lt=1)]
+
+_STRICT = pydantic.ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+
+@typing.dataclass_transform(kw_only_default=True, frozen_default=True)
+def checked_dataclass(cls: type[T]) -> type[T]:
+    """Make a frozen dataclass whose values are checked against its types and ranges.
+
+    What several fields must be together is checked by a `__post_init__`. A class whose
+    files may hold a key that it has no more names it in `GONE`, with what to do instead.
+    """
+    make = pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=_STRICT)
+    made: Any = make(cls)
+    accept = made.__init__
+
+    @functools.wraps(accept)
+    def __init__(self: Any, **values: Any) -> None:  # noqa: N807
+        try:
+            accept(self, **values)
+        except pydantic.ValidationError as error:
+            raise UserError("\n".join(_describe(e, made, "") for e in error.errors())) from None
+
+    made.__init__ = __init__
+    return typing.cast("type[T]", made)
+
+
+def _no_bool(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError(f"found {value}, expected a number")
+    return value
+
+
+NO_BOOL = pydantic.BeforeValidator(_no_bool)  # beside a Literal of numbers: True == 1 in Python
+
 
 def load_section(path: Path, section: str, cls: type[T]) -> T:
-    """Read one section of a parameters file into an options dataclass.
+    """Read one section of a parameters file.
 
     Args:
         path: The parameters file (YAML).
         section: Its top-level key.
-        cls: A dataclass whose fields are the section's keys; nested dataclasses are nested maps.
+        cls: Made by `checked_dataclass`; its fields are the section's keys, classes in it are
+            nested maps.
 
     Returns:
         The options; every field comes from the file, so a knob has one home.
 
     Raises:
-        UserError: If the file or section is missing, a key is unknown, missing or of another
-            type, or the dataclass itself refuses a value. All key problems come in one message.
+        UserError: If the file or section is missing, a key is unknown or missing, or a value is of
+            another type or out of range. All problems come in one message.
     """
     values = load_params(path)
     if section not in values:
-        raise UserError(f"{path}: section `{section}` is missing; {_hint(section, values)}")
+        raise UserError(f"{path}: section `{section}` is missing; {_suggest(section, values)}")
     return parse_options(values[section], cls, where=f"{path}: {section}")
 
 
@@ -88,82 +130,85 @@ def update_params(path: Path, overrides: Mapping[str, Mapping[str, object]]) -> 
     return before, after
 
 
-def parse_options(values: object, cls: type[T], *, where: str) -> T:
-    """Turn a plain map into an options dataclass; see `load_section` for the errors.
+def parse_options(values: object, kind: type[T], *, where: str) -> T:
+    """Turn what a YAML or JSON file says into a typed value; see `load_section` for the errors.
 
     Args:
-        values: The map, e.g. from YAML or JSON.
-        cls: The dataclass.
-        where: How messages name the place, e.g. `params.yaml: train`.
-    """
-    if not isinstance(values, dict):
-        raise UserError(f"{where}: expected a map of options, found {values!r}")
-    hints = typing.get_type_hints(cls)
-    names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
-    problems = [
-        f"{where}.{key} is not an option; {_hint(str(key), names)}"
-        for key in values
-        if key not in names
-    ]
-    problems += [f"{where}.{name} is missing" for name in names if name not in values]
-    parsed: dict[str, object] = {}
-    for name in names:
-        if name in values:
-            try:
-                parsed[name] = parse_value(values[name], hints[name], where=f"{where}.{name}")
-            except UserError as error:
-                problems.append(str(error))
-    if problems:
-        raise UserError("\n".join(problems))
-    try:
-        return cls(**parsed)
-    except UserError:
-        raise
-    except ValueError as error:
-        raise UserError(f"{where}: {error}") from None
-
-
-def parse_value(value: object, hint: Any, *, where: str) -> object:
-    """Check one value against a type, converting only what loses nothing.
+        values: Plain maps, lists, numbers and texts.
+        kind: A class made by `checked_dataclass`, or any other type.
+        where: How messages name the position, e.g. `params.yaml: train`.
 
     Raises:
-        UserError: If the value is of another type, or a number is not finite.
+        UserError: If a key is unknown or missing, or a value is of another type or out of range;
+            a line for each problem.
     """
-    if dataclasses.is_dataclass(hint):
-        return parse_options(value, typing.cast("type[object]", hint), where=where)
-    origin, args = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        if value is None and type(None) in args:
-            return None
-        (hint,) = [arg for arg in args if arg is not type(None)]
-        return parse_value(value, hint, where=where)
-    if origin is typing.Literal:
-        # `True == 1` in Python, so the type is compared as well.
-        if any(value == choice and type(value) is type(choice) for choice in args):
-            return value
-        raise UserError(f"{where}: found {value!r}, expected one of {', '.join(map(repr, args))}")
-    if origin in (tuple, list) and isinstance(value, list):
-        items = [parse_value(item, args[0], where=f"{where}[{i}]") for i, item in enumerate(value)]
-        return tuple(items) if origin is tuple else items
-    if origin is dict and isinstance(value, dict):
-        return {
-            str(key): parse_value(item, args[1], where=f"{where}.{key}")
-            for key, item in value.items()
-        }
-    if hint is float and type(value) in (int, str):
-        # Some YAML readers take `1e-3` for text: accept what Python calls a number.
+    config = None if dataclasses.is_dataclass(kind) else _STRICT
+    adapter = pydantic.TypeAdapter(kind, config=config)
+    text = json.dumps(values, default=str)
+    try:
+        # As JSON, strictly: a list becomes a tuple and a text a path, but true is not 1.
+        return adapter.validate_json(text)
+    except pydantic.ValidationError as error:
+        problems = error.errors()
+    # Some YAML readers take `1e-3` for text: accept what Python calls a number.
+    plain = {"": json.loads(text)}
+    texts = [("", *problem["loc"]) for problem in problems if problem["type"] == "float_type"]
+    if any([_make_number(plain, place) for place in texts]):  # all of them, not up to the first
+        return parse_options(plain[""], kind, where=where)
+    raise UserError("\n".join(_describe(problem, kind, where) for problem in problems))
+
+
+def _make_number(values: Any, position: Sequence[int | str]) -> bool:
+    """Turn a text that is a number into it, in its place; return whether it is one."""
+    *path, last = position
+    for part in path:
+        values = values[part]
+    if isinstance(values[last], str):
         with contextlib.suppress(ValueError):
-            value = float(typing.cast("int | str", value))
-    if type(value) is float and not math.isfinite(value):
-        raise UserError(f"{where}: found {value}, expected a finite number")
-    if hint in (int, float, str, bool) and type(value) is hint:
-        return value
-    if hint is Path and isinstance(value, str):
-        return Path(value)
-    if hint is Any:
-        return value
-    expected = getattr(hint, "__name__", str(hint))
-    raise UserError(f"{where}: found {value!r} ({type(value).__name__}), expected {expected}")
+            values[last] = float(values[last])
+    return isinstance(values[last], float)
+
+
+_EXPECTED = {
+    "int_type": "a whole number", "float_type": "a number", "bool_type": "true or false",
+    "finite_number": "a finite number", "string_type": "text", "list_type": "a list",
+    "tuple_type": "a list", "dict_type": "a map", "dataclass_type": "a map of options",
+    "greater_than": "more than {gt:.10g}", "greater_than_equal": "at least {ge:.10g}",
+    "less_than": "less than {lt:.10g}", "less_than_equal": "at most {le:.10g}",
+    "too_short": "{min_length} or more", "multiple_of": "a multiple of {multiple_of}",
+    "literal_error": "{expected}",
+}  # fmt: skip
+
+
+def _describe(problem: Mapping[str, Any], kind: Any, where: str) -> str:
+    """Return one of pydantic's errors in our words."""
+    *path, name = problem["loc"] or [""]
+    position = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in problem["loc"])
+    subject, found = f"{where}{position}".lstrip("."), problem["input"]
+    if problem["type"] == "unexpected_keyword_argument":
+        owner = _class_at(kind, path)
+        if name in (gone := getattr(owner, "GONE", {})):
+            return f"{subject} is no option any more; {gone[name]}"
+        names = [field.name for field in dataclasses.fields(owner)]
+        return f"{subject} is not an option; {_suggest(name, names)}"
+    if problem["type"] == "missing":
+        return f"{subject} is missing"
+    if problem["type"] == "value_error":
+        return f"{subject}: {problem['ctx']['error']}".lstrip(": ")
+    if problem["type"] in _EXPECTED:
+        expected = _EXPECTED[problem["type"]].format_map(problem.get("ctx", {}))
+        return f"{subject}: found {found!r}, expected {expected}"
+    return f"{subject}: found {found!r}: {problem['msg']}"
+
+
+def _class_at(kind: Any, path: Sequence[int | str]) -> Any:
+    """Return the dataclass that stands at a position of nested options."""
+    for part in path:
+        if dataclasses.is_dataclass(kind):
+            kind = typing.get_type_hints(kind)[str(part)]
+        else:  # list[X], tuple[X, ...] or dict[str, X]
+            kind = typing.get_args(kind)[0 if isinstance(part, int) else 1]
+    return kind
 
 
 def read_json(path: Path, *, hint: str) -> Any:
@@ -199,7 +244,7 @@ def check_version(path: Path, content: Any, expected: int, *, hint: str) -> None
         )
 
 
-def _hint(name: str, known: Iterable[str]) -> str:
+def _suggest(name: str, known: Iterable[str]) -> str:
     """The nearest known name, or all of them when none is near."""
     known = list(known)
     near = difflib.get_close_matches(name, known, n=1)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from signloom.config import load_params, parse_options
+from signloom.config import Count, checked_dataclass, load_params, parse_options
 from signloom.errors import UserError
 from signloom.features.batches import Batch, BatchSource, pad_ids
 from signloom.models.registry import build_model
@@ -33,21 +33,18 @@ DECODED_AT_ONCE = 256
 Symbols = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class ReverseOptions:
     """Which sequences are drawn."""
 
-    symbols: int  # kinds of symbols, V, >= 1
-    min_length: int  # symbols of the shortest sequence, >= 1
+    symbols: Count  # kinds of symbols, V
+    min_length: Count  # symbols of the shortest sequence
     max_length: int  # symbols of the longest
-    train: int  # sequences, >= 1
-    dev: int  # sequences, >= 1
-    test: int  # sequences, >= 1
+    train: Count  # sequences
+    dev: Count  # sequences
+    test: Count  # sequences
 
     def __post_init__(self) -> None:
-        for name in ("symbols", "min_length", "train", "dev", "test"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1")
         if self.max_length < self.min_length:
             raise ValueError(
                 f"max_length: found {self.max_length}, expected at least min_length "
@@ -73,7 +70,7 @@ class ReverseOptions:
         return self.symbols + 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class LabOptions:
     """The sections of the lab's parameters."""
 

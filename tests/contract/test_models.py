@@ -288,7 +288,7 @@ def test_a_model_without_ctc_says_so(family: str) -> None:
     ("change", "message"),
     [
         ({"d_model": 18, "heads": 4}, "d_model: 18 is not divisible by heads"),
-        ({"d_model": 15, "heads": 3}, "even number"),
+        ({"d_model": 15, "heads": 3}, "multiple of 2"),
         ({"encoder_layers": 0}, "encoder_layers: found 0"),
         ({"dropout": 1.0}, "dropout: found 1.0"),
         ({"layer_drop": -0.1}, "layer_drop: found -0.1"),

@@ -96,7 +96,7 @@ def test_no_corpus_is_said_by_dvc_repro_itself(tmp_path: Path) -> None:
         ("train", "  d_model: 128", "  d_modle: 128", "model.d_modle is not an option; did you"),
         ("train", "  d_model: 128", "  d_model: 126", "d_model: 126 is not divisible by heads (4)"),
         ("extract", "corpus:", "corpus:", "make demo"),  # no corpus
-        ("tokenize_targets", "vocabulary: pruned", "vocabulary: prune", "expected one of 'pruned'"),
+        ("tokenize_targets", "vocabulary: pruned", "vocabulary: prune", "expected 'pruned'"),
     ],
 )
 def test_a_mistake_ends_in_words_and_not_in_a_traceback(

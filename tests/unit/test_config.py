@@ -1,30 +1,43 @@
 import dataclasses
+import pickle
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
 import pytest
 
-from signloom.config import load_section, read_json, update_params
+from signloom.config import (
+    NO_BOOL,
+    Count,
+    Natural,
+    ShareBelowOne,
+    checked_dataclass,
+    load_section,
+    read_json,
+    update_params,
+)
 from signloom.errors import UserError
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@checked_dataclass
 class Inner:
-    size: int
+    size: Natural
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@checked_dataclass
 class Options:
-    rate: float
-    count: int
+    rate: ShareBelowOne
+    count: Count
     norm: Literal["pre", "post"]
     inner: Inner
     name: str | None
     sizes: tuple[int, ...]
+    step: Annotated[Literal[1, 2], NO_BOOL]
+
+    GONE: ClassVar = {"speed": "rate says it"}
 
     def __post_init__(self) -> None:
-        if self.count < 1:
-            raise ValueError(f"count: found {self.count}, expected at least 1")
+        if self.count < len(self.sizes):
+            raise ValueError(f"sizes: found {len(self.sizes)}, expected at most count")
 
 
 GOOD = """\
@@ -35,6 +48,7 @@ stage:
   inner: {size: 4}
   name: x
   sizes: [1, 2]
+  step: 1
 other: {}
 """
 
@@ -48,7 +62,7 @@ def write(folder: Path, text: str) -> Path:
 def test_a_section_becomes_its_dataclass(tmp_path: Path) -> None:
     options = load_section(write(tmp_path, GOOD), "stage", Options)
     assert options == Options(
-        rate=0.001, count=3, norm="pre", inner=Inner(size=4), name="x", sizes=(1, 2)
+        rate=0.001, count=3, norm="pre", inner=Inner(size=4), name="x", sizes=(1, 2), step=1
     )
 
 
@@ -57,13 +71,20 @@ def test_a_section_becomes_its_dataclass(tmp_path: Path) -> None:
     [
         ("rate:", "rat:", "stage.rat is not an option; did you mean `rate`?"),
         ("  count: 3\n", "", "stage.count is missing"),
-        ("count: 3", "count: 3.5", r"stage.count: found 3.5 \(float\), expected int"),
-        ("count: 3", "count: true", r"stage.count: found True \(bool\), expected int"),
-        ("count: 3", "count: 0", "stage: count: found 0, expected at least 1"),
-        ("norm: pre", "norm: prae", "stage.norm: found 'prae', expected one of 'pre', 'post'"),
+        ("count: 3", "count: 3.5", "stage.count: found 3.5, expected a whole number"),
+        ("count: 3", "count: true", "stage.count: found True, expected a whole number"),
+        ("count: 3", "count: 0", "stage.count: found 0, expected at least 1"),
+        ("count: 3", "count: 1", "stage: sizes: found 2, expected at most count"),
+        ("step: 1", "step: true", "stage.step: found True, expected a number"),
+        ("norm: pre", "norm: prae", "stage.norm: found 'prae', expected 'pre' or 'post'"),
         ("size: 4", "sise: 4", "stage.inner.sise is not an option; did you mean `size`?"),
-        ("rate: 1e-3", "rate: fast", r"stage.rate: found 'fast' \(str\), expected float"),
-        ("sizes: [1, 2]", "sizes: [1, x]", r"stage.sizes\[1\]: found 'x'"),
+        ("size: 4", "size: -1", "stage.inner.size: found -1, expected at least 0"),
+        ("  count: 3", "  speed: 3", "stage.speed is no option any more; rate says it"),
+        ("rate: 1e-3", "rate: fast", "stage.rate: found 'fast', expected a number"),
+        ("rate: 1e-3", "rate: 2", "stage.rate: found 2, expected less than 1"),
+        ("rate: 1e-3", "rate: true", "stage.rate: found True, expected a number"),
+        ("sizes: [1, 2]", "sizes: [1, x]", r"stage.sizes\[1\]: found 'x', expected a whole number"),
+        ("inner: {size: 4}", "inner: 4", "stage.inner: found 4, expected a map of options"),
         ("stage:", "stag:", "section `stage` is missing; did you mean `stag`?"),
         ("norm: pre", "norm: [", "is not valid YAML"),
         ("rate: 1e-3", "rate: .nan", "stage.rate: found nan, expected a finite number"),
@@ -77,11 +98,27 @@ def test_a_mistake_is_named_with_its_mend(tmp_path: Path, old: str, new: str, me
     assert "params.yaml" in str(caught.value)
 
 
+def test_a_number_may_be_written_as_text(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD.replace("1e-3", "'1e-3'"))
+    assert load_section(path, "stage", Options).rate == 0.001
+
+
+def test_a_value_is_checked_wherever_it_comes_from(tmp_path: Path) -> None:
+    options = load_section(write(tmp_path, GOOD), "stage", Options)
+    assert dataclasses.asdict(options)["inner"] == {"size": 4}
+    assert pickle.loads(pickle.dumps(options)) == options
+    for wrong in (0, True, 3.5):
+        with pytest.raises(UserError, match=f"^count: found {wrong}, expected"):
+            dataclasses.replace(options, count=wrong)
+
+
 def test_all_mistakes_come_in_one_message(tmp_path: Path) -> None:
-    path = write(tmp_path, GOOD.replace("rate:", "rat:").replace("count: 3", "count: x"))
+    path = write(
+        tmp_path, GOOD.replace("rate:", "rat:").replace("count: 3", "count: x").replace("4", "-4")
+    )
     with pytest.raises(UserError) as caught:
         load_section(path, "stage", Options)
-    assert len(str(caught.value).splitlines()) == 3  # unknown, missing, wrong type
+    assert len(str(caught.value).splitlines()) == 4  # unknown, missing, wrong type, out of range
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

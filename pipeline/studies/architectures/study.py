@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import Field
 
 from pipeline.studies.options import change_options
+from signloom.config import Count, checked_dataclass
 from signloom.corpus.shards import read_shards
 from signloom.evaluation.evaluate import EvaluateOptions
 from signloom.evaluation.metrics import score_corpus
@@ -29,25 +31,22 @@ from signloom.translation.translator import Translator
 SPLITS = ("dev", "test")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class ArchitecturesOptions:
     """The section `study` of the study's parameters."""
 
-    seeds: list[int]  # of each variant on the corpus
+    seeds: Annotated[list[int], Field(min_length=1)]  # of each variant on the corpus
     train: dict[str, Any]  # changes to the section `train` of params.yaml, the same for all
-    variants: dict[str, dict[str, Any]]  # name to changes of the section `model`
+    # Name to changes of the section `model`.
+    variants: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
     learning_rates: dict[str, float]  # of variants that want another than the common one
     reversal: list[str]  # changes to the reversal lab, such as train.epochs=4
     reversal_seeds: list[int]  # of each variant on the reversal lab
-    workers: int  # runs at a time; 1 where processor time is to mean something
+    workers: Count  # runs at a time; 1 where processor time is to mean something
 
     def __post_init__(self) -> None:
-        if not self.seeds or not self.variants:
-            raise ValueError("seeds and variants: expected at least one of each")
         if unknown := sorted(self.learning_rates.keys() - self.variants.keys()):
             raise ValueError(f"learning_rates: found {unknown}, expected names of variants")
-        if self.workers < 1:
-            raise ValueError(f"workers: found {self.workers}, expected at least 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ import numpy.typing as npt
 import torch
 
 from pipeline.studies.options import change_options
+from signloom.config import Count, checked_dataclass
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import IMPORTED_SHARDS, SPLITS, Clip, write_manifest
 from signloom.corpus.shards import read_shards, shards_metadata, write_shards
@@ -242,7 +243,7 @@ _FRAMES_PER_SHARD = 25_000
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class CoffeeOptions:
     """The section `study` of the study's parameters."""
 
@@ -252,7 +253,7 @@ class CoffeeOptions:
     width: int  # of the picture, pixels, likewise
     height: int
     seed: int  # of orders, signers and takes
-    orders: dict[str, int]  # sentences of train, dev and test; none is in two splits
+    orders: dict[str, Count]  # sentences of train, dev and test; none is in two splits
     gap_frames: int  # between two signs
     same_sitting: float  # blocks whose framing differs by less, picture widths, are of one sitting
     seeds: list[int]  # of each family
@@ -261,7 +262,7 @@ class CoffeeOptions:
     learning_rates: dict[str, float]  # of families that want another than the common one
 
     def __post_init__(self) -> None:
-        if tuple(self.orders) != SPLITS or min(self.orders.values()) < 1:
+        if tuple(self.orders) != SPLITS:
             raise ValueError(f"orders: found {self.orders}, expected counts of {', '.join(SPLITS)}")
 
 

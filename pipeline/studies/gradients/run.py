@@ -2,7 +2,6 @@
 
 import json
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.stage import run
@@ -13,7 +12,7 @@ from pipeline.studies.gradients.study import (
     summarise_flows,
     train_stacks,
 )
-from signloom.config import load_section
+from signloom.config import checked_dataclass, load_section
 from signloom.files import write_file
 from signloom.models.seq2seq import ModelOptions
 from signloom.report.study import render_study
@@ -23,7 +22,7 @@ PARAMS = Path("pipeline/studies/gradients/params.yaml")
 OUT = Path("reports/studies/gradients")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class StudyOptions:
     """The section `study`."""
 

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from statistics import geometric_mean
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from jaxtyping import Float
+from pydantic import Field
 from torch import Tensor, nn
 
+from signloom.config import Count, checked_dataclass
 from signloom.models.layers import Residual
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
@@ -34,26 +36,18 @@ PRINTED = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class GradientOptions:
     """What is measured; `study.flow` of the study's parameters."""
 
-    depths: list[int]  # encoder layers, each >= 2
-    seeds: int  # random models and inputs of each kind, >= 1
-    clips: int  # in the batch, >= 1
-    frames: int  # of each, >= 2
-    tokens: int  # of each target, >= 1
-    input_width: int  # features of a frame, F
-    vocab_size: int  # V
-
-    def __post_init__(self) -> None:
-        for name in ("seeds", "clips", "tokens", "input_width", "vocab_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1")
-        if self.frames < 2:
-            raise ValueError(f"frames: found {self.frames}, expected at least 2")
-        if not self.depths or min(self.depths) < 2:
-            raise ValueError(f"depths: found {self.depths}, expected numbers of at least 2")
+    # Encoder layers, each >= 2.
+    depths: Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=1)]
+    seeds: Count  # random models and inputs of each kind
+    clips: Count  # in the batch
+    frames: Annotated[int, Field(ge=2)]  # of each
+    tokens: Count  # of each target
+    input_width: Count  # features of a frame, F
+    vocab_size: Count  # V
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

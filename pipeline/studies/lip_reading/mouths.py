@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from signloom.config import Count, checked_dataclass
 from signloom.corpus.landmarks import LandmarkSequence, build_layout
 from signloom.corpus.manifest import Clip
 
@@ -111,13 +112,13 @@ LAYOUT = build_layout(("lips",))
 FloatArray = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class LipCorpusOptions:
     """Who speaks and how much."""
 
     seed: int
     speakers: dict[str, int]  # split to speakers, each in one split
-    clips_per_speaker: int  # >= 1
+    clips_per_speaker: Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

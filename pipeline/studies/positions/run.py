@@ -2,7 +2,6 @@
 
 import json
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ from pipeline.stage import run
 from pipeline.studies.options import change_options
 from pipeline.studies.positions.page import build_page
 from pipeline.studies.positions.study import measure_sight, train_positions
-from signloom.config import load_section
+from signloom.config import checked_dataclass, load_section
 from signloom.files import write_file
 from signloom.report.study import render_study
 from signloom.reversal import read_lab
@@ -20,7 +19,7 @@ OUT = Path("reports/studies/positions")
 SMALL = {"source": "landmarks", "d_model": 16, "heads": 2, "d_ff": 16}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class StudyOptions:
     """The section `study`."""
 

@@ -1,15 +1,15 @@
 """What is recorded in the weeks of a soak."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from signloom.config import checked_dataclass
 from signloom.demo.grammar import Sentence, sentences
 
 Flaw = Literal["none", "swapped", "mirrored", "lazy"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class Recording:
     """How the camera is set."""
 
@@ -19,7 +19,7 @@ class Recording:
     height: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class Language:
     """What may be signed."""
 
@@ -40,7 +40,7 @@ class Language:
         return not set(self.signs).issuperset(sentence.glosses)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class Delivery:
     """What one folder of the inbox holds."""
 
@@ -54,7 +54,7 @@ class Delivery:
     """swapped: red and blue; mirrored: left and right; lazy: hands out of the picture."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class Night:
     """A week's deliveries, and what happens in the night after it."""
 
@@ -65,7 +65,7 @@ class Night:
     deliveries: list[Delivery]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class SoakOptions:
     """Section `study` of pipeline/studies/soak/params.yaml."""
 
@@ -88,7 +88,6 @@ class SoakOptions:
     """The first is that of the founding stock and has no deliveries."""
 
     def __post_init__(self) -> None:
-        """Refuse a hidden signer whom a night would see."""
         seen = {name for names in self.founders.values() for name in names}
         seen |= {n for night in self.nights for one in night.deliveries for n in one.signers}
         if shown := seen & set(self.hidden_signers):

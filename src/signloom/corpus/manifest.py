@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from signloom.config import checked_dataclass
 from signloom.errors import UserError
 
 MANIFEST_VERSION = 1
@@ -284,7 +285,7 @@ _MAX_LISTED = 50  # problems in one message
 _Numbered = tuple[int, "Clip"]  # line (or row) number, clip
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@checked_dataclass
 class CorpusOptions:
     """Section `corpus` of params.yaml."""
 
@@ -296,7 +297,6 @@ class CorpusOptions:
     """Refuse a signer in two splits. False only for corpora whose official splits share signers."""
 
     def __post_init__(self) -> None:
-        """Refuse a table of unknown kind, and one that lies elsewhere."""
         name = Path(self.manifest)
         if name.suffix not in SUFFIXES or name.name != self.manifest:
             raise ValueError(

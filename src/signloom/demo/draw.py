@@ -10,12 +10,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 from tqdm import tqdm
 
+from signloom.config import Share, checked_dataclass
 from signloom.corpus.manifest import Clip, write_manifest
 from signloom.demo.grammar import Sentence, sentences
 from signloom.demo.motion import perform
@@ -31,55 +34,32 @@ LEAST_SEEN = 2  # how often train has each word of a new dev or test sentence
 PLAN_STREAM = 1_000_000  # keeps the plan's random numbers apart from those of the clips
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@checked_dataclass
 class DrawOptions:
     """Section `draw` of data/demo/params.yaml."""
 
     out: Path
     """Folder of the corpus; replaced as a whole."""
-    seed: int
-    """Decides sentences, movements and camera; 0 or more."""
-    train_signers: int
-    """People in the split train, 1 to 7."""
-    dev_signers: int
+    seed: Annotated[int, Field(ge=0, lt=2**32)]
+    """Decides sentences, movements and camera."""
+    train_signers: Annotated[int, Field(ge=1, le=len(TRAIN_SIGNERS))]
+    """People in the split train."""
+    dev_signers: Annotated[int, Field(ge=0, le=len(DEV_SIGNERS))]
     """People in dev, 0 or 1."""
-    test_signers: int
-    """People in test, 0 to 2."""
-    clips_per_signer: int
-    """Clips of each person, 1 or more."""
-    max_signs: int
-    """Longest sentence, signs, 1 to 5."""
-    unseen_share: float
-    """Share of dev and test sentences that train does not have, 0 to 1."""
-    fps: float
-    """Frames a second, 8 or more."""
-    width: int
+    test_signers: Annotated[int, Field(ge=0, le=len(TEST_SIGNERS))]
+    """People in test."""
+    clips_per_signer: Annotated[int, Field(ge=1, le=10_000)]
+    """Clips of each person."""
+    max_signs: Annotated[int, Field(ge=1, le=5)]
+    """Longest sentence, signs."""
+    unseen_share: Share
+    """Share of dev and test sentences that train does not have."""
+    fps: Annotated[float, Field(ge=8, le=120)]
+    """Frames a second."""
+    width: Annotated[int, Field(ge=64, le=4096, multiple_of=2)]
     """Pixels, even."""
-    height: int
+    height: Annotated[int, Field(ge=64, le=4096, multiple_of=2)]
     """Pixels, even."""
-
-    def __post_init__(self) -> None:
-        """Refuse values out of range."""
-        limits: dict[str, tuple[float, float]] = {
-            "seed": (0, 2**32 - 1),
-            "train_signers": (1, len(TRAIN_SIGNERS)),
-            "dev_signers": (0, len(DEV_SIGNERS)),
-            "test_signers": (0, len(TEST_SIGNERS)),
-            "clips_per_signer": (1, 10_000),
-            "max_signs": (1, 5),
-            "unseen_share": (0.0, 1.0),
-            "fps": (8.0, 120.0),
-            "width": (64, 4096),
-            "height": (64, 4096),
-        }
-        for name, (low, high) in limits.items():
-            found = getattr(self, name)
-            if not low <= found <= high:
-                raise ValueError(f"{name}: found {found}, expected {low:g} to {high:g}")
-        for name in ("width", "height"):
-            if getattr(self, name) % 2:
-                found = getattr(self, name)
-                raise ValueError(f"{name}: found {found}, expected an even number (MPEG-4)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

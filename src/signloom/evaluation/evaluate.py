@@ -17,6 +17,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from signloom.config import Count, NonNegative, checked_dataclass
 from signloom.errors import UserError
 from signloom.evaluation.metrics import METRICS, ScoreOptions, Statistics, score_corpus
 from signloom.evaluation.summary import DECIMALS, count, headline, summarise
@@ -39,23 +40,19 @@ TAKEN_PREFIXES = ("greedy_", "blind_", "swapped_", "floor_", "retrieval_", "rand
 TAKEN_SUFFIXES = ("_low", "_high")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class GridOptions:
     """Searches tried on dev; the best by BLEU-4 is used everywhere. Empty: `decoding` as it is."""
 
-    beam_sizes: tuple[int, ...]  # tried with each length penalty, >= 1
-    length_penalties: tuple[float, ...]  # >= 0
+    beam_sizes: tuple[Count, ...]  # tried with each length penalty
+    length_penalties: tuple[NonNegative, ...]
 
     def __post_init__(self) -> None:
         if bool(self.beam_sizes) != bool(self.length_penalties):
-            raise ValueError("grid: give both beam_sizes and length_penalties, or leave both empty")
-        if any(size < 1 for size in self.beam_sizes):
-            raise ValueError(f"beam_sizes: found {self.beam_sizes}, expected 1 or more each")
-        if any(penalty < 0 for penalty in self.length_penalties):
-            raise ValueError(f"length_penalties: found {self.length_penalties}, expected 0 or more")
+            raise ValueError("give both beam_sizes and length_penalties, or leave both empty")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class EvaluateOptions:
     """How the model searches and how what it finds is scored."""
 

@@ -9,22 +9,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import islice
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import jiwer
 import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
+from pydantic import Field
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
+
+from signloom.config import Natural, checked_dataclass
 
 FloatArray = NDArray[np.float64]
 
 Tokenizer = Literal["13a", "intl", "char", "zh", "none", "phoenix_legacy"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class ScoreOptions:
     """How hypotheses are scored."""
 
@@ -32,14 +35,8 @@ class ScoreOptions:
     # Chinese, none for text that is tokenised already. These need no further package.
     # phoenix_legacy: none, and everything in lower case, as papers on PHOENIX-2014T score it.
     tokenizer: Tokenizer
-    resamples: int  # bootstrap resamples behind every 95 % interval, >= 100
-    seed: int  # of the resamples, >= 0
-
-    def __post_init__(self) -> None:
-        if self.resamples < 100:
-            raise ValueError(f"resamples: found {self.resamples}, expected at least 100")
-        if self.seed < 0:
-            raise ValueError(f"seed: found {self.seed}, expected at least 0")
+    resamples: Annotated[int, Field(ge=100)]  # bootstrap resamples behind every 95 % interval
+    seed: Natural  # of the resamples
 
     @property
     def lowercase(self) -> bool:

@@ -6,13 +6,13 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from signloom.config import Share, checked_dataclass
 from signloom.corpus.landmarks import COORDINATES, GROUP_INDICES, POSE_WRISTS, Layout, build_layout
 from signloom.errors import UserError
 from signloom.extraction.handedness import SideTracker
@@ -40,7 +40,7 @@ _SEEN = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@checked_dataclass
 class DetectorOptions:
     """What finds the landmarks, and which of them are kept."""
 
@@ -48,20 +48,16 @@ class DetectorOptions:
     """MediaPipe Hands; Hands and Pose; or Holistic, which finds the hands by way of the pose."""
     groups: tuple[str, ...]
     """Landmarks to keep, of `landmarks.GROUP_CHOICES`; the detector must see them."""
-    min_detection_confidence: float
-    """Least confidence to take something for a hand or a person, 0 to 1."""
-    min_tracking_confidence: float
-    """Least confidence to go on following it, 0 to 1; below, detect anew."""
+    min_detection_confidence: Share
+    """Least confidence to take something for a hand or a person."""
+    min_tracking_confidence: Share
+    """Least confidence to go on following it; below, detect anew."""
     hand_model: str
     """Path of a hand_landmarker .task file; empty: the models inside MediaPipe's package."""
     pose_model: str
     """Path of a pose_landmarker .task file, likewise."""
 
     def __post_init__(self) -> None:
-        """Refuse groups and models that the detector cannot use."""
-        for key in ("min_detection_confidence", "min_tracking_confidence"):
-            if not 0 <= getattr(self, key) <= 1:
-                raise ValueError(f"{key}: found {getattr(self, key)}, expected 0 to 1")
         build_layout(self.groups)  # raises if a group is unknown or stands there twice
         seen = _SEEN[self.detector]
         if unseen := [group for group in self.groups if group not in seen]:

@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from tqdm import tqdm
 
+from signloom.config import Count, Positive, Share, checked_dataclass
 from signloom.corpus.landmark_folder import REJECTS, SHARDS, Ledger, write_landmarks
 from signloom.corpus.landmarks import LandmarkSequence, check_same_make
 from signloom.corpus.manifest import Clip
@@ -53,30 +54,18 @@ _CONVERT = "convert the video to 640x480 .mp4"
 _BYTES_PER_FRAME = 2000  # at least, of videos whose header does not count their frames
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@checked_dataclass
 class ExtractOptions(DetectorOptions):
     """Section `extract` of params.yaml: the detector's options, and how a corpus is worked off."""
 
     executor: Literal["processes", "ray"]
     """Who does the work: processes on this machine, or a Ray cluster. No result changes."""
-    time_limit_s: float
-    """Give a clip up after so many seconds, and one more for each of its frames; above 0."""
-    frames_per_shard: int
-    """Most frames in one Parquet file, 1 or more; 25,000 make some 5 MB."""
-    max_rejected_share: float
-    """Fail if more than this share of the clips cannot be read, 0 to 1."""
-
-    def __post_init__(self) -> None:
-        """Refuse values out of range."""
-        DetectorOptions.__post_init__(self)
-        if not 0 <= self.max_rejected_share <= 1:
-            raise ValueError(
-                f"max_rejected_share: found {self.max_rejected_share}, expected 0 to 1"
-            )
-        if self.time_limit_s <= 0:
-            raise ValueError(f"time_limit_s: found {self.time_limit_s}, expected more than 0")
-        if self.frames_per_shard < 1:
-            raise ValueError(f"frames_per_shard: found {self.frames_per_shard}, expected 1 or more")
+    time_limit_s: Positive
+    """Give a clip up after so many seconds, and one more for each of its frames."""
+    frames_per_shard: Count
+    """Most frames in one Parquet file; 25,000 make some 5 MB."""
+    max_rejected_share: Share
+    """Fail if more than this share of the clips cannot be read."""
 
     @property
     def detector_options(self) -> DetectorOptions:

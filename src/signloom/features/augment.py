@@ -6,10 +6,11 @@ All randomness comes from the generator that the caller passes.
 
 import functools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from signloom.config import NonNegative, Share, checked_dataclass
 from signloom.corpus.landmarks import (
     FINGERS,
     GROUP_CHOICES,
@@ -28,30 +29,22 @@ from signloom.features.features import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class AugmentOptions:
     """The section `augment` of params.yaml; 0 switches a change off."""
 
-    stretch: float  # duration times up to 1 + this or its inverse, >= 0
-    rotate_deg: float  # turn in the picture plane by up to this, degrees, >= 0
-    scale: float  # x and y each times up to 1 + this or its inverse, >= 0
-    hand_shift: float  # each hand moved by this much, standard deviation in picture heights, >= 0
-    hand_scale: float  # each hand times up to 1 + this or its inverse about its wrist, >= 0
-    noise: float  # jitter of every coordinate, standard deviation in picture heights, >= 0
-    mirror: float  # probability of a mirror image with the sides swapped, [0, 1]
-    hand_drop: float  # probability, for each hand, of a span without it, [0, 1]
-    part_drop: float  # probability, for each other group of landmarks, of the same, [0, 1]
-    finger_drop: float  # probability, for each finger, of a span folded into the wrist, [0, 1]
-    time_mask: float  # probability of a span without anything, [0, 1]
-    max_span: float  # longest such span, share of the clip, [0, 1]
-
-    def __post_init__(self) -> None:
-        for name in ("stretch", "rotate_deg", "scale", "hand_shift", "hand_scale", "noise"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 or more")
-        for name in ("mirror", "hand_drop", "part_drop", "finger_drop", "time_mask", "max_span"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 to 1")
+    stretch: NonNegative  # duration times up to 1 + this or its inverse
+    rotate_deg: NonNegative  # turn in the picture plane by up to this, degrees
+    scale: NonNegative  # x and y each times up to 1 + this or its inverse
+    hand_shift: NonNegative  # each hand moved by this much, standard deviation in picture heights
+    hand_scale: NonNegative  # each hand times up to 1 + this or its inverse about its wrist
+    noise: NonNegative  # jitter of every coordinate, standard deviation in picture heights
+    mirror: Share  # probability of a mirror image with the sides swapped
+    hand_drop: Share  # probability, for each hand, of a span without it
+    part_drop: Share  # probability, for each other group of landmarks, of the same
+    finger_drop: Share  # probability, for each finger, of a span folded into the wrist
+    time_mask: Share  # probability of a span without anything
+    max_span: Share  # longest such span, share of the clip
 
 
 def augment(

@@ -9,11 +9,12 @@ F features.
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from signloom.config import NO_BOOL, NonNegative, Positive, checked_dataclass
 from signloom.corpus.landmarks import (
     COORDINATES,
     GROUP_CHOICES,
@@ -149,23 +150,20 @@ GroupChoice = Literal["hands", "pose", "lips", "face_outline"]  # the keys of GR
 SAME_RATE = 0.02
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class FeatureOptions:
     """The section `features` of params.yaml; stored in the checkpoint."""
 
-    fps: float  # every clip is resampled to this many frames/s, > 0
+    fps: Positive  # every clip is resampled to this many frames/s
     groups: tuple[GroupChoice, ...]  # landmarks that the model sees; the shards must have them
     normalise: Origin  # centre and scale: the signer's, or the picture's
     hand_origin: Literal["wrist", "body"]  # what the 126 hand numbers are relative to
-    differences: Literal[0, 1, 2]  # add the change of every number; with 2, that of the change too
+    # Add the change of every number; with 2, that of the change too.
+    differences: Annotated[Literal[0, 1, 2], NO_BOOL]
     presence: bool  # add one bit a group: was it detected
-    max_gap_s: float  # a group missing no longer than this is interpolated, seconds, >= 0
+    max_gap_s: NonNegative  # a group missing no longer than this is interpolated, seconds
 
     def __post_init__(self) -> None:
-        if self.fps <= 0:
-            raise ValueError(f"fps: found {self.fps}, expected more than 0 frames a second")
-        if self.max_gap_s < 0:
-            raise ValueError(f"max_gap_s: found {self.max_gap_s}, expected 0 seconds or more")
         if not self.groups or len(set(self.groups)) < len(self.groups):
             known = ", ".join(GROUP_CHOICES)
             raise ValueError(

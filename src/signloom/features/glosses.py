@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from signloom.config import checked_dataclass
 from signloom.features.tokenizer import BOS, PAD, Tokenizer
 
 # Rows of both kinds of vocabulary. A source has no start that would need the row of bos.
@@ -44,7 +45,7 @@ class GlossSequence:
     unknown: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@checked_dataclass
 class GlossVocabulary:
     """What source ids stand for.
 

@@ -9,12 +9,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import Field
 
-from signloom.config import check_version, parse_options, read_json
+from signloom.config import check_version, checked_dataclass, parse_options, read_json
 from signloom.corpus.manifest import Clip
 from signloom.errors import UserError
 from signloom.features.glosses import NO_GLOSSES, GlossKind, GlossVocabulary
@@ -27,20 +28,16 @@ LABELS_FORMAT_VERSION = 3  # 3: what the labels stand for
 CtcKind = Literal["glosses", "characters", "none"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class TokenizeOptions:
     """The section `tokenize_targets` of params.yaml."""
 
     vocabulary: Vocabulary  # rows of the output layer: those the train text uses, or all 128,815
-    max_tokens: int  # longest target accepted, in tokens with bos and eos, >= 3
+    max_tokens: Annotated[int, Field(ge=3)]  # longest target accepted, in tokens with bos and eos
     # What the CTC loss of training spells out (train.ctc_weight): the signs in their order, the
     # characters of the text (where mouth or fingers spell it in that order), or nothing.
     ctc: CtcKind
     source: GlossKind  # what model.source: tokens reads: whole glosses or their subwords; none
-
-    def __post_init__(self) -> None:
-        if self.max_tokens < 3:
-            raise ValueError(f"max_tokens: found {self.max_tokens}, expected at least 3")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +53,7 @@ class Target:
     labels: list[int]  # of the CTC loss (0 is its blank); empty outside train
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class CtcLabels:
     """What the labels of the CTC loss stand for."""
 

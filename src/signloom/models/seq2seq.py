@@ -6,13 +6,16 @@ tokens, F features, D model width, V vocabulary, W beams of a clip, R rows of cl
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from jaxtyping import Bool, Float, Int
+from pydantic import Field
 from torch import Tensor, nn
 
+from signloom.config import NO_BOOL, Count, ShareBelowOne, checked_dataclass
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@checked_dataclass
 class ModelOptions:
     """What a model is made of; the section `model` of params.yaml.
 
@@ -22,13 +25,13 @@ class ModelOptions:
 
     family: Literal["transformer", "conformer", "lstm"]  # architecture
     source: Literal["landmarks", "tokens"]  # feature vectors, or ids such as those of glosses
-    d_model: int  # model width, even, a multiple of heads
-    heads: int  # attending: attention heads, >= 1
-    encoder_layers: int  # >= 1
-    decoder_layers: int  # >= 1
-    d_ff: int  # attending: hidden width of the feed-forward blocks, >= 1
-    dropout: float  # share of activations dropped in training, [0, 1)
-    layer_drop: float  # attending: chance of skipping an encoder layer in training, [0, 1)
+    d_model: Annotated[int, Field(ge=1, multiple_of=2)]  # model width, even, a multiple of heads
+    heads: Count  # attending: attention heads
+    encoder_layers: Count
+    decoder_layers: Count
+    d_ff: Count  # attending: hidden width of the feed-forward blocks
+    dropout: ShareBelowOne  # share of activations dropped in training
+    layer_drop: ShareBelowOne  # attending: chance of skipping an encoder layer in training
     norm: Literal["pre", "post"]  # attending: layer norm before each block or after its sum
     decoder_norm: bool  # attending: a last layer norm in the decoder
     activation: Literal["gelu", "relu", "swish"]  # attending: in the feed-forward blocks
@@ -38,34 +41,23 @@ class ModelOptions:
     embedding_scale: bool  # token embeddings times sqrt(d_model)
     tied_embeddings: bool  # target embedding and output projection share one matrix
     initialization: Literal["xavier", "torch"]  # of matrices: Glorot uniform, or PyTorch's own
-    subsampling: Literal[1, 2, 4]  # source frames for each encoder position
-    conv_kernel: int  # conformer: width of the depthwise convolution, odd, positions
+    subsampling: Annotated[Literal[1, 2, 4], NO_BOOL]  # source frames for each encoder position
+    conv_kernel: Count  # conformer: width of the depthwise convolution, odd, positions
     bidirectional: bool  # lstm: the encoder reads both ways
     attention: Literal["none", "dot", "general", "additive"]  # lstm: how the decoder looks back
 
     def __post_init__(self) -> None:
-        for name in ("d_model", "heads", "encoder_layers", "decoder_layers", "d_ff", "conv_kernel"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1")
         if self.d_model % self.heads:
             raise ValueError(
                 f"d_model: {self.d_model} is not divisible by heads ({self.heads}); each head "
                 f"gets d_model / heads numbers, so choose e.g. heads: "
                 f"{max(h for h in range(1, self.heads) if self.d_model % h == 0)}"
             )
-        if self.d_model % 2:
-            raise ValueError(
-                f"d_model: found {self.d_model}, expected an even number (positions are sine and "
-                "cosine pairs)"
-            )
         if self.conv_kernel % 2 == 0:
             raise ValueError(
                 f"conv_kernel: found {self.conv_kernel}, expected an odd number (as many "
                 "positions before the middle one as after it)"
             )
-        for name in ("dropout", "layer_drop"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected a share in [0, 1)")
 
 
 # Features of landmarks, or ids of source tokens.

@@ -9,10 +9,12 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
+from signloom.config import Share, checked_dataclass
 from signloom.evaluation.metrics import (
     FloatArray,
     ScoreOptions,
@@ -34,26 +36,20 @@ FLOORS = {"constant": "the best constant sentence", "retrieval": "the nearest tr
 Result = Literal["passed", "failed", "not judged"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class GateOptions:
     """What a challenger must show; the section `retrain.gate` of params.yaml."""
 
-    seeds: int  # models of the challenger, of different seeds, at least; >= 1
+    # Models of the challenger, of different seeds, at least.
+    seeds: Annotated[int, Field(ge=1, le=1000)]
     metric: Literal["chrf", "bleu4"]  # that every rule is about
-    level: float  # of significance: 0.05 for intervals of 95 %; 0.002 to 0.5
-    equal_margin: float  # "equal": surely less than this worse, points; >= 0
-    saving: float  # an equal one must save this share of parameters or of CPU time; 0 to 1
-    slice_min_clips: int  # smaller groups of clips are shown and not judged; >= 2
-    slice_tolerance: float  # surely worse by more than this on a group: refused, points; >= 0
-
-    def __post_init__(self) -> None:
-        ranges = {
-            "seeds": (1, 1000), "level": (0.002, 0.5), "equal_margin": (0, 100), "saving": (0, 1),
-            "slice_min_clips": (2, 10**9), "slice_tolerance": (0, 100),
-        }  # fmt: skip
-        for name, (low, high) in ranges.items():
-            if not low <= getattr(self, name) <= high:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected {low} to {high:,}")
+    level: Annotated[float, Field(ge=0.002, le=0.5)]  # of significance: 0.05 for intervals of 95 %
+    # "equal": surely less than this worse, points.
+    equal_margin: Annotated[float, Field(ge=0, le=100)]
+    saving: Share  # an equal one must save this share of parameters or of CPU time
+    slice_min_clips: Annotated[int, Field(ge=2)]  # smaller groups of clips are shown and not judged
+    # Surely worse by more than this on a group: refused, points.
+    slice_tolerance: Annotated[float, Field(ge=0, le=100)]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from signloom.config import load_params, load_section, parse_value
+from signloom.config import checked_dataclass, load_params, load_section, parse_options
 from signloom.corpus.manifest import SPLITS, Clip, CorpusOptions
 from signloom.corpus.shards import read_clip_frames, read_clip_rates
 from signloom.errors import UserError
@@ -35,7 +35,7 @@ from signloom.tracking.run import TrackingOptions
 Start = Literal["champion", "scratch"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@checked_dataclass
 class RetrainOptions:
     """What a night does."""
 
@@ -54,7 +54,6 @@ class RetrainOptions:
     gate: GateOptions
 
     def __post_init__(self) -> None:
-        """Refuse a hook that cannot be taken apart."""
         try:
             shlex.split(self.hook)
         except ValueError as error:
@@ -87,8 +86,7 @@ def read_settings(params: Path) -> Settings:
             "model.source: landmarks"
         )
     train = content.get("train") or {}
-    seeds = parse_value(train.get("seeds"), list[int], where=f"{params}: train.seeds")
-    assert isinstance(seeds, list)
+    seeds = parse_options(train.get("seeds"), list[int], where=f"{params}: train.seeds")
     if len(seeds) < retrain.gate.seeds:
         raise UserError(
             f"{params}: train.seeds has {len(seeds)} seeds, and a challenger is judged by "

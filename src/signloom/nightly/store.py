@@ -9,12 +9,12 @@ the change is finished by whoever changes the store next.
 import contextlib
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from signloom.config import check_version, parse_options, read_json
+from signloom.config import check_version, checked_dataclass, parse_options, read_json
 from signloom.errors import UserError
 from signloom.files import hash_folder, to_text
 from signloom.paths import MODELS
@@ -31,7 +31,7 @@ _HINT = f"bring it back with `dvc checkout {MODELS}.dvc` or `dvc pull`"
 Action = Literal["promote", "rollback"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class Change:
     """A change of champion."""
 
@@ -42,7 +42,7 @@ class Change:
     by: str  # who or what decided
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class Pointer:
     """The content of champion.json."""
 

@@ -11,9 +11,9 @@ import functools
 import io
 import re
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
 from typing import Any
 
+from signloom.config import checked_dataclass
 from signloom.corpus.manifest import SPLITS
 from signloom.importing.user_tables import QUOTED, SEPARATORS, find_sources
 
@@ -30,7 +30,7 @@ _NOTHING = "(?!)"  # no text has it
 _FOLDER = r"(?<=[^\W\d]/)(?<!models/)(?<!mlruns/)"  # those have numbers of their own
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class Person:
     """Who is to be forgotten, and by what they can be found.
 

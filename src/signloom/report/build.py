@@ -2,9 +2,12 @@
 
 import html
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
+from pydantic import Field
+
+from signloom.config import Count, checked_dataclass
 from signloom.corpus.shards import read_shards
 from signloom.files import write_file
 from signloom.report import charts, quality, tables, tuning
@@ -27,19 +30,14 @@ SPREAD_NAMES = ("bleu4", "chrf", "wer")  # metrics whose spread over seeds is to
 MAX_LISTED = 1000  # hypotheses in the page's full table; hypotheses.tsv always has all
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class ReportOptions:
     """The section `report` of params.yaml."""
 
     title: str  # heading of the page
-    samples: int  # clips shown of each kind (best, median, worst), >= 1
-    pictures: int  # frames drawn of each of these clips, >= 2
+    samples: Count  # clips shown of each kind (best, median, worst)
+    pictures: Annotated[int, Field(ge=2)]  # frames drawn of each of these clips
     quality: QualityOptions
-
-    def __post_init__(self) -> None:
-        for name, least in (("samples", 1), ("pictures", 2)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected {least} or more")
 
 
 def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> None:

@@ -9,6 +9,7 @@ from statistics import mean, median
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from signloom.config import Natural, NonNegative, Share, checked_dataclass
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import SPLITS
 from signloom.corpus.quality import ClipQuality
@@ -61,27 +62,19 @@ BINS = 20
 TICKS = MaxNLocator(nbins=6, steps=[1, 2, 5, 10])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class QualityOptions:
     """The part `report.quality` of params.yaml: what is worth a warning."""
 
-    worst: int  # clips drawn as contact sheets, 0 or more
-    min_any_hand: float  # least share of frames with a hand, 0 to 1
-    min_body: float  # least share with upper body, lips, outline of the face; 0 to 1
-    max_gap_s: float  # longest time without any hand, seconds
-    max_jitter: float  # of either hand, palm lengths
-    max_side_swaps: int  # in a clip
-    max_coincident: float  # largest share of frames with both sides on one hand, 0 to 1
-    min_fps: float  # least frames a second
-    min_pixels: int  # least length of the picture's shorter side
-
-    def __post_init__(self) -> None:
-        for name in ("min_any_hand", "min_body", "max_coincident"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 to 1")
-        for name in self.__slots__:
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 or more")
+    worst: Natural  # clips drawn as contact sheets
+    min_any_hand: Share  # least share of frames with a hand
+    min_body: Share  # least share with upper body, lips, outline of the face
+    max_gap_s: NonNegative  # longest time without any hand, seconds
+    max_jitter: NonNegative  # of either hand, palm lengths
+    max_side_swaps: Natural  # in a clip
+    max_coincident: Share  # largest share of frames with both sides on one hand
+    min_fps: NonNegative  # least frames a second
+    min_pixels: Natural  # least length of the picture's shorter side
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

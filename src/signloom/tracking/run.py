@@ -15,13 +15,13 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 
+from signloom.config import checked_dataclass
 from signloom.files import hash_file
 from signloom.paths import DVC_LOCK, SPOOL
 from signloom.provenance import git_state, project_folder
@@ -90,7 +90,7 @@ logger = logging.getLogger(__name__)
 _deliverers: list["subprocess.Popen[bytes]"] = []  # of this process; the last one may be alive
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class TrackingOptions:
     """Whether and where runs are logged; the section `tracking` of params.yaml."""
 

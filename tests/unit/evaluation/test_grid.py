@@ -88,8 +88,8 @@ def test_without_a_grid_or_without_dev_the_search_is_the_configured_one(
     ("beam_sizes", "penalties", "message"),
     [
         ((1,), (), "give both beam_sizes and length_penalties"),
-        ((0,), (1.0,), "expected 1 or more"),
-        ((1,), (-0.1,), "expected 0 or more"),
+        ((0,), (1.0,), "found 0, expected at least 1"),
+        ((1,), (-0.1,), "found -0.1, expected at least 0"),
     ],
 )
 def test_a_grid_that_cannot_be_searched_is_refused(

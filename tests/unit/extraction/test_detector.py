@@ -352,7 +352,7 @@ def test_a_mediapipe_without_models_is_named_with_a_mend(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"min_detection_confidence": 1.5}, "min_detection_confidence: found 1.5, expected 0 to 1"),
+        ({"min_detection_confidence": 1.5}, "min_detection_confidence: found 1.5, expected at"),
         ({"groups": ("hands", "feet")}, "expected some of hands, pose, lips, face_outline"),
         ({"groups": ()}, "groups: found"),
         ({"groups": ("hands", "hands")}, "each once"),

@@ -1,5 +1,6 @@
 """A project in which nights run: a small corpus, parameters, versions that are tiny files."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,7 @@ from tests.tiny import ROOT
 
 PARAMS = Path("params.yaml")
 # Limits that the little videos of the tests keep.
-INGEST = {
-    **{name: getattr(OPTIONS, name) for name in OPTIONS.__slots__},
-    "shares": list(OPTIONS.shares),
-}
+INGEST = {**dataclasses.asdict(OPTIONS), "shares": list(OPTIONS.shares)}
 
 
 def make_project(**retrain: Any) -> Settings:

@@ -106,5 +106,5 @@ def test_the_page_says_what_was_measured() -> None:
 
 
 def test_a_depth_of_one_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"depths: found \[1\]"):
+    with pytest.raises(ValueError, match=r"depths\[0\]: found 1"):
         dataclasses.replace(OPTIONS, depths=[1])

@@ -5,9 +5,11 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from signloom.config import check_version, read_json
+from pydantic import Field
+
+from signloom.config import Count, Natural, NonNegative, check_version, checked_dataclass, read_json
 from signloom.corpus.manifest import Clip
 from signloom.files import write_file
 
@@ -60,43 +62,39 @@ def _by_signer(clips: Sequence[Clip], measured: Collection[str]) -> dict[str, tu
     return {signer: tuple(names) for signer, names in found.items()}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@checked_dataclass
 class Limits:
     """From which value of its statistic on a check warns, and from which on it stops."""
 
-    warn: float | None
+    warn: NonNegative | None
     """None: never."""
-    stop: float | None
+    stop: NonNegative | None
     """None: never; only for what ruins a model."""
 
     def __post_init__(self) -> None:
-        for name in ("warn", "stop"):
-            value = getattr(self, name)
-            if value is not None and value < 0:
-                raise ValueError(f"{name}: found {value}, expected 0 or more, or null")
         if self.warn is not None and self.stop is not None and self.stop < self.warn:
             raise ValueError(f"stop: found {self.stop}, expected at least warn ({self.warn})")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@checked_dataclass
 class DriftOptions:
     """The part `retrain.drift` of params.yaml: what is looked at, and the limits of each check.
 
     Every statistic is 0 or more (a factor 1 or more), and more is worse.
     """
 
-    min_clips: int
-    """Fewest clips, of a signer or a batch, whose distributions are judged; 2 or more."""
-    old_clips: int
-    """Most old clips whose landmarks are read, evenly spaced in the manifest; 1 or more."""
-    alpha: float
-    """A distribution differs where chance would differ as much with a lower probability; 0 to 1."""
-    left_handers: float
-    """Share of people expected to sign with the hand that the fewer use, above 0, at most 0.5."""
-    colour_clips: int
+    min_clips: Annotated[int, Field(ge=2)]
+    """Fewest clips, of a signer or a batch, whose distributions are judged."""
+    old_clips: Count
+    """Most old clips whose landmarks are read, evenly spaced in the manifest."""
+    alpha: Annotated[float, Field(gt=0, lt=1)]
+    """A distribution differs where chance would differ as much with a lower probability."""
+    left_handers: Annotated[float, Field(gt=0, le=0.5)]
+    """Share of people expected to sign with the hand that the fewer use."""
+    colour_clips: Natural
     """Most old clips whose pictures are looked at; 0: no check of colours."""
-    colour_frames: int
-    """Frames looked at in a clip, 1 or more."""
+    colour_frames: Count
+    """Frames looked at in a clip."""
 
     unread: Limits
     """Share of the new clips that have no landmarks."""
@@ -134,19 +132,6 @@ class DriftOptions:
     """Of new signers: one batch in how many would have as many people of the rarer hand."""
     colour: Limits
     """Share of the clips whose skin is bluer than red."""
-
-    def __post_init__(self) -> None:
-        for name, least in (
-            ("min_clips", 2), ("old_clips", 1), ("colour_clips", 0), ("colour_frames", 1)
-        ):  # fmt: skip
-            if getattr(self, name) < least:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected {least} or more")
-        if not 0 < self.alpha < 1:
-            raise ValueError(f"alpha: found {self.alpha}, expected a number between 0 and 1")
-        if not 0 < self.left_handers <= 0.5:
-            raise ValueError(
-                f"left_handers: found {self.left_handers}, expected above 0 and at most 0.5"
-            )
 
 
 LIMITS = tuple(field.name for field in fields(DriftOptions) if field.type is Limits)
