@@ -1,9 +1,14 @@
-"""Children of the test process that run a function, alone or as the processes of `torchrun`."""
+"""Processes: forks of the test process, and stages that run by themselves until they are killed."""
 
 import os
+import resource
 import socket
+import subprocess
+import sys
+import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 
 def fork(action: Callable[[], None]) -> int:
@@ -42,3 +47,113 @@ def fork_together(action: Callable[[], None], count: int) -> list[int]:
         return start
 
     return [fork(of_rank(rank)) for rank in range(count)]
+
+
+WAIT_S = 120.0  # more than any step takes on a busy machine
+
+
+class Stage:
+    """The stage, running in a session of its own.
+
+    Args:
+        project: Where it runs.
+        workers: Its processes.
+        max_file_bytes: No file may grow beyond.
+        more: Environment variables.
+    """
+
+    def __init__(
+        self, project: Path, workers: int = 2, max_file_bytes: int | None = None, **more: str
+    ) -> None:
+        def prepare() -> None:
+            if max_file_bytes:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
+
+        self._errors = project / "errors.txt"
+        with self._errors.open("w") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "pipeline.extract"],
+                cwd=project,
+                env={**os.environ, "SIGNLOOM_WORKERS": str(workers), "SIGNLOOM_CACHE": "", **more},
+                stderr=errors,
+                start_new_session=True,
+                preexec_fn=prepare,
+            )
+        self.pid = self._process.pid
+
+    def __enter__(self) -> "Stage":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def wait(self) -> int:
+        return self._process.wait(5 * WAIT_S)
+
+    def kill(self) -> None:
+        """kill -9 the stage alone; its workers must end by themselves."""
+        workers = self.workers()
+        self._process.kill()
+        self._process.wait()
+        wait_until(lambda: not any(is_alive(pid) for pid in workers))
+
+    def ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def errors(self) -> str:
+        return self._errors.read_text(encoding="utf-8")
+
+    def workers(self) -> list[int]:
+        """Processes below this one that look at videos."""
+        parents = {pid: found[0] for pid in all_pids() if (found := read_stat(pid))}
+        return [pid for pid in parents if self._is_below(pid, parents) and is_worker(pid)]
+
+    def _is_below(self, pid: int, parents: dict[int, int]) -> bool:
+        while pid in parents and pid != self.pid:
+            pid = parents[pid]
+        return pid == self.pid
+
+
+def all_pids() -> list[int]:
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
+
+
+def read_stat(pid: int) -> tuple[int, float] | None:
+    """Parent and seconds of CPU time; None if the process has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return None if fields[0] == "Z" else (int(fields[1]), seconds)
+
+
+def cpu_s(pid: int) -> float:
+    return (read_stat(pid) or (0, 0.0))[1]
+
+
+def is_worker(pid: int) -> bool:
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+    return b"spawn_main" in command or command.startswith(b"ray::_Process")
+
+
+def is_alive(pid: int) -> bool:
+    return read_stat(pid) is not None
+
+
+def is_inferring(pid: int) -> bool:
+    """Whether MediaPipe's libraries are loaded, which is when a worker has its first clip."""
+    try:
+        return "_framework_bindings" in Path(f"/proc/{pid}/maps").read_text()
+    except OSError:
+        return False
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)

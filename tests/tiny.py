@@ -2,18 +2,20 @@
 
 import dataclasses
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from signloom.checkpoint import Checkpoint, CheckpointSpec, build_from_spec, save_checkpoint
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence, Layout
 from signloom.corpus.shards import write_shards
 from signloom.features.augment import AugmentOptions
 from signloom.features.features import FeatureOptions
-from signloom.features.sources import Example
-from signloom.features.targets import CtcLabels, Target, write_labels, write_targets
+from signloom.features.sources import Clips, Example, LandmarkSource
+from signloom.features.targets import NO_LABELS, CtcLabels, Target, write_labels, write_targets
 from signloom.features.tokenizer import Tokenizer
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
@@ -22,7 +24,6 @@ from signloom.training.run import RunOptions, TrainingData
 from signloom.translation.search import DecodingOptions
 from signloom.tune.space import ConfirmOptions, Limits, TuneOptions
 from signloom.tune.worker import SearchPaths
-from tests.clips import hold_clips
 
 ROOT = Path(__file__).parents[1]
 INPUT_WIDTH = 6
@@ -285,3 +286,45 @@ def write_project(folder: Path) -> SearchPaths:
     }
     paths.params.write_text(json.dumps(content, indent=1))  # JSON is YAML
     return paths
+
+
+def write_checkpoint(
+    folder: Path,
+    *,
+    extractor: dict[str, Any] | None = None,
+    layout: Layout = HANDS_POSE,
+    features: FeatureOptions = FEATURES,
+    **changes: object,
+) -> Path:
+    """Write a tiny model with drawn weights; without an extractor, one of videos."""
+    from signloom.extraction.extract import extractor_fingerprint
+    from tests.extraction import OPTIONS
+
+    spec = CheckpointSpec(
+        model=dataclasses.replace(MODEL, **changes),  # type: ignore[arg-type]
+        features=features,
+        source=LandmarkSource(
+            layout=layout,
+            extractor=extractor or json.loads(extractor_fingerprint(OPTIONS.detector_options)),
+        ),
+        ctc=NO_LABELS,
+        provenance={"made_by": "tests"},
+    )
+    tokenizer = Tokenizer.build(SENTENCES, "pruned")
+    torch.manual_seed(1)
+    model = build_from_spec(spec, tokenizer)
+    save_checkpoint(folder, Checkpoint(spec=spec, model=model, tokenizer=tokenizer))
+    return folder
+
+
+def hold_clips(examples: Sequence[Example], extractor: Mapping[str, Any] | None = None) -> Clips:
+    """Return examples of landmarks as clips."""
+    sequences = [e.sequence for e in examples if isinstance(e.sequence, LandmarkSequence)]
+    assert len(sequences) == len(examples) > 0
+    return Clips(
+        targets=[example.target for example in examples],
+        frames=[len(sequence.points) for sequence in sequences],
+        fps=[sequence.fps for sequence in sequences],
+        source=LandmarkSource(layout=sequences[0].layout, extractor=dict(extractor or {})),
+        read=lambda numbers: [sequences[number] for number in numbers],
+    )

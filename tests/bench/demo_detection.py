@@ -35,7 +35,7 @@ from signloom.extraction.detector import DetectorOptions, build_detector, quiet_
 from signloom.extraction.pool import count_workers
 from signloom.extraction.video import Video
 from tests.bench.drills import draw_drill, plan_drills
-from tests.task_files import write_hand_task, write_pose_task
+from tests.extraction import write_hand_task, write_pose_task
 
 NEAR = 0.25  # hand sizes
 MIDDLE_KNUCKLE = 9

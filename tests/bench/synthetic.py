@@ -14,7 +14,7 @@ from signloom.features.targets import Target
 from signloom.models.seq2seq import ModelOptions
 from signloom.training.options import TrainOptions
 from tests import tiny
-from tests.clips import hold_clips
+from tests.tiny import hold_clips
 
 FPS = 25.0
 # The 126 numbers of document 000: both hands, three coordinates each.

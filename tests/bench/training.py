@@ -55,7 +55,7 @@ from tests.bench.synthetic import (
     SampledBatches,
     draw_clips,
 )
-from tests.clips import hold_clips
+from tests.tiny import hold_clips
 
 CLIPS, BATCH, SAMPLE, PRUNED = 512, 16, 4, 3_000
 

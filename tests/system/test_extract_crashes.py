@@ -23,7 +23,7 @@ from signloom.corpus.manifest import read_manifest, write_manifest
 from signloom.demo.draw import DrawOptions, draw_corpus
 from signloom.extraction.cache import unpack_frames
 from tests.extraction import contents
-from tests.stages import Stage, cpu_s, is_alive, is_inferring, wait_until
+from tests.processes import Stage, cpu_s, is_alive, is_inferring, wait_until
 from tests.tiny import ROOT
 
 DRAWING = DrawOptions(

@@ -24,7 +24,7 @@ from signloom.translation.serving import from_payload, to_payload
 from signloom.translation.timed import to_json, translate_timed
 from signloom.translation.translator import Translator
 from tests import tiny
-from tests.models_on_disk import write_checkpoint
+from tests.tiny import write_checkpoint
 
 EXPORT = [sys.executable, "-c", "from signloom.cli.main import main; main()", "export-model"]
 STARTS_S = 300  # on a busy machine

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests import tiny
-from tests.stages import wait_until
+from tests.processes import wait_until
 
 TRAIN = [sys.executable, "-m", "pipeline.train"]
 TORCHRUN = [

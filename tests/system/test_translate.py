@@ -16,7 +16,7 @@ from signloom.cli.main import main
 from signloom.corpus.landmarks import build_layout
 from tests import tiny
 from tests.extraction import draw_two_clips
-from tests.models_on_disk import write_checkpoint
+from tests.tiny import write_checkpoint
 
 COMMAND = [sys.executable, "-c", "from signloom.cli.main import main; main()", "translate"]
 SIZES = ("--fps", "10", "--width", "320", "--height", "240", "--max-tokens", "10")

@@ -8,7 +8,7 @@ from signloom.cli.main import main
 from signloom.cli.translate import read_lines
 from signloom.errors import UserError
 from tests import glosses
-from tests.models_on_disk import write_checkpoint
+from tests.tiny import write_checkpoint
 
 
 @pytest.fixture(scope="module")

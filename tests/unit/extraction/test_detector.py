@@ -20,7 +20,7 @@ from signloom.extraction.detector import (
     quiet_native_code,
 )
 from signloom.extraction.video import Video
-from tests.task_files import write_hand_task, write_pose_task
+from tests.extraction import write_hand_task, write_pose_task
 
 Frames = list[npt.NDArray[np.uint8]]
 Found = tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]

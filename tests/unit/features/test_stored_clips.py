@@ -10,7 +10,7 @@ from signloom.errors import UserError
 from signloom.features.batches import FixedBatches, TrainingBatches
 from signloom.features.sources import Clips, Example, StoredLandmarks
 from tests import tiny
-from tests.clips import hold_clips
+from tests.tiny import hold_clips
 
 BYTES_A_FRAME = HANDS_POSE.points * 3 * 2 + len(HANDS_POSE.groups)
 

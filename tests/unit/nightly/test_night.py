@@ -24,7 +24,7 @@ from signloom.nightly.record import NightRecord, StepResult
 from signloom.nightly.store import ModelStore
 from signloom.paths import RETRAIN_LOCK, RETRAIN_UNFINISHED
 from tests.intake import deliver
-from tests.stages import is_alive, wait_until
+from tests.processes import is_alive, wait_until
 from tests.unit.nightly.night_project import (
     PARAMS,
     decision_about,

@@ -21,7 +21,7 @@ from signloom.nightly.candidates import GateInputs
 from signloom.nightly.store import ModelStore
 from signloom.translation.translator import Translator
 from tests import tiny
-from tests.models_on_disk import write_checkpoint
+from tests.tiny import write_checkpoint
 from tests.unit.evaluation import world
 from tests.unit.nightly.systems import OPTIONS, SCORE
 

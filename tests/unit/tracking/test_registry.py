@@ -9,7 +9,7 @@ import pytest
 from signloom.errors import UserError
 from signloom.tracking import registry
 from signloom.tracking.registry import Version, sync
-from tests.models_on_disk import write_checkpoint
+from tests.tiny import write_checkpoint
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what MLflow's own code deprecates
 

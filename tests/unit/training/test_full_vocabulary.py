@@ -12,7 +12,7 @@ from signloom.training.optim import SPARSE_ROWS
 from signloom.training.run import RunOptions, TrainingData, train
 from signloom.training.snapshots import Snapshots
 from tests import tiny
-from tests.clips import hold_clips
+from tests.tiny import hold_clips
 
 
 def full_data() -> TrainingData:

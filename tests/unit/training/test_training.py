@@ -15,7 +15,7 @@ from signloom.training.loop import DivergedError, EpochRecord, dev_score
 from signloom.training.run import TrainingData, train
 from signloom.translation.translator import Translator
 from tests import tiny
-from tests.clips import hold_clips
+from tests.tiny import hold_clips
 
 CPU = torch.device("cpu")
 GREEDY = tiny.decoding(beam_size=1, max_tokens=20)

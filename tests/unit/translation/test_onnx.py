@@ -20,7 +20,7 @@ from signloom.translation.options import DECODING
 from signloom.translation.search import DecodingOptions
 from signloom.translation.translator import Translator
 from tests import tiny
-from tests.models_on_disk import write_checkpoint
+from tests.tiny import write_checkpoint
 
 ort = pytest.importorskip("onnxruntime", reason="needs signloom[onnx]")
 GREEDY = DecodingOptions(**{**DECODING, "beam_size": 1, "max_tokens": 20})

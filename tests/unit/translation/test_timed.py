@@ -10,7 +10,7 @@ from signloom.translation.search import DecodingOptions
 from signloom.translation.timed import time_tokens, to_json, translate_timed
 from signloom.translation.translator import Alignment, Translator
 from tests import tiny
-from tests.models_on_disk import write_checkpoint
+from tests.tiny import write_checkpoint
 
 CPU = torch.device("cpu")
 
