@@ -1,14 +1,15 @@
 """Does it learn? Every family turns sequences round that it has not seen (document 004).
 
 A model that only copied, or knew the symbols but not their order, would get none of them right. The
-reduced lab takes some 5 CPU-s a variant, the whole one a minute: all but one are marked slow, their
-quick twin is tests/contract/test_models.py.
+reduced lab takes some 5 CPU-s a variant, the whole one a minute; quick twins are
+test_one_batch_can_be_overfitted in tests/contract/test_models.py and tests/unit/test_reversal.py.
 """
 
 import pytest
 
 from signloom.reversal import LabResult, read_lab, run_lab
 
+pytestmark = pytest.mark.slow
 REDUCED = (
     "task.symbols=10", "task.max_length=6", "task.train=2000", "task.dev=100", "task.test=300",
     "model.d_model=64", "model.d_ff=128", "train.epochs=6", "train.learning_rate=0.004",
@@ -32,21 +33,13 @@ def learn(*assignments: str) -> LabResult:
     return run_lab(read_lab(assignments), log=lambda record: None)
 
 
-@pytest.mark.parametrize(
-    "variant",
-    [
-        pytest.param(values, id=name, marks=pytest.mark.slow if number else ())
-        for number, (name, values) in enumerate(VARIANTS.items())
-    ],
-)
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS.keys())
 def test_every_family_that_looks_at_the_source_learns_to_reverse(variant: tuple[str, ...]) -> None:
     # Measured with seed 1: 0.957 to 1.0, the conformer with relative positions being the lowest.
     assert learn(*REDUCED, *variant).exact >= 0.9
 
 
-@pytest.mark.slow
 def test_an_lstm_without_attention_reverses_what_its_state_can_hold() -> None:
-    """Quick twin: tests/contract/test_models.py, test_one_batch_can_be_overfitted."""
     result = learn(*REDUCED, "model.family=lstm", "model.attention=none")
     # Measured with seed 1: 1.0 of three symbols, 0.81 of six, 0.927 of all. All that the decoder
     # gets is one vector, so it falls with the length: its own threshold, on the shortest ones.
@@ -55,7 +48,6 @@ def test_an_lstm_without_attention_reverses_what_its_state_can_hold() -> None:
     assert result.by_length[6] < result.by_length[3]
 
 
-@pytest.mark.slow
 def test_the_recipe_of_the_document_learns_in_ten_epochs() -> None:
     result = learn(*POST, "train.learning_rate=0.001", "train.epochs=10", "train.patience=10")
     assert len(result.history) == 10
@@ -63,7 +55,6 @@ def test_the_recipe_of_the_document_learns_in_ten_epochs() -> None:
     assert result.dev_loss <= 0.003
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 42])
 def test_four_epochs_are_enough(seed: int) -> None:
     result = learn(f"train.seeds=[{seed}]")

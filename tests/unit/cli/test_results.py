@@ -141,9 +141,11 @@ def dvc(*arguments: str) -> None:
     subprocess.run([sys.executable, "-m", "dvc", *arguments, "-q"], check=True)
 
 
+@pytest.mark.slow
 def test_a_run_can_be_a_commit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Quick twin: test_scores_stand_beside_the_last_commit_and_the_kept_run."""
     monkeypatch.chdir(tmp_path)
     git("init")
     dvc("init")

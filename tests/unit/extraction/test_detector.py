@@ -94,8 +94,10 @@ def built(tasks: DetectorOptions) -> Callable[[str], Detector]:
 
 KINDS = [
     "holistic",
-    *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("face", "hands", "hands+pose")),
-    "tasks",
+    *(
+        pytest.param(kind, marks=pytest.mark.slow)
+        for kind in ("face", "hands", "hands+pose", "tasks")
+    ),
 ]
 
 
@@ -127,10 +129,12 @@ def numbers(marks: object, indices: Sequence[int]) -> npt.NDArray[np.float32]:
     return np.array([(mark.x, mark.y, mark.z) for mark in found], np.float32)
 
 
+@pytest.mark.slow
 @pytest.mark.mediapipe
 def test_all_groups_are_those_of_the_plain_holistic_solution(
     clips: dict[str, Frames], built: Callable[[str], Detector]
 ) -> None:
+    """Quick twin: tests/golden/test_landmarks.py."""
     from mediapipe.python.solutions import holistic
 
     frames = next(iter(clips.values()))[:10]
@@ -161,19 +165,23 @@ def test_all_groups_are_those_of_the_plain_holistic_solution(
                 np.testing.assert_array_equal(found, numbers(results.face_landmarks, [index])[0])
 
 
+@pytest.mark.slow
 @pytest.mark.mediapipe
 def test_the_face_does_not_change_hands_and_pose(
     clips: dict[str, Frames], built: Callable[[str], Detector]
 ) -> None:
+    """Quick twin: tests/golden/test_landmarks.py."""
     frames = next(iter(clips.values()))[:15]
     plain, (points, present) = detect(built("holistic"), frames), detect(built("face"), frames)
     assert_same((points[:, : plain[0].shape[1]], present[:, :3]), plain)
 
 
+@pytest.mark.slow
 @pytest.mark.mediapipe
 def test_hands_and_pose_are_those_of_the_plain_solutions(
     clips: dict[str, Frames], built: Callable[[str], Detector]
 ) -> None:
+    """Quick twin: tests/golden/test_landmarks.py."""
     from mediapipe.python.solutions import hands, pose
 
     frames = next(iter(clips.values()))
@@ -266,10 +274,12 @@ def test_a_failed_frame_does_not_spoil_the_next_clip(
     assert_same(detect(detector, frames), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.mediapipe
 def test_a_segment_is_as_if_cut_out(
     clips: dict[str, Frames], built: Callable[[str], Detector]
 ) -> None:
+    """Quick twin: test_video.py, whose segments have the same frames."""
     frames = next(iter(clips.values()))[:6]
     assert_same(detect(built("tasks"), frames, start_s=60.0), detect(built("tasks"), frames))
 
@@ -284,10 +294,12 @@ def test_frames_of_one_time_are_no_error_for_task_files(
     assert [detector.detect(frame, 0.0)[1].all() for _ in range(3)] == [True] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.mediapipe
 def test_task_files_need_none_of_the_graphs_that_newer_mediapipe_lacks(
     clips: dict[str, Frames], tasks: DetectorOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Quick twin: test_frames_of_one_time_are_no_error_for_task_files."""
     import mediapipe  # noqa: F401
 
     monkeypatch.setitem(sys.modules, "mediapipe.python.solution_base", None)  # cannot be imported

@@ -65,8 +65,10 @@ def inferred(caplog: pytest.LogCaptureFixture) -> Callable[[], int]:
     return count
 
 
+@pytest.mark.slow
 @pytest.mark.mediapipe
 def test_no_clip_leaks_into_the_next(clips: list[Clip], known: Path) -> None:
+    """Quick twin: test_detector.py::test_no_clip_leaks_into_the_next."""
     alone = read_shards(known / "out/shards")
     for clip in (clips[0], clips[1], clips[0]):
         assert clip.video
@@ -106,10 +108,12 @@ def test_the_output_is_the_same_whoever_did_the_work_and_when(
     assert "TensorFlow" not in noise
 
 
+@pytest.mark.slow
 @pytest.mark.mediapipe
 def test_only_what_is_new_is_looked_at(
     clips: list[Clip], warm: Path, tmp_path: Path, inferred: Callable[[], int]
 ) -> None:
+    """Quick twin: test_cache.py::test_the_key_follows_everything_that_decides_an_entry."""
     out = tmp_path / "out"
     assert clips[0].video
     copy = tmp_path / "moved.mp4"
@@ -230,10 +234,12 @@ def test_a_clip_that_takes_too_long_is_rejected_and_not_remembered(
     assert rejected(tmp_path / "out") == {}
 
 
+@pytest.mark.slow
 @pytest.mark.mediapipe
 def test_a_video_that_changes_meanwhile_is_rejected_and_not_remembered(
     clips: list[Clip], warm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Quick twin: test_cache.py::test_a_changed_file_is_hashed_again."""
     room = videos.write_video(tmp_path / "room.mp4", frames=1)
     growing = replace(clips[0], clip_id="growing", video=room)
     hash_videos = VideoHashes.hash_videos

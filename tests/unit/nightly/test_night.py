@@ -99,7 +99,9 @@ def test_what_fails_is_said_and_found_again() -> None:
     assert dry_run(ASK).kind == "train"
 
 
+@pytest.mark.slow
 def test_a_delivery_without_landmarks_is_withdrawn_and_not_taken_again() -> None:
+    """Quick twin: tests/unit/intake/test_withdrawal.py, tests/unit/intake/drift."""
     settings = make_project()
     before = settings.corpus.path.read_text(encoding="utf-8")
     stages = {"extract": "true", "tokenize_targets": "true", "report": "touch reports/made"}
@@ -249,7 +251,9 @@ def test_a_hook_that_hangs_is_stopped_with_its_children(monkeypatch: pytest.Monk
     assert not is_alive(int(Path("pid").read_text()))
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_the_children_and_is_passed_on() -> None:
+    """Quick twin: test_sigterm_stops_the_stage_and_the_next_night_goes_on."""
     threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):

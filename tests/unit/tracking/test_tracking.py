@@ -328,7 +328,9 @@ def test_without_an_experiment_the_project_is_the_working_folder(
     assert project_folder() == Path()
 
 
+@pytest.mark.slow
 def test_telemetry_is_off_when_mlflow_is_imported() -> None:
+    """Quick twin: test_a_stage_never_imports_mlflow_and_its_delivery_is_silent_and_ends."""
     code = (
         "from signloom.tracking.deliver import Store\n"
         "Store()\n"

@@ -4,6 +4,9 @@ import os
 import subprocess
 import sys
 
+import grimp
+import pytest
+
 from tests.tiny import ROOT
 
 TRAIN = """
@@ -27,7 +30,16 @@ print(fit.history[0].step, "steps")
 """
 
 
+def test_the_training_core_imports_none_of_them() -> None:
+    graph = grimp.build_graph("signloom", include_external_packages=True)
+    reached = graph.find_upstream_modules("signloom.training.run")
+    assert {"torch", "signloom.models.registry"} <= reached
+    assert not reached & {"dvc", "mlflow", "mediapipe", "optuna", "cv2", "matplotlib", "sacrebleu"}
+
+
+@pytest.mark.slow
 def test_two_steps_are_trained_where_dvc_mlflow_and_mediapipe_are_missing() -> None:
+    """Quick twin: test_the_training_core_imports_none_of_them."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", TRAIN], cwd=ROOT, capture_output=True, text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},

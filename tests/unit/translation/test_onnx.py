@@ -5,17 +5,20 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
 
+from signloom.checkpoint import load_checkpoint
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.shards import read_clip_frames, read_shards
 from signloom.errors import UserError
 from signloom.features.batches import pad_features
 from signloom.features.tokenizer import Tokenizer
+from signloom.models.transformer import Transformer
+from signloom.translation.onnx_export import _DecoderStep, _Encoder
 from signloom.translation.options import DECODING
 from signloom.translation.search import DecodingOptions
 from signloom.translation.translator import Translator
@@ -74,10 +77,30 @@ def assert_same_translations(checkpoint: Path, folder: Path, clips: list[Landmar
     assert [tokenizer.decode(tokens) for tokens in found] == [x.text for x in expected]
 
 
+@pytest.mark.parametrize("family", ["transformer", "conformer"])
+def test_what_is_exported_says_what_the_model_says(tmp_path: Path, family: str) -> None:
+    folder = write_checkpoint(tmp_path / "checkpoint", family=family, subsampling=2)
+    model = cast(Transformer, load_checkpoint(folder, torch.device("cpu")).model)
+    encoder, step = _Encoder(model).eval(), _DecoderStep(model).eval()
+    clips = [tiny.sequence(seed, frames=9) for seed in range(2)]
+    translator = Translator(load_checkpoint(folder, torch.device("cpu")), torch.device("cpu"))
+    src, valid = pad_features([translator.rows(clip) for clip in clips])
+    tokens = torch.tensor([[1, 4, 5, 6], [1, 7, 8, 9]])
+    with torch.no_grad():
+        expected = model(src, valid, tokens)
+        keys, values, positions = encoder(src, valid)
+        past = [torch.zeros(*keys.shape[:3], 0, keys.shape[4])] * 2
+        for number, column in enumerate(tokens.T):
+            logits, *past = step(column, *past, keys, values, positions)
+            torch.testing.assert_close(logits, expected[:, number], rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param({"subsampling": 4, "tied_embeddings": True}, id="transformer"),
+        pytest.param(
+            {"subsampling": 4, "tied_embeddings": True}, id="transformer", marks=pytest.mark.slow
+        ),
         pytest.param(
             {"norm": "post", "positions": "scaled", "causal_encoder": True, "subsampling": 2},
             id="post-norm",
@@ -91,6 +114,7 @@ def assert_same_translations(checkpoint: Path, folder: Path, clips: list[Landmar
     ],
 )
 def test_onnx_runtime_says_what_pytorch_says(tmp_path: Path, options: dict[str, Any]) -> None:
+    """Quick twin: test_what_is_exported_says_what_the_model_says."""
     checkpoint = write_checkpoint(tmp_path / "checkpoint", **options)
     done = export(checkpoint, tmp_path / "onnx")
     assert done.returncode == 0, done.stderr
