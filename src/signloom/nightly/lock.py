@@ -1,7 +1,6 @@
 """One night at a time: the lock of a project."""
 
 import contextlib
-import fcntl
 import json
 import os
 import platform
@@ -10,6 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import IO
+
+from filelock import lock_descriptor
 
 from signloom.errors import UserError
 from signloom.paths import RETRAIN_LOCK
@@ -38,19 +39,19 @@ def hold_lock(path: Path = RETRAIN_LOCK) -> Iterator[Held]:
 
     Raises:
         BusyError: If another process holds it.
-        UserError: If the place cannot be locked at all.
+        UserError: If the disk knows no locks.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+", encoding="utf-8") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BusyError(_describe_holder(_read(file))) from None
+            is_ours = lock_descriptor(file.fileno(), blocking=False)
         except OSError as error:
             raise UserError(
                 f"{path} cannot be locked ({error.strerror}), so two retrainings could overlap; "
                 "put the project on a disk that knows locks"
             ) from None
+        if not is_ours:
+            raise BusyError(_describe_holder(_read(file)))
         left = _read(file)
         me = {"pid": os.getpid(), "host": platform.node(), "since": _now()}
         _write(file, json.dumps(me) + "\n")
@@ -63,14 +64,12 @@ def hold_lock(path: Path = RETRAIN_LOCK) -> Iterator[Held]:
 def holder(path: Path = RETRAIN_LOCK) -> str:
     """Return in words who holds the lock; empty: nobody."""
     try:
-        with path.open("r", encoding="utf-8") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        with path.open("r+", encoding="utf-8") as file:
+            if lock_descriptor(file.fileno(), blocking=False):
+                return ""
+            return _describe_holder(_read(file))
     except FileNotFoundError:
         return ""
-    except BlockingIOError:
-        with path.open("r", encoding="utf-8") as file:
-            return _describe_holder(_read(file))
-    return ""
 
 
 def _describe_holder(found: dict[str, str]) -> str:

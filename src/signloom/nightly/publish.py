@@ -14,7 +14,7 @@ from signloom.nightly.commands import Commands
 from signloom.nightly.record import StepResult
 from signloom.nightly.store import DECISION, ModelStore
 from signloom.paths import DVC_LOCK, LAST_NIGHT, METRICS, MODELS, REPORT_PAGE, TUNE
-from signloom.tracking.registry import Version, sync
+from signloom.tracking.registry import RegisteredVersion, sync
 from signloom.tracking.run import TrackingOptions
 
 FORMAT_VERSION = 1  # of reports/retrain.json
@@ -54,12 +54,12 @@ def sync_registry(store: ModelStore, tracking: TrackingOptions) -> list[str]:
     return sync(tracking.experiment, versions, aliases)
 
 
-def _registered(store: ModelStore, version: int) -> Version:
+def _registered(store: ModelStore, version: int) -> RegisteredVersion:
     """Return a version as the registry is to show it."""
     files = (store.folder(version) / DECISION, store.folder(version) / CARD)
     forgotten = store.forgotten(version)
     marks = {"signloom.forgotten": f"{forgotten} clips"} if forgotten else {}
-    return Version(
+    return RegisteredVersion(
         number=version,
         checkpoint=store.checkpoint(version),
         checkpoint_hash=store.facts(version)["checkpoint_hash"],

@@ -5,7 +5,6 @@ run is found again by its key before it is made, and MLflow takes a number, tag,
 that it has already for the same one.
 """
 
-import fcntl
 import logging
 import os
 import sys
@@ -15,16 +14,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from filelock import lock_descriptor
+
 from signloom.files import write_file
 from signloom.paths import SPOOL
-from signloom.tracking.journal import (
-    LOCK,
-    PROBLEM,
-    Outbox,
-    hide_password,
-    outboxes,
-    store_name,
-)
+from signloom.tracking.journal import LOCK, PROBLEM, Outbox, outboxes
+from signloom.tracking.mlflow_store import first_line, import_mlflow, store_name
 
 KEY = "signloom.key"  # tag by which a run is found again
 MAX_VALUE_CHARS = 500  # of a param or tag; the whole params.yaml is an artifact anyway
@@ -52,7 +47,7 @@ def deliver(spool: Path, *, patience_s: float = PATIENCE_S) -> bool:
     spool.mkdir(parents=True, exist_ok=True)
     with (spool / LOCK).open("w") as lock, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what MLflow's own code deprecates
-        fcntl.flock(lock, fcntl.LOCK_EX)  # one delivers, others wait to take over
+        lock_descriptor(lock.fileno())  # one delivers, others wait to take over
         store: Store | None = None
         pause_s, failed_since = POLL_S, None
         while boxes := _ours(spool):
@@ -78,7 +73,7 @@ def deliver(spool: Path, *, patience_s: float = PATIENCE_S) -> bool:
 
 def _ours(spool: Path) -> list[Outbox]:
     """Return the journals for the store that we deliver to; those for others are left alone."""
-    here = store_name(os.environ)
+    here = store_name()
     return [box for box in outboxes(spool) if _start_of(box).get("store", here) == here]
 
 
@@ -95,11 +90,10 @@ def _start_of(box: Outbox) -> dict[str, Any]:
 
 
 def _note(spool: Path, error: Exception) -> None:
-    first = (str(error).splitlines() or [""])[0].rstrip(".")
-    text = hide_password(first) or type(error).__name__
-    logger.warning("%s: %s", store_name(os.environ), text)
+    text = first_line(error).rstrip(".") or type(error).__name__
+    logger.warning("%s: %s", store_name(), text)
     hint = "check MLFLOW_TRACKING_URI (unset: mlflow.db in the working directory)"
-    write_file(spool / PROBLEM, f"{store_name(os.environ)}: {text}; {hint}")
+    write_file(spool / PROBLEM, f"{store_name()}: {text}; {hint}")
 
 
 def _deliver_one(store: "Store", box: Outbox) -> None:
@@ -146,21 +140,10 @@ def _batches(
 
 
 class Store:
-    """MLflow, with its telemetry and chatter off."""
+    """Runs of MLflow, made and filled from records."""
 
     def __init__(self) -> None:
-        # Set before the import, which reads them; a person's own settings win.
-        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-        os.environ.setdefault("DO_NOT_TRACK", "true")
-        # We try again ourselves; MLflow's defaults would hold a call for minutes.
-        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
-        os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
-        # Here and not above: the import takes seconds.
-        import mlflow
-
-        for chatty in ("mlflow", "alembic"):
-            logging.getLogger(chatty).setLevel(logging.ERROR)
-        self._client = mlflow.MlflowClient()
+        self._client = import_mlflow().MlflowClient()
         self._experiments: dict[str, str] = {}
 
     def open_run(self, start: dict[str, Any]) -> str:

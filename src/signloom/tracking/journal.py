@@ -5,16 +5,16 @@ copies of what was logged, `owner` locked by the process that writes, and `sent.
 store has taken. It is removed when the store has everything.
 """
 
-import fcntl
 import json
 import os
-import re
 import shutil
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
+
+from filelock import lock_descriptor
 
 from signloom.files import write_file
 
@@ -30,7 +30,7 @@ class Journal:
         hidden = self.folder.with_name(f".{self.folder.name}")
         (hidden / FILES).mkdir(parents=True)
         self._owner = (hidden / OWNER).open("w")
-        fcntl.flock(self._owner, fcntl.LOCK_EX)
+        lock_descriptor(self._owner.fileno())
         self._file = os.open(hidden / RECORDS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         hidden.rename(self.folder)  # whole from the first moment that it can be seen
         self._count = 0
@@ -66,7 +66,7 @@ class Outbox:
         self.sent: dict[str, Any] = json.loads(sent.read_text()) if sent.is_file() else {}
 
     def pending(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield the whole records that were not sent, each with the place where it ends."""
+        """Yield the whole records that were not sent, each with the offset at which it ends."""
         with (self.folder / RECORDS).open("rb") as file:
             end = file.seek(self.sent.get("offset", 0))
             for line in file:
@@ -78,7 +78,7 @@ class Outbox:
     def is_abandoned(self) -> bool:
         """Return whether the process that wrote here is gone or has let go."""
         with (self.folder / OWNER).open("r+") as owner:
-            return try_lock(owner)
+            return lock_descriptor(owner.fileno(), blocking=False)
 
     def confirm(self, **values: Any) -> None:
         """Note what the store has taken."""
@@ -109,22 +109,3 @@ def outboxes(spool: Path) -> list[Outbox]:
         return []
     folders = sorted(p for p in spool.iterdir() if p.is_dir() and p.name[0].isdigit())
     return [Outbox(folder) for folder in folders]
-
-
-def try_lock(file: IO[str]) -> bool:
-    """Lock a file until it is closed; return False if another process holds it."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def store_name(environment: Mapping[str, str]) -> str:
-    """Return where runs go, without a password: records go to no other store than theirs."""
-    return hide_password(environment.get("MLFLOW_TRACKING_URI") or "mlflow.db")
-
-
-def hide_password(text: str) -> str:
-    """Mask the password of every URL in a text that a log will keep."""
-    return re.sub(r"(://[^:/@\s]*):[^@/\s]*@", r"\1:***@", text)

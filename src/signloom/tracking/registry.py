@@ -4,8 +4,6 @@ The versions on disk are the truth and the registry mirrors them: whatever was i
 not be sent while a server was down, is sent by the next call, and a second call changes nothing.
 """
 
-import logging
-import os
 import shutil
 import tempfile
 import warnings
@@ -16,7 +14,7 @@ from typing import Any
 
 from signloom.errors import UserError
 from signloom.tracking.deliver import KEY
-from signloom.tracking.journal import hide_password, store_name
+from signloom.tracking.mlflow_store import first_line, import_mlflow, store_name
 from signloom.translation.serving import save_served_model
 
 NUMBER, CHECKPOINT = "signloom.version", "signloom.checkpoint"  # tags of a registered version
@@ -25,7 +23,7 @@ MODEL = "model"  # folder of the served model among the artifacts of a version's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
+class RegisteredVersion:
     """A version of the model as the registry is to show it.
 
     Attributes:
@@ -43,7 +41,9 @@ class Version:
     tags: Mapping[str, str]
 
 
-def sync(name: str, versions: Sequence[Version], aliases: Mapping[str, int | None]) -> list[str]:
+def sync(
+    name: str, versions: Sequence[RegisteredVersion], aliases: Mapping[str, int | None]
+) -> list[str]:
     """Make the registry show these versions, tags and aliases.
 
     A version's files are sent once, as a model that `mlflow models serve` can run; tags and
@@ -60,24 +60,17 @@ def sync(name: str, versions: Sequence[Version], aliases: Mapping[str, int | Non
     Raises:
         UserError: If the store is away or refuses something; what is done stays done.
     """
-    # Set before the import, which reads them; a person's own settings win.
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
-    import mlflow
-    from mlflow.exceptions import MlflowException
-
-    for chatty in ("mlflow", "alembic"):
-        logging.getLogger(chatty).setLevel(logging.ERROR)
+    mlflow = import_mlflow()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what MLflow's own code deprecates
             return _Registry(mlflow.MlflowClient(), name).sync(versions, aliases)
-    except (MlflowException, OSError) as error:  # of requests too, which are OSErrors
-        said = hide_password((str(error).splitlines() or [""])[0])
+    except (
+        mlflow.exceptions.MlflowException,
+        OSError,
+    ) as error:  # of requests too, which are OSErrors
         raise UserError(
-            f"{store_name(os.environ)} did not take the versions of {name!r}: {said}; check "
+            f"{store_name()} did not take the versions of {name!r}: {first_line(error)}; check "
             "MLFLOW_TRACKING_URI. `signloom champion sync` brings them later, and so does the next "
             "retraining"
         ) from None
@@ -90,7 +83,9 @@ class _Registry:
         self._client, self._name = client, name
         self._changes: list[str] = []
 
-    def sync(self, versions: Sequence[Version], aliases: Mapping[str, int | None]) -> list[str]:
+    def sync(
+        self, versions: Sequence[RegisteredVersion], aliases: Mapping[str, int | None]
+    ) -> list[str]:
         if not self._client.search_registered_models(f"name = '{self._name}'"):
             self._client.create_registered_model(self._name)
             self._changes.append(f"registered model {self._name}")
@@ -120,12 +115,12 @@ class _Registry:
             if not token:
                 return found
 
-    def _create(self, version: Version) -> Any:
+    def _create(self, version: RegisteredVersion) -> Any:
         """Send the model as a run's artifacts, then name the version: in this order."""
         run = self._open_run(version)
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)
-            # The first seed's model translates; the others are for judging it.
+            # The first seed's model translates; the others are for the gate.
             ignored = shutil.ignore_patterns("seeds")
             shutil.copytree(version.checkpoint, folder / "checkpoint", ignore=ignored)
             save_served_model(folder / "checkpoint", folder / MODEL)
@@ -140,19 +135,19 @@ class _Registry:
             tags={NUMBER: str(version.number), CHECKPOINT: version.checkpoint_hash},
         )
 
-    def _open_run(self, version: Version) -> Any:
+    def _open_run(self, version: RegisteredVersion) -> Any:
         experiment = self._client.get_experiment_by_name(self._name)
-        place = (
+        experiment_id = (
             experiment.experiment_id if experiment else self._client.create_experiment(self._name)
         )
         key = f"model/{version.checkpoint_hash}"
-        found = self._client.search_runs([place], f"tags.`{KEY}` = '{key}'", max_results=1)
+        found = self._client.search_runs([experiment_id], f"tags.`{KEY}` = '{key}'", max_results=1)
         if found:  # of a call that was interrupted
             return found[0]
         tags = {KEY: key, "stage": "model", NUMBER: str(version.number)}
-        return self._client.create_run(place, run_name=f"model {version.number}", tags=tags)
+        return self._client.create_run(experiment_id, run_name=f"model {version.number}", tags=tags)
 
-    def _tag(self, version: Version, registered: Any) -> None:
+    def _tag(self, version: RegisteredVersion, registered: Any) -> None:
         for key, value in version.tags.items():
             text = value[:MAX_TAG_CHARS]
             if registered.tags.get(key) != text:

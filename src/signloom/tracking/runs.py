@@ -1,12 +1,11 @@
 """The MLflow runs of a DVC experiment."""
 
-import os
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from signloom.errors import UserError
-from signloom.tracking.journal import store_name
+from signloom.tracking.mlflow_store import first_line, import_mlflow, store_name
 from signloom.tracking.run import BASELINE, EXPERIMENT
 
 
@@ -34,24 +33,18 @@ def find_runs(dvc_experiment: str | None) -> list[FoundRun]:
     Raises:
         UserError: If the store does not answer.
     """
-    # Set before the import, which reads them.
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
-    import mlflow
-    from mlflow.exceptions import MlflowException
-
+    mlflow = import_mlflow()
     if dvc_experiment is None:
         wanted = f"tags.{EXPERIMENT} != ''"
     else:
         wanted = f"tags.{EXPERIMENT} = '{dvc_experiment.replace(chr(39), '')}'"
-    client = mlflow.MlflowClient()
     try:
+        client = mlflow.MlflowClient()
         names = {one.experiment_id: one.name for one in client.search_experiments()}
         found = _search_all(client, list(names), wanted)
-    except MlflowException as error:
+    except mlflow.exceptions.MlflowException as error:
         raise UserError(
-            f"{store_name(os.environ)} does not answer ({str(error).splitlines()[0]}); check "
-            "MLFLOW_TRACKING_URI"
+            f"{store_name()} does not answer ({first_line(error)}); check MLFLOW_TRACKING_URI"
         ) from None
     return [
         FoundRun(

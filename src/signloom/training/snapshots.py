@@ -5,7 +5,6 @@ ends in a hash of its bytes, so that a torn one gives itself away.
 """
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import logging
@@ -19,6 +18,7 @@ from typing import Any
 
 import safetensors.torch
 import torch
+from filelock import lock_descriptor
 from torch import Tensor
 
 from signloom.errors import UserError
@@ -187,15 +187,15 @@ def hold_snapshots(folder: Path, own: Sequence[Snapshots]) -> Iterator[None]:
             folder.mkdir(parents=True, exist_ok=True)
             lock = stack.enter_context((folder / LOCK).open("w"))
             # The system lets go of it, however the process ends.
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(
-                f"another training holds {folder / LOCK}, so one is at work in this project; wait "
-                "until it ends, stop it, or train in a copy of the project"
-            ) from None
+            is_ours = lock_descriptor(lock.fileno(), blocking=False)
         except OSError as error:
             logger.warning("%s could not be locked: %s", folder, error)
         else:
+            if not is_ours:
+                raise UserError(
+                    f"another training holds {folder / LOCK}, so one is at work in this project; "
+                    "wait until it ends, stop it, or train in a copy of the project"
+                )
             _clear(folder, {snapshots.folder for snapshots in own})
         yield
 

@@ -8,7 +8,7 @@ import pytest
 
 from signloom.errors import UserError
 from signloom.tracking import registry
-from signloom.tracking.registry import Version, sync
+from signloom.tracking.registry import RegisteredVersion, sync
 from tests.tiny import write_checkpoint
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what MLflow's own code deprecates
@@ -31,14 +31,14 @@ def _in_store(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     mlflow.set_tracking_uri(None)
 
 
-def make_version(folder: Path, number: int, **tags: str) -> Version:
+def make_version(folder: Path, number: int, **tags: str) -> RegisteredVersion:
     place = folder / f"{number:04}"
     checkpoint = place / "checkpoint"
     if not checkpoint.is_dir():
         write_checkpoint(checkpoint, d_model=8 * number)
         write_checkpoint(checkpoint / "seeds/2")
         (place / "decision.json").write_text("{}")
-    return Version(
+    return RegisteredVersion(
         number=number,
         checkpoint=checkpoint,
         checkpoint_hash=f"hash of {folder.name} {number}",

@@ -16,9 +16,9 @@ from signloom.cli.main import main
 from signloom.paths import SPOOL
 from signloom.provenance import project_folder
 from signloom.tracking import run as run_module
-from signloom.tracking import run as system
 from signloom.tracking.deliver import KEY, MAX_VALUE_CHARS, Store, deliver
-from signloom.tracking.journal import PROBLEM, hide_password, outboxes
+from signloom.tracking.journal import PROBLEM, outboxes
+from signloom.tracking.mlflow_store import hide_password
 from signloom.tracking.run import Run, TrackingOptions, flatten
 
 # MLflow's own code uses what its libraries deprecate.
@@ -369,6 +369,6 @@ def test_the_sampler_survives_an_import_of_torch_in_another_thread(
 ) -> None:
     partial = types.ModuleType("torch")  # as it stands in sys.modules at the beginning
     monkeypatch.setitem(sys.modules, "torch", partial)
-    assert system._gpu() == {}
+    assert run_module._gpu() == {}
     partial.cuda = types.ModuleType("torch.cuda")  # type: ignore[attr-defined]
-    assert system._gpu() == {}
+    assert run_module._gpu() == {}
