@@ -1,4 +1,4 @@
-"""Numbers come in, Markdown that GitHub (and a mail) can show goes out."""
+"""Markdown that GitHub (and a mail) can show: tables, interval bars, line charts."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def folded(title: str, text: str) -> str:
-    """Return a part that opens at a click."""
+    """Return a part that is shown at a click."""
     return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
 
 
@@ -39,11 +39,11 @@ def interval_bars(rows: Sequence[tuple[str, float, float, float]], most: float) 
 def _bar(row: Sequence[float], most: float) -> str:
     value, low, high = (round(min(max(n, 0), most) / most * (_BAR - 1)) for n in row)
     marks = {**dict.fromkeys(range(low, high + 1), "━"), value: "●"}
-    return "".join(marks.get(place, "·") for place in range(_BAR))
+    return "".join(marks.get(position, "·") for position in range(_BAR))
 
 
 def line_chart(title: str, unit: str, lines: Sequence[tuple[str, Sequence[float]]]) -> str:
-    """Draw series over their places, 1, 2, ..., as a Mermaid chart; a list below names them.
+    """Draw series over the epochs 1, 2, ... as a Mermaid chart; a list below names them.
 
     Args:
         title: No text of others: it stands in the chart's source.

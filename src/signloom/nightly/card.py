@@ -1,7 +1,7 @@
-"""The model card of a version.
+"""The model card of a version: what it was made from, its scores, its limits, in Markdown.
 
-Everything in the card is read from the version and from the terms that lie in the corpus folder,
-so the same version gives the same bytes. What nobody has said stands there as not said.
+Everything in it is read from the files of the version and from the terms that lie in the corpus
+folder, so the same version gives the same bytes. Names of signers stand in cells of tables alone.
 """
 
 import json
@@ -15,29 +15,7 @@ from signloom.corpus.manifest import SPLITS
 from signloom.files import hash_file, write_file
 from signloom.nightly.store import FORGOTTEN
 
-
-def escape(text: object) -> str:
-    """Return text that stays text in Markdown, on one line and in one cell of a table."""
-    line = " ".join(str(text).split())
-    for sign in "\\`*_[]<>|":
-        line = line.replace(sign, f"\\{sign}")
-    return line
-
-
-def table(header: Sequence[str], rows: Iterable[Iterable[object]]) -> Iterator[str]:
-    """Yield the lines of a table; cells are Markdown already."""
-    yield f"| {' | '.join(header)} |"
-    yield f"|{'---|' * len(header)}"
-    yield from (f"| {' | '.join(map(str, row))} |" for row in rows)
-    yield ""
-
-
-def bullets(items: Iterable[str]) -> Iterator[str]:
-    """Yield a list of sentences."""
-    yield from (f"- {item}" for item in items)
-    yield ""
-
-
+CARD = "MODEL_CARD.md"
 METRICS = {"bleu4": "BLEU-4", "chrf": "chrF", "wer": "WER, %", "cer": "CER, %"}
 SYSTEMS = {
     "model": "**this model**",
@@ -56,10 +34,183 @@ SLICES = {
     "hands": "frames with a hand",
     "fps": "frames a second",
 }
-FEW_CLIPS = 20  # fewer say little
+FEW_CLIPS = 20  # the scores of a slice with fewer mean little
+TERMS = {"Licence": "LICENSE*", "Consent": "CONSENT*"}  # of the recordings, in the corpus folder
+_TERMS_LINES = 60  # of them that are quoted
+_NOT_SAID = "**not said**"
 
 
-def tell_scores(scores: Mapping[str, Any]) -> Iterator[str]:
+def write_card(folder: Path, corpus: Path, marks: Mapping[str, Any] | None = None) -> Path:
+    """Write the card of a version into its folder.
+
+    Args:
+        folder: Of the version, with `checkpoint/`, `evaluation/`, `version.json`, and
+            `decision.json` if the gate has decided.
+        corpus: Folder of the corpus; licence and consent in it are quoted.
+        marks: What was noted about the version since, such as `forgotten`.
+
+    Returns:
+        The card.
+
+    Raises:
+        UserError: If the version's own files are missing or torn.
+    """
+    version = _read_files(folder, corpus, marks or {})
+    path = folder / CARD
+    write_file(path, "\n".join(_front_matter(version)) + "\n" + "\n".join(_page(version)))
+    return path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionFiles:
+    """What lies in the folder of a version; empty maps where a file is not there."""
+
+    name: str  # of the folder
+    corpus: Path
+    facts: Mapping[str, Any]  # version.json
+    spec: Mapping[str, Any]  # checkpoint.json
+    scores: Mapping[str, Any]  # evaluation/scores.json
+    decision: Mapping[str, Any]  # decision.json
+    marks: Mapping[str, Any]  # what was noted about it since
+    hashes: Mapping[str, str]  # SHA-256 of the checkpoint's files
+
+    @property
+    def reads_glosses(self) -> bool:
+        """Whether it is a model of glosses; else one of landmarks."""
+        return bool(self.spec["model"].get("source") == "tokens")
+
+
+def _read_files(folder: Path, corpus: Path, marks: Mapping[str, Any]) -> VersionFiles:
+    """Read what a card tells of.
+
+    Raises:
+        UserError: If checkpoint.json, scores.json or version.json is missing or torn.
+    """
+    hint = "bring the version back with `dvc checkout` or `dvc pull`"
+    checkpoint, decision = folder / "checkpoint", folder / "decision.json"
+    files = sorted(path for path in checkpoint.rglob("*") if path.is_file())
+    return VersionFiles(
+        name=folder.name,
+        corpus=corpus,
+        facts=read_json(folder / "version.json", hint=hint),
+        spec=read_json(checkpoint / "checkpoint.json", hint=hint),
+        scores=read_json(folder / "evaluation/scores.json", hint=hint),
+        decision=read_json(decision, hint=hint) if decision.is_file() else {},
+        marks=marks,
+        hashes={path.relative_to(folder).as_posix(): hash_file(path) for path in files},
+    )
+
+
+def _front_matter(version: VersionFiles) -> Iterator[str]:
+    """Yield what model hubs read; JSON is YAML."""
+    splits = version.scores["splits"]
+    shown = splits.get("test") or next(iter(splits.values()))
+    scores = shown["systems"]["model"]
+    metrics = [
+        {"type": kind, "name": name, "value": scores[metric]["value"]}
+        for metric, kind, name in (
+            ("bleu4", "bleu", "BLEU-4"), ("chrf", "chrf", "chrF"), ("wer", "wer", "WER"),
+        )
+    ]  # fmt: skip
+    task = {"type": "translation", "name": "Sign language translation"}
+    data = {"name": version.corpus.name, "type": version.corpus.name}
+    result = {"task": task, "dataset": data, "metrics": metrics}
+    model = f"{version.corpus.name} version {version.name}"
+    index = [{"name": model, "results": [result]}]
+    yield from ("---", "library_name: signloom", "license: other")
+    yield "tags: [sign-language-translation, landmarks]"
+    yield f"model-index: {json.dumps(index, ensure_ascii=False)}"
+    yield "---\n"
+
+
+def _page(version: VersionFiles) -> Iterator[str]:
+    yield f"# Model card: {version.corpus.name}, version {version.name}\n"
+    yield from _warnings(version.marks)
+    yield from _what_it_is(version)
+    yield from _data(version)
+    yield from _scores(version.scores)
+    yield from _decision(version.decision)
+    yield from _limits(version)
+    yield from _origin(version)
+
+
+def _warnings(marks: Mapping[str, Any]) -> Iterator[str]:
+    for mark in marks.get(FORGOTTEN, []):
+        if mark["through"] is None and set(mark["splits"]) == {"test"}:
+            yield f"> {mark['clips']} of its test clips are of a person who has since withdrawn.\n"
+        else:
+            yield (
+                "> **Withdrawn consent.** A person with whose clips this version, or the one whose "
+                "weights it started from, was made has since withdrawn. Do not distribute it; "
+                "train anew from scratch and use that version.\n"
+            )
+
+
+def _what_it_is(version: VersionFiles) -> Iterator[str]:
+    model, extractor = version.spec["model"], version.spec["extractor"]
+    groups = ", ".join(version.spec["features"]["groups"])
+    source, found = "glosses", ""
+    if not version.reads_glosses:
+        source = f"landmarks ({groups})"
+        found = (
+            f" Landmarks are found by {escape(extractor.get('detector', 'an unnamed detector'))}"
+            + (f" (MediaPipe {extractor['mediapipe']})" if "mediapipe" in extractor else "")
+            + "; those of another detector or version are refused."
+        )
+    yield (
+        f"**What it is.** A model (family {model['family']}) from {source} to text: "
+        f"{model['encoder_layers']} + {model['decoder_layers']} layers, width {model['d_model']}."
+        f"{found}\n"
+    )
+    yield (
+        "**What it is for.** Drafts of translations that a person who knows the sign language "
+        "checks. Not for use where an error harms and nobody checks: medicine, courts, police, "
+        "asylum, emergencies. Not for identifying, rating or watching signers. Deaf people are "
+        "the experts on whether a translation is right; a score is no permission.\n"
+    )
+
+
+def _data(version: VersionFiles) -> Iterator[str]:
+    facts = version.facts
+    yield "## Data\n"
+    rows = []
+    for split in SPLITS:
+        signers = facts.get("signers", {}).get(split, {})
+        clips = facts.get("clips", {}).get(split)
+        hours = facts.get("hours", {}).get(split)
+        rows.append([
+            split,
+            len(clips) if clips is not None else _NOT_SAID,
+            f"{hours:.2f}" if hours is not None else _NOT_SAID,
+            ", ".join(f"{escape(name)} ({signers[name]})" for name in sorted(signers)) or _NOT_SAID,
+        ])  # fmt: skip
+    yield from table(["split", "clips", "hours", "who signs (clips)"], rows)
+    batches = facts.get("batches")
+    told = ", ".join(map(escape, batches)) if batches else "none" if batches == [] else _NOT_SAID
+    yield f"Deliveries after the founding stock: {told}.\n"
+    yield (
+        "**Who does not sign.** Everyone else. Who the signers are (region, age, first language, "
+        "handedness, skin), and who is missing, only the people who recorded them can say: put it "
+        "into `CONSENT.md` in the corpus folder, and it stands here.\n"
+    )
+    for title, pattern in TERMS.items():
+        yield from _terms(title, sorted(version.corpus.glob(pattern)), pattern.rstrip("*"))
+
+
+def _terms(title: str, files: Sequence[Path], name: str) -> Iterator[str]:
+    """Quote what lies beside the recordings about their use."""
+    if not files:
+        yield f"**{title}.** {_NOT_SAID}: no file `{name}` lies in the corpus folder.\n"
+    for path in files:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        yield f"**{title}** (`{path.name}`, SHA-256 `{hash_file(path)[:12]}`):\n"
+        yield from (f"> {line}".rstrip() for line in lines[:_TERMS_LINES])
+        if len(lines) > _TERMS_LINES:
+            yield f">\n> ... {len(lines) - _TERMS_LINES} more lines in the file"
+        yield ""
+
+
+def _scores(scores: Mapping[str, Any]) -> Iterator[str]:
     """Yield the scores of each split with intervals, floors, slices, and how was searched.
 
     Args:
@@ -71,8 +222,8 @@ def tell_scores(scores: Mapping[str, Any]) -> Iterator[str]:
         yield from _split(split, scores["splits"][split])
     if seeds := scores.get("seeds"):
         yield from _seeds(seeds)
-    said = ", ".join(f"{name} {value}" for name, value in scores["decoding"].items())
-    yield f"Search: {said}; weights in {scores['options']['precision']}.\n"
+    search = ", ".join(f"{name} {value}" for name, value in scores["decoding"].items())
+    yield f"Search: {search}; weights in {scores['options']['precision']}.\n"
 
 
 def _split(split: str, found: Mapping[str, Any]) -> Iterator[str]:
@@ -117,190 +268,6 @@ def _seeds(seeds: Mapping[str, Any]) -> Iterator[str]:
     yield "Mean and standard deviation; the tables above are the first seed's.\n"
 
 
-def _of(row: Mapping[str, Any], metric: str) -> dict[str, float]:
-    return {"value": row[metric], "low": row[f"{metric}_low"], "high": row[f"{metric}_high"]}
-
-
-def _interval(score: Mapping[str, float]) -> str:
-    return f"{score['value']:.1f} [{score['low']:.1f}, {score['high']:.1f}]"
-
-
-CARD = "MODEL_CARD.md"
-TERMS = {"Licence": "LICENSE*", "Consent": "CONSENT*"}  # of the recordings, in the corpus folder
-_TERMS_LINES = 60  # of them that are quoted
-_NOT_SAID = "**not said**"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
-    """What lies in the folder of a version; empty maps where a file is not there."""
-
-    name: str  # of the folder
-    corpus: Path
-    facts: Mapping[str, Any]  # version.json
-    spec: Mapping[str, Any]  # checkpoint.json
-    scores: Mapping[str, Any]  # evaluation/scores.json
-    decision: Mapping[str, Any]  # decision.json
-    marks: Mapping[str, Any]  # what was noted about it since
-    hashes: Mapping[str, str]  # SHA-256 of the checkpoint's files
-
-    @property
-    def reads_glosses(self) -> bool:
-        """Whether it is a model of glosses; else one of landmarks."""
-        return bool(self.spec["model"].get("source") == "tokens")
-
-
-def write_card(folder: Path, corpus: Path, marks: Mapping[str, Any] | None = None) -> Path:
-    """Write the card of a version into its folder.
-
-    Args:
-        folder: Of the version, with `checkpoint/`, `evaluation/`, `version.json`, and
-            `decision.json` if the gate has decided.
-        corpus: Folder of the corpus; licence and consent in it are quoted.
-        marks: What was noted about the version since, such as `forgotten`.
-
-    Returns:
-        The card.
-
-    Raises:
-        UserError: If the version's own files are missing or torn.
-    """
-    version = read_version(folder, corpus, marks or {})
-    path = folder / CARD
-    write_file(path, "\n".join(_front_matter(version)) + "\n" + "\n".join(_page(version)))
-    return path
-
-
-def read_version(folder: Path, corpus: Path, marks: Mapping[str, Any]) -> Version:
-    """Read what a card tells of.
-
-    Raises:
-        UserError: If checkpoint.json, scores.json or version.json is missing or torn.
-    """
-    hint = "bring the version back with `dvc checkout` or `dvc pull`"
-    checkpoint, decision = folder / "checkpoint", folder / "decision.json"
-    files = sorted(path for path in checkpoint.rglob("*") if path.is_file())
-    return Version(
-        name=folder.name,
-        corpus=corpus,
-        facts=read_json(folder / "version.json", hint=hint),
-        spec=read_json(checkpoint / "checkpoint.json", hint=hint),
-        scores=read_json(folder / "evaluation/scores.json", hint=hint),
-        decision=read_json(decision, hint=hint) if decision.is_file() else {},
-        marks=marks,
-        hashes={path.relative_to(folder).as_posix(): hash_file(path) for path in files},
-    )
-
-
-def _front_matter(version: Version) -> Iterator[str]:
-    """Yield what model hubs read; JSON is YAML."""
-    splits = version.scores["splits"]
-    shown = splits.get("test") or next(iter(splits.values()))
-    scores = shown["systems"]["model"]
-    metrics = [
-        {"type": kind, "name": name, "value": scores[metric]["value"]}
-        for metric, kind, name in (
-            ("bleu4", "bleu", "BLEU-4"), ("chrf", "chrf", "chrF"), ("wer", "wer", "WER"),
-        )
-    ]  # fmt: skip
-    task = {"type": "translation", "name": "Sign language translation"}
-    data = {"name": version.corpus.name, "type": version.corpus.name}
-    result = {"task": task, "dataset": data, "metrics": metrics}
-    model = f"{version.corpus.name} version {version.name}"
-    index = [{"name": model, "results": [result]}]
-    yield from ("---", "library_name: signloom", "license: other")
-    yield "tags: [sign-language-translation, landmarks]"
-    yield f"model-index: {json.dumps(index, ensure_ascii=False)}"
-    yield "---\n"
-
-
-def _page(version: Version) -> Iterator[str]:
-    yield f"# Model card: {version.corpus.name}, version {version.name}\n"
-    yield from _warnings(version.marks)
-    yield from _what_it_is(version)
-    yield from _data(version)
-    yield from tell_scores(version.scores)
-    yield from _decision(version.decision)
-    yield from _limits(version)
-    yield from _origin(version)
-
-
-def _warnings(marks: Mapping[str, Any]) -> Iterator[str]:
-    for mark in marks.get(FORGOTTEN, []):
-        if mark["through"] is None and set(mark["splits"]) == {"test"}:
-            yield f"> {mark['clips']} of its test clips are of a person who has since withdrawn.\n"
-        else:
-            yield (
-                "> **Withdrawn consent.** A person with whose clips this version, or the one whose "
-                "weights it started from, was made has since withdrawn. Do not distribute it; "
-                "train anew from scratch and use that version.\n"
-            )
-
-
-def _what_it_is(version: Version) -> Iterator[str]:
-    model, extractor = version.spec["model"], version.spec["extractor"]
-    groups = ", ".join(version.spec["features"]["groups"])
-    source, found = "glosses", ""
-    if not version.reads_glosses:
-        source = f"landmarks ({groups})"
-        found = (
-            f" Landmarks are found by {escape(extractor.get('detector', 'an unnamed detector'))}"
-            + (f" (MediaPipe {extractor['mediapipe']})" if "mediapipe" in extractor else "")
-            + "; those of another detector or version are refused."
-        )
-    yield (
-        f"**What it is.** A model (family {model['family']}) from {source} to text: "
-        f"{model['encoder_layers']} + {model['decoder_layers']} layers, width {model['d_model']}."
-        f"{found}\n"
-    )
-    yield (
-        "**What it is for.** Drafts of translations that a person who knows the sign language "
-        "checks. Not for use where an error harms and nobody checks: medicine, courts, police, "
-        "asylum, emergencies. Not for identifying, rating or watching signers. Deaf people are "
-        "the experts on whether a translation is right; a score is no permission.\n"
-    )
-
-
-def _data(version: Version) -> Iterator[str]:
-    facts = version.facts
-    yield "## Data\n"
-    rows = []
-    for split in SPLITS:
-        signers = facts.get("signers", {}).get(split, {})
-        clips = facts.get("clips", {}).get(split)
-        hours = facts.get("hours", {}).get(split)
-        rows.append([
-            split,
-            len(clips) if clips is not None else _NOT_SAID,
-            f"{hours:.2f}" if hours is not None else _NOT_SAID,
-            ", ".join(f"{escape(name)} ({signers[name]})" for name in sorted(signers)) or _NOT_SAID,
-        ])  # fmt: skip
-    yield from table(["split", "clips", "hours", "who signs (clips)"], rows)
-    batches = facts.get("batches")
-    told = ", ".join(map(escape, batches)) if batches else "none" if batches == [] else _NOT_SAID
-    yield f"Deliveries after the founding stock: {told}.\n"
-    yield (
-        "**Who does not sign.** Everyone else. Who the signers are (region, age, first language, "
-        "handedness, skin), and who is missing, only the people who recorded them can say: put it "
-        "into `CONSENT.md` in the corpus folder, and it stands here.\n"
-    )
-    for title, pattern in TERMS.items():
-        yield from _terms(title, sorted(version.corpus.glob(pattern)), pattern.rstrip("*"))
-
-
-def _terms(title: str, files: Sequence[Path], name: str) -> Iterator[str]:
-    """Quote what lies beside the recordings about their use."""
-    if not files:
-        yield f"**{title}.** {_NOT_SAID}: no file `{name}` lies in the corpus folder.\n"
-    for path in files:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-        yield f"**{title}** (`{path.name}`, SHA-256 `{hash_file(path)[:12]}`):\n"
-        yield from (f"> {line}".rstrip() for line in lines[:_TERMS_LINES])
-        if len(lines) > _TERMS_LINES:
-            yield f">\n> ... {len(lines) - _TERMS_LINES} more lines in the file"
-        yield ""
-
-
 def _decision(decision: Mapping[str, Any]) -> Iterator[str]:
     yield "## Decision\n"
     if not decision:
@@ -310,7 +277,7 @@ def _decision(decision: Mapping[str, Any]) -> Iterator[str]:
     yield from bullets(map(escape, decision.get("reasons", [])))
 
 
-def _limits(version: Version) -> Iterator[str]:
+def _limits(version: VersionFiles) -> Iterator[str]:
     signers, spec = version.facts.get("signers", {}), version.spec
     yield "## Limits\n"
     found = []
@@ -347,7 +314,7 @@ def _limits_of_landmarks(features: Mapping[str, Any]) -> Iterator[str]:
     yield "One person faces the camera and signs one utterance a clip."
 
 
-def _origin(version: Version) -> Iterator[str]:
+def _origin(version: VersionFiles) -> Iterator[str]:
     facts, made = version.facts, version.spec["provenance"]
     yield "## Made from\n"
     start = made.get("start")
@@ -362,3 +329,33 @@ def _origin(version: Version) -> Iterator[str]:
     yield from table(["what", "SHA-256, or name"], rows)
     source = "--glosses TEXT" if version.reads_glosses else "VIDEO"
     yield f"Translate with it: `signloom translate {source} --model {int(version.name)}`.\n"
+
+
+def _of(row: Mapping[str, Any], metric: str) -> dict[str, float]:
+    return {"value": row[metric], "low": row[f"{metric}_low"], "high": row[f"{metric}_high"]}
+
+
+def _interval(score: Mapping[str, float]) -> str:
+    return f"{score['value']:.1f} [{score['low']:.1f}, {score['high']:.1f}]"
+
+
+def escape(text: object) -> str:
+    """Return text that stays text in Markdown, on one line and in one cell of a table."""
+    line = " ".join(str(text).split())
+    for sign in "\\`*_[]<>|":
+        line = line.replace(sign, f"\\{sign}")
+    return line
+
+
+def table(header: Sequence[str], rows: Iterable[Iterable[object]]) -> Iterator[str]:
+    """Yield the lines of a table; cells are Markdown already."""
+    yield f"| {' | '.join(header)} |"
+    yield f"|{'---|' * len(header)}"
+    yield from (f"| {' | '.join(map(str, row))} |" for row in rows)
+    yield ""
+
+
+def bullets(items: Iterable[str]) -> Iterator[str]:
+    """Yield a list of sentences."""
+    yield from (f"- {item}" for item in items)
+    yield ""

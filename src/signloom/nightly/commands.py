@@ -18,7 +18,7 @@ from signloom.tracking.run import NIGHT_KEY
 
 HOOK_S = 60.0  # most seconds of the hook
 _PATIENCE_S = 10.0  # for Ctrl-C to work: a terminal has told the children itself
-_FAREWELL_S = 30.0  # for children that were told to stop
+_STOP_S = 30.0  # for children that were told to stop
 _TAIL = 15  # lines of a failed program in the message
 
 
@@ -97,8 +97,8 @@ class Commands:
                 raise UserError(f"{name}: {arguments[0]} cannot be started: {error}") from None
             code = _wait(process, name, limit_s)
         if code:
-            said = _tail(self._log, begin) if out else "its output stands above"
-            raise UserError(f"{name} failed with exit code {code}:\n{said}")
+            output = _tail(self._log, begin) if out else "its output stands above"
+            raise UserError(f"{name} failed with exit code {code}:\n{output}")
 
 
 def _wait(process: "subprocess.Popen[bytes]", name: str, limit_s: float | None) -> int:
@@ -117,7 +117,7 @@ def _wait(process: "subprocess.Popen[bytes]", name: str, limit_s: float | None) 
 
 
 def _stop(pid: int, *, patience_s: float) -> None:
-    """End a process and all below it, politely first: a stage then keeps what it has."""
+    """End a process and all below it; asked first, a stage keeps what it has."""
     try:
         root = psutil.Process(pid)
         tree = [root, *root.children(recursive=True)]
@@ -128,7 +128,7 @@ def _stop(pid: int, *, patience_s: float) -> None:
         for process in alive:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.send_signal(number)
-        _, alive = psutil.wait_procs(alive, timeout=_FAREWELL_S)
+        _, alive = psutil.wait_procs(alive, timeout=_STOP_S)
 
 
 def _tail(path: Path, begin: int) -> str:

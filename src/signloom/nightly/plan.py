@@ -1,4 +1,4 @@
-"""What a night would do, and why.
+"""The plan of a night: its settings, what there is to do and why, and what made a model.
 
 A corpus is new if no model that was decided on has seen it. So a delivery that came in before a
 crash is still new, and one whose model was refused is not.
@@ -32,7 +32,11 @@ from signloom.paths import DVC_LOCK, SHARDS, TARGETS
 from signloom.provenance import git_state
 from signloom.tracking.run import TrackingOptions
 
+ALSO = "also_of"  # mark of a version: keys of further corpora that give the same model
+BY_HAND = "rows added by hand"  # clips of no delivery that came after the first model
+
 Start = Literal["champion", "scratch"]
+Kind = Literal["train", "finish", "nothing"]
 
 
 @checked_dataclass
@@ -99,11 +103,6 @@ def read_settings(params: Path) -> Settings:
         tracking=load_section(params, "tracking", TrackingOptions),
         retrain=retrain,
     )
-
-
-Kind = Literal["train", "finish", "nothing"]
-ALSO = "also_of"  # mark of a version: keys of further corpora that give the same model
-BY_HAND = "rows added by hand"  # clips of no delivery that came after the first model
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -213,7 +212,7 @@ def corpus_key(clips: Sequence[Clip]) -> str:
 def new_clips(clips: Sequence[Clip], store: ModelStore) -> dict[str, list[str]]:
     """Return the clips that no decided model has seen, by delivery in the manifest's order.
 
-    Before the first decision the clips of no delivery are the founding stock: not new.
+    Before the first decision the clips of no delivery are what drift is measured against: not new.
     """
     decided = decided_versions(store)
     seen = {name for version in decided for name in seen_clips(store.facts(version))}
