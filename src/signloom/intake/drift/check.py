@@ -1,24 +1,35 @@
 """The drift check: new clips against old ones."""
 
+import dataclasses
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
 from signloom.corpus.landmark_folder import QUALITY, SHARDS
 from signloom.corpus.manifest import Clip
 from signloom.corpus.quality import ClipQuality, read_quality
 from signloom.corpus.shards import read_shards
-from signloom.intake.drift.colour import measure_redness
 from signloom.intake.drift.findings import (
     DriftOptions,
     DriftReport,
     Finding,
-    Limits,
+    Overall,
     form_groups,
-    judge,
 )
-from signloom.intake.drift.recordings import check_recordings, check_unread
+from signloom.intake.drift.recordings import (
+    check_colour,
+    check_recordings,
+    check_texts,
+    check_unread,
+    measure_redness,
+)
 from signloom.intake.drift.signing import (
     Movement,
     check_hands,
@@ -28,7 +39,6 @@ from signloom.intake.drift.signing import (
     gather_preferences,
     measure_movement,
 )
-from signloom.intake.drift.texts import check_texts
 
 _AT_ONCE = 200  # clips whose landmarks are in memory
 
@@ -82,9 +92,13 @@ def check_drift(
         findings += _compare_signing(old, fresh, rows, measured.movements, options)
     names = [clip.clip_id for clip in fresh]
     findings.append(check_order(measured.movements, names, options.sides))
-    findings.append(_check_colour(measured.redness, new, options.colour))
+    findings.append(check_colour(measured.redness, new, options.colour))
     return DriftReport(
-        batch=batch, new=len(fresh), old=len(clips) - len(fresh), findings=tuple(findings)
+        batch=batch,
+        new=len(fresh),
+        old=len(clips) - len(fresh),
+        findings=tuple(findings),
+        overall=classify([*old, *fresh], new, rows, measured.movements, options.min_clips),
     )
 
 
@@ -152,21 +166,88 @@ def _compare_signing(
     ]
 
 
-def _check_colour(redness: Mapping[str, float], new: Collection[str], limits: Limits) -> Finding:
-    """Count the clips with blue skin, beyond the share that the old clips have of them."""
-    now = {name: value for name, value in redness.items() if name in new}
-    before = [value for name, value in redness.items() if name not in new]
-    if not now:
-        return judge("colour", limits, None, "no video to look at")
-    blue = [name for name, value in now.items() if value < 0]
-    usual = sum(value < 0 for value in before) / max(len(before), 1)
-    figures = {"new": median(now.values()), "usual_share": usual}
-    return judge(
-        "colour",
-        limits,
-        max(len(blue) / len(now) - usual, 0.0),
-        f"in {len(blue)} of {len(now)} clips the skin is bluer than red",
-        mend="red and blue are exchanged, or the light is blue: write the videos again, in RGB",
-        clips=blue,
-        figures=figures | ({"old": median(before)} if before else {}),
+_FOLDS = 3
+_EXCHANGES = 19  # of old and new: the least p-value is 1 in 20
+
+
+def classify(
+    clips: Sequence[Clip],
+    new: Collection[str],
+    rows: Mapping[str, ClipQuality],
+    movements: Mapping[str, Movement],
+    min_clips: int,
+) -> Overall | None:
+    """Return how well a logistic regression tells new clips from old ones that it did not see.
+
+    A two-sample test by a classifier (Lopez-Paz and Oquab 2017, "Revisiting classifier two-sample
+    tests") over all measures at once: movement, shares of frames with hands, duration, length of
+    the sentence. Where several signers are new and several old, all clips of a signer are kept out
+    together, so that not the persons are recognised. By chance means: the clips of a signer who
+    has old and new ones are exchanged, or, if there is none, as many signers are called new.
+    """
+    there = [clip for clip in clips if clip.clip_id in movements and clip.clip_id in rows]
+    is_new = np.array([clip.clip_id in new for clip in there])
+    if min(is_new.sum(), (~is_new).sum()) < max(min_clips, _FOLDS):
+        return None
+    values = np.array([_measures(clip, rows[clip.clip_id], movements[clip.clip_id])
+                       for clip in there])  # fmt: skip
+    values = values[:, ~np.isnan(values).all(axis=0)]
+    values = np.where(np.isnan(values), np.nanmedian(values, axis=0), values)
+    values = (values - values.mean(axis=0)) / np.maximum(values.std(axis=0), 1e-9)
+    signers = np.array([clip.signer for clip in there])
+    auc, is_grouped = _held_out_auc(values, is_new, signers)
+    rng = np.random.default_rng(0)
+    exchanged = [
+        _held_out_auc(values, _exchange(is_new, signers, rng), signers)[0]
+        for _ in range(_EXCHANGES)
+    ]
+    as_good = sum(found >= auc for found in exchanged)
+    return Overall(
+        auc=round(auc, 4),
+        usual_auc=round(float(np.median(exchanged)), 4),
+        p_value=round((1 + as_good) / (1 + _EXCHANGES), 4),
+        is_grouped=is_grouped,
     )
+
+
+def _measures(clip: Clip, row: ClipQuality, movement: Movement) -> list[float]:
+    found = (
+        *dataclasses.astuple(movement),
+        row.any_hand, row.left_hand, row.right_hand, row.seconds, len(clip.text),
+    )  # fmt: skip
+    return [math.nan if value is None else float(value) for value in found]
+
+
+def _held_out_auc(
+    values: npt.NDArray[np.float64], is_new: npt.NDArray[np.bool_], signers: npt.NDArray[np.str_]
+) -> tuple[float, bool]:
+    """Return the AUC over all folds, and whether signers were kept together."""
+    groups = min(len(set(signers[is_new])), len(set(signers[~is_new])))
+    if groups > 1:
+        grouped = StratifiedGroupKFold(min(_FOLDS, groups), shuffle=True, random_state=0)
+        folds = grouped.split(values, is_new, signers)
+    else:
+        folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=0).split(values, is_new)
+    scores = np.zeros(len(values))
+    for train, held_out in folds:
+        if len(set(is_new[train])) > 1:  # else it cannot learn anything
+            model = LogisticRegression(class_weight="balanced", solver="newton-cholesky").fit(
+                values[train], is_new[train]
+            )
+            scores[held_out] = model.decision_function(values[held_out])
+    return float(roc_auc_score(is_new, scores)), groups > 1
+
+
+def _exchange(
+    is_new: npt.NDArray[np.bool_], signers: npt.NDArray[np.str_], rng: np.random.Generator
+) -> npt.NDArray[np.bool_]:
+    """Return who would be new if chance had chosen."""
+    fresh, known = set(signers[is_new]), set(signers[~is_new])
+    if not fresh & known:
+        chosen = rng.choice(sorted(fresh | known), len(fresh), replace=False)
+        return np.isin(signers, chosen)
+    exchanged = is_new.copy()
+    for signer in sorted(fresh & known):
+        theirs = np.flatnonzero(signers == signer)
+        exchanged[theirs] = rng.permutation(is_new[theirs])
+    return exchanged

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from signloom.config import Count, Natural, NonNegative, check_version, checked_dataclass, read_json
+from signloom.config import Count, Natural, NonNegative, checked_dataclass
 from signloom.corpus.manifest import Clip
 from signloom.files import write_file
 
@@ -18,12 +18,18 @@ from signloom.files import write_file
 class Group:
     """Some new clips, and the old ones that they should be like."""
 
-    name: str
+    signer: str | None
+    """Who signs the new ones; None: all of them."""
     new: tuple[str, ...]
     old: tuple[str, ...]
     """Of the same signer, if the signer is known; else of all."""
     is_known: bool
     """Whether the old ones are the same signer's."""
+
+    @property
+    def label(self) -> str:
+        """What to call the clips without a name."""
+        return "all new clips" if self.signer is None else "one signer"
 
 
 def form_groups(
@@ -44,12 +50,12 @@ def form_groups(
     batch = tuple(name for names in now.values() for name in names)
     groups = []
     if len(now) > 1:
-        groups.append(Group(name="all new clips", new=batch, old=everyone, is_known=False))
+        groups.append(Group(signer=None, new=batch, old=everyone, is_known=False))
     for signer, names in sorted(now.items()):
         own = before.get(signer, ())
         is_known = len(own) >= min_clips
         groups.append(
-            Group(name=signer, new=names, old=own if is_known else everyone, is_known=is_known)
+            Group(signer=signer, new=names, old=own if is_known else everyone, is_known=is_known)
         )
     return [group for group in groups if min(len(group.new), len(group.old)) >= min_clips]
 
@@ -157,13 +163,37 @@ class Finding:
     stop: float | None
     """Where the night stops."""
     what: str
-    """What was found, a phrase."""
+    """What was found, a phrase that names no person."""
     mend: str
     """What to do about it; empty if nothing is."""
     clips: tuple[str, ...] = ()
     """New clips that are the reason, if some are more than others."""
     figures: Mapping[str, float] = field(default_factory=dict)
     """What the statistic was made of."""
+    signer: str | None = None
+    """Whom it is about, if it is about one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Overall:
+    """How well a classifier tells the new clips from the old ones; for information only."""
+
+    auc: float
+    """Area under the ROC curve of clips that it did not see, 0.5 (alike) to 1 (apart)."""
+    usual_auc: float
+    """Its median where old and new were exchanged at random."""
+    p_value: float
+    """Share of the exchanges that were told apart as well."""
+    is_grouped: bool
+    """Whether all clips of a signer were kept out together."""
+
+    @property
+    def what(self) -> str:
+        """The figure as a phrase."""
+        return (
+            f"a classifier tells new clips from old ones with an AUC of {self.auc:.2f}, by chance "
+            f"{self.usual_auc:.2f} (p {self.p_value:.2f})"
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -176,6 +206,8 @@ class DriftReport:
     old: int
     """Old clips they were compared with."""
     findings: tuple[Finding, ...]
+    overall: Overall | None = None
+    """All measures of the clips together; None: there are too few."""
 
     @property
     def level(self) -> Level:
@@ -199,27 +231,13 @@ class DriftReport:
             "new": self.new,
             "old": self.old,
             "findings": findings,
+            "overall": self.overall and asdict(self.overall),
         }
 
 
 def write_report(path: Path, report: DriftReport) -> None:
     """Write a report as JSON, atomically."""
     write_file(path, json.dumps(report.to_map(), ensure_ascii=False, indent=1) + "\n")
-
-
-def read_report(path: Path) -> DriftReport:
-    """Read what `write_report` wrote.
-
-    Raises:
-        UserError: If the file is missing, damaged or of another format version.
-    """
-    hint = "write it again with `signloom drift`"
-    content = read_json(path, hint=hint)
-    check_version(path, content, FORMAT_VERSION, hint=hint)
-    findings = (Finding(**{**row, "clips": tuple(row["clips"])}) for row in content["findings"])
-    return DriftReport(
-        batch=content["batch"], new=content["new"], old=content["old"], findings=tuple(findings)
-    )
 
 
 def judge(
@@ -231,6 +249,7 @@ def judge(
     mend: str = "",
     clips: Collection[str] = (),
     figures: Mapping[str, float] | None = None,
+    signer: str | None = None,
 ) -> Finding:
     """Hold a statistic against its limits."""
     level: Level = "ok"
@@ -249,6 +268,7 @@ def judge(
         mend="" if level == "ok" else mend,
         clips=() if level == "ok" else tuple(sorted(clips)),
         figures={name: round(value, 6) for name, value in (figures or {}).items()},
+        signer=signer,
     )
 
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from statistics import fmean, median, stdev
 
 import numpy as np
+from scipy.stats import binomtest, ks_2samp
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.quality import ClipQuality
 from signloom.features.features import HANDS, FloatArray, has_choice, normalise
 from signloom.intake.drift.findings import DriftOptions, Finding, Group, Limits, judge, worst
-from signloom.intake.drift.statistics import binomial_tail, ks_distance
 
 _WRIST, _MIDDLE_KNUCKLE = 0, 9
 _FRAMES = 5  # of a hand that are needed to say something of its movement
@@ -187,10 +187,11 @@ def _check_known(old: Preferences, new: Preferences, options: DriftOptions) -> F
         "mirrored",
         options.mirrored,
         changes[signer],
-        f"{signer}: {_lean(now)}, {_lean(before)} in the old clips",
+        f"one signer: {_lean(now)}, {_lean(before)} in the old clips",
         mend=_MEND,
         clips=list(new[signer]),
         figures={"new": now, "old": before, "signers": float(len(changes))},
+        signer=signer,
     )
 
 
@@ -212,10 +213,11 @@ def _check_people(old: Preferences, new: Preferences, options: DriftOptions) -> 
     rate = (counts[rare] + _PRIOR * options.left_handers) / (sum(counts.values()) + _PRIOR)
     found = told.count(rare)
     hand = "right" if rare > 0 else "left"
+    chance = float(binomtest(found, len(told), rate, alternative="greater").pvalue)
     return judge(
         "mirrored_people",
         options.mirrored_people,
-        1 / max(binomial_tail(found, len(told), rate), _LEAST_CHANCE),
+        1 / max(chance, _LEAST_CHANCE),
         f"{found} of {len(told)} new signers prefer the {hand} hand, {100 * rate:.0f} % expected",
         mend=_MEND,
         clips=[clip for signer, side in fresh.items() if side == rare for clip in new[signer]],
@@ -338,19 +340,20 @@ def _compare_presence(
         if not now or not before or not any(before.values()):
             continue
         new_share, old_share = (_share_of(part, rows) for part in (now, before))
-        distance = ks_distance(list(now.values()), list(before.values()))
-        lost = max(1 - new_share / old_share, 0.0) if distance.p_value < options.alpha else 0.0
+        p_value = float(ks_2samp(list(now.values()), list(before.values())).pvalue)
+        lost = max(1 - new_share / old_share, 0.0) if p_value < options.alpha else 0.0
         parts.append(
             judge(
                 check,
                 limits,
                 lost,
-                f"{group.name}: {HAND_LABELS[hand]} in {100 * new_share:.0f} % of the frames, "
+                f"{group.label}: {HAND_LABELS[hand]} in {100 * new_share:.0f} % of the frames, "
                 f"{100 * old_share:.0f} % in the old clips{_whose(group)}",
                 mend="look whether the hands are in the picture, lit and unblurred, and whether "
                 "red and blue are exchanged",
                 clips=[name for name, share in now.items() if share < old_share / 2],
-                figures={"new": new_share, "old": old_share, "p_value": distance.p_value},
+                figures={"new": new_share, "old": old_share, "p_value": p_value},
+                signer=group.signer,
             )
         )
     return worst(parts) if parts else judge(check, limits, None, f"{HAND_LABELS[hand]}: too few")
@@ -376,22 +379,23 @@ def _compare_statistic(
         [values[clip] for clip in names if clip in values] for names in (group.new, group.old)
     )
     if min(len(now), len(before)) < options.min_clips:
-        return judge(check, limits, None, f"{group.name}: too few clips")
+        return judge(check, limits, None, f"{group.label}: too few clips")
     usual = median(before) if group.is_known else middle
-    distance = ks_distance(now, before)
-    shift = abs(median(now) - usual) / spread if distance.p_value < options.alpha else 0.0
+    distance = ks_2samp(now, before)
+    shift = abs(median(now) - usual) / spread if distance.pvalue < options.alpha else 0.0
     return judge(
         check,
         limits,
         shift,
-        f"{group.name}: {statistic.label} {median(now):.2f}, usually {usual:.2f}{_whose(group)}; "
+        f"{group.label}: {statistic.label} {median(now):.2f}, usually {usual:.2f}{_whose(group)}; "
         f"signers differ by {spread:.2f}",
         mend="look at some of the clips: another frame rate, camera or way of signing?",
         clips=group.new,
         figures={
             "new": median(now), "old": usual, "spread": spread,
-            "ks": distance.value, "p_value": distance.p_value,
+            "ks": float(distance.statistic), "p_value": float(distance.pvalue),
         },
+        signer=group.signer,
     )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Honest batches pass, each kind of ruin is found, and by the check that is meant to."""
 
 import dataclasses
+import json
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from signloom.corpus.quality import read_quality, write_quality
 from signloom.errors import UserError
 from signloom.features.augment import mirror
 from signloom.intake.drift.check import check_drift
-from signloom.intake.drift.findings import LIMITS, Limits, read_report, write_report
+from signloom.intake.drift.findings import LIMITS, Limits, write_report
 from signloom.intake.drift.signing import check_mirrored
 from tests.tiny import lose
 from tests.unit.intake.drift.test_colour import film
@@ -89,7 +90,8 @@ def test_lost_hands_warn_and_then_stop(tmp_path: Path, lost: int, level: str) ->
     others = [one for signer in ("emma", "fred", "gina") for one in take(signer, 8)]
     report = compare(tmp_path, [*others, *take("hugo", 8, change=drop)])
     assert finding(report, "lost_hands").level == level
-    assert "hugo: a hand in" in finding(report, "lost_hands").what
+    assert "one signer: a hand in" in finding(report, "lost_hands").what
+    assert finding(report, "lost_hands").signer == "hugo"
     assert set(finding(report, "lost_hands").clips) <= {f"hugo-{i:03}" for i in range(8)}
 
 
@@ -199,14 +201,35 @@ def test_who_is_not_in_the_corpus_is_refused(tmp_path: Path) -> None:
         check_drift(clips, ["anna-000"], batch="n", landmarks=tmp_path, options=OPTIONS)
 
 
-def test_a_report_survives_its_file(tmp_path: Path) -> None:
+def test_a_report_has_every_finding_and_names_nobody_in_its_sentences(tmp_path: Path) -> None:
     report = compare(tmp_path, take("anna", 8, first=8, change=mirror))
     write_report(tmp_path / "drift.json", report)
-    assert read_report(tmp_path / "drift.json") == report
-    text = (tmp_path / "drift.json").read_text(encoding="utf-8")
-    (tmp_path / "drift.json").write_text(text.replace('"format_version": 1', '"format_version": 9'))
-    with pytest.raises(UserError, match=r"version 9.*signloom drift"):
-        read_report(tmp_path / "drift.json")
+    content = json.loads((tmp_path / "drift.json").read_text(encoding="utf-8"))
+    assert content == json.loads(json.dumps(report.to_map()))
+    assert (content["format_version"], content["level"]) == (1, "stop")
+    (found,) = [one for one in content["findings"] if one["level"] == "stop"]
+    assert (found["check"], found["signer"]) == ("mirrored", "anna")
+    assert not any(name in one["what"] for one in content["findings"] for name in OLD)
+
+
+def test_a_classifier_tells_other_clips_from_usual_ones_and_not_usual_ones(
+    tmp_path: Path,
+) -> None:
+    usual = compare(tmp_path / "usual", take("anna", 8, first=8)).overall
+    assert usual
+    assert usual.p_value > 0.2
+    assert not usual.is_grouped
+    others = [one for signer in ("emma", "fred") for one in take(signer, 8)]
+    people = compare(tmp_path / "people", others).overall
+    assert people
+    assert people.is_grouped
+    fast = take("anna", 8, first=8, change=lambda one: dataclasses.replace(one, fps=2 * FPS))
+    found = compare(tmp_path / "fast", fast).overall
+    assert found
+    assert found.auc > 0.95
+    assert found.p_value == 0.05
+    assert "AUC of 1.00" in found.what
+    assert compare(tmp_path / "few", take("anna", 2, first=8)).overall is None
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import Clip
 from signloom.extraction.video import VideoWriter
-from signloom.intake.drift.colour import measure_redness
+from signloom.intake.drift.recordings import measure_redness
 from tests.tiny import lose
 from tests.unit.intake.drift.world import FPS, wave
 

@@ -3,7 +3,7 @@
 import pytest
 
 from signloom.corpus.manifest import Clip
-from signloom.intake.drift.texts import check_texts, split_words, unseen_by_others
+from signloom.intake.drift.recordings import check_texts, split_words, unseen_by_others
 from tests.unit.intake.drift.world import OPTIONS
 
 
