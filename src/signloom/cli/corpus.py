@@ -115,7 +115,9 @@ def _ingest_text(result: "IngestResult", dry_run: bool) -> str:
             f"they come in next time (first {result.waiting[0]})"
         )
     for reject in result.rejects[:MAX_LISTED]:
-        lines.append(f"left out {reject.delivery}/{reject.where}: {reject.reason}; {reject.mend}")
+        concerns = f" ({reject.concerns})" if reject.concerns else ""
+        reason = f"{reject.reason}{concerns}; {reject.mend}"
+        lines.append(f"left out {reject.delivery}/{reject.where}: {reason}")
     if len(result.rejects) > MAX_LISTED:
         lines.append(f"  ... and {len(result.rejects) - MAX_LISTED} more")
     return "\n".join([*lines, *([result.version] if result.version else [])])
@@ -218,13 +220,16 @@ def _drift_text(report: "DriftReport") -> str:
         f"batch {report.batch}: {report.new} new clips, {report.old} old ones; of "
         f"{len(report.findings)} checks {len(stops)} stop, {len(warns)} warn, {len(fine)} are fine"
     )
-    return "\n".join([head, *(_finding_text(finding) for finding in (*stops, *warns, *fine))])
+    overall = [f"overall: {report.overall.what}"] if report.overall else []
+    lines = [_finding_text(finding) for finding in (*stops, *warns, *fine)]
+    return "\n".join([head, *overall, *lines])
 
 
 def _finding_text(finding: "Finding") -> str:
     mark = finding.level.upper() if finding.level != "ok" else "ok"
     value = "-" if finding.statistic is None else f"{finding.statistic:.3g}"
-    line = f"{mark:<4} {finding.check:<20} {value:>8}  {finding.what}"
+    who = f" ({finding.signer})" if finding.signer else ""
+    line = f"{mark:<4} {finding.check:<20} {value:>8}  {finding.what}{who}"
     if finding.level == "ok":
         return line
     bounds = [

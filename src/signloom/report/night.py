@@ -110,6 +110,12 @@ def show_drift(drift: Content) -> DriftView:
     )
     clips = f"{count(drift['new'], 'new clip')} of batch {drift['batch']}"
     note = f"{clips} against {drift['old']} old ones: of {len(findings)} checks {parts}."
+    if overall := drift.get("overall"):
+        note += (
+            f" All measures together: a classifier tells new clips from old ones with an AUC of "
+            f"{overall['auc']:.2f}, by chance {overall['usual_auc']:.2f} (p "
+            f"{overall['p_value']:.2f})."
+        )
     return DriftView(note, [_finding_row(found) for found in findings], counts["ok"])
 
 
@@ -141,7 +147,7 @@ def _finding_row(found: Content) -> FindingRow:
     return FindingRow(
         check=found["check"],
         level=found["level"],
-        what=found["what"],
+        what=f"{found['what']} ({signer})" if (signer := found.get("signer")) else found["what"],
         hint=found["mend"],
         value=_number(found["statistic"]),
         limits=" / ".join(_number(found[name]) for name in ("warn", "stop")),

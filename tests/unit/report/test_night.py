@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from signloom.errors import UserError
-from signloom.intake.drift.findings import DriftReport, Limits, judge
+from signloom.intake.drift.findings import DriftReport, Limits, Overall, judge
 from signloom.nightly.gate import Decision
 from signloom.report.build import build_report
 from signloom.report.night import show_decision, show_drift, show_night
@@ -23,13 +23,14 @@ SHARE = Limits(warn=0.1, stop=0.5)
 DRIFT = DriftReport(
     batch="2026-11-21", new=8, old=232,
     findings=(
-        judge("new_words", SHARE, 0.0, "0 % of the words are new"),
+        judge("new_words", SHARE, 0.0, "0 % of the words are new", signer="ada"),
         judge("colour", SHARE, 0.125, "in 1 of 8 clips the skin is bluer than red",
               mend="write them again", clips=["b", "a"]),
         judge("unread", SHARE, 0.75, f"6 of 8 {EVIL}", mend="see rejects.tsv",
               clips=[f"c{number}" for number in range(6)]),
         judge("tokens", SHARE, None, "too few clips"),
     ),
+    overall=Overall(auc=0.91, usual_auc=0.55, p_value=0.05, is_grouped=True),
 )  # fmt: skip
 
 
@@ -78,7 +79,9 @@ def test_the_worst_findings_come_first_and_name_their_clips() -> None:
     assert (rows[0].named, rows[0].more) == (["c0", "c1", "c2", "c3", "c4"], True)
     assert (rows[1].named, rows[1].more) == (["a", "b"], False)
     assert rows[3].value == "–"
-    assert found.drift.note.endswith("of 4 checks 1 stopped the night, 1 warned, 2 are fine.")
+    assert "of 4 checks 1 stopped the night, 1 warned, 2 are fine." in found.drift.note
+    assert "an AUC of 0.91, by chance 0.55 (p 0.05)" in found.drift.note
+    assert "0 % of the words are new (ada)" in [row.what for row in rows]
     assert found.decision is None
     crowd = judge("mirrored_people", SHARE, 2739.0, "9 of 9 new signers prefer the left hand")
     rows = show_drift(dataclasses.replace(DRIFT, findings=(crowd,)).to_map()).rows
