@@ -222,7 +222,7 @@ def _drift_text(report: "DriftReport") -> str:
     )
     overall = [f"overall: {report.overall.what}"] if report.overall else []
     lines = [_finding_text(finding) for finding in (*stops, *warns, *fine)]
-    return "\n".join([head, *overall, *lines])
+    return "\n".join([head, *lines, *overall])
 
 
 def _finding_text(finding: "Finding") -> str:
