@@ -16,15 +16,15 @@ def progress_file() -> "_Lines | None":
 
 
 class _Lines(io.TextIOBase):
-    """Passes on what a bar writes once a minute, for the first time after a minute."""
+    """A text file that passes on what a bar writes once a minute, first after a minute."""
 
     def __init__(self) -> None:
-        self._told_s = time.monotonic()
+        self._written_s = time.monotonic()
 
     def write(self, text: str) -> int:
         state, now = text.strip(), time.monotonic()
-        if state and now - self._told_s >= LINE_S:
-            self._told_s = now
+        if state and now - self._written_s >= LINE_S:
+            self._written_s = now
             sys.stderr.write(f"{state}\n")
             sys.stderr.flush()
         return len(text)

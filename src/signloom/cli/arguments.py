@@ -10,7 +10,9 @@ from signloom.paths import PARAMS
 
 def add_params(parser: argparse.ArgumentParser) -> None:
     """Let the parameters file be named."""
-    parser.add_argument("--params", type=Path, default=PARAMS, help="(default: %(default)s)")
+    parser.add_argument(
+        "--params", type=Path, default=PARAMS, help="file of parameters (%(default)s)"
+    )
 
 
 def add_path(parser: argparse.ArgumentParser, name: str, default: Path, meaning: str) -> None:

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from signloom.cli import corpus, init, landmarks, model, nights, results, translate
@@ -127,5 +128,16 @@ class _PrintCompletion(argparse.Action):
     ) -> None:
         import shtab
 
+        _complete_files(parser, shtab.FILE)
         print(shtab.complete(parser, values))
         parser.exit()
+
+
+def _complete_files(parser: argparse.ArgumentParser, how: dict[str, str]) -> None:
+    """Let a shell complete names of files wherever a path is expected."""
+    for action in parser._actions:
+        if action.type is Path:
+            action.complete = how  # type: ignore[attr-defined]  # as shtab asks for
+        elif isinstance(action.choices, dict):
+            for command in action.choices.values():
+                _complete_files(command, how)

@@ -164,10 +164,10 @@ def translate_glosses(options: argparse.Namespace) -> None:
             f"{options.checkpoint} was trained on landmarks, not on glosses (model.source: tokens)"
         )
     sources = [reads.vocabulary.encode(line) for line in lines]
-    told = [source for source in sources if len(source.ids)]
-    said = iter(translator.translate(told, decoding, n_best=options.n_best))
+    filled = [source for source in sources if len(source.ids)]
+    translations = iter(translator.translate(filled, decoding, n_best=options.n_best))
     for source in sources:
-        found = next(said) if len(source.ids) else None
+        found = next(translations) if len(source.ids) else None
         every = [found, *found.alternatives] if found else []
         if options.json:
             rows = [
@@ -190,7 +190,7 @@ def translate_glosses(options: argparse.Namespace) -> None:
             print(score + " ".join(one.text.split()))
         if not every:
             print()
-    _tell_unknown([name for source in sources for name in source.unknown], len(told))
+    _warn_of_unknown([name for source in sources for name in source.unknown], len(filled))
 
 
 def _refuse_options_of_clips(options: argparse.Namespace) -> None:
@@ -237,8 +237,8 @@ def read_lines(given: Sequence[str]) -> list[str]:
     return lines
 
 
-def _tell_unknown(unknown: Sequence[str], lines: int) -> None:
-    """Say which glosses the model has never seen: what it makes of them is a guess."""
+def _warn_of_unknown(unknown: Sequence[str], lines: int) -> None:
+    """Name the glosses that the model has never seen: what it makes of them is a guess."""
     if not unknown:
         return
     names = list(dict.fromkeys(unknown))

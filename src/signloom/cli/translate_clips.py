@@ -100,11 +100,11 @@ class _Run:
         self._layout, self._watch = layout, Stopwatch()
         self._seconds, self._frames = 0.0, 0
         self._watch.seconds["start"] = time.time() - psutil.Process().create_time()
-        said = SourceDefaults(fps=options.fps, width=options.width, height=options.height)
+        defaults = SourceDefaults(fps=options.fps, width=options.width, height=options.height)
         self._reader = ClipReader(
             extractor,
             ReadOptions(
-                hand_model=options.hand_model, pose_model=options.pose_model, defaults=said
+                hand_model=options.hand_model, pose_model=options.pose_model, defaults=defaults
             ),
             partial(self._watch.measure_each, "video decoding"),
         )
@@ -131,7 +131,7 @@ class _Run:
                         self._film(clip, timed)
 
     def print_timing(self) -> None:
-        """Say what took how long, on stderr."""
+        """Print what took how long, on stderr."""
         total_s = sum(self._watch.seconds.values())
         pace = total_s / self._seconds if self._seconds else 0.0
         print(
@@ -154,7 +154,7 @@ class _Run:
                     self._fail(clip.name, clip.problem)
                     continue
                 if not clip.sequence.present.any():
-                    _tell(f"warning: {clip.source}: no hand and no body was found in it")
+                    _print_message(f"warning: {clip.source}: no hand and no body was found in it")
                 self._seconds += clip.sequence.seconds
                 self._frames += len(clip.sequence.points)
                 yield clip
@@ -200,8 +200,8 @@ class _Run:
 
     def _fail(self, name: str, problem: str) -> None:
         self.failed += 1
-        _tell(f"error: {name}: {problem}")
+        _print_message(f"error: {name}: {problem}")
 
 
-def _tell(text: str) -> None:
+def _print_message(text: str) -> None:
     tqdm.write(text, file=sys.stderr)

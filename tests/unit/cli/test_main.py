@@ -56,6 +56,8 @@ def test_a_shell_completes_commands_and_options(
     script = capsys.readouterr().out
     for text in ("drop-videos", "--beam-size", "rollback"):
         assert text in script
+    files = {"bash": "translate___checkpoint_COMPGEN=_shtab_compgen_files", "zsh": ":_files"}
+    assert files[shell] in script
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The page in a real browser, as a phone and as a desk show it.
 
-Quick twins: test_build.py (what the page says, escapes and refers to), test_player.py.
+Quick twins: test_build.py (what the page says, escapes and refers to), test_skeletons.py.
 
 A headless Chromium is driven through the DevTools protocol over a pipe: no further package.
 """

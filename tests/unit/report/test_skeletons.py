@@ -1,5 +1,7 @@
-"""Every layout is drawn with what it has, and nothing else."""
+"""Skeletons: every layout is drawn with what it has, and moved by what the page's script gets."""
 
+import base64
+import dataclasses
 import re
 
 import numpy as np
@@ -7,7 +9,18 @@ import pytest
 
 from signloom.corpus.landmarks import GROUP_CHOICES, HANDS_POSE, LandmarkSequence, build_layout
 from signloom.report.canvas import BLUE, GREY, ORANGE, PURPLE
-from signloom.report.skeletons import SIZE, draw_moments, draw_pictures, join_pictures
+from signloom.report.skeletons import (
+    ABSENT,
+    MAX_FRAMES,
+    SIZE,
+    STEPS,
+    build_player,
+    crop,
+    draw_moments,
+    draw_pictures,
+    join_pictures,
+    to_pixels,
+)
 from tests import tiny
 from tests.report_project import sequence
 
@@ -72,3 +85,58 @@ def test_a_clip_without_any_landmark_gives_empty_pictures() -> None:
                                width=320, height=240)  # fmt: skip
     assert len(draw_pictures(nothing, 8)) == 4
     assert all("<path" not in picture.svg for picture in draw_pictures(nothing, 8))
+
+
+def unpack(track: str, marks: int) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(track), "<u2").reshape(-1, marks, 2)
+
+
+def test_the_track_holds_every_frame_where_the_pictures_have_it() -> None:
+    clip = sequence(3)
+    player = build_player(clip, name="a", label="b")
+    track = unpack(player.track, player.marks)
+    assert (len(track), player.frames, player.fps) == (20, 20, 25.0)
+    units = crop(to_pixels(clip), clip.layout)
+    # Of hands and pose: what the lines go through, in the layout's order, then the head.
+    used = [mark for mark, name in enumerate(clip.layout.landmark_names)
+            if not name.endswith(("_hip", "nose"))]  # fmt: skip
+    assert player.marks == len(used) + 2
+    known = np.isfinite(units[:, used]).all(axis=2)
+    np.testing.assert_allclose(
+        track[:, :-2][known] / STEPS, units[:, used][known], atol=0.5 / STEPS
+    )
+    assert (track[:, :-2][~known] == ABSENT).all()
+    nose = units[:, clip.layout.index("pose", "nose")]
+    np.testing.assert_allclose(track[:, -2:].mean(axis=1) / STEPS, nose, atol=1 / STEPS)
+
+
+def test_the_first_picture_shows_a_hand_and_has_every_line() -> None:
+    clip = tiny.lose(
+        tiny.clip(build_layout(("hands", "pose")), frames=30), "left_hand", slice(0, 30)
+    )
+    player = build_player(clip, name="a", label="<b>")
+    assert player.svg.count("<path") == 1 + 12
+    assert player.svg.count(' d=""') == 6  # the lost hand's
+    assert 'aria-label="&lt;b&gt;"' in player.svg
+    marks = [int(mark) for found in re.findall(r'data-marks="([^"]+)"', player.svg)
+             for mark in found.split()]  # fmt: skip
+    assert sorted(set(marks)) == list(range(player.marks))
+
+
+@pytest.mark.parametrize("group", GROUP_CHOICES)
+def test_every_layout_can_be_played(group: str) -> None:
+    player = build_player(tiny.clip(build_layout((group,)), frames=5), name="a", label="b")
+    track = unpack(player.track, player.marks)
+    assert len(track) == 5
+    assert track[track != ABSENT].max() <= SIZE * STEPS
+
+
+@pytest.mark.parametrize(
+    ("fps", "frames", "stride"), [(30.0, 90, 1), (60.0, 90, 2), (25.0, 1900, 4)]
+)
+def test_fast_and_long_clips_are_thinned(fps: float, frames: int, stride: int) -> None:
+    clip = dataclasses.replace(tiny.clip(build_layout(("hands",)), frames=frames), fps=fps)
+    player = build_player(clip, name="a", label="b")
+    assert player.frames == -(-frames // stride) <= MAX_FRAMES
+    assert player.fps == fps / stride
+    assert 0 <= player.first < player.frames
