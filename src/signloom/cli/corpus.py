@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from signloom.cli.arguments import add_params, add_removal, confirm
 from signloom.config import load_params, load_section, parse_options
-from signloom.corpus.manifest import SPLITS
 from signloom.errors import UserError
 from signloom.paths import LANDMARKS
 
@@ -41,7 +40,9 @@ def add_ingest(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("sources", nargs="+", type=Path, metavar="DIR", help="what was delivered")
     parser.add_argument("--table", type=Path, metavar="FILE", help="of the clips in the only DIR")
-    parser.add_argument("--signer", metavar="NAME", help="who signs where no table says it")
+    parser.add_argument(
+        "--signer", metavar="NAME", help="who signs, where no table names the signer"
+    )
     parser.add_argument("--dry-run", action="store_true", help="report, write nothing")
     parser.add_argument("--json", action="store_true", help="print what came in as JSON")
     add_params(parser)
@@ -101,6 +102,8 @@ def _ingest_json(result: "IngestResult") -> str:
 
 def _ingest_text(result: "IngestResult", dry_run: bool) -> str:
     """Return what came in by split and signer, and what did not and why."""
+    from signloom.corpus.manifest import SPLITS
+
     will = "would come in" if dry_run else "came in"
     lines = [f"{len(result.clips)} clips {will}" + (f" as {result.batch}" if result.batch else "")]
     for split in SPLITS:
@@ -138,7 +141,7 @@ def add_withdraw(parser: argparse.ArgumentParser) -> None:
 
 def run_withdraw(options: argparse.Namespace) -> None:
     """Withdraw a delivery and print how many clips left each split."""
-    from signloom.corpus.manifest import CorpusOptions
+    from signloom.corpus.manifest import SPLITS, CorpusOptions
     from signloom.intake.withdraw import withdraw
 
     corpus = load_section(options.params, "corpus", CorpusOptions)
@@ -278,7 +281,9 @@ def run_drop_videos(options: argparse.Namespace) -> None:
             check=_check_extracted,
         )
     if found is None:
-        holds = "landmarks" if corpus.imported_shards.is_dir() else "videos: say the same again"
+        holds = (
+            "landmarks" if corpus.imported_shards.is_dir() else "videos: run the same command again"
+        )
         print(f"ended the change that an earlier call began; {corpus.folder} holds {holds}")
         return
     print(f"done: {_drop_text(found)}. {corpus.imported_shards} has the landmarks; {found.version}")
@@ -289,7 +294,7 @@ def _check_extracted() -> None:
     """Ask DVC whether the landmarks are those of the videos as they are.
 
     Raises:
-        UserError: If they are not, or DVC cannot say.
+        UserError: If they are not, or DVC cannot tell.
     """
     command = [sys.executable, "-m", "dvc", "status", "--json", "extract"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -313,8 +318,8 @@ def add_forget(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom forget`."""
     parser.description = (
         "Remove the clips of SIGNER from the corpus, with their videos, landmarks, "
-        "cached landmarks, tokens, and what reports and model versions say of them; say which "
-        "models were trained on them and mark these; say what is left that no program here can "
+        "cached landmarks, tokens, and their traces in reports and model versions; list and "
+        "mark the models that were trained on them; list what is left that no program here can "
         "reach. A removal that was cut short is finished by the same command."
     )
     parser.add_argument("signer", metavar="SIGNER", help="as in the manifest")

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from signloom.cli.arguments import add_params
 from signloom.config import update_params
-from signloom.corpus.manifest import SPLITS
 from signloom.errors import UserError
 
 if TYPE_CHECKING:
@@ -214,7 +213,7 @@ def _read_tables(
 
 
 def _check_sources(options: argparse.Namespace, there: set[str], header: list[str]) -> None:
-    """Refuse a mapping that leaves a field open, with what to say."""
+    """Refuse a mapping that leaves a field open; the message names the option to give."""
     needed = ("text", "signer", "split", *(["gloss"] if options.text_only else []))
     missing = [name for name in needed if name not in there]
     if not {"clip_id", "video"} & there:
@@ -256,6 +255,7 @@ def _check_videos(options: argparse.Namespace, is_imported: bool) -> None:
 
 def print_plan(plan: "Plan") -> None:
     """Print what will be taken, what not and why."""
+    from signloom.corpus.manifest import SPLITS
     from signloom.importing.new_corpus import count_reasons
 
     print(f"{len(plan.clips)} rows taken, {len(plan.refusals)} left out")

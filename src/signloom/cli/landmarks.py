@@ -14,7 +14,7 @@ from signloom.paths import SHARDS
 def add_import(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom import`."""
     parser.description = (
-        "Turn landmark files into CORPUS/landmarks; docs/data.md says what is read. "
+        "Turn landmark files into CORPUS/landmarks; docs/data.md lists what is read. "
         "Write a manifest without the column `video` beside them, then run `dvc repro`."
     )
     parser.add_argument(
@@ -30,7 +30,7 @@ def add_import(parser: argparse.ArgumentParser) -> None:
         metavar="GROUP",
         help="of hands, pose, lips, face_outline (default: hands, and pose if it is there)",
     )
-    where = "where the source does not say it"
+    where = "where the source does not have it"
     parser.add_argument("--fps", type=float, help=f"frames a second, {where}")
     parser.add_argument("--width", type=int, help=f"pixels of the picture, {where}")
     parser.add_argument("--height", type=int, help=f"pixels of the picture, {where}")
@@ -117,7 +117,7 @@ def _show_cache(_: argparse.Namespace) -> None:
 
     use = LandmarkCache(cache_folder()).measure()
     print(f"folder      {cache_folder()}")
-    print(f"entries     {use.entries:,}, of which {use.rejects:,} say why a clip cannot be read")
+    print(f"entries     {use.entries:,}, of which {use.rejects:,} tell why a clip cannot be read")
     print(f"size        {use.size_bytes / 1e6:,.1f} MB")
     if use.oldest_use_s is not None:
         days = (time.time() - use.oldest_use_s) / 86_400

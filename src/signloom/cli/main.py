@@ -44,7 +44,10 @@ COMMANDS: dict[str, dict[str, tuple[Callable[[argparse.ArgumentParser], None], s
     },
     "results": {
         "scores": (results.add_scores, "print the last evaluation beside its floors"),
-        "compare": (results.add_compare, "compare two runs and tell how sure the difference is"),
+        "compare": (
+            results.add_compare,
+            "compare two runs, with the significance of each difference",
+        ),
         "runs": (results.add_runs, "list the MLflow runs of a DVC experiment"),
     },
     "nights": {
@@ -133,7 +136,7 @@ class _PrintCompletion(argparse.Action):
         parser.exit()
 
 
-def _complete_files(parser: argparse.ArgumentParser, how: dict[str, str]) -> None:
+def _complete_files(parser: argparse.ArgumentParser, how: object) -> None:
     """Let a shell complete names of files wherever a path is expected."""
     for action in parser._actions:
         if action.type is Path:

@@ -147,10 +147,10 @@ def _of_front(path: Path, trial: int) -> dict[str, dict[str, Any]]:
 
 def _print_confirmation(rows: list[dict[str, Any]]) -> None:
     """Print what the candidates reached with other seeds, the winner first."""
-    for place, row in enumerate(rows):
+    for rank, row in enumerate(rows):
         values = ", ".join(f"{value:.4f}" for value in row["values"])
         name = f"trial {row['number']}" + (", the parameters of then" if not row["number"] else "")
-        print(f"{'winner' if not place else 'beaten'}: {name}: mean {row['mean']:.4f} of {values}")
+        print(f"{'winner' if not rank else 'beaten'}: {name}: mean {row['mean']:.4f} of {values}")
 
 
 def add_tune_worker(parser: argparse.ArgumentParser) -> None:

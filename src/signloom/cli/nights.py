@@ -67,7 +67,7 @@ def run_retrain(options: argparse.Namespace) -> None:
 def add_champion(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom champion`."""
     parser.description = (
-        "Versions of the model lie in data/models; docs/champion.md tells what makes "
+        "Versions of the model lie in data/models; docs/champion.md describes what makes "
         "one the champion."
     )
     parser.set_defaults(run=_show_champion)
@@ -155,7 +155,7 @@ def _sync_registry(options: argparse.Namespace) -> None:
     if not tracking.enabled:
         raise UserError(f"{PARAMS}: tracking.enabled is false, so there is no registry to sync")
     changes = sync_registry(ModelStore(), tracking)
-    print("\n".join(changes) or "the registry says the same already")
+    print("\n".join(changes) or "the registry is up to date")
 
 
 def _update_registry() -> None:
@@ -167,7 +167,7 @@ def _update_registry() -> None:
     try:
         sync_registry(ModelStore(), load_section(PARAMS, "tracking", TrackingOptions))
     except UserError as error:
-        logging.getLogger(__name__).warning("the registry was not told: %s", error)
+        logging.getLogger(__name__).warning("the registry was not updated: %s", error)
 
 
 def _update_dvc() -> None:

@@ -26,7 +26,7 @@ from signloom.models.seq2seq import ModelOptions, Seq2Seq
 from signloom.paths import LABELS, SHARDS, TARGETS, TOKENIZER
 from signloom.training.options import TrainOptions
 
-REPEATS = 7  # of each latency; the median is told
+REPEATS = 7  # of each latency; the median is printed
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

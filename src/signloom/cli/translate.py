@@ -90,7 +90,7 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
     search.add_argument(
         "--precision", choices=("float32", "bfloat16", "int8"), help="of the weights (float32)"
     )
-    found = parser.add_argument_group("what the files do not say")
+    found = parser.add_argument_group("what the files do not have")
     for part in ("hand", "pose"):
         found.add_argument(
             f"--{part}-model",
@@ -103,7 +103,7 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run_translate(options: argparse.Namespace) -> None:
-    """Translate everything, name what cannot be read, and say so in the exit code."""
+    """Translate everything, name what cannot be read, with an exit code that tells it."""
     choose_model(options)
     if options.beam_size >= 1 and not 1 <= options.n_best <= options.beam_size:
         raise UserError(

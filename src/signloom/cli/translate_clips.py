@@ -53,7 +53,7 @@ def translate_clips(options: argparse.Namespace) -> None:
         if layout == NO_LANDMARKS:
             raise UserError(
                 f"{options.checkpoint} was trained on glosses (model.source: tokens), not on "
-                'landmarks; say signloom translate --glosses "..."'
+                'landmarks; use signloom translate --glosses "..."'
             )
         sources = find_sources(options.paths, extractor)
         if options.video and options.video.suffix in ENCODERS and len(sources) > 1:
@@ -149,7 +149,7 @@ class _Run:
         for source in sources:
             clips = self._reader.read(source, self._layout)
             for clip in self._watch.measure_each("landmarks", clips, without="video decoding"):
-                self._wait()  # before anything is said: the checkpoint may be of no use
+                self._wait()  # before anything is printed: the checkpoint may be of no use
                 if isinstance(clip, UnreadableClip):
                     self._fail(clip.name, clip.problem)
                     continue

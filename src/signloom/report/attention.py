@@ -42,7 +42,7 @@ class Axes:
 
     Attributes:
         rows: A label for each row, in its own script and direction; may be empty.
-        columns: Place (in columns, from the left edge of the first) and label of each tick.
+        columns: Position (in columns, from the left edge of the first) and label of each tick.
         x_label: What the columns are.
         title: Over the picture; may be empty.
     """
@@ -87,8 +87,8 @@ def draw_heatmap(
         if label:
             middle = top + (row + 0.5) * row_height + 3.5
             parts.append(draw_text(label_width - 6, middle, label, "end", INK))
-    for place, label in axes.columns:
-        x = label_width + place * cell
+    for position, label in axes.columns:
+        x = label_width + position * cell
         parts.append(f'<path d="M{x:.1f} {bottom:g}v4" stroke="{MUTED}"/>')
         parts.append(draw_text(x, bottom + 15, label, "middle", MUTED))
     centre = label_width + cell * columns / 2
@@ -114,8 +114,8 @@ def find_size(picture: str) -> tuple[float, float]:
 
 def place_picture(picture: str, x: float, y: float, width: float, height: float) -> str:
     """Make an SVG file a part of another one."""
-    place = f'<svg x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" viewBox='
-    return picture.strip().replace(START, place, 1)
+    start = f'<svg x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" viewBox='
+    return picture.strip().replace(START, start, 1)
 
 
 def draw_text(x: float, y: float, text: str, anchor: str, colour: str) -> str:
@@ -220,12 +220,12 @@ def _add_skeletons(
     width, height = find_size(picture)
     slot = (width - LABEL_WIDTH - RIGHT) / count
     cell = slot * count / columns
-    places = np.arange(0.5, count) * columns / count  # of their middles, columns
-    drawn = draw_moments(sequence, ((places - 0.5) * alignment.step_s).clip(min=0).tolist())
+    positions = np.arange(0.5, count) * columns / count  # of their middles, columns
+    drawn = draw_moments(sequence, ((positions - 0.5) * alignment.step_s).clip(min=0).tolist())
     size = min(slot, MAX_PICTURE)
     parts = [
-        place_picture(drawn[i].svg, LABEL_WIDTH + place * cell - size / 2, height, size, size)
-        for i, place in enumerate(places)
+        place_picture(drawn[i].svg, LABEL_WIDTH + position * cell - size / 2, height, size, size)
+        for i, position in enumerate(positions)
     ]
     line = (
         f'<path d="M{LABEL_WIDTH + cell / 2:.1f} {TOP:g}v{rows * ROW_HEIGHT:g}" stroke="{RED}" '
@@ -239,6 +239,6 @@ def _add_skeletons(
 
 
 def _label(token: str) -> str:
-    """A token as it can be read in a narrow place."""
+    """A token as it can be read in a narrow column."""
     text = token.strip()
     return text if len(text) <= MAX_LABEL else text[: MAX_LABEL - 1] + "…"

@@ -439,12 +439,10 @@ def draw_signers(by_signer: Sequence[GroupQuality]) -> Chart:
         for name in names:
             mark, colour = MARKS[name]
             found = [
-                (share, place)
-                for place, row in enumerate(shown)
-                if (share := row.found[name]) is not None
+                (share, y) for y, row in enumerate(shown) if (share := row.found[name]) is not None
             ]
             lowest = min([lowest, *(share for share, _ in found)])
-            panel.plot([100 * share for share, _ in found], [place for _, place in found], mark,
+            panel.plot([100 * share for share, _ in found], [y for _, y in found], mark,
                        color=colour, label=name.replace("_", " "), markersize=6,
                        alpha=0.85)  # fmt: skip
         panel.set_yticks(range(len(shown)), [shorten(row.name) for row in shown])

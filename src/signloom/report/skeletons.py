@@ -57,7 +57,7 @@ class Picture:
 class Stroke:
     """A line through landmarks."""
 
-    marks: tuple[int, ...]  # their places in the layout, in the order of drawing
+    marks: tuple[int, ...]  # their positions in the layout, in the order of drawing
     colour: str
     width: float  # SVG units
 
@@ -169,10 +169,10 @@ def join_pictures(pictures: list[Picture]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}">',
         f'<rect width="{width:g}" height="{height:g}" fill="{PAPER}"/>',
     ]
-    for place, picture in enumerate(pictures):
+    for column, picture in enumerate(pictures):
         body = picture.svg[picture.svg.index(">") + 1 : picture.svg.rindex("</svg>")]
         parts.append(
-            f'<g transform="translate({place * SIZE:g} 0)">{body}<text x="{SIZE / 2:g}" '
+            f'<g transform="translate({column * SIZE:g} 0)">{body}<text x="{SIZE / 2:g}" '
             f'y="{SIZE + 10:g}" font-size="8" text-anchor="middle" font-family="sans-serif" '
             f'fill="{MUTED}">{picture.time_s:.1f} s</text></g>'
         )
@@ -332,9 +332,9 @@ def build_player(sequence: LandmarkSequence, *, name: str, label: str) -> Player
 
 def _draw(points: Points, layout: Layout, used: list[int]) -> str:
     """Draw one frame; every line is there, also those with nothing to show yet."""
-    place = {mark: number for number, mark in enumerate(used)}
+    position = {mark: number for number, mark in enumerate(used)}
     parts = [
-        f'<path data-marks="{" ".join(str(place[mark]) for mark in stroke.marks)}" '
+        f'<path data-marks="{" ".join(str(position[mark]) for mark in stroke.marks)}" '
         f'd="{stroke.path(points)}" {stroke.style}/>'
         for stroke in list_strokes(layout)
     ]
