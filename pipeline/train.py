@@ -1,18 +1,18 @@
 """Train the model that params.yaml describes. DVC stage `train`; docs/training.md."""
 
-import dataclasses
-import functools
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
 
 from pipeline.stage import run
 from signloom.config import load_section
-from signloom.paths import CHECKPOINT, LABELS, PARAMS, SHARDS, SNAPSHOTS, TARGETS, TOKENIZER
+from signloom.paths import CHECKPOINT, PARAMS, SNAPSHOTS
 from signloom.provenance import code_hash, library_versions
 from signloom.tracking.run import Run, TrackingOptions
-from signloom.training.data import hash_training_data, load_training_data
+from signloom.training.data import TrainingFiles
 from signloom.training.devices import open_devices
 from signloom.training.run import (
+    RunOptions,
     deciding_options,
     describe,
     each_seed,
@@ -29,58 +29,54 @@ ROOMS = ("corpus", "features", "models", "training")  # whose code decides the w
 
 def main() -> None:
     """Train with every seed, keep the best epochs, log the runs."""
-    options = read_run_options(PARAMS)
+    options, files = read_run_options(PARAMS), TrainingFiles()
     tracking = load_section(PARAMS, "tracking", TrackingOptions)
     fabric = open_devices(options.train)
-    if not fabric.is_global_zero:  # of several processes, one writes and logs
-        tracking = dataclasses.replace(tracking, enabled=False)
-    data = load_training_data(
-        shards=SHARDS, targets=TARGETS, tokenizer=TOKENIZER, labels=LABELS,
-        cache_mb=options.train.cache_mb, source=options.model.source,
-    )  # fmt: skip
-    hashes = hash_training_data(shards=SHARDS, targets=TARGETS)
-    start = describe_start(options.train.start_from)
+    data = files.load(cache_mb=options.train.cache_mb, source=options.model.source)
+    hashes, start = files.hashes(), describe_start(options.train.start_from)
     made = {"data": hashes, "libraries": library_versions(), **start}
     code, seeds = code_hash(*ROOMS), each_seed(options)
-    kept = [open_snapshots(SNAPSHOTS, deciding_options(one), made, code) for one in seeds]
+    snapshots = [open_snapshots(SNAPSHOTS, deciding_options(one), made, code) for one in seeds]
+    if not fabric.is_global_zero:  # of several processes, only the first one writes and logs
+        for one, kept in zip(seeds, snapshots, strict=True):
+            train_seed(data, one, made, fabric, kept)
+        return
+
+    key = f"{snapshots[0].run_key()}-{len(seeds)}"  # where training goes on, so does its run
     note = (
         f"{len(data.train)} train and {len(data.dev)} dev clips. Curves: metrics by epoch. Weights "
         "of the best epoch: artifacts, `checkpoint`."
     )
-    # Where training goes on, so does its run.
-    key = f"{kept[0].run_key()}-{len(seeds)}" if fabric.is_global_zero else None
+
+    @contextmanager
+    def start_seed(whole: Run, one: RunOptions) -> Iterator[Run]:
+        """Give the run of one seed: that of the whole training, or of several one below it."""
+        if len(seeds) == 1:
+            yield whole
+            return
+        name = describe(one)
+        with Run.start(
+            tracking, name, stage="train", data=hashes, parent=key, key=f"{key} {name}"
+        ) as below:
+            below.log_params(asdict(one))  # compared with others, it says what it trained with
+            yield below
+
     with (
-        hold_snapshots(SNAPSHOTS, kept) if fabric.is_global_zero else nullcontext(),
+        hold_snapshots(SNAPSHOTS, snapshots),
         Run.start(
             tracking, describe(options), stage="train", data=hashes, key=key, note=note
         ) as log,
     ):
-        log.log_params(dataclasses.asdict(options))
+        log.log_params(asdict(options))
         results = []
-        for one, snapshots in zip(seeds, kept, strict=True):
-            name = describe(one)
-            with (
-                nullcontext(log)
-                if len(seeds) == 1
-                else Run.start(
-                    tracking, name, stage="train", data=hashes, parent=key, key=f"{key} {name}"
-                )
-            ) as child:
-                if child is not log:  # compared with others, it says itself what it trained with
-                    child.log_params(dataclasses.asdict(one))
-                log_epoch = functools.partial(log_metrics, child)
-                results.append(train_seed(data, one, made, fabric, snapshots, log_epoch))
-        if fabric.is_global_zero:
-            write_results(CHECKPOINT, results)
-            log.log_metrics({"dev_loss_of_seeds": spread(results)})
-            log.log_artifact(CHECKPOINT, folder="checkpoint")
-            for snapshots in kept:
-                snapshots.remove()
-
-
-def log_metrics(run: Run, values: Mapping[str, object], epoch: int) -> None:
-    """Log what `train_seed` says."""
-    run.log_metrics(values, step=epoch)
+        for one, kept in zip(seeds, snapshots, strict=True):
+            with start_seed(log, one) as seed_log:
+                results.append(train_seed(data, one, made, fabric, kept, seed_log.log_metrics))
+        write_results(CHECKPOINT, results)
+        log.log_metrics({"dev_loss_of_seeds": spread(results)})
+        log.log_artifact(CHECKPOINT, folder="checkpoint")
+        for kept in snapshots:
+            kept.remove()
 
 
 if __name__ == "__main__":

@@ -7,20 +7,19 @@ from tqdm import tqdm
 
 from pipeline.stage import run
 from signloom.files import write_file
-from signloom.paths import LABELS, PARAMS, SHARDS, TARGETS, TOKENIZER, TUNE
+from signloom.paths import PARAMS, TUNE
 from signloom.progress import progress_file
 from signloom.report.tuning import draw_search
 from signloom.tracking.run import Run
+from signloom.training.data import TrainingFiles
 from signloom.tune.search import open_studies
-from signloom.tune.worker import SearchPaths, read_search, work_together
+from signloom.tune.worker import read_search, work_together
 
 
 def main() -> None:
     """Run the trials that are still missing and write them all."""
-    paths = SearchPaths(
-        params=PARAMS, shards=SHARDS, targets=TARGETS, tokenizer=TOKENIZER, labels=LABELS
-    )
-    search = read_search(paths)
+    files = TrainingFiles()
+    search = read_search(PARAMS, files)
     options, studies = search.options, open_studies(search)
     name = f"search, {len(options.space)} parameters, {search.name.removeprefix('signloom-')}"
     note = (
@@ -46,7 +45,7 @@ def main() -> None:
         if options.workers == 1:
             studies.work(show)
         else:
-            work_together(studies, paths, show)
+            work_together(studies, PARAMS, files, show)
         result = studies.summary()
         write_file(TUNE / "trials.json", json.dumps(result, indent=1) + "\n")
         write_file(TUNE / "best.json", json.dumps(result["best"], indent=1) + "\n")

@@ -13,7 +13,8 @@ from signloom.features.glosses import GlossKind
 from signloom.features.sources import GlossSource
 from signloom.features.targets import NO_LABELS, TokenizeOptions, build_glosses, build_targets
 from signloom.models.seq2seq import ModelOptions
-from signloom.training.run import RunOptions, TrainingData
+from signloom.training.data import TrainingData
+from signloom.training.run import RunOptions
 from signloom.translation.translator import Translator
 from tests import tiny
 

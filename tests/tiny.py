@@ -19,11 +19,12 @@ from signloom.features.targets import NO_LABELS, CtcLabels, Target, write_labels
 from signloom.features.tokenizer import Tokenizer
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
+from signloom.paths import PARAMS, SHARDS, TOKENS
+from signloom.training.data import TrainingData, TrainingFiles
 from signloom.training.options import TrainOptions
-from signloom.training.run import RunOptions, TrainingData
+from signloom.training.run import RunOptions
 from signloom.translation.search import DecodingOptions
 from signloom.tune.space import ConfirmOptions, Limits, TuneOptions
-from signloom.tune.worker import SearchPaths
 
 ROOT = Path(__file__).parents[1]
 INPUT_WIDTH = 6
@@ -250,30 +251,24 @@ def tune_options(*, seed: int, trials: int, epochs: int, space: dict[str, Any]) 
     )
 
 
-def write_project(folder: Path) -> SearchPaths:
+def write_project(folder: Path) -> TrainingFiles:
     """Write a project's params.yaml and the corpus of `training_data` as the stages would."""
     data = training_data()
     examples = sorted([*data.train, *data.dev], key=lambda example: example.target.clip_id)
-    paths = SearchPaths(
-        params=folder / "params.yaml",
-        shards=folder / "data/landmarks/shards",
-        targets=folder / "data/tokens/targets.parquet",
-        tokenizer=folder / "data/tokens/tokenizer.json",
-        labels=folder / "data/tokens/labels.json",
-    )
-    paths.shards.parent.mkdir(parents=True)
+    files = TrainingFiles(shards=folder / SHARDS, tokens=folder / TOKENS)
+    files.shards.parent.mkdir(parents=True)
     sequences = {example.target.clip_id: example.sequence for example in examples}
     write_shards(
-        paths.shards,
+        files.shards,
         {clip_id: len(sequence.points) for clip_id, sequence in sequences.items()},
         sequences.__getitem__,
         layout=HANDS_POSE,
         extractor='{"detector": "tiny"}',
         frames_per_shard=1000,
     )
-    write_targets(paths.targets, [example.target for example in examples])
-    data.tokenizer.save(paths.tokenizer)
-    write_labels(paths.labels, data.labels)
+    write_targets(files.targets, [example.target for example in examples])
+    data.tokenizer.save(files.tokenizer)
+    write_labels(files.labels, data.labels)
     space = {
         "model.norm": {"choices": ["pre", "post"]},
         "train.learning_rate": {"low": 0.001, "high": 0.02, "log": True},
@@ -284,8 +279,8 @@ def write_project(folder: Path) -> SearchPaths:
         "tune": {**tune, "objectives": list(tune["objectives"])},
         "tracking": {"enabled": False, "experiment": "tiny"},
     }
-    paths.params.write_text(json.dumps(content, indent=1))  # JSON is YAML
-    return paths
+    (folder / PARAMS).write_text(json.dumps(content, indent=1))  # JSON is YAML
+    return files
 
 
 def write_checkpoint(

@@ -22,8 +22,8 @@ import torch
 from signloom.features.batches import Batch, BatchSource, FixedBatches, TrainingBatches
 from signloom.features.sources import Clips
 from signloom.models.registry import build_model
-from signloom.paths import LABELS, PARAMS, SHARDS, TARGETS, TOKENIZER
-from signloom.training.data import load_training_data
+from signloom.paths import PARAMS
+from signloom.training.data import TrainingFiles
 from signloom.training.devices import open_devices
 from signloom.training.loop import Trainer
 from signloom.training.run import RunOptions, read_run_options, seed_everything
@@ -102,13 +102,7 @@ def measure(
 def measure_demo(epochs: int) -> dict[str, float]:
     """Measure the demo corpus with params.yaml."""
     options = read_run_options(PARAMS)
-    data = load_training_data(
-        shards=SHARDS,
-        targets=TARGETS,
-        tokenizer=TOKENIZER,
-        labels=LABELS,
-        cache_mb=options.train.cache_mb,
-    )
+    data = TrainingFiles().load(cache_mb=options.train.cache_mb)
     labels = len(data.labels) + 1 if options.train.ctc_weight else 0
     return measure(
         data.train,

@@ -111,19 +111,13 @@ def overhead(data: argparse.Namespace, folder: Path, trials: int) -> dict[str, A
     """
     import signloom.tune.objective as objective
     from signloom.tracking.run import Run, TrackingOptions
+    from signloom.training.data import TrainingFiles
     from signloom.training.run import train
     from signloom.tune.search import open_studies
-    from signloom.tune.worker import SearchPaths, read_search
+    from signloom.tune.worker import read_search
 
     os.chdir(make_project(folder / "overhead", data, trials=trials, epochs=12))
-    tokens = Path("data/tokens")
-    search = read_search(
-        SearchPaths(
-            params=Path("params.yaml"), shards=Path("data/landmarks/shards"),
-            targets=tokens / "targets.parquet", tokenizer=tokens / "tokenizer.json",
-            labels=tokens / "labels.json",
-        )
-    )  # fmt: skip
+    search = read_search(Path("params.yaml"), TrainingFiles())
     seconds = []
     for _ in range(3):
         before = time.process_time()

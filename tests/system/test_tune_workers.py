@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from signloom.config import update_params
+from signloom.paths import PARAMS
+from signloom.training.data import TrainingFiles
 from signloom.tune.search import Studies, open_studies
 from signloom.tune.slots import FINISHED, OWNER, PLACE
-from signloom.tune.worker import SearchPaths, read_search, work_together
+from signloom.tune.worker import read_search, work_together
 from tests import tiny
 
 TRIALS = 6
@@ -55,15 +57,15 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SearchPaths:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrainingFiles:
     """A project's folder with a tiny corpus."""
     monkeypatch.chdir(tmp_path)
     return tiny.write_project(tmp_path)
 
 
-def prepare(paths: SearchPaths, **changes: object) -> Studies:
-    update_params(paths.params, {"tune": changes})
-    return open_studies(read_search(paths))
+def prepare(files: TrainingFiles, **changes: object) -> Studies:
+    update_params(PARAMS, {"tune": changes})
+    return open_studies(read_search(PARAMS, files))
 
 
 def start_worker() -> "subprocess.Popen[bytes]":
@@ -85,7 +87,7 @@ def wait_for(studies: Studies, pid: int, process: "subprocess.Popen[bytes]") -> 
 
 @pytest.mark.slow
 def test_three_workers_on_one_postgresql_and_one_is_killed(
-    postgres: str, project: SearchPaths
+    postgres: str, project: TrainingFiles
 ) -> None:
     studies = prepare(project, storage=postgres, trials=TRIALS, epochs=40, heartbeat_s=2)
     workers = [start_worker() for _ in range(3)]
@@ -112,7 +114,7 @@ def test_three_workers_on_one_postgresql_and_one_is_killed(
 
 
 @pytest.mark.slow
-def test_the_stage_replaces_a_worker_that_was_killed(project: SearchPaths) -> None:
+def test_the_stage_replaces_a_worker_that_was_killed(project: TrainingFiles) -> None:
     studies = prepare(project, trials=4, epochs=30, workers=2, heartbeat_s=2)
     killed: list[int] = []
 
@@ -122,15 +124,15 @@ def test_the_stage_replaces_a_worker_that_was_killed(project: SearchPaths) -> No
                 killed.append(trial.user_attrs[OWNER]["pid"])
                 os.kill(killed[0], signal.SIGKILL)
 
-    work_together(studies, project, kill_once)
+    work_together(studies, PARAMS, project, kill_once)
     assert killed
     assert [trial["number"] for trial in studies.summary()["trials"]] == [0, 1, 2, 3]
 
 
 @pytest.mark.slow
-def test_a_worker_without_its_search_says_what_is_different(project: SearchPaths) -> None:
+def test_a_worker_without_its_search_says_what_is_different(project: TrainingFiles) -> None:
     prepare(project, trials=2)
-    update_params(project.params, {"train": {"weight_decay": 0.5}})
+    update_params(PARAMS, {"train": {"weight_decay": 0.5}})
     code = "from signloom.cli.main import main; main(['tune-worker'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1

@@ -9,7 +9,6 @@ from pipeline.stage import run
 from pipeline.studies.architectures.page import build_page
 from pipeline.studies.architectures.study import (
     ArchitecturesOptions,
-    CorpusPaths,
     plan_corpus,
     plan_reversal,
     run_jobs,
@@ -17,8 +16,9 @@ from pipeline.studies.architectures.study import (
 from signloom.config import load_section
 from signloom.evaluation.evaluate import EvaluateOptions
 from signloom.files import write_file
-from signloom.paths import LABELS, PARAMS, SHARDS, TARGETS, TOKENIZER
+from signloom.paths import PARAMS
 from signloom.report.study import render_study
+from signloom.training.data import TrainingFiles
 from signloom.training.run import from_scratch, read_run_options
 
 STUDY = Path("pipeline/studies/architectures/params.yaml")
@@ -29,8 +29,7 @@ def main() -> None:
     """Train, test, write results and page."""
     options = load_section(STUDY, "study", ArchitecturesOptions)
     evaluate = load_section(PARAMS, "evaluate", EvaluateOptions)
-    paths = CorpusPaths(shards=SHARDS, targets=TARGETS, tokenizer=TOKENIZER, labels=LABELS)
-    corpus = plan_corpus(options, from_scratch(read_run_options(PARAMS)), evaluate, paths)
+    corpus = plan_corpus(options, from_scratch(read_run_options(PARAMS)), evaluate, TrainingFiles())
     reversal = plan_reversal(options)
 
     def log(found: dict[str, Any]) -> None:

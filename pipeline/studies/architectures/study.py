@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import torch
@@ -24,7 +23,7 @@ from signloom.evaluation.evaluate import EvaluateOptions
 from signloom.evaluation.metrics import score_corpus
 from signloom.features.targets import read_targets
 from signloom.reversal import LabOptions, read_lab, run_lab
-from signloom.training.data import load_training_data
+from signloom.training.data import TrainingFiles
 from signloom.training.run import RunOptions, train
 from signloom.translation.translator import Translator
 
@@ -50,33 +49,23 @@ class ArchitecturesOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CorpusPaths:
-    """What extract and tokenize_targets wrote."""
-
-    shards: Path
-    targets: Path
-    tokenizer: Path
-    labels: Path
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CorpusJob:
     """One training on the corpus."""
 
     variant: str
     options: RunOptions
     evaluate: EvaluateOptions
-    paths: CorpusPaths
+    files: TrainingFiles
 
     def run(self) -> dict[str, Any]:
         """Train, translate dev and test, measure."""
         torch.set_num_threads(1)
-        data = load_training_data(**_fields(self.paths), cache_mb=self.options.train.cache_mb)
+        data = self.files.load(cache_mb=self.options.train.cache_mb)
         before, began = _peak_mb(), time.process_time()
         checkpoint, fit = train(data, self.options, provenance={}, log=lambda record: None)
         cpu_s, growth = time.process_time() - began, _peak_mb() - before
         translator = Translator(checkpoint, torch.device("cpu"), self.evaluate.precision)
-        targets, sequences = read_targets(self.paths.targets), read_shards(self.paths.shards)
+        targets, sequences = read_targets(self.files.targets), read_shards(self.files.shards)
         found: dict[str, Any] = {"scores": {}, "sentences": []}
         for split in SPLITS:
             chosen = [t for t in targets if t.split == split and t.clip_id in sequences]
@@ -127,7 +116,7 @@ class ReversalJob:
 
 
 def plan_corpus(
-    options: ArchitecturesOptions, base: RunOptions, evaluate: EvaluateOptions, paths: CorpusPaths
+    options: ArchitecturesOptions, base: RunOptions, evaluate: EvaluateOptions, files: TrainingFiles
 ) -> list[CorpusJob]:
     """Return the trainings on the corpus, seed by seed, so that early results cover every variant.
 
@@ -142,7 +131,7 @@ def plan_corpus(
             rate = options.learning_rates.get(variant, recipe.learning_rate)
             train_options = dataclasses.replace(recipe, learning_rate=rate)
             run = dataclasses.replace(base, model=model, train=train_options)
-            jobs.append(CorpusJob(variant=variant, options=run, evaluate=evaluate, paths=paths))
+            jobs.append(CorpusJob(variant=variant, options=run, evaluate=evaluate, files=files))
     return jobs
 
 
@@ -182,7 +171,3 @@ def _run(job: CorpusJob | ReversalJob) -> dict[str, Any]:
 def _peak_mb() -> float:
     """Return the largest memory this process has had so far, MB (Linux counts in KiB)."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
-
-
-def _fields(value: Any) -> dict[str, Any]:
-    return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}

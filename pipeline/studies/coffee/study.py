@@ -41,7 +41,7 @@ from signloom.features.targets import (
 )
 from signloom.importing.foreign import SourceDefaults
 from signloom.importing.importer import ImportOptions, import_landmarks
-from signloom.training.data import load_training_data
+from signloom.training.data import TrainingFiles
 from signloom.training.run import RunOptions, train
 from signloom.translation.translator import Translator
 
@@ -316,15 +316,9 @@ def train_families(
     Raises:
         UserError: If a change names no option or its value is refused.
     """
-    shards = options.corpus / IMPORTED_SHARDS
-    data = load_training_data(
-        shards=shards,
-        targets=tokens / "targets.parquet",
-        tokenizer=tokens / "tokenizer.json",
-        labels=tokens / "labels.json",
-        cache_mb=base.train.cache_mb,
-    )
-    targets, sequences = read_targets(tokens / "targets.parquet"), read_shards(shards)
+    files = TrainingFiles(shards=options.corpus / IMPORTED_SHARDS, tokens=tokens)
+    data = files.load(cache_mb=base.train.cache_mb)
+    targets, sequences = read_targets(files.targets), read_shards(files.shards)
     for seed in options.seeds:
         for name, run in plan_runs(options, base, seed).items():
             checkpoint, fit = train(data, run, provenance={}, log=lambda record: None)

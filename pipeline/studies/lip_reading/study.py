@@ -27,7 +27,7 @@ from signloom.features.targets import (
 )
 from signloom.report.build import ReportOptions, build_report
 from signloom.report.stage_files import ReportPaths
-from signloom.training.data import load_training_data
+from signloom.training.data import TrainingFiles
 from signloom.training.loop import EpochRecord
 from signloom.training.run import Result, read_run_options, train, write_results
 from signloom.translation.translator import Translator
@@ -54,13 +54,8 @@ def run_lip_reading(
         folder / "tokens", corpus, load_section(params, "tokenize_targets", TokenizeOptions)
     )
     options = read_run_options(params)
-    data = load_training_data(
-        shards=folder / "landmarks/shards",
-        targets=folder / "tokens/targets.parquet",
-        tokenizer=folder / "tokens/tokenizer.json",
-        labels=folder / "tokens/labels.json",
-        cache_mb=options.train.cache_mb,
-    )
+    files = TrainingFiles(shards=folder / "landmarks/shards", tokens=folder / "tokens")
+    data = files.load(cache_mb=options.train.cache_mb)
     checkpoint, fit = train(data, options, provenance={}, log=log)
     result = Result(seed=options.train.seed, checkpoint=checkpoint, fit=fit)
     write_results(folder / "checkpoint", [result])

@@ -10,7 +10,7 @@ from typing import Any
 from signloom.cli.arguments import add_params, add_path
 from signloom.config import read_json, update_params
 from signloom.errors import UserError
-from signloom.paths import LANDMARKS, TOKENS, TUNE
+from signloom.paths import LANDMARKS, SHARDS, TOKENS, TUNE
 
 
 def add_summary(parser: argparse.ArgumentParser) -> None:
@@ -163,15 +163,9 @@ def add_tune_worker(parser: argparse.ArgumentParser) -> None:
 
 def run_tune_worker(options: argparse.Namespace) -> None:
     """Work on the search of the same parameters, data and code until it is over."""
-    from signloom.tune.worker import SearchPaths, join
+    from signloom.training.data import TrainingFiles
+    from signloom.tune.worker import join
 
-    join(
-        SearchPaths(
-            params=options.params,
-            shards=options.landmarks / "shards",
-            targets=options.tokens / "targets.parquet",
-            tokenizer=options.tokens / "tokenizer.json",
-            labels=options.tokens / "labels.json",
-        )
-    )
+    files = TrainingFiles(shards=options.landmarks / SHARDS.name, tokens=options.tokens)
+    join(options.params, files)
     print("no trial of the search is missing any more")

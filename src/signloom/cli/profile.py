@@ -16,8 +16,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from signloom.errors import UserError
 from signloom.features.batches import Batch, TrainingBatches
-from signloom.paths import LABELS, SHARDS, TARGETS, TOKENIZER
-from signloom.training.data import load_training_data
+from signloom.paths import SHARDS, TOKENS
+from signloom.training.data import TrainingFiles
 from signloom.training.devices import open_devices
 from signloom.training.loop import BatchLoss, Counts, move, real_rows
 from signloom.training.optim import build_optimizer, clip_gradients
@@ -75,16 +75,10 @@ def profile(params: Path) -> dict[str, Any]:
         UserError: If the corpus was not extracted and tokenised, or a parameter is wrong.
     """
     options, root = read_run_options(params), params.parent
-    if not (root / SHARDS).is_dir():
-        raise UserError(f"{root / SHARDS} does not exist; run `dvc repro extract` first")
-    data = load_training_data(
-        shards=root / SHARDS,
-        targets=root / TARGETS,
-        tokenizer=root / TOKENIZER,
-        labels=root / LABELS,
-        cache_mb=options.train.cache_mb,
-        source=options.model.source,
-    )
+    files = TrainingFiles(shards=root / SHARDS, tokens=root / TOKENS)
+    if not files.shards.is_dir():
+        raise UserError(f"{files.shards} does not exist; run `dvc repro extract` first")
+    data = files.load(cache_mb=options.train.cache_mb, source=options.model.source)
     checkpoint, source = prepare(data, options, provenance={})
     fabric = open_devices(options.train)
     batch_loss = BatchLoss(

@@ -1,5 +1,6 @@
-"""A training run: options and clips in, a trained checkpoint a seed out."""
+"""A training run: its options and what they forbid, the training of each seed, the results."""
 
+import contextlib
 import itertools
 import json
 import logging
@@ -10,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import safetensors
@@ -31,34 +31,20 @@ from signloom.errors import UserError
 from signloom.features.augment import AugmentOptions
 from signloom.features.batches import FixedBatches, TrainingBatches
 from signloom.features.features import FeatureOptions
-from signloom.features.sources import Clips, Source
-from signloom.features.targets import NO_LABELS, CtcLabels
-from signloom.features.tokenizer import Tokenizer
+from signloom.features.targets import NO_LABELS
 from signloom.files import write_file
 from signloom.models.seq2seq import ModelOptions
 from signloom.progress import progress_file
+from signloom.training.data import TrainingData
 from signloom.training.devices import open_devices
 from signloom.training.loop import EpochRecord, Fit, StepReport, Trainer
 from signloom.training.options import TrainOptions
 from signloom.training.snapshots import Snapshots
 from signloom.training.warm_start import warm_start
 
+SHOW_S = 0.3  # between two drawings of the bar
+HISTORY, SEEDS = "history.json", "seeds.json"
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class TrainingData:
-    """What every training run of a corpus reads."""
-
-    train: Clips
-    dev: Clips
-    tokenizer: Tokenizer
-    labels: CtcLabels  # empty where there are none
-
-    @property
-    def source(self) -> Source:
-        """What a model reads of the clips."""
-        return self.train.source
 
 
 @checked_dataclass
@@ -90,6 +76,22 @@ def from_scratch(options: RunOptions) -> RunOptions:
     return replace(options, train=replace(options.train, start_from=""))
 
 
+def each_seed(options: RunOptions) -> list[RunOptions]:
+    """Return the options of one training for each seed."""
+    return [replace(options, train=replace(options.train, seeds=[s])) for s in options.train.seeds]
+
+
+def deciding_options(options: RunOptions) -> dict[str, Any]:
+    """Return the options that decide the weights; the others may change while training rests.
+
+    How the work is divided changes nothing but rounding.
+    """
+    values = asdict(options)
+    for name in ("device", "compile", "accumulate", "cache_mb", "snapshot_s"):
+        del values["train"][name]
+    return values
+
+
 def describe(options: RunOptions) -> str:
     """Return a name by which a person tells this run from others."""
     model, train = options.model, options.train
@@ -97,6 +99,77 @@ def describe(options: RunOptions) -> str:
         f"{model.family} {model.encoder_layers}+{model.decoder_layers}x{model.d_model} "
         f"{model.norm}-norm lr {train.learning_rate:g} seed {', '.join(map(str, train.seeds))}"
     )
+
+
+def check_run(data: TrainingData, options: RunOptions) -> None:
+    """Refuse what cannot be trained, before anything is built.
+
+    Raises:
+        UserError: If a GPU is asked for that is not there, another source than the clips have,
+            features that they lack, or CTC without anything to spell.
+    """
+    pick_device(options.train.device)
+    check_source(options.model, data.source)
+    if not data.source.has_frames:
+        _check_glosses(options)
+        return
+    data.source.check_features(options.features)
+    if not options.train.ctc_weight:
+        return
+    if not data.labels:
+        raise UserError(
+            f"train.ctc_weight is {options.train.ctc_weight}, but no train clip has CTC labels; "
+            "with tokenize_targets.ctc: glosses the manifest needs a gloss column, with none there "
+            "are no labels; choose characters, or set train.ctc_weight: 0"
+        )
+    _check_room(data, options)
+
+
+def _check_glosses(options: RunOptions) -> None:
+    """Refuse what makes no sense for a model of glosses.
+
+    Raises:
+        UserError: If anything does not; all of it in one message.
+    """
+    problems = []
+    if options.train.ctc_weight:
+        problems.append(
+            f"train.ctc_weight is {options.train.ctc_weight}, but CTC spells what is signed, which "
+            "here is the source itself; set it to 0"
+        )
+    if options.model.subsampling > 1:
+        problems.append(
+            f"model.subsampling is {options.model.subsampling}, but glosses are no frames of which "
+            "some could be left out; set it to 1"
+        )
+    if problems:
+        raise UserError("model.source is tokens: " + "\n".join(problems))
+
+
+def _check_room(data: TrainingData, options: RunOptions) -> None:
+    """Say how many train clips have more CTC labels than the encoder has positions for them.
+
+    Raises:
+        UserError: If all of them have.
+    """
+    train = data.train
+    lengths = data.source.lengths(train, options.features)
+    spelt = [number for number, target in enumerate(train.targets) if target.labels]
+    crowded = 0
+    for number in spelt:
+        labels = train.targets[number].labels
+        repeats = sum(one == other for one, other in itertools.pairwise(labels))
+        crowded += len(labels) + repeats > math.ceil(lengths[number] / options.model.subsampling)
+    if not crowded:
+        return
+    found = (
+        f"{crowded} of {len(spelt)} train clips have more CTC labels than memory positions "
+        "(seconds x features.fps / model.subsampling)"
+    )
+    hint = "lower model.subsampling or raise features.fps"
+    if crowded == len(spelt):
+        raise UserError(f"{found}, so train.ctc_weight teaches nothing; {hint}, or set it to 0")
+    logger.warning("%s: they are left out of the CTC loss; %s", found, hint)
 
 
 def train(
@@ -188,77 +261,6 @@ def describe_model(
     )
 
 
-def check_run(data: TrainingData, options: RunOptions) -> None:
-    """Refuse what cannot be trained, before anything is built.
-
-    Raises:
-        UserError: If a GPU is asked for that is not there, another source than the clips have,
-            features that they lack, or CTC without anything to spell.
-    """
-    pick_device(options.train.device)
-    check_source(options.model, data.source)
-    if not data.source.has_frames:
-        _check_glosses(options)
-        return
-    data.source.check_features(options.features)
-    if not options.train.ctc_weight:
-        return
-    if not data.labels:
-        raise UserError(
-            f"train.ctc_weight is {options.train.ctc_weight}, but no train clip has CTC labels; "
-            "with tokenize_targets.ctc: glosses the manifest needs a gloss column, with none there "
-            "are no labels; choose characters, or set train.ctc_weight: 0"
-        )
-    _check_room(data, options)
-
-
-def _check_glosses(options: RunOptions) -> None:
-    """Refuse what makes no sense for a model of glosses.
-
-    Raises:
-        UserError: If anything does not; all of it in one message.
-    """
-    problems = []
-    if options.train.ctc_weight:
-        problems.append(
-            f"train.ctc_weight is {options.train.ctc_weight}, but CTC spells what is signed, which "
-            "here is the source itself; set it to 0"
-        )
-    if options.model.subsampling > 1:
-        problems.append(
-            f"model.subsampling is {options.model.subsampling}, but glosses are no frames of which "
-            "some could be left out; set it to 1"
-        )
-    if problems:
-        raise UserError("model.source is tokens: " + "\n".join(problems))
-
-
-def _check_room(data: TrainingData, options: RunOptions) -> None:
-    """Say how many train clips have more CTC labels than the encoder has positions for them.
-
-    Raises:
-        UserError: If all of them have.
-    """
-    train = data.train
-    lengths = data.source.lengths(train, options.features)
-    spelt = [number for number, target in enumerate(train.targets) if target.labels]
-    crowded = 0
-    for number in spelt:
-        labels = train.targets[number].labels
-        repeats = sum(one == other for one, other in itertools.pairwise(labels))
-        crowded += len(labels) + repeats > math.ceil(lengths[number] / options.model.subsampling)
-    if not crowded:
-        return
-    found = (
-        f"{crowded} of {len(spelt)} train clips have more CTC labels than memory positions "
-        "(seconds x features.fps / model.subsampling)"
-    )
-    hint = "lower model.subsampling or raise features.fps"
-    if crowded == len(spelt):
-        raise UserError(f"{found}, so train.ctc_weight teaches nothing; {hint}, or set it to 0")
-    logger.warning("%s: they are left out of the CTC loss; %s", found, hint)
-
-
 def seed_everything(seed: int) -> None:
     """Seed torch and make it refuse operations whose result depends on timing.
 
@@ -271,7 +273,13 @@ def seed_everything(seed: int) -> None:
     torch.use_deterministic_algorithms(True)
 
 
-SHOW_S = 0.3  # between two drawings
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Result:
+    """What training with one seed gave."""
+
+    seed: int
+    checkpoint: Checkpoint
+    fit: Fit
 
 
 class TrainingBar:
@@ -340,28 +348,49 @@ class TrainingBar:
             "memory_mb": peak_memory_mb(self._device),
         }
 
-    def __enter__(self) -> "TrainingBar":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Leave the line as it is."""
         self._bar.close()
 
 
-HISTORY, SEEDS = "history.json", "seeds.json"
+def train_seed(
+    data: TrainingData,
+    options: RunOptions,
+    provenance: Mapping[str, Any],
+    fabric: Fabric,
+    snapshots: Snapshots,
+    log: Callable[..., None] | None = None,
+) -> Result:
+    """Train with the first seed behind a bar.
 
+    Args:
+        data: The corpus.
+        options: What to train and how.
+        provenance: Written into the checkpoint, with the options.
+        fabric: The devices.
+        snapshots: Where to go on from and to.
+        log: Called after every epoch with its record, its speed and its number as `step`, and at
+            the end with the best epoch.
+    """
+    with contextlib.closing(TrainingBar(options.train.epochs, fabric)) as bar:
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Result:
-    """What training with one seed gave."""
+        def log_epoch(record: EpochRecord) -> None:
+            speed = bar.end_epoch(record)
+            if log is not None:
+                log({**asdict(record), "speed": speed}, step=record.epoch)
 
-    seed: int
-    checkpoint: Checkpoint
-    fit: Fit
+        checkpoint, fit = train(
+            data,
+            options,
+            provenance={"params": asdict(options), **provenance},
+            log=log_epoch,
+            watch=bar.watch,
+            fabric=fabric,
+            snapshots=snapshots,
+        )
+    if log is not None:
+        log({"best_epoch": fit.best_epoch, "best_dev_loss": fit.dev_loss})
+    return Result(seed=options.train.seed, checkpoint=checkpoint, fit=fit)
 
 
 def write_results(folder: Path, results: Sequence[Result]) -> None:
@@ -375,9 +404,9 @@ def write_results(folder: Path, results: Sequence[Result]) -> None:
     """
     first, *others = results
     try:
-        _write(folder, first)
+        _write_result(folder, first)
         for result in others:
-            _write(folder / "seeds" / str(result.seed), result)
+            _write_result(folder / "seeds" / str(result.seed), result)
         if others:
             content = {
                 "format_version": 1,
@@ -395,12 +424,9 @@ def write_results(folder: Path, results: Sequence[Result]) -> None:
         ) from error
 
 
-def spread(results: Sequence[Result]) -> dict[str, float]:
-    """Return mean and standard deviation of the dev losses; nothing of a single one."""
-    losses = [result.fit.dev_loss for result in results]
-    if len(losses) == 1:
-        return {}
-    return {"mean": statistics.mean(losses), "deviation": statistics.stdev(losses)}
+def _write_result(folder: Path, result: Result) -> None:
+    save_checkpoint(folder, result.checkpoint)
+    write_history(folder / HISTORY, result.fit)
 
 
 def write_history(path: Path, fit: Fit) -> None:
@@ -413,61 +439,9 @@ def write_history(path: Path, fit: Fit) -> None:
     write_file(path, json.dumps(content, indent=1) + "\n")
 
 
-def _write(folder: Path, result: Result) -> None:
-    save_checkpoint(folder, result.checkpoint)
-    write_history(folder / HISTORY, result.fit)
-
-
-LogMetrics = Callable[[Mapping[str, object], int], None]  # values and the epoch
-
-
-def each_seed(options: RunOptions) -> list[RunOptions]:
-    """Return the options of one training for each seed."""
-    return [replace(options, train=replace(options.train, seeds=[s])) for s in options.train.seeds]
-
-
-def deciding_options(options: RunOptions) -> dict[str, Any]:
-    """Return the options that decide the weights; the others may change while training rests.
-
-    How the work is divided changes nothing but rounding.
-    """
-    values = asdict(options)
-    for name in ("device", "compile", "accumulate", "cache_mb", "snapshot_s"):
-        del values["train"][name]
-    return values
-
-
-def train_seed(
-    data: TrainingData,
-    options: RunOptions,
-    provenance: Mapping[str, Any],
-    fabric: Fabric,
-    snapshots: Snapshots,
-    log: LogMetrics,
-) -> Result:
-    """Train with the first seed behind a bar; arguments as for `signloom.training.run.train`.
-
-    Args:
-        data: The corpus.
-        options: What to train and how.
-        provenance: Written into the checkpoint, with the options.
-        fabric: The devices.
-        snapshots: Where to go on from and to.
-        log: Called after every epoch with its record and its speed.
-    """
-    with TrainingBar(options.train.epochs, fabric) as bar:
-
-        def report(record: EpochRecord) -> None:
-            log({**asdict(record), "speed": bar.end_epoch(record)}, record.epoch)
-
-        checkpoint, fit = train(
-            data,
-            options,
-            provenance={"params": asdict(options), **provenance},
-            log=report,
-            watch=bar.watch,
-            fabric=fabric,
-            snapshots=snapshots,
-        )
-    log({"best_epoch": fit.best_epoch, "best_dev_loss": fit.dev_loss}, 0)
-    return Result(seed=options.train.seed, checkpoint=checkpoint, fit=fit)
+def spread(results: Sequence[Result]) -> dict[str, float]:
+    """Return mean and standard deviation of the dev losses; nothing of a single one."""
+    losses = [result.fit.dev_loss for result in results]
+    if len(losses) == 1:
+        return {}
+    return {"mean": statistics.mean(losses), "deviation": statistics.stdev(losses)}

@@ -19,8 +19,9 @@ from signloom.evaluation.metrics import ScoreOptions, score_corpus
 from signloom.features.sources import SourceSequence
 from signloom.models.registry import build_model
 from signloom.tracking.run import Run
+from signloom.training.data import TrainingData
 from signloom.training.loop import DivergedError, EpochRecord
-from signloom.training.run import RunOptions, TrainingData, train
+from signloom.training.run import RunOptions, train
 from signloom.translation.search import DecodingOptions
 from signloom.translation.translator import Translator
 from signloom.tune.slots import DRAWN, REASON, claim

@@ -13,7 +13,8 @@ from typing import Any
 import optuna
 
 from signloom.tracking.run import Run, TrackingOptions
-from signloom.training.run import RunOptions, TrainingData, check_run
+from signloom.training.data import TrainingData
+from signloom.training.run import RunOptions, check_run
 from signloom.tune.objective import ConfirmObjective, SearchObjective, Trainer
 from signloom.tune.slots import DRAWN, FINISHED, PLACE, PlacedSampler, fill, finished
 from signloom.tune.space import (

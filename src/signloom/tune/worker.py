@@ -4,14 +4,12 @@ A worker finds the search in the database by its parameters, data and code, so i
 the project's folder.
 """
 
-import dataclasses
 import json
 import logging
 import os
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -19,7 +17,7 @@ import torch
 from signloom.config import load_section
 from signloom.errors import UserError
 from signloom.tracking.run import TrackingOptions
-from signloom.training.data import hash_training_data, load_training_data
+from signloom.training.data import TrainingFiles
 from signloom.training.run import from_scratch, read_run_options
 from signloom.tune.search import Progress, Search, Studies, open_studies, plan_search
 from signloom.tune.slots import cores_of
@@ -30,50 +28,28 @@ POLL_S = 0.5
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchPaths:
-    """The files that a search reads, relative to the project's folder."""
-
-    params: Path
-    shards: Path
-    targets: Path
-    tokenizer: Path
-    labels: Path
-
-    def to_json(self) -> str:
-        """Return the paths as text, for another process."""
-        return json.dumps({k: str(v) for k, v in dataclasses.asdict(self).items()})
-
-    @staticmethod
-    def from_json(text: str) -> "SearchPaths":
-        """Read what `to_json` wrote."""
-        return SearchPaths(**{key: Path(value) for key, value in json.loads(text).items()})
-
-
-def read_search(paths: SearchPaths) -> Search:
+def read_search(params: Path, files: TrainingFiles) -> Search:
     """Read the parameters and the data of a search.
 
     Raises:
         UserError: If a file is missing or wrong.
     """
-    options = from_scratch(read_run_options(paths.params))
+    options = from_scratch(read_run_options(params))
     return plan_search(
-        load_training_data(
-            shards=paths.shards, targets=paths.targets, tokenizer=paths.tokenizer,
-            labels=paths.labels, cache_mb=options.train.cache_mb, source=options.model.source,
-        ),
+        files.load(cache_mb=options.train.cache_mb, source=options.model.source),
         options,
-        load_section(paths.params, "tune", TuneOptions),
-        load_section(paths.params, "tracking", TrackingOptions),
-        hashes=hash_training_data(shards=paths.shards, targets=paths.targets),
-    )  # fmt: skip
+        load_section(params, "tune", TuneOptions),
+        load_section(params, "tracking", TrackingOptions),
+        hashes=files.hashes(),
+    )
 
 
-def join(paths: SearchPaths, parent: int | None = None) -> None:
+def join(params: Path, files: TrainingFiles, parent: int | None = None) -> None:
     """Work on a search that was started elsewhere until none of its trials is missing.
 
     Args:
-        paths: Files of the project.
+        params: The parameters file.
+        files: The data.
         parent: Process without which there is nothing to work for.
 
     Raises:
@@ -84,19 +60,20 @@ def join(paths: SearchPaths, parent: int | None = None) -> None:
         if parent is not None and os.getppid() != parent:
             raise KeyboardInterrupt  # the process that started this one is gone
 
-    studies = open_studies(read_search(paths), may_create=False)
+    studies = open_studies(read_search(params, files), may_create=False)
     studies.work(check=check)
     studies.close()
 
 
-def work_together(studies: Studies, paths: SearchPaths, progress: Progress) -> None:
+def work_together(studies: Studies, params: Path, files: TrainingFiles, progress: Progress) -> None:
     """Run the search in several processes, and start one again that dies.
 
     Raises:
         UserError: If they die one after another without finishing a trial.
     """
     workers = studies.search.options.workers
-    running = {number: _spawn(number, workers, paths) for number in range(workers)}
+    arguments = [str(params), str(files.shards), str(files.tokens)]
+    running = {number: _spawn(number, workers, arguments) for number in range(workers)}
     deaths, before = 0, studies.done()
     try:
         while running:
@@ -118,7 +95,7 @@ def work_together(studies: Studies, paths: SearchPaths, progress: Progress) -> N
                         "`dvc repro` goes on with the same search"
                     )
                 logger.warning("worker %d died (%d) and is replaced", number, process.returncode)
-                running[number] = _spawn(number, workers, paths)
+                running[number] = _spawn(number, workers, arguments)
     finally:
         for process in running.values():
             process.terminate()
@@ -126,7 +103,7 @@ def work_together(studies: Studies, paths: SearchPaths, progress: Progress) -> N
             process.wait()
 
 
-def _spawn(number: int, workers: int, paths: SearchPaths) -> "subprocess.Popen[bytes]":
+def _spawn(number: int, workers: int, arguments: list[str]) -> "subprocess.Popen[bytes]":
     """Start a worker with its share of the cores, or with one GPU."""
     cores = cores_of(number, workers)
     environment = {**os.environ, "OMP_NUM_THREADS": str(len(cores))}
@@ -136,18 +113,19 @@ def _spawn(number: int, workers: int, paths: SearchPaths) -> "subprocess.Popen[b
             str(index) for index in range(torch.cuda.device_count())
         ]  # fmt: skip
         environment["CUDA_VISIBLE_DEVICES"] = devices[number % len(devices)]
-    arguments = [str(os.getpid()), json.dumps(cores), paths.to_json()]
-    return subprocess.Popen([sys.executable, "-m", __name__, *arguments], env=environment)
+    command = [sys.executable, "-m", __name__, str(os.getpid()), json.dumps(cores), *arguments]
+    return subprocess.Popen(command, env=environment)
 
 
 def _main() -> None:
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    parent, cores, paths = sys.argv[1:]
+    parent, cores, params, shards, tokens = sys.argv[1:]
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, json.loads(cores))
     torch.set_num_threads(len(json.loads(cores)))
     try:
-        join(SearchPaths.from_json(paths), parent=int(parent))
+        files = TrainingFiles(shards=Path(shards), tokens=Path(tokens))
+        join(Path(params), files, parent=int(parent))
     except UserError as error:
         sys.exit(f"\nerror: {error}")
     except KeyboardInterrupt:

@@ -11,6 +11,7 @@ from signloom.cli.main import main
 from signloom.cli.profile import PHASES, STEPS, profile, show
 from signloom.cli.summary import count_mult_adds, list_parts
 from signloom.errors import UserError
+from signloom.paths import PARAMS
 from tests import tiny
 from tests.contract.variants import build
 
@@ -108,8 +109,8 @@ def test_what_counts_no_frames_is_refused(
 def test_the_phases_of_a_step_are_measured_on_the_projects_corpus(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    paths = tiny.write_project(tmp_path)
-    main(["summary", "--params", str(paths.params), "--profile", "--json"])
+    tiny.write_project(tmp_path)
+    main(["summary", "--params", str(tmp_path / PARAMS), "--profile", "--json"])
     found = json.loads(capsys.readouterr().out)
     assert list(found["phases_ms"]) == list(PHASES)
     assert sum(found["phases_ms"].values()) == pytest.approx(found["step_ms"])
@@ -127,14 +128,15 @@ def test_a_linear_layer_has_the_operations_of_its_formula(tmp_path: Path) -> Non
     """The share of the head is known: forward, and backward by states and weights."""
     counted = []
     for vocab in (0, 1):
-        paths = tiny.write_project(tmp_path / str(vocab))
-        params = json.loads(paths.params.read_text())
+        path = tmp_path / str(vocab) / PARAMS
+        tiny.write_project(path.parent)
+        params = json.loads(path.read_text())
         params["train"]["ctc_weight"] = 0.0
         params["model"]["d_ff"] = 24 + 8 * vocab
         params["augment"] |= dict.fromkeys(params["augment"], 0.0)
         params["train"]["max_frames"] = 1000
-        paths.params.write_text(json.dumps(params))
-        counted.append(profile(paths.params)["operations"])
+        path.write_text(json.dumps(params))
+        counted.append(profile(path)["operations"])
     frames, clips = 8 * 12, 8  # padded
     tokens = max(len(target.ids) - 1 for target in tiny.training_data().train.targets)
     # Two layers each way, two matrices, 8 more columns of 16; forward and twice backward.
@@ -143,10 +145,9 @@ def test_a_linear_layer_has_the_operations_of_its_formula(tmp_path: Path) -> Non
 
 
 def test_without_landmarks_the_profile_says_what_to_run(tmp_path: Path) -> None:
-    paths = tiny.write_project(tmp_path)
-    paths.shards.rename(tmp_path / "elsewhere")
+    tiny.write_project(tmp_path).shards.rename(tmp_path / "elsewhere")
     with pytest.raises(UserError, match="dvc repro extract"):
-        profile(paths.params)
+        profile(tmp_path / PARAMS)
 
 
 def test_adopt_writes_the_winner_and_shows_the_difference(

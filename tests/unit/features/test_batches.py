@@ -12,7 +12,7 @@ from signloom.features.batches import (
     group_by_length,
     split,
 )
-from signloom.training.run import TrainingData
+from signloom.training.data import TrainingData
 from tests import tiny
 
 

@@ -1,12 +1,10 @@
 import dataclasses
-from pathlib import Path
 
 import pytest
 
 from pipeline.studies.architectures.page import build_page, score_by_length
 from pipeline.studies.architectures.study import (
     ArchitecturesOptions,
-    CorpusPaths,
     plan_corpus,
     plan_reversal,
     run_jobs,
@@ -15,6 +13,7 @@ from signloom.errors import UserError
 from signloom.evaluation.evaluate import EvaluateOptions, GridOptions
 from signloom.evaluation.metrics import ScoreOptions
 from signloom.report.study import render_study
+from signloom.training.data import TrainingFiles
 from tests import tiny
 from tests.tiny import run_options
 
@@ -38,7 +37,6 @@ OPTIONS = ArchitecturesOptions(
     reversal_seeds=[1],
     workers=1,
 )  # fmt: skip
-PATHS = CorpusPaths(shards=Path("a"), targets=Path("b"), tokenizer=Path("c"), labels=Path("d"))
 
 
 def corpus_run(variant: str, seed: int, bleu: float) -> dict[str, object]:
@@ -53,7 +51,7 @@ def corpus_run(variant: str, seed: int, bleu: float) -> dict[str, object]:
 
 
 def test_every_variant_gets_the_same_recipe_and_every_seed() -> None:
-    jobs = plan_corpus(OPTIONS, run_options(), EVALUATE, PATHS)
+    jobs = plan_corpus(OPTIONS, run_options(), EVALUATE, TrainingFiles())
     assert [(job.variant, job.options.train.seed) for job in jobs] == [
         ("LSTM", 1), ("Transformer", 1), ("LSTM", 2), ("Transformer", 2),
     ]  # fmt: skip
@@ -80,7 +78,7 @@ def test_every_variant_gets_the_same_recipe_and_every_seed() -> None:
 def test_a_wrong_change_is_named(change: dict[str, object], message: str) -> None:
     options = dataclasses.replace(OPTIONS, **change)  # type: ignore[arg-type]
     with pytest.raises(UserError, match=message):
-        plan_corpus(options, run_options(), EVALUATE, PATHS)
+        plan_corpus(options, run_options(), EVALUATE, TrainingFiles())
 
 
 @pytest.mark.slow

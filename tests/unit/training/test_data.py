@@ -7,28 +7,21 @@ import pytest
 from signloom.errors import UserError
 from signloom.features.batches import TrainingBatches
 from signloom.features.targets import Target, write_targets
-from signloom.training.data import load_training_data
-from signloom.training.run import TrainingData
+from signloom.training.data import TrainingData
 from tests import tiny
 
 
 def load(folder: Path, *, cache_mb: int = 10, drop: str = "") -> TrainingData:
     """Write the tiny corpus, without the targets of a split, with some of no landmarks; load it."""
     folder.mkdir(exist_ok=True)
-    paths = tiny.write_project(folder)
+    files = tiny.write_project(folder)
     data = tiny.training_data()
     targets = [
         target for target in (*data.train.targets, *data.dev.targets) if target.split != drop
     ]
     lost = [dataclasses.replace(data.train.targets[0], clip_id=f"lost{n}") for n in range(7)]
-    write_targets(paths.targets, sorted([*targets, *lost], key=name))
-    return load_training_data(
-        shards=paths.shards,
-        targets=paths.targets,
-        tokenizer=paths.tokenizer,
-        labels=paths.labels,
-        cache_mb=cache_mb,
-    )
+    write_targets(files.targets, sorted([*targets, *lost], key=name))
+    return files.load(cache_mb=cache_mb)
 
 
 def name(target: Target) -> str:

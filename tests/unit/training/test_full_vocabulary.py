@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from signloom.features.tokenizer import Tokenizer
+from signloom.training.data import TrainingData
 from signloom.training.loop import EpochRecord
 from signloom.training.optim import SPARSE_ROWS
-from signloom.training.run import RunOptions, TrainingData, train
+from signloom.training.run import RunOptions, train
 from signloom.training.snapshots import Snapshots
 from tests import tiny
 from tests.tiny import hold_clips

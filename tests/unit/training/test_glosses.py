@@ -13,39 +13,25 @@ from signloom.errors import UserError
 from signloom.features.batches import FixedBatches, TrainingBatches
 from signloom.features.glosses import SOURCE_PAD, GlossKind, GlossSequence
 from signloom.features.targets import build_targets, write_labels, write_targets
-from signloom.training.data import load_training_data
+from signloom.training.data import TrainingFiles
 from signloom.training.run import check_run, train
 from signloom.translation.translator import Translator
 from signloom.tune.objective import count_parameters
-from signloom.tune.worker import SearchPaths
 from tests import glosses, tiny
 
 
-def write_project(folder: Path, kind: GlossKind) -> SearchPaths:
+def write_project(folder: Path, kind: GlossKind) -> TrainingFiles:
     data = glosses.training_data(kind)
     _, _, targets = build_targets(glosses.clips(), glosses.tokenize_options(kind))
     write_no_landmarks(folder / "landmarks")
     write_targets(folder / "targets.parquet", targets, data.source.vocabulary)
     write_labels(folder / "labels.json", data.labels)
     data.tokenizer.save(folder / "tokenizer.json")
-    return SearchPaths(
-        params=folder / "params.yaml",
-        shards=folder / "landmarks/shards",
-        targets=folder / "targets.parquet",
-        tokenizer=folder / "tokenizer.json",
-        labels=folder / "labels.json",
-    )
-
-
-def load(paths: SearchPaths, source: str) -> glosses.TrainingData:
-    return load_training_data(
-        shards=paths.shards, targets=paths.targets, tokenizer=paths.tokenizer,
-        labels=paths.labels, cache_mb=0, source=source,  # type: ignore[arg-type]
-    )  # fmt: skip
+    return TrainingFiles(shards=folder / "landmarks/shards", tokens=folder)
 
 
 def test_batches_hold_the_ids_of_glosses(tmp_path: Path) -> None:
-    data = load(write_project(tmp_path, "subwords"), "tokens")
+    data = write_project(tmp_path, "subwords").load(cache_mb=0, source="tokens")
     assert data.source.kind == "tokens"
     options = glosses.run_options(max_frames=80)
     source = TrainingBatches(
@@ -112,25 +98,25 @@ def test_glosses_of_dev_that_train_lacks_are_told(
         dataclasses.replace(clip, gloss="NEU HAUS NEU") if clip.split == "dev" else clip
         for clip in corpus
     ]
-    paths = write_project(tmp_path, "glosses")
+    files = write_project(tmp_path, "glosses")
     data = glosses.training_data("glosses", changed)
     _, _, targets = build_targets(changed, glosses.tokenize_options("glosses"))
-    write_targets(paths.targets, targets, data.source.vocabulary)
+    write_targets(files.targets, targets, data.source.vocabulary)
     with caplog.at_level(logging.INFO):
-        load(paths, "tokens")
+        files.load(cache_mb=0, source="tokens")
     assert "1 glosses of dev never stand in train: neu" in caplog.text
 
 
 def test_a_text_corpus_has_no_landmarks_to_train_on(tmp_path: Path) -> None:
-    paths = write_project(tmp_path, "subwords")
+    files = write_project(tmp_path, "subwords")
     with pytest.raises(UserError, match=r"no column video.*Set model.source: tokens"):
-        load(paths, "landmarks")
+        files.load(cache_mb=0, source="landmarks")
 
 
 def test_without_a_vocabulary_there_are_no_glosses_to_train_on(tmp_path: Path) -> None:
-    paths = write_project(tmp_path, "none")
+    files = write_project(tmp_path, "none")
     with pytest.raises(UserError, match=r"tokenize_targets.source is none"):
-        load(paths, "tokens")
+        files.load(cache_mb=0, source="tokens")
 
 
 def test_what_makes_no_sense_for_glosses_is_refused_at_once() -> None:

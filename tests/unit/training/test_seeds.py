@@ -20,12 +20,12 @@ def test_each_seed_gives_a_model_and_the_first_stands_in_front(tmp_path: Path) -
     results = [
         train_seed(
             data, one, {}, fabric, Snapshots(tmp_path / "kept"),
-            lambda values, epoch: heard.append((epoch, values)),
+            lambda metrics, step=0: heard.append((step, metrics)),
         )
         for one in each_seed(options)[:1]
     ]  # fmt: skip
     results += [
-        train_seed(data, one, {}, fabric, Snapshots(tmp_path / "other"), lambda *_: None)
+        train_seed(data, one, {}, fabric, Snapshots(tmp_path / "other"))
         for one in each_seed(options)[1:]
     ]
     assert [epoch for epoch, _ in heard] == [1, 2, 0]
@@ -48,7 +48,7 @@ def test_a_checkpoint_that_finds_no_room_ends_in_words(tmp_path: Path) -> None:
         options = tiny.run_options(epochs=1)
         result = train_seed(
             tiny.training_data(), options, {}, open_devices(options.train),
-            Snapshots(tmp_path / "kept"), lambda *_: None,
+            Snapshots(tmp_path / "kept"),
         )  # fmt: skip
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
         with pytest.raises(UserError, match=r"could not be written to .* make room"):

@@ -10,9 +10,10 @@ from signloom.errors import UserError
 from signloom.features.batches import FixedBatches
 from signloom.features.targets import NO_LABELS
 from signloom.models.layers import TokenEmbedding
+from signloom.training.data import TrainingData
 from signloom.training.devices import open_devices
 from signloom.training.loop import DivergedError, EpochRecord, dev_score
-from signloom.training.run import TrainingData, train
+from signloom.training.run import train
 from signloom.translation.translator import Translator
 from tests import tiny
 from tests.tiny import hold_clips

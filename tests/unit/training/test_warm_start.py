@@ -21,7 +21,8 @@ from signloom.features.sources import GlossSource, LandmarkSource
 from signloom.features.targets import CtcLabels
 from signloom.features.tokenizer import Tokenizer, Vocabulary
 from signloom.files import hash_folder
-from signloom.training.run import Result, RunOptions, TrainingData, prepare, train, write_results
+from signloom.training.data import TrainingData
+from signloom.training.run import Result, RunOptions, prepare, train, write_results
 from signloom.training.warm_start import (
     LABEL_ROWS,
     SOURCE_ROWS,
