@@ -12,7 +12,8 @@ from signloom.corpus.landmark_folder import write_rejects
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
 from signloom.corpus.quality import measure_quality, write_quality
 from signloom.corpus.shards import write_shards
-from signloom.evaluation.metrics import METRICS, ScoreOptions
+from signloom.evaluation.metrics import ScoreOptions
+from signloom.evaluation.names import Metric
 from signloom.evaluation.results import write_alignments
 from signloom.features.targets import Target, write_targets
 from signloom.report.build import ReportOptions
@@ -70,7 +71,7 @@ def split_scores(split: str, model: float) -> dict[str, Any]:
         "clips": len(TEXTS[split]),
         "missing": [],
         "constant_sentence": "demain tu viens",
-        "systems": {name: {m: score(value) for m in METRICS} for name, value in values.items()},
+        "systems": {name: {m: score(value) for m in Metric} for name, value in values.items()},
         "breakdowns": {
             "sentence": [{"group": "seen in train", **row}, {"group": "unseen", **row}],
             "words": [{"group": "01-03", **row}],

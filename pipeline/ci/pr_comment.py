@@ -19,11 +19,11 @@ from pipeline.ci.lock_state import read_state
 from pipeline.ci.markdown import code, folded, interval_bars, line_chart, table
 from pipeline.stage import run
 from signloom.errors import UserError
+from signloom.evaluation.names import MAIN_METRICS, metric_label
 from signloom.files import write_file
 from signloom.paths import EVALUATION
 
 MARK = "<!-- signloom scores -->"
-_HEADLINES = {"bleu4": "BLEU-4", "chrf": "chrF", "wer": "WER"}
 _BREAKDOWNS = {"by_signer": "signer", "by_words": "words of the reference",
                "by_sentence": "sentences that train knows, and new ones"}  # fmt: skip
 _LEAST_CHANGE = 0.05  # shown with one digit
@@ -59,11 +59,11 @@ def _diff(kind: str, base: str, *more: str) -> _Diff:
 def _headlines(metrics: _Diff) -> str:
     rows = []
     for split in ("test", "dev"):
-        for key, title in _HEADLINES.items():
+        for key in MAIN_METRICS:
             name = f"{split}.{key}"
             if name in metrics:
                 cells = [_with_interval(metrics, name, side) for side in ("old", "new")]
-                rows.append([f"{split} {title}", *cells, _change(metrics[name])])
+                rows.append([f"{split} {metric_label(key)}", *cells, _change(metrics[name])])
     if not rows:
         return "Neither side has scores: `reports/metrics.json` is missing."
     return table(("", "before", "after", "change"), rows)
@@ -90,13 +90,13 @@ def _change(found: Mapping[str, Any]) -> str:
 
 def _drawn(metrics: _Diff) -> str:
     rows = []
-    for key, title in _HEADLINES.items():
+    for key in MAIN_METRICS:
         for side, word in (("old", "before"), ("new", "after")):
             names = (f"test.{key}", f"test.{key}_low", f"test.{key}_high")
             values = [metrics.get(name, {}).get(side) for name in names]
             if None not in values:
                 value, low, high = (float(number or 0) for number in values)
-                rows.append((f"test {title} {word}", value, low, high))
+                rows.append((f"test {metric_label(key)} {word}", value, low, high))
     return interval_bars(rows, 100.0) if rows else ""
 
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from signloom.evaluation.evaluate import seed_folders, seed_name
 from signloom.evaluation.metrics import ScoreOptions, Tokenizer, score_corpus
-from signloom.evaluation.systems import COPY, plain_texts
+from signloom.evaluation.names import MAIN_METRICS, Metric, System
+from signloom.evaluation.systems import plain_texts
 from signloom.features.glosses import split_glosses
 from signloom.features.targets import Target
 from signloom.translation.search import DecodingOptions
@@ -22,8 +23,7 @@ from signloom.translation.translator import Translator
 
 TOKENIZERS: tuple[Tokenizer, ...] = ("phoenix_legacy", "13a")
 SPLITS = ("dev", "test")
-FLOORS = ("blind", "swapped", "retrieval")  # columns of hypotheses.tsv
-METRICS = ("bleu4", "chrf", "wer")
+FLOORS = (System.BLIND, System.SWAPPED, System.RETRIEVAL)  # columns of hypotheses.tsv
 # BLEU-4 of test from glosses, as the papers print it.
 PUBLISHED = {"Camgoz et al. (2020)": 24.54, "Yin and Read (2020), STMC-Transformer": 23.3}
 
@@ -90,12 +90,12 @@ def _read_floors(
     with path.open(encoding="utf-8", newline="") as file:
         table = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
         rows = {row["clip_id"]: row for row in table}
-    floors = {
+    floors: dict[str, dict[str, list[str]]] = {
         split: {name: [rows[t.clip_id][name] for t in targets] for name in FLOORS}
         for split, targets in chosen.items()
     }
     for split, targets in chosen.items():
-        floors[split][COPY] = [" ".join(split_glosses(target.gloss)) for target in targets]
+        floors[split][System.COPY] = [" ".join(split_glosses(target.gloss)) for target in targets]
     return floors
 
 
@@ -106,8 +106,8 @@ def _score_split(
     options: ScoreOptions,
 ) -> dict[str, Any]:
     found = {name: score_corpus(texts, refs, options) for name, texts in said.items()}
-    values = {m: [round(scores[m].value, 2) for scores in found.values()] for m in METRICS}
-    first = next(iter(found.values()))["bleu4"]
+    values = {m: [round(scores[m].value, 2) for scores in found.values()] for m in MAIN_METRICS}
+    first = next(iter(found.values()))[Metric.BLEU4]
     return {
         "signature": first.signature,
         **{
@@ -120,7 +120,7 @@ def _score_split(
         },
         "bleu4_interval_of_the_first": [round(first.low, 2), round(first.high, 2)],
         "floors_bleu4": {
-            name: round(score_corpus(texts, refs, options)["bleu4"].value, 2)
+            name: round(score_corpus(texts, refs, options)[Metric.BLEU4].value, 2)
             for name, texts in floors.items()
         },
     }

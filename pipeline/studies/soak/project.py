@@ -24,6 +24,7 @@ from signloom.corpus.shards import read_shards
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import EvaluateOptions, seed_folders
 from signloom.evaluation.metrics import measure
+from signloom.evaluation.names import MAIN_METRICS
 from signloom.extraction.extract import ExtractOptions, extract_corpus
 from signloom.files import write_file
 from signloom.nightly.plan import read_settings
@@ -182,9 +183,6 @@ def _cut_power(pid: int) -> None:
                 process.kill()
 
 
-_METRICS = ("bleu4", "chrf", "wer")
-
-
 class HiddenTest:
     """Clips that lie outside the project, with their landmarks."""
 
@@ -240,7 +238,7 @@ class HiddenTest:
         said = [t.text for t in translator.translate(self._sequences, self._options.decoding)]
         counted = measure(said, self._references, self._options.score)
         return {
-            part: {name: counted.select(rows).values()[name] for name in _METRICS}
+            part: {name: counted.select(rows).values()[name] for name in MAIN_METRICS}
             for part, rows in self._rows.items()
             if len(rows)
         }
@@ -254,6 +252,6 @@ def _in_order(shards: Path, takes: Sequence[Take]) -> list[LandmarkSequence]:
 def _mean(found: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
     """Return the mean over the seeds, rounded for people."""
     return {
-        part: {name: round(mean(one[part][name] for one in found), 2) for name in _METRICS}
+        part: {name: round(mean(one[part][name] for one in found), 2) for name in MAIN_METRICS}
         for part in found[0]
     }

@@ -8,6 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from signloom.config import read_json
 from signloom.errors import UserError
+from signloom.evaluation.names import (
+    LOWER_IS_BETTER,
+    WITH_INTERVAL,
+    Metric,
+    System,
+    metric_heading,
+    metric_label,
+)
 from signloom.paths import METRICS, REPORT_PAGE, REPORTS
 from signloom.provenance import project_folder
 
@@ -15,15 +23,12 @@ if TYPE_CHECKING:
     from signloom.evaluation.compare import Difference
     from signloom.report.stage_files import Change
 
-LABELS = {
-    "bleu4": "BLEU-4", "bleu1": "BLEU-1", "chrf": "chrF", "chrfpp": "chrF++", "ter": "TER %",
-    "wer": "WER %", "cer": "CER %", "rouge_l": "ROUGE-L", "exact": "exact %",
-}  # fmt: skip
+SHORT_BLEU = (Metric.BLEU2, Metric.BLEU3)  # between BLEU-1 and BLEU-4, and not told
+SHOWN = [metric for metric in Metric if metric not in SHORT_BLEU]
 # What stands beside a score: the floors, then the model without its input and with a wrong one.
-FLOORS = {
-    "floor": "constant", "random": "random", "retrieval": "retrieval", "blind": "blind",
-    "swapped": "swapped", "copy": "copy",
-}  # fmt: skip
+BESIDE = (
+    System.CONSTANT, System.RANDOM, System.RETRIEVAL, System.BLIND, System.SWAPPED, System.COPY
+)  # fmt: skip
 
 
 def add_scores(parser: argparse.ArgumentParser) -> None:
@@ -75,26 +80,28 @@ def run_scores(options: argparse.Namespace) -> None:
 
 def format_scores(split: str, scores: dict[str, Any]) -> str:
     """Return a split's scores as a small table."""
-    floors = [name for name in FLOORS if f"{name}_bleu4" in scores]
+    floors = [system for system in BESIDE if f"{system.prefix}_{Metric.BLEU4}" in scores]
 
     def line(key: str) -> str:
         interval = f"[{scores[f'{key}_low']:.2f}, {scores[f'{key}_high']:.2f}]"
         beside = "".join(
-            f"{scores[f'{floor}_{key}']:>10.2f}" for floor in floors if f"{floor}_{key}" in scores
+            f"{scores[name]:>10.2f}"
+            for name in (f"{floor.prefix}_{key}" for floor in floors)
+            if name in scores
         )
-        return f"  {LABELS[key]:<8}{scores[key]:>7.2f}  {interval:<17}{beside}".rstrip()
+        return f"  {metric_heading(key):<8}{scores[key]:>7.2f}  {interval:<17}{beside}".rstrip()
 
     lines = [
         f"{split}: {scores['clips']} clips, 95 % intervals".ljust(36)
-        + "".join(f"{FLOORS[floor]:>10}" for floor in floors),
-        *map(line, ("bleu4", "bleu1", "chrf", "wer", "cer")),
+        + "".join(f"{floor:>10}" for floor in floors),
+        *map(line, WITH_INTERVAL),
     ]
     if "seeds" in scores:
         spreads = (
-            f"{_label(name)} {found['mean']:.2f} ± {found['std']:.2f}"
+            f"{metric_label(name)} {found['mean']:.2f} ± {found['std']:.2f}"
             for name, found in scores["seeds"].items()
         )
-        count = scores["seeds"]["bleu4"]["n"]
+        count = scores["seeds"][Metric.BLEU4]["n"]
         lines.append(f"  mean and standard deviation of {count} seeds: {', '.join(spreads)}")
     if scores.get("ignores_input"):
         lines.append("  THIS MODEL IGNORES ITS INPUT: another clip's video gets the same score")
@@ -106,7 +113,7 @@ def format_changes(found: "list[Change]") -> str:
     lines = []
     for split in dict.fromkeys(change.split for change in found):
         parts = [
-            f"{_label(change.metric)} {change.before:.2f} -> {change.now:.2f} "
+            f"{metric_label(change.metric)} {change.before:.2f} -> {change.now:.2f} "
             f"({change.now - change.before:+.2f})"
             for change in found
             if change.split == split
@@ -162,11 +169,11 @@ def format_differences(differences: "dict[str, Difference]") -> str:
         f"{'better':>8}{'worse':>7}{'equal':>7}"
     ]
     for name, found in differences.items():
-        if name in ("bleu2", "bleu3"):
+        if name in SHORT_BLEU:
             continue
         interval = f"[{found.low:.2f}, {found.high:.2f}]"
         lines.append(
-            f"  {LABELS.get(name, name):<8}{found.a:>8.2f}{found.b:>8.2f}"
+            f"  {metric_heading(name):<8}{found.a:>8.2f}{found.b:>8.2f}"
             f"{found.difference:>+8.2f}  {interval:<17}{found.p_value:>6.3f}"
             f"{found.wins:>8}{found.losses:>7}{found.ties:>7}"
         )
@@ -175,13 +182,11 @@ def format_differences(differences: "dict[str, Difference]") -> str:
 
 def verdict(differences: "dict[str, Difference]") -> str:
     """Say which run is better, on which metrics surely (the 95 % interval is off 0)."""
-    from signloom.evaluation.metrics import LOWER_IS_BETTER
-
     sure: dict[str, list[str]] = {"better": [], "worse": []}
     for name, found in differences.items():
-        if name in LABELS and (found.low > 0 or found.high < 0):
+        if name in SHOWN and (found.low > 0 or found.high < 0):
             gained = (found.low > 0) != (name in LOWER_IS_BETTER)
-            sure["better" if gained else "worse"].append(_label(name))
+            sure["better" if gained else "worse"].append(metric_label(name))
     parts = [f"B is {word} on {', '.join(names)}" for word, names in sure.items() if names]
     return "; ".join(parts) + "." if parts else "No clear difference on these clips."
 
@@ -212,8 +217,3 @@ def run_runs(options: argparse.Namespace) -> None:
         when = f"{one.start:%Y-%m-%d %H:%M}"
         where = f"{one.dvc_experiment}\t{one.baseline[:7]}\t{one.mlflow_experiment}"
         print(f"{where}\t{when}\t{one.status}\t{one.run_id}\t{one.name}")
-
-
-def _label(metric: str) -> str:
-    """What a sentence calls a metric."""
-    return LABELS[metric].removesuffix(" %")

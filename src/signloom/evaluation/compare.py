@@ -15,13 +15,13 @@ from signloom.config import parse_options, read_json
 from signloom.errors import UserError
 from signloom.evaluation.metrics import (
     INTERVAL,
-    LOWER_IS_BETTER,
     FloatArray,
     ScoreOptions,
     Statistics,
     measure,
     sentence_scores,
 )
+from signloom.evaluation.names import LOWER_IS_BETTER, Metric
 from signloom.paths import EVALUATION
 
 TIE = 1e-9  # two sentences' scores that differ by less are the same
@@ -98,7 +98,7 @@ def _p_value(drawn: FloatArray, difference: float) -> float:
 
 GIT = "git:"  # before the name of a revision or of a DVC experiment
 VERSIONS = (1, 2)  # of scores.json; what is read here is the same in both
-SENTENCE_METRIC = "chrf"  # by which sentences are told better or worse, one by one
+SENTENCE_METRIC = Metric.CHRF  # by which sentences are told better or worse, one by one
 DECIMALS = 4
 
 _HINT = "run `dvc repro evaluate` there"

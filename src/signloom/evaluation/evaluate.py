@@ -10,17 +10,24 @@ import math
 import shlex
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any
 
 from tqdm import tqdm
 
 from signloom.config import Count, NonNegative, checked_dataclass
 from signloom.errors import UserError
-from signloom.evaluation.metrics import METRICS, ScoreOptions, Statistics, score_corpus
-from signloom.evaluation.summary import DECIMALS, count, headline, summarise
+from signloom.evaluation.metrics import ScoreOptions, Statistics, score_corpus
+from signloom.evaluation.names import MAIN_METRICS, Metric, System
+from signloom.evaluation.summary import (
+    DECIMALS,
+    SeedScores,
+    SplitScores,
+    count,
+    headline,
+    score_split,
+)
 from signloom.evaluation.systems import SplitResult, plain_texts, run_systems
 from signloom.features.sources import SourceSequence
 from signloom.features.targets import Target
@@ -29,14 +36,16 @@ from signloom.translation.precision import Precision
 from signloom.translation.search import DecodingOptions
 from signloom.translation.translator import Alignment, Translator
 
+logger = logging.getLogger(__name__)
+
 # Columns of hypotheses.tsv and entries of metrics.json, in whose place no command may write.
 TAKEN = {
-    *METRICS, "clip_id", "split", "signer", "seen_in_train", "reference", "hypothesis", "greedy",
-    "blind", "swapped", "retrieval", "bleu", "hands", "fps", "seconds", "log_prob", "score",
+    *Metric, *System, "clip_id", "split", "signer", "seen_in_train", "reference", "hypothesis",
+    "bleu", "hands", "fps", "seconds", "log_prob", "score",
     "tokens", "clips", "missing", "seeds", "seen", "unseen", "ignores_input", "signature",
     "gloss", "unknown_glosses",
 }  # fmt: skip
-TAKEN_PREFIXES = ("greedy_", "blind_", "swapped_", "floor_", "retrieval_", "random_", "copy_")
+TAKEN_PREFIXES = tuple(f"{system.prefix}_" for system in System)
 TAKEN_SUFFIXES = ("_low", "_high")
 
 
@@ -76,9 +85,6 @@ class EvaluateOptions:
                 raise ValueError(f"commands.{name}: the command is empty")
 
 
-logger = logging.getLogger(__name__)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridRow:
     """One search and what it is worth on dev."""
@@ -90,202 +96,6 @@ class GridRow:
     chosen: bool
 
 
-def try_searches(
-    translator: Translator,
-    sequences: Sequence[SourceSequence],
-    refs: Sequence[str],
-    options: EvaluateOptions,
-) -> tuple[DecodingOptions, list[GridRow]]:
-    """Translate dev with every search of the grid.
-
-    Args:
-        translator: The trained model.
-        sequences: Of the dev clips; without any nothing is tried.
-        refs: Their sentences.
-        options: The grid, and what it does not vary.
-
-    Returns:
-        The search with the highest BLEU-4 (of equals the lower WER, then the first tried), and a
-        row for each that was tried.
-    """
-    grid = options.grid
-    pairs = [(size, penalty) for size in grid.beam_sizes for penalty in grid.length_penalties]
-    if pairs and not refs:
-        logger.warning("no dev clip to choose the search with: evaluate.decoding is used")
-    if not pairs or not refs:
-        return options.decoding, []
-    scores: dict[tuple[int, float], tuple[float, float]] = {}
-    for size, penalty in tqdm(
-        pairs, desc="try searches on dev", unit="search", file=progress_file()
-    ):
-        if size == 1 and (size, grid.length_penalties[0]) in scores:
-            # Greedy search has one hypothesis, which no penalty changes.
-            scores[size, penalty] = scores[size, grid.length_penalties[0]]
-            continue
-        tried = replace(options.decoding, beam_size=size, length_penalty=penalty)
-        said = plain_texts(translator.translate(sequences, tried))
-        found = score_corpus(said, refs, options.score)
-        scores[size, penalty] = found["bleu4"].value, found["wer"].value
-    best = max(pairs, key=lambda pair: (scores[pair][0], -scores[pair][1]))
-    rows = [
-        GridRow(
-            beam_size=pair[0],
-            length_penalty=pair[1],
-            bleu4=scores[pair][0],
-            wer=scores[pair][1],
-            chosen=pair == best,
-        )
-        for pair in pairs
-    ]
-    return replace(options.decoding, beam_size=best[0], length_penalty=best[1]), rows
-
-
-def grid_table(rows: Sequence[GridRow], *, digits: int) -> list[dict[str, int | float]]:
-    """Return the rows as plain maps."""
-    return [
-        {
-            key: round(value, digits) if isinstance(value, float) else int(value)
-            for key, value in asdict(row).items()
-        }
-        for row in rows
-    ]
-
-
-def run_commands(
-    commands: Mapping[str, str], results: Sequence[SplitResult]
-) -> dict[str, dict[tuple[str, str], list[float]]]:
-    """Let every command score what every system said.
-
-    A command runs once, so that it loads its model once. Its lines on standard input have
-    `clip_id`, `source` (the glosses, empty if there are none), `hypothesis` and `reference`.
-
-    Args:
-        commands: Name of the metric to command line; it is split as a shell would, and run
-            without one.
-        results: What was said.
-
-    Returns:
-        Name to (split, system) to a number for each clip.
-
-    Raises:
-        UserError: If a command cannot be run, fails, or prints anything but a number a line.
-    """
-    places, lines = [], []
-    for result in results:
-        for system, texts in result.texts.items():
-            places.append((result.split, system))
-            lines.append(
-                [
-                    {
-                        "clip_id": target.clip_id,
-                        "source": target.gloss,
-                        "hypothesis": text,
-                        "reference": target.text,
-                    }
-                    for target, text in zip(result.targets, texts, strict=True)
-                ]
-            )
-    found: dict[str, dict[tuple[str, str], list[float]]] = {}
-    for name, command in commands.items():
-        numbers = iter(_ask(name, command, [line for part in lines for line in part]))
-        found[name] = {
-            place: [next(numbers) for _ in part] for place, part in zip(places, lines, strict=True)
-        }
-    return found
-
-
-def _ask(name: str, command: str, lines: Sequence[Mapping[str, str]]) -> list[float]:
-    where = f"evaluate.commands.{name} ({command})"
-    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-    try:
-        done = subprocess.run(
-            shlex.split(command), input=text.encode(), stdout=subprocess.PIPE, check=False
-        )
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"{where} cannot be run: {error}; a learned metric needs its program and its model on "
-            "this machine, nothing is downloaded. Give its full path, or take the line out"
-        ) from None
-    if done.returncode:
-        raise UserError(
-            f"{where} ended with exit code {done.returncode}; what it printed stands above"
-        )
-    printed = done.stdout.decode(errors="replace").split("\n")
-    rows = [line for line in printed if line.strip()]
-    if len(rows) != len(lines):
-        raise UserError(f"{where} printed {len(rows)} lines for {len(lines)} sentences")
-    numbers = []
-    for number, row in enumerate(rows, start=1):
-        try:
-            numbers.append(float(row))
-        except ValueError:
-            numbers.append(math.nan)
-        if not math.isfinite(numbers[-1]):
-            raise UserError(f"{where}: line {number} is {row!r}, expected a finite number")
-    return numbers
-
-
-SPREAD_METRICS = ("bleu4", "chrf", "wer")  # whose spread over seeds is told
-
-
-def seed_folders(checkpoint: Path) -> list[Path]:
-    """Return the checkpoints of the further seeds, by number.
-
-    Args:
-        checkpoint: The folder of the first; `seeds/` in it has a folder for each other one.
-
-    Raises:
-        UserError: If a folder is not named by a number.
-    """
-    folders = [path for path in (checkpoint / "seeds").glob("*") if path.is_dir()]
-    wrong = sorted(path.name for path in folders if not path.name.isdigit())
-    if wrong:
-        raise UserError(
-            f"{checkpoint / 'seeds'}: expected folders named by their seed, found "
-            f"{', '.join(wrong)}; remove them or train again"
-        )
-    return sorted(folders, key=lambda path: int(path.name))
-
-
-def seed_name(provenance: Mapping[str, Any]) -> str:
-    """Return the seed of a checkpoint, from what it says about its making."""
-    seeds = provenance.get("params", {}).get("train", {}).get("seeds", ["first"])
-    return str(seeds[0])
-
-
-def summarise_seeds(
-    scores: Mapping[str, Mapping[str, Mapping[str, float]]], *, digits: int
-) -> dict[str, Any] | None:
-    """Summarise several models' scores.
-
-    Args:
-        scores: Name of the seed to split to metric to value, the first seed first.
-        digits: Decimals kept.
-
-    Returns:
-        `names`, and `splits`: split to metric to `mean`, `std` (n - 1), `n` and `values`; None
-        for a single model.
-    """
-    if len(scores) < 2:
-        return None
-    splits = {}
-    for split in next(iter(scores.values())):
-        splits[split] = {
-            name: _spread([found[split][name] for found in scores.values()], digits)
-            for name in SPREAD_METRICS
-        }
-    return {"names": list(scores), "splits": splits}
-
-
-def _spread(values: Sequence[float], digits: int) -> dict[str, Any]:
-    return {
-        "mean": round(mean(values), digits),
-        "std": round(stdev(values), digits),
-        "n": len(values),
-        "values": [round(value, digits) for value in values],
-    }
-
-
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Evaluation:
     """What the systems said and what it is worth."""
@@ -294,9 +104,9 @@ class Evaluation:
     decoding: DecodingOptions  # the search that was used
     grid: list[GridRow]  # what it was chosen from; empty if there was no choice
     results: list[SplitResult]
-    counts: dict[str, dict[str, Statistics]]  # split to system
-    splits: dict[str, Any]  # see `summarise`
-    seeds: dict[str, Any] | None  # see `summarise_seeds`
+    counts: dict[str, dict[System, Statistics]]  # of each split
+    splits: dict[str, SplitScores]
+    seeds: SeedScores | None  # None of a single model
     train_texts: frozenset[str]
     alignments: dict[str, Alignment]  # by clip id; empty for a model without attention
 
@@ -344,15 +154,10 @@ def evaluate(
     train_texts = frozenset(target.text for target in targets if target.split == "train")
     given = run_commands(options.commands, results)
     counts = count(results, options.score, given, options.commands)
-    splits = summarise(results, counts, train_texts, options.score)
-    scores = {
-        seed_name(translator.spec.provenance): {
-            split: {name: found["systems"]["model"][name]["value"] for name in SPREAD_METRICS}
-            for split, found in splits.items()
-        }
+    splits = {
+        result.split: score_split(result, counts[result.split], train_texts, options.score)
+        for result in results
     }
-    for name, other in others:
-        scores[name] = _score_model(other, results, sequences, decoding, options.score)
     return Evaluation(
         options=options,
         decoding=decoding,
@@ -360,27 +165,185 @@ def evaluate(
         results=results,
         counts=counts,
         splits=splits,
-        seeds=summarise_seeds(scores, digits=DECIMALS),
+        seeds=_score_seeds(translator, splits, others, results, sequences, options, decoding),
         train_texts=train_texts,
         alignments=_align(translator, results, sequences),
     )
 
 
-def _score_model(
+def try_searches(
     translator: Translator,
+    sequences: Sequence[SourceSequence],
+    refs: Sequence[str],
+    options: EvaluateOptions,
+) -> tuple[DecodingOptions, list[GridRow]]:
+    """Translate dev with every search of the grid.
+
+    Args:
+        translator: The trained model.
+        sequences: Of the dev clips; without any nothing is tried.
+        refs: Their sentences.
+        options: The grid, and what it does not vary.
+
+    Returns:
+        The search with the highest BLEU-4 (of equals the lower WER, then the first tried), and a
+        row for each that was tried.
+    """
+    grid = options.grid
+    pairs = [(size, penalty) for size in grid.beam_sizes for penalty in grid.length_penalties]
+    if pairs and not refs:
+        logger.warning("no dev clip to choose the search with: evaluate.decoding is used")
+    if not pairs or not refs:
+        return options.decoding, []
+    scores: dict[tuple[int, float], tuple[float, float]] = {}
+    for size, penalty in tqdm(
+        pairs, desc="try searches on dev", unit="search", file=progress_file()
+    ):
+        if size == 1 and (size, grid.length_penalties[0]) in scores:
+            # Greedy search has one hypothesis, which no penalty changes.
+            scores[size, penalty] = scores[size, grid.length_penalties[0]]
+            continue
+        tried = replace(options.decoding, beam_size=size, length_penalty=penalty)
+        said = plain_texts(translator.translate(sequences, tried))
+        found = score_corpus(said, refs, options.score)
+        scores[size, penalty] = found[Metric.BLEU4].value, found[Metric.WER].value
+    best = max(pairs, key=lambda pair: (scores[pair][0], -scores[pair][1]))
+    rows = [
+        GridRow(
+            beam_size=pair[0],
+            length_penalty=pair[1],
+            bleu4=scores[pair][0],
+            wer=scores[pair][1],
+            chosen=pair == best,
+        )
+        for pair in pairs
+    ]
+    return replace(options.decoding, beam_size=best[0], length_penalty=best[1]), rows
+
+
+def run_commands(
+    commands: Mapping[str, str], results: Sequence[SplitResult]
+) -> dict[str, dict[tuple[str, System], list[float]]]:
+    """Let every command score what every system said.
+
+    A command runs once, so that it loads its model once. Its lines on standard input have
+    `clip_id`, `source` (the glosses, empty if there are none), `hypothesis` and `reference`.
+
+    Args:
+        commands: Name of the metric to command line; it is split as a shell would, and run
+            without one.
+        results: What was said.
+
+    Returns:
+        Name to (split, system) to a number for each clip.
+
+    Raises:
+        UserError: If a command cannot be run, fails, or prints anything but a number a line.
+    """
+    texts_of, lines = [], []
+    for result in results:
+        for system, texts in result.texts.items():
+            texts_of.append((result.split, system))
+            lines.append(
+                [
+                    {
+                        "clip_id": target.clip_id,
+                        "source": target.gloss,
+                        "hypothesis": text,
+                        "reference": target.text,
+                    }
+                    for target, text in zip(result.targets, texts, strict=True)
+                ]
+            )
+    found: dict[str, dict[tuple[str, System], list[float]]] = {}
+    for name, command in commands.items():
+        numbers = iter(_ask(name, command, [line for part in lines for line in part]))
+        found[name] = {
+            one: [next(numbers) for _ in part] for one, part in zip(texts_of, lines, strict=True)
+        }
+    return found
+
+
+def _ask(name: str, command: str, lines: Sequence[Mapping[str, str]]) -> list[float]:
+    where = f"evaluate.commands.{name} ({command})"
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    try:
+        done = subprocess.run(
+            shlex.split(command), input=text.encode(), stdout=subprocess.PIPE, check=False
+        )
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{where} cannot be run: {error}; a learned metric needs its program and its model on "
+            "this machine, nothing is downloaded. Give its full path, or take the line out"
+        ) from None
+    if done.returncode:
+        raise UserError(
+            f"{where} ended with exit code {done.returncode}; what it printed stands above"
+        )
+    printed = done.stdout.decode(errors="replace").split("\n")
+    rows = [line for line in printed if line.strip()]
+    if len(rows) != len(lines):
+        raise UserError(f"{where} printed {len(rows)} lines for {len(lines)} sentences")
+    numbers = []
+    for number, row in enumerate(rows, start=1):
+        try:
+            numbers.append(float(row))
+        except ValueError:
+            numbers.append(math.nan)
+        if not math.isfinite(numbers[-1]):
+            raise UserError(f"{where}: line {number} is {row!r}, expected a finite number")
+    return numbers
+
+
+def seed_folders(checkpoint: Path) -> list[Path]:
+    """Return the checkpoints of the further seeds, by number.
+
+    Args:
+        checkpoint: The folder of the first; `seeds/` in it has a folder for each other one.
+
+    Raises:
+        UserError: If a folder is not named by a number.
+    """
+    folders = [path for path in (checkpoint / "seeds").glob("*") if path.is_dir()]
+    wrong = sorted(path.name for path in folders if not path.name.isdigit())
+    if wrong:
+        raise UserError(
+            f"{checkpoint / 'seeds'}: expected folders named by their seed, found "
+            f"{', '.join(wrong)}; remove them or train again"
+        )
+    return sorted(folders, key=lambda path: int(path.name))
+
+
+def seed_name(provenance: Mapping[str, Any]) -> str:
+    """Return the seed of a checkpoint, from what it says about its making."""
+    seeds = provenance.get("params", {}).get("train", {}).get("seeds", ["first"])
+    return str(seeds[0])
+
+
+def _score_seeds(
+    translator: Translator,
+    splits: Mapping[str, SplitScores],
+    others: Iterable[tuple[str, Translator]],
     results: Sequence[SplitResult],
     sequences: Mapping[str, SourceSequence],
+    options: EvaluateOptions,
     decoding: DecodingOptions,
-    score: ScoreOptions,
-) -> dict[str, dict[str, float]]:
-    """Score a model by itself on the clips that were evaluated."""
-    found: dict[str, dict[str, float]] = {}
-    for result in results:
-        clips = [sequences[target.clip_id] for target in result.targets]
-        said = plain_texts(translator.translate(clips, decoding))
-        scores = score_corpus(said, [target.text for target in result.targets], score)
-        found[result.split] = {name: scores[name].value for name in SPREAD_METRICS}
-    return found
+) -> SeedScores | None:
+    """Score the models of further seeds on the clips that were evaluated."""
+    names = [seed_name(translator.spec.provenance)]
+    scores = {
+        split: {m: [round(found.systems[System.MODEL][m].value, DECIMALS)] for m in MAIN_METRICS}
+        for split, found in splits.items()
+    }
+    for name, other in others:
+        names.append(name)
+        for result in results:
+            clips = [sequences[target.clip_id] for target in result.targets]
+            said = plain_texts(other.translate(clips, decoding))
+            found = score_corpus(said, [target.text for target in result.targets], options.score)
+            for metric, values in scores[result.split].items():
+                values.append(found[metric].value)
+    return SeedScores(names=names, splits=scores) if len(names) > 1 else None
 
 
 def _align(

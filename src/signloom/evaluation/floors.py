@@ -1,22 +1,19 @@
-"""Floors: what the best constant sentence and the nearest training clip score.
+"""Floors: the best constant sentence, and the sentence of the nearest training clip."""
 
-Landmarks are compared frame by frame, glosses by how many of them must be changed.
-"""
-
-from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
+from rapidfuzz.distance import Levenshtein
+from rapidfuzz.process import cdist as cdist_strings
 from sacrebleu.metrics.bleu import BLEU
+from scipy.spatial.distance import cdist
 
 from signloom.errors import UserError
-from signloom.evaluation.metrics import MAX_ORDER, ScoreOptions, bleu_of_sums
-from signloom.features.features import FloatArray
+from signloom.evaluation.metrics import MAX_ORDER, FloatArray, ScoreOptions, bleu_of_sums
 from signloom.features.glosses import GlossSequence, split_glosses
-from signloom.features.sources import Rows, SourceSequence
+from signloom.features.sources import GlossSource, Rows, SourceSequence
 from signloom.features.targets import Target
 from signloom.translation.translator import Translator
 
@@ -70,89 +67,20 @@ def _ngrams(tokens: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 RETRIEVAL_FRAMES = 16  # every clip is resampled to this many to be compared
-_ABSENT = -1  # behind the end of a shorter sequence; no gloss has this number
 
 
-class RetrievalIndex(ABC):
+class RetrievalIndex:
     """Sentences that can be found by what is signed."""
 
-    @abstractmethod
-    def nearest(self, sequence: SourceSequence) -> str:
-        """Return the sentence of the training clip nearest to a clip."""
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class LandmarkIndex(RetrievalIndex):
-    """The training clips as vectors of one length."""
-
-    translator: Translator  # for its features
-    vectors: FloatArray  # (N, D), standardised
-    texts: list[str]
-    mean: FloatArray  # (D,)
-    std: FloatArray  # (D,), 1 where a column never changes
+    def __init__(
+        self, texts: Sequence[str], distances: Callable[[SourceSequence], FloatArray]
+    ) -> None:
+        """Take the sentence of each training clip, and how far all of them are from a clip."""
+        self._texts, self._distances = texts, distances
 
     def nearest(self, sequence: SourceSequence) -> str:
-        """Return the sentence of the training clip with the nearest features."""
-        query = (clip_vector(self.translator.rows(sequence)) - self.mean) / self.std
-        # |v - q|^2 without |q|^2, which is the same for all.
-        distances = (self.vectors**2).sum(axis=1) - 2 * self.vectors @ query
-        return self.texts[int(np.argmin(distances))]
-
-
-class GlossIndex(RetrievalIndex):
-    """The training clips as rows of glosses."""
-
-    def __init__(self, glosses: Sequence[Sequence[str]], texts: Sequence[str]) -> None:
-        """Take the glosses of each clip and its sentence."""
-        names = {name for line in glosses for name in line}
-        self._number = {name: number for number, name in enumerate(sorted(names))}
-        self._lengths = np.array([len(line) for line in glosses])
-        self._rows = np.full((len(glosses), max(self._lengths)), _ABSENT)
-        for row, line in zip(self._rows, glosses, strict=True):
-            row[: len(line)] = [self._number[name] for name in line]
-        self._texts = list(texts)
-
-    def nearest(self, sequence: SourceSequence) -> str:
-        """Return the sentence of the training clip with the fewest edits for its length."""
-        if not isinstance(sequence, GlossSequence):
-            raise TypeError("found landmarks, expected glosses")
-        longer = np.maximum(self._lengths, max(1, len(sequence.glosses)))
-        return self._texts[int(np.argmin(self.count_edits(sequence.glosses) / longer))]
-
-    def count_edits(self, glosses: Sequence[str]) -> npt.NDArray[np.int64]:
-        """Return how many glosses must be changed, left out or added for each training clip.
-
-        Source: Levenshtein (1966), a row of the table for all clips at once.
-        """
-        places = np.arange(self._rows.shape[1] + 1)
-        table = np.tile(places, (len(self._rows), 1))
-        for count, name in enumerate(glosses, start=1):
-            is_other = self._rows != self._number.get(name, _ABSENT - 1)
-            above = table
-            table = np.empty_like(above)
-            table[:, 0] = count
-            table[:, 1:] = np.minimum(above[:, 1:] + 1, above[:, :-1] + is_other)
-            # Or one more than the cell to the left, and so on.
-            table = np.minimum.accumulate(table - places, axis=1) + places
-        found: npt.NDArray[np.int64] = table[np.arange(len(table)), self._lengths]
-        return found
-
-
-def clip_vector(matrix: Rows, frames: int = RETRIEVAL_FRAMES) -> FloatArray:
-    """Resample a feature matrix in time and flatten it.
-
-    Args:
-        matrix: Shape (S, F).
-        frames: Positions kept, spread evenly from the first frame to the last.
-
-    Returns:
-        Shape (frames * F,).
-    """
-    position = np.linspace(0, len(matrix) - 1, frames)
-    before = position.astype(np.int64)
-    after = np.minimum(before + 1, len(matrix) - 1)
-    share = (position - before)[:, None]
-    return ((1 - share) * matrix[before] + share * matrix[after]).astype(np.float32).ravel()
+        """Return the sentence of the training clip nearest to a clip; of equals the first."""
+        return self._texts[int(np.argmin(self._distances(sequence)))]
 
 
 def build_retrieval(
@@ -168,11 +96,39 @@ def build_retrieval(
         what, where = translator.source.name, translator.source.where_missing
         raise UserError(f"no train clip has {what}, so there are no floors; see {where}")
     texts = [target.text for target in train]
-    if translator.source.kind == "tokens":
-        return GlossIndex([split_glosses(target.gloss) for target in train], texts)
-    matrix = np.stack([clip_vector(translator.rows(sequences[t.clip_id])) for t in train])
-    mean, std = matrix.mean(axis=0), matrix.std(axis=0)
-    std[std < 1e-6] = 1.0  # a column that never changes tells nothing and must not divide by zero
-    return LandmarkIndex(
-        translator=translator, vectors=(matrix - mean) / std, texts=texts, mean=mean, std=std
-    )
+    if isinstance(translator.source, GlossSource):
+        return RetrievalIndex(texts, gloss_distances([split_glosses(t.gloss) for t in train]))
+    vectors = np.stack([clip_vector(translator.rows(sequences[t.clip_id])) for t in train])
+    variance = np.square(vectors.std(axis=0), dtype=np.float64)
+    variance[variance < 1e-12] = 1.0  # a column that never changes tells nothing
+
+    def distances(sequence: SourceSequence) -> FloatArray:
+        query = clip_vector(translator.rows(sequence))
+        found: FloatArray = cdist(query[None], vectors, "seuclidean", V=variance)[0]
+        return found
+
+    return RetrievalIndex(texts, distances)
+
+
+def gloss_distances(lines: Sequence[Sequence[str]]) -> Callable[[SourceSequence], FloatArray]:
+    """Return how many glosses must be changed from each line to a clip's, for the longer's length.
+
+    Source: Levenshtein (1966).
+    """
+
+    def distances(sequence: SourceSequence) -> FloatArray:
+        if not isinstance(sequence, GlossSequence):
+            raise TypeError("found landmarks, expected glosses")
+        measure = Levenshtein.normalized_distance
+        return cdist_strings([sequence.glosses], lines, scorer=measure, dtype=np.float64)[0]
+
+    return distances
+
+
+def clip_vector(matrix: Rows) -> npt.NDArray[np.float32]:
+    """Resample features (S, F) evenly in time and flatten them, shape (RETRIEVAL_FRAMES * F,)."""
+    position = np.linspace(0, len(matrix) - 1, RETRIEVAL_FRAMES)
+    before = position.astype(np.int64)
+    after = np.minimum(before + 1, len(matrix) - 1)
+    share = (position - before)[:, None]
+    return ((1 - share) * matrix[before] + share * matrix[after]).astype(np.float32).ravel()

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 from pydantic import Field
+from rapidfuzz.distance import LCSseq
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
@@ -86,11 +87,6 @@ def split_words(
     tokenize = BLEU(tokenize=options.splitter).tokenizer
     return [tokenize(text).split() for text in texts]
 
-
-METRICS = (
-    "bleu1", "bleu2", "bleu3", "bleu4", "chrf", "chrfpp", "ter", "wer", "cer", "rouge_l", "exact",
-)  # fmt: skip
-LOWER_IS_BETTER = ("ter", "wer", "cer")
 
 Formula = Callable[[FloatArray], dict[str, FloatArray]]
 
@@ -300,7 +296,7 @@ def count_rouge_l(hyps: Sequence[str], refs: Sequence[str], options: ScoreOption
     """
     pairs = zip(split_words(hyps, options), split_words(refs, options), strict=True)
     # 2 P R / (P + R) with P = common / hyp and R = common / ref.
-    values = [200 * _common(hyp, ref) / (len(hyp) + len(ref)) for hyp, ref in pairs]
+    values = [200 * LCSseq.similarity(hyp, ref) / (len(hyp) + len(ref)) for hyp, ref in pairs]
     return mean("rouge_l", _own_signature(options, "f:1"), values)
 
 
@@ -341,18 +337,6 @@ def _error_rate(name: str, tokens: str, hyps: Words, refs: Words, options: Score
         }
     )
     return ratio(name, signature, edits, [len(ref) for ref in refs])
-
-
-def _common(hyp: Sequence[str], ref: Sequence[str]) -> int:
-    """Length of the longest common subsequence."""
-    row = [0] * (len(ref) + 1)
-    for word in hyp:
-        before = 0  # of the row above, one column to the left
-        for column, other in enumerate(ref, start=1):
-            above = row[column]
-            row[column] = before + 1 if word == other else max(above, row[column - 1])
-            before = above
-    return row[-1]
 
 
 def _own_signature(options: ScoreOptions, *extra: str) -> str:

@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from signloom.errors import UserError
-from signloom.evaluation.evaluate import Evaluation, grid_table
+from signloom.evaluation.evaluate import Evaluation
 from signloom.evaluation.metrics import count_confusions, sentence_scores
+from signloom.evaluation.names import Metric, System
 from signloom.evaluation.summary import COLUMNS, DECIMALS, KINDS
 from signloom.files import write_file
 from signloom.translation.translator import Alignment
@@ -66,23 +67,27 @@ def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> No
         UserError: If there is no history.
     """
     folder = reports / "evaluation"
-    grid = grid_table(evaluation.grid, digits=DECIMALS)
+    grid = [
+        {name: int(v) if isinstance(v, bool) else v for name, v in _rounded(asdict(row)).items()}
+        for row in evaluation.grid
+    ]
+    splits = {split: found.to_map() for split, found in evaluation.splits.items()}
     scores = {
         "format_version": FORMAT_VERSION,
         "options": asdict(evaluation.options),
         "decoding": asdict(evaluation.decoding),
         "grid": grid,
-        "splits": evaluation.splits,
-        "seeds": evaluation.seeds,
+        "splits": splits,
+        "seeds": evaluation.seeds.to_map() if evaluation.seeds else None,
     }
     _write_json(folder / "scores.json", scores)
     _write_table(folder / "hypotheses.tsv", hypothesis_rows(evaluation))
-    _write_table(folder / "systems.csv", _system_rows(evaluation))
+    _write_table(folder / "systems.csv", _system_rows(splits))
     _write_table(folder / "grid.csv", grid, columns=GRID)
     _write_table(folder / "confusions.csv", _confusion_rows(evaluation), columns=CONFUSIONS)
     write_alignments(folder / "alignments.parquet", evaluation.alignments)
     for kind in KINDS:
-        rows = _breakdown_rows(evaluation, kind)
+        rows = _breakdown_rows(splits, kind)
         _write_table(folder / f"by_{kind}.csv", rows, columns=("name", "split", *COLUMNS))
     if not history.is_file():
         raise UserError(f"{history} does not exist; run `dvc repro train` first")
@@ -95,7 +100,7 @@ def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> No
 def hypothesis_rows(evaluation: Evaluation) -> Iterable[dict[str, Any]]:
     """Yield one row a clip: reference, what the systems said, and how far off the model is."""
     for result in evaluation.results:
-        singly = sentence_scores(evaluation.counts[result.split]["model"])
+        singly = sentence_scores(evaluation.counts[result.split][System.MODEL])
         for row, (target, facts, translation) in enumerate(
             zip(result.targets, result.facts, result.translations, strict=True)
         ):
@@ -107,15 +112,15 @@ def hypothesis_rows(evaluation: Evaluation) -> Iterable[dict[str, Any]]:
                     "signer": target.signer,
                     "seen_in_train": int(target.text in evaluation.train_texts),
                     "reference": target.text,
-                    "hypothesis": said["model"],
-                    "greedy": said["greedy"],
-                    "blind": said["blind"],
-                    "swapped": said.get("swapped", ""),
-                    "retrieval": said["retrieval"],
-                    "bleu": float(singly["bleu4"][row]),
-                    "chrf": float(singly["chrf"][row]),
-                    "wer": float(singly["wer"][row]),
-                    "exact": int(singly["exact"][row] > 0),
+                    "hypothesis": said[System.MODEL],
+                    "greedy": said[System.GREEDY],
+                    "blind": said[System.BLIND],
+                    "swapped": said.get(System.SWAPPED, ""),
+                    "retrieval": said[System.RETRIEVAL],
+                    "bleu": float(singly[Metric.BLEU4][row]),
+                    "chrf": float(singly[Metric.CHRF][row]),
+                    "wer": float(singly[Metric.WER][row]),
+                    "exact": int(singly[Metric.EXACT][row] > 0),
                     "hands": "" if facts.hands is None else facts.hands,
                     "fps": "" if facts.fps is None else facts.fps,
                     "seconds": "" if facts.seconds is None else facts.seconds,
@@ -123,15 +128,15 @@ def hypothesis_rows(evaluation: Evaluation) -> Iterable[dict[str, Any]]:
                     "score": translation.hypothesis.score,
                     "tokens": len(translation.hypothesis.tokens),
                     **{name: float(singly[name][row]) for name in evaluation.options.commands},
-                    **({"gloss": target.gloss} if result.unknown is not None else {}),
+                    **({} if result.source.has_frames else {"gloss": target.gloss}),
                 }
             )
 
 
-def _system_rows(evaluation: Evaluation) -> Iterable[dict[str, Any]]:
-    for split, found in evaluation.splits.items():
+def _system_rows(splits: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+    for split, found in splits.items():
         for system, scores in found["systems"].items():
-            bleu = scores["bleu4"]
+            bleu = scores[Metric.BLEU4]
             yield {
                 "name": f"{split} {system}",  # what `dvc plots` puts on its axis
                 "split": split,
@@ -139,19 +144,19 @@ def _system_rows(evaluation: Evaluation) -> Iterable[dict[str, Any]]:
                 "bleu4": bleu["value"],
                 "bleu4_low": bleu["low"],
                 "bleu4_high": bleu["high"],
-                **{name: scores[name]["value"] for name in ("chrf", "wer", "cer")},
+                **{name: scores[name]["value"] for name in (Metric.CHRF, Metric.WER, Metric.CER)},
             }
 
 
 def _confusion_rows(evaluation: Evaluation) -> Iterable[dict[str, Any]]:
     for result in evaluation.results:
         refs = [target.text for target in result.targets]
-        for found in count_confusions(result.texts["model"], refs, evaluation.options.score):
+        for found in count_confusions(result.texts[System.MODEL], refs, evaluation.options.score):
             yield {"split": result.split, **asdict(found)}
 
 
-def _breakdown_rows(evaluation: Evaluation, kind: str) -> Iterable[dict[str, Any]]:
-    for split, found in evaluation.splits.items():
+def _breakdown_rows(splits: Mapping[str, Any], kind: str) -> Iterable[dict[str, Any]]:
+    for split, found in splits.items():
         for row in found["breakdowns"][kind]:
             yield {"name": f"{split} {row['group']}", "split": split, **row}
 

@@ -1,11 +1,13 @@
-"""Scores, breakdowns and verdicts of an evaluation."""
+"""Scores of an evaluation: of all systems, of groups of clips, of seeds, without the input."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
 
-from signloom.evaluation.compare import compare
+from signloom.evaluation.compare import Difference, compare
 from signloom.evaluation.metrics import (
     Score,
     ScoreOptions,
@@ -14,83 +16,303 @@ from signloom.evaluation.metrics import (
     score_statistics,
     split_words,
 )
+from signloom.evaluation.names import MAIN_METRICS, WITH_INTERVAL, Metric, System
 from signloom.evaluation.systems import ClipFacts, SplitResult
 from signloom.features.targets import Target
 
+DECIMALS = 4  # of every number written; scores are 0 to 100
+INPUT_METRIC = Metric.CHRF  # of the check whether a model uses its input: it tells weak ones apart
 LENGTHS = ((1, 3), (4, 6), (7, 9), (10, 14), (15, 20), (21, 10**9))  # words of a reference
 HANDS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99)  # lower ends: share of the frames with a hand
 RATES = (0.0, 12.0, 18.0, 24.0, 27.0, 45.0)  # lower ends: frames a second, the usual ones inside
-KINDS = ("sentence", "words", "signer", "hands", "fps")
-OF_LANDMARKS = ("hands", "fps")  # kinds without rows where the clips are glosses
+KINDS = ("sentence", "words", "signer", "hands", "fps")  # of groups of clips
+OF_LANDMARKS = ("hands", "fps")  # kinds without groups where the clips are glosses
+GROUP_METRICS = (*MAIN_METRICS, Metric.CER)
 COLUMNS = (
-    "group", "clips", "bleu4", "chrf", "wer", "cer", "bleu4_low", "bleu4_high", "chrf_low",
-    "chrf_high", "wer_low", "wer_high",
+    "group", "clips", *GROUP_METRICS,
+    *(f"{metric}_{end}" for metric in MAIN_METRICS for end in ("low", "high")),
 )  # fmt: skip
+# What a person compares first; reports/evaluation/scores.json has every score of every system.
+HEADLINE = (Metric.BLEU4, *(metric for metric in Metric if metric != Metric.BLEU4))
 
-_GroupOf = Callable[[Target, ClipFacts], str]
+# Of each split and system, what was counted in its sentences.
+Counts = Mapping[str, Mapping[System, Statistics]]
 
 
-def break_down(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupScores:
+    """The model's scores on a group of clips; of one or two clips their intervals say little."""
+
+    group: str  # names sort as text
+    clips: int
+    scores: dict[str, Score]
+
+    def to_map(self) -> dict[str, Any]:
+        """Return the row of a table with `COLUMNS`."""
+        row: dict[str, Any] = {"group": self.group, "clips": self.clips}
+        row |= {str(name): round(self.scores[name].value, DECIMALS) for name in GROUP_METRICS}
+        for name in MAIN_METRICS:
+            row[f"{name}_low"] = round(self.scores[name].low, DECIMALS)
+            row[f"{name}_high"] = round(self.scores[name].high, DECIMALS)
+        return row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputCheck:
+    """How far the score falls when the source of every clip is replaced by another clip's.
+
+    A model that writes fluent sentences whatever it sees scores the same either way: the 95 %
+    interval of the fall (paired bootstrap) then reaches down to 0.
+    """
+
+    fall: Difference  # from the swapped system (A) to the model (B), by `INPUT_METRIC`
+    shown: str  # what was replaced, in a word
+
+    @property
+    def uses_input(self) -> bool:
+        """Whether the score surely falls."""
+        return self.fall.low > 0
+
+    def to_map(self) -> dict[str, Any]:
+        """Return what scores.json has."""
+        fall = self.fall
+        result = "the model looks at" if self.uses_input else "this model ignores"
+        return {
+            "metric": str(INPUT_METRIC),
+            "model": round(fall.b, DECIMALS),
+            "swapped": round(fall.a, DECIMALS),
+            "fall": round(fall.difference, DECIMALS),
+            "low": round(fall.low, DECIMALS),
+            "high": round(fall.high, DECIMALS),
+            "p_value": round(fall.p_value, DECIMALS),
+            "ignores_input": not self.uses_input,
+            "text": f"Shown the {self.shown} of another clip, chrF goes from {fall.b:.1f} to "
+            f"{fall.a:.1f}, a fall of {fall.difference:.1f} [{fall.low:.1f}, {fall.high:.1f}]: "
+            f"{result} its input.",
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitScores:
+    """The scores of a split.
+
+    Attributes:
+        clips: How many were scored.
+        missing: Ids of those without landmarks or glosses.
+        constant_sentence: What the floor `constant` says.
+        systems: System to metric to score.
+        input_check: None where all clips have one sentence.
+        breakdowns: Each of `KINDS` to its groups.
+        unknown_glosses: How many of the glosses train lacks; None for a model of landmarks.
+    """
+
+    clips: int
+    missing: list[str]
+    constant_sentence: str
+    systems: dict[System, dict[str, Score]]
+    input_check: InputCheck | None
+    breakdowns: dict[str, list[GroupScores]]
+    unknown_glosses: int | None
+
+    def to_map(self) -> dict[str, Any]:
+        """Return what scores.json has."""
+        content = {
+            "clips": self.clips,
+            "missing": self.missing,
+            "constant_sentence": self.constant_sentence,
+            "systems": {
+                str(system): {str(name): _score_map(score) for name, score in scores.items()}
+                for system, scores in self.systems.items()
+            },
+            "hallucination": self.input_check.to_map() if self.input_check else None,
+            "breakdowns": {
+                kind: [group.to_map() for group in groups]
+                for kind, groups in self.breakdowns.items()
+            },
+        }
+        if self.unknown_glosses is not None:
+            content["unknown_glosses"] = self.unknown_glosses
+        return content
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeedScores:
+    """Scores of models that differ in their seed alone, two or more.
+
+    Attributes:
+        names: Of the seeds, the first one first.
+        splits: Split to metric to a value for each seed.
+    """
+
+    names: list[str]
+    splits: dict[str, dict[Metric, list[float]]]
+
+    def to_map(self) -> dict[str, Any]:
+        """Return what scores.json has: mean, standard deviation (n - 1), number and values."""
+        splits = {
+            split: {str(metric): _spread(values) for metric, values in found.items()}
+            for split, found in self.splits.items()
+        }
+        return {"names": self.names, "splits": splits}
+
+
+def count(
+    results: Sequence[SplitResult],
+    options: ScoreOptions,
+    given: Mapping[str, Mapping[tuple[str, System], Sequence[float]]],
+    commands: Mapping[str, str],
+) -> dict[str, dict[System, Statistics]]:
+    """Count what the metrics need in every sentence of every system.
+
+    Args:
+        results: What was said.
+        options: The tokenizer.
+        given: Further metrics, as `run_commands` returns them.
+        commands: Their command lines, which are their signatures.
+    """
+    counts: dict[str, dict[System, Statistics]] = {}
+    for result in results:
+        refs = [target.text for target in result.targets]
+        counts[result.split] = {}
+        for system, hyps in result.texts.items():
+            statistics = measure(hyps, refs, options)
+            for name, found in given.items():
+                signature = f"nrefs:1|mean:sentences|command:{commands[name]}"
+                statistics = statistics.extend(name, found[result.split, system], signature)
+            counts[result.split][system] = statistics
+    return counts
+
+
+def score_split(
+    result: SplitResult,
+    counts: Mapping[System, Statistics],
+    train_texts: frozenset[str],
+    options: ScoreOptions,
+) -> SplitScores:
+    """Score every system on a split, and the model on groups of its clips.
+
+    Args:
+        result: What was said.
+        counts: What was counted in it.
+        train_texts: Tells which sentences were seen in training.
+        options: For the intervals.
+    """
+    return SplitScores(
+        clips=len(result.targets),
+        missing=result.missing,
+        constant_sentence=result.texts[System.CONSTANT][0],
+        systems={s: score_statistics(counted, options) for s, counted in counts.items()},
+        input_check=check_input(
+            counts, options, "video" if result.source.has_frames else result.source.name
+        ),
+        breakdowns=_break_down(result, counts[System.MODEL], train_texts, options),
+        unknown_glosses=None
+        if result.source.has_frames
+        else sum(len(f.unknown or ()) for f in result.facts),
+    )
+
+
+def check_input(
+    counts: Mapping[System, Statistics], options: ScoreOptions, shown: str
+) -> InputCheck | None:
+    """Compare the model with the model that was shown other clips, if it was.
+
+    Args:
+        counts: Of `MODEL` and, where there is another sentence, `SWAPPED`.
+        options: For the resamples.
+        shown: What was replaced, in a word.
+    """
+    if System.SWAPPED not in counts:
+        return None
+    found = compare(counts[System.SWAPPED], counts[System.MODEL], options)
+    return InputCheck(fall=found[INPUT_METRIC], shown=shown)
+
+
+def headline(splits: Mapping[str, SplitScores], seeds: SeedScores | None) -> dict[str, Any]:
+    """Pick what `dvc metrics show` prints: the content of reports/metrics.json.
+
+    Args:
+        splits: Scores by split.
+        seeds: None for a single model.
+    """
+    metrics: dict[str, Any] = {}
+    spreads = seeds.to_map()["splits"] if seeds else {}
+    for split in sorted(splits, reverse=True):  # test first
+        found = splits[split].to_map()
+        model = found["systems"][System.MODEL]
+        extra = [name for name in model if name not in HEADLINE]
+        values: dict[str, Any] = {str(name): model[name]["value"] for name in (*HEADLINE, *extra)}
+        for name in WITH_INTERVAL:
+            values |= {f"{name}_low": model[name]["low"], f"{name}_high": model[name]["high"]}
+        for system in System:
+            if system != System.MODEL and system in found["systems"]:
+                scores = found["systems"][system]
+                values |= {f"{system.prefix}_{n}": scores[n]["value"] for n in MAIN_METRICS}
+        for row in found["breakdowns"]["sentence"]:
+            key = row["group"].split()[0]  # seen or unseen
+            values[key] = {name: row[name] for name in ("clips", "bleu4", "wer")}
+        if seeds:
+            values["seeds"] = {
+                name: {key: spread[key] for key in ("mean", "std", "n")}
+                for name, spread in spreads[split].items()
+            }
+        values |= {"clips": found["clips"], "missing": len(found["missing"])}
+        if found["hallucination"]:
+            values["ignores_input"] = int(found["hallucination"]["ignores_input"])
+        if "unknown_glosses" in found:
+            values["unknown_glosses"] = found["unknown_glosses"]
+        values["signature"] = model[Metric.BLEU4]["signature"]
+        metrics[split] = values
+    return metrics
+
+
+def _score_map(score: Score) -> dict[str, float | str]:
+    return {
+        "value": round(score.value, DECIMALS),
+        "low": round(score.low, DECIMALS),
+        "high": round(score.high, DECIMALS),
+        "signature": score.signature,
+    }
+
+
+def _spread(values: Sequence[float]) -> dict[str, Any]:
+    return {
+        "mean": round(mean(values), DECIMALS),
+        "std": round(stdev(values), DECIMALS),
+        "n": len(values),
+        "values": [round(value, DECIMALS) for value in values],
+    }
+
+
+def _break_down(
     result: SplitResult,
     statistics: Statistics,
     train_texts: frozenset[str],
     options: ScoreOptions,
-    *,
-    digits: int,
-) -> dict[str, list[dict[str, Any]]]:
-    """Score the model on groups of clips.
-
-    Args:
-        result: The clips of a split.
-        statistics: What was counted in the model's sentences.
-        train_texts: Tells which sentences were seen in training.
-        options: For the intervals.
-        digits: Decimals kept.
-
-    Returns:
-        Each of `KINDS` to its rows. An interval of one or two clips says little, so every row has
-        its number of clips.
-    """
-    group_of: dict[str, _GroupOf] = {
+) -> dict[str, list[GroupScores]]:
+    """Score the model on groups of clips, each of `KINDS`."""
+    group_of: dict[str, Callable[[Target, ClipFacts], str]] = {
         "sentence": lambda target, _: "seen in train" if target.text in train_texts else "unseen",
         "words": lambda target, _: _length_name(len(split_words([target.text], options)[0])),
         "signer": lambda target, _: target.signer,
         "hands": lambda _, facts: _hands_name(facts),
         "fps": lambda _, facts: _rate_name(facts),
     }
-    left_out = OF_LANDMARKS if result.unknown is not None else ()
-    return {
-        kind: _rows(result, statistics, group_of[kind], options, digits)
-        if kind not in left_out
-        else []
-        for kind in KINDS
-    }
-
-
-def _rows(
-    result: SplitResult,
-    statistics: Statistics,
-    group_of: _GroupOf,
-    options: ScoreOptions,
-    digits: int,
-) -> list[dict[str, Any]]:
-    groups: dict[str, list[int]] = {}
-    for index, (target, facts) in enumerate(zip(result.targets, result.facts, strict=True)):
-        groups.setdefault(group_of(target, facts), []).append(index)
-    rows = []
-    for group, indices in sorted(groups.items()):
-        scores = score_statistics(statistics.select(np.array(indices)), options)
-        row: dict[str, Any] = {"group": group, "clips": len(indices)}
-        for name in ("bleu4", "chrf", "wer", "cer"):
-            row[name] = round(scores[name].value, digits)
-        for name in ("bleu4", "chrf", "wer"):
-            row[f"{name}_low"] = round(scores[name].low, digits)
-            row[f"{name}_high"] = round(scores[name].high, digits)
-        rows.append(row)
-    return rows
-
-
-# Names sort as text.
+    found: dict[str, list[GroupScores]] = {}
+    for kind in KINDS:
+        groups: dict[str, list[int]] = {}
+        if result.source.has_frames or kind not in OF_LANDMARKS:
+            for index, (target, facts) in enumerate(zip(result.targets, result.facts, strict=True)):
+                groups.setdefault(group_of[kind](target, facts), []).append(index)
+        found[kind] = [
+            GroupScores(
+                group=group,
+                clips=len(indices),
+                scores=score_statistics(statistics.select(np.array(indices)), options),
+            )
+            for group, indices in sorted(groups.items())
+        ]
+    return found
 
 
 def _length_name(words: int) -> str:
@@ -111,172 +333,5 @@ def _rate_name(facts: ClipFacts) -> str:
 
 
 def _bounds(value: float, ends: Sequence[float]) -> tuple[float, float | None]:
-    place = max(index for index, low in enumerate(ends) if value >= low)
-    return ends[place], ends[place + 1] if place + 1 < len(ends) else None
-
-
-DECIMALS = 4  # of every number written; scores are 0 to 100
-# What a person compares first; reports/evaluation/scores.json has every score of every system.
-HEADLINE = (
-    "bleu4", "bleu1", "bleu2", "bleu3", "chrf", "chrfpp", "ter", "wer", "cer", "rouge_l", "exact",
-)  # fmt: skip
-WITH_INTERVAL = ("bleu4", "bleu1", "chrf", "wer", "cer")
-FLOOR_NAMES = {
-    "greedy": "greedy", "blind": "blind", "swapped": "swapped", "constant": "floor",
-    "retrieval": "retrieval", "random": "random", "copy": "copy",
-}  # fmt: skip
-FLOOR_METRICS = ("bleu4", "chrf", "wer")
-LOOKS_BY = "chrf"  # the metric of the hallucination check: it tells weak models apart too
-# Split to system to what was counted in its sentences.
-Counts = Mapping[str, Mapping[str, Statistics]]
-
-
-def count(
-    results: Sequence[SplitResult],
-    options: ScoreOptions,
-    given: Mapping[str, Mapping[tuple[str, str], Sequence[float]]],
-    commands: Mapping[str, str],
-) -> dict[str, dict[str, Statistics]]:
-    """Count what the metrics need in every sentence of every system.
-
-    Args:
-        results: What was said.
-        options: The tokenizer.
-        given: Further metrics, as `run_commands` returns them.
-        commands: Their command lines, which are their signatures.
-    """
-    counts: dict[str, dict[str, Statistics]] = {}
-    for result in results:
-        refs = [target.text for target in result.targets]
-        counts[result.split] = {}
-        for system, hyps in result.texts.items():
-            statistics = measure(hyps, refs, options)
-            for name, found in given.items():
-                signature = f"nrefs:1|mean:sentences|command:{commands[name]}"
-                statistics = statistics.extend(name, found[result.split, system], signature)
-            counts[result.split][system] = statistics
-    return counts
-
-
-def summarise(
-    results: Sequence[SplitResult],
-    counts: Counts,
-    train_texts: frozenset[str],
-    options: ScoreOptions,
-) -> dict[str, Any]:
-    """Score every system and break the model's scores down.
-
-    Returns:
-        Split to `clips`, `missing` (ids), `constant_sentence`, `systems` (system to metric to
-        value, low, high, signature), `hallucination` (see `check_hallucination`), `breakdowns`
-        (kind to rows) and, for a model of glosses, `unknown_glosses` (how many train lacks).
-    """
-    splits = {}
-    for result in results:
-        counted = counts[result.split]
-        splits[result.split] = {
-            "clips": len(result.targets),
-            "missing": result.missing,
-            "constant_sentence": result.texts["constant"][0],
-            "systems": {
-                system: {
-                    name: _score(score)
-                    for name, score in score_statistics(statistics, options).items()
-                }
-                for system, statistics in counted.items()
-            },
-            "hallucination": check_hallucination(
-                counted, options, "video" if result.unknown is None else "glosses"
-            ),
-            "breakdowns": break_down(
-                result, counted["model"], train_texts, options, digits=DECIMALS
-            ),
-        }
-        if result.unknown is not None:
-            unknown = sum(map(len, result.unknown))
-            splits[result.split]["unknown_glosses"] = unknown
-    return splits
-
-
-def check_hallucination(
-    counts: Mapping[str, Statistics], options: ScoreOptions, source: str = "video"
-) -> dict[str, Any] | None:
-    """Say whether the score falls when the video, or its glosses, are replaced by another clip's.
-
-    A model that writes fluent sentences whatever it sees scores the same either way: the 95 %
-    interval of the fall (paired bootstrap) then reaches down to 0, and the model is said to
-    ignore its input.
-
-    Args:
-        counts: Of `model` and, where there is another sentence, `swapped`.
-        options: For the resamples.
-        source: What was replaced, in a word.
-
-    Returns:
-        `metric`, `model`, `swapped`, `fall`, `low`, `high`, `p_value`, `ignores_input` and `text`;
-        None where all clips have one sentence.
-    """
-    if "swapped" not in counts:
-        return None
-    found = compare(counts["swapped"], counts["model"], options)[LOOKS_BY]
-    ignores = found.low <= 0
-    verdict = "this model ignores its input" if ignores else "the model looks at its input"
-    return {
-        "metric": LOOKS_BY,
-        "model": round(found.b, DECIMALS),
-        "swapped": round(found.a, DECIMALS),
-        "fall": round(found.difference, DECIMALS),
-        "low": round(found.low, DECIMALS),
-        "high": round(found.high, DECIMALS),
-        "p_value": round(found.p_value, DECIMALS),
-        "ignores_input": ignores,
-        "text": f"Shown the {source} of another clip, chrF goes from {found.b:.1f} to "
-        f"{found.a:.1f}, a fall of {found.difference:.1f} [{found.low:.1f}, {found.high:.1f}]: "
-        f"{verdict}.",
-    }
-
-
-def headline(splits: Mapping[str, Any], seeds: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Pick what `dvc metrics show` prints.
-
-    Args:
-        splits: From `summarise`.
-        seeds: From `summarise_seeds`.
-    """
-    metrics: dict[str, Any] = {}
-    for split in sorted(splits, reverse=True):  # test first
-        found = splits[split]
-        model = found["systems"]["model"]
-        extra = [name for name in model if name not in HEADLINE]
-        values: dict[str, Any] = {name: model[name]["value"] for name in (*HEADLINE, *extra)}
-        for name in WITH_INTERVAL:
-            values |= {f"{name}_low": model[name]["low"], f"{name}_high": model[name]["high"]}
-        for system, prefix in FLOOR_NAMES.items():
-            scores = found["systems"].get(system, {})
-            names = FLOOR_METRICS if scores else ()
-            values |= {f"{prefix}_{name}": scores[name]["value"] for name in names}
-        for row in found["breakdowns"]["sentence"]:
-            key = row["group"].split()[0]  # seen or unseen
-            values[key] = {name: row[name] for name in ("clips", "bleu4", "wer")}
-        if seeds:
-            values["seeds"] = {
-                name: {key: spread[key] for key in ("mean", "std", "n")}
-                for name, spread in seeds["splits"][split].items()
-            }
-        values |= {"clips": found["clips"], "missing": len(found["missing"])}
-        if found["hallucination"]:
-            values["ignores_input"] = int(found["hallucination"]["ignores_input"])
-        if "unknown_glosses" in found:
-            values["unknown_glosses"] = found["unknown_glosses"]
-        values["signature"] = model["bleu4"]["signature"]
-        metrics[split] = values
-    return metrics
-
-
-def _score(score: Score) -> dict[str, float | str]:
-    return {
-        "value": round(score.value, DECIMALS),
-        "low": round(score.low, DECIMALS),
-        "high": round(score.high, DECIMALS),
-        "signature": score.signature,
-    }
+    last = max(index for index, low in enumerate(ends) if value >= low)
+    return ends[last], ends[last + 1] if last + 1 < len(ends) else None

@@ -16,23 +16,14 @@ from tqdm import tqdm
 from signloom.errors import UserError
 from signloom.evaluation.floors import best_constant, build_retrieval
 from signloom.evaluation.metrics import ScoreOptions
+from signloom.evaluation.names import System
 from signloom.features.glosses import GlossSequence
-from signloom.features.sources import SourceSequence
+from signloom.features.sources import Source, SourceSequence
 from signloom.features.targets import Target
 from signloom.progress import progress_file
 from signloom.translation.search import DecodingOptions
 from signloom.translation.translator import Translation, Translator
 
-SYSTEMS = {
-    "model": "the model, searched as configured",
-    "greedy": "the model, greedy search",
-    "blind": "the model, landmarks zeroed",
-    "swapped": "the model, seeing another clip",
-    "retrieval": "the sentence of the nearest training clip",
-    "constant": "the best constant training sentence",
-    "random": "a random training sentence",
-}
-COPY = "copy"  # one more system for a model of glosses: it says them, in lower case
 HANDS = ("left_hand", "right_hand")
 
 logger = logging.getLogger(__name__)
@@ -40,11 +31,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClipFacts:
-    """What a clip's landmarks say about it before any model has seen them; of glosses nothing."""
+    """What a clip's source says about it before any model has read it."""
 
     hands: float | None  # share of the frames with a hand; None where the layout has no hands
-    fps: float | None  # of the video
+    fps: float | None  # of the video; None of glosses
     seconds: float | None
+    unknown: tuple[str, ...] | None  # glosses that train never shows; None of landmarks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,22 +45,22 @@ class SplitResult:
 
     Attributes:
         split: `dev` or `test`.
+        source: What the model reads.
         targets: The clips that have landmarks or glosses, in the corpus's order.
         facts: One a target.
         missing: Ids of clips without them; they are counted and not scored.
         translations: The model's, one a target.
-        texts: System (a key of `SYSTEMS`) to one sentence a target. `swapped` is left out where
-            all clips have one sentence.
-        unknown: Of the glosses of each clip, those that train never shows; None for landmarks.
+        texts: System to one sentence a target. `SWAPPED` is left out where all clips have one
+            sentence, `COPY` where there are no glosses to copy.
     """
 
     split: str
+    source: Source
     targets: list[Target]
     facts: list[ClipFacts]
     missing: list[str]
     translations: list[Translation]
-    texts: dict[str, list[str]]
-    unknown: list[tuple[str, ...]] | None
+    texts: dict[System, list[str]]
 
 
 def run_systems(
@@ -114,19 +106,22 @@ def run_systems(
         others = swap_clips(refs, np.random.default_rng(seed))
         if others is not None:
             # What a model says depends on what it reads alone: nothing is translated again.
-            texts["swapped"] = [texts["model"][other] for other in others]
-        texts["retrieval"] = [index.nearest(clip) for clip in clips]
+            texts[System.SWAPPED] = [texts[System.MODEL][other] for other in others]
+        texts[System.RETRIEVAL] = [index.nearest(clip) for clip in clips]
         texts |= _blind_floors(train_texts, refs, score, np.random.default_rng(seed))
-        unknown = _copy_glosses(clips, texts, split) if translator.source.kind == "tokens" else None
+        facts = [clip_facts(clip) for clip in clips]
+        if copied := [" ".join(c.glosses) for c in clips if isinstance(c, GlossSequence)]:
+            texts[System.COPY] = copied
+            _tell_unknown(facts, copied, split)
         results.append(
             SplitResult(
                 split=split,
+                source=translator.source,
                 targets=kept,
-                facts=[clip_facts(clip) for clip in clips],
+                facts=facts,
                 missing=missing,
                 translations=translations,
                 texts=texts,
-                unknown=unknown,
             )
         )
     if not results:
@@ -137,33 +132,28 @@ def run_systems(
     return results
 
 
-def _copy_glosses(
-    clips: Sequence[SourceSequence], texts: dict[str, list[str]], split: str
-) -> list[tuple[str, ...]]:
-    """Add the floor that copies glosses; return those that train lacks, and say how many."""
-    lines = [clip for clip in clips if isinstance(clip, GlossSequence)]
-    texts[COPY] = [" ".join(line.glosses) for line in lines]
-    unknown = [line.unknown for line in lines]
-    names = sorted({name for found in unknown for name in found})
-    if names:
+def _tell_unknown(facts: Sequence[ClipFacts], lines: Sequence[str], split: str) -> None:
+    """Say how many glosses of a split train lacks, and name some."""
+    unknown = [name for one in facts for name in one.unknown or ()]
+    if unknown:
+        names = sorted(set(unknown))
         logger.info(
             "%s: %d of %d glosses never stand in train: %s%s",
             split,
-            sum(map(len, unknown)),
-            sum(len(line.glosses) for line in lines),
+            len(unknown),
+            sum(len(line.split()) for line in lines),
             ", ".join(names[:5]),
             ", ..." if len(names) > 5 else "",
         )
-    return unknown
 
 
 def clip_facts(sequence: SourceSequence) -> ClipFacts:
-    """Return what the landmarks say of their clip."""
+    """Return what landmarks, or glosses, say of their clip."""
     if isinstance(sequence, GlossSequence):
-        return ClipFacts(hands=None, fps=None, seconds=None)
+        return ClipFacts(hands=None, fps=None, seconds=None, unknown=sequence.unknown)
     groups = [sequence.layout.group(hand) for hand in HANDS if hand in sequence.layout.group_names]
     hands = float(sequence.present[:, groups].any(axis=1).mean()) if groups else None
-    return ClipFacts(hands=hands, fps=sequence.fps, seconds=sequence.seconds)
+    return ClipFacts(hands=hands, fps=sequence.fps, seconds=sequence.seconds, unknown=None)
 
 
 def swap_clips(texts: Sequence[str], rng: np.random.Generator) -> list[int] | None:
@@ -186,19 +176,19 @@ def swap_clips(texts: Sequence[str], rng: np.random.Generator) -> list[int] | No
     circle = [index for group in groups.values() for index in group]
     step = max(len(group) for group in groups.values())
     others = [0] * len(texts)
-    for place, index in enumerate(circle):
-        others[index] = circle[(place + step) % len(circle)]
+    for position, index in enumerate(circle):
+        others[index] = circle[(position + step) % len(circle)]
     return others
 
 
 def _blind_floors(
     train_texts: Sequence[str], refs: Sequence[str], score: ScoreOptions, rng: np.random.Generator
-) -> dict[str, list[str]]:
+) -> dict[System, list[str]]:
     """Return what can be said without looking at a clip."""
     chosen = rng.integers(0, len(train_texts), len(refs))
     return {
-        "constant": [best_constant(train_texts, refs, score)] * len(refs),
-        "random": [train_texts[i] for i in chosen],
+        System.CONSTANT: [best_constant(train_texts, refs, score)] * len(refs),
+        System.RANDOM: [train_texts[i] for i in chosen],
     }
 
 
@@ -207,7 +197,7 @@ def _model_texts(
     clips: Sequence[SourceSequence],
     decoding: DecodingOptions,
     split: str,
-) -> tuple[list[Translation], dict[str, list[str]]]:
+) -> tuple[list[Translation], dict[System, list[str]]]:
     """Translate as configured, greedily and blind."""
     passes = 2 if decoding.beam_size == 1 else 3
     with tqdm(
@@ -219,7 +209,7 @@ def _model_texts(
             greedy_options = replace(decoding, beam_size=1)
             greedy = translator.translate(clips, greedy_options, progress=bar.update)
         blind = translator.translate(clips, decoding, blind=True, progress=bar.update)
-    said = {"model": model, "greedy": greedy, "blind": blind}
+    said = {System.MODEL: model, System.GREEDY: greedy, System.BLIND: blind}
     return model, {name: plain_texts(translations) for name, translations in said.items()}
 
 

@@ -23,6 +23,7 @@ from signloom.errors import UserError
 from signloom.evaluation.evaluate import seed_folders
 from signloom.evaluation.floors import best_constant, build_retrieval
 from signloom.evaluation.metrics import ScoreOptions
+from signloom.evaluation.names import System
 from signloom.evaluation.systems import plain_texts
 from signloom.features.targets import Target, read_targets
 from signloom.files import write_file
@@ -218,8 +219,8 @@ def _ask_about_first(
     refs = [clip.text for clip in test]
     frozen = {clip.clip_id: sequences[clip.clip_id] for clip in test}
     floors = {
-        "constant": [best_constant(train, refs, inputs.score)] * len(refs),
-        "retrieval": [index.nearest(clip) for clip in frozen.values()],
+        System.CONSTANT: [best_constant(train, refs, inputs.score)] * len(refs),
+        System.RETRIEVAL: [index.nearest(clip) for clip in frozen.values()],
     }
     new = challenger.with_texts(translate_clips(challenger, frozen, keep=True))
     clips = GateClips(test=test, missing=[], newest=[], floors=floors)

@@ -12,21 +12,19 @@ from typing import Any
 
 from signloom.config import read_json
 from signloom.corpus.manifest import SPLITS
+from signloom.evaluation.names import (
+    GLOSS_SYSTEM_LABELS,
+    MAIN_METRICS,
+    SYSTEM_LABELS,
+    Metric,
+    System,
+    metric_heading,
+)
 from signloom.files import hash_file, write_file
 from signloom.nightly.store import FORGOTTEN
 
 CARD = "MODEL_CARD.md"
-METRICS = {"bleu4": "BLEU-4", "chrf": "chrF", "wer": "WER, %", "cer": "CER, %"}
-SYSTEMS = {
-    "model": "**this model**",
-    "greedy": "this model, greedy search",
-    "retrieval": "floor: nearest training clip",
-    "constant": "floor: best constant sentence",
-    "random": "floor: random training sentence",
-    "copy": "floor: the glosses themselves",
-    "blind": "control: sees nothing",
-    "swapped": "control: sees another clip",
-}
+METRICS = (*MAIN_METRICS, Metric.CER)
 SLICES = {
     "sentence": "sentence",
     "words": "words in the sentence",
@@ -230,30 +228,31 @@ def _split(split: str, found: Mapping[str, Any]) -> Iterator[str]:
     missing = f"; {len(found['missing'])} without landmarks" if found["missing"] else ""
     yield f"### {split}: {found['clips']} clips{missing}\n"
     systems = found["systems"]
+    labels = GLOSS_SYSTEM_LABELS if System.COPY in systems else SYSTEM_LABELS
     rows = [
-        [name, *(_interval(systems[system][metric]) for metric in METRICS)]
-        for system, name in SYSTEMS.items()
+        [label, *(_interval(systems[system][metric]) for metric in METRICS)]
+        for system, label in labels.items()
         if system in systems
     ]
-    yield from table(["system", *METRICS.values()], rows)
+    yield from table(["system", *map(metric_heading, METRICS)], rows)
     if hallucination := found.get("hallucination"):
         yield f"{hallucination['text']}\n"
     slices = [
         [
             SLICES[kind], escape(row["group"]), row["clips"],
-            *(_interval(_of(row, metric)) for metric in ("bleu4", "chrf", "wer")),
+            *(_interval(_of(row, metric)) for metric in MAIN_METRICS),
         ]
         for kind in SLICES
         for row in found["breakdowns"].get(kind, [])
     ]  # fmt: skip
     if slices:
-        yield from table(["slice", "", "clips", "BLEU-4", "chrF", "WER, %"], slices)
+        yield from table(["slice", "", "clips", *map(metric_heading, MAIN_METRICS)], slices)
     if any(row[2] < FEW_CLIPS for row in slices):
         yield (
             f"Slices of fewer than {FEW_CLIPS} clips say little; their intervals are too narrow. "
             "BLEU-4 of sentences under four words is 0 by its definition.\n"
         )
-    yield f"BLEU-4: `{systems['model']['bleu4']['signature']}`.\n"
+    yield f"BLEU-4: `{systems[System.MODEL][Metric.BLEU4]['signature']}`.\n"
 
 
 def _seeds(seeds: Mapping[str, Any]) -> Iterator[str]:
@@ -263,7 +262,7 @@ def _seeds(seeds: Mapping[str, Any]) -> Iterator[str]:
         for split, metrics in sorted(seeds["splits"].items(), reverse=True)
     ]
     names = next(iter(seeds["splits"].values()))
-    header = ["split", *(METRICS.get(name, name) for name in names)]
+    header = ["split", *(metric_heading(name) for name in names)]
     yield from table(header, rows)
     yield "Mean and standard deviation; the tables above are the first seed's.\n"
 

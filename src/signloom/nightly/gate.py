@@ -24,14 +24,14 @@ from signloom.evaluation.metrics import (
     count_wer,
     split_words,
 )
-from signloom.evaluation.summary import LENGTHS, LOOKS_BY
+from signloom.evaluation.names import SYSTEM_LABELS, Metric, System, metric_label
+from signloom.evaluation.summary import INPUT_METRIC, LENGTHS
 from signloom.evaluation.systems import swap_clips
 from signloom.features.targets import Target
 
 FORMAT_VERSION = 2  # of decision.json; in version 1 the texts of rules name signers
 DECIMALS = 4
-NAMES = {"chrf": "chrF", "bleu4": "BLEU-4", "wer": "WER"}  # the metrics that are reported
-FLOORS = {"constant": "the best constant sentence", "retrieval": "the nearest training clip"}
+REPORTED = (Metric.CHRF, Metric.BLEU4, Metric.WER)
 
 Result = Literal["passed", "failed", "not judged"]
 
@@ -82,13 +82,13 @@ class GateClips:
         test: The frozen test clips that are still there.
         missing: Ids of those that are not.
         newest: Dev and test clips of the newest batches.
-        floors: A key of `FLOORS` to its sentence for each test clip; for a first champion.
+        floors: What constant and retrieval say of each test clip; for a first champion.
     """
 
     test: Sequence[Target]
     missing: Sequence[str]
     newest: Sequence[Target]
-    floors: Mapping[str, Sequence[str]]
+    floors: Mapping[System, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,7 +294,7 @@ def measure_difference(
     Args:
         a: Counts of A.
         b: Counts of B on the same clips in the same order; it may have another number of seeds.
-        metric: A key of `NAMES`.
+        metric: One of `REPORTED`.
         score: Resamples and their seed.
         level: 0.05 for a 95 % interval.
     """
@@ -346,7 +346,7 @@ def _gain(
 ) -> tuple[list[Rule], dict[str, Any]]:
     """Rules `better` and `equal_and_cheaper`: a better model, or an equal one that costs less."""
     options, found = pair.options, pair.difference()
-    name = NAMES[options.metric]
+    name = metric_label(options.metric)
     seeds = f"means of {len(pair.old.seeds)} and {len(pair.new.seeds)} seeds"
     is_better = found.low > 0 and found.p_value <= options.level
     figures = f"{name} {found.a:.1f} and {found.b:.1f}, {found}, p {found.p_value:.3f}"
@@ -377,7 +377,7 @@ def _served(pair: _Pair) -> Rule:
     options = pair.options
     old, new = (SystemCounts(seeds=one.seeds[:1]) for one in (pair.old, pair.new))
     found = measure_difference(old, new, options.metric, pair.score, options.level)
-    text = f"the model of the first seed, which translates: {found} {NAMES[options.metric]}"
+    text = f"the model of the first seed, which translates: {found} {metric_label(options.metric)}"
     return Rule(
         name="served", result="failed" if _is_worse(found, options) else "passed", text=text
     )
@@ -430,7 +430,7 @@ def _newest(
     old, new = (count_system(one.by_seed(clips), refs, score) for one in (champion, challenger))
     found = measure_difference(old, new, options.metric, score, options.level)
     figures = {"clips": len(clips), **found.to_map("champion", "challenger")}
-    text = f"{found} {NAMES[options.metric]} on the {len(clips)} newest dev and test clips"
+    text = f"{found} {metric_label(options.metric)} on the {len(clips)} newest dev and test clips"
     if len(clips) < options.slice_min_clips:
         text += f", fewer than {options.slice_min_clips}"
         return newest(result="not judged", text=text), figures
@@ -456,7 +456,7 @@ def _uses_input(
     for seed, texts in enumerate(challenger.by_seed(clips)):
         swapped = count_system([[texts[other] for other in others]], refs, score)
         own = SystemCounts(seeds=counts.seeds[seed : seed + 1])
-        found = measure_difference(swapped, own, LOOKS_BY, score, options.level)
+        found = measure_difference(swapped, own, INPUT_METRIC, score, options.level)
         fall = {"fall": found.change, "low": found.low, "high": found.high}
         figures.append({"seed": seed, **{k: round(v, DECIMALS) for k, v in fall.items()}})
         if found.low <= 0:
@@ -478,16 +478,16 @@ def _floors(
         found = measure_difference(floor, new, options.metric, score, options.level)
         is_above &= found.low > 0
         figures.append({"name": name, **found.to_map("value", "challenger")})
-        parts.append(f"{FLOORS[name]} {found.a:.1f}, difference {found}")
+        parts.append(f"the {SYSTEM_LABELS[name]} {found.a:.1f}, difference {found}")
     mean = float(np.mean(new.values(options.metric)))
-    text = f"{NAMES[options.metric]} {mean:.1f}; {'; '.join(parts)}"
+    text = f"{metric_label(options.metric)} {mean:.1f}; {'; '.join(parts)}"
     return Rule(name="floors", result="passed" if is_above else "failed", text=text), figures
 
 
 def _scores(pair: _Pair | None, new: SystemCounts) -> dict[str, dict[str, Any]]:
     """Return every reported metric of both, with its values seed by seed."""
     found: dict[str, dict[str, Any]] = {}
-    for metric in NAMES:
+    for metric in REPORTED:
         values = [round(value, DECIMALS) for value in new.values(metric)]
         found[metric] = {"champion": None, "challenger": round(float(np.mean(values)), DECIMALS),
                          "champion_seeds": [], "challenger_seeds": values}  # fmt: skip

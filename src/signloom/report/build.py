@@ -9,6 +9,7 @@ from pydantic import Field
 
 from signloom.config import Count, checked_dataclass
 from signloom.corpus.shards import read_shards
+from signloom.evaluation.names import MAIN_METRICS, Metric, System, metric_heading
 from signloom.files import write_file
 from signloom.report import charts, quality, tables, tuning
 from signloom.report.attention import read_alignments
@@ -21,12 +22,10 @@ from signloom.report.samples import mark_words, pick_samples, show_sample
 from signloom.report.stage_files import ReportPaths, Sources, read_sources
 from signloom.report.verdict import headline_split, system_names, tiles, verdict_sentences
 
-METRIC_NAMES = {
-    "bleu4": "BLEU-4", "chrf": "chrF", "chrfpp": "chrF++", "rouge_l": "ROUGE-L",
-    "exact": "exact, %", "ter": "TER", "wer": "WER, %", "cer": "CER, %",
-    "bleu3": "BLEU-3", "bleu2": "BLEU-2", "bleu1": "BLEU-1",
-}  # fmt: skip
-SPREAD_NAMES = ("bleu4", "chrf", "wer")  # metrics whose spread over seeds is told
+METRIC_ORDER = (  # of the table
+    Metric.BLEU4, Metric.CHRF, Metric.CHRFPP, Metric.ROUGE_L, Metric.EXACT, Metric.TER, Metric.WER,
+    Metric.CER, Metric.BLEU3, Metric.BLEU2, Metric.BLEU1,
+)  # fmt: skip
 MAX_LISTED = 1000  # hypotheses in the page's full table; hypotheses.tsv always has all
 
 
@@ -50,11 +49,9 @@ def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> N
     """
     sources = read_sources(paths)
     split = headline_split(sources.splits)
-    model = sources.splits[split]["systems"]["model"]
+    model = sources.splits[split]["systems"][System.MODEL]
     # Further metrics are those of commands of the user.
-    metrics = {
-        name: METRIC_NAMES.get(name, name) for name in (*METRIC_NAMES, *model) if name in model
-    }
+    metrics = {name: metric_heading(name) for name in (*METRIC_ORDER, *model) if name in model}
     hypotheses = [row for row in sources.hypotheses if row["split"] == split]
     landmarks = quality.assess(sources.quality, sources.targets, options.quality)
     picked = pick_samples(hypotheses, options.samples, sources.scoring)
@@ -83,7 +80,7 @@ def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> N
         splits=dict(sorted(sources.splits.items(), reverse=True)),  # test first
         score_options=sources.scoring,
         metric_names=metrics,
-        spread_names={name: METRIC_NAMES[name] for name in SPREAD_NAMES},
+        spread_names={name: metric_heading(name) for name in MAIN_METRICS},
         seeds=sources.seeds,
         system_names=system_names(sources),
         reads_glosses=sources.reads_glosses,

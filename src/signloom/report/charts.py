@@ -12,6 +12,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from signloom.evaluation.names import Metric, System
 from signloom.report.canvas import (
     BLUE,
     GREEN,
@@ -55,7 +56,7 @@ def draw_systems(splits: Mapping[str, Any], names: Mapping[str, str]) -> list[Ch
     for split, found in splits.items():
         systems = found["systems"]
         rows = [
-            (name, systems[system]["bleu4"], BLUE if system == "model" else GREY)
+            (name, systems[system][Metric.BLEU4], BLUE if system == System.MODEL else GREY)
             for system, name in names.items()
             if system in systems
         ]

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from signloom.evaluation.names import metric_heading
 from signloom.report.verdict import count
 
 OUTCOMES = {
@@ -12,7 +13,6 @@ OUTCOMES = {
     "error": "an error",
 }  # fmt: skip
 LEVELS = ("stop", "warn", "ok")  # the worst first
-METRICS = {"chrf": "chrF", "bleu4": "BLEU-4", "wer": "WER, %"}
 MAX_NAMED = 5  # clips named beside a finding
 NOTHING = "–"  # where there is no number
 
@@ -132,7 +132,7 @@ def show_decision(decision: Content) -> DecisionView:
         interval=f"{100 * (1 - level):g} % interval",
         rules=decision["rules"],
         scores=[
-            _duel_row(METRICS.get(name, name), row) for name, row in decision["scores"].items()
+            _duel_row(metric_heading(name), row) for name, row in decision["scores"].items()
         ],
         slices=[
             _duel_row(f"{row['kind']} {row['group']}", row, clips=row["clips"],

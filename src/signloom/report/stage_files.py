@@ -13,6 +13,7 @@ from signloom.config import check_version, read_json
 from signloom.corpus.quality import ClipQuality, read_quality
 from signloom.errors import UserError
 from signloom.evaluation.metrics import ScoreOptions
+from signloom.evaluation.names import MAIN_METRICS
 from signloom.features.targets import Target, read_targets
 from signloom.files import write_file
 
@@ -20,7 +21,6 @@ VERSIONS = {
     "scores.json": 2, "history.json": 1, "trials.json": 2, "checkpoint.json": 4, "retrain.json": 1,
     "baseline.json": 1,
 }  # fmt: skip
-METRICS = ("bleu4", "chrf", "wer")  # compared with earlier runs
 Row = dict[str, str]
 
 
@@ -185,6 +185,6 @@ def list_changes(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[Chan
         Change(split, metric, float(before[split][metric]), float(found[metric]))
         for split, found in now.items()
         if split in before
-        for metric in METRICS
+        for metric in MAIN_METRICS
         if metric in found and metric in before[split]
     ]

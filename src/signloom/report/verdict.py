@@ -3,25 +3,18 @@
 from dataclasses import dataclass
 from typing import Any
 
+from signloom.evaluation.names import (
+    FLOORS,
+    GLOSS_SYSTEM_LABELS,
+    MAIN_METRICS,
+    SYSTEM_LABELS,
+    Metric,
+    System,
+    metric_heading,
+    metric_label,
+)
 from signloom.report.stage_files import Sources
 
-SYSTEM_NAMES = {
-    "model": "model",
-    "greedy": "model, greedy search",
-    "retrieval": "nearest training clip",
-    "swapped": "model, another clip's video",
-    "blind": "model, landmarks zeroed",
-    "constant": "best constant sentence",
-    "random": "random training sentence",
-}
-# What differs for a model of glosses.
-GLOSS_NAMES = {
-    "swapped": "model, another clip's glosses",
-    "blind": "model, glosses unknown",
-    "copy": "the glosses, copied",
-}
-FLOORS = ("retrieval", "blind", "constant", "random", "copy")
-CHANGES = {"bleu4": "BLEU-4", "chrf": "chrF", "wer": "word error rate"}
 FEW_CLIPS = 20  # of which a bootstrap knows too little
 BLIND_MARGIN = 5.0  # BLEU-4 by which a blind model may beat the constant sentence
 
@@ -42,13 +35,13 @@ def headline_split(splits: dict[str, Any]) -> str:
 
 def system_names(sources: Sources) -> dict[str, str]:
     """Return what the page calls each system, in the order of its tables."""
-    return SYSTEM_NAMES | (GLOSS_NAMES if sources.reads_glosses else {})
+    return GLOSS_SYSTEM_LABELS if sources.reads_glosses else SYSTEM_LABELS
 
 
 def strongest_floor(systems: dict[str, Any]) -> str:
     """Name the system with the highest BLEU-4 of those that learn nothing or see nothing."""
     there = [name for name in FLOORS if name in systems]
-    return max(there, key=lambda name: float(systems[name]["bleu4"]["value"]))
+    return max(there, key=lambda name: float(systems[name][Metric.BLEU4]["value"]))
 
 
 def verdict_sentences(sources: Sources) -> list[str]:
@@ -56,7 +49,7 @@ def verdict_sentences(sources: Sources) -> list[str]:
     split = headline_split(sources.splits)
     found = sources.splits[split]
     systems = found["systems"]
-    bleu, wer = systems["model"]["bleu4"], systems["model"]["wer"]
+    bleu, wer = systems[System.MODEL][Metric.BLEU4], systems[System.MODEL][Metric.WER]
     train = {target.signer for target in sources.targets if target.split == "train"}
     signers = {target.signer for target in sources.targets if target.split == split}
     unseen = "none of whom is in train" if not signers & train else "some of whom are in train"
@@ -71,8 +64,8 @@ def verdict_sentences(sources: Sources) -> list[str]:
     sentences.append(_blind_sentence(systems, is_read=sources.reads_glosses))
     if found["hallucination"]:
         sentences.append(found["hallucination"]["text"])
-    if sources.seeds and "bleu4" in sources.seeds["splits"].get(split, {}):
-        spread = sources.seeds["splits"][split]["bleu4"]
+    if sources.seeds and Metric.BLEU4 in sources.seeds["splits"].get(split, {}):
+        spread = sources.seeds["splits"][split][Metric.BLEU4]
         sentences.append(
             f"Over {spread['n']} seeds BLEU-4 is {spread['mean']:.1f}, give or take "
             f"{spread['std']:.1f} (standard deviation)."
@@ -86,8 +79,8 @@ def verdict_sentences(sources: Sources) -> list[str]:
 
 
 def _floor_sentence(systems: dict[str, Any], names: dict[str, str]) -> str:
-    bleu, strongest = systems["model"]["bleu4"], strongest_floor(systems)
-    floor = systems[strongest]["bleu4"]
+    bleu, strongest = systems[System.MODEL][Metric.BLEU4], strongest_floor(systems)
+    floor = systems[strongest][Metric.BLEU4]
     named = f"the strongest floor ({names[strongest]}, {_interval(floor)})"
     if bleu["low"] > floor["value"]:
         margin = bleu["value"] - floor["value"]
@@ -103,31 +96,33 @@ def _change_sentence(found: dict[str, Any], before: dict[str, Any] | None) -> st
     """Compare the scores with those of the run that was kept."""
     if not before:
         return "No earlier run is kept to compare with; `signloom scores --keep` keeps this one."
-    model = found["systems"]["model"]
+    model = found["systems"][System.MODEL]
     changes = [
-        f"{name} {model[metric]['value'] - before[metric]:+.1f}"
-        for metric, name in CHANGES.items()
+        f"{metric_label(metric)} {model[metric]['value'] - before[metric]:+.1f}"
+        for metric in MAIN_METRICS
         if metric in before
     ]
     text = f"Against the run that was kept: {', '.join(changes)}"
     if before["clips"] != found["clips"]:
         return text + f" (of {count(before['clips'], 'clip')}, so not quite comparable)."
-    if before["signature"] != model["bleu4"]["signature"]:
+    if before["signature"] != model[Metric.BLEU4]["signature"]:
         return text + f" (scored in another way: {before['signature']})."
-    low, high = model["bleu4"]["low"], model["bleu4"]["high"]
-    if low <= before["bleu4"] <= high:
+    low, high = model[Metric.BLEU4]["low"], model[Metric.BLEU4]["high"]
+    if low <= before[Metric.BLEU4] <= high:
         return text + "; its BLEU-4 lies within this one's interval."
     return text + "; its BLEU-4 lies outside this one's interval."
 
 
 def _blind_sentence(systems: dict[str, Any], *, is_read: bool) -> str:
-    blind, constant = systems["blind"]["bleu4"]["value"], systems["constant"]["bleu4"]["value"]
+    blind, constant = (
+        systems[system][Metric.BLEU4]["value"] for system in (System.BLIND, System.CONSTANT)
+    )
     hidden = "With every gloss unknown to it" if is_read else "With its landmarks zeroed"
     compared = f"{hidden} the model gets {blind:.1f}; the best constant sentence gets "
     compared += f"{constant:.1f}"
     if blind > constant + BLIND_MARGIN:
         return compared + ": part of its score is guessed without looking."
-    if systems["model"]["bleu4"]["low"] > max(blind, constant):
+    if systems[System.MODEL][Metric.BLEU4]["low"] > max(blind, constant):
         return compared + ": its score comes from looking, not from guessing."
     return compared + "."
 
@@ -136,22 +131,24 @@ def tiles(sources: Sources) -> list[Tile]:
     """Return the few numbers at the top of the page."""
     split = headline_split(sources.splits)
     systems = sources.splits[split]["systems"]
-    names = {"bleu4": f"{split} BLEU-4", "wer": f"{split} WER, %", "chrf": f"{split} chrF"}
+    model = systems[System.MODEL]
     before = sources.before.get(split, {})
     shown = [
         Tile(
-            name,
-            f"{systems['model'][metric]['value']:.1f}",
-            f"95 %: {systems['model'][metric]['low']:.1f} to {systems['model'][metric]['high']:.1f}"
+            f"{split} {metric_heading(metric)}",
+            f"{model[metric]['value']:.1f}",
+            f"95 %: {model[metric]['low']:.1f} to {model[metric]['high']:.1f}"
             + (f"; before {before[metric]:.1f}" if metric in before else ""),
         )
-        for metric, name in names.items()
+        for metric in (Metric.BLEU4, Metric.WER, Metric.CHRF)
     ]
-    controls = [("strongest floor", strongest_floor(systems)), ("blind control", "blind")]
-    if "swapped" in systems:  # not with a single sentence
-        controls.append(("wrong glosses" if sources.reads_glosses else "wrong video", "swapped"))
+    controls = [("strongest floor", strongest_floor(systems)), ("blind control", System.BLIND)]
+    if System.SWAPPED in systems:  # not with a single sentence
+        controls.append(
+            ("wrong glosses" if sources.reads_glosses else "wrong video", System.SWAPPED)
+        )
     for name, system in controls:
-        score = systems[system]["bleu4"]
+        score = systems[system][Metric.BLEU4]
         note = system_names(sources)[system]
         shown.append(Tile(f"{name}, BLEU-4", f"{score['value']:.1f}", note))
     return shown

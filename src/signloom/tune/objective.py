@@ -16,6 +16,7 @@ import torch
 from signloom.checkpoint import Checkpoint
 from signloom.devices import peak_memory_mb, pick_device, reset_peak_memory
 from signloom.evaluation.metrics import ScoreOptions, score_corpus
+from signloom.evaluation.names import Metric
 from signloom.features.sources import SourceSequence
 from signloom.models.registry import build_model
 from signloom.tracking.run import Run
@@ -153,7 +154,9 @@ class Trainer:
             [target.text for target in self.data.dev.targets],
             ScoreOptions(tokenizer=self.tune.tokenizer, resamples=100, seed=0),
         )
-        measures = {name: scores[name].value for name in ("bleu4", "wer")}
+        measures: dict[str, float] = {
+            name: scores[name].value for name in (Metric.BLEU4, Metric.WER)
+        }
         if "latency_ms" in self.tune.objectives:
             measures["latency_ms"] = measure_latency_ms(translator, clips, self.tune.decoding)
         return measures

@@ -39,7 +39,7 @@ def test_a_command_scores_every_system_in_one_go(knowing: Translator, tmp_path: 
         "clip_id": "dev0", "source": "JE VAIS À LA MAISON",
         "hypothesis": "je vais à la maison", "reference": "je vais à la maison",
     }  # fmt: skip
-    systems = evaluation.splits["test"]["systems"]
+    systems = evaluation.splits["test"].to_map()["systems"]
     assert systems["model"]["recall"]["value"] == 100
     assert systems["blind"]["recall"]["value"] == 0
     greedy = systems["greedy"]["recall"]  # the last word of 3, 5 and 6 is missing

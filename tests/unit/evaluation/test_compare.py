@@ -4,7 +4,8 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.significance import PairedTest
 
 from signloom.evaluation.compare import compare
-from signloom.evaluation.metrics import METRICS, measure
+from signloom.evaluation.metrics import measure
+from signloom.evaluation.names import Metric
 from tests.unit.evaluation.texts import noisy, options, sentences
 
 
@@ -34,8 +35,8 @@ def test_wins_losses_and_ties_of_hand_made_sentences() -> None:
     a = ["je vais à la gare", "tu viens demain", "elle"]
     b = ["je vais à la maison", "tu pars demain", "elle"]
     found = compare(measure(a, refs, options()), measure(b, refs, options()), options())
-    assert tuple(found) == METRICS
-    for name in METRICS:
+    assert tuple(found) == tuple(Metric)
+    for name in Metric:
         assert (found[name].wins, found[name].losses, found[name].ties) == (1, 1, 1)
     wer = found["wer"]
     assert wer.a == pytest.approx(100 * 2 / 10)  # gare, and mange is missing

@@ -13,10 +13,11 @@ from pipeline.studies.gloss_to_text.study import score_seeds
 from signloom.checkpoint import Checkpoint, save_checkpoint
 from signloom.corpus.landmark_folder import write_no_landmarks
 from signloom.evaluation.evaluate import evaluate
-from signloom.evaluation.floors import GlossIndex, build_retrieval
+from signloom.evaluation.floors import RetrievalIndex, build_retrieval, gloss_distances
+from signloom.evaluation.names import System
 from signloom.evaluation.results import write_evaluation
-from signloom.evaluation.systems import COPY, SYSTEMS, run_systems
-from signloom.features.glosses import GlossVocabulary
+from signloom.evaluation.systems import run_systems
+from signloom.features.glosses import GlossSequence, GlossVocabulary
 from signloom.features.targets import build_targets, write_targets
 from signloom.report.build import build_report
 from signloom.report.stage_files import ReportPaths
@@ -41,17 +42,20 @@ def test_edits_are_those_of_the_recursion() -> None:
     rng = np.random.default_rng(0)
     lines = [tuple(rng.choice(list("abc"), rng.integers(0, 6)).tolist()) for _ in range(20)]
     lines = [line for line in lines if line] or [("a",)]
-    index = GlossIndex(lines, ["".join(line) for line in lines])
+    distances = gloss_distances(lines)
     for query in itertools.product("abx", repeat=3):
         for cut in range(4):
-            found = index.count_edits(query[:cut]).tolist()
-            assert found == [count_edits(query[:cut], line) for line in lines]
+            names = query[:cut]
+            found = distances(GlossSequence(names, np.zeros(cut, np.int64), ())).tolist()
+            edits = [count_edits(names, line) for line in lines]
+            longer = [max(len(names), len(line)) for line in lines]
+            assert found == [edit / most for edit, most in zip(edits, longer, strict=True)]
 
 
 def test_the_nearest_glosses_lend_their_sentence() -> None:
     vocabulary = GlossVocabulary.build(["A B C D E", "B", "A X"], "glosses")
     lines = [("a", "b", "c", "d", "e"), ("b",), ("a", "x")]
-    index = GlossIndex(lines, ["long", "short", "other"])
+    index = RetrievalIndex(["long", "short", "other"], gloss_distances(lines))
     assert index.nearest(vocabulary.encode("A B C D")) == "long"
     assert index.nearest(vocabulary.encode("B")) == "short"
     # One edit of two is nearer than one of one.
@@ -63,9 +67,9 @@ def test_a_model_of_glosses_has_floors_of_its_own(tmp_path: Path) -> None:
     translator = glosses.untrained(DATA)
     sources = translator.source.read(TARGETS, tmp_path / "none")
     dev, test = run_systems(translator, TARGETS, sources, DECODING, SCORE)
-    assert set(test.texts) == {*SYSTEMS, COPY}
-    assert test.texts[COPY] == [t.gloss.lower() for t in TARGETS if t.split == "test"]
-    assert test.unknown == [()] * 4
+    assert set(test.texts) == set(System)
+    assert test.texts[System.COPY] == [t.gloss.lower() for t in TARGETS if t.split == "test"]
+    assert [facts.unknown for facts in test.facts] == [()] * 4
     assert all(facts.fps is facts.hands is facts.seconds is None for facts in dev.facts)
     index = build_retrieval(translator, TARGETS, sources)
     for target in TARGETS:

@@ -7,13 +7,13 @@ import sacrebleu
 
 from signloom.evaluation.floors import best_constant
 from signloom.evaluation.metrics import (
-    METRICS,
     count_confusions,
     measure,
     score_corpus,
     score_statistics,
     sentence_scores,
 )
+from signloom.evaluation.names import Metric
 from tests.unit.evaluation.texts import noisy, options, sentences
 
 
@@ -68,7 +68,7 @@ def test_the_legacy_mode_ignores_case_and_says_its_name() -> None:
 def test_perfect_and_empty_hypotheses_get_the_ends_of_the_scale() -> None:
     refs = sentences(20, seed=5, shortest=4)
     perfect, empty = score_corpus(refs, refs, options()), score_corpus([""] * 20, refs, options())
-    for name in METRICS:
+    for name in Metric:
         best, worst = (0.0, 100.0) if name in ("ter", "wer", "cer") else (100.0, 0.0)
         for score, expected in ((perfect[name], best), (empty[name], worst)):
             assert (score.low, score.value, score.high) == pytest.approx((expected,) * 3)
@@ -79,7 +79,7 @@ def test_the_interval_is_that_of_scoring_the_resampled_sentences_again() -> None
     hyps = noisy(refs, seed=7)
     scores = score_corpus(hyps, refs, options(resamples=100, seed=9))
     rng = np.random.default_rng(9)
-    values: dict[str, list[float]] = {name: [] for name in METRICS}
+    values: dict[str, list[float]] = {name: [] for name in Metric}
     for _ in range(100):
         rows = rng.integers(0, 12, 12)
         picked_hyps, picked_refs = [hyps[i] for i in rows], [refs[i] for i in rows]
@@ -95,7 +95,7 @@ def test_the_interval_is_that_of_scoring_the_resampled_sentences_again() -> None
             values[name].append(whole[name].value)
         values["wer"].append(100 * jiwer.wer(picked_refs, picked_hyps))
         values["cer"].append(100 * jiwer.cer(picked_refs, picked_hyps))
-    for name in METRICS:
+    for name in Metric:
         low, high = np.quantile(values[name], [0.025, 0.975])
         assert (scores[name].low, scores[name].high) == pytest.approx((low, high))
 
@@ -144,7 +144,7 @@ def test_sentences_have_scores_of_their_own() -> None:
     refs = ["oui", "je vais à la maison", "oui", *sentences(30, seed=20)]
     hyps = ["oui", "je vais là", "", *noisy(refs[3:], seed=21)]
     found = sentence_scores(measure(hyps, refs, options()))
-    assert set(found) == set(METRICS)
+    assert set(found) == set(Metric)
     for row, (hyp, ref) in enumerate(zip(hyps, refs, strict=True)):
         assert found["bleu4"][row] == pytest.approx(sacrebleu.sentence_bleu(hyp, [ref]).score)
         assert found["chrf"][row] == pytest.approx(sacrebleu.sentence_chrf(hyp, [ref]).score)

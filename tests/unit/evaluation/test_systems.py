@@ -8,7 +8,8 @@ import torch
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import evaluate
 from signloom.evaluation.floors import build_retrieval, clip_vector
-from signloom.evaluation.systems import SYSTEMS, run_systems, swap_clips
+from signloom.evaluation.names import System
+from signloom.evaluation.systems import run_systems, swap_clips
 from signloom.features.targets import Target
 from signloom.translation.translator import Translator
 from tests.unit.evaluation.world import (
@@ -26,8 +27,8 @@ from tests.unit.evaluation.world import (
 def test_every_system_says_one_sentence_a_clip(translator: Translator) -> None:
     dev, test = run_systems(translator, targets(), corpus(), DECODING, SCORE)
     assert (dev.split, test.split) == ("dev", "test")
-    assert set(test.texts) == set(SYSTEMS)
-    assert [len(texts) for texts in test.texts.values()] == [len(TEST)] * len(SYSTEMS)
+    assert set(test.texts) == set(System) - {System.COPY}
+    assert [len(texts) for texts in test.texts.values()] == [len(TEST)] * len(test.texts)
     assert sorted(test.texts["swapped"]) == sorted(test.texts["model"])
     assert [t.text for t in test.targets] == TEST
     assert set(test.texts["constant"]) <= set(TRAIN)
@@ -72,7 +73,7 @@ def test_clips_without_landmarks_are_named_and_not_scored(
     del clips["test1"], clips["train2"]
     evaluation = evaluate(knowing, targets(), clips, OPTIONS)
     assert "test: 1 clips without landmarks: test1" in caplog.text
-    assert evaluation.splits["test"]["missing"] == ["test1"]
+    assert evaluation.splits["test"].missing == ["test1"]
     assert evaluation.metrics["test"]["clips"] == 2
     assert evaluation.metrics["test"]["missing"] == 1
     assert evaluation.metrics["dev"]["missing"] == 0
@@ -125,8 +126,8 @@ def test_one_sentence_for_all_clips_has_no_swap(knowing: Translator) -> None:
     assert swap_clips(["a"], np.random.default_rng(0)) is None
     alike = [replace(t, text="demain") if t.split == "dev" else t for t in targets()]
     evaluation = evaluate(knowing, alike, corpus(), OPTIONS)
-    assert evaluation.splits["dev"]["hallucination"] is None
-    assert "swapped" not in evaluation.splits["dev"]["systems"]
+    assert evaluation.splits["dev"].input_check is None
+    assert "swapped" not in evaluation.splits["dev"].systems
     assert "ignores_input" not in evaluation.metrics["dev"]
     assert "ignores_input" in evaluation.metrics["test"]
 

@@ -39,10 +39,10 @@ def test_the_verdict_compares_with_the_strongest_floor(sources: Sources) -> None
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({}, "BLEU-4 +2.5, chrF +0.0, word error rate -3.0; its BLEU-4 lies within this one's"),
-        ({"bleu4": 60.0}, "BLEU-4 +20.0, chrF +0.0, word error rate -3.0; its BLEU-4 lies outside"),
-        ({"clips": 1}, "word error rate -3.0 (of 1 clip, so not quite comparable)."),
-        ({"signature": "other"}, "word error rate -3.0 (scored in another way: other)."),
+        ({}, "BLEU-4 +2.5, chrF +0.0, WER -3.0; its BLEU-4 lies within this one's"),
+        ({"bleu4": 60.0}, "BLEU-4 +20.0, chrF +0.0, WER -3.0; its BLEU-4 lies outside"),
+        ({"clips": 1}, "WER -3.0 (of 1 clip, so not quite comparable)."),
+        ({"signature": "other"}, "WER -3.0 (scored in another way: other)."),
     ],
 )
 def test_the_verdict_tells_what_became_of_the_kept_run(

@@ -1,0 +1,86 @@
+"""Names of the metrics and of the systems that are scored, for tables, files and messages."""
+
+from enum import StrEnum
+
+
+class Metric(StrEnum):
+    """The metrics that every sentence is scored by; users may add others (`evaluate.commands`)."""
+
+    BLEU1 = "bleu1"
+    BLEU2 = "bleu2"
+    BLEU3 = "bleu3"
+    BLEU4 = "bleu4"
+    CHRF = "chrf"
+    CHRFPP = "chrfpp"
+    TER = "ter"
+    WER = "wer"
+    CER = "cer"
+    ROUGE_L = "rouge_l"
+    EXACT = "exact"
+
+
+LOWER_IS_BETTER = (Metric.TER, Metric.WER, Metric.CER)
+# What is told where there is room for a few: of seeds, floors, slices and changes.
+MAIN_METRICS = (Metric.BLEU4, Metric.CHRF, Metric.WER)
+WITH_INTERVAL = (Metric.BLEU4, Metric.BLEU1, Metric.CHRF, Metric.WER, Metric.CER)
+METRIC_LABELS: dict[str, str] = {
+    Metric.BLEU1: "BLEU-1",
+    Metric.BLEU2: "BLEU-2",
+    Metric.BLEU3: "BLEU-3",
+    Metric.BLEU4: "BLEU-4",
+    Metric.CHRF: "chrF",
+    Metric.CHRFPP: "chrF++",
+    Metric.TER: "TER",
+    Metric.WER: "WER",
+    Metric.CER: "CER",
+    Metric.ROUGE_L: "ROUGE-L",
+    Metric.EXACT: "exact",
+}
+
+
+def metric_label(name: str) -> str:
+    """Return what people call a metric; one that a user added is called by its name."""
+    return METRIC_LABELS.get(name, name)
+
+
+def metric_heading(name: str) -> str:
+    """Return the same with the unit, for the head of a column."""
+    return metric_label(name) + (", %" if name in (*LOWER_IS_BETTER, Metric.EXACT) else "")
+
+
+class System(StrEnum):
+    """Whoever gives every clip a sentence: the model, its controls, and floors without a model."""
+
+    MODEL = "model"
+    GREEDY = "greedy"
+    BLIND = "blind"
+    SWAPPED = "swapped"
+    CONSTANT = "constant"
+    RETRIEVAL = "retrieval"
+    RANDOM = "random"
+    COPY = "copy"  # of a model of glosses alone: the glosses in lower case
+
+    @property
+    def prefix(self) -> str:
+        """What the names of its scores begin with in reports/metrics.json."""
+        return "floor" if self is System.CONSTANT else self.value
+
+
+# Systems that learn nothing or see nothing.
+FLOORS = (System.RETRIEVAL, System.BLIND, System.CONSTANT, System.RANDOM, System.COPY)
+SYSTEM_LABELS: dict[str, str] = {
+    System.MODEL: "model",
+    System.GREEDY: "model, greedy search",
+    System.RETRIEVAL: "nearest training clip",
+    System.SWAPPED: "model, another clip's video",
+    System.BLIND: "model, landmarks zeroed",
+    System.CONSTANT: "best constant sentence",
+    System.RANDOM: "random training sentence",
+}
+# The same where a model reads glosses.
+GLOSS_SYSTEM_LABELS: dict[str, str] = {
+    **SYSTEM_LABELS,
+    System.SWAPPED: "model, another clip's glosses",
+    System.BLIND: "model, glosses unknown",
+    System.COPY: "the glosses, copied",
+}
