@@ -5,11 +5,13 @@ import itertools
 import json
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psutil  # type: ignore[import-untyped]
 from tqdm import tqdm
@@ -20,15 +22,9 @@ from signloom.errors import UserError
 from signloom.extraction.video import ENCODERS
 from signloom.importing.foreign import SourceDefaults
 from signloom.progress import progress_file
-from signloom.translation.inputs import (
-    ClipReader,
-    GivenClip,
-    ReadOptions,
-    Source,
-    UnreadableClip,
-    find_sources,
-)
-from signloom.translation.timed import Stopwatch
+from signloom.translation.inputs import ClipPath as Source
+from signloom.translation.inputs import ClipReader, GivenClip, ReadOptions, UnreadableClip
+from signloom.translation.inputs import find_clips as find_sources
 
 if TYPE_CHECKING:
     from signloom.translation.search import DecodingOptions
@@ -205,3 +201,51 @@ class _Run:
 
 def _print_message(text: str) -> None:
     tqdm.write(text, file=sys.stderr)
+
+
+T = TypeVar("T")
+
+
+class Stopwatch:
+    """Adds up seconds by name.
+
+    Attributes:
+        seconds: Spent on each part so far.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+
+    @contextmanager
+    def measure(self, name: str, *, without: str = "") -> Iterator[None]:
+        """Time a block.
+
+        Args:
+            name: The part that its seconds are added to.
+            without: Another part, timed within the block, whose seconds are not counted twice.
+        """
+        start_s, before_s = time.perf_counter(), self.seconds[without] if without else 0.0
+        try:
+            yield
+        finally:
+            inner_s = self.seconds[without] - before_s if without else 0.0
+            self.seconds[name] += time.perf_counter() - start_s - inner_s
+
+    def measure_each(self, name: str, items: Iterator[T], *, without: str = "") -> Iterator[T]:
+        """Pass items on and time how long each took to come; names as in `measure`."""
+        while True:
+            with self.measure(name, without=without):
+                item = next(items, None)
+            if item is None:
+                return
+            yield item
+
+    def describe(self) -> str:
+        """Return the parts that took time, with their shares of the sum, in one line."""
+        total_s = max(sum(self.seconds.values()), 1e-9)
+        parts = (
+            f"{name} {spent_s:.2f} s ({100 * spent_s / total_s:.0f} %)"
+            for name, spent_s in self.seconds.items()
+            if spent_s
+        )
+        return ", ".join(parts)

@@ -25,7 +25,7 @@ _THREADS = 2  # of MediaPipe's graph: somebody waits for this one clip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class ClipPath:
     """A file, or a clip in a folder of shards."""
 
     path: Path
@@ -59,7 +59,7 @@ class ReadOptions:
     defaults: SourceDefaults  # what landmark files do not say
 
 
-def find_sources(paths: Sequence[Path], extractor: Mapping[str, Any]) -> list[Source]:
+def find_clips(paths: Sequence[Path], extractor: Mapping[str, Any]) -> list[ClipPath]:
     """List what stands behind some paths, folders in the order of their names.
 
     Args:
@@ -70,16 +70,16 @@ def find_sources(paths: Sequence[Path], extractor: Mapping[str, Any]) -> list[So
     Raises:
         UserError: If a folder holds nothing of use, or shards of another make.
     """
-    found: dict[Source, None] = {}
+    found: dict[ClipPath, None] = {}
     for path in paths:
         if not path.is_dir():
-            found[Source(path=path)] = None
+            found[ClipPath(path=path)] = None
         elif shards := _shards_in(path):
             _check_shards(shards, extractor)
             clips = read_clip_frames(shards)
-            found |= dict.fromkeys(Source(path=shards, clip_id=clip_id) for clip_id in clips)
+            found |= dict.fromkeys(ClipPath(path=shards, clip_id=clip_id) for clip_id in clips)
         else:
-            found |= dict.fromkeys(Source(path=file) for file in _files_in(path, extractor))
+            found |= dict.fromkeys(ClipPath(path=file) for file in _files_in(path, extractor))
     return list(found)
 
 
@@ -101,7 +101,7 @@ class ClipReader:
         self._extractor, self._options, self._watch = extractor, options, watch
         self._detector: DetectorOptions | None = None
 
-    def read(self, source: Source, layout: Layout) -> Iterator[GivenClip | UnreadableClip]:
+    def read(self, source: ClipPath, layout: Layout) -> Iterator[GivenClip | UnreadableClip]:
         """Yield the clips of a source: one, or those of a landmark file.
 
         Args:
@@ -146,8 +146,8 @@ def _given(path: Path, clip_id: str, clip: LandmarkSequence) -> GivenClip:
 
 def _shards_in(folder: Path) -> Path | None:
     """Return the folder's shards, which may lie one folder down, as in `data/landmarks`."""
-    places = (folder, folder / "shards")
-    return next((place for place in places if any(place.glob(_SHARDS))), None)
+    folders = (folder, folder / "shards")
+    return next((one for one in folders if any(one.glob(_SHARDS))), None)
 
 
 def _check_shards(shards: Path, extractor: Mapping[str, Any]) -> None:

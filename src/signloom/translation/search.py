@@ -1,9 +1,7 @@
 """Beam search over any model family.
 
-Shape letters: R rows, V vocabulary, K tokens kept of each row.
-
-Shape letters: B clips in work, W beams a clip, T tokens so far, V vocabulary, K beams
-or candidates taken of each clip.
+Shape letters: B clips in work, W beams a clip, R rows (B times W), T tokens so far, V vocabulary,
+K tokens or beams taken of each row or clip.
 """
 
 from collections.abc import Sequence
@@ -16,10 +14,282 @@ from torch import Tensor
 from signloom.config import Count, Natural, NonNegative, Share, checked_dataclass
 from signloom.errors import UserError
 from signloom.models.seq2seq import Memory, Seq2Seq
-from signloom.translation.ctc_prefix import Spell, SpeltBeams
+from signloom.translation.ctc_prefix import LabelledBeams, LabelsOf
 
 ROWS_AT_ONCE = 4  # whose logits stay in the processor's cache while they are summed
 GROUP = 128  # logits of which the largest stands for all in a first round
+# A batch is packed anew when at most this share of its clips is still open: every packing copies
+# the keys of those that stay, every clip that lingers is computed in vain.
+PACKED_BELOW = 0.75
+# With a CTC head, which may rank them otherwise, so many more continuations of a beam are looked
+# at than beams are followed. (Watanabe et al. rank those that the decoder ranks first, too.)
+CTC_CANDIDATES = 8
+
+
+@checked_dataclass
+class DecodingOptions:
+    """How target tokens are searched; `evaluate.decoding` in params.yaml."""
+
+    beam_size: Count  # hypotheses followed at once; 1 is greedy
+    length_penalty: NonNegative  # score = log_prob / tokens ** this; 0 favours short, 1 is the mean
+    min_tokens: Natural  # shortest translation, eos included; 0 and 1 ask for nothing
+    max_tokens: Count  # longest translation, eos included
+    no_repeat_ngram: Natural  # no run of so many tokens appears twice; 0 allows every one
+    ctc_weight: Share  # share of the CTC head in log_prob; needs characters as its labels
+
+    def __post_init__(self) -> None:
+        if self.min_tokens > self.max_tokens:
+            raise ValueError(
+                f"min_tokens: found {self.min_tokens}, expected at most max_tokens "
+                f"({self.max_tokens})"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecialIds:
+    """The control tokens of a vocabulary."""
+
+    pad: int
+    bos: int
+    eos: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hypothesis:
+    """A translation in tokens.
+
+    Attributes:
+        tokens: Without bos; ends in eos unless the search ran out of length.
+        log_prob: Sum of the tokens' log-probabilities by the decoder, nats.
+        score: What hypotheses are ranked by: `log_prob`, mixed with `ctc_log_prob` where that is
+            used, after the length penalty.
+        ctc_log_prob: Log-probability by the CTC head of the tokens' characters, nats; None where
+            `ctc_weight` is 0.
+    """
+
+    tokens: tuple[int, ...]
+    log_prob: float
+    score: float
+    ctc_log_prob: float | None = None
+
+
+@torch.inference_mode()
+def search(
+    model: Seq2Seq,
+    memory: Memory,
+    ids: SpecialIds,
+    options: DecodingOptions,
+    *,
+    n_best: int = 1,
+    labels_of: LabelsOf | None = None,
+) -> list[list[Hypothesis]]:
+    """Find the best hypotheses of each clip by beam search.
+
+    A beam that ends becomes a hypothesis and leaves the search with its slot: a clip's beams,
+    open and ended, are never more than `beam_size`, and beam size 1 is greedy search. A clip is
+    done when nothing is open, or nothing open can still enter its n best.
+
+    Args:
+        model: In evaluation mode.
+        memory: Encoded source of the clips.
+        ids: Control tokens; pad and bos are never produced.
+        options: Width, penalty and limits.
+        n_best: Hypotheses returned of each clip, at most `beam_size`.
+        labels_of: Labels of the CTC head for tokens; needed where `ctc_weight` is not 0.
+
+    Returns:
+        For each clip, in order, its hypotheses by falling score; those that did not end within
+        `max_tokens` stand behind those that did. All differ. There are fewer than `n_best` where
+        the vocabulary has no more to say, but always one.
+
+    Raises:
+        UserError: If `ctc_weight` is not 0 and nothing says which labels tokens have.
+        ValueError: If more hypotheses are asked for than beams are followed.
+    """
+    if not 1 <= n_best <= options.beam_size:
+        raise ValueError(f"n_best: found {n_best}, expected 1 to beam_size ({options.beam_size})")
+    if options.ctc_weight and labels_of is None:
+        raise UserError(
+            f"decoding.ctc_weight is {options.ctc_weight}, but this model has no CTC head over "
+            "characters; set it to 0"
+        )
+    return _Search(model, memory, ids, options, n_best, labels_of).run()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Beams:
+    """Beams of the clips in work, all of the same length."""
+
+    tokens: Int[Tensor, "B W T"]  # with bos
+    parents: Int[Tensor, "B W"]  # which beam of the step before each continues
+    log_probs: Float[Tensor, "B W"]
+    totals: Float[Tensor, "B W"]  # what orders them; minus infinity: an empty slot
+    labelled: LabelledBeams | None  # where the CTC head has a say
+
+    def take(self, beams: Int[Tensor, "B K"]) -> "_Beams":
+        """Return the given beams of each clip."""
+        history = beams[..., None].expand(-1, -1, self.tokens.shape[2])
+        return _Beams(
+            self.tokens.gather(1, history),
+            self.parents.gather(1, beams),
+            self.log_probs.gather(1, beams),
+            self.totals.gather(1, beams),
+            None if self.labelled is None else self.labelled.take(beams),
+        )
+
+    def select(self, rows: Int[Tensor, " R"]) -> "_Beams":
+        """Return the beams of the given clips."""
+        return _Beams(
+            self.tokens.index_select(0, rows),
+            self.parents.index_select(0, rows),
+            self.log_probs.index_select(0, rows),
+            self.totals.index_select(0, rows),
+            None if self.labelled is None else self.labelled.select(rows),
+        )
+
+
+class _Search:
+    """One search over a batch of clips."""
+
+    def __init__(
+        self,
+        model: Seq2Seq,
+        memory: Memory,
+        ids: SpecialIds,
+        options: DecodingOptions,
+        n_best: int,
+        labels_of: LabelsOf | None,
+    ) -> None:
+        clips, device = len(memory.states), memory.states.device
+        self._model, self._ids, self._options, self._n_best = model, ids, options, n_best
+        self._state = model.start(memory)
+        nothing = torch.zeros(clips, 1, device=device)
+        bos = torch.full((clips, 1, 1), ids.bos, device=device)
+        self._labels_of = labels_of if options.ctc_weight else None
+        labelled = None
+        if self._labels_of:
+            labelled = LabelledBeams.start(model.ctc_logits(memory), memory.valid)
+        self._beams = _Beams(bos, nothing.long(), nothing, nothing, labelled)
+        self._clips = list(range(clips))  # the clip in each row of the batch
+        self._ended: list[list[Hypothesis]] = [[] for _ in range(clips)]
+        self._found: dict[int, list[Hypothesis]] = {}  # of the clips that are done
+
+    def run(self) -> list[list[Hypothesis]]:
+        """Search until every clip is done."""
+        for step in range(1, self._options.max_tokens + 1):
+            before = self._beams
+            logits, self._state = self._model.step(before.tokens[:, :, -1].flatten(), self._state)
+            self._beams = self._end(self._grow(logits, step))
+            self._close(before, is_last=step == self._options.max_tokens)
+            if len(self._found) == len(self._ended):
+                break
+            self._state = self._state.branch(self._beams.parents)
+            self._pack()
+        return [self._found[clip] for clip in range(len(self._ended))]
+
+    def _grow(self, logits: Float[Tensor, "R V"], step: int) -> _Beams:
+        """Return the best continuations of all beams, each clip's best first."""
+        log_probs, tokens = self._candidates(logits, step)
+        clips, width, count = tokens.shape
+        parents = torch.arange(width, device=tokens.device).repeat_interleave(count)
+        parents = parents.expand(clips, -1)
+        log_probs = self._beams.log_probs.gather(1, parents) + log_probs.flatten(1)
+        is_empty = self._beams.totals.gather(1, parents) == -torch.inf
+        totals = log_probs.masked_fill(is_empty, -torch.inf)
+        tokens, labelled = tokens.flatten(1), self._beams.labelled
+        if labelled is not None and self._labels_of:
+            labelled = labelled.take(parents).extend(tokens, self._labels_of, self._ids.eos)
+            share = self._options.ctc_weight
+            mixed = (1 - share) * log_probs + share * labelled.prefixes.log_probs
+            totals = torch.where(totals.isfinite(), mixed, totals).float()
+        best = totals.topk(min(self._options.beam_size, totals.shape[1]), dim=1).indices
+        parents, tokens = parents.gather(1, best), tokens.gather(1, best)
+        history = parents[..., None].expand(-1, -1, self._beams.tokens.shape[2])
+        return _Beams(
+            torch.cat((self._beams.tokens.gather(1, history), tokens[..., None]), dim=2),
+            parents,
+            log_probs.gather(1, best),
+            totals.gather(1, best),
+            None if labelled is None else labelled.take(best),
+        )
+
+    def _candidates(
+        self, logits: Float[Tensor, "R V"], step: int
+    ) -> tuple[Float[Tensor, "B W K"], Int[Tensor, "B W K"]]:
+        """Return the log-probabilities and tokens that may continue each beam."""
+        clips, width, _ = self._beams.tokens.shape
+        banned = [self._ids.pad, self._ids.bos]
+        if step < self._options.min_tokens:
+            banned.append(self._ids.eos)
+        pairs, size = None, self._options.no_repeat_ngram
+        if size:
+            pairs = repeats(self._beams.tokens[:, :, 1:].flatten(0, 1), size)
+        count = self._options.beam_size + (CTC_CANDIDATES if self._labels_of else 0)
+        found = best_tokens(logits, min(count, logits.shape[1]), banned=banned, banned_pairs=pairs)
+        return found[0].view(clips, width, -1), found[1].view(clips, width, -1)
+
+    def _end(self, grown: _Beams) -> _Beams:
+        """Make hypotheses of the beams that end; return those that stay open."""
+        room = [
+            0 if clip in self._found else self._options.beam_size - len(self._ended[clip])
+            for clip in self._clips
+        ]
+        slots = torch.arange(grown.totals.shape[1], device=grown.totals.device)
+        is_full = slots >= torch.tensor(room, device=slots.device)[:, None]
+        grown.totals.masked_fill_(is_full, -torch.inf)
+        is_end = (grown.tokens[..., -1] == self._ids.eos) & grown.totals.isfinite()
+        for row, slot in torch.nonzero(is_end).tolist():
+            self._ended[self._clips[row]].append(self._hypothesis(grown, row, slot))
+        grown.totals.masked_fill_(is_end, -torch.inf)
+        width = max(1, int(grown.totals.isfinite().sum(dim=1).max()))
+        return grown.take(grown.totals.topk(width, dim=1).indices)
+
+    def _close(self, before: _Beams, *, is_last: bool) -> None:
+        """Finish the clips that have nothing left to gain.
+
+        A total can only fall, so divided by the greatest possible length it bounds the score that
+        an open beam can end with.
+        """
+        beams, penalty = self._beams, self._options.length_penalty
+        hopes = (beams.totals.amax(dim=1) / self._options.max_tokens**penalty).tolist()
+        for row, (clip, hope) in enumerate(zip(self._clips, hopes, strict=True)):
+            if clip in self._found:
+                continue
+            ended = sorted(self._ended[clip], key=_score, reverse=True)
+            is_safe = len(ended) >= self._n_best and ended[self._n_best - 1].score >= hope
+            if is_last or is_safe or hope == -torch.inf:
+                # Where everything was banned, what came before is all there is.
+                rest = before if hope == -torch.inf and not ended else beams
+                self._found[clip] = (ended + self._unended(rest, row))[: self._n_best]
+
+    def _unended(self, beams: _Beams, row: int) -> list[Hypothesis]:
+        slots = torch.nonzero(beams.totals[row].isfinite()).flatten().tolist()
+        found = [self._hypothesis(beams, row, slot) for slot in slots]
+        return sorted(found, key=_score, reverse=True)
+
+    def _hypothesis(self, beams: _Beams, row: int, slot: int) -> Hypothesis:
+        tokens = beams.tokens[row, slot, 1:].tolist()
+        total = float(beams.totals[row, slot])
+        return Hypothesis(
+            tokens=tuple(tokens),
+            log_prob=float(beams.log_probs[row, slot]),
+            score=total / max(1, len(tokens)) ** self._options.length_penalty,
+            ctc_log_prob=(
+                float(beams.labelled.prefixes.log_probs[row, slot]) if beams.labelled else None
+            ),
+        )
+
+    def _pack(self) -> None:
+        """Let finished clips leave the batch, once there are enough of them."""
+        rows = [row for row, clip in enumerate(self._clips) if clip not in self._found]
+        if len(rows) <= PACKED_BELOW * len(self._clips):
+            kept = torch.tensor(rows, device=self._beams.totals.device)
+            self._state, self._beams = self._state.select(kept), self._beams.select(kept)
+            self._clips = [self._clips[row] for row in rows]
+
+
+def _score(hypothesis: Hypothesis) -> float:
+    return hypothesis.score
 
 
 def best_tokens(
@@ -68,10 +338,10 @@ def _top(logits: Float[Tensor, "R V"], count: int) -> tuple[Float[Tensor, "R K"]
     grouped = logits[:, :whole].view(len(logits), groups, GROUP)
     chosen = grouped.amax(dim=-1).topk(count, dim=-1).indices  # (R, K)
     some = grouped.gather(1, chosen[..., None].expand(-1, -1, GROUP)).flatten(1)
-    places = torch.arange(GROUP, device=logits.device) + chosen[..., None] * GROUP
+    positions = torch.arange(GROUP, device=logits.device) + chosen[..., None] * GROUP
     rest = torch.arange(whole, logits.shape[1], device=logits.device).expand(len(logits), -1)
     best, where = torch.cat((some, logits[:, whole:]), dim=1).topk(count, dim=-1)
-    return best, torch.cat((places.flatten(1), rest), dim=1).gather(1, where)
+    return best, torch.cat((positions.flatten(1), rest), dim=1).gather(1, where)
 
 
 def repeats(history: Int[Tensor, "R T"], size: int) -> Int[Tensor, "N 2"]:
@@ -83,277 +353,3 @@ def repeats(history: Int[Tensor, "R T"], size: int) -> Int[Tensor, "N 2"]:
     is_same = (runs[..., :-1] == last[:, None]).all(dim=-1)
     rows, starts = torch.nonzero(is_same, as_tuple=True)
     return torch.stack((rows, runs[rows, starts, -1]), dim=1)
-
-
-# A batch is packed anew when at most this share of its clips is still open: every packing copies
-# the keys of those that stay, every clip that lingers is computed in vain.
-PACKED_BELOW = 0.75
-# With a CTC head, which may rank them otherwise, so many more continuations of a beam are looked
-# at than beams are followed. (Watanabe et al. rank those that the decoder ranks first, too.)
-CTC_CANDIDATES = 8
-
-
-@checked_dataclass
-class DecodingOptions:
-    """How target tokens are searched; `evaluate.decoding` in params.yaml."""
-
-    beam_size: Count  # hypotheses followed at once; 1 is greedy
-    length_penalty: NonNegative  # score = log_prob / tokens ** this; 0 favours short, 1 is the mean
-    min_tokens: Natural  # shortest translation, eos included; 0 and 1 ask for nothing
-    max_tokens: Count  # longest translation, eos included
-    no_repeat_ngram: Natural  # no run of so many tokens appears twice; 0 allows every one
-    ctc_weight: Share  # share of the CTC head in log_prob; needs characters as its labels
-
-    def __post_init__(self) -> None:
-        if self.min_tokens > self.max_tokens:
-            raise ValueError(
-                f"min_tokens: found {self.min_tokens}, expected at most max_tokens "
-                f"({self.max_tokens})"
-            )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpecialIds:
-    """The control tokens of a vocabulary."""
-
-    pad: int
-    bos: int
-    eos: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hypothesis:
-    """A translation in tokens.
-
-    Attributes:
-        tokens: Without bos; ends in eos unless the search ran out of length.
-        log_prob: Sum of the tokens' log-probabilities by the decoder, nats.
-        score: What hypotheses are ranked by: `log_prob`, mixed with `ctc_log_prob` where that is
-            used, after the length penalty.
-        ctc_log_prob: Log-probability by the CTC head of what the tokens spell, nats; None where
-            `ctc_weight` is 0.
-    """
-
-    tokens: tuple[int, ...]
-    log_prob: float
-    score: float
-    ctc_log_prob: float | None = None
-
-
-@torch.inference_mode()
-def search(
-    model: Seq2Seq,
-    memory: Memory,
-    ids: SpecialIds,
-    options: DecodingOptions,
-    *,
-    n_best: int = 1,
-    spell: Spell | None = None,
-) -> list[list[Hypothesis]]:
-    """Find the best hypotheses of each clip by beam search.
-
-    A beam that ends becomes a hypothesis and leaves the search with its place: a clip's beams,
-    open and ended, are never more than `beam_size`, and beam size 1 is greedy search. A clip is
-    done when nothing is open, or nothing open can still enter its n best.
-
-    Args:
-        model: In evaluation mode.
-        memory: Encoded source of the clips.
-        ids: Control tokens; pad and bos are never produced.
-        options: Width, penalty and limits.
-        n_best: Hypotheses returned of each clip, at most `beam_size`.
-        spell: What tokens spell in labels of the CTC head; needed where `ctc_weight` is not 0.
-
-    Returns:
-        For each clip, in order, its hypotheses by falling score; those that did not end within
-        `max_tokens` stand behind those that did. All differ. There are fewer than `n_best` where
-        the vocabulary has no more to say, but always one.
-
-    Raises:
-        UserError: If `ctc_weight` is not 0 and nothing says how tokens are spelt.
-        ValueError: If more hypotheses are asked for than beams are followed.
-    """
-    if not 1 <= n_best <= options.beam_size:
-        raise ValueError(f"n_best: found {n_best}, expected 1 to beam_size ({options.beam_size})")
-    if options.ctc_weight and spell is None:
-        raise UserError(
-            f"decoding.ctc_weight is {options.ctc_weight}, but this model has no CTC head over "
-            "characters; set it to 0"
-        )
-    return _Search(model, memory, ids, options, n_best, spell).run()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Beams:
-    """Beams of the clips in work, all of the same length."""
-
-    tokens: Int[Tensor, "B W T"]  # with bos
-    parents: Int[Tensor, "B W"]  # which beam of the step before each continues
-    log_probs: Float[Tensor, "B W"]
-    totals: Float[Tensor, "B W"]  # what orders them; minus infinity: an empty place
-    spelt: SpeltBeams | None  # where the CTC head has a say
-
-    def take(self, places: Int[Tensor, "B K"]) -> "_Beams":
-        """Return the given beams of each clip."""
-        history = places[..., None].expand(-1, -1, self.tokens.shape[2])
-        return _Beams(
-            self.tokens.gather(1, history),
-            self.parents.gather(1, places),
-            self.log_probs.gather(1, places),
-            self.totals.gather(1, places),
-            None if self.spelt is None else self.spelt.take(places),
-        )
-
-    def select(self, rows: Int[Tensor, " R"]) -> "_Beams":
-        """Return the beams of the given clips."""
-        return _Beams(
-            self.tokens.index_select(0, rows),
-            self.parents.index_select(0, rows),
-            self.log_probs.index_select(0, rows),
-            self.totals.index_select(0, rows),
-            None if self.spelt is None else self.spelt.select(rows),
-        )
-
-
-class _Search:
-    """One search over a batch of clips."""
-
-    def __init__(
-        self,
-        model: Seq2Seq,
-        memory: Memory,
-        ids: SpecialIds,
-        options: DecodingOptions,
-        n_best: int,
-        spell: Spell | None,
-    ) -> None:
-        clips, device = len(memory.states), memory.states.device
-        self._model, self._ids, self._options, self._n_best = model, ids, options, n_best
-        self._state = model.start(memory)
-        nothing = torch.zeros(clips, 1, device=device)
-        bos = torch.full((clips, 1, 1), ids.bos, device=device)
-        self._spell = spell if options.ctc_weight else None
-        spelt = None
-        if self._spell:
-            spelt = SpeltBeams.start(model.ctc_logits(memory), memory.valid)
-        self._beams = _Beams(bos, nothing.long(), nothing, nothing, spelt)
-        self._clips = list(range(clips))  # the clip in each row of the batch
-        self._ended: list[list[Hypothesis]] = [[] for _ in range(clips)]
-        self._found: dict[int, list[Hypothesis]] = {}  # of the clips that are done
-
-    def run(self) -> list[list[Hypothesis]]:
-        """Search until every clip is done."""
-        for step in range(1, self._options.max_tokens + 1):
-            before = self._beams
-            logits, self._state = self._model.step(before.tokens[:, :, -1].flatten(), self._state)
-            self._beams = self._end(self._grow(logits, step))
-            self._close(before, is_last=step == self._options.max_tokens)
-            if len(self._found) == len(self._ended):
-                break
-            self._state = self._state.branch(self._beams.parents)
-            self._pack()
-        return [self._found[clip] for clip in range(len(self._ended))]
-
-    def _grow(self, logits: Float[Tensor, "R V"], step: int) -> _Beams:
-        """Return the best continuations of all beams, each clip's best first."""
-        log_probs, tokens = self._candidates(logits, step)
-        clips, width, count = tokens.shape
-        parents = torch.arange(width, device=tokens.device).repeat_interleave(count)
-        parents = parents.expand(clips, -1)
-        log_probs = self._beams.log_probs.gather(1, parents) + log_probs.flatten(1)
-        is_empty = self._beams.totals.gather(1, parents) == -torch.inf
-        totals = log_probs.masked_fill(is_empty, -torch.inf)
-        tokens, spelt = tokens.flatten(1), self._beams.spelt
-        if spelt is not None and self._spell:
-            spelt = spelt.take(parents).extend(tokens, self._spell, self._ids.eos)
-            share = self._options.ctc_weight
-            mixed = (1 - share) * log_probs + share * spelt.prefixes.log_probs
-            totals = torch.where(totals.isfinite(), mixed, totals).float()
-        best = totals.topk(min(self._options.beam_size, totals.shape[1]), dim=1).indices
-        parents, tokens = parents.gather(1, best), tokens.gather(1, best)
-        history = parents[..., None].expand(-1, -1, self._beams.tokens.shape[2])
-        return _Beams(
-            torch.cat((self._beams.tokens.gather(1, history), tokens[..., None]), dim=2),
-            parents,
-            log_probs.gather(1, best),
-            totals.gather(1, best),
-            None if spelt is None else spelt.take(best),
-        )
-
-    def _candidates(
-        self, logits: Float[Tensor, "R V"], step: int
-    ) -> tuple[Float[Tensor, "B W K"], Int[Tensor, "B W K"]]:
-        """Return the log-probabilities and tokens that may continue each beam."""
-        clips, width, _ = self._beams.tokens.shape
-        banned = [self._ids.pad, self._ids.bos]
-        if step < self._options.min_tokens:
-            banned.append(self._ids.eos)
-        pairs, size = None, self._options.no_repeat_ngram
-        if size:
-            pairs = repeats(self._beams.tokens[:, :, 1:].flatten(0, 1), size)
-        count = self._options.beam_size + (CTC_CANDIDATES if self._spell else 0)
-        found = best_tokens(logits, min(count, logits.shape[1]), banned=banned, banned_pairs=pairs)
-        return found[0].view(clips, width, -1), found[1].view(clips, width, -1)
-
-    def _end(self, grown: _Beams) -> _Beams:
-        """Make hypotheses of the beams that end; return those that stay open."""
-        room = [
-            0 if clip in self._found else self._options.beam_size - len(self._ended[clip])
-            for clip in self._clips
-        ]
-        places = torch.arange(grown.totals.shape[1], device=grown.totals.device)
-        is_full = places >= torch.tensor(room, device=places.device)[:, None]
-        grown.totals.masked_fill_(is_full, -torch.inf)
-        is_end = (grown.tokens[..., -1] == self._ids.eos) & grown.totals.isfinite()
-        for row, place in torch.nonzero(is_end).tolist():
-            self._ended[self._clips[row]].append(self._hypothesis(grown, row, place))
-        grown.totals.masked_fill_(is_end, -torch.inf)
-        width = max(1, int(grown.totals.isfinite().sum(dim=1).max()))
-        return grown.take(grown.totals.topk(width, dim=1).indices)
-
-    def _close(self, before: _Beams, *, is_last: bool) -> None:
-        """Finish the clips that have nothing left to gain.
-
-        A total can only fall, so divided by the greatest possible length it bounds the score that
-        an open beam can end with.
-        """
-        beams, penalty = self._beams, self._options.length_penalty
-        hopes = (beams.totals.amax(dim=1) / self._options.max_tokens**penalty).tolist()
-        for row, (clip, hope) in enumerate(zip(self._clips, hopes, strict=True)):
-            if clip in self._found:
-                continue
-            ended = sorted(self._ended[clip], key=_score, reverse=True)
-            is_safe = len(ended) >= self._n_best and ended[self._n_best - 1].score >= hope
-            if is_last or is_safe or hope == -torch.inf:
-                # Where everything was banned, what came before is all there is.
-                rest = before if hope == -torch.inf and not ended else beams
-                self._found[clip] = (ended + self._unended(rest, row))[: self._n_best]
-
-    def _unended(self, beams: _Beams, row: int) -> list[Hypothesis]:
-        places = torch.nonzero(beams.totals[row].isfinite()).flatten().tolist()
-        found = [self._hypothesis(beams, row, place) for place in places]
-        return sorted(found, key=_score, reverse=True)
-
-    def _hypothesis(self, beams: _Beams, row: int, place: int) -> Hypothesis:
-        tokens = beams.tokens[row, place, 1:].tolist()
-        total = float(beams.totals[row, place])
-        return Hypothesis(
-            tokens=tuple(tokens),
-            log_prob=float(beams.log_probs[row, place]),
-            score=total / max(1, len(tokens)) ** self._options.length_penalty,
-            ctc_log_prob=(
-                float(beams.spelt.prefixes.log_probs[row, place]) if beams.spelt else None
-            ),
-        )
-
-    def _pack(self) -> None:
-        """Let finished clips leave the batch, once there are enough of them."""
-        rows = [row for row, clip in enumerate(self._clips) if clip not in self._found]
-        if len(rows) <= PACKED_BELOW * len(self._clips):
-            kept = torch.tensor(rows, device=self._beams.totals.device)
-            self._state, self._beams = self._state.select(kept), self._beams.select(kept)
-            self._clips = [self._clips[row] for row in rows]
-
-
-def _score(hypothesis: Hypothesis) -> float:
-    return hypothesis.score

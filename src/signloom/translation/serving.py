@@ -62,8 +62,8 @@ def from_payload(clip: Mapping[str, Any], layout: Layout) -> LandmarkSequence:
     for number, frame in enumerate(frames):
         for name, marks in (frame or {}).items():
             if marks is not None and len(marks):
-                place = _place(layout, name, number)
-                points[number, place] = _numbers(layout, name, number, marks)
+                columns = _slice(layout, name, number)
+                points[number, columns] = _numbers(layout, name, number, marks)
                 present[number, layout.group(name)] = True
     with np.errstate(over="ignore"):  # what becomes infinite is refused below
         points = points.astype(np.float16).astype(np.float32)
@@ -75,7 +75,7 @@ def from_payload(clip: Mapping[str, Any], layout: Layout) -> LandmarkSequence:
         raise UserError(f"a clip cannot be right: {error}") from None
 
 
-def _place(layout: Layout, name: str, number: int) -> slice:
+def _slice(layout: Layout, name: str, number: int) -> slice:
     if name not in layout.group_names:
         raise UserError(
             f"frame {number}: found a group {name!r}; this model reads "
@@ -157,7 +157,7 @@ def _signature() -> Any:
 
     types = {int: DataType.long, float: DataType.double}
     points = Array(Array(DataType.double))
-    said = {"n_best": 1, **DECODING}
+    params = {"n_best": 1, **DECODING}
     return ModelSignature(
         inputs=Schema(
             [
@@ -168,7 +168,7 @@ def _signature() -> Any:
             ]
         ),
         params=ParamSchema(
-            [ParamSpec(name, types[type(value)], value) for name, value in said.items()]
+            [ParamSpec(name, types[type(value)], value) for name, value in params.items()]
         ),
     )
 

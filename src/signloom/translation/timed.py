@@ -1,65 +1,14 @@
 """Translations with the time at which each token was read."""
 
-import time
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.translation.search import DecodingOptions
 from signloom.translation.translator import Alignment, Translation, Translator
-
-T = TypeVar("T")
-
-
-class Stopwatch:
-    """Adds up seconds by name.
-
-    Attributes:
-        seconds: Spent on each part so far.
-    """
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = defaultdict(float)
-
-    @contextmanager
-    def measure(self, name: str, *, without: str = "") -> Iterator[None]:
-        """Time a block.
-
-        Args:
-            name: The part that its seconds are added to.
-            without: Another part, timed within the block, whose seconds are not counted twice.
-        """
-        start_s, before_s = time.perf_counter(), self.seconds[without] if without else 0.0
-        try:
-            yield
-        finally:
-            inner_s = self.seconds[without] - before_s if without else 0.0
-            self.seconds[name] += time.perf_counter() - start_s - inner_s
-
-    def measure_each(self, name: str, items: Iterator[T], *, without: str = "") -> Iterator[T]:
-        """Pass items on and time how long each took to come; names as in `measure`."""
-        while True:
-            with self.measure(name, without=without):
-                item = next(items, None)
-            if item is None:
-                return
-            yield item
-
-    def describe(self) -> str:
-        """Return the parts that took time, with their shares of the sum, in one line."""
-        total_s = max(sum(self.seconds.values()), 1e-9)
-        parts = (
-            f"{name} {spent_s:.2f} s ({100 * spent_s / total_s:.0f} %)"
-            for name, spent_s in self.seconds.items()
-            if spent_s
-        )
-        return ", ".join(parts)
-
 
 # A token's time is where the middle half of its attention lies.
 _EARLY, _LATE = 0.25, 0.75
@@ -126,8 +75,8 @@ def to_json(timed: TimedTranslation) -> dict[str, Any]:
     """Return a translation for JSON; docs/translate.md describes it."""
     best = timed.translation
     return {
-        **_said(best),
-        "alternatives": [_said(other) for other in best.alternatives],
+        **_scored(best),
+        "alternatives": [_scored(other) for other in best.alternatives],
         "tokens": None if timed.tokens is None else [
             {"text": t.text, "start_s": round(t.start_s, 3), "end_s": round(t.end_s, 3)}
             for t in timed.tokens
@@ -135,6 +84,6 @@ def to_json(timed: TimedTranslation) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _said(translation: Translation) -> dict[str, Any]:
+def _scored(translation: Translation) -> dict[str, Any]:
     hypothesis = translation.hypothesis
     return {"text": translation.text, "score": hypothesis.score, "log_prob": hypothesis.log_prob}

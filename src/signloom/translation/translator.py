@@ -1,4 +1,4 @@
-"""The translator: a checkpoint and landmarks or glosses in, sentences out.
+"""The translator: a trained model that writes sentences for landmarks or glosses.
 
 Shape letters as in `seq2seq`.
 """
@@ -17,34 +17,15 @@ from signloom.errors import UserError
 from signloom.features.batches import group_by_length, pad_ids, pad_source
 from signloom.features.features import FloatArray
 from signloom.features.sources import Rows, Source, SourceSequence
-from signloom.features.targets import Spelling
 from signloom.models.seq2seq import Memory, Seq2Seq, SourceTensor
 from signloom.models.transformer import Transformer
-from signloom.translation.ctc_prefix import Spell
+from signloom.translation.ctc_prefix import LabelsOf, TokenLabels
 from signloom.translation.precision import Precision, reduce_precision
 from signloom.translation.search import DecodingOptions, Hypothesis, SpecialIds, search
 
 # Source frames of a part, padding included: what the layers of a model of width 512 compute of
 # them stays nearer to the processor, which saves it some 7 % of the time of 8,000 at once.
 PART_FRAMES = 2_000
-
-
-def encode_in_parts(model: Seq2Seq, src: SourceTensor, src_valid: Bool[Tensor, "B S"]) -> Memory:
-    """Return what `model.encode` does, for inference.
-
-    On a CPU some clips are encoded at a time. A GPU gets all at once, and so does a recurrent
-    model, which reads its weights at every frame of each part.
-    """
-    count = max(1, PART_FRAMES // src.shape[1])
-    if src.device.type != "cpu" or not isinstance(model, Transformer) or count >= len(src):
-        return model.encode(src, src_valid)
-    pairs = zip(torch.split(src, count), torch.split(src_valid, count), strict=True)
-    parts = [model.encode(*pair) for pair in pairs]
-    return Memory(
-        torch.cat([part.states for part in parts]), torch.cat([part.valid for part in parts])
-    )
-
-
 # Padded frames of a batch: bounds memory, and larger batches gain nothing on a CPU.
 MAX_FRAMES = 8_000
 BROKEN = "\N{REPLACEMENT CHARACTER}"
@@ -188,8 +169,8 @@ class Translator:
         found: dict[int, Alignment] = {}
         for part in _batches([len(row) for row in rows]):
             memory = self._encode([rows[i] for i in part])
-            said = [[self._ids.bos, *translations[i].hypothesis.tokens] for i in part]
-            ids, _ = pad_ids(said, self._ids.pad)
+            written = [[self._ids.bos, *translations[i].hypothesis.tokens] for i in part]
+            ids, _ = pad_ids(written, self._ids.pad)
             weights = self._model.align(memory, ids[:, :-1].to(self._device)).cpu()
             lengths = memory.valid.sum(dim=1).tolist()
             for row, index in enumerate(part):
@@ -221,11 +202,11 @@ class Translator:
     def _search(
         self, rows: list[Rows], options: DecodingOptions, n_best: int
     ) -> list[list[Hypothesis]]:
-        memory, spell = self._encode(rows), self._spelling(options)
-        return search(self._model, memory, self._ids, options, n_best=n_best, spell=spell)
+        memory, labels_of = self._encode(rows), self._labels_of(options)
+        return search(self._model, memory, self._ids, options, n_best=n_best, labels_of=labels_of)
 
-    def _spelling(self, options: DecodingOptions) -> Spell | None:
-        """Return how tokens are spelt in CTC labels, where the search asks for it.
+    def _labels_of(self, options: DecodingOptions) -> LabelsOf | None:
+        """Return the CTC labels of tokens, where the search asks for them.
 
         Raises:
             UserError: If it does and the labels are no characters.
@@ -240,7 +221,7 @@ class Translator:
                 f"{head}, and only characters say how likely a sentence is; set it to 0, or train "
                 "with tokenize_targets.ctc: characters and train.ctc_weight above 0"
             )
-        return Spelling(self._tokenizer, labels).spell
+        return TokenLabels(self._tokenizer, labels).labels_of
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
@@ -249,3 +230,19 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
         return
     for group in group_by_length(lengths, MAX_FRAMES, None):
         yield from (group[i : i + MAX_CLIPS] for i in range(0, len(group), MAX_CLIPS))
+
+
+def encode_in_parts(model: Seq2Seq, src: SourceTensor, src_valid: Bool[Tensor, "B S"]) -> Memory:
+    """Return what `model.encode` does, for inference.
+
+    On a CPU some clips are encoded at a time. A GPU gets all at once, and so does a recurrent
+    model, which reads its weights at every frame of each part.
+    """
+    count = max(1, PART_FRAMES // src.shape[1])
+    if src.device.type != "cpu" or not isinstance(model, Transformer) or count >= len(src):
+        return model.encode(src, src_valid)
+    pairs = zip(torch.split(src, count), torch.split(src_valid, count), strict=True)
+    parts = [model.encode(*pair) for pair in pairs]
+    return Memory(
+        torch.cat([part.states for part in parts]), torch.cat([part.valid for part in parts])
+    )

@@ -4,7 +4,7 @@ import math
 import pytest
 import torch
 
-from signloom.translation.ctc_prefix import BLANK, IMPOSSIBLE, LabelPrefixes, SpeltBeams
+from signloom.translation.ctc_prefix import BLANK, IMPOSSIBLE, LabelledBeams, LabelPrefixes
 
 LABELS, POSITIONS = 3, 5  # with the blank
 
@@ -69,17 +69,17 @@ def test_what_no_label_stands_for_is_impossible_and_stays_so() -> None:
 def test_beams_carry_unfinished_characters_from_token_to_token() -> None:
     eos = 9
 
-    def spell(pending: bytes, token: int) -> tuple[tuple[int, ...], bytes]:
+    def labels_of(pending: bytes, token: int) -> tuple[tuple[int, ...], bytes]:
         if token == 5:  # half a character
             return (), b"x"
         return ((2, 1) if pending else (1,)) if token != eos else (), b""
 
-    start = SpeltBeams.start(*clips())
+    start = LabelledBeams.start(*clips())
     two = start.take(torch.tensor([[0, 0], [0, 0]]))
-    beams = two.extend(torch.tensor([[5, 6], [6, 5]]), spell, eos)
+    beams = two.extend(torch.tensor([[5, 6], [6, 5]]), labels_of, eos)
     assert beams.pending == [[b"x", b""], [b"", b"x"]]
     assert beams.prefixes.log_probs[0, 0] == 0.0  # nothing is spelt yet
-    after = beams.take(torch.tensor([[0], [1]])).extend(torch.tensor([[6], [6]]), spell, eos)
+    after = beams.take(torch.tensor([[0], [1]])).extend(torch.tensor([[6], [6]]), labels_of, eos)
     expected = start.prefixes.extend(torch.tensor([2, 1]).expand(2, 1, 2))
     torch.testing.assert_close(after.prefixes.log_probs, expected.log_probs)
     assert torch.equal(after.select(torch.tensor([1])).prefixes.last, expected.last[1:])

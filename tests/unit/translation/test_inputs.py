@@ -9,14 +9,9 @@ from signloom.corpus.landmarks import HANDS_POSE, build_layout
 from signloom.corpus.shards import write_shards
 from signloom.errors import UserError
 from signloom.importing.foreign import SourceDefaults
-from signloom.translation.inputs import (
-    ClipReader,
-    GivenClip,
-    ReadOptions,
-    Source,
-    UnreadableClip,
-    find_sources,
-)
+from signloom.translation.inputs import ClipPath as Source
+from signloom.translation.inputs import ClipReader, GivenClip, ReadOptions, UnreadableClip
+from signloom.translation.inputs import find_clips as find_sources
 from tests import tiny
 
 VIDEOS = {"detector": "holistic", "mediapipe": "0.10.21"}

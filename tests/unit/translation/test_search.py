@@ -101,7 +101,7 @@ def test_a_wide_beam_equals_full_enumeration(family: str, penalty: float, shorte
 SPELLING: dict[int, tuple[int, ...]] = {3: (1,), 4: (2, 1), IDS.eos: ()}
 
 
-def spell(pending: bytes, token: int) -> tuple[tuple[int, ...], bytes]:
+def labels_of(pending: bytes, token: int) -> tuple[tuple[int, ...], bytes]:
     return SPELLING.get(token, (-1,)), b""
 
 
@@ -112,7 +112,7 @@ def test_a_wide_beam_with_ctc_equals_full_enumeration(weight: float) -> None:
     model.ctc.weight.mul_(3.0)
     memory = memory_of(model)
     options = tiny.decoding(beam_size=200, max_tokens=4, ctc_weight=weight)
-    found = search(model, memory, IDS, options, n_best=4, spell=spell)
+    found = search(model, memory, IDS, options, n_best=4, labels_of=labels_of)
     for clip, length in enumerate(LENGTHS):
         by_ctc = {}
         scores = {}
@@ -172,7 +172,7 @@ def test_company_and_order_change_no_hypothesis(
     def translate(rows: list[int]) -> list[list[Hypothesis]]:
         longest = max(LENGTHS[row] for row in rows)
         memory = model.encode(src[rows, :longest], valid[rows, :longest])
-        return search(model, memory, IDS, options, n_best=beam_size, spell=spell)
+        return search(model, memory, IDS, options, n_best=beam_size, labels_of=labels_of)
 
     together, turned = translate([0, 1, 2, 3]), translate([2, 3, 1, 0])
     if family != "transformer":  # whose clips all go on to the limit

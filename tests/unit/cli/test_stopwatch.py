@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from signloom.translation.timed import Stopwatch
+from signloom.cli.translate_clips import Stopwatch
 
 
 def spend(seconds: float) -> None:
