@@ -1,4 +1,4 @@
-"""Show what every stage found on one page. DVC stage `report`."""
+"""Show the results of every stage on one page. DVC stage `report`."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Say, without data, which stages dvc.lock does not cover; what `dvc repro` would run.
+"""List, without data, the stages that dvc.lock does not cover: what `dvc repro` would run.
 
 `dvc repro --dry --allow-missing` tells it where nothing has changed, and stops with "no such file"
 at the first stage that has changed while its data is missing (DVC 3.67, looking into the run

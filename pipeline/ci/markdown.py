@@ -1,4 +1,4 @@
-"""Markdown that GitHub (and a mail) can show: tables, interval bars, line charts."""
+"""Tables of numbers as Markdown that GitHub and mail programs show."""
 
 from collections.abc import Sequence
 

@@ -1,5 +1,5 @@
-"""Errors that a user can mend: shown as a message, never as a traceback."""
+"""Errors that a user can fix: shown as a message, never as a traceback."""
 
 
 class UserError(ValueError):
-    """A mistake in what the user gave; shown without a traceback, so it must say the mend."""
+    """A mistake in what the user gave; shown without a traceback, so it must tell how to fix it."""

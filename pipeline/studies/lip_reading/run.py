@@ -1,4 +1,4 @@
-"""Teach a lip reader vowelled Arabic. DVC stage `lip_reading` of the study of that name."""
+"""Train a lip reader on vowelled Arabic. DVC stage `lip_reading` of the study of that name."""
 
 import json
 import logging

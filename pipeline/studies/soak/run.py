@@ -1,4 +1,4 @@
-"""Live through twelve weeks of deliveries and retraining.
+"""Run twelve weeks of deliveries and retraining.
 
 Usage: python -m pipeline.studies.soak.run [PARAMS [OUT]]
 """

@@ -1,4 +1,4 @@
-"""From glosses to movement: both hands of every frame."""
+"""Movement of the demo's signers: both hands of every frame, from glosses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

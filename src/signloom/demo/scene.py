@@ -1,4 +1,4 @@
-"""From a performance to pictures: body, clothes, camera, frames."""
+"""Pictures of a performance: body, clothes, camera, frames."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Who signs: ten people and their rooms."""
+"""The signers of the demo: ten drawn people and their rooms."""
 
 from dataclasses import dataclass
 
