@@ -15,7 +15,7 @@ from signloom.config import update_params
 from signloom.paths import PARAMS
 from signloom.training.data import TrainingFiles
 from signloom.tune.search import Studies, open_studies
-from signloom.tune.slots import FINISHED, OWNER, PLACE
+from signloom.tune.slots import FINISHED, OWNER, SLOT
 from signloom.tune.worker import read_search, work_together
 from tests import tiny
 
@@ -98,13 +98,13 @@ def test_three_workers_on_one_postgresql_and_one_is_killed(
 
     trials = studies.study.get_trials()
     ended = [trial for trial in trials if trial.state in FINISHED]
-    assert sorted(trial.user_attrs[PLACE] for trial in ended) == list(range(TRIALS))
+    assert sorted(trial.user_attrs[SLOT] for trial in ended) == list(range(TRIALS))
     killed = [t for t in trials if t.user_attrs.get(OWNER, {}).get("pid") == workers[1].pid
               and t.state == FAIL]  # fmt: skip
     assert len(killed) == 1
     # What the killed trial had drawn was trained by another process.
-    place = killed[0].user_attrs[PLACE]
-    (again,) = [trial for trial in ended if trial.user_attrs[PLACE] == place]
+    slot = killed[0].user_attrs[SLOT]
+    (again,) = [trial for trial in ended if trial.user_attrs[SLOT] == slot]
     assert again.params == killed[0].params
     assert len({trial.user_attrs[OWNER]["pid"] for trial in ended}) >= 2
     drawn = [tuple(trial.params.values()) for trial in ended]

@@ -1,7 +1,4 @@
-"""The objective of a trial: train with drawn values, measure what it is worth and costs.
-
-Whatever this module reaches decides the numbers of a search, so its code is part of its identity.
-"""
+"""The objective of a trial: train with drawn values, measure what it is worth and costs."""
 
 import dataclasses
 import statistics
@@ -25,7 +22,7 @@ from signloom.training.loop import DivergedError, EpochRecord
 from signloom.training.run import RunOptions, train
 from signloom.translation.search import DecodingOptions
 from signloom.translation.translator import Translator
-from signloom.tune.slots import DRAWN, REASON, claim
+from signloom.tune.slots import DRAWN, REASON, claim_slot
 from signloom.tune.space import (
     DECODED,
     HIGHER_IS_BETTER,
@@ -34,6 +31,10 @@ from signloom.tune.space import (
     TuneOptions,
     apply_values,
 )
+
+MEASURES = "measures"  # user attribute of a trial: what it was worth and what it cost
+LATENCY_CLIPS = 16  # of dev, at most
+OpenRun = Callable[[optuna.Trial], Run]
 
 
 class Meter:
@@ -74,13 +75,8 @@ class Meter:
                 self._trial.set_constraint(name, found / limit - 1)
 
 
-MEASURES = "measures"  # user attribute of a trial: what it was worth and what it cost
-LATENCY_CLIPS = 16  # of dev, at most
-OpenRun = Callable[[optuna.Trial], Run]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trainer:
+class TrialTrainer:
     """Trains the model of a trial, logs its run, holds the limits."""
 
     data: TrainingData
@@ -94,7 +90,7 @@ class Trainer:
         """Return the objectives of a trial.
 
         Args:
-            trial: It has claimed its place.
+            trial: It has claimed its slot.
             options: What to train.
             values: Those of the options that are the trial's own.
             prunes: Whether to stop when the other trials were better by now.
@@ -166,14 +162,14 @@ class Trainer:
 class SearchObjective:
     """Train with values drawn from the space."""
 
-    trainer: Trainer
+    trainer: TrialTrainer
     base: RunOptions
     space: Mapping[str, Parameter]
-    count: int  # places
+    slots: int
 
     def __call__(self, trial: optuna.Trial) -> tuple[float, ...]:
         """Return the objectives of a trial."""
-        claim(trial, self.count)
+        claim_slot(trial, self.slots)
         values = {name: parameter.suggest(trial, name) for name, parameter in self.space.items()}
         trial.set_user_attr(DRAWN, values)
         try:
@@ -187,15 +183,15 @@ class SearchObjective:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfirmObjective:
-    """Train a candidate with the seed of its place."""
+    """Train a candidate with the seed of its slot."""
 
-    trainer: Trainer
+    trainer: TrialTrainer
     candidates: list[RunOptions]
-    count: int
+    slots: int
 
     def __call__(self, trial: optuna.Trial) -> tuple[float, ...]:
         """Return the objectives of a candidate with one seed."""
-        number, seed = divmod(claim(trial, self.count), self.trainer.tune.confirm.seeds)
+        number, seed = divmod(claim_slot(trial, self.slots), self.trainer.tune.confirm.seeds)
         options = self.candidates[number]
         # The seed of the search is left out: with it the candidate was chosen.
         train_seed = options.train.seed + 1 + seed

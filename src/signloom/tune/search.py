@@ -15,8 +15,8 @@ import optuna
 from signloom.tracking.run import Run, TrackingOptions
 from signloom.training.data import TrainingData
 from signloom.training.run import RunOptions, check_run
-from signloom.tune.objective import ConfirmObjective, SearchObjective, Trainer
-from signloom.tune.slots import DRAWN, FINISHED, PLACE, PlacedSampler, fill, finished
+from signloom.tune.objective import ConfirmObjective, SearchObjective, TrialTrainer
+from signloom.tune.slots import DRAWN, FINISHED, SLOT, SlotSampler, fill_slots, finished
 from signloom.tune.space import (
     TuneOptions,
     Value,
@@ -95,12 +95,12 @@ def open_studies(search: Search, *, may_create: bool = True) -> "Studies":
     with quiet():
         storage = open_storage(options.storage, options.heartbeat_s)
         study = open_study(storage, search.name, search.parts, options, may_create=may_create)
-    study.sampler = PlacedSampler(options.seed)
+    study.sampler = SlotSampler(options.seed)
     return Studies(search, study, storage)
 
 
 class Studies:
-    """The search and, once all of its places are filled, its confirmation."""
+    """The search and, once all of its slots are filled, its confirmation."""
 
     def __init__(
         self, search: Search, study: optuna.Study, storage: optuna.storages.RDBStorage
@@ -128,21 +128,21 @@ class Studies:
             check()
             progress(*self.done())
 
-        def trainer(names: Sequence[str]) -> Trainer:
-            return Trainer(
+        def trainer(names: Sequence[str]) -> TrialTrainer:
+            return TrialTrainer(
                 data=self.search.data, tune=options, progress=after_epoch,
-                open_run=lambda trial: self._open_run(trial, names[trial.user_attrs[PLACE]]),
+                open_run=lambda trial: self._open_run(trial, names[trial.user_attrs[SLOT]]),
             )  # fmt: skip
 
         with quiet():
-            fill(
+            fill_slots(
                 self.study,
                 options.trials,
                 SearchObjective(
-                    trainer=trainer([f"trial {place:02}" for place in range(options.trials)]),
-                    base=self.search.base, space=self.space, count=options.trials,
+                    trainer=trainer([f"trial {slot:02}" for slot in range(options.trials)]),
+                    base=self.search.base, space=self.space, slots=options.trials,
                 ),
-                start=lambda place: self._first[place] if place < len(self._first) else {},
+                fixed_values=lambda slot: self._first[slot] if slot < len(self._first) else {},
                 heartbeat_s=options.heartbeat_s,
                 check=check,
             )  # fmt: skip
@@ -150,23 +150,23 @@ class Studies:
             if confirmation is not None:
                 study, candidates = confirmation
                 names = [
-                    f"confirm trial {place:02}, seed {seed}"
-                    for place in candidates
+                    f"confirm trial {slot:02}, seed {seed}"
+                    for slot in candidates
                     for seed in range(1, options.confirm.seeds + 1)
                 ]
                 objective = ConfirmObjective(
-                    trainer=trainer(names), candidates=[*candidates.values()], count=len(names)
+                    trainer=trainer(names), candidates=[*candidates.values()], slots=len(names)
                 )
-                fill(study, len(names), objective, start=lambda place: {},
+                fill_slots(study, len(names), objective, fixed_values=lambda slot: {},
                      heartbeat_s=options.heartbeat_s, check=check)  # fmt: skip
         progress(*self.done())
 
     def done(self) -> tuple[int, int]:
         """Return how many trials are finished, and the epochs of all, running ones included."""
         # Read once: this is called after each epoch, and reading is what a search costs.
-        trials, count = self.study.get_trials(deepcopy=False), self.search.options.trials
-        places = {trial.user_attrs.get(PLACE, count) for trial in trials if trial.state in FINISHED}
-        ended = sum(place < count for place in places)
+        trials, wanted = self.study.get_trials(deepcopy=False), self.search.options.trials
+        slots = {trial.user_attrs.get(SLOT, wanted) for trial in trials if trial.state in FINISHED}
+        ended = sum(slot < wanted for slot in slots)
         running = sum(
             len(trial.intermediate_values)
             for trial in trials
@@ -177,16 +177,16 @@ class Studies:
     def confirmation(self) -> tuple[optuna.Study, dict[int, RunOptions]] | None:
         """Return the study of the best trials with other seeds, and what each trained with."""
         options, ended = self.search.options, finished(self.study, self.search.options.trials)
-        places = pick_candidates(ended, options)
-        if not places:
+        slots = pick_candidates(ended, options)
+        if not slots:
             return None
-        candidates = {p: apply_values(self.search.base, ended[p].user_attrs[DRAWN]) for p in places}
-        digest = hashlib.sha256(json.dumps([places, options.confirm.seeds]).encode()).hexdigest()
+        candidates = {p: apply_values(self.search.base, ended[p].user_attrs[DRAWN]) for p in slots}
+        digest = hashlib.sha256(json.dumps([slots, options.confirm.seeds]).encode()).hexdigest()
         study = optuna.create_study(
             study_name=f"{self.search.name}-confirm-{digest[:6]}",
             storage=self._storage,
             directions=options.directions,
-            sampler=PlacedSampler(options.seed),
+            sampler=SlotSampler(options.seed),
             load_if_exists=True,
         )
         return study, candidates
@@ -226,5 +226,5 @@ class Studies:
             key=f"{trial.study.study_name}-{trial.number}",
             parent=self.search.name,
             stops=(optuna.TrialPruned,),
-            tags={"study": self.search.name, "place": str(trial.user_attrs[PLACE])},
+            tags={"study": self.search.name, "place": str(trial.user_attrs[SLOT])},
         )

@@ -17,13 +17,14 @@ import sqlalchemy.exc
 from signloom.errors import UserError
 from signloom.provenance import code_hash, library_versions, project_folder
 from signloom.training.run import RunOptions
-from signloom.tune.space import TuneOptions
+from signloom.tune.space import DECODED, TuneOptions
 
 PREFIX = "signloom-"
 PARTS = "parts"  # user attribute of a study: the hash of each thing that decides its numbers
 DEAD_AFTER = 3  # missing heartbeats
-# Folders whose code decides what a trial is worth.
-ROOMS = ("corpus", "features", "models", "training", "translation", "evaluation", "tune")
+# Folders whose code decides what a trial is worth; the last two where an objective decodes dev.
+ROOMS = ("corpus", "features", "models", "training", "tune")
+DECODING_ROOMS = ("translation", "evaluation")
 UNDECIDING = ("cache_mb", "snapshot_s")  # of the section train: they change no number
 OUTAGE = (optuna.exceptions.StorageInternalError, sqlalchemy.exc.DBAPIError)
 logger = logging.getLogger(__name__)
@@ -42,8 +43,11 @@ def identify(base: RunOptions, options: TuneOptions, data: Mapping[str, str]) ->
     """Hash everything that decides a trial's numbers, part by part.
 
     How many trials there are, how many processes run them and where they are kept is not among it:
-    a search may be extended, moved to more workers, and goes on.
+    a search may be extended, moved to more workers, and goes on. How dev is decoded is among it
+    only where an objective needs its sentences.
     """
+    decodes = any(name in DECODED for name in options.objectives)
+    scoring = [asdict(options.decoding), options.tokenizer] if decodes else []
     others = asdict(base)
     for name in UNDECIDING:
         del others["train"][name]
@@ -51,12 +55,12 @@ def identify(base: RunOptions, options: TuneOptions, data: Mapping[str, str]) ->
         "the space": [options.space, options.first],
         "the objective": [
             options.objectives, options.pruner, asdict(options.limits), options.epochs,
-            asdict(options.decoding), options.tokenizer,
+            *scoring,
         ],
         "the seed": options.seed,
         "the other parameters": others,
         "the data": dict(data),
-        "the code": code_hash(*ROOMS),
+        "the code": code_hash(*ROOMS, *(DECODING_ROOMS if decodes else ())),
         "the libraries": [library_versions(), optuna.__version__],
     }  # fmt: skip
     return {name: _digest(content) for name, content in parts.items()}

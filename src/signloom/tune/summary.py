@@ -1,6 +1,6 @@
 """The result of a search: trials.json and best.json.
 
-(Unless time or memory is an objective or a limit: then the search itself depends on the clock.)
+The same search gives the same files, unless time or memory is an objective or a limit.
 """
 
 import warnings
@@ -32,7 +32,7 @@ def summarise(
         UserError: If no trial has finished with a result.
     """
     ended = finished(study, options.trials)
-    trials = [_row(place, trial, options) for place, trial in ended.items()]
+    trials = [_row(slot, trial, options) for slot, trial in ended.items()]
     complete = [trial for trial in trials if trial["state"] == "COMPLETE"]
     if not complete:
         raise UserError(
@@ -57,14 +57,14 @@ def summarise(
     }
 
 
-def _row(place: int, trial: FrozenTrial, options: TuneOptions) -> dict[str, Any]:
+def _row(slot: int, trial: FrozenTrial, options: TuneOptions) -> dict[str, Any]:
     measures = trial.user_attrs.get(MEASURES, {})
     values = {name: measures[name] for name in options.objectives if name in measures}
     value = values.get(options.objectives[0])
     if value is None and options.objectives == ("dev_loss",):
         value = trial.value  # of its last epoch
     return {
-        "number": place,
+        "number": slot,
         "state": trial.state.name,
         "value": value,
         "values": values,
@@ -84,13 +84,13 @@ def _losses(trial: FrozenTrial, options: TuneOptions) -> tuple[float, ...]:
 
 
 def pareto_front(ended: Mapping[int, FrozenTrial], options: TuneOptions) -> list[int]:
-    """Return the places that no other beats in every objective, the best in the first one first.
+    """Return the slots that no other beats in every objective, the best in the first one first.
 
     With one objective that is the winner.
     """
     losses = {
-        place: _losses(trial, options)
-        for place, trial in ended.items()
+        slot: _losses(trial, options)
+        for slot, trial in ended.items()
         if trial.state == TrialState.COMPLETE
     }
 
@@ -100,20 +100,20 @@ def pareto_front(ended: Mapping[int, FrozenTrial], options: TuneOptions) -> list
             for theirs in losses.values()
         )
 
-    front = [place for place, mine in losses.items() if not is_beaten(mine)]
-    front.sort(key=lambda place: (losses[place], place))
+    front = [slot for slot, mine in losses.items() if not is_beaten(mine)]
+    front.sort(key=lambda slot: (losses[slot], slot))
     return front[:1] if len(options.objectives) == 1 else front
 
 
 def pick_candidates(ended: Mapping[int, FrozenTrial], options: TuneOptions) -> list[int]:
-    """Return the places that are trained again with other seeds, the current parameters too.
+    """Return the slots that are trained again with other seeds, the current parameters too.
 
     With several objectives they are of the Pareto front.
     """
     complete = {p: t for p, t in ended.items() if t.state == TrialState.COMPLETE}
     if not options.confirm.top or not complete:
         return []
-    ranked = sorted(complete, key=lambda place: (_losses(complete[place], options), place))
+    ranked = sorted(complete, key=lambda slot: (_losses(complete[slot], options), slot))
     if len(options.objectives) > 1:
         ranked = pareto_front(ended, options)
     chosen = ranked[: options.confirm.top]
@@ -124,14 +124,14 @@ def confirm_rows(
     confirmation: optuna.Study, ended: Mapping[int, FrozenTrial], options: TuneOptions
 ) -> list[dict[str, Any]]:
     """Return the candidates that trained with every seed, the best mean first."""
-    places, seeds = pick_candidates(ended, options), options.confirm.seeds
-    done = finished(confirmation, len(places) * seeds)
+    slots, seeds = pick_candidates(ended, options), options.confirm.seeds
+    done = finished(confirmation, len(slots) * seeds)
     rows = []
-    for index, place in enumerate(places):
-        trials = [done[p] for p in range(index * seeds, (index + 1) * seeds) if p in done]
+    for index, slot in enumerate(slots):
+        trials = [done[n] for n in range(index * seeds, (index + 1) * seeds) if n in done]
         values = [t.values[0] for t in trials if t.state == TrialState.COMPLETE]
         if len(values) == seeds:
-            rows.append({"number": place, "mean": mean(values), "values": values})
+            rows.append({"number": slot, "mean": mean(values), "values": values})
     sign = -1 if options.directions[0] == "maximize" else 1
     return sorted(rows, key=lambda row: (sign * row["mean"], row["number"]))
 

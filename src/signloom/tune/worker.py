@@ -4,6 +4,7 @@ A worker finds the search in the database by its parameters, data and code, so i
 the project's folder.
 """
 
+import contextlib
 import json
 import logging
 import os
@@ -20,7 +21,6 @@ from signloom.tracking.run import TrackingOptions
 from signloom.training.data import TrainingFiles
 from signloom.training.run import from_scratch, read_run_options
 from signloom.tune.search import Progress, Search, Studies, open_studies, plan_search
-from signloom.tune.slots import cores_of
 from signloom.tune.space import TuneOptions
 
 MAX_DEATHS = 5  # of workers in a row, without a trial finished in between
@@ -91,7 +91,7 @@ def work_together(studies: Studies, params: Path, files: TrainingFiles, progress
                 if deaths > MAX_DEATHS:
                     raise UserError(
                         f"{deaths} workers of the search died in a row, the last with exit code "
-                        f"{process.returncode}; what it said stands above. Mend that, then "
+                        f"{process.returncode}; its message stands above. Remove the cause, then "
                         "`dvc repro` goes on with the same search"
                     )
                 logger.warning("worker %d died (%d) and is replaced", number, process.returncode)
@@ -101,6 +101,14 @@ def work_together(studies: Studies, params: Path, files: TrainingFiles, progress
             process.terminate()
         for process in running.values():
             process.wait()
+
+
+def cores_of(worker: int, workers: int) -> list[int]:
+    """Return the cores of one of several workers: disjoint while there are enough."""
+    cores = list(range(os.cpu_count() or 1))
+    with contextlib.suppress(AttributeError):  # Linux only
+        cores = sorted(os.sched_getaffinity(0))
+    return cores[worker::workers] or [cores[worker % len(cores)]]
 
 
 def _spawn(number: int, workers: int, arguments: list[str]) -> "subprocess.Popen[bytes]":

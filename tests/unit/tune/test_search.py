@@ -16,8 +16,9 @@ from signloom.features.targets import NO_LABELS
 from signloom.tracking.run import TrackingOptions
 from signloom.training.run import RunOptions
 from signloom.tune.search import Studies, open_studies, plan_search
-from signloom.tune.slots import FINISHED, OWNER, PLACE, is_dead, this_owner
+from signloom.tune.slots import FINISHED, OWNER, SLOT, is_dead, this_owner
 from signloom.tune.space import TuneOptions, apply_values, parse_space
+from signloom.tune.storage import identify
 from tests import tiny
 
 SPACE: dict[str, Any] = {
@@ -75,19 +76,19 @@ def test_a_search_that_died_goes_on_and_ends_the_same(tmp_path: Path) -> None:
     run(tmp_path / "died", dataclasses.replace(OPTIONS, trials=1))
     # What a process leaves that is killed in its first moments, in its trial and before it.
     died = studies(tmp_path / "died").study
-    for place, owner in ((1, GONE), (2, None)):
-        start_and_leave(died, place, owner)
-    died.enqueue_trial({}, user_attrs={PLACE: 2})
+    for slot, owner in ((1, GONE), (2, None)):
+        start_and_leave(died, slot, owner)
+    died.enqueue_trial({}, user_attrs={SLOT: 2})
     again = studies(tmp_path / "died", dataclasses.replace(OPTIONS, heartbeat_s=1))
     again.work()
     assert again.summary() == whole
     states = [trial.state.name for trial in again.study.get_trials()]
-    assert states.count("FAIL") == 3  # two dead, and one whose place was still held by a dead one
+    assert states.count("FAIL") == 3  # two dead, and one whose slot was still held by a dead one
 
 
-def start_and_leave(study: optuna.Study, place: int, owner: dict[str, Any] | None) -> optuna.Trial:
+def start_and_leave(study: optuna.Study, slot: int, owner: dict[str, Any] | None) -> optuna.Trial:
     """Start a trial like a process that is killed in its first moments."""
-    study.enqueue_trial({}, user_attrs={PLACE: place})
+    study.enqueue_trial({}, user_attrs={SLOT: slot})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Optuna expects a heartbeat here
         trial = study.ask()
@@ -130,28 +131,28 @@ def running_epochs(found: Studies) -> int:
     return sum(len(trial.intermediate_values) for trial in trials)
 
 
-def test_two_trials_of_one_place_count_once(tmp_path: Path) -> None:
+def test_two_trials_of_one_slot_count_once(tmp_path: Path) -> None:
     found = studies(tmp_path)
     for _ in range(2):
-        found.study.enqueue_trial({}, user_attrs={PLACE: 1})
-    found.study.enqueue_trial({}, user_attrs={PLACE: 7})  # of a search that was longer
+        found.study.enqueue_trial({}, user_attrs={SLOT: 1})
+    found.study.enqueue_trial({}, user_attrs={SLOT: 7})  # of a search that was longer
     found.work()
-    places = [t.user_attrs[PLACE] for t in found.study.get_trials(states=FINISHED)]
-    assert sorted(places) == [0, 1, 2]
+    slots = [t.user_attrs[SLOT] for t in found.study.get_trials(states=FINISHED)]
+    assert sorted(slots) == [0, 1, 2]
 
 
 def test_a_trial_declared_dead_by_another_process_is_run_again(tmp_path: Path) -> None:
-    found, buried = studies(tmp_path), []
+    found, failed = studies(tmp_path), []
 
-    def bury_the_second(finished: int, epochs: int) -> None:
-        if finished == 1 and not buried:
+    def fail_the_second(finished: int, epochs: int) -> None:
+        if finished == 1 and not failed:
             (running,) = found.study.get_trials(states=(optuna.trial.TrialState.RUNNING,))
             storage = found.study._storage
             storage.set_trial_state_values(running._trial_id, optuna.trial.TrialState.FAIL)
-            buried.append(running.number)
+            failed.append(running.number)
 
-    found.work(bury_the_second)
-    assert buried
+    found.work(fail_the_second)
+    assert failed
     assert found.summary()["trials"] == run_elsewhere(tmp_path)["trials"]
 
 
@@ -180,7 +181,7 @@ def test_a_search_goes_on_without_a_worker_that_is_stopped_by_hand(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    for _ in range(6):  # more often than a place may die
+    for _ in range(6):  # more often than a slot may die
         with monkeypatch.context() as patch:
             patch.setattr("signloom.tune.objective.train", interrupted)
             with pytest.raises(KeyboardInterrupt):
@@ -211,6 +212,21 @@ def test_other_code_is_another_study_and_it_is_said(
     with caplog.at_level("INFO"):
         assert run(tmp_path, one)["study"] != before["study"]
     assert f"Changed since {before['study']} (1 trials): the code." in caplog.text
+
+
+def test_code_that_decodes_counts_only_where_an_objective_decodes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("signloom.tune.storage.code_hash", lambda *rooms: " ".join(rooms))
+    wider = dataclasses.replace(OPTIONS, decoding=tiny.decoding(beam_size=4))
+    base = tiny.run_options()
+    assert identify(base, wider, HASHES) == identify(base, OPTIONS, HASHES)
+    one, other = (
+        identify(base, dataclasses.replace(options, objectives=("bleu4",)), HASHES)
+        for options in (OPTIONS, wider)
+    )
+    assert one["the objective"] != other["the objective"]
+    assert one["the code"] != identify(base, OPTIONS, HASHES)["the code"]
 
 
 def test_what_cannot_be_trained_is_said_before_the_first_trial() -> None:
