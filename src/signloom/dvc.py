@@ -12,7 +12,6 @@ from typing import Any
 from signloom.config import load_params
 from signloom.errors import UserError
 from signloom.paths import REPORTS
-from signloom.transaction import replace_link
 
 
 def track_version(folder: Path) -> str:
@@ -84,18 +83,17 @@ class DvcCache:
         said = ask_dvc("cache", "dir")  # takes a second, so not before something is removed
         return Path(said.strip()) if said else None
 
-    def drop(self, path: Path) -> bool:
-        """Remove what is kept of a file's present content; return whether there was something."""
+    def kept(self, path: Path) -> Path | None:
+        """Return what is kept of a file's present content."""
         if not path.is_file() or self._folder is None:
-            return False
+            return None
         digest = _md5(path)
-        kept = self._folder / "files" / "md5" / digest[:2] / digest[2:]
-        if not kept.exists():
-            return False
-        for link in self._links.get(kept.resolve(), ()):
-            replace_link(link)  # it would dangle, and who reads the file next would find none
-        kept.unlink()
-        return True
+        found = self._folder / "files" / "md5" / digest[:2] / digest[2:]
+        return found if found.exists() else None
+
+    def links(self, kept: Path) -> list[Path]:
+        """Return the files of the project that are links to what is kept."""
+        return self._links.get(kept.resolve(), [])
 
     @functools.cached_property
     def _links(self) -> dict[Path, list[Path]]:

@@ -44,6 +44,14 @@ class Transaction:
         self.journal = folder / "journal.json"
         self.operations: list[Operation] = []
 
+    @property
+    def note(self) -> dict[str, Any] | None:
+        """What the journal notes of a change that is not finished; None: there is none."""
+        if not self.journal.is_file():
+            return None
+        content: dict[str, Any] = json.loads(self.journal.read_text(encoding="utf-8"))
+        return content.get("note")
+
     def stage(self, target: Path) -> Path:
         """Return where to write the file or folder that is to become `target`."""
         source = self.staged / "new" / str(len(self.operations)) / target.name

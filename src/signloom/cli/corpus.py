@@ -332,31 +332,33 @@ def run_forget(options: argparse.Namespace) -> None:
     """Print what is there, ask, remove, print what is left to do."""
     from signloom.nightly.lock import hold_lock
     from signloom.privacy.forget import (
-        end_removal,
-        find_person,
+        Removal,
+        find_removal,
         plan_removal,
-        read_places,
+        read_project,
         remove,
         sync_marks,
     )
-    from signloom.privacy.traces import tell_left, tell_models
+    from signloom.privacy.leftovers import tell_left
+    from signloom.privacy.models import tell_models
 
-    places = read_places(options.params)
-    person = find_person(options.signer, places)
-    steps = plan_removal(person, places)
-    for step in steps:
-        print(f"{len(step.found):6,}  {step.what}")
-    models = tell_models(person, places.store)
-    print("\n".join(models))
+    project = read_project(options.params)
+    removal = find_removal(options.signer, project)
+    for part in plan_removal(removal.person, project):
+        print(f"{len(part.found):6,}  {part.what}")
+    print("\n".join(tell_models(removal.trained, project.store)))
     if options.dry_run:
         print("nothing was removed (--dry-run)")
         return
     if not options.yes:
-        confirm("This cannot be undone.", person.signer)
-    with hold_lock():  # no night in between
-        remove(person, steps, lambda what: print(f"done: {what}"))
-        print(sync_marks(options.params, places))
+        confirm("This cannot be undone.", removal.person.signer)
+
+    def tell(done: Removal) -> None:
+        print("removed")
+        print(sync_marks(options.params, project))
         print("left to you:")
-        for line in tell_left(person, places.corpus):
+        for line in tell_left(done.person, project.corpus):
             print(f"- {line}")
-        end_removal()
+
+    with hold_lock():  # no night in between
+        remove(removal, project, tell)

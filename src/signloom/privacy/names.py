@@ -1,4 +1,4 @@
-"""Names of a person in texts, tables and JSON.
+"""Names of a person in texts, tables, JSON and files.
 
 A name with a letter in it is looked for everywhere, as a whole word. One without (`1`, `07`) looks
 like any count, score or frame rate, so it counts only where a name must stand: in a table in the
@@ -9,13 +9,21 @@ as a folder in a path.
 import csv
 import functools
 import io
+import json
 import re
 from collections.abc import Iterator, Sequence, Set
+from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from signloom.config import checked_dataclass
 from signloom.corpus.manifest import SPLITS
+from signloom.files import hash_file
 from signloom.importing.user_tables import QUOTED, SEPARATORS, find_sources
+from signloom.intake.deliveries import SIGNER_FILE
 
 BLANK = "(forgotten)"  # stands where a name stood
 
@@ -189,3 +197,69 @@ def _split(lines: Sequence[str], mark: str) -> Iterator[tuple[str, list[str]]]:
     for row in reader:  # a quoted cell may span lines
         yield "".join(lines[begin : reader.line_num]), [cell.strip() for cell in row]
         begin = reader.line_num
+
+
+def scrub_file(path: Path, person: Person, *, columns: Sequence[str] = ()) -> str | bytes | None:
+    """Return what a file of ours is without a person: rows and values go, names are blanked.
+
+    Args:
+        path: A table, JSON, Markdown or Parquet; anything else stays as it is.
+        person: Who.
+        columns: Of a .tsv whose rows stay: in which columns names are blanked.
+
+    Returns:
+        The new content; None where nothing changes.
+    """
+    if path.suffix == ".parquet":
+        return _scrub_parquet(path, person)
+    if path.suffix not in (".json", ".jsonl", ".csv", ".tsv", ".md", ".txt", ".log"):
+        return None
+    before = path.read_text(encoding="utf-8", errors="surrogateescape")
+    if path.suffix == ".json":
+        after = _dump_like(before, scrub_value(json.loads(before), person))
+    elif columns:
+        after = blank_columns(before, person, columns)
+    elif path.suffix in (".csv", ".tsv"):
+        after = scrub_table(path.name, before, person)
+    elif path.name == SIGNER_FILE and before.strip() == person.signer:
+        after = f"{BLANK}\n"
+    else:
+        after = blank(before, person)
+    return None if after == before else after.encode("utf-8", errors="surrogateescape")
+
+
+def _scrub_parquet(path: Path, person: Person) -> bytes | None:
+    table = pq.read_table(path)
+    if "clip_id" not in table.column_names:
+        return None
+    theirs = pc.is_in(table["clip_id"], pa.array(person.clip_ids, pa.string()))
+    kept = table.filter(pc.invert(theirs))
+    if len(kept) == len(table):
+        return None
+    buffer = io.BytesIO()
+    pq.write_table(kept, buffer, compression="zstd")
+    return buffer.getvalue()
+
+
+def _dump_like(before: str, value: Any) -> str:
+    """Return JSON indented as it was."""
+    second = before.split("\n", 2)[1] if "\n" in before.strip() else ""
+    indent = len(second) - len(second.lstrip()) or None
+    return json.dumps(value, ensure_ascii=False, indent=indent) + "\n"
+
+
+def videos_like(folder: Path, person: Person) -> Iterator[Path]:
+    """Yield the files below a folder that are the person's videos, by their bytes."""
+    wanted = set(person.videos)
+    for path in sorted(folder.rglob("*")) if wanted else ():
+        if path.is_file() and hash_file(path) in wanted:
+            yield path
+
+
+def files_naming(
+    folders: Sequence[Path], person: Person, patterns: Sequence[str] = ("*",)
+) -> list[Path]:
+    """Return the files below some folders whose bytes have the person's name or a clip's id."""
+    pattern = re.compile(naming_pattern(person).encode())
+    found = {path for folder in folders for one in patterns for path in folder.rglob(one)}
+    return [p for p in sorted(found) if p.is_file() and pattern.search(p.read_bytes())]

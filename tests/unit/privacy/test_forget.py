@@ -1,6 +1,5 @@
 """A signer is removed from a real little project: Git, DVC, videos, cache, models, reports."""
 
-import contextlib
 import json
 import os
 import shutil
@@ -22,11 +21,14 @@ from signloom.extraction.extract import extractor_fingerprint
 from signloom.extraction.video import DECODER
 from signloom.features.targets import Target, write_targets
 from signloom.files import hash_file
+from signloom.intake.staging import is_unfinished
 from signloom.nightly.card import write_card
 from signloom.nightly.store import ModelStore
+from signloom.paths import FORGET_JOURNAL
 from signloom.privacy import forget
 from signloom.privacy.names import Person
 from tests.extraction import OPTIONS as EXTRACT
+from tests.power_cut import RENAMES, PowerCutError, cut_before
 from tests.unit.evaluation.world import sequence
 from tests.unit.nightly.versions import add_evaluated_version
 from tests.videos import write_video
@@ -215,7 +217,7 @@ def test_nothing_names_or_shows_a_forgotten_signer(
         "Git's history",
     ):
         assert sentence in said, sentence
-    assert not forget.FORGET_JOURNAL.exists()
+    assert not is_unfinished(corpus_options())
     with pytest.raises(SystemExit, match="no clip and no model version is of a signer 'zoë'"):
         main(["forget", "zoë", "--yes"])
 
@@ -237,36 +239,55 @@ def test_a_signer_of_the_test_split_leaves_the_frozen_clips(project: Path) -> No
     assert store.marks(1)["other"] == "stays"
 
 
-def cut_short(places: forget.Places, *, after: int) -> str:
-    """Do some steps of what the call before has left; return what the removal is called."""
-    person = forget.find_person(ZOE, places)
-    left = iter(range(after))
-
-    def tell(_: str) -> None:
-        if next(left, None) is None:
-            raise KeyboardInterrupt
-
-    with contextlib.suppress(KeyboardInterrupt):
-        forget.remove(person, forget.plan_removal(person, places), tell)
-    return person.request
-
-
-def test_a_kill_anywhere_is_made_up_for_by_the_second_call(
-    project: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "cuts",
+    [(0, 15, 40, 65), pytest.param(tuple(range(200)), marks=pytest.mark.slow)],
+    ids=["few", "all"],
+)
+def test_a_cut_anywhere_is_made_up_for_by_the_second_call(
+    project: Path, tmp_path: Path, cuts: tuple[int, ...]
 ) -> None:
     clips = make_corpus()
     store, keys = ModelStore(), keys_of(clips)
-    places = forget.read_places(Path("params.yaml"))
-    count = len(forget.plan_removal(forget.find_person("zoë", places), places))
-    requests = {cut_short(places, after=done) for done in range(count)}
+    shutil.copytree(project, tmp_path / "start")
+    states = []
+    for number in cuts:
+        for path in project.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        shutil.copytree(tmp_path / "start", project, dirs_exist_ok=True)
+        with cut_before(number, only=RENAMES):
+            try:
+                main(["forget", "zoë", "--yes"])
+            except PowerCutError:
+                pass
+            else:
+                break
+        states.append(is_unfinished(corpus_options()))
+        if states[-1]:
+            with pytest.raises(SystemExit, match="the removal of 'zoë' was cut short"):
+                main(["forget", "eve", "--yes"])
+        main(["forget", "zoë", "--yes"])
+        assert [name for name, text in words(project).items() if "zoë" in text] == [], number
+        assert len(store.marks(1)["forgotten"]) == 1
+        assert len(read_manifest(corpus_options().path)) == 5
+        assert not list(corpus_options().folder.glob("videos/zoë*"))
+        assert LandmarkCache(project / "cache").look_up(keys["zoë-2"]) is None
+    assert states == sorted(states)
+    assert set(states) == {False, True}
+
+
+def test_a_removal_that_an_earlier_version_began_is_finished(project: Path) -> None:
+    clips = make_corpus()
+    places = forget.read_project(Path("params.yaml"))
+    found = forget.find_removal("zoë", places)
+    write_manifest(corpus_options().path, [clip for clip in clips if clip.signer != "zoë"])
+    Path("data/.forget.json").write_text(json.dumps(asdict(found.person)))
     with pytest.raises(UserError, match="the removal of 'zoë' was cut short"):
-        forget.find_person("eve", places)
+        forget.find_removal("eve", places)
     main(["forget", "zoë", "--yes"])
-    assert len(requests) == 1
     assert [name for name, text in words(project).items() if "zoë" in text] == []
-    assert len(store.marks(1)["forgotten"]) == 1
-    cache = LandmarkCache(project / "cache")
-    assert cache.look_up(keys["zoë-2"]) is None
+    assert not Path("data/.forget.json").exists()
+    assert ModelStore().marks(1)["forgotten"][0]["request"] == found.person.request
 
 
 def test_imported_landmarks_are_written_without_the_signer(project: Path) -> None:
@@ -293,7 +314,7 @@ def test_imported_landmarks_survive_a_kill_between_renames(project: Path, stage:
         shards.rename(shards.with_name("shards.old"))
     if stage == "new in place":
         new.rename(shards)
-    forget.FORGET_JOURNAL.write_text(json.dumps(asdict(person)))
+    FORGET_JOURNAL.write_text(json.dumps(asdict(person)))
     main(["forget", "zoë", "--yes"])
     assert sorted(read_clip_frames(shards)) == sorted(clip.clip_id for clip in left)
     assert sorted(path.name for path in shards.parent.iterdir()) == ["shards"]

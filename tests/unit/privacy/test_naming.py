@@ -5,10 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from signloom.dvc import DvcCache
 from signloom.intake.ledgers import Delivery, ledger_text
-from signloom.privacy.names import Person, blank, scrub_table, scrub_value
-from signloom.privacy.traces import files_naming, scrub
+from signloom.privacy.names import (
+    Person,
+    blank,
+    files_naming,
+    scrub_file,
+    scrub_table,
+    scrub_value,
+)
 
 
 def person(signer: str, *clip_ids: str) -> Person:
@@ -113,8 +118,9 @@ def test_a_number_for_a_name_leaves_the_counts_of_ledgers(tmp_path: Path) -> Non
     delivery = Delivery("2026-11-12", "2026-11-12", 12, 3, "data/inbox/12; old", "in", "")
     path = tmp_path / "deliveries.tsv"
     path.write_text(ledger_text([delivery], Delivery))
-    assert scrub(path, person("12", "12-1"), DvcCache(), columns=("source", "reason"))
-    assert path.read_text().splitlines()[1].split("\t")[:5] == [
+    after = scrub_file(path, person("12", "12-1"), columns=("source", "reason"))
+    assert isinstance(after, bytes)
+    assert after.decode().splitlines()[1].split("\t")[:5] == [
         "2026-11-12", "2026-11-12", "12", "3", "data/inbox/(forgotten); old"
     ]  # fmt: skip
 
@@ -129,6 +135,5 @@ def test_files_that_name_are_told_from_files_with_numbers(tmp_path: Path) -> Non
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     assert [path.name for path in files_naming([tmp_path], ONE)] == ["a.json"]
-    assert scrub(tmp_path / "signer.txt", ONE, DvcCache())
-    assert (tmp_path / "signer.txt").read_text() == "(forgotten)\n"
-    assert not scrub(tmp_path / "2.txt", ONE, DvcCache())
+    assert scrub_file(tmp_path / "signer.txt", ONE) == b"(forgotten)\n"
+    assert scrub_file(tmp_path / "2.txt", ONE) is None
