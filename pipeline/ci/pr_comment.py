@@ -133,7 +133,7 @@ def _pictures(base: str) -> list[str]:
                  "after": _fetch("HEAD", Path(scratch, "after"))}  # fmt: skip
         found = {word: folder for word, folder in sides.items() if folder}
         if not found:
-            return ["Not here: curves and breakdowns are in DVC's remote (docs/remote.md)."]
+            return ["Not here: curves and breakdowns are in DVC's remote (docs/start.md)."]
         return [*_curves(found), *(_breakdown(found, *names) for names in _BREAKDOWNS.items())]
 
 

@@ -35,7 +35,7 @@ def add_ingest(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom ingest`."""
     parser.description = (
         "Check the videos of DIR, with a table or a .txt file beside each, and copy "
-        "the good ones into the corpus. Run twice, it changes nothing. docs/ingest.md has the "
+        "the good ones into the corpus. Run twice, it changes nothing. docs/data.md has the "
         "rules."
     )
     parser.add_argument("sources", nargs="+", type=Path, metavar="DIR", help="what was delivered")
@@ -78,7 +78,7 @@ def _read_intake_params(path: Path) -> tuple["IngestOptions", Path]:
 
     section = load_params(path).get("retrain")
     if not isinstance(section, dict) or not {"ingest", "inbox"} <= section.keys():
-        raise UserError(f"{path}: retrain.ingest and retrain.inbox are missing; docs/ingest.md "
+        raise UserError(f"{path}: retrain.ingest and retrain.inbox are missing; docs/data.md "
                         "has them")  # fmt: skip
     bounds = parse_options(section["ingest"], IngestOptions, where=f"{path}: retrain.ingest")
     return bounds, Path(str(section["inbox"]))
@@ -158,8 +158,8 @@ def add_drift(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom drift`."""
     parser.description = (
         "Compare the clips of a delivery with those that were there before it, as "
-        "`signloom retrain` does (retrain.drift in params.yaml; docs/drift.md). Its landmarks must "
-        f"be there: run `dvc repro extract` before. Exit code {STOPPED} if a check stops."
+        "`signloom retrain` does (retrain.drift in params.yaml; docs/nights.md). Its landmarks "
+        f"must be there: run `dvc repro extract` before. Exit code {STOPPED} if a check stops."
     )
     parser.add_argument("batch", nargs="?", metavar="BATCH", help="default: the newest")
     add_params(parser)

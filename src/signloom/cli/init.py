@@ -26,7 +26,7 @@ def add_init(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom init`."""
     parser.description = (
         "Turn a table of clips into CORPUS/manifest.tsv and link the videos there. "
-        "docs/corpora.md has the commands for published corpora."
+        "docs/data.md has the commands for published corpora."
     )
     parser.epilog = f"Fields: {FIELDS}."
     parser.add_argument("corpus", type=Path, metavar="CORPUS", help="the folder to make")

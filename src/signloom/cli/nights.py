@@ -19,7 +19,7 @@ def add_retrain(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Exit codes: 0 there is a new champion, 3 nothing is new, 4 the gate refused "
         "the challenger, 5 the new data were refused, 6 another retraining runs, 1 an error, "
-        "130 and 143 stopped. docs/retraining.md"
+        "130 and 143 stopped. docs/nights.md"
     )
     add_params(parser)
     parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
@@ -67,7 +67,7 @@ def run_retrain(options: argparse.Namespace) -> None:
 def add_champion(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom champion`."""
     parser.description = (
-        "Versions of the model lie in data/models; docs/champion.md describes what makes "
+        "Versions of the model lie in data/models; docs/nights.md describes what makes "
         "one the champion."
     )
     parser.set_defaults(run=_show_champion)

@@ -40,7 +40,7 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom translate`."""
     parser.description = (
         "Translate videos, landmark files, folders of them, or data/landmarks; "
-        "docs/translate.md describes what is read and written."
+        "docs/translation.md describes what is read and written."
     )
     parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="file or folder")
     parser.add_argument(
@@ -250,7 +250,7 @@ def _warn_of_unknown(unknown: Sequence[str], lines: int) -> None:
 def add_export_model(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom export-model`."""
     parser.description = (
-        "Write a checkpoint in another form; docs/translate.md shows how it is used."
+        "Write a checkpoint in another form; docs/translation.md shows how it is used."
     )
     parser.add_argument("folder", type=Path, metavar="OUT", help="folder to write")
     parser.add_argument("--format", choices=("onnx", "mlflow"), required=True)

@@ -1,6 +1,6 @@
 """The quality table: figures on how well each clip was detected.
 
-The rows of a corpus make one Parquet table; docs/quality.md says what each figure means.
+The rows of a corpus make one Parquet table; docs/extraction.md says what each figure means.
 """
 
 from collections.abc import Iterable

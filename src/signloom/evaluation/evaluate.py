@@ -1,7 +1,7 @@
 """The evaluation of a checkpoint on a corpus.
 
 Learned metrics (BLEURT, COMET) need weights of gigabytes and libraries of their own. They stay
-outside: whoever has them writes a few lines around them (docs/scoring.md has some).
+outside: whoever has them writes a few lines around them (docs/evaluation.md has some).
 """
 
 import json

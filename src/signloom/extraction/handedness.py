@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float32]
 
-# Found on drawn clips, whose sides are known, and on real ones; docs/landmarks.md has the figures.
+# Found on drawn clips, whose sides are known, and on real ones; docs/extraction.md has the figures.
 _SAME_HAND = 0.38  # palms closer than this, in hand sizes and on average: one hand, found twice
 _REACH = 0.8  # hand sizes that a hand may move between frames and still be taken for the same
 _FRAMES_KEPT = 15  # that a hand may be unseen

@@ -2,7 +2,7 @@
 
 Shape letters: S frames, P landmarks, C coordinates.
 
-docs/features.md has the equations. Shape letters: S frames, P landmarks, G groups, C coordinates,
+docs/models.md has the equations. Shape letters: S frames, P landmarks, G groups, C coordinates,
 F features.
 """
 

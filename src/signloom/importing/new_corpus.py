@@ -65,7 +65,7 @@ class VideoFolder:
         if found:
             return None, f"{len(found)} videos have its name"
         if self._pictures.intersection(wanted.parts):
-            return None, "its video is a folder of pictures (docs/corpora.md joins them)"
+            return None, "its video is a folder of pictures (docs/data.md joins them)"
         return None, "no video of its name"
 
 

@@ -2,7 +2,7 @@
 
 A system is one model, or the same model trained with several seeds. Its score is the mean of the
 seeds' corpus scores, taken in every resample of the clips: all seeds of both systems see the same
-imagined test sets. Nothing is translated or written here. docs/champion.md explains each rule.
+imagined test sets. Nothing is translated or written here. docs/nights.md explains each rule.
 """
 
 from collections import defaultdict

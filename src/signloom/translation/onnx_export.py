@@ -228,7 +228,7 @@ def _random_source(checkpoint: Checkpoint, lengths: list[int]) -> tuple[Tensor, 
 
 
 def _describe(checkpoint: Checkpoint) -> dict[str, Any]:
-    """Return what a user of the models must know; docs/translate.md explains each part."""
+    """Return what a user of the models must know; docs/translation.md explains each part."""
     spec, tokenizer, source = checkpoint.spec, checkpoint.tokenizer, _landmarks(checkpoint)
     options = spec.model
     return {

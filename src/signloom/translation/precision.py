@@ -1,6 +1,6 @@
 """Models with fewer bits: bfloat16 and int8 weights.
 
-docs/decoding.md says what it costs and gains.
+docs/translation.md says what it costs and gains.
 """
 
 from typing import Literal

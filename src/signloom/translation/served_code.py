@@ -42,7 +42,7 @@ class LandmarkTranslator(PythonModel):  # type: ignore[misc]  # MLflow is not ty
 
         Args:
             context: Unused; `load_context` had it.
-            model_input: A row a clip; docs/translate.md has its columns.
+            model_input: A row a clip; docs/translation.md has its columns.
             params: How to search, and `n_best`.
 
         Returns:

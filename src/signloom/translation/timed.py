@@ -72,7 +72,7 @@ def time_tokens(alignment: Alignment, seconds: float) -> tuple[TimedToken, ...]:
 
 
 def to_json(timed: TimedTranslation) -> dict[str, Any]:
-    """Return a translation for JSON; docs/translate.md describes it."""
+    """Return a translation for JSON; docs/translation.md describes it."""
     best = timed.translation
     return {
         **_scored(best),

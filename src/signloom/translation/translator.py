@@ -90,7 +90,7 @@ class Translator:
         Args:
             folder: The checkpoint.
             device: Where the model computes.
-            precision: Of its weights; docs/decoding.md compares them.
+            precision: Of its weights; docs/translation.md compares them.
         """
         device = device or pick_device("auto")
         return cls(load_checkpoint(folder, device), device, precision)

@@ -1,6 +1,6 @@
 """Odd and broken files, real ones: the right frames, or an error that says why and what to do.
 
-docs/quality.md has the same as a table for users.
+docs/extraction.md has the same as a table for users.
 """
 
 import shutil
@@ -394,7 +394,7 @@ def test_damage_in_the_middle_is_noticed_where_the_decoder_gives_up(tmp_path: Pa
     raw = bytearray((tmp_path / "a.mp4").read_bytes())
     raw[data + 3000 : data + 3010] = bytes(10)
     (tmp_path / "scratched.mp4").write_bytes(raw)
-    assert len(read(tmp_path / "scratched.mp4")) == 100  # concealed: docs/quality.md says so
+    assert len(read(tmp_path / "scratched.mp4")) == 100  # concealed: docs/extraction.md says so
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The commands of docs/corpora.md, run as they stand there on folders of the corpora's shape."""
+"""The commands of docs/data.md, run as they stand there on folders of the corpora's shape."""
 
 import re
 import shlex
@@ -17,7 +17,7 @@ from tests.tiny import ROOT
 
 def commands(section: str) -> list[list[str]]:
     """Return the arguments of each `signloom` command of a section, variables filled in."""
-    text = (ROOT / "docs/corpora.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/data.md").read_text(encoding="utf-8")
     (part,) = re.findall(
         rf"^## {re.escape(section)}\n(.*?)(?=^## )", text, re.MULTILINE | re.DOTALL
     )
