@@ -235,8 +235,9 @@ class _Night:
         for report in checked.refused:
             if report.batch in delivered:
                 record.step("withdraw", withdraw_delivery, corpus, report)
+                clips = [clip for clip in clips if clip.batch != report.batch]
         record.step("extract again", prepare_data, self.store, self.commands)
-        return read_clips(corpus), checked.worst, why_not_train(checked, delivered)
+        return clips, checked.worst, why_not_train(checked, delivered)
 
     def _train(self, clips: Sequence[Clip]) -> int:
         """Train, score and keep a challenger; return its number."""

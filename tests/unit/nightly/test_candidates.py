@@ -48,7 +48,7 @@ def test_both_translate_the_frozen_clips_and_the_newest_with_the_search_of_their
     assert (found["champion"], found["version"]) == (1, 2)
     assert found["test"] == ["test1", "test2", "test3", "test5"]
     assert found["missing"] == ["gone"]
-    assert found["newest"]["clips"] == 4  # as many batches as make a judgement, and no more
+    assert found["newest"]["clips"] == 4  # as many batches as are enough to judge, and no more
     assert found["decoding"]["champion"]["beam_size"] == 2
     assert found["decoding"]["challenger"]["beam_size"] == 1
     parameters = found["cost"]["parameters"]

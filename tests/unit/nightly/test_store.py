@@ -146,7 +146,7 @@ def test_the_gate_backs_only_what_it_allowed_over_the_present_champion(store: Mo
     assert "judged when the champion was 1, now it is 2" in (store.refusal(3) or "")
 
 
-def test_a_torn_pointer_is_named_with_the_mend(store: ModelStore) -> None:
+def test_a_torn_pointer_is_named_with_what_to_do(store: ModelStore) -> None:
     store.promote(add(store, "one"), by="test")
     (store.root / "champion.json").write_text('{"format_version": 1, "champion": 1')
     with pytest.raises(UserError, match="dvc checkout"):

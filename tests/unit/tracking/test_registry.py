@@ -116,7 +116,7 @@ def test_two_projects_of_one_name_do_not_take_each_other_for_the_same(
     assert "version 1" in sync("shared", [make_version(tmp_path, 1)], {"champion": 1})
 
 
-def test_a_store_that_is_away_is_named_with_the_mend(
+def test_a_store_that_is_away_is_named_with_what_to_do(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # nobody listens there

@@ -217,7 +217,7 @@ def test_a_damaged_database_costs_a_warning_and_the_records_stay(
 
 
 @pytest.mark.slow
-def test_the_records_reach_a_database_that_is_mended(
+def test_the_records_reach_a_database_that_is_whole_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Quick twins: the test above, test_a_delivery_that_dies_anywhere_loses_and_doubles_nothing."""
@@ -249,7 +249,7 @@ def test_records_go_to_no_other_store_than_theirs(
     assert read(run).info.status == "FINISHED"
 
 
-def test_a_deleted_experiment_is_named_with_the_mend() -> None:
+def test_a_deleted_experiment_is_named_with_what_to_do() -> None:
     options = TrackingOptions(enabled=True, experiment="gone")
     with Run.start(options, "x", stage="train") as run:
         pass
