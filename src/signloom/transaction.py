@@ -7,7 +7,6 @@ lock next does them, so a process may be killed, or the power cut, between any t
 
 import contextlib
 import errno
-import fcntl
 import json
 import logging
 import os
@@ -18,6 +17,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
+
+from filelock import lock_descriptor
 
 from signloom.errors import UserError
 from signloom.files import flush_to_disk, hash_file, to_text, write_file
@@ -243,19 +244,11 @@ def _hash(path: Path) -> str | None:
 def _wait_for(lock: int, path: Path) -> None:
     deadline = time.monotonic() + _WAIT_S
     is_told = False
-    while True:
-        try:
-            # The system lets go of it, however the process ends.
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = path.read_text(encoding="utf-8") or "another process"
-            if time.monotonic() > deadline:
-                raise UserError(
-                    f"{path} is held by {holder}; wait until it ends, or stop it"
-                ) from None
-            if not is_told:
-                logger.warning("waiting for %s, which holds %s", holder, path)
-            is_told = True
-            time.sleep(_PAUSE_S)
-        else:
-            return
+    while not lock_descriptor(lock, blocking=False):  # the system lets go of it at any end
+        holder = path.read_text(encoding="utf-8") or "another process"
+        if time.monotonic() > deadline:
+            raise UserError(f"{path} is held by {holder}; wait until it ends, or stop it")
+        if not is_told:
+            logger.warning("waiting for %s, which holds %s", holder, path)
+        is_told = True
+        time.sleep(_PAUSE_S)
