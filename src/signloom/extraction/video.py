@@ -18,7 +18,7 @@ from av.container import InputContainer
 from av.sidedata.sidedata import SideData
 from av.stream import Disposition
 from av.video.frame import VideoFrame
-from av.video.reformatter import Colorspace
+from av.video.reformatter import Colorspace, VideoReformatter
 from av.video.stream import VideoStream
 
 from signloom.errors import UserError
@@ -82,6 +82,7 @@ class Video:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._is_damaged = False  # whether decoding ended there
+        self._reformatter = VideoReformatter()  # one for all frames: it computes tables
         self._container, self._stream = _open(path)
         self.fps = float(self._stream.guessed_rate or 0)
         if not MIN_FPS <= self.fps <= MAX_FPS:
@@ -92,6 +93,9 @@ class Video:
             )
         tick = self._stream.time_base or Fraction(1)
         self._tick_s, self._start = float(tick), self._stream.start_time or 0
+        stretch = float(self._stream.sample_aspect_ratio or 1)  # width of a pixel by its height
+        has_square = abs(stretch - 1) <= _SAME_RATE or not 1 / _MAX_STRETCH < stretch < _MAX_STRETCH
+        self._stretch = 1.0 if has_square else stretch
         self.duration_s: float | None = None
         # Matroska's duration counts from before the first frame.
         self._uncounted_s = 0.0
@@ -247,17 +251,14 @@ class Video:
 
     def _upright(self, picture: VideoFrame) -> Picture:
         """Return a picture in RGB, turned as its metadata says, with square pixels."""
-        width, height = picture.width, picture.height
-        stretch = float(self._stream.sample_aspect_ratio or 1)
-        if abs(stretch - 1) > _SAME_RATE and 1 / _MAX_STRETCH <= stretch <= _MAX_STRETCH:
-            # As a player does with old television formats, losing no pixel.
-            width = round(width * max(stretch, 1.0))
-            height = round(height * max(1 / stretch, 1.0))
+        # As a player does with old television formats, losing no pixel.
+        width = round(picture.width * max(self._stretch, 1.0))
+        height = round(picture.height * max(1 / self._stretch, 1.0))
         # One thread: a worker a core decodes beside the others.
-        rgb = cast(
-            Picture, picture.to_ndarray(format="rgb24", width=width, height=height, threads=1)
-        )
-        if (matrix := picture.side_data.get("DISPLAYMATRIX")) is not None:
+        converted = self._reformatter.reformat(picture, width, height, "rgb24", threads=1)
+        rgb = cast(Picture, converted.to_ndarray())
+        side_data = picture.side_data
+        if side_data and (matrix := side_data.get("DISPLAYMATRIX")) is not None:
             a, b, _, c, d = struct.unpack_from("=5i", cast(SideData, matrix))
             if a * d < b * c:
                 raise VideoError(
