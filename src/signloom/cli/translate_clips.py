@@ -147,7 +147,7 @@ class _Run:
             for clip in self._watch.measure_each("landmarks", clips, without="video decoding"):
                 self._wait()  # before anything is printed: the checkpoint may be of no use
                 if isinstance(clip, UnreadableClip):
-                    self._fail(clip.name, clip.problem)
+                    self._fail(clip.name, str(clip.problem))
                     continue
                 if not clip.sequence.present.any():
                     _print_message(f"warning: {clip.source}: no hand and no body was found in it")

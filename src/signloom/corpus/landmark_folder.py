@@ -16,7 +16,7 @@ from signloom.corpus.shards import (
     shards_metadata,
     write_shards,
 )
-from signloom.errors import UserError
+from signloom.errors import Problem, UserError
 from signloom.files import write_file
 
 
@@ -26,8 +26,7 @@ class Reject:
 
     clip_id: str
     video: str  # path as in the manifest, seen from the project; empty if there is none
-    reason: str
-    mend: str
+    problem: Problem
 
 
 class Ledger:
@@ -57,7 +56,7 @@ class Ledger:
         self.frames.update((clip.clip_id, frames) for clip in clips)
         self.cached += len(clips) if cached else 0
 
-    def reject(self, clips: Sequence[Clip], reason: str, mend: str) -> None:
+    def reject(self, clips: Sequence[Clip], problem: Problem) -> None:
         """Note that clips cannot be read.
 
         Raises:
@@ -65,13 +64,13 @@ class Ledger:
         """
         for clip in clips:
             video = clip.video.as_posix() if clip.video else ""
-            self.rejects[clip.clip_id] = Reject(clip.clip_id, video, reason, mend)
+            self.rejects[clip.clip_id] = Reject(clip.clip_id, video, problem)
         count = len(self.rejects)
         if count < self._clips and count <= self._max_share * self._clips:
             return
         write_rejects(self._report, self._sorted())
         first = self._sorted()[:5]
-        lines = "\n".join(f"  {r.clip_id} ({r.video}): {r.reason}; {r.mend}" for r in first)
+        lines = "\n".join(f"  {r.clip_id} ({r.video}): {r.problem}" for r in first)
         raise UserError(
             f"{count} of {self._clips} clips ({count / self._clips:.1%}) cannot be read, at most "
             f"{self._max_share:.1%} are accepted (extract.max_rejected_share). No landmarks were "
@@ -105,7 +104,7 @@ class Ledger:
 def write_rejects(path: Path, rejects: Sequence[Reject]) -> None:
     """Write a header, then a line a clip."""
     lines = ["clip_id\tvideo\treason\tmend"]
-    lines += [f"{r.clip_id}\t{r.video}\t{r.reason}\t{r.mend}" for r in rejects]
+    lines += [f"{r.clip_id}\t{r.video}\t{r.problem.reason}\t{r.problem.hint}" for r in rejects]
     write_file(path, "\n".join(lines) + "\n")
 
 
@@ -195,8 +194,8 @@ def take_imported(
         if clip.clip_id in there:
             ledger.keep([clip], there[clip.clip_id], cached=False)
         else:
-            mend = "import them with `signloom import`, or remove the row from the manifest"
-            ledger.reject([clip], f"{shards} has no landmarks of it", mend)
+            hint = "import them with `signloom import`, or remove the row from the manifest"
+            ledger.reject([clip], Problem(f"{shards} has no landmarks of it", hint))
     # In the order in which they will be asked for.
     dealt = assign_shards(ledger.frames, frames_per_shard).values()
     order = itertools.chain.from_iterable(dealt)

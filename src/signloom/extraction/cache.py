@@ -28,7 +28,7 @@ import numpy as np
 from tqdm import tqdm
 
 from signloom.corpus.landmarks import COORDINATES, LandmarkSequence, Layout
-from signloom.errors import UserError
+from signloom.errors import Problem, UserError
 from signloom.files import hash_file, write_file
 from signloom.paths import LANDMARK_CACHE
 from signloom.progress import progress_file
@@ -159,14 +159,6 @@ _ABANDONED_S = 3600.0  # a temporary file that old belongs to a writer that was 
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """An entry of a clip that cannot be read, now and in future."""
-
-    reason: str
-    mend: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheUse:
     """What lies in a cache."""
@@ -200,19 +192,19 @@ def pack_landmarks(sequence: LandmarkSequence) -> bytes:
     return _seal(header, sequence.points.astype(np.float16).tobytes() + sequence.present.tobytes())
 
 
-def pack_unreadable(found: Unreadable) -> bytes:
+def pack_unreadable(found: Problem) -> bytes:
     """Return the entry of a clip that cannot be read."""
-    return _seal({"frames": 0, "reason": found.reason, "mend": found.mend}, b"")
+    return _seal({"frames": 0, "reason": found.reason, "mend": found.hint}, b"")
 
 
-def unpack_frames(entry: bytes) -> int | Unreadable | None:
+def unpack_frames(entry: bytes) -> int | Problem | None:
     """Return how many frames an entry has, or why it has none; None if it is damaged."""
     opened = _unseal(entry)
     if opened is None:
         return None
     header, _ = opened
     if "reason" in header:
-        return Unreadable(header["reason"], header["mend"])
+        return Problem(header["reason"], header["mend"])
     return int(header["frames"])
 
 
@@ -244,7 +236,7 @@ class LandmarkCache:
                 f"environment variable {CACHE_VARIABLE} name a folder that can be written"
             ) from error
 
-    def look_up(self, key: str) -> int | Unreadable | None:
+    def look_up(self, key: str) -> int | Problem | None:
         """Return how many frames an entry has, or why it has none; None if it is not there."""
         path = self._path(key)
         found = _read(path)
@@ -293,7 +285,7 @@ class LandmarkCache:
             used_s.append(stat.st_mtime)
             size_bytes += stat.st_size
             # Entries of rejects are shorter than those of a frame; the others are not opened.
-            if stat.st_size < 1000 and isinstance(_read(path), Unreadable):
+            if stat.st_size < 1000 and isinstance(_read(path), Problem):
                 rejects += 1
         return CacheUse(
             entries=len(used_s),
@@ -353,7 +345,7 @@ def explain_full_disk(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _read(path: Path) -> int | Unreadable | None:
+def _read(path: Path) -> int | Problem | None:
     try:
         return unpack_frames(path.read_bytes())
     except OSError:

@@ -23,11 +23,10 @@ from signloom.config import Count, Positive, Share, checked_dataclass
 from signloom.corpus.landmark_folder import REJECTS, SHARDS, Ledger, write_landmarks
 from signloom.corpus.landmarks import LandmarkSequence, check_same_make
 from signloom.corpus.manifest import Clip
-from signloom.errors import UserError
+from signloom.errors import ClipError, Problem, UserError
 from signloom.extraction.cache import (
     HashedVideo,
     LandmarkCache,
-    Unreadable,
     VideoHashes,
     cache_folder,
     cache_key,
@@ -43,8 +42,8 @@ from signloom.extraction.detector import (
     describe_detector,
     quiet_native_code,
 )
-from signloom.extraction.pool import Lost, count_workers, run_in_processes, run_patiently
-from signloom.extraction.video import DECODER, Frame, Video, VideoError, even_frames, measure_fps
+from signloom.extraction.pool import count_workers, run_in_processes, run_patiently
+from signloom.extraction.video import DECODER, Frame, Video, even_frames, measure_fps
 from signloom.progress import progress_file
 
 # Raise it when the same video gives other landmarks, or another reject.
@@ -83,7 +82,7 @@ class Segment:
     end_s: float | None
 
 
-class DetectionError(VideoError):
+class DetectionError(ClipError):
     """MediaPipe failed on a frame."""
 
 
@@ -110,7 +109,7 @@ def extract_video(
         watch: Gets the frames as they are decoded and passes them on, to time or count them.
 
     Raises:
-        VideoError: If the video or the segment cannot be read.
+        ClipError: If the video or the segment cannot be read.
         DetectionError: If MediaPipe fails on it.
         UserError: If a model file is missing.
     """
@@ -144,11 +143,11 @@ def extract_video(
     )
 
 
-def extract_entry(segment: Segment, options: DetectorOptions) -> bytes | Lost:
+def extract_entry(segment: Segment, options: DetectorOptions) -> bytes | Problem:
     """Return the cache entry of a segment; what a worker process does.
 
-    One clip must not end days of work: what may be an accident is `Lost`, which stands in no cache
-    and is tried again.
+    One clip must not end days of work: what may be an accident is returned as a `Problem`, which
+    stands in no cache and is tried again.
 
     Raises:
         UserError: If the detector cannot be built, which concerns all clips.
@@ -156,17 +155,17 @@ def extract_entry(segment: Segment, options: DetectorOptions) -> bytes | Lost:
     try:
         return pack_landmarks(extract_video(segment.video, options, segment.start_s, segment.end_s))
     except DetectionError as error:
-        return Lost(error.reason, error.mend)
-    except VideoError as error:
-        return pack_unreadable(Unreadable(error.reason, error.mend))
+        return error.problem
+    except ClipError as error:
+        return pack_unreadable(error.problem)
     except UserError:
         raise
     except Exception as error:
         _detector.cache_clear()
-        return Lost(" ".join(f"{type(error).__name__}: {error}".split()), _CONVERT)
+        return Problem(" ".join(f"{type(error).__name__}: {error}".split()), _CONVERT)
 
 
-def count_frames(segment: Segment) -> int | bytes | Lost:
+def count_frames(segment: Segment) -> int | bytes | Problem:
     """Return how many frames a segment has by the header, or the entry of an unreadable one.
 
     Where the header does not say, the size of the file gives an upper bound. Never raises.
@@ -175,10 +174,10 @@ def count_frames(segment: Segment) -> int | bytes | Lost:
         with Video(segment.video) as video:
             frames = video.count_frames(segment.start_s, segment.end_s)
         return frames or segment.video.stat().st_size // _BYTES_PER_FRAME + 1
-    except VideoError as error:
-        return pack_unreadable(Unreadable(error.reason, error.mend))
+    except ClipError as error:
+        return pack_unreadable(error.problem)
     except Exception as error:
-        return Lost(" ".join(f"{type(error).__name__}: {error}".split()), _CONVERT)
+        return Problem(" ".join(f"{type(error).__name__}: {error}".split()), _CONVERT)
 
 
 def extractor_fingerprint(options: DetectorOptions) -> str:
@@ -322,7 +321,8 @@ def _plan(
     tasks: dict[str, _Task] = {}
     for clip in sorted(clips, key=lambda clip: clip.clip_id):
         if clip.video is None or clip.video not in videos:
-            ledger.reject([clip], "the file cannot be opened", "restore it and its permissions")
+            problem = Problem("the file cannot be opened", "restore it and its permissions")
+            ledger.reject([clip], problem)
             continue
         video = videos[clip.video]
         key = cache_key(
@@ -408,20 +408,20 @@ def _read_headers(
     return frames
 
 
-def _settle(task: _Task, outcome: bytes | Lost, cache: LandmarkCache, ledger: Ledger) -> int:
+def _settle(task: _Task, outcome: bytes | Problem, cache: LandmarkCache, ledger: Ledger) -> int:
     """Keep what a worker found; return its frames."""
     if not task.video.is_still(task.segment.video):
-        outcome = Lost("the file changed while it was read", "run `dvc repro` when it is whole")
-    if isinstance(outcome, Lost):
-        ledger.reject(task.clips, outcome.reason, outcome.mend)
+        outcome = Problem("the file changed while it was read", "run `dvc repro` when it is whole")
+    if isinstance(outcome, Problem):
+        ledger.reject(task.clips, outcome)
         return 0
     cache.store(task.key, outcome)
     return _note(task, unpack_frames(outcome), ledger, cached=False)
 
 
-def _note(task: _Task, found: int | Unreadable | None, ledger: Ledger, *, cached: bool) -> int:
-    if isinstance(found, Unreadable):
-        ledger.reject(task.clips, found.reason, found.mend)
+def _note(task: _Task, found: int | Problem | None, ledger: Ledger, *, cached: bool) -> int:
+    if isinstance(found, Problem):
+        ledger.reject(task.clips, found)
         return 0
     assert found is not None, "an entry from a worker is damaged"
     ledger.keep(task.clips, found, cached=cached)

@@ -17,20 +17,12 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from typing import Any, Generic, TypeVar
 
-from signloom.errors import UserError
+from signloom.errors import Problem, UserError
 
 _MOST_FALSE_STARTS = 5  # workers that die before their first job, one after another
 _MOST_PATIENCE_S = 3600.0  # queues refuse to wait for centuries, which a time limit may be
 
 Job = TypeVar("Job")
-
-
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """What became of a job that has no result, and might have one if it were tried again."""
-
-    reason: str
-    mend: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +32,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Event: the worker's job has this result, which may be a `Lost` of its own making."""
+    """Event: the worker's job has this result, which may be a `Problem` of its own making."""
 
     result: Any
 
@@ -70,7 +62,7 @@ class Worker(ABC):
         """Begin a job; the crew's `wait` tells what becomes of it."""
 
     @abstractmethod
-    def end(self) -> Lost:
+    def end(self) -> Problem:
         """Kill the process if it lives; return how it ended."""
 
 
@@ -117,7 +109,7 @@ class Supervision(Generic[Job]):
         self._false_starts = 0
 
     def run(self, workers: int) -> Iterator[tuple[int, Any]]:
-        """Yield the number of each job with its result or `Lost`, as they come.
+        """Yield the number of each job with its result or `Problem`, as they come.
 
         Raises:
             UserError: If no worker can be started.
@@ -172,7 +164,7 @@ class Supervision(Generic[Job]):
         self._busy[worker] = (job, time.monotonic() + limit_s)
         worker.start(self._jobs[job])
 
-    def _overdue(self) -> Iterator[tuple[int, Lost]]:
+    def _overdue(self) -> Iterator[tuple[int, Problem]]:
         now = time.monotonic()
         for worker, (job, deadline) in list(self._busy.items()):
             if deadline <= now and self._limit_s:
@@ -181,7 +173,7 @@ class Supervision(Generic[Job]):
                 self._hire()
                 yield (
                     job,
-                    Lost(
+                    Problem(
                         f"no result within {self._limit_s(self._jobs[job]):.0f} s",
                         "play the video to see whether it hangs, or raise extract.time_limit_s",
                     ),
@@ -193,12 +185,12 @@ class Supervision(Generic[Job]):
             return None
         return min(max(0.0, deadline - time.monotonic()), _MOST_PATIENCE_S)
 
-    def _count_false_start(self, end: Lost) -> None:
+    def _count_false_start(self, end: Problem) -> None:
         self._false_starts += 1
         if self._false_starts > _MOST_FALSE_STARTS:
             raise UserError(
                 f"no worker process can be started: {end.reason}, {self._false_starts} times "
-                f"running; {end.mend}"
+                f"running; {end.hint}"
             )
 
 
@@ -217,16 +209,16 @@ def run_patiently(
         workers: Processes of the first pass.
 
     Yields:
-        The number of each job with its result, or with the `Lost` of its second try.
+        The number of each job with its result, or with the `Problem` of its second try.
     """
     lost = []
     for number, outcome in run(jobs, workers):
-        if isinstance(outcome, Lost):
+        if isinstance(outcome, Problem):
             lost.append(number)
         else:
             yield number, outcome
     for number, outcome in run([jobs[number] for number in lost], 1):
-        if isinstance(outcome, Lost):
+        if isinstance(outcome, Problem):
             outcome = replace(outcome, reason=f"{outcome.reason}, also when tried again alone")
         yield lost[number], outcome
 
@@ -235,7 +227,7 @@ WORKERS_VARIABLE = "SIGNLOOM_WORKERS"  # in the environment, not in params.yaml:
 
 Result = TypeVar("Result")
 
-_MEND_DEATH = (
+_HINT_DEATH = (
     f"if the memory ran out, use fewer processes ({WORKERS_VARIABLE}=1); otherwise convert the "
     "video to 640x480 .mp4"
 )
@@ -277,10 +269,10 @@ def run_in_processes(
     workers: int,
     limit_s: Callable[[Job], float] | None = None,
     jobs_per_worker: int | None = None,
-) -> Iterator[tuple[int, Result | Lost]]:
+) -> Iterator[tuple[int, Result | Problem]]:
     """Yield the number of each job with its result or its loss, as they come.
 
-    A process that dies or takes too long is replaced; its job is `Lost`, the others go on. No
+    A process that dies or takes too long is replaced; its job is `Problem`, the others go on. No
     process outlives this one, even if it is killed.
 
     Args:
@@ -317,7 +309,7 @@ def map_in_order(
     early: dict[int, Result] = {}
     turn = 0
     for number, outcome in run_in_processes(function, jobs, workers):
-        if isinstance(outcome, Lost):
+        if isinstance(outcome, Problem):
             raise RuntimeError(f"job {number} of {len(jobs)}: {outcome.reason}")
         early[number] = outcome
         while turn in early:
@@ -347,7 +339,7 @@ class _ProcessWorker(Worker):
         except OSError:
             return  # it has just died, as the listener will say
 
-    def end(self) -> Lost:
+    def end(self) -> Problem:
         self._process.kill()
         self._process.join()
         self._listener.join()
@@ -388,11 +380,11 @@ class _ProcessCrew(Crew):
             worker.end()
 
 
-def _explain_exit(code: int | None) -> Lost:
+def _explain_exit(code: int | None) -> Problem:
     if code is not None and code < 0:
         memory = " (out of memory?)" if -code == signal.SIGKILL else ""
-        return Lost(f"its process was killed by signal {-code}{memory}", _MEND_DEATH)
-    return Lost(f"its process ended with exit code {code}", _MEND_DEATH)
+        return Problem(f"its process was killed by signal {-code}{memory}", _HINT_DEATH)
+    return Problem(f"its process ended with exit code {code}", _HINT_DEATH)
 
 
 def _start_deaf(process: Any) -> None:

@@ -10,14 +10,13 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from signloom.errors import UserError
+from signloom.errors import Problem, UserError
 from signloom.extraction.pool import (
     WORKERS_VARIABLE,
     Crew,
     Died,
     Done,
     Event,
-    Lost,
     Raised,
     Ready,
     Supervision,
@@ -28,7 +27,7 @@ from signloom.extraction.pool import (
 
 ADDRESS_VARIABLE = "RAY_ADDRESS"  # Ray's own
 
-_MEND = (
+_HINT = (
     f"if memory ran out on the machine, use fewer workers ({WORKERS_VARIABLE}=1); look at the "
     "cluster's logs; otherwise convert the video to 640x480 .mp4"
 )
@@ -80,7 +79,7 @@ def run_on_ray(
     workers: int,
     limit_s: Callable[[Job], float] | None = None,
     jobs_per_worker: int | None = None,
-) -> Iterator[tuple[int, Result | Lost]]:
+) -> Iterator[tuple[int, Result | Problem]]:
     """Yield the number of each job with its result or its loss, as they come.
 
     Args:
@@ -162,8 +161,8 @@ class _RayWorker(Worker):
     def start(self, job: object) -> None:
         self._crew.pending[self._process.work.remote(job)] = self
 
-    def end(self) -> Lost:
+    def end(self) -> Problem:
         for reference in [r for r, worker in self._crew.pending.items() if worker is self]:
             del self._crew.pending[reference]
         self._kill(self._process)
-        return Lost(" ".join(f"its Ray worker died ({self.death:.120})".split()), _MEND)
+        return Problem(" ".join(f"its Ray worker died ({self.death:.120})".split()), _HINT)

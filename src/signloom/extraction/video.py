@@ -21,7 +21,7 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import Colorspace, VideoReformatter
 from av.video.stream import VideoStream
 
-from signloom.errors import UserError
+from signloom.errors import ClipError, UserError
 
 # What decodes: the frames of another version may differ.
 DECODER = (
@@ -40,19 +40,6 @@ _MAX_STRETCH = 4.0  # of pixels that are not square; more is a damaged header
 _CONVERT = "convert it: ffmpeg -i IN -c:v libx264 OUT.mp4"
 
 Picture = npt.NDArray[np.uint8]  # shape (height, width, 3), red first
-
-
-class VideoError(ValueError):
-    """A video, or a segment of one, that cannot be read."""
-
-    def __init__(self, reason: str, mend: str) -> None:
-        super().__init__(reason, mend)
-        self.reason = reason
-        self.mend = mend
-
-    def __str__(self) -> str:
-        """Reason and mend as one phrase."""
-        return f"{self.reason}; {self.mend}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +63,7 @@ class Video:
         duration_s: Seconds by the header, None where the header does not say.
 
     Raises:
-        VideoError: If there is no video in the file that can be decoded.
+        ClipError: If there is no video in the file that can be decoded.
     """
 
     def __init__(self, path: Path) -> None:
@@ -87,7 +74,7 @@ class Video:
         self.fps = float(self._stream.guessed_rate or 0)
         if not MIN_FPS <= self.fps <= MAX_FPS:
             self.close()
-            raise VideoError(
+            raise ClipError(
                 f"the header says {self.fps:g} frames a second",
                 "convert it: ffmpeg -i IN -c:v libx264 -r 25 OUT.mp4",
             )
@@ -124,19 +111,19 @@ class Video:
         """Return about how many frames a segment has by the header, 0 if it does not say.
 
         Raises:
-            VideoError: If the segment lies outside the video.
+            ClipError: If the segment lies outside the video.
         """
         start_s = start_s or 0.0
         if self.duration_s is None:
             return 0 if end_s is None else round((end_s - start_s) * self.fps)
         stop_s = self.duration_s if end_s is None else min(end_s, self.duration_s)
         if start_s >= stop_s:
-            raise VideoError(
+            raise ClipError(
                 f"start_s {start_s:g} is not before the end of the video, {self.duration_s:.2f} s",
                 "correct start_s in the manifest",
             )
         if end_s is not None and stop_s - start_s < MIN_COVERED * (end_s - start_s):
-            raise VideoError(
+            raise ClipError(
                 f"the segment {start_s:g} to {end_s:g} s runs past the end of the video, "
                 f"{self.duration_s:.2f} s",
                 "correct end_s in the manifest",
@@ -151,7 +138,7 @@ class Video:
             end_s: Likewise; None: to the last frame.
 
         Raises:
-            VideoError: If the segment lies outside the video, has no frame or frames of two sizes,
+            ClipError: If the segment lies outside the video, has no frame or frames of two sizes,
                 or after the last frame if less than `MIN_COVERED` of what was promised was there.
         """
         start_s = start_s or 0.0
@@ -161,20 +148,20 @@ class Video:
         for time_s, picture in self._pictures(start_s):
             if end_s is not None and time_s >= end_s - _TIME_STEP_S:
                 if size is None:
-                    raise VideoError(
+                    raise ClipError(
                         f"no frame is shown from {start_s:g} to {end_s:g} s",
                         "correct start_s and end_s in the manifest",
                     )
                 return  # the stream goes on, so nothing is missing
             if size and time_s > covered_s + _MAX_HOLE_S:
-                raise VideoError(
+                raise ClipError(
                     f"no frame from {covered_s:.2f} to {time_s:.2f} s: damaged times, or the "
                     "recording paused",
                     "cut the hole out, or give the clip a start_s and end_s on one side of it",
                 )
             size = size or (picture.width, picture.height)
             if size != (picture.width, picture.height):
-                raise VideoError(
+                raise ClipError(
                     f"the size of the picture changes from {size[0]}x{size[1]} to "
                     f"{picture.width}x{picture.height} at {time_s:.2f} s",
                     f"give the clip an end_s before that, or {_CONVERT}",
@@ -182,7 +169,7 @@ class Video:
             covered_s = time_s + 1 / self.fps
             yield Frame(time_s, self._upright(picture))
         if size is None:
-            raise VideoError(
+            raise ClipError(
                 f"no frame can be decoded from {start_s:g} s on "
                 f"(codec {self._stream.codec_context.name})",
                 f"play it: if it is whole, {_CONVERT}; if not, copy it again",
@@ -261,7 +248,7 @@ class Video:
         if side_data and (matrix := side_data.get("DISPLAYMATRIX")) is not None:
             a, b, _, c, d = struct.unpack_from("=5i", cast(SideData, matrix))
             if a * d < b * c:
-                raise VideoError(
+                raise ClipError(
                     "the header asks for a mirror image, in which left and right may be swapped",
                     f"{_CONVERT}, and look that the signer's right hand is on the left of the "
                     "picture",
@@ -278,7 +265,7 @@ class Video:
         if stop_s is not None and covered >= MIN_COVERED * (stop_s - start_s):
             return
         of = "" if stop_s is None else f" of {stop_s:.2f} s"
-        raise VideoError(
+        raise ClipError(
             f"decoding stops at {covered_s:.2f} s{of}: truncated or damaged",
             "copy the file again from its source, or give the clip an end_s before that",
         )
@@ -318,13 +305,13 @@ def even_frames(times_s: Sequence[float], fps: float) -> npt.NDArray[np.int64]:
 
 def _open(path: Path) -> tuple[InputContainer, VideoStream]:
     if not path.is_file():
-        raise VideoError("the file is missing", "restore it or remove the row from the manifest")
+        raise ClipError("the file is missing", "restore it or remove the row from the manifest")
     if path.stat().st_size == 0:
-        raise VideoError("the file is empty (0 bytes)", "copy it again from its source")
+        raise ClipError("the file is empty (0 bytes)", "copy it again from its source")
     with path.open("rb") as file:
         start = file.read(16).lstrip()
     if start.startswith((b"#EXTM3U", b"ffconcat")):
-        raise VideoError("a playlist, which names other files, is not a video", _CONVERT)
+        raise ClipError("a playlist, which names other files, is not a video", _CONVERT)
     try:
         # `file:`: a name may look like a protocol. `replace`: titles may be in any encoding.
         container = av.open(f"file:{path.absolute()}", metadata_errors="replace")
@@ -335,14 +322,14 @@ def _open(path: Path) -> tuple[InputContainer, VideoStream]:
     if is_picture or not streams or streams[0].codec_context is None:
         container.close()
         if is_picture:
-            raise VideoError("a picture, not a video", "put the video in its place")
+            raise ClipError("a picture, not a video", "put the video in its place")
         raise _no_video()
     streams[0].codec_context.thread_count = 1  # a worker a core decodes beside the others
     return container, streams[0]
 
 
-def _no_video() -> VideoError:
-    return VideoError(
+def _no_video() -> ClipError:
+    return ClipError(
         "no video that can be decoded (not a video, audio only, damaged or unknown codec)",
         f"play it to see; {_CONVERT}",
     )

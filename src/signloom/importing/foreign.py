@@ -15,18 +15,10 @@ from signloom.corpus.landmarks import (
     Layout,
     build_layout,
 )
+from signloom.errors import ClipError
 
 _FARTHEST = 4.0  # pictures: most landmarks lie nearer than this, or they are no shares of a picture
 _NEEDED = {"pose": ("left_shoulder", "right_shoulder")}  # to normalise; others may be left out
-
-
-class ForeignError(ValueError):
-    """A file, or a clip of one, that cannot be imported."""
-
-    def __init__(self, reason: str, mend: str) -> None:
-        super().__init__(reason, mend)
-        self.reason = reason
-        self.mend = mend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,12 +69,13 @@ class ForeignClip:
         frames = {name: len(part.points) for name, part in self.parts.items()}
         if len(set(frames.values())) != 1 or 0 in frames.values():
             counts = ", ".join(f"{name} {count}" for name, count in frames.items())
-            mend = "give all parts the same number, 1 or more"
-            raise ForeignError(f"its frames are: {counts or 'none'}", mend)
+            raise ClipError(
+                f"its frames are: {counts or 'none'}", "give all parts the same number, 1 or more"
+            )
 
 
 ClipSource = tuple[str, Callable[[], ForeignClip]]
-"""What readers yield: the name of a clip, and what gives it or raises a `ForeignError`; so that one
+"""What readers yield: the name of a clip, and what gives it or raises a `ClipError`; so that one
 bad clip does not cost those that follow it in the file."""
 
 
@@ -97,7 +90,7 @@ def layout_of(clip: ForeignClip, choices: Collection[str] | None) -> Layout:
         choices: Groups it must have, of `GROUP_CHOICES`. None: `hands`, and `pose` if it is there.
 
     Raises:
-        ForeignError: If a group is not there.
+        ClipError: If a group is not there.
     """
     chosen = choices or ("hands", *(["pose"] if "pose" in clip.parts else []))
     plain = build_layout(chosen)
@@ -108,7 +101,7 @@ def layout_of(clip: ForeignClip, choices: Collection[str] | None) -> Layout:
         )
         needed = _NEEDED.get(group.name, group.landmarks)
         if not there or not set(needed) <= set(there):
-            raise ForeignError(
+            raise ClipError(
                 f"it has no {group.name} (found {', '.join(sorted(clip.parts))})",
                 "choose what is there with --groups",
             )
@@ -126,14 +119,14 @@ def to_sequence(clip: ForeignClip, layout: Layout) -> LandmarkSequence:
     hand, the middle of the hips, or the middle of the group.
 
     Raises:
-        ForeignError: If a landmark of the layout is missing, or its numbers cannot be right.
+        ClipError: If a landmark of the layout is missing, or its numbers cannot be right.
     """
     points, present = [], []
     for group in layout.groups:
         places = [_place(clip, group.name, mark) for mark in group.landmarks]
         if None in places:
             mark = group.landmarks[places.index(None)]
-            raise ForeignError(
+            raise ClipError(
                 f"it has no {mark} of the {group.name}, which the first clip has",
                 "import it into a corpus of its own, or choose what all have with --groups",
             )
@@ -152,7 +145,7 @@ def to_sequence(clip: ForeignClip, layout: Layout) -> LandmarkSequence:
             fps=clip.fps, width=clip.width, height=clip.height,
         )  # fmt: skip
     except ValueError as error:
-        raise ForeignError(str(error), "mend the file, or leave it out") from None
+        raise ClipError(str(error), "correct the file, or leave it out") from None
 
 
 def _place(clip: ForeignClip, group: str, mark: str) -> int | None:
@@ -188,7 +181,7 @@ def _check_numbers(clip: ForeignClip, xy: npt.NDArray[np.float32]) -> None:
         return
     far = float(np.nanmedian(np.abs(xy)))
     if far > _FARTHEST:
-        raise ForeignError(
+        raise ClipError(
             f"half of its coordinates are beyond {far:.4g}, expected 0 to 1 in the picture",
             f"divide x by the picture's width ({clip.width}?) and y by its height ({clip.height}?)",
         )

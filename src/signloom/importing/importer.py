@@ -16,12 +16,11 @@ from signloom.corpus.landmark_folder import Reject, write_rejects
 from signloom.corpus.landmarks import COORDINATES, LandmarkSequence, Layout
 from signloom.corpus.manifest import IMPORTED_SHARDS, id_problem
 from signloom.corpus.shards import write_shards
-from signloom.errors import UserError
+from signloom.errors import ClipError, Problem, UserError
 from signloom.files import write_file
 from signloom.importing.foreign import (
     ClipSource,
     ForeignClip,
-    ForeignError,
     SourceDefaults,
     layout_of,
     to_sequence,
@@ -90,14 +89,14 @@ class _Batch:
         """Convert a clip and keep it.
 
         Raises:
-            ForeignError: If it cannot be kept.
+            ClipError: If it cannot be kept.
         """
         clip_id = unicodedata.normalize("NFC", clip.clip_id)  # as manifests are read
         if problem := id_problem(clip_id):
-            raise ForeignError(f"its name {clip_id!r} {problem}", "rename the file")
+            raise ClipError(f"its name {clip_id!r} {problem}", "rename the file")
         if clip_id in self.rows:
             other = self.rows[clip_id].source
-            raise ForeignError(f"{other} has a clip of this name already", "rename one of them")
+            raise ClipError(f"{other} has a clip of this name already", "rename one of them")
         layout = self.layout or layout_of(clip, groups)
         sequence = to_sequence(clip, layout)
         self.layout = layout  # not before the clip is known to be good
@@ -159,7 +158,7 @@ def import_landmarks(sources: Sequence[Path], corpus: Path, options: ImportOptio
             first = batch.rejects[0]
             raise UserError(
                 f"no clip could be imported; {shards.parent / 'rejects.tsv'} lists why, the first "
-                f"is {first.video}: {first.reason}; {first.mend}"
+                f"is {first.video}: {first.problem}"
             )
         frames = {clip_id: row.frames for clip_id, row in batch.rows.items()}
         _write_clips(shards.parent / "clips.tsv", batch.rows)
@@ -227,7 +226,7 @@ def _read_file(path: Path, options: ImportOptions, batch: _Batch) -> None:
             with _noting(batch.rejects, clip_id, path):
                 batch.add(make(), path, options.groups)
         if clip_id is None:
-            raise ForeignError("it has no clip", "leave it out")
+            raise ClipError("it has no clip", "leave it out")
 
 
 @contextmanager
@@ -235,16 +234,17 @@ def _noting(rejects: list[Reject], clip_id: str, path: Path) -> Iterator[None]:
     """Note what is wrong with a clip or a file, and go on."""
     try:
         yield
-    except ForeignError as error:
-        reason, mend = error.reason, error.mend
+    except ClipError as error:
+        problem = error.problem
     except UserError:
         raise
     except _ODD as error:  # files of others may hold anything
         reason = " ".join(f"not as expected ({type(error).__name__}: {error})".split())
-        mend = "compare it with the formats in docs/data.md"
+        problem = Problem(reason, "compare it with the formats in docs/data.md")
     else:
         return
-    rejects.append(Reject(*map(_cell, (clip_id, path.as_posix(), reason, mend))))
+    plain = Problem(_cell(problem.reason), _cell(problem.hint))
+    rejects.append(Reject(_cell(clip_id), _cell(path.as_posix()), plain))
 
 
 def _cell(text: str) -> str:

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from signloom.corpus.landmarks import COORDINATES, PART_POINTS
-from signloom.errors import UserError
-from signloom.importing.foreign import ClipSource, ForeignClip, ForeignError, Part, SourceDefaults
+from signloom.errors import ClipError, UserError
+from signloom.importing.foreign import ClipSource, ForeignClip, Part, SourceDefaults
 
 _LONG = ("frame", "type", "landmark_index", "x", "y", "z")
 _WIDE = ("sequence_id", "frame", "x_left_hand_0")
@@ -33,7 +33,7 @@ def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
         defaults: The frame rate and the picture's size, which the file does not say.
 
     Raises:
-        ForeignError: If the file cannot be read or has neither of the two shapes.
+        ClipError: If the file cannot be read or has neither of the two shapes.
         UserError: If a default is missing.
     """
     try:
@@ -46,13 +46,13 @@ def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
                 tables = _by_sequence(file.read(columns=_wide_columns(names)))
                 read = _wide_parts
             else:
-                raise ForeignError(
+                raise ClipError(
                     f"its columns are {', '.join(sorted(names)[:6])}, ...",
                     f"use files with the columns {', '.join(_LONG)}, or {', '.join(_WIDE)}, ...",
                 )
     except (pa.ArrowException, OSError) as error:
         reason = " ".join(f"not a readable Parquet file ({error})".split())
-        raise ForeignError(reason, "restore it from where it came") from None
+        raise ClipError(reason, "restore it from where it came") from None
     sizes = require(path, defaults)
     for clip_id, table in tables:
         yield clip_id, partial(_read_clip, clip_id, table, read, sizes)
@@ -86,10 +86,10 @@ def _read_clip(
 def _frame_rows(frames: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
     """Return the place of each row's frame, from 0; numbers that are left out leave a gap."""
     if len(frames) == 0:
-        raise ForeignError("it has no rows", "leave it out")
+        raise ClipError("it has no rows", "leave it out")
     places = frames.astype(np.int64) - int(frames.min())
     if places.max() >= _MOST_GAPS * len(np.unique(places)):
-        raise ForeignError(
+        raise ClipError(
             f"its frames are numbered up to {frames.max()}, but only {len(np.unique(places))} are "
             "there", "number the frames one by one",
         )  # fmt: skip

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from signloom.corpus.landmarks import COORDINATES, PART_POINTS
-from signloom.importing.foreign import ClipSource, ForeignClip, ForeignError, Part, SourceDefaults
+from signloom.errors import ClipError
+from signloom.importing.foreign import ClipSource, ForeignClip, Part, SourceDefaults
 from signloom.importing.kaggle import require
 
 Array = npt.NDArray[np.generic]
@@ -39,7 +40,7 @@ def read_arrays(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
         defaults: Frame rate and picture size where the archive does not say them.
 
     Raises:
-        ForeignError: If the file cannot be read or has none of the shapes above.
+        ClipError: If the file cannot be read or has none of the shapes above.
         UserError: If a default is missing.
     """
     arrays = _load(path)
@@ -69,7 +70,7 @@ def _load(path: Path) -> dict[str, Array]:
             return {name: loaded[name] for name in loaded.files}
     except Exception as error:  # A torn archive raises anything from zipfile, zlib or NumPy.
         reason = " ".join(f"not a readable NumPy file ({error})".split())
-        raise ForeignError(reason, "save it again, as numbers and texts, not objects") from None
+        raise ClipError(reason, "save it again, as numbers and texts, not objects") from None
 
 
 def _clips(path: Path, arrays: Mapping[str, Array]) -> Iterator[tuple[str, dict[str, Part], str]]:
@@ -81,7 +82,7 @@ def _clips(path: Path, arrays: Mapping[str, Array]) -> Iterator[tuple[str, dict[
     matrices = [array for array in data if array.ndim > 1 and array.shape[-1] in ROWS]
     if len(matrices) != 1 or matrices[0].ndim > 3 or matrices[0].dtype.kind not in "fiu":
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        raise ForeignError(
+        raise ClipError(
             f"its arrays are {shapes or 'none'}",
             f"name them {', '.join(PART_POINTS)}, or save one with {', '.join(map(str, ROWS))} "
             "numbers a frame; docs/data.md has the shapes",
@@ -105,7 +106,7 @@ def _clips(path: Path, arrays: Mapping[str, Array]) -> Iterator[tuple[str, dict[
 def _part(name: str, array: Array) -> Part:
     count = PART_POINTS[name]
     if array.ndim != 3 or array.shape[1] < count or array.shape[2] < COORDINATES:
-        raise ForeignError(
+        raise ClipError(
             f"its {name} has the shape {array.shape}", f"save it as (frames, {count}, 3)"
         )
     points = array[:, :count, :COORDINATES].astype(np.float32)
@@ -121,7 +122,7 @@ def _checked_offsets(offsets: Array, frames: int) -> npt.NDArray[np.int64]:
         or bounds[-1] != frames
         or (np.diff(bounds) < 0).any()
     ):
-        raise ForeignError(
+        raise ClipError(
             f"its offsets do not run from 0 to its {frames} frames",
             "save where each clip starts, and at last the number of all frames",
         )

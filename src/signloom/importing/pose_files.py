@@ -19,9 +19,9 @@ from signloom.corpus.landmarks import (
     POSE_LANDMARKS,
     LandmarkSequence,
 )
-from signloom.errors import UserError
+from signloom.errors import ClipError, UserError
 from signloom.files import write_file
-from signloom.importing.foreign import ClipSource, ForeignClip, ForeignError, Part, SourceDefaults
+from signloom.importing.foreign import ClipSource, ForeignClip, Part, SourceDefaults
 
 _VERSION = 0.2
 _PARTS = {
@@ -46,18 +46,18 @@ def read_pose(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
         defaults: Not needed, as these files say all.
 
     Raises:
-        ForeignError: If it cannot be read, shows several people or none of Holistic's components.
+        ClipError: If it cannot be read, shows several people or none of Holistic's components.
     """
     pose = _load(path)
     frames, people, _, coordinates = pose.body.data.shape
     if frames == 0 or people != 1 or coordinates < 3:
-        raise ForeignError(
+        raise ClipError(
             f"it has {frames} frames, {people} people and {coordinates} coordinates",
             "write it with one person, in three coordinates",
         )
     header = pose.header.dimensions
     if header.width < 1 or header.height < 1:
-        raise ForeignError(
+        raise ClipError(
             f"its picture is {header.width}x{header.height}", "write the picture's size into it"
         )
     points = np.array(pose.body.data.data[:, 0, :, :3], np.float32)
@@ -72,7 +72,7 @@ def read_pose(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
             parts[part] = _part(part, component.points, points[:, columns])
     if not parts:
         names = ", ".join(component.name for component in pose.header.components)
-        raise ForeignError(f"its components are {names}", f"use {', '.join(_PARTS)}")
+        raise ClipError(f"its components are {names}", f"use {', '.join(_PARTS)}")
     # The file has a float of 4 bytes; its shortest decimal is what was meant, such as 29.97.
     fps = float(str(np.float32(pose.body.fps)))
     size = {"width": header.width, "height": header.height}
@@ -125,7 +125,7 @@ def _load(path: Path) -> Any:
         return pose_class.read(path.read_bytes())
     except Exception as error:  # The library checks nothing: a torn file raises anything.
         reason = " ".join(f"not a readable .pose file ({type(error).__name__}: {error})".split())
-        raise ForeignError(reason, "restore it from where it came") from None
+        raise ClipError(reason, "restore it from where it came") from None
 
 
 def _part(part: str, names: list[str], points: npt.NDArray[np.float32]) -> Part:
@@ -133,7 +133,7 @@ def _part(part: str, names: list[str], points: npt.NDArray[np.float32]) -> Part:
     known = _indices_by_name(part)
     columns = [number for number, name in enumerate(names) if name in known]
     if part.endswith("hand") and len(columns) < len(HAND_LANDMARKS):
-        raise ForeignError(
+        raise ClipError(
             f"its {part} has {len(columns)} of {len(HAND_LANDMARKS)} landmarks",
             "write the files with all landmarks of the hands",
         )

@@ -10,7 +10,8 @@ from pathlib import Path
 from tqdm import tqdm
 
 from signloom.corpus.manifest import SPLITS, field_problem, id_problem, parse_segment
-from signloom.extraction.pool import Lost, count_workers, run_in_processes
+from signloom.errors import ClipError, Problem
+from signloom.extraction.pool import count_workers, run_in_processes
 from signloom.importing.new_corpus import clip_id_of
 from signloom.intake.deliveries import Candidate, Fault
 from signloom.intake.inbox import Content, Inbox, Index, other_id
@@ -126,8 +127,8 @@ def probe_all(segments: Sequence[Segment]) -> list[Probed | Fault]:
         total=total, desc="decoding", unit="B", unit_scale=True, delay=1.0, file=progress_file()
     ) as bar:
         for number, outcome in run_in_processes(probe, segments, workers, _limit_s):
-            if isinstance(outcome, Lost):
-                outcome = Fault(outcome.reason, outcome.mend)
+            if isinstance(outcome, Problem):
+                outcome = Fault(outcome.reason, outcome.hint)
             found[number] = outcome
             bar.update(segments[number].size_bytes)
     return [found[number] for number in range(len(segments))]
@@ -135,7 +136,7 @@ def probe_all(segments: Sequence[Segment]) -> list[Probed | Fault]:
 
 def probe(segment: Segment) -> Probed | Fault:
     """Decode every frame of a clip."""
-    from signloom.extraction.video import Video, VideoError  # PyAV, which only this process needs
+    from signloom.extraction.video import Video  # PyAV, which only this process needs
 
     height = width = 0
     first_s = last_s = None
@@ -148,8 +149,8 @@ def probe(segment: Segment) -> Probed | Fault:
             assert first_s is not None, "a clip without frames raises"
             assert last_s is not None
             return Probed(last_s - first_s + 1 / video.fps, width, height)
-    except VideoError as error:
-        return Fault(error.reason, error.mend)
+    except ClipError as error:
+        return Fault(error.problem.reason, error.problem.hint)
 
 
 def _limit_s(segment: Segment) -> float:

@@ -13,10 +13,10 @@ from typing import Any
 from signloom.corpus.landmarks import LandmarkSequence, Layout, check_same_make
 from signloom.corpus.manifest import VIDEO_SUFFIXES
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata
-from signloom.errors import UserError
+from signloom.errors import ClipError, Problem, UserError
 from signloom.extraction.detector import DetectorOptions
 from signloom.extraction.extract import extract_video, options_of_fingerprint
-from signloom.extraction.video import Frame, VideoError
+from signloom.extraction.video import Frame
 from signloom.importing.foreign import SourceDefaults
 from signloom.importing.importer import FORMATS, IMPORT_VERSION, read_foreign
 
@@ -47,7 +47,7 @@ class UnreadableClip:
     """A clip, or a file of clips, that cannot be read."""
 
     name: str
-    problem: str
+    problem: Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,15 +116,16 @@ class ClipReader:
             clips = read_shards(path, [source.clip_id])
             yield from (_given(path, name, clip) for name, clip in clips.items())
         elif not path.is_file():
-            yield UnreadableClip(name=str(path), problem="there is no such file; check the path")
+            yield UnreadableClip(
+                name=str(path), problem=Problem("there is no such file", "check the path")
+            )
         elif _is_foreign(path):
             _check_foreign(path, self._extractor)
             for clip_id, clip in read_foreign(path, layout, self._options.defaults):
                 if isinstance(clip, LandmarkSequence):
                     yield _given(path, clip_id, clip)
                 else:
-                    problem = f"{clip.reason}; {clip.mend}"
-                    yield UnreadableClip(name=f"{path}: {clip_id}", problem=problem)
+                    yield UnreadableClip(name=f"{path}: {clip_id}", problem=clip.problem)
         else:
             yield self._read_video(path)
 
@@ -135,8 +136,8 @@ class ClipReader:
             )
         try:
             clip = extract_video(path, self._detector, threads=_THREADS, watch=self._watch)
-        except VideoError as error:
-            return UnreadableClip(name=str(path), problem=str(error))
+        except ClipError as error:
+            return UnreadableClip(name=str(path), problem=error.problem)
         return GivenClip(source=path, clip_id=path.stem, sequence=clip, is_video=True)
 
 

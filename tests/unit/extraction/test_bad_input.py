@@ -17,8 +17,8 @@ import pytest
 from av.video.reformatter import Colorspace
 
 from signloom.corpus.manifest import read_manifest
-from signloom.errors import UserError
-from signloom.extraction.video import Frame, Video, VideoError, even_frames, measure_fps
+from signloom.errors import ClipError, UserError
+from signloom.extraction.video import Frame, Video, even_frames, measure_fps
 from tests import videos
 
 TWO_SECONDS = [number / 25 for number in range(50)]
@@ -248,7 +248,7 @@ def test_an_animated_picture_is_a_video(tmp_path: Path) -> None:
 def test_one_frame_is_a_video_and_a_picture_is_not(tmp_path: Path) -> None:
     assert numbers(videos.encode_video(tmp_path / "one.mp4", [0.0])) == [0]
     for kind in ("png", "jpg", "bmp", "webp"):
-        with pytest.raises(VideoError, match=r"^a picture, not a video; put the video in its"):
+        with pytest.raises(ClipError, match=r"^a picture, not a video; put the video in its"):
             read(videos.write_picture(tmp_path / f"{kind}.mp4", kind))
 
 
@@ -351,21 +351,21 @@ BROKEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "write", "reason", "mend"), BROKEN)
-def test_what_cannot_be_read_says_why_and_how_to_mend_it(
+@pytest.mark.parametrize(("name", "write", "reason", "hint"), BROKEN)
+def test_what_cannot_be_read_says_why_and_what_to_do(
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
     name: str,
     write: Callable[[Path], Path],
     reason: str,
-    mend: str,
+    hint: str,
 ) -> None:
     path = write(tmp_path / name)
     capfd.readouterr()  # an encoder may speak
-    with pytest.raises(VideoError) as caught:
+    with pytest.raises(ClipError) as caught:
         read(path)
-    assert reason in caught.value.reason
-    assert mend in caught.value.mend
+    assert reason in caught.value.problem.reason
+    assert hint in caught.value.problem.hint
     assert not set("\t\n") & set(str(caught.value))  # it becomes a field of a table
     assert capfd.readouterr().err == ""  # FFmpeg's own remarks stay away
 
@@ -389,7 +389,7 @@ def test_damage_in_the_middle_is_noticed_where_the_decoder_gives_up(tmp_path: Pa
     data = raw.index(b"mdat") + 4
     raw[data + 3000 : data + 4000] = bytes(1000)
     (tmp_path / "scratched.mp4").write_bytes(raw)
-    with pytest.raises(VideoError, match="truncated or damaged"):
+    with pytest.raises(ClipError, match="truncated or damaged"):
         read(tmp_path / "scratched.mp4")
     raw = bytearray((tmp_path / "a.mp4").read_bytes())
     raw[data + 3000 : data + 3010] = bytes(10)
@@ -398,7 +398,7 @@ def test_damage_in_the_middle_is_noticed_where_the_decoder_gives_up(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("start_s", "end_s", "reason", "mend"),
+    ("start_s", "end_s", "reason", "hint"),
     [
         (2.0, None, "start_s 2 is not before the end of the video, 2.00 s", "correct start_s"),
         (1.0, 4.0, "the segment 1 to 4 s runs past the end of the video, 2.00 s", "correct end_s"),
@@ -406,13 +406,13 @@ def test_damage_in_the_middle_is_noticed_where_the_decoder_gives_up(tmp_path: Pa
     ],
 )
 def test_a_segment_outside_the_video_is_refused(
-    tmp_path: Path, start_s: float, end_s: float | None, reason: str, mend: str
+    tmp_path: Path, start_s: float, end_s: float | None, reason: str, hint: str
 ) -> None:
     path = videos.write_video(tmp_path / "two_seconds.mp4", frames=50)
-    with pytest.raises(VideoError) as caught:
+    with pytest.raises(ClipError) as caught:
         read(path, start_s, end_s)
-    assert reason in caught.value.reason
-    assert mend in caught.value.mend
+    assert reason in caught.value.problem.reason
+    assert hint in caught.value.problem.hint
 
 
 @pytest.mark.parametrize(
@@ -426,7 +426,7 @@ def test_a_size_that_changes_within_the_stream_is_noticed(
     path = videos.encode_sizes(tmp_path / name, codec, sizes, frames=20)
     (width, height), (later_width, later_height) = sizes
     changes = f"from {width}x{height} to {later_width}x{later_height} at 0.80 s"
-    with pytest.raises(VideoError, match=f"the size of the picture changes {changes}"):
+    with pytest.raises(ClipError, match=f"the size of the picture changes {changes}"):
         read(path)
     assert numbers(path, 0.0, 0.8) == list(range(20))
 
@@ -444,7 +444,7 @@ def test_a_mirror_image_is_refused(
     if not mirrored:
         assert len(read(path)) == 50
         return
-    with pytest.raises(VideoError, match="the header asks for a mirror image"):
+    with pytest.raises(ClipError, match="the header asks for a mirror image"):
         read(path)
 
 
@@ -452,7 +452,7 @@ def test_a_mirror_image_is_refused(
 def test_a_playlist_is_no_video(tmp_path: Path, start: str) -> None:
     path = tmp_path / "list.mp4"
     path.write_text(start)
-    with pytest.raises(VideoError, match="a playlist"):
+    with pytest.raises(ClipError, match="a playlist"):
         Video(path)
 
 

@@ -10,11 +10,10 @@ import pytest
 
 from signloom.cli.main import main
 from signloom.corpus.landmarks import build_layout
-from signloom.errors import UserError
+from signloom.errors import Problem, UserError
 from signloom.extraction import cache as video_hashes
 from signloom.extraction.cache import (
     LandmarkCache,
-    Unreadable,
     VideoHashes,
     cache_folder,
     cache_key,
@@ -27,7 +26,7 @@ from signloom.files import hash_file
 from tests import tiny
 
 KEY, OTHER = "ab" * 32, "cd" * 32
-REJECT = Unreadable("nothing in it", "film it again")
+REJECT = Problem("nothing in it", "film it again")
 DAY_S = 86_400
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
 from signloom.corpus.manifest import Clip
-from signloom.errors import UserError
+from signloom.errors import ClipError, Problem, UserError
 from signloom.extraction import extract
-from signloom.extraction.cache import Unreadable, unpack_frames
+from signloom.extraction.cache import unpack_frames
 from signloom.extraction.detector import Detector, build_detector, quiet_native_code
 from signloom.extraction.extract import (
     Segment,
@@ -23,8 +23,7 @@ from signloom.extraction.extract import (
     extractor_fingerprint,
     options_of_fingerprint,
 )
-from signloom.extraction.pool import Lost
-from signloom.extraction.video import Video, VideoError
+from signloom.extraction.video import Video
 from tests import videos
 from tests.extraction import OPTIONS, draw_two_clips, frames_of
 
@@ -109,7 +108,7 @@ def test_a_segment_is_extracted_as_if_cut_out(clips: list[Clip], detector: Detec
 def test_a_broken_video_raises_and_leaves_the_terminal_in_peace(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(VideoError, match="no video that can be decoded"):
+    with pytest.raises(ClipError, match="no video that can be decoded"):
         extract_video(videos.write_cut_off(tmp_path / "cut.mp4"), OPTIONS)
     extract_video(videos.write_video(tmp_path / "good.mp4", frames=2), OPTIONS)
     assert capfd.readouterr().err == ""
@@ -122,7 +121,7 @@ def test_what_is_wrong_with_a_video_is_kept_and_what_may_be_an_accident_is_not(
     for entry in (count_frames(cut), extract_entry(cut, OPTIONS.detector_options)):
         assert isinstance(entry, bytes)
         reason = unpack_frames(entry)
-        assert isinstance(reason, Unreadable)
+        assert isinstance(reason, Problem)
         assert "no video that can be decoded" in reason.reason
     good = Segment(video=videos.write_video(tmp_path / "good.mp4"), start_s=None, end_s=None)
 
@@ -131,7 +130,7 @@ def test_what_is_wrong_with_a_video_is_kept_and_what_may_be_an_accident_is_not(
 
     monkeypatch.setattr(extract, "extract_video", run_out)
     lost = extract_entry(good, OPTIONS.detector_options)
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, Problem)
     assert lost.reason == "MemoryError: no room"
 
 

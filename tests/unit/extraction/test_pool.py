@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from signloom.errors import UserError
+from signloom.errors import Problem, UserError
 from signloom.extraction.pool import (
-    Lost,
     count_workers,
     map_in_order,
     run_in_processes,
@@ -52,7 +51,7 @@ def one_over(number: int) -> float:
 def test_a_process_that_dies_loses_its_job_and_no_other(workers: int) -> None:
     found = dict(run_in_processes(fall_at_seven, range(12), workers))
     lost = found.pop(7)
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, Problem)
     assert lost.reason == "its process was killed by signal 9 (out of memory?)"
     assert found == {number: number for number in range(12) if number != 7}
 
@@ -65,7 +64,7 @@ def fall_at_seven(number: int) -> int:
 
 def test_a_process_that_ends_says_with_which_code() -> None:
     ((_, lost),) = run_in_processes(os._exit, [3], 1)
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, Problem)
     assert lost.reason == "its process ended with exit code 3"
     with pytest.raises(RuntimeError, match="job 0 of 1: its process ended with exit code 3"):
         list(map_in_order(os._exit, [3], 1))
@@ -76,7 +75,7 @@ def test_a_job_that_takes_too_long_is_given_up_and_the_others_go_on() -> None:
     found = dict(run_in_processes(time.sleep, [0.0, 60.0, 0.0], 1, limit_s=lambda _: 0.5))
     assert time.monotonic() - begun < 30
     lost = found.pop(1)
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, Problem)
     assert lost.reason == "no result within 0 s"
     assert found == {0: None, 2: None}
 
@@ -85,7 +84,7 @@ def test_a_job_that_takes_too_long_is_given_up_and_the_others_go_on() -> None:
 def test_a_process_that_is_stopped_while_it_answers_is_given_up() -> None:
     found = run_in_processes(answer_and_stop, [20_000_000, 5], 1, limit_s=lambda _: 1.0)
     outcomes = dict(found)
-    assert isinstance(outcomes[0], Lost)
+    assert isinstance(outcomes[0], Problem)
     assert outcomes[1] == b"     "
 
 
@@ -153,7 +152,7 @@ def test_a_job_that_is_lost_twice_stays_lost(tmp_path: Path) -> None:
     run = functools.partial(run_in_processes, functools.partial(count_and_fall, folder=tmp_path))
     found = dict(run_patiently(run, range(3), 1))
     assert found[0] == 0
-    assert isinstance(found[1], Lost)
+    assert isinstance(found[1], Problem)
     assert found[1].reason == "its process ended with exit code 1, also when tried again alone"
     assert len(list(tmp_path.iterdir())) == 2
 

@@ -22,15 +22,8 @@ from signloom.corpus.landmarks import (
 )
 from signloom.corpus.manifest import read_manifest
 from signloom.corpus.shards import read_shards, shards_metadata, write_shards
-from signloom.errors import UserError
-from signloom.importing.foreign import (
-    ForeignClip,
-    ForeignError,
-    Part,
-    SourceDefaults,
-    layout_of,
-    to_sequence,
-)
+from signloom.errors import ClipError, UserError
+from signloom.importing.foreign import ForeignClip, Part, SourceDefaults, layout_of, to_sequence
 from signloom.importing.importer import Imported, ImportOptions, import_landmarks
 from tests.tiny import ROOT, lose, sequence
 
@@ -229,7 +222,7 @@ def test_a_pose_file_without_a_nose_has_a_layout_of_its_own(tmp_path: Path) -> N
     export(tmp_path, {"a": reduced})
     _, clips = run([tmp_path / "pose"], tmp_path / "corpus")
     assert_equal(clips["a"], reduced)
-    with pytest.raises(ForeignError, match="it has no nose of the pose, which the first clip has"):
+    with pytest.raises(ClipError, match="it has no nose of the pose, which the first clip has"):
         to_sequence(clip, plain.layout)
 
 

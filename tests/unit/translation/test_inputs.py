@@ -111,7 +111,7 @@ def test_a_torn_file_and_a_missing_one_are_named_and_do_not_stop_the_rest(tmp_pa
         (clip,) = reader(IMPORTED).read(Source(path=path), HANDS_POSE)
         assert isinstance(clip, UnreadableClip)
         assert str(path) in clip.name
-        assert problem in clip.problem
+        assert problem in clip.problem.reason
 
 
 @pytest.mark.parametrize(

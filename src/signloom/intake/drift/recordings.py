@@ -15,7 +15,8 @@ from scipy.stats import ks_2samp
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import Clip
 from signloom.corpus.quality import ClipQuality
-from signloom.extraction.video import Video, VideoError
+from signloom.errors import ClipError
+from signloom.extraction.video import Video
 from signloom.features.features import HANDS
 from signloom.features.tokenizer import load_source, normalise_text
 from signloom.intake.drift.findings import DriftOptions, Finding, Limits, judge
@@ -384,7 +385,7 @@ def measure_redness(clip: Clip, sequence: LandmarkSequence, frames: int) -> floa
                     found += [_redness(patch) for patch in _skin(frame.rgb, sequence, index)]
                 if index >= max(wanted):
                     break
-    except VideoError:  # was read once, for its landmarks; what is gone since cannot be judged
+    except ClipError:  # was read once, for its landmarks; what is gone since cannot be judged
         return None
     return float(np.median(found)) if found else None
 
