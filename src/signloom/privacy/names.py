@@ -1,9 +1,9 @@
 """Names of a person in texts, tables, JSON and files.
 
-A name with a letter in it is looked for everywhere, as a whole word. One without (`1`, `07`) looks
-like any count, score or frame rate, so it counts only where a name must stand: in a table in the
-column of signers or clips, in JSON below a key of such, in text behind words that announce it or
-as a folder in a path.
+Signloom writes names of people into fields alone: columns of signers and clips, keys of such in
+JSON, folders in paths. There they are compared as a whole, so a name may be a number (`1`, `07`). A
+name with a letter in it is looked for everywhere else, too, as a whole word, since people write
+texts; a number there would look like any count, score or frame rate.
 """
 
 import csv
@@ -30,7 +30,10 @@ BLANK = "(forgotten)"  # stands where a name stood
 _BY_SIGNER = "by_signer.csv"  # its columns `name` and `group` have signers
 _SIGNER_KEYS = ("signer", "signers")
 _CLIP_KEYS = ("clip_id", "clips", "missing", "rejected", "test")
-# What `ingest` and the gate say before names; several may be listed.
+_LISTS = ("concerns",)  # columns of names with "; " between them
+# Earlier versions wrote names into sentences: of `ingest` and the gate behind these words, several
+# of them listed, and of the check for drift before those of `_BEFORE`.
+_BEFORE = r"(?= signs \d|: the (?:left|right) hand)"
 _ANNOUNCED = (
     r"\b(?:signer |signed by (?:[\w-]+, )*?|also written (?:'[^']*', )*?|already, as )['\"`]?"
 )
@@ -87,8 +90,7 @@ def naming_pattern(person: Person) -> str:
         rf"(?<![\w-])(?:{words})(?![\w-])",
         rf"({_ANNOUNCED})(?:{numbers})(?![\w-]|\.\d)",
         rf"{_FOLDER}(?:{numbers})(?![\w-]|\.\w)",
-        # As the check for drift says it.
-        rf"(?<![\w.-])(?:{numbers})(?= signs \d|: the (?:left|right) hand)",
+        rf"(?<![\w.-])(?:{numbers}){_BEFORE}",
     )
     return "|".join(found)
 
@@ -131,6 +133,8 @@ def _is_theirs(item: Any, person: Person, here: Set[str]) -> bool:
     """Return whether a list item is the person's: a name, or a map with one among its values."""
     if not isinstance(item, dict):
         return isinstance(item, str) and item in person.words | here
+    if "check" in item:
+        return False  # what a check found stays, without the name
     is_of_signers = item.get("kind") == "signer"
     return any(
         value in person.words | _names_below(key, value, person, here)
@@ -155,12 +159,26 @@ def scrub_table(name: str, text: str, person: Person) -> str:
     mark = max(SEPARATORS.values(), key=lines[start].count)
     rows = list(_split(lines[start:], mark))
     columns, words = _columns(name, rows[0][1], person), person.words
+    lists = [n for n, column in enumerate(rows[0][1]) if column in _LISTS]
     kept = [*lines[:start], *([rows.pop(0)[0]] if columns else [])]
     for row, cells in rows:
         theirs = any(n < len(cells) and cells[n] in names for n, names in columns.items())
         if not theirs and words.isdisjoint(cells):
-            kept.append(blank(row, person))
+            kept.append(blank(_blank_lists(row, lists, person), person))
     return "".join(kept)
+
+
+def _blank_lists(row: str, columns: Sequence[int], person: Person) -> str:
+    """Return a row of a table of ours without the person's names in columns of several."""
+    if not columns:
+        return row
+    names = {person.signer, *person.clip_ids, *person.files}
+    cells = row.rstrip("\n").split("\t")
+    for column in columns:
+        listed = cells[column].split("; ") if column < len(cells) else []
+        if listed:
+            cells[column] = "; ".join(BLANK if name in names else name for name in listed)
+    return "\t".join(cells) + "\n"
 
 
 def blank_columns(text: str, person: Person, columns: Sequence[str]) -> str:

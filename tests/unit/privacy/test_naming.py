@@ -1,11 +1,12 @@
 """What names a person goes, and nothing else, also where the name is a number."""
 
+import dataclasses
 import json
 from pathlib import Path
 
 import pytest
 
-from signloom.intake.ledgers import Delivery, ledger_text
+from signloom.intake.ledgers import Delivery, IntakeReject, ledger_text, read_ledger
 from signloom.privacy.names import (
     Person,
     blank,
@@ -75,6 +76,8 @@ def test_values_go_below_the_keys_of_names() -> None:
             "fps": [{"group": "1"}, {"group": "7"}],
         }}},
         "findings": [{"what": "1 signer, all known; 1 signs 40 % of all clips", "clips": ["7"]}],
+        "checks": [{"check": "mirrored", "signer": "1", "what": "one signer: 1 of 7"},
+                   {"check": "fps", "signer": "2", "what": "1 frame a second"}],
         "test": ["7", "8"], "rows": [{"signer": "1"}, {"signer": "2", "count": "1"}],
         "one": {"signer": "1", "clip_id": "7"},
     }  # fmt: skip
@@ -89,6 +92,8 @@ def test_values_go_below_the_keys_of_names() -> None:
         "findings": [
             {"what": "1 signer, all known; (forgotten) signs 40 % of all clips", "clips": []}
         ],
+        "checks": [{"check": "mirrored", "signer": "(forgotten)", "what": "one signer: 1 of 7"},
+                   {"check": "fps", "signer": "2", "what": "1 frame a second"}],
         "test": ["8"], "rows": [{"signer": "2", "count": "1"}],
         "one": {"signer": "(forgotten)", "clip_id": "(forgotten)"},
     }  # fmt: skip
@@ -123,6 +128,18 @@ def test_a_number_for_a_name_leaves_the_counts_of_ledgers(tmp_path: Path) -> Non
     assert after.decode().splitlines()[1].split("\t")[:5] == [
         "2026-11-12", "2026-11-12", "12", "3", "data/inbox/(forgotten); old"
     ]  # fmt: skip
+
+
+def test_a_reject_loses_the_names_that_its_reason_means(tmp_path: Path) -> None:
+    rows = [
+        IntakeReject("data/inbox/2", "a.mp4", "8", "1 of 7 is odd", "no", "f1", "1; 2; 7"),
+        IntakeReject("data/inbox/1", "7.mp4", "7", "too short", "no", "f7", ""),
+    ]
+    path = tmp_path / "intake_rejects.tsv"
+    path.write_text(ledger_text(rows, IntakeReject))
+    path.write_bytes(bytes(scrub_file(path, ONE) or b""))
+    left = dataclasses.replace(rows[0], concerns="(forgotten); 2; (forgotten)")
+    assert read_ledger(path, IntakeReject) == [left]
 
 
 def test_files_that_name_are_told_from_files_with_numbers(tmp_path: Path) -> None:
