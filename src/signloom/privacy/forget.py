@@ -53,6 +53,7 @@ from signloom.transaction import Transaction, open_transaction
 # Written by stages, which write them anew without the person.
 DERIVED = (LANDMARKS, TOKENS, EVALUATION, REPORT_PAGE, FIGURES)
 REASON = "consent withdrawn"
+_FORGOTTEN = "forgotten"  # what a removal ends with, unlike other changes of the corpus
 _LEDGER_COLUMNS = {DELIVERIES: ("source", "reason"), WITHDRAWN: ("file", "reason")}
 
 
@@ -275,10 +276,13 @@ def remove(removal: Removal, project: Project, tell: Callable[[Removal], object]
             removal = find_removal(removal.person.signer, project)
         if FORGET_JOURNAL.is_file():
             _finish_old_renames(project.corpus.imported_shards)
+        store = project.store
+        cards = [v for v in store.versions() if (store.folder(v) / CARD).is_file()]
         _stage(change, removal.person, project)
         note = {
             "person": dataclasses.asdict(removal.person),
             "trained": [dataclasses.asdict(found) for found in removal.trained],
+            "cards": cards,
         }
         is_of_manifest = project.corpus.path in [target for _, target in change.operations]
         change.commit(
@@ -288,16 +292,13 @@ def remove(removal: Removal, project: Project, tell: Callable[[Removal], object]
         )
 
 
-_FORGOTTEN = "forgotten"
-
-
 def _finish(project: Project, tell: Callable[[Removal], object], note: Mapping[str, Any]) -> object:
     """Mark the versions, write their cards, have DVC keep the new state, tell what is left."""
     if FORGET not in note:
         return finish(project.corpus, note)
     removal, store = _parse(note), project.store
     mark_versions(removal.person, removal.trained, store)
-    for version in store.versions():
+    for version in note[FORGET]["cards"]:
         write_card(store.folder(version), project.corpus.folder, store.marks(version))
     VideoHashes(cache_folder()).prune()
     track_version(project.corpus.folder)
