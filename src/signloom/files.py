@@ -3,9 +3,11 @@
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from signloom.errors import UserError
 
 
 def write_file(path: Path, content: str | bytes) -> None:
@@ -24,6 +26,28 @@ def write_file(path: Path, content: str | bytes) -> None:
         flush_to_disk(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def check_output(path: Path, inputs: Iterable[Path], *, overwrite: bool) -> None:
+    """Refuse to write a file onto what a command reads, or over a file that nobody gave up.
+
+    Args:
+        path: The file that is to be written.
+        inputs: Files that the command reads, under whatever name or link.
+        overwrite: Whether other files may be replaced.
+
+    Raises:
+        UserError: If `path` is one of the inputs, or is there already.
+    """
+    if not os.path.lexists(path):
+        return
+    for given in inputs:
+        if given.exists() and path.exists() and path.samefile(given):
+            raise UserError(f"{path} is {given}, which is read: give another name; it was left")
+    if path.is_dir():
+        raise UserError(f"{path} is a folder, expected the name of a file")
+    if not overwrite:
+        raise UserError(f"{path} is there already: give --overwrite to replace it; it was left")
 
 
 def rename_durably(folder: Path, name: Path) -> None:

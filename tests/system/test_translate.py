@@ -90,6 +90,33 @@ def test_several_clips_cannot_be_one_film(hands: Path) -> None:
         main(["translate", "a.mp4", "b.mp4", "c.mp4", "--video", "one.mp4"])
 
 
+def test_a_film_never_replaces_the_video_that_it_is_made_of(hands: Path) -> None:
+    video = hands / "a.mp4"
+    video.write_bytes(b"a video")
+    (hands / "link.webm").symlink_to(video)
+    os.link(video, hands / "twin.mp4")
+    for out in ("a.mp4", "./a.mp4", "link.webm", "twin.mp4"):
+        for more in ((), ("--overwrite",)):
+            with pytest.raises(SystemExit, match=r"which is read: give another name"):
+                main(["translate", "a.mp4", "--video", out, *more])
+    assert video.read_bytes() == b"a video"
+
+
+def test_films_replace_neither_the_clips_of_their_folder_nor_what_stands_there(
+    hands: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (hands / "films").mkdir()
+    (hands / "films/words-1.webm").write_bytes(b"mine")
+    with pytest.raises(SystemExit, match="not translated: 1 of the clips"):
+        main(["translate", "clips/words.npy", *SIZES, "--video", "films"])
+    assert "words-1.webm is there already: give --overwrite" in capsys.readouterr().err
+    assert (hands / "films/words-1.webm").read_bytes() == b"mine"
+    written = (hands / "films/words-2.webm").stat().st_size
+    main(["translate", "clips/words.npy", *SIZES, "--video", "films", "--overwrite"])
+    assert (hands / "films/words-1.webm").stat().st_size > 100
+    assert (hands / "films/words-2.webm").stat().st_size == written
+
+
 def test_a_checkpoint_of_another_format_version_says_so(hands: Path) -> None:
     path = hands / "data/checkpoint/checkpoint.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "format_version": 1}))
@@ -124,7 +151,7 @@ def test_videos_are_translated_and_a_bad_one_is_named(folder: Path) -> None:
         check_row(row, fps=15)
         film, video = (
             cv2.VideoCapture(str(folder / path))
-            for path in (f"films/{row['clip_id']}.mp4", row["source"])
+            for path in (f"films/{row['clip_id']}.webm", row["source"])
         )
         counts = [
             sum(iter(lambda capture=capture: capture.read()[0], False)) for capture in (film, video)

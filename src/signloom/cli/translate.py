@@ -28,7 +28,8 @@ MEANINGS = {
 
 
 CLIP_OPTIONS = {
-    "paths": "PATH", "video": "--video", "font": "--font", "timing": "--timing",
+    "paths": "PATH", "video": "--video", "overwrite": "--overwrite", "font": "--font",
+    "timing": "--timing",
     "hand_model": "--hand-model", "pose_model": "--pose-model", "fps": "--fps",
     "width": "--width", "height": "--height",
 }  # fmt: skip
@@ -58,6 +59,9 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
         metavar="OUT",
         help="write clips with skeleton and subtitles: a .webm file, or a folder of them; .mp4 "
         "works, too, but few browsers play its MPEG-4",
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace films that are there already"
     )
     parser.add_argument("--font", type=Path, help="of the subtitles (default: DejaVu Sans)")
     parser.add_argument("--timing", action="store_true", help="print what took how long")

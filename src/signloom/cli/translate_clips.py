@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -20,6 +20,7 @@ from signloom.cli.translate import load_translator
 from signloom.corpus.landmarks import NO_LANDMARKS, Layout
 from signloom.errors import UserError
 from signloom.extraction.video import ENCODERS
+from signloom.files import check_output
 from signloom.importing.foreign import SourceDefaults
 from signloom.progress import progress_file
 from signloom.translation.inputs import ClipPath as Source
@@ -56,7 +57,10 @@ def translate_clips(options: argparse.Namespace) -> None:
             raise UserError(
                 f"--video {options.video}: there are {len(sources)} clips; give a folder for them"
             )
-        run = _Run(options, extractor, layout, loading, is_single=len(sources) == 1)
+        inputs = [source.path for source in sources]
+        if options.video and options.video.suffix in ENCODERS:
+            check_output(options.video, inputs, overwrite=options.overwrite)
+        run = _Run(options, extractor, layout, loading, inputs)
         with tqdm(total=len(sources), unit=" clips", file=progress_file()) as bar:
             run.translate(sources, bar)
     if options.timing:
@@ -88,11 +92,11 @@ class _Run:
         extractor: dict[str, Any],
         layout: Layout,
         loading: "Future[Loaded]",
-        *,
-        is_single: bool,
+        inputs: Sequence[Path],
     ) -> None:
         self.failed = 0
-        self._options, self._loading, self._is_single = options, loading, is_single
+        self._options, self._loading, self._inputs = options, loading, inputs
+        self._is_single = len(inputs) == 1
         self._layout, self._watch = layout, Stopwatch()
         self._seconds, self._frames = 0.0, 0
         self._watch.seconds["start"] = time.time() - psutil.Process().create_time()
@@ -189,6 +193,7 @@ class _Run:
             out = next(out / name for name in names if out / name not in self._films)
         self._films.add(out)
         try:
+            check_output(out, self._inputs, overwrite=self._options.overwrite)
             text = timed.translation.text
             write_film(out, clip, text, timed.tokens, font=self._options.font)
         except UserError as error:
