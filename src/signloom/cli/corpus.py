@@ -240,7 +240,7 @@ def _finding_text(finding: "Finding") -> str:
         for verb, limit in (("warns", finding.warn), ("stops", finding.stop))
         if limit is not None
     ]
-    return f"{line}\n" + textwrap.indent(f"{', '.join(bounds)}; {finding.mend}", " " * 36)
+    return f"{line}\n" + textwrap.indent(f"{', '.join(bounds)}; {finding.hint}", " " * 36)
 
 
 def add_drop_videos(parser: argparse.ArgumentParser) -> None:

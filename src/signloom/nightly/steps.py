@@ -166,7 +166,7 @@ def check_new_clips(
                            if (found := report.of(level)))  # fmt: skip
         texts.append(f"{report.new} new clips of {report.batch}: {counts or 'nothing to say'}")
         warnings += [
-            f"batch {report.batch}: {finding.what}; {finding.mend}".rstrip("; ")
+            f"batch {report.batch}: {finding.what}; {finding.hint}".rstrip("; ")
             for finding in report.of("warn")
         ]
     checked = DriftCheck(text="; ".join(texts), warnings=tuple(warnings), reports=tuple(reports))

@@ -25,8 +25,8 @@ DRIFT = DriftReport(
     findings=(
         judge("new_words", SHARE, 0.0, "0 % of the words are new", signer="ada"),
         judge("colour", SHARE, 0.125, "in 1 of 8 clips the skin is bluer than red",
-              mend="write them again", clips=["b", "a"]),
-        judge("unread", SHARE, 0.75, f"6 of 8 {EVIL}", mend="see rejects.tsv",
+              hint="write them again", clips=["b", "a"]),
+        judge("unread", SHARE, 0.75, f"6 of 8 {EVIL}", hint="see rejects.tsv",
               clips=[f"c{number}" for number in range(6)]),
         judge("tokens", SHARE, None, "too few clips"),
     ),

@@ -41,6 +41,8 @@ from signloom.intake.drift.signing import (
 )
 
 _AT_ONCE = 200  # clips whose landmarks are in memory
+_FOLDS = 3
+_EXCHANGES = 19  # of old and new: the least p-value is 1 in 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +166,6 @@ def _compare_signing(
         *check_movement(groups, movements, signers, options),
         *check_mirrored(before, now, options),
     ]
-
-
-_FOLDS = 3
-_EXCHANGES = 19  # of old and new: the least p-value is 1 in 20
 
 
 def classify(

@@ -164,8 +164,8 @@ class Finding:
     """Where the night stops."""
     what: str
     """What was found, a phrase that names no person."""
-    mend: str
-    """What to do about it; empty if nothing is."""
+    hint: str
+    """What to do about it; empty if nothing is. In files: `mend`."""
     clips: tuple[str, ...] = ()
     """New clips that are the reason, if some are more than others."""
     figures: Mapping[str, float] = field(default_factory=dict)
@@ -221,7 +221,10 @@ class DriftReport:
     def to_map(self) -> dict[str, Any]:
         """The report as plain values, for JSON."""
         findings = [
-            {**asdict(found), "clips": list(found.clips), "figures": dict(found.figures)}
+            {
+                "mend" if name == "hint" else name: list(value) if name == "clips" else value
+                for name, value in asdict(found).items()
+            }
             for found in self.findings
         ]
         return {
@@ -246,7 +249,7 @@ def judge(
     statistic: float | None,
     what: str,
     *,
-    mend: str = "",
+    hint: str = "",
     clips: Collection[str] = (),
     figures: Mapping[str, float] | None = None,
     signer: str | None = None,
@@ -265,7 +268,7 @@ def judge(
         warn=limits.warn,
         stop=limits.stop,
         what=what,
-        mend="" if level == "ok" else mend,
+        hint="" if level == "ok" else hint,
         clips=() if level == "ok" else tuple(sorted(clips)),
         figures={name: round(value, 6) for name, value in (figures or {}).items()},
         signer=signer,

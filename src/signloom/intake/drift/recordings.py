@@ -38,7 +38,7 @@ def check_unread(new: Sequence[Clip], rows: Sequence[ClipQuality], limits: Limit
         limits,
         len(unread) / len(new),
         f"{len(unread)} of {len(new)} new clips have no landmarks",
-        mend="rejects.tsv beside the landmarks says why",
+        hint="rejects.tsv beside the landmarks says why",
         clips=unread,
     )
 
@@ -81,7 +81,7 @@ def _check_signers(old: Sequence[Clip], new: Sequence[Clip], limits: Limits) -> 
         limits,
         share,
         f"{people}; one signs {100 * share:.0f} % of all clips now",
-        mend="what one person signs most the model learns best: ask others",
+        hint="what one person signs most the model learns best: ask others",
         figures={"signers": float(len(comes)), "new_signers": float(len(fresh))},
         signer=largest,
     )
@@ -98,7 +98,7 @@ def _check_seconds(
         options.seconds,
         _factor(now, before) if enough else None,
         what,
-        mend="look whether each clip is one sentence, and the frame rate is the true one",
+        hint="look whether each clip is one sentence, and the frame rate is the true one",
         figures={"new": now, "old": before},
     )
 
@@ -113,7 +113,7 @@ def _check_rates(old: Sequence[ClipQuality], new: Sequence[ClipQuality], limits:
         limits,
         max(factors.values()),
         f"{_span(fps)} frames a second, {_span(rates)} in the old clips",
-        mend="look whether the header is right (a clip must not play faster than it was signed)",
+        hint="look whether the header is right (a clip must not play faster than it was signed)",
         clips=far,
         figures={"new": median(fps), "old": median(row.fps for row in old)},
     )
@@ -128,7 +128,7 @@ def _check_sizes(old: Sequence[ClipQuality], new: Sequence[ClipQuality], limits:
         limits,
         max(*factors.values(), 1.0),
         f"{_span(sides)} pixels on the shorter side, at least {smallest} in the old clips",
-        mend="take the recordings in their full size",
+        hint="take the recordings in their full size",
         clips=[name for name, found in factors.items() if _reaches(limits, found)],
         figures={"new": min(sides), "old": float(smallest)},
     )
@@ -183,7 +183,7 @@ def check_timing(
             options.pace,
             _factor(*paces),
             f"{paces[0]:.2f} tokens of text a second of video, {paces[1]:.2f} in the old clips",
-            mend="look whether the frame rate is the true one, and each video has its sentence",
+            hint="look whether the frame rate is the true one, and each video has its sentence",
             figures={"new": paces[0], "old": paces[1]},
         ),
         _check_pairing(before, now, options),
@@ -222,7 +222,7 @@ def _check_pairing(before: _Lengths, now: _Lengths, options: DriftOptions) -> Fi
         max(new / old, 1.0) if p_value < options.alpha else 1.0,
         f"durations spread by {new:.2f} octaves around what the sentences' lengths promise, "
         f"by {old:.2f} in the old clips",
-        mend="look whether each video has its own sentence: is a row of the table missing?",
+        hint="look whether each video has its own sentence: is a row of the table missing?",
         figures={"new": new, "old": old, "p_value": p_value},
     )
 
@@ -286,7 +286,7 @@ def _compare_lengths(
         options.tokens,
         float(distance.statistic) if sure else 0.0,
         what if sure else f"{what}: no sure difference",
-        mend="look whether the table has whole sentences, one a clip",
+        hint="look whether the table has whole sentences, one a clip",
         figures={**medians, "ks": float(distance.statistic), "p_value": float(distance.pvalue)},
     )
 
@@ -309,7 +309,7 @@ def _find_new_words(
         limits,
         max(share - expected, 0.0),
         f"{what}: {named}" if named else what,
-        mend="a few more clips of each new word teach it; if the words are none of your corpus's "
+        hint="a few more clips of each new word teach it; if the words are none of your corpus's "
         "language, take the clips out",
         clips=[clip.clip_id for clip in new if set(words[clip.clip_id]) & found.keys()],
         figures={"share": share, "expected": expected, "distinct": float(len(found))},
@@ -330,7 +330,7 @@ def _find_byte_tokens(
         max(share - expected, 0.0),
         f"{100 * share:.0f} % of the tokens are none of the old text's, which must spell them in "
         f"bytes ({100 * expected:.0f} % expected)",
-        mend="look at the language and script of the sentences",
+        hint="look at the language and script of the sentences",
         figures={"share": share, "expected": expected},
     )
 
@@ -349,7 +349,7 @@ def check_colour(redness: Mapping[str, float], new: Collection[str], limits: Lim
         limits,
         max(len(blue) / len(now) - usual, 0.0),
         f"in {len(blue)} of {len(now)} clips the skin is bluer than red",
-        mend="red and blue are exchanged, or the light is blue: write the videos again, in RGB",
+        hint="red and blue are exchanged, or the light is blue: write the videos again, in RGB",
         clips=blue,
         figures=figures | ({"old": median(before)} if before else {}),
     )

@@ -25,6 +25,15 @@ from signloom.intake.drift.findings import DriftOptions, Finding, Group, Limits,
 _WRIST, _MIDDLE_KNUCKLE = 0, 9
 _FRAMES = 5  # of a hand that are needed to say something of its movement
 _LEAST = 1e-3  # of what goes into a logarithm: a hand at rest, a palm of no size
+_CLEAR = 0.1  # mean preference below which a person counts as using both hands alike
+_PRIOR = 10  # people that `left_handers` counts for, beside those of the corpus
+_LEAST_CHANCE = 1e-9  # of a batch: of hundreds of people it would be 0
+_LEAST_SPREAD = 0.1  # of a person's preferences, lest two equal clips prove a rule
+
+_MIRRORED_HINT = "look whether the videos are mirrored (a selfie camera); mirror them back"
+_SIGNERS = 3  # fewest whose medians say how much signers differ
+
+HAND_LABELS = {"any_hand": "a hand", "left_hand": "the left hand", "right_hand": "the right hand"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,13 +135,6 @@ def _steps(wrist: FloatArray) -> FloatArray:
     return np.asarray(steps[np.isfinite(steps)], np.float32)
 
 
-_CLEAR = 0.1  # mean preference below which a person counts as using both hands alike
-_PRIOR = 10  # people that `left_handers` counts for, beside those of the corpus
-_LEAST_CHANCE = 1e-9  # of a batch: of hundreds of people it would be 0
-_LEAST_SPREAD = 0.1  # of a person's preferences, lest two equal clips prove a rule
-
-_MEND = "look whether the videos are mirrored (a selfie camera); mirror them back"
-
 Preferences = Mapping[str, Mapping[str, float]]
 """Signer to clip to preference, -1 (left) to 1 (right)."""
 
@@ -188,7 +190,7 @@ def _check_known(old: Preferences, new: Preferences, options: DriftOptions) -> F
         options.mirrored,
         changes[signer],
         f"one signer: {_lean(now)}, {_lean(before)} in the old clips",
-        mend=_MEND,
+        hint=_MIRRORED_HINT,
         clips=list(new[signer]),
         figures={"new": now, "old": before, "signers": float(len(changes))},
         signer=signer,
@@ -219,7 +221,7 @@ def _check_people(old: Preferences, new: Preferences, options: DriftOptions) -> 
         options.mirrored_people,
         1 / max(chance, _LEAST_CHANCE),
         f"{found} of {len(told)} new signers prefer the {hand} hand, {100 * rate:.0f} % expected",
-        mend=_MEND,
+        hint=_MIRRORED_HINT,
         clips=[clip for signer, side in fresh.items() if side == rare for clip in new[signer]],
         figures={"people": float(found), "of": float(len(told)), "rate": rate},
     )
@@ -228,11 +230,6 @@ def _check_people(old: Preferences, new: Preferences, options: DriftOptions) -> 
 def _lean(preference: float) -> str:
     hand = "right" if preference > 0 else "left"
     return f"the {hand} hand moves {100 * abs(preference):.0f} % more"
-
-
-_SIGNERS = 3  # fewest whose medians say how much signers differ
-
-HAND_LABELS = {"any_hand": "a hand", "left_hand": "the left hand", "right_hand": "the right hand"}
 
 
 def check_hands(
@@ -295,7 +292,7 @@ def check_order(movements: Mapping[str, Movement], new: Sequence[str], limits: L
         limits,
         len(crossed) / len(orders),
         f"in {len(crossed)} of {len(orders)} clips the left hand lies right of the right hand",
-        mend="left and right must be the signer's own; another tool may name them as the viewer's",
+        hint="left and right must be the signer's own; another tool may name them as the viewer's",
         clips=crossed,
     )
 
@@ -349,7 +346,7 @@ def _compare_presence(
                 lost,
                 f"{group.label}: {HAND_LABELS[hand]} in {100 * new_share:.0f} % of the frames, "
                 f"{100 * old_share:.0f} % in the old clips{_whose(group)}",
-                mend="look whether the hands are in the picture, lit and unblurred, and whether "
+                hint="look whether the hands are in the picture, lit and unblurred, and whether "
                 "red and blue are exchanged",
                 clips=[name for name, share in now.items() if share < old_share / 2],
                 figures={"new": new_share, "old": old_share, "p_value": p_value},
@@ -389,7 +386,7 @@ def _compare_statistic(
         shift,
         f"{group.label}: {statistic.label} {median(now):.2f}, usually {usual:.2f}{_whose(group)}; "
         f"signers differ by {spread:.2f}",
-        mend="look at some of the clips: another frame rate, camera or way of signing?",
+        hint="look at some of the clips: another frame rate, camera or way of signing?",
         clips=group.new,
         figures={
             "new": median(now), "old": usual, "spread": spread,
