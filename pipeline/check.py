@@ -1,4 +1,4 @@
-"""Say what is wrong with the corpus folder before DVC stumbles over it. DVC stage `check`."""
+"""Check the corpus folder before DVC reads it. DVC stage `check`."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
 """Extraction: the clips of a manifest become landmark shards.
 
-What is found in a video is kept in the cache (`corpus.cache`) at once; the output is written from
+What is found in a video is kept in the cache (`cache`) at once; the output is written from
 there at the end. So it does not matter how often a run was interrupted, who did the work and in
 which order.
 """

@@ -1,7 +1,8 @@
 """MediaPipe's graphs, the models in its package and users' own model files.
 
-For the releases that carry them; newer ones have Tasks instead (`mediapipe_tasks`). Threads change
-no landmark: one where processes keep the cores busy, more where somebody waits for one clip.
+The package of newer releases has neither graphs nor models: they need Tasks and model files of the
+user. Threads change no landmark: one where processes keep the cores busy, more where somebody waits
+for one clip.
 """
 
 import importlib.util

@@ -1,7 +1,7 @@
 """Worker pools: a function over jobs in a process a core, whatever happens to the workers.
 
 The rules that hold wherever the work is done: what a worker is, how long a job may take, what
-follows when a worker dies. `corpus.pool` has workers on this machine, `corpus.ray_pool` on others.
+follows when a worker dies. The workers here are on this machine, those of `ray_pool` on others.
 """
 
 import multiprocessing

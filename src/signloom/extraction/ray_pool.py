@@ -1,7 +1,7 @@
 """A worker pool on a Ray cluster.
 
 Ray is an optional extra. The function, the rules of supervision and so the results are those of
-`corpus.pool`; only the processes are elsewhere.
+`pool`; only the processes are elsewhere.
 """
 
 import contextlib

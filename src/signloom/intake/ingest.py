@@ -1,4 +1,4 @@
-"""Ingest: the corpus grows by what is good in the deliveries."""
+"""Ingest: the good clips of deliveries become part of the corpus."""
 
 import hashlib
 import shutil

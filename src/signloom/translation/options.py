@@ -1,4 +1,4 @@
-"""How sentences are searched where nobody says otherwise."""
+"""Default options of the search for sentences."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A study with numbered slots: each gets one finished trial, whoever dies.
+"""A study with numbered slots: each gets one finished trial, whatever processes die.
 
 Optuna numbers trials as they start, dead ones included. A search of N trials is N slots here, and
 a slot is tried again until a trial in it has finished: none is lost and none counted twice.
