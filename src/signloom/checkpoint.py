@@ -16,7 +16,7 @@ from signloom.features.features import FeatureOptions
 from signloom.features.sources import Source, source_of_fields
 from signloom.features.targets import CtcLabels
 from signloom.features.tokenizer import Tokenizer
-from signloom.files import write_file
+from signloom.files import replace_folder, write_file
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
 
@@ -105,9 +105,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         safetensors.torch.save_file(weights, temporary / WEIGHTS)
         # safetensors makes it for its owner alone; others of the machine translate with it too.
         (temporary / WEIGHTS).chmod((temporary / SPEC).stat().st_mode)
-        if folder.exists():
-            shutil.rmtree(folder)
-        temporary.rename(folder)
+        replace_folder(temporary, folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

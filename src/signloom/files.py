@@ -1,8 +1,10 @@
 """Writing files whole or not at all, and content hashes of files and folders."""
 
+import ctypes
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -60,6 +62,23 @@ def rename_durably(folder: Path, name: Path) -> None:
         flush_to_disk(path)
     folder.rename(name)
     flush_to_disk(name.parent)
+
+
+def replace_folder(new: Path, folder: Path) -> None:
+    """Put a folder in the place of another one, which is removed; at every moment one is there."""
+    if not folder.exists():
+        new.rename(folder)
+        return
+    exchange = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)  # Linux, glibc 2.28
+    at_cwd, both = -100, 2  # AT_FDCWD, RENAME_EXCHANGE of linux/fs.h
+    names = os.fsencode(new), os.fsencode(folder)
+    if exchange is None or exchange(at_cwd, names[0], at_cwd, names[1], both):
+        old = new.with_name(f"{new.name}.old")  # a file system that cannot exchange two names
+        folder.rename(old)
+        new.rename(folder)
+        new = old
+    flush_to_disk(folder.parent)
+    shutil.rmtree(new)
 
 
 def to_text(content: Mapping[str, Any]) -> str:
