@@ -14,8 +14,9 @@ from tests.contract.variants import VARIANTS, Subject, build
 
 LENGTHS = [9, 5, 12]
 TOKENS = torch.tensor([[1, 5, 6, 7], [1, 8, 9, 10], [1, 11, 4, 5]])
-# Float32 sums in another order: a few units in the last place of values around 1.
-CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+# Float32 sums in an order that processors choose: a few units in the last place of the largest
+# numbers that are added up, and those of unnormalised decoders reach the tens.
+CLOSE = {"rtol": 1e-4, "atol": 5e-5}
 
 
 @pytest.fixture(params=VARIANTS.values(), ids=VARIANTS.keys())

@@ -99,7 +99,7 @@ def test_a_request_with_landmarks_is_answered_with_their_translations(
     assert len(answer["predictions"]) == 3
     for found, timed in zip(answer["predictions"], map(to_json, expected), strict=True):
         assert found["text"] == timed["text"]
-        assert found["score"] == pytest.approx(timed["score"], abs=1e-5)
+        assert found["score"] == pytest.approx(timed["score"], rel=1e-5)
         assert [x["text"] for x in found["alternatives"]] == [
             x["text"] for x in timed["alternatives"]
         ]

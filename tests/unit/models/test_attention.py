@@ -70,9 +70,11 @@ def test_attention_over_padded_memory_equals_the_formula(attention: MultiHeadAtt
     expected, weights = formula(attention, x, memory, allowed)
     projected = attention.project(memory)
     # Float32 against float64.
-    np.testing.assert_allclose(array(attention(x, projected, valid=VALID)), expected, atol=1e-6)
+    np.testing.assert_allclose(
+        array(attention(x, projected, valid=VALID)), expected, rtol=1e-5, atol=1e-5
+    )
     found = attention.weights(x, projected, VALID)
-    np.testing.assert_allclose(array(found), weights, atol=1e-6)
+    np.testing.assert_allclose(array(found), weights, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("valid", [None, VALID])
@@ -85,7 +87,7 @@ def test_causal_attention_equals_the_formula(
         allowed = allowed & valid[:, None].numpy()
     expected, _ = formula(attention, x, x, allowed)
     found = attention(x, attention.project(x), valid=valid, is_causal=True)
-    np.testing.assert_allclose(array(found), expected, atol=1e-6)
+    np.testing.assert_allclose(array(found), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_only_query_key_and_value_go_without_bias() -> None:
@@ -113,7 +115,9 @@ def test_masked_softmax_equals_the_formula_at_any_size_of_scores() -> None:
     expected = np.zeros((2, 3))
     expected[0] = softmax(array(scores[0]))
     expected[1, [0, 2]] = softmax(np.array([3.0, 2.0]))
-    np.testing.assert_allclose(array(masked_softmax(scores, allowed)), expected, atol=1e-6)
+    np.testing.assert_allclose(
+        array(masked_softmax(scores, allowed)), expected, rtol=1e-5, atol=1e-5
+    )
 
 
 def test_key_values_append_positions_and_select_rows() -> None:
@@ -182,7 +186,7 @@ def test_relative_attention_equals_its_definition(is_causal: bool) -> None:
         x, attention.project(x), valid=SELF_VALID, is_causal=is_causal, distances=distances
     )
     # Float32 against float64.
-    np.testing.assert_allclose(array(found), linear(mixed, attention.output), atol=1e-6)
+    np.testing.assert_allclose(array(found), linear(mixed, attention.output), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("length", [1, 2, 5])

@@ -41,7 +41,7 @@ def test_the_convolution_module_equals_its_formula(is_causal: bool) -> None:
     normed = layer_norm(mixed, module.norm)
     expected = linear(normed * sigmoid(normed), module.project)
     # Float32 against float64.
-    np.testing.assert_allclose(array(module(x, VALID)), expected, atol=1e-6)
+    np.testing.assert_allclose(array(module(x, VALID)), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])

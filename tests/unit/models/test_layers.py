@@ -75,7 +75,7 @@ def test_a_residual_equals_its_formula(norm: str, weight: float) -> None:
     else:
         expected = layer_norm(x + weight * linear(x, block), residual.norm)
     # Float32 against float64.
-    np.testing.assert_allclose(array(residual(tensor, block)), expected, atol=1e-5)
+    np.testing.assert_allclose(array(residual(tensor, block)), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_feed_forward_block_equals_its_formula(activation: str, formula: objec
     block = FeedForward(8, 12, dropout=0.0, activation=activation)  # type: ignore[arg-type]
     x = torch.randn(2, 5, 8)
     expected = linear(formula(linear(array(x), block.expand)), block.project)  # type: ignore[operator]
-    np.testing.assert_allclose(array(block(x)), expected, atol=1e-6)
+    np.testing.assert_allclose(array(block(x)), expected, rtol=1e-5, atol=1e-5)
 
 
 FAMILIES = ["transformer", "conformer", "lstm"]

@@ -94,7 +94,9 @@ def test_the_whole_model_equals_its_equations(attention: str) -> None:
             states = np.tanh(linear(np.hstack((weights @ memory, states)), decoder.combine))
         expected = linear(states, decoder.output)
         # Float32 against float64.
-        np.testing.assert_allclose(array(model(src, valid, tokens)[row]), expected, atol=1e-5)
+        np.testing.assert_allclose(
+            array(model(src, valid, tokens)[row]), expected, rtol=1e-5, atol=1e-5
+        )
 
 
 @pytest.mark.parametrize("attention", ["none", "general"])
