@@ -16,7 +16,7 @@ from signloom.intake.drift.check import check_drift
 from signloom.intake.drift.findings import LIMITS, Limits, write_report
 from signloom.intake.drift.signing import check_mirrored
 from tests.tiny import lose
-from tests.unit.intake.drift.test_colour import film
+from tests.unit.intake.drift.test_recordings import film
 from tests.unit.intake.drift.world import (
     FPS,
     OLD,
