@@ -52,18 +52,6 @@ def check_output(path: Path, inputs: Iterable[Path], *, overwrite: bool) -> None
         raise UserError(f"{path} is there already: give --overwrite to replace it; it was left")
 
 
-def rename_durably(folder: Path, name: Path) -> None:
-    """Give a folder its name after everything in it is on the disk.
-
-    Raises:
-        OSError: If there is a folder of that name with something in it.
-    """
-    for path in [*folder.rglob("*"), folder]:
-        flush_to_disk(path)
-    folder.rename(name)
-    flush_to_disk(name.parent)
-
-
 def replace_folder(new: Path, folder: Path) -> None:
     """Put a folder in the place of another one, which is removed; at every moment one is there."""
     if not folder.exists():

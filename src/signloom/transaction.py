@@ -186,7 +186,7 @@ def open_transaction(folder: Path) -> Iterator[Transaction]:
     except OSError as error:
         if error.errno not in _FULL_DISK:
             raise
-        left = "the next call goes on" if change.journal.is_file() else "nothing came in"
+        left = "the next call goes on" if change.journal.is_file() else "nothing has changed"
         raise UserError(
             f"{folder}: the disk is full ({os.strerror(error.errno or 0)}); {left}. Free "
             "some space and run the same again"
