@@ -216,8 +216,8 @@ def check_candidates(
     for candidate, content in new:
         faults = [*candidate.faults, *_row_faults(candidate, rules, options)]
         if content is not None and first[content] is not candidate:
-            same = f"the same content as {first[content].where}"
-            faults.append(Fault(same, "leave one of them"))
+            same = "another file or row has the same content"
+            faults.append(Fault(same, "leave one of them", (first[content].where,)))
         elif content is not None:
             faults += _content_faults(candidate, content, index, ids)
         elif candidate.video is not None:
