@@ -1,6 +1,5 @@
 """Train every architecture alike. DVC stage `architectures` of the study of that name."""
 
-import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,9 @@ from pipeline.studies.architectures.study import (
     plan_reversal,
     run_jobs,
 )
+from pipeline.studies.results import write_results
 from signloom.config import load_section
 from signloom.evaluation.evaluate import EvaluateOptions
-from signloom.files import write_file
 from signloom.paths import PARAMS
 from signloom.report.study import render_study
 from signloom.training.data import TrainingFiles
@@ -41,9 +40,7 @@ def main() -> None:
         "corpus": list(run_jobs(corpus, options.workers, log)),
         "reversal": list(run_jobs(reversal, options.workers, log)),
     }
-    write_file(OUT / "results.json", json.dumps(results, ensure_ascii=False, indent=1) + "\n")
-    write_file(OUT / "index.html", render_study(build_page(results, evaluate.score)))
-    logging.info("open %s", OUT / "index.html")
+    write_results(OUT, results, render_study(build_page(results, evaluate.score)))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """Measure gradients by layer and depth. DVC stage `gradients` of the study of that name."""
 
-import json
 import logging
 from pathlib import Path
 
@@ -12,8 +11,8 @@ from pipeline.studies.gradients.study import (
     summarise_flows,
     train_stacks,
 )
+from pipeline.studies.results import write_results
 from signloom.config import checked_dataclass, load_section
-from signloom.files import write_file
 from signloom.models.seq2seq import ModelOptions
 from signloom.report.study import render_study
 from signloom.reversal import read_lab
@@ -44,9 +43,7 @@ def main() -> None:
         logging.info("%s", found)
         trained.append(found)
     results = {"format_version": 1, "flows": summarise_flows(flows), "trained": trained}
-    write_file(OUT / "results.json", json.dumps(results, indent=1) + "\n")
-    write_file(OUT / "index.html", render_study(build_page(results)))
-    logging.info("open %s", OUT / "index.html")
+    write_results(OUT, results, render_study(build_page(results)))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """Draw encodings and masks, train on short sequences. DVC stage `positions` of that study."""
 
-import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -9,8 +8,8 @@ from pipeline.stage import run
 from pipeline.studies.options import change_options
 from pipeline.studies.positions.page import build_page
 from pipeline.studies.positions.study import measure_sight, train_positions
+from pipeline.studies.results import write_results
 from signloom.config import checked_dataclass, load_section
-from signloom.files import write_file
 from signloom.report.study import render_study
 from signloom.reversal import read_lab
 
@@ -51,10 +50,8 @@ def main() -> None:
         logging.info("%s", found)
         trained.append(found)
     results = {"format_version": 1, "trained_to": lab.task.max_length, "trained": trained}
-    write_file(OUT / "results.json", json.dumps(results, indent=1) + "\n")
     page = build_page(sights, trained, trained_to=lab.task.max_length)
-    write_file(OUT / "index.html", render_study(page))
-    logging.info("open %s", OUT / "index.html")
+    write_results(OUT, results, render_study(page))
 
 
 if __name__ == "__main__":

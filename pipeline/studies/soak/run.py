@@ -3,12 +3,12 @@
 Usage: python -m pipeline.studies.soak.run [PARAMS [OUT]]
 """
 
-import json
 import logging
 import sys
 from pathlib import Path
 
 from pipeline.stage import run
+from pipeline.studies.results import write_results
 from pipeline.studies.soak.options import SoakOptions
 from pipeline.studies.soak.study import run_soak
 from signloom.config import load_section
@@ -32,10 +32,8 @@ def main() -> None:
         text = "week %d (%.0f s): exit code %d, %s"
         logging.info(text, found["week"], found["seconds"], found["exit_code"], found["verdict"])
     results = {"format_version": 1, "weeks": weeks}
-    write_file(out / "results.json", json.dumps(results, ensure_ascii=False, indent=1) + "\n")
     write_file(out / "weeks.svg", draw_weeks(weeks))
-    write_file(out / "index.html", render_study(build_page(weeks)))
-    logging.info("open %s", out / "index.html")
+    write_results(out, results, render_study(build_page(weeks)))
 
 
 if __name__ == "__main__":
