@@ -28,6 +28,9 @@ APART = {
 }
 
 
+CONSTANT = {"check"}  # whatever it reads, what it writes is the same
+
+
 def stages() -> list[tuple[str, dict[str, Any]]]:
     return [
         (name, stage)
@@ -56,4 +59,4 @@ def test_a_stage_depends_on_the_folders_that_it_reaches(
     reached = {module.split(".")[1] for module in graph.find_upstream_modules(script)
                if module.startswith("signloom.")}  # fmt: skip
     missing = reached - deps - UNDECIDING - {room for of, room in APART if of == name}
-    assert not missing, f"{name} reaches {sorted(missing)}"
+    assert name in CONSTANT or not missing, f"{name} reaches {sorted(missing)}"
