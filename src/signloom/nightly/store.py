@@ -332,9 +332,10 @@ class ModelStore:
         return Transaction(self._staging).journal.is_file()
 
     def recover(self) -> None:
-        """Finish a change that was cut, as every later change does first."""
-        with self._change():
-            pass
+        """Finish a change that was cut, if there is one, as every later change does first."""
+        if self.is_cut():
+            with self._change():
+                pass
 
     def _promote(
         self, change: Transaction, version: int, decision: Mapping[str, Any] | None, by: str

@@ -30,6 +30,7 @@ from signloom.privacy.names import Person
 from tests.extraction import OPTIONS as EXTRACT
 from tests.power_cut import RENAMES, PowerCutError, cut_before
 from tests.unit.evaluation.world import sequence
+from tests.unit.nightly.night_project import settle_cut
 from tests.unit.nightly.versions import add_evaluated_version
 from tests.videos import write_video
 
@@ -237,6 +238,21 @@ def test_a_signer_of_the_test_split_leaves_the_frozen_clips(project: Path) -> No
     main(["forget", "dana", "--yes"])
     assert store.frozen_test() is None  # the next champion's are frozen
     assert store.marks(1)["other"] == "stays"
+
+
+def test_a_promotion_that_was_cut_keeps_no_copy_that_names_the_signer(project: Path) -> None:
+    make_corpus()
+    store = ModelStore()
+    slices = [{"kind": "signer", "group": "cleo"}, {"kind": "signer", "group": "dana"}]
+    decision = {
+        "version": 2, "champion": 1, "promote": True, "verdict": "", "reasons": [],
+        "test": ["cleo-1", "dana-1"], "slices": slices,
+    }  # fmt: skip
+    settle_cut(store, decision)
+    main(["forget", "cleo", "--yes"])
+    assert store.champion() == 2
+    assert (store.decision(2) or {})["slices"] == slices[1:]
+    assert [path.name for path in (project / "data/.models.change").iterdir()] == ["lock"]
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ def classify(
     has old and new ones are exchanged, or, if there is none, as many signers are called new.
     """
     there = [clip for clip in clips if clip.clip_id in movements and clip.clip_id in rows]
-    is_new = np.array([clip.clip_id in new for clip in there])
+    is_new = np.array([clip.clip_id in new for clip in there], dtype=bool)  # there may be none
     if min(is_new.sum(), (~is_new).sum()) < max(min_clips, _FOLDS):
         return None
     values = np.array([_measures(clip, rows[clip.clip_id], movements[clip.clip_id])
