@@ -1,7 +1,5 @@
 """Feature matrices: normalised, resampled landmarks of a clip as a model reads them.
 
-Shape letters: S frames, P landmarks, C coordinates.
-
 docs/models.md has the equations. Shape letters: S frames, P landmarks, G groups, C coordinates,
 F features.
 """
