@@ -4,7 +4,7 @@ import dataclasses
 
 from pipeline.stage import run
 from signloom.config import load_section
-from signloom.evaluation.evaluate import EvaluateOptions, describe, evaluate, seed_folders
+from signloom.evaluation.evaluate import EvaluateOptions, describe, evaluate, load_seeds
 from signloom.evaluation.results import write_evaluation
 from signloom.features.targets import read_targets
 from signloom.files import hash_file, hash_folder
@@ -21,16 +21,15 @@ from signloom.paths import (
 from signloom.tracking.run import Run, TrackingOptions
 from signloom.translation.translator import Translator
 
+NOTE = "Scores beside floors and controls: metrics. Sentences and tables: artifacts, `evaluation`."
+
 
 def main() -> None:
     """Evaluate, write metrics and hypotheses, log the run."""
     options = load_section(PARAMS, "evaluate", EvaluateOptions)
     tracking = load_section(PARAMS, "tracking", TrackingOptions)
     translator = Translator.load(CHECKPOINT, precision=options.precision)
-    others = (
-        (folder.name, Translator.load(folder, precision=options.precision))
-        for folder in seed_folders(CHECKPOINT)
-    )
+    others = load_seeds(CHECKPOINT, options.precision)
     targets = read_targets(TARGETS)
     sequences = translator.source.read(targets, SHARDS)
     hashes = {
@@ -39,10 +38,7 @@ def main() -> None:
         "checkpoint": hash_folder(CHECKPOINT),
     }
     name = f"{describe(translator, options)}, weights {hashes['checkpoint'][:6]}"
-    note = (
-        "Scores beside floors and controls: metrics. Sentences and tables: artifacts, `evaluation`."
-    )
-    with Run.start(tracking, name, stage="evaluate", data=hashes, note=note) as log:
+    with Run.start(tracking, name, stage="evaluate", data=hashes, note=NOTE) as log:
         log.log_params({"evaluate": dataclasses.asdict(options)})
         log.log_params(translator.spec.provenance.get("params", {}))
         evaluation = evaluate(translator, targets, sequences, options, others=others)

@@ -24,7 +24,12 @@ from signloom.evaluation.metrics import (
 from signloom.evaluation.names import LOWER_IS_BETTER, Metric
 from signloom.paths import EVALUATION
 
+GIT = "git:"  # before the name of a revision or of a DVC experiment
+VERSIONS = (1, 2)  # of scores.json; what is read here is the same in both
+SENTENCE_METRIC = Metric.CHRF  # by which sentences are told better or worse, one by one
+DECIMALS = 4
 TIE = 1e-9  # two sentences' scores that differ by less are the same
+_HINT = "run `dvc repro evaluate` there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,35 @@ class Difference:
     def difference(self) -> float:
         """B - A."""
         return self.b - self.a
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sentence:
+    """One clip of an evaluation."""
+
+    reference: str
+    hypothesis: str
+    given: dict[str, float]  # what the commands of the run said of it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRun:
+    """What an evaluation left behind."""
+
+    name: str
+    options: ScoreOptions
+    commands: dict[str, str]  # further metrics
+    splits: dict[str, dict[str, Sentence]]  # split to clip id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitComparison:
+    """Two runs on the clips of a split that both have translated."""
+
+    clips: list[str]
+    left_out: int  # clips that only one of them has
+    differences: dict[str, Difference]
+    sentences: list[dict[str, Any]]  # clip_id, reference, a, b, and SENTENCE_METRIC of both
 
 
 def compare(a: Statistics, b: Statistics, options: ScoreOptions) -> dict[str, Difference]:
@@ -96,58 +130,47 @@ def _p_value(drawn: FloatArray, difference: float) -> float:
     return (larger + 1) / (len(drawn) + 1)
 
 
-GIT = "git:"  # before the name of a revision or of a DVC experiment
-VERSIONS = (1, 2)  # of scores.json; what is read here is the same in both
-SENTENCE_METRIC = Metric.CHRF  # by which sentences are told better or worse, one by one
-DECIMALS = 4
-
-_HINT = "run `dvc repro evaluate` there"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sentence:
-    """One clip of an evaluation."""
-
-    reference: str
-    hypothesis: str
-    given: dict[str, float]  # what the commands of the run said of it
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PastRun:
-    """What an evaluation left behind."""
-
-    name: str
-    options: ScoreOptions
-    commands: dict[str, str]  # further metrics
-    splits: dict[str, dict[str, Sentence]]  # split to clip id
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SplitComparison:
-    """Two runs on the clips of a split that both have translated."""
-
-    clips: list[str]
-    left_out: int  # clips that only one of them has
-    differences: dict[str, Difference]
-    sentences: list[dict[str, Any]]  # clip_id, reference, a, b, and SENTENCE_METRIC of both
-
-
-def read_run(place: str) -> PastRun:
+def read_run(where: str) -> PastRun:
     """Read the sentences of a run.
 
     Args:
-        place: A folder with hypotheses.tsv and scores.json, or with `evaluation/` or
+        where: A folder with hypotheses.tsv and scores.json, or with `evaluation/` or
             `reports/evaluation/` in it; or `git:` and a revision or a DVC experiment of the
             project in the working folder.
 
     Raises:
         UserError: If there is no evaluation.
     """
-    if not place.startswith(GIT):
-        return _read_folder(place, _find(Path(place)))
+    if not where.startswith(GIT):
+        return _read_folder(where, _find(Path(where)))
     with tempfile.TemporaryDirectory() as folder:
-        return _read_folder(place, _fetch(place.removeprefix(GIT), Path(folder)))
+        return _read_folder(where, _fetch(where.removeprefix(GIT), Path(folder)))
+
+
+def _find(folder: Path) -> Path:
+    folders = (folder, folder / EVALUATION.name, folder / EVALUATION)
+    found = [one for one in folders if (one / "hypotheses.tsv").is_file()]
+    if not found:
+        raise UserError(
+            f"{folder} holds no evaluation (hypotheses.tsv), nor does evaluation/ or {EVALUATION}/ "
+            f"in it; {_HINT}, or name a commit: git:HEAD"
+        )
+    return found[0]
+
+
+def _fetch(revision: str, folder: Path) -> Path:
+    """Bring the evaluation of a revision, of which Git holds only the hash, from DVC's cache."""
+    command = [sys.executable, "-m", "dvc", "get", ".", str(EVALUATION), "--rev", revision]
+    done = subprocess.run(
+        [*command, "-o", str(folder / EVALUATION)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        error, _, _ = done.stderr.strip().partition("\n\n")  # below: where DVC's help is
+        raise UserError(
+            f"{GIT}{revision}: DVC cannot give its {EVALUATION}: {error}\n"
+            "`git log` and `dvc exp show` name what there is, `dvc fetch` gets it from a remote"
+        )
+    return folder / EVALUATION
 
 
 def _read_folder(name: str, folder: Path) -> PastRun:
@@ -229,6 +252,19 @@ def compare_runs(a: PastRun, b: PastRun, split: str) -> SplitComparison:
     )
 
 
+def _count(
+    sentences: Mapping[str, Sentence],
+    clips: Sequence[str],
+    names: Sequence[str],
+    options: ScoreOptions,
+) -> Statistics:
+    chosen = [sentences[clip] for clip in clips]
+    counts = measure([s.hypothesis for s in chosen], [s.reference for s in chosen], options)
+    for name in names:
+        counts = counts.extend(name, [s.given[name] for s in chosen], f"command:{name}")
+    return counts
+
+
 def comparison_map(a: PastRun, b: PastRun, found: dict[str, SplitComparison]) -> dict[str, Any]:
     """Return comparisons by split as plain maps for JSON."""
     return {
@@ -256,42 +292,3 @@ def _difference_map(difference: Difference) -> dict[str, int | float]:
     del values["name"]
     values = {"difference": difference.difference, **values}
     return {k: round(v, DECIMALS) if isinstance(v, float) else v for k, v in values.items()}
-
-
-def _count(
-    sentences: Mapping[str, Sentence],
-    clips: Sequence[str],
-    names: Sequence[str],
-    options: ScoreOptions,
-) -> Statistics:
-    chosen = [sentences[clip] for clip in clips]
-    counts = measure([s.hypothesis for s in chosen], [s.reference for s in chosen], options)
-    for name in names:
-        counts = counts.extend(name, [s.given[name] for s in chosen], f"command:{name}")
-    return counts
-
-
-def _find(folder: Path) -> Path:
-    places = (folder, folder / EVALUATION.name, folder / EVALUATION)
-    found = [place for place in places if (place / "hypotheses.tsv").is_file()]
-    if not found:
-        raise UserError(
-            f"{folder} holds no evaluation (hypotheses.tsv), nor does evaluation/ or {EVALUATION}/ "
-            f"in it; {_HINT}, or name a commit: git:HEAD"
-        )
-    return found[0]
-
-
-def _fetch(revision: str, folder: Path) -> Path:
-    """Bring the evaluation of a revision, of which Git holds only the hash, from DVC's cache."""
-    command = [sys.executable, "-m", "dvc", "get", ".", str(EVALUATION), "--rev", revision]
-    done = subprocess.run(
-        [*command, "-o", str(folder / EVALUATION)], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        said, _, _ = done.stderr.strip().partition("\n\n")  # below: where DVC's help is
-        raise UserError(
-            f"{GIT}{revision}: DVC cannot give its {EVALUATION}: {said}\n"
-            "`git log` and `dvc exp show` name what there is, `dvc fetch` gets it from a remote"
-        )
-    return folder / EVALUATION

@@ -9,7 +9,7 @@ import logging
 import math
 import shlex
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ from signloom.translation.translator import Alignment, Translator
 
 logger = logging.getLogger(__name__)
 
-# Columns of hypotheses.tsv and entries of metrics.json, in whose place no command may write.
+# Columns of hypotheses.tsv and entries of metrics.json, which no command may overwrite.
 TAKEN = {
     *Metric, *System, "clip_id", "split", "signer", "seen_in_train", "reference", "hypothesis",
     "bleu", "hands", "fps", "seconds", "log_prob", "score",
@@ -98,7 +98,7 @@ class GridRow:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Evaluation:
-    """What the systems said and what it is worth."""
+    """The sentences of all systems and their scores."""
 
     options: EvaluateOptions
     decoding: DecodingOptions  # the search that was used
@@ -204,8 +204,8 @@ def try_searches(
             scores[size, penalty] = scores[size, grid.length_penalties[0]]
             continue
         tried = replace(options.decoding, beam_size=size, length_penalty=penalty)
-        said = plain_texts(translator.translate(sequences, tried))
-        found = score_corpus(said, refs, options.score)
+        texts = plain_texts(translator.translate(sequences, tried))
+        found = score_corpus(texts, refs, options.score)
         scores[size, penalty] = found[Metric.BLEU4].value, found[Metric.WER].value
     best = max(pairs, key=lambda pair: (scores[pair][0], -scores[pair][1]))
     rows = [
@@ -224,7 +224,7 @@ def try_searches(
 def run_commands(
     commands: Mapping[str, str], results: Sequence[SplitResult]
 ) -> dict[str, dict[tuple[str, System], list[float]]]:
-    """Let every command score what every system said.
+    """Let every command score every sentence of every system.
 
     A command runs once, so that it loads its model once. Its lines on standard input have
     `clip_id`, `source` (the glosses, empty if there are none), `hypothesis` and `reference`.
@@ -232,7 +232,7 @@ def run_commands(
     Args:
         commands: Name of the metric to command line; it is split as a shell would, and run
             without one.
-        results: What was said.
+        results: Sentences of all systems.
 
     Returns:
         Name to (split, system) to a number for each clip.
@@ -314,6 +314,12 @@ def seed_folders(checkpoint: Path) -> list[Path]:
     return sorted(folders, key=lambda path: int(path.name))
 
 
+def load_seeds(checkpoint: Path, precision: Precision) -> Iterator[tuple[str, Translator]]:
+    """Load the models of the further seeds one after another, each with its seed's name."""
+    for folder in seed_folders(checkpoint):
+        yield folder.name, Translator.load(folder, precision=precision)
+
+
 def seed_name(provenance: Mapping[str, Any]) -> str:
     """Return the seed of a checkpoint, from what it says about its making."""
     seeds = provenance.get("params", {}).get("train", {}).get("seeds", ["first"])
@@ -339,8 +345,9 @@ def _score_seeds(
         names.append(name)
         for result in results:
             clips = [sequences[target.clip_id] for target in result.targets]
-            said = plain_texts(other.translate(clips, decoding))
-            found = score_corpus(said, [target.text for target in result.targets], options.score)
+            texts = plain_texts(other.translate(clips, decoding))
+            refs = [target.text for target in result.targets]
+            found = score_corpus(texts, refs, options.score)
             for metric, values in scores[result.split].items():
                 values.append(found[metric].value)
     return SeedScores(names=names, splits=scores) if len(names) > 1 else None

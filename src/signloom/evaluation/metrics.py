@@ -22,10 +22,16 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from signloom.config import Natural, checked_dataclass
+from signloom.evaluation.names import Metric
 
 FloatArray = NDArray[np.float64]
-
+Words = Sequence[Sequence[str]]
+Numbers = Sequence[int] | Sequence[float]
+Formula = Callable[[FloatArray], dict[str, FloatArray]]
 Tokenizer = Literal["13a", "intl", "char", "zh", "none", "phoenix_legacy"]
+INTERVAL = (0.025, 0.975)  # quantiles of the 95 % percentile interval
+MAX_ORDER = 4  # n-grams counted for BLEU: up to four words
+CHRFPP_WORDS = 2  # n-grams of words in chrF++: up to two
 
 
 @checked_dataclass
@@ -73,24 +79,6 @@ class Score:
     """Every setting that changes the number, as sacreBLEU writes it."""
 
 
-def split_words(
-    texts: Sequence[str], options: ScoreOptions, *, keep_case: bool = False
-) -> list[list[str]]:
-    """Return the words of each text, in the case that counts or as they are written.
-
-    Chinese has no spaces between its words: there, they are what sacreBLEU makes of the text.
-    """
-    if options.lowercase and not keep_case:
-        texts = [text.lower() for text in texts]
-    if options.words == "words":
-        return [text.split() for text in texts]
-    tokenize = BLEU(tokenize=options.splitter).tokenizer
-    return [tokenize(text).split() for text in texts]
-
-
-Formula = Callable[[FloatArray], dict[str, FloatArray]]
-
-
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Counted:
     """What was counted for some metrics in N sentences, and how scores follow.
@@ -112,252 +100,6 @@ class Counted:
     def select(self, rows: npt.NDArray[np.int64]) -> "Counted":
         """Return what was counted in some of the sentences."""
         return replace(self, counts=self.counts[rows])
-
-
-Numbers = Sequence[int] | Sequence[float]
-
-
-def ratio(name: str, signature: str, above: Numbers, below: Numbers) -> Counted:
-    """Return a metric that is one sum over another, in percent."""
-
-    def scores(sums: FloatArray) -> dict[str, FloatArray]:
-        return {name: 100 * sums[:, 0] / sums[:, 1]}
-
-    return Counted(
-        counts=np.array([above, below], dtype=np.float64).T,
-        signatures={name: signature},
-        scores=scores,
-        singly=scores,
-        values=lambda sums: {name: float(100 * sums[0] / sums[1])},
-    )
-
-
-def mean(name: str, signature: str, values: Sequence[float]) -> Counted:
-    """Return a metric that is the mean of one number a sentence."""
-    return ratio(name, signature, [value / 100 for value in values], [1.0] * len(values))
-
-
-MAX_ORDER = 4  # n-grams counted for BLEU: up to four words
-CHRFPP_WORDS = 2  # n-grams of words in chrF++: up to two
-
-
-def count_bleu(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> Counted:
-    """BLEU-1 to BLEU-4; counts hyp length, ref length, 4 x correct, 4 x total."""
-    signatures = {}
-    for order in range(1, MAX_ORDER + 1):
-        # force: only silences the hint that text ending in " ." looks tokenised.
-        bleu = BLEU(
-            tokenize=options.splitter, lowercase=options.lowercase, max_ngram_order=order,
-            force=True,
-        )  # fmt: skip
-        signatures[f"bleu{order}"] = sacrebleu_signature(
-            bleu, options, {"order": order} if order < MAX_ORDER else {}
-        )
-    return Counted(
-        counts=np.array(bleu._extract_corpus_statistics(hyps, [refs]), dtype=np.float64),
-        signatures=signatures,
-        scores=lambda sums: _all_orders(sums, effective=False),
-        singly=lambda sums: _all_orders(sums, effective=True),
-        values=_bleu_values,
-    )
-
-
-def count_chrf(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> Counted:
-    """chrF2 and chrF++; counts hyp, ref and common n-grams: characters 1 to 6, words 1 and 2."""
-    # chrF++ has the orders of chrF, and those of words after them.
-    metrics = {
-        name: CHRF(word_order=words, lowercase=options.lowercase)
-        for name, words in (("chrf", 0), ("chrfpp", CHRFPP_WORDS))
-    }
-
-    def scores(sums: FloatArray) -> dict[str, FloatArray]:
-        return {name: _chrf_of_sums(sums[:, : 3 * m.order]) for name, m in metrics.items()}
-
-    def values(sums: FloatArray) -> dict[str, float]:
-        return {
-            name: float(m._compute_score_from_stats(sums[: 3 * m.order].tolist()).score)
-            for name, m in metrics.items()
-        }
-
-    counts = metrics["chrfpp"]._extract_corpus_statistics(hyps, [refs])
-    return Counted(
-        counts=np.array(counts, dtype=np.float64),
-        signatures={name: sacrebleu_signature(m, options) for name, m in metrics.items()},
-        scores=scores,
-        singly=scores,
-        values=values,
-    )
-
-
-def bleu_of_sums(sums: FloatArray, order: int, *, effective: bool = False) -> FloatArray:
-    """Corpus BLEU with exponential smoothing of R summed counts, shape (R, 10).
-
-    Args:
-        sums: As `count_bleu` counts.
-        order: Longest n-gram.
-        effective: Leave out the orders that the hypothesis is too short for.
-
-    Source: Papineni et al. (2002); smoothing as in sacreBLEU (`smooth:exp`).
-    """
-    hyp_len, ref_len = sums[:, 0], sums[:, 1]
-    correct = sums[:, 2 : 2 + order]
-    total = sums[:, 2 + MAX_ORDER : 2 + MAX_ORDER + order]
-    counted = total > 0
-    # The k-th order without a match counts as 1 / 2^k matches.
-    smoothed = np.where(correct > 0, correct, 0.5 ** np.cumsum(correct == 0, axis=1))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log_precision = np.where(counted, np.log(smoothed / total), 0).sum(axis=1)
-        log_precision = log_precision / counted.sum(axis=1)
-        brevity = np.where(hyp_len < ref_len, 1 - ref_len / hyp_len, 0.0)
-        scores = 100 * np.exp(brevity + log_precision)
-    defined = (counted[:, 0] if effective else counted.all(axis=1)) & (correct > 0).any(axis=1)
-    return np.where(defined, scores, 0.0)
-
-
-def sacrebleu_signature(
-    metric: Any, options: ScoreOptions, extra: dict[str, Any] | None = None
-) -> str:
-    """Return the signature of sacreBLEU, with the name of the mode if it has one."""
-    metric.num_refs = 1  # which sacreBLEU knows only after it has scored
-    signature = metric.get_signature()
-    for key, value in {**(extra or {}), **options.mode}.items():
-        signature.update(key, value)
-    return str(signature)
-
-
-def _all_orders(sums: FloatArray, *, effective: bool) -> dict[str, FloatArray]:
-    return {
-        f"bleu{order}": bleu_of_sums(sums, order, effective=effective)
-        for order in range(1, MAX_ORDER + 1)
-    }
-
-
-def _bleu_values(sums: FloatArray) -> dict[str, float]:
-    hyp_len, ref_len, *counts = (int(number) for number in sums)
-    correct, total = counts[:MAX_ORDER], counts[MAX_ORDER:]
-    values = {}
-    for order in range(1, MAX_ORDER + 1):
-        found = BLEU.compute_bleu(
-            correct[:order], total[:order], hyp_len, ref_len,
-            smooth_method="exp", max_ngram_order=order,
-        )  # fmt: skip
-        values[f"bleu{order}"] = float(found.score)
-    return values
-
-
-def _chrf_of_sums(sums: FloatArray) -> FloatArray:
-    """Corpus chrF of R summed counts, shape (R, 3 x orders).
-
-    Source: Popovic (2015); orders that one side lacks are left out, as in sacreBLEU (`eff:yes`).
-    """
-    hyp, ref, match = np.moveaxis(sums.reshape(len(sums), -1, 3), 2, 0)
-    counted = (hyp > 0) & (ref > 0)
-    orders = np.maximum(counted.sum(axis=1), 1)
-    precision = np.where(counted, match / np.maximum(hyp, 1), 0.0).sum(axis=1) / orders
-    recall = np.where(counted, match / np.maximum(ref, 1), 0.0).sum(axis=1) / orders
-    weighted = CHRF.BETA**2 * precision + recall
-    f_score = (1 + CHRF.BETA**2) * precision * recall / np.where(weighted > 0, weighted, 1.0)
-    return np.asarray(100 * f_score)
-
-
-Words = Sequence[Sequence[str]]
-
-
-def count_ter(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> Counted:
-    """Translation edit rate: a block of words that stands elsewhere costs one edit."""
-    is_chinese = options.words != "words"
-    ter = TER(normalized=is_chinese, asian_support=is_chinese)
-    counts = ter._extract_corpus_statistics(hyps, [refs])
-    edits, lengths = zip(*counts, strict=True)
-    return ratio("ter", sacrebleu_signature(ter, options), edits, lengths)
-
-
-def count_wer(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> Counted:
-    """Word error rate; each edit costs 1."""
-    return _error_rate(
-        "wer", options.words, split_words(hyps, options), split_words(refs, options), options
-    )
-
-
-def count_cer(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> Counted:
-    """Character error rate; each edit costs 1, a space is a character."""
-
-    def split(texts: Sequence[str]) -> Words:
-        cased = [text.lower() for text in texts] if options.lowercase else texts
-        return [list(" ".join(text.split())) for text in cased]
-
-    return _error_rate("cer", "characters", split(hyps), split(refs), options)
-
-
-def count_rouge_l(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> Counted:
-    """ROUGE-L: F1 of the longest common subsequence of words, in any script.
-
-    Source: Lin (2004); as the package rouge-score, which however drops all but a to z and digits.
-    """
-    pairs = zip(split_words(hyps, options), split_words(refs, options), strict=True)
-    # 2 P R / (P + R) with P = common / hyp and R = common / ref.
-    values = [200 * LCSseq.similarity(hyp, ref) / (len(hyp) + len(ref)) for hyp, ref in pairs]
-    return mean("rouge_l", _own_signature(options, "f:1"), values)
-
-
-def count_exact(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> Counted:
-    """Share of the sentences that are right in every word."""
-    pairs = zip(split_words(hyps, options), split_words(refs, options), strict=True)
-    return mean("exact", _own_signature(options), [100.0 * (hyp == ref) for hyp, ref in pairs])
-
-
-def align(hyps: Words, refs: Words) -> list[list[Any]]:
-    """Return jiwer's chunks for each pair, on exactly these words."""
-    output = jiwer.process_words(
-        [""] * len(refs), [""] * len(hyps),
-        reference_transform=lambda _: refs, hypothesis_transform=lambda _: hyps,
-    )  # fmt: skip
-    alignments: list[list[Any]] = output.alignments
-    return alignments
-
-
-def _error_rate(name: str, tokens: str, hyps: Words, refs: Words, options: ScoreOptions) -> Counted:
-    edits = [
-        sum(
-            max(chunk.ref_end_idx - chunk.ref_start_idx, chunk.hyp_end_idx - chunk.hyp_start_idx)
-            for chunk in chunks
-            if chunk.type != "equal"
-        )
-        for chunks in align(hyps, refs)
-    ]
-    signature = _join(
-        {
-            "nrefs": "1",
-            "case": "lc" if options.lowercase else "mixed",
-            "norm": "none",
-            "tok": tokens,
-            "cost": "sub1+ins1+del1",
-            **options.mode,
-            "version": f"jiwer-{version('jiwer')}",
-        }
-    )
-    return ratio(name, signature, edits, [len(ref) for ref in refs])
-
-
-def _own_signature(options: ScoreOptions, *extra: str) -> str:
-    parts = {
-        "nrefs": "1",
-        "case": "lc" if options.lowercase else "mixed",
-        "tok": options.words,
-        **dict(part.split(":") for part in extra),
-        "mean": "sentences",
-        **options.mode,
-        "version": f"signloom-{version('signloom')}",
-    }
-    return _join(parts)
-
-
-def _join(parts: dict[str, str]) -> str:
-    return "|".join(f"{key}:{value}" for key, value in parts.items())
-
-
-INTERVAL = (0.025, 0.975)  # quantiles of the 95 % percentile interval
-COUNTERS = (count_bleu, count_chrf, count_ter, count_wer, count_cer, count_rouge_l, count_exact)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -417,6 +159,13 @@ def measure(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> 
     return Statistics(parts=tuple(counter(hyps, refs, options) for counter in COUNTERS))
 
 
+def score_corpus(
+    hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions
+) -> dict[str, Score]:
+    """Score hypotheses against one reference each; see `measure` and `score_statistics`."""
+    return score_statistics(measure(hyps, refs, options), options)
+
+
 def score_statistics(statistics: Statistics, options: ScoreOptions) -> dict[str, Score]:
     """Score counted sentences.
 
@@ -431,13 +180,6 @@ def score_statistics(statistics: Statistics, options: ScoreOptions) -> dict[str,
             low, high = (float(bound) for bound in np.quantile(resampled[name], INTERVAL))
             scores[name] = Score(name, values[name], low, high, signature)
     return scores
-
-
-def score_corpus(
-    hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions
-) -> dict[str, Score]:
-    """Score hypotheses against one reference each; see `measure` and `score_statistics`."""
-    return score_statistics(measure(hyps, refs, options), options)
 
 
 def sentence_scores(statistics: Statistics) -> dict[str, FloatArray]:
@@ -459,6 +201,246 @@ def _check_pairs(hyps: Sequence[str], refs: Sequence[str]) -> None:
     for number, ref in enumerate(refs, start=1):
         if not ref.strip():
             raise ValueError(f"reference {number} of {len(refs)} is empty: WER is not defined")
+
+
+def split_words(
+    texts: Sequence[str], options: ScoreOptions, *, keep_case: bool = False
+) -> list[list[str]]:
+    """Return the words of each text, in the case that counts or as they are written.
+
+    Chinese has no spaces between its words: there, they are what sacreBLEU makes of the text.
+    """
+    if options.lowercase and not keep_case:
+        texts = [text.lower() for text in texts]
+    if options.words == "words":
+        return [text.split() for text in texts]
+    tokenize = BLEU(tokenize=options.splitter).tokenizer
+    return [tokenize(text).split() for text in texts]
+
+
+def count_bleu(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> Counted:
+    """BLEU-1 to BLEU-4; counts hyp length, ref length, 4 x correct, 4 x total."""
+    signatures = {}
+    for order in range(1, MAX_ORDER + 1):
+        # force: only silences the hint that text ending in " ." looks tokenised.
+        bleu = BLEU(
+            tokenize=options.splitter, lowercase=options.lowercase, max_ngram_order=order,
+            force=True,
+        )  # fmt: skip
+        signatures[f"bleu{order}"] = sacrebleu_signature(
+            bleu, options, {"order": order} if order < MAX_ORDER else {}
+        )
+    return Counted(
+        counts=np.array(bleu._extract_corpus_statistics(hyps, [refs]), dtype=np.float64),
+        signatures=signatures,
+        scores=lambda sums: _all_orders(sums, effective=False),
+        singly=lambda sums: _all_orders(sums, effective=True),
+        values=_bleu_values,
+    )
+
+
+def bleu_of_sums(sums: FloatArray, order: int, *, effective: bool = False) -> FloatArray:
+    """Corpus BLEU with exponential smoothing of R summed counts, shape (R, 10).
+
+    Args:
+        sums: As `count_bleu` counts.
+        order: Longest n-gram.
+        effective: Leave out the orders that the hypothesis is too short for.
+
+    Source: Papineni et al. (2002); smoothing as in sacreBLEU (`smooth:exp`).
+    """
+    hyp_len, ref_len = sums[:, 0], sums[:, 1]
+    correct = sums[:, 2 : 2 + order]
+    total = sums[:, 2 + MAX_ORDER : 2 + MAX_ORDER + order]
+    counted = total > 0
+    # The k-th order without a match counts as 1 / 2^k matches.
+    smoothed = np.where(correct > 0, correct, 0.5 ** np.cumsum(correct == 0, axis=1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_precision = np.where(counted, np.log(smoothed / total), 0).sum(axis=1)
+        log_precision = log_precision / counted.sum(axis=1)
+        brevity = np.where(hyp_len < ref_len, 1 - ref_len / hyp_len, 0.0)
+        scores = 100 * np.exp(brevity + log_precision)
+    defined = (counted[:, 0] if effective else counted.all(axis=1)) & (correct > 0).any(axis=1)
+    return np.where(defined, scores, 0.0)
+
+
+def _all_orders(sums: FloatArray, *, effective: bool) -> dict[str, FloatArray]:
+    return {
+        f"bleu{order}": bleu_of_sums(sums, order, effective=effective)
+        for order in range(1, MAX_ORDER + 1)
+    }
+
+
+def _bleu_values(sums: FloatArray) -> dict[str, float]:
+    hyp_len, ref_len, *counts = (int(number) for number in sums)
+    correct, total = counts[:MAX_ORDER], counts[MAX_ORDER:]
+    values = {}
+    for order in range(1, MAX_ORDER + 1):
+        found = BLEU.compute_bleu(
+            correct[:order], total[:order], hyp_len, ref_len,
+            smooth_method="exp", max_ngram_order=order,
+        )  # fmt: skip
+        values[f"bleu{order}"] = float(found.score)
+    return values
+
+
+def count_chrf(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> Counted:
+    """chrF2 and chrF++; counts hyp, ref and common n-grams: characters 1 to 6, words 1 and 2."""
+    # chrF++ has the orders of chrF, and those of words after them.
+    metrics: dict[str, Any] = {
+        name: CHRF(word_order=words, lowercase=options.lowercase)
+        for name, words in ((Metric.CHRF, 0), (Metric.CHRFPP, CHRFPP_WORDS))
+    }
+
+    def scores(sums: FloatArray) -> dict[str, FloatArray]:
+        return {name: _chrf_of_sums(sums[:, : 3 * m.order]) for name, m in metrics.items()}
+
+    def values(sums: FloatArray) -> dict[str, float]:
+        return {
+            name: float(m._compute_score_from_stats(sums[: 3 * m.order].tolist()).score)
+            for name, m in metrics.items()
+        }
+
+    counts = metrics[Metric.CHRFPP]._extract_corpus_statistics(hyps, [refs])
+    return Counted(
+        counts=np.array(counts, dtype=np.float64),
+        signatures={name: sacrebleu_signature(m, options) for name, m in metrics.items()},
+        scores=scores,
+        singly=scores,
+        values=values,
+    )
+
+
+def _chrf_of_sums(sums: FloatArray) -> FloatArray:
+    """Corpus chrF of R summed counts, shape (R, 3 x orders).
+
+    Source: Popovic (2015); orders that one side lacks are left out, as in sacreBLEU (`eff:yes`).
+    """
+    hyp, ref, match = np.moveaxis(sums.reshape(len(sums), -1, 3), 2, 0)
+    counted = (hyp > 0) & (ref > 0)
+    orders = np.maximum(counted.sum(axis=1), 1)
+    precision = np.where(counted, match / np.maximum(hyp, 1), 0.0).sum(axis=1) / orders
+    recall = np.where(counted, match / np.maximum(ref, 1), 0.0).sum(axis=1) / orders
+    weighted = CHRF.BETA**2 * precision + recall
+    f_score = (1 + CHRF.BETA**2) * precision * recall / np.where(weighted > 0, weighted, 1.0)
+    return np.asarray(100 * f_score)
+
+
+def count_ter(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> Counted:
+    """Translation edit rate: a block of words that stands elsewhere costs one edit."""
+    is_chinese = options.words != "words"
+    ter = TER(normalized=is_chinese, asian_support=is_chinese)
+    counts = ter._extract_corpus_statistics(hyps, [refs])
+    edits, lengths = zip(*counts, strict=True)
+    return ratio(Metric.TER, sacrebleu_signature(ter, options), edits, lengths)
+
+
+def count_wer(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> Counted:
+    """Word error rate; each edit costs 1."""
+    return _error_rate(
+        Metric.WER, options.words, split_words(hyps, options), split_words(refs, options), options
+    )
+
+
+def count_cer(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> Counted:
+    """Character error rate; each edit costs 1, a space is a character."""
+
+    def split(texts: Sequence[str]) -> Words:
+        cased = [text.lower() for text in texts] if options.lowercase else texts
+        return [list(" ".join(text.split())) for text in cased]
+
+    return _error_rate(Metric.CER, "characters", split(hyps), split(refs), options)
+
+
+def _error_rate(name: str, tokens: str, hyps: Words, refs: Words, options: ScoreOptions) -> Counted:
+    edits = [
+        sum(
+            max(chunk.ref_end_idx - chunk.ref_start_idx, chunk.hyp_end_idx - chunk.hyp_start_idx)
+            for chunk in chunks
+            if chunk.type != "equal"
+        )
+        for chunks in align(hyps, refs)
+    ]
+    signature = _join(
+        {
+            "nrefs": "1",
+            "case": "lc" if options.lowercase else "mixed",
+            "norm": "none",
+            "tok": tokens,
+            "cost": "sub1+ins1+del1",
+            **options.mode,
+            "version": f"jiwer-{version('jiwer')}",
+        }
+    )
+    return ratio(name, signature, edits, [len(ref) for ref in refs])
+
+
+def count_rouge_l(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> Counted:
+    """ROUGE-L: F1 of the longest common subsequence of words, in any script.
+
+    Source: Lin (2004); as the package rouge-score, which however drops all but a to z and digits.
+    """
+    pairs = zip(split_words(hyps, options), split_words(refs, options), strict=True)
+    # 2 P R / (P + R) with P = common / hyp and R = common / ref.
+    values = [200 * LCSseq.similarity(hyp, ref) / (len(hyp) + len(ref)) for hyp, ref in pairs]
+    return mean(Metric.ROUGE_L, _own_signature(options, "f:1"), values)
+
+
+def count_exact(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> Counted:
+    """Share of the sentences that are right in every word."""
+    pairs = zip(split_words(hyps, options), split_words(refs, options), strict=True)
+    return mean(Metric.EXACT, _own_signature(options), [100.0 * (hyp == ref) for hyp, ref in pairs])
+
+
+COUNTERS = (count_bleu, count_chrf, count_ter, count_wer, count_cer, count_rouge_l, count_exact)
+
+
+def ratio(name: str, signature: str, above: Numbers, below: Numbers) -> Counted:
+    """Return a metric that is one sum over another, in percent."""
+
+    def scores(sums: FloatArray) -> dict[str, FloatArray]:
+        return {name: 100 * sums[:, 0] / sums[:, 1]}
+
+    return Counted(
+        counts=np.array([above, below], dtype=np.float64).T,
+        signatures={name: signature},
+        scores=scores,
+        singly=scores,
+        values=lambda sums: {name: float(100 * sums[0] / sums[1])},
+    )
+
+
+def mean(name: str, signature: str, values: Sequence[float]) -> Counted:
+    """Return a metric that is the mean of one number a sentence."""
+    return ratio(name, signature, [value / 100 for value in values], [1.0] * len(values))
+
+
+def sacrebleu_signature(
+    metric: Any, options: ScoreOptions, extra: dict[str, Any] | None = None
+) -> str:
+    """Return the signature of sacreBLEU, with the name of the mode if it has one."""
+    metric.num_refs = 1  # which sacreBLEU knows only after it has scored
+    signature = metric.get_signature()
+    for key, value in {**(extra or {}), **options.mode}.items():
+        signature.update(key, value)
+    return str(signature)
+
+
+def _own_signature(options: ScoreOptions, *extra: str) -> str:
+    parts = {
+        "nrefs": "1",
+        "case": "lc" if options.lowercase else "mixed",
+        "tok": options.words,
+        **dict(part.split(":") for part in extra),
+        "mean": "sentences",
+        **options.mode,
+        "version": f"signloom-{version('signloom')}",
+    }
+    return _join(parts)
+
+
+def _join(parts: dict[str, str]) -> str:
+    return "|".join(f"{key}:{value}" for key, value in parts.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -490,12 +472,12 @@ def align_words(hyp: str, ref: str, options: ScoreOptions) -> list[WordEdit]:
     Words and their case count as for WER; they are returned as they are written.
     """
     edits = _align(*split_words([hyp, ref], options))
-    said, meant = map(iter, split_words([hyp, ref], options, keep_case=True))
+    hypothesis, reference = map(iter, split_words([hyp, ref], options, keep_case=True))
     return [
         WordEdit(
             edit.kind,
-            tuple(islice(meant, len(edit.reference))),
-            tuple(islice(said, len(edit.hypothesis))),
+            tuple(islice(reference, len(edit.reference))),
+            tuple(islice(hypothesis, len(edit.hypothesis))),
         )
         for edit in edits
     ]
@@ -511,10 +493,10 @@ def count_confusions(
         for edit in _align(hyp, ref):
             length = max(len(edit.reference), len(edit.hypothesis))
             # Of a substitution both sides are equally long, of the others one is empty.
-            said = edit.hypothesis or ("",) * length
-            meant = edit.reference or ("",) * length
+            added = edit.hypothesis or ("",) * length
+            lost = edit.reference or ("",) * length
             if edit.kind != "equal":
-                counts.update((edit.kind, *pair) for pair in zip(meant, said, strict=True))
+                counts.update((edit.kind, *pair) for pair in zip(lost, added, strict=True))
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [Confusion(*words, count) for words, count in ordered]  # type: ignore[arg-type]
 
@@ -528,3 +510,13 @@ def _align(hyp: Sequence[str], ref: Sequence[str]) -> list[WordEdit]:
         )
         for chunk in align([hyp], [ref])[0]
     ]
+
+
+def align(hyps: Words, refs: Words) -> list[list[Any]]:
+    """Return jiwer's chunks for each pair, on exactly these words."""
+    output = jiwer.process_words(
+        [""] * len(refs), [""] * len(hyps),
+        reference_transform=lambda _: refs, hypothesis_transform=lambda _: hyps,
+    )  # fmt: skip
+    alignments: list[list[Any]] = output.alignments
+    return alignments

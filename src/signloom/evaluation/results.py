@@ -20,7 +20,10 @@ from signloom.evaluation.summary import COLUMNS, DECIMALS, KINDS
 from signloom.files import write_file
 from signloom.translation.translator import Alignment
 
+FORMAT_VERSION = 2  # of scores.json and, with it, of the tables beside it
 ALIGNMENTS_VERSION = 1
+GRID = ("beam_size", "length_penalty", "bleu4", "wer", "chosen")
+CONFUSIONS = ("split", "kind", "reference", "hypothesis", "count")
 SCHEMA = pa.schema(
     [
         ("clip_id", pa.string()),
@@ -30,29 +33,6 @@ SCHEMA = pa.schema(
     ],
     metadata={"signloom.format_version": str(ALIGNMENTS_VERSION)},
 )
-
-
-def write_alignments(path: Path, alignments: Mapping[str, Alignment]) -> None:
-    """Write one row a clip; no rows for a model without attention."""
-    rows = [
-        {
-            "clip_id": clip_id,
-            "tokens": list(alignment.tokens),
-            "step_s": alignment.step_s,
-            "weights": np.rint(alignment.weights * 255).astype(np.uint8).ravel(),
-        }
-        for clip_id, alignment in alignments.items()
-    ]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    table = pa.Table.from_pylist(rows, schema=SCHEMA)
-    pq.write_table(table, temporary, compression="zstd")
-    temporary.replace(path)
-
-
-FORMAT_VERSION = 2  # of scores.json and, with it, of the tables beside it
-GRID = ("beam_size", "length_penalty", "bleu4", "wer", "chosen")
-CONFUSIONS = ("split", "kind", "reference", "hypothesis", "count")
 
 
 def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> None:
@@ -98,13 +78,13 @@ def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> No
 
 
 def hypothesis_rows(evaluation: Evaluation) -> Iterable[dict[str, Any]]:
-    """Yield one row a clip: reference, what the systems said, and how far off the model is."""
+    """Yield one row a clip: reference, sentences of the systems, scores of the model's."""
     for result in evaluation.results:
         singly = sentence_scores(evaluation.counts[result.split][System.MODEL])
         for row, (target, facts, translation) in enumerate(
             zip(result.targets, result.facts, result.translations, strict=True)
         ):
-            said = {system: texts[row] for system, texts in result.texts.items()}
+            texts = {system: every[row] for system, every in result.texts.items()}
             yield _rounded(
                 {
                     "clip_id": target.clip_id,
@@ -112,11 +92,11 @@ def hypothesis_rows(evaluation: Evaluation) -> Iterable[dict[str, Any]]:
                     "signer": target.signer,
                     "seen_in_train": int(target.text in evaluation.train_texts),
                     "reference": target.text,
-                    "hypothesis": said[System.MODEL],
-                    "greedy": said[System.GREEDY],
-                    "blind": said[System.BLIND],
-                    "swapped": said.get(System.SWAPPED, ""),
-                    "retrieval": said[System.RETRIEVAL],
+                    "hypothesis": texts[System.MODEL],
+                    "greedy": texts[System.GREEDY],
+                    "blind": texts[System.BLIND],
+                    "swapped": texts.get(System.SWAPPED, ""),
+                    "retrieval": texts[System.RETRIEVAL],
                     "bleu": float(singly[Metric.BLEU4][row]),
                     "chrf": float(singly[Metric.CHRF][row]),
                     "wer": float(singly[Metric.WER][row]),
@@ -159,6 +139,24 @@ def _breakdown_rows(splits: Mapping[str, Any], kind: str) -> Iterable[dict[str, 
     for split, found in splits.items():
         for row in found["breakdowns"][kind]:
             yield {"name": f"{split} {row['group']}", "split": split, **row}
+
+
+def write_alignments(path: Path, alignments: Mapping[str, Alignment]) -> None:
+    """Write one row a clip; no rows for a model without attention."""
+    rows = [
+        {
+            "clip_id": clip_id,
+            "tokens": list(alignment.tokens),
+            "step_s": alignment.step_s,
+            "weights": np.rint(alignment.weights * 255).astype(np.uint8).ravel(),
+        }
+        for clip_id, alignment in alignments.items()
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp")
+    table = pa.Table.from_pylist(rows, schema=SCHEMA)
+    pq.write_table(table, temporary, compression="zstd")
+    temporary.replace(path)
 
 
 def _rounded(row: Mapping[str, Any], *, digits: int = DECIMALS) -> dict[str, Any]:

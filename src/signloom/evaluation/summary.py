@@ -165,7 +165,7 @@ def count(
     """Count what the metrics need in every sentence of every system.
 
     Args:
-        results: What was said.
+        results: Sentences of all systems.
         options: The tokenizer.
         given: Further metrics, as `run_commands` returns them.
         commands: Their command lines, which are their signatures.
@@ -192,8 +192,8 @@ def score_split(
     """Score every system on a split, and the model on groups of its clips.
 
     Args:
-        result: What was said.
-        counts: What was counted in it.
+        result: Sentences of all systems.
+        counts: What was counted in them.
         train_texts: Tells which sentences were seen in training.
         options: For the intervals.
     """

@@ -209,8 +209,8 @@ def _model_texts(
             greedy_options = replace(decoding, beam_size=1)
             greedy = translator.translate(clips, greedy_options, progress=bar.update)
         blind = translator.translate(clips, decoding, blind=True, progress=bar.update)
-    said = {System.MODEL: model, System.GREEDY: greedy, System.BLIND: blind}
-    return model, {name: plain_texts(translations) for name, translations in said.items()}
+    found = {System.MODEL: model, System.GREEDY: greedy, System.BLIND: blind}
+    return model, {system: plain_texts(translations) for system, translations in found.items()}
 
 
 def plain_texts(translations: Sequence[Translation]) -> list[str]:

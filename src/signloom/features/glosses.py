@@ -68,7 +68,7 @@ class GlossVocabulary:
         names = tuple(sorted({name for line in lines for name in line}))
         subwords: tuple[int, ...] = ()
         if kind == "subwords":
-            subwords = Tokenizer.build(map(_spell, lines), "pruned").source_ids
+            subwords = Tokenizer.build(map(_as_words, lines), "pruned").source_ids
         return cls(kind=kind, names=names, subwords=subwords)
 
     @property
@@ -93,7 +93,7 @@ class GlossVocabulary:
         """Return the glosses of a line with their ids; a gloss that train lacks is no error."""
         glosses = split_glosses(text)
         if self.kind == "subwords":
-            ids = self._tokenizer.encode(_spell(glosses)) if glosses else []
+            ids = self._tokenizer.encode(_as_words(glosses)) if glosses else []
         else:
             ids = [self._ids.get(name, UNKNOWN) for name in glosses]
         unknown = tuple(name for name in glosses if name not in self._ids)
@@ -112,6 +112,6 @@ class GlossVocabulary:
 NO_GLOSSES = GlossVocabulary(kind="none", names=(), subwords=())
 
 
-def _spell(glosses: Iterable[str]) -> str:
+def _as_words(glosses: Iterable[str]) -> str:
     """Return what subwords are found in: each gloss as a word within a sentence."""
     return "".join(f" {name}" for name in glosses)

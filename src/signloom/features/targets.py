@@ -170,7 +170,7 @@ def build_targets(
     """
     train = [clip for clip in clips if clip.split == "train"]
     tokenizer = Tokenizer.build((normalise_text(c.text) for c in train), options.vocabulary)
-    names = sorted({name for clip in train for name in _spell(clip, options)})
+    names = sorted({name for clip in train for name in _label_names(clip, options)})
     label_of = {name: label for label, name in enumerate(names, start=1)}
     targets = []
     for clip in clips:
@@ -183,7 +183,7 @@ def build_targets(
                 text=text,
                 ids=[tokenizer.bos, *tokenizer.encode(text), tokenizer.eos],
                 gloss=" ".join((clip.gloss or "").split()),
-                labels=[label_of[name] for name in _spell(clip, options)]
+                labels=[label_of[name] for name in _label_names(clip, options)]
                 if clip.split == "train"
                 else [],
             )
@@ -223,7 +223,7 @@ def read_labels(path: Path) -> CtcLabels:
     return CtcLabels(kind=content["kind"], names=tuple(content["labels"]))
 
 
-def _spell(clip: Clip, options: TokenizeOptions) -> list[str]:
+def _label_names(clip: Clip, options: TokenizeOptions) -> list[str]:
     """Return what the clip's CTC labels stand for; of characters, each code point."""
     if options.ctc == "characters":
         return list(normalise_text(clip.text))
