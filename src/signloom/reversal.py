@@ -17,7 +17,7 @@ import torch
 
 from signloom.config import Count, checked_dataclass, load_params, parse_options
 from signloom.errors import UserError
-from signloom.features.batches import Batch, BatchSource, pad_ids
+from signloom.features.batches import Batch, EpochBatches, pad_ids
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
 from signloom.training.devices import open_devices
@@ -173,7 +173,7 @@ def run_lab(
     )
 
 
-class ReverseBatches(BatchSource):
+class ReverseBatches(EpochBatches):
     """Sequences in an order of each epoch's own.
 
     Lengths are mixed in a batch: the last places are learnt from the longest sequences alone,

@@ -22,7 +22,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
 from signloom.features.augment import AugmentOptions
-from signloom.features.batches import BatchSource, FixedBatches, TrainingBatches
+from signloom.features.batches import EpochBatches, FixedBatches, TrainingBatches
 from signloom.features.sources import Clips
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions
@@ -73,12 +73,14 @@ def synchronise(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def train_epoch(trainer: Trainer, source: BatchSource) -> None:
+def train_epoch(trainer: Trainer, source: EpochBatches) -> None:
     trainer.source, trainer.progress.step = source, 0
     trainer.train_epoch()
 
 
-def train_epochs(trainer: Trainer, source: BatchSource, device: torch.device, epochs: int) -> float:
+def train_epochs(
+    trainer: Trainer, source: EpochBatches, device: torch.device, epochs: int
+) -> float:
     """Return the seconds of an epoch, the best of some after a first one."""
     seconds = []
     for _ in range(epochs + 1):

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-from signloom.features.batches import Batch, BatchSource, FixedBatches, TrainingBatches
+from signloom.features.batches import Batch, EpochBatches, FixedBatches, TrainingBatches
 from signloom.features.sources import Clips
 from signloom.models.registry import build_model
 from signloom.paths import PARAMS
@@ -34,10 +34,10 @@ CLIPS, BUDGET, SAMPLE = 512, 1_500, 4
 WANTED = 50
 
 
-class TimedBatches(BatchSource):
+class TimedBatches(EpochBatches):
     """Another source's batches, and the CPU seconds of planning and of building them."""
 
-    def __init__(self, source: BatchSource) -> None:
+    def __init__(self, source: EpochBatches) -> None:
         self.source, self.plan_s, self.build_s = source, 0.0, 0.0
 
     def plan(self, epoch: int) -> list[list[int]]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
 from signloom.features.augment import AugmentOptions
-from signloom.features.batches import Batch, BatchSource
+from signloom.features.batches import Batch, EpochBatches
 from signloom.features.features import FeatureOptions
 from signloom.features.sources import Clips, Example
 from signloom.features.targets import Target
@@ -100,13 +100,13 @@ def draw_clips(count: int, seed: int, vocab_size: int) -> Clips:
     )
 
 
-class SampledBatches(BatchSource):
+class SampledBatches(EpochBatches):
     """Some batches of another source's epoch, evenly spread over their lengths.
 
     An epoch of few clips would have to pad too much, one of many takes too long.
     """
 
-    def __init__(self, source: BatchSource, batches: int) -> None:
+    def __init__(self, source: EpochBatches, batches: int) -> None:
         self.source, self.batches = source, batches
 
     def plan(self, epoch: int) -> list[list[int]]:
@@ -127,10 +127,10 @@ class SampledBatches(BatchSource):
         return sum(lengths[clip] for clips in self.plan(epoch) for clip in clips)
 
 
-class BuiltBatches(BatchSource):
+class BuiltBatches(EpochBatches):
     """Another source's batches, made before the clock runs."""
 
-    def __init__(self, source: BatchSource, epoch: int) -> None:
+    def __init__(self, source: EpochBatches, epoch: int) -> None:
         self.source = source
         self.batches = {tuple(clips): source.build(epoch, clips) for clips in source.plan(epoch)}
 

@@ -23,9 +23,14 @@ from signloom.extraction.video import ENCODERS
 from signloom.files import check_output
 from signloom.importing.foreign import SourceDefaults
 from signloom.progress import progress_file
-from signloom.translation.inputs import ClipPath as Source
-from signloom.translation.inputs import ClipReader, GivenClip, ReadOptions, UnreadableClip
-from signloom.translation.inputs import find_clips as find_sources
+from signloom.translation.inputs import (
+    ClipPath,
+    ClipReader,
+    GivenClip,
+    ReadOptions,
+    UnreadableClip,
+    find_clips,
+)
 
 if TYPE_CHECKING:
     from signloom.translation.search import DecodingOptions
@@ -52,7 +57,7 @@ def translate_clips(options: argparse.Namespace) -> None:
                 f"{options.checkpoint} was trained on glosses (model.source: tokens), not on "
                 'landmarks; use signloom translate --glosses "..."'
             )
-        sources = find_sources(options.paths, extractor)
+        sources = find_clips(options.paths, extractor)
         if options.video and options.video.suffix in ENCODERS and len(sources) > 1:
             raise UserError(
                 f"--video {options.video}: there are {len(sources)} clips; give a folder for them"
@@ -110,7 +115,7 @@ class _Run:
         )
         self._films: set[Path] = set()
 
-    def translate(self, sources: Iterable[Source], bar: "tqdm[Any]") -> None:
+    def translate(self, sources: Iterable[ClipPath], bar: "tqdm[Any]") -> None:
         """Read, translate, print and film the clips, some at a time."""
         clips = self._read(sources, bar)
         while batch := list(itertools.islice(clips, CLIPS_AT_ONCE)):
@@ -144,7 +149,7 @@ class _Run:
         with self._watch.measure("start"):
             return self._loading.result()
 
-    def _read(self, sources: Iterable[Source], bar: "tqdm[Any]") -> Iterator[GivenClip]:
+    def _read(self, sources: Iterable[ClipPath], bar: "tqdm[Any]") -> Iterator[GivenClip]:
         """Yield the clips that can be read; name the others."""
         for source in sources:
             clips = self._reader.read(source, self._layout)

@@ -78,7 +78,7 @@ def group_by_length(
 
 
 def split(clips: Sequence[int], parts: int) -> list[list[int]]:
-    """Deal the clips of a batch out to devices, or to turns of accumulation.
+    """Deal the clips of a batch out to devices, or to parts of gradient accumulation.
 
     Clips of a batch are of like length, in nearly ascending order; dealt like cards, every part
     gets as many, short and long ones alike.
@@ -150,7 +150,7 @@ def pad_ids(
     return ids, valid
 
 
-class BatchSource(ABC):
+class EpochBatches(ABC):
     """What training reads: the batches of any epoch, planned without building one.
 
     A plan follows from a seed and the epoch's number, and what chance does to a clip from these
@@ -171,7 +171,7 @@ class BatchSource(ABC):
         """Return some clips, at least one, as they are in an epoch, padded to a batch."""
 
 
-class TrainingBatches(BatchSource):
+class TrainingBatches(EpochBatches):
     """Augmented landmarks, or glosses as they are, in batches of like length."""
 
     def __init__(

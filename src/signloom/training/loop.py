@@ -22,7 +22,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from signloom.errors import UserError
-from signloom.features.batches import Batch, BatchSource, split
+from signloom.features.batches import Batch, EpochBatches, split
 from signloom.models.layers import Head
 from signloom.models.seq2seq import Memory, Seq2Seq
 from signloom.training.devices import add_up, add_up_gradients
@@ -209,7 +209,7 @@ def move(batch: Batch, rows: Tensor, device: torch.device) -> tuple[Batch, Tenso
 
 def accumulate_gradients(
     batch_loss: BatchLoss,
-    source: BatchSource,
+    source: EpochBatches,
     fabric: Fabric,
     *,
     epoch: int,
@@ -358,7 +358,7 @@ class Trainer:
     def __init__(
         self,
         model: Seq2Seq,
-        source: BatchSource,
+        source: EpochBatches,
         dev_batches: Sequence[Batch],
         options: TrainOptions,
         *,

@@ -9,9 +9,14 @@ from signloom.corpus.landmarks import HANDS_POSE, build_layout
 from signloom.corpus.shards import write_shards
 from signloom.errors import UserError
 from signloom.importing.foreign import SourceDefaults
-from signloom.translation.inputs import ClipPath as Source
-from signloom.translation.inputs import ClipReader, GivenClip, ReadOptions, UnreadableClip
-from signloom.translation.inputs import find_clips as find_sources
+from signloom.translation.inputs import (
+    ClipPath,
+    ClipReader,
+    GivenClip,
+    ReadOptions,
+    UnreadableClip,
+    find_clips,
+)
 from tests import tiny
 
 VIDEOS = {"detector": "holistic", "mediapipe": "0.10.21"}
@@ -39,27 +44,27 @@ def test_a_folder_gives_what_the_model_reads_in_the_order_of_names(tmp_path: Pat
         (tmp_path / name).write_text("")
 
     def names(extractor: dict[str, Any]) -> list[str]:
-        found = find_sources([tmp_path], extractor)
+        found = find_clips([tmp_path], extractor)
         return [source.path.relative_to(tmp_path).as_posix() for source in found]
 
     assert names(VIDEOS) == ["a/z.mov", "b.MP4"]
     assert names(IMPORTED) == ["a/x.npz", "c.parquet"]
-    twice = find_sources([tmp_path / "b.MP4", tmp_path, tmp_path / "gone.mp4"], VIDEOS)
+    twice = find_clips([tmp_path / "b.MP4", tmp_path, tmp_path / "gone.mp4"], VIDEOS)
     assert [source.path.name for source in twice] == ["b.MP4", "z.mov", "gone.mp4"]
 
 
 def test_a_folder_without_anything_to_read_says_what_it_looked_for(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no file there ends in \.mp4"):
-        find_sources([tmp_path], VIDEOS)
+        find_clips([tmp_path], VIDEOS)
     with pytest.raises(UserError, match=r"no file there ends in \.parquet, \.npz"):
-        find_sources([tmp_path], IMPORTED)
+        find_clips([tmp_path], IMPORTED)
 
 
 def test_shards_are_read_by_clip_wherever_the_folder_is_named(tmp_path: Path) -> None:
     write_two(tmp_path / "landmarks/shards", VIDEOS)
     shards = tmp_path / "landmarks/shards"
-    sources = find_sources([tmp_path / "landmarks", shards], VIDEOS)
-    assert sources == [Source(path=shards, clip_id="a"), Source(path=shards, clip_id="b")]
+    sources = find_clips([tmp_path / "landmarks", shards], VIDEOS)
+    assert sources == [ClipPath(path=shards, clip_id="a"), ClipPath(path=shards, clip_id="b")]
     (clip,) = reader(VIDEOS).read(sources[0], HANDS_POSE)
     assert isinstance(clip, GivenClip)
     assert (clip.clip_id, len(clip.sequence.points), clip.is_video) == ("a", 9, False)
@@ -68,10 +73,10 @@ def test_shards_are_read_by_clip_wherever_the_folder_is_named(tmp_path: Path) ->
 def test_shards_of_another_make_are_refused_with_what_differs(tmp_path: Path) -> None:
     write_two(tmp_path / "shards", {**VIDEOS, "mediapipe": "1.0"})
     with pytest.raises(UserError, match=r"shards: .*another make.*mediapipe: 1\.0, not 0\.10\.21"):
-        find_sources([tmp_path], VIDEOS)
+        find_clips([tmp_path], VIDEOS)
     (shard,) = (tmp_path / "shards").iterdir()
     with pytest.raises(UserError, match="one of several shards; give its folder"):
-        list(reader(VIDEOS).read(Source(path=shard), HANDS_POSE))
+        list(reader(VIDEOS).read(ClipPath(path=shard), HANDS_POSE))
 
 
 def save(path: Path, clips: int, frames: int = 8) -> Path:
@@ -83,7 +88,7 @@ def save(path: Path, clips: int, frames: int = 8) -> Path:
 def test_a_landmark_file_gives_each_of_its_clips(tmp_path: Path) -> None:
     layout = build_layout(("hands",))
     path = save(tmp_path / "words.npy", clips=3)
-    clips = list(reader(IMPORTED).read(Source(path=path), layout))
+    clips = list(reader(IMPORTED).read(ClipPath(path=path), layout))
     assert [clip.clip_id for clip in clips if isinstance(clip, GivenClip)] == [
         "words-1", "words-2", "words-3",
     ]  # fmt: skip
@@ -96,7 +101,7 @@ def test_a_landmark_file_gives_each_of_its_clips(tmp_path: Path) -> None:
 
 def test_landmarks_that_the_model_needs_and_a_file_lacks_are_named(tmp_path: Path) -> None:
     path = save(tmp_path / "words.npy", clips=2)
-    clips = list(reader(IMPORTED).read(Source(path=path), HANDS_POSE))
+    clips = list(reader(IMPORTED).read(ClipPath(path=path), HANDS_POSE))
     assert all(isinstance(clip, UnreadableClip) for clip in clips)
     assert [clip.name for clip in clips if isinstance(clip, UnreadableClip)] == [
         f"{path}: words-1", f"{path}: words-2",
@@ -108,7 +113,7 @@ def test_a_torn_file_and_a_missing_one_are_named_and_do_not_stop_the_rest(tmp_pa
     torn = tmp_path / "torn.npz"
     torn.write_bytes(b"PK no archive")
     for path, problem in ((torn, "not a readable NumPy file"), (tmp_path / "gone.npz", "no such")):
-        (clip,) = reader(IMPORTED).read(Source(path=path), HANDS_POSE)
+        (clip,) = reader(IMPORTED).read(ClipPath(path=path), HANDS_POSE)
         assert isinstance(clip, UnreadableClip)
         assert str(path) in clip.name
         assert problem in clip.problem.reason
@@ -127,11 +132,11 @@ def test_landmarks_of_another_origin_are_refused(
 ) -> None:
     path = save(tmp_path / "words.npy", clips=1)
     with pytest.raises(UserError, match=message):
-        list(reader(extractor).read(Source(path=path), HANDS_POSE))
+        list(reader(extractor).read(ClipPath(path=path), HANDS_POSE))
 
 
 def test_videos_are_refused_by_a_model_of_imported_landmarks(tmp_path: Path) -> None:
     path = tmp_path / "a.mp4"
     path.write_bytes(b"video")
     with pytest.raises(UserError, match="a video cannot be translated with it"):
-        list(reader(IMPORTED).read(Source(path=path), HANDS_POSE))
+        list(reader(IMPORTED).read(ClipPath(path=path), HANDS_POSE))
