@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import logging
 import shlex
 import sys
 from pathlib import Path
@@ -8,10 +9,112 @@ import pytest
 
 from signloom.errors import UserError
 from signloom.evaluation.compare import compare_runs, read_run
-from signloom.evaluation.evaluate import Evaluation, evaluate
+from signloom.evaluation.evaluate import (
+    EvaluateOptions,
+    Evaluation,
+    GridOptions,
+    evaluate,
+    try_searches,
+)
 from signloom.evaluation.results import write_evaluation
+from signloom.translation.search import DecodingOptions
 from signloom.translation.translator import Translator
-from tests.unit.evaluation.world import OPTIONS, corpus, history, read_table, targets
+from tests.unit.evaluation.world import (
+    DECODING,
+    DEV,
+    OPTIONS,
+    TEST,
+    Knowing,
+    corpus,
+    history,
+    read_table,
+    targets,
+)  # fmt: skip
+
+
+class Searching(Knowing):
+    """Says what is right with beam 3 and penalty 0.5 alone; remembers what it was asked."""
+
+    asked: list[tuple[int, float, int]]
+
+    def translate(self, sequences, options, *, blind=False, progress=None):  # type: ignore[no-untyped-def]
+        self.asked.append((options.beam_size, options.length_penalty, len(sequences)))
+        said = super().translate(sequences, options, blind=blind, progress=progress)
+        if (options.beam_size, options.length_penalty) == (3, 0.5):
+            return said
+        return [dataclasses.replace(t, text=t.text.replace("demain", "hier")) for t in said]
+
+
+@pytest.fixture
+def searching(knowing: Translator) -> Searching:
+    translator = Searching(knowing, knowing._said)  # type: ignore[attr-defined]
+    translator.asked = []
+    return translator
+
+
+GRID = GridOptions(beam_sizes=(1, 2, 3), length_penalties=(0.5, 1.0))
+WITH_GRID = dataclasses.replace(OPTIONS, grid=GRID)
+
+
+def test_the_best_search_on_dev_is_used_on_test(searching: Searching, tmp_path: Path) -> None:
+    evaluation = evaluate(searching, targets(), corpus(), WITH_GRID)
+    assert evaluation.decoding == dataclasses.replace(DECODING, beam_size=3, length_penalty=0.5)
+    tried = searching.asked[:5]
+    assert {clips for _, _, clips in tried} == {len(DEV)}  # test is not touched
+    # Greedy search is the same with every penalty and tried once.
+    assert [pair[:2] for pair in tried] == [(1, 0.5), (2, 0.5), (2, 1.0), (3, 0.5), (3, 1.0)]
+    assert evaluation.results[1].texts["model"] == TEST
+    write_evaluation(tmp_path, evaluation, history(tmp_path))
+    rows = read_table(tmp_path / "evaluation" / "grid.csv")
+    assert [row["chosen"] for row in rows] == ["0", "0", "0", "0", "1", "0"]
+    assert rows[0]["bleu4"] == rows[1]["bleu4"]
+    assert float(rows[4]["bleu4"]) > float(rows[5]["bleu4"])
+    assert rows[4]["wer"] == "0.0"
+
+
+def test_of_equal_searches_the_first_is_used(knowing: Translator) -> None:
+    grid = GridOptions(beam_sizes=(4, 2), length_penalties=(0.8, 1.0))
+    options = dataclasses.replace(OPTIONS, grid=grid)
+    clips = corpus()
+    dev = [t for t in targets() if t.split == "dev"]
+    decoding, rows = try_searches(
+        knowing, [clips[t.clip_id] for t in dev], [t.text for t in dev], options
+    )
+    assert decoding == dataclasses.replace(DECODING, beam_size=4, length_penalty=0.8)
+    assert [row.chosen for row in rows] == [True, False, False, False]
+
+
+def test_without_a_grid_or_without_dev_the_search_is_the_configured_one(
+    searching: Searching, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert evaluate(searching, targets(), corpus(), OPTIONS).decoding == DECODING
+    with caplog.at_level(logging.WARNING):
+        found = evaluate(searching, [t for t in targets() if t.split != "dev"], corpus(), WITH_GRID)
+    assert found.decoding == DECODING
+    assert found.grid == []
+    assert "no dev clip" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("beam_sizes", "penalties", "message"),
+    [
+        ((1,), (), "give both beam_sizes and length_penalties"),
+        ((0,), (1.0,), "found 0, expected at least 1"),
+        ((1,), (-0.1,), "found -0.1, expected at least 0"),
+    ],
+)
+def test_a_grid_that_cannot_be_searched_is_refused(
+    beam_sizes: tuple[int, ...], penalties: tuple[float, ...], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        GridOptions(beam_sizes=beam_sizes, length_penalties=penalties)
+
+
+def test_the_options_say_what_they_vary() -> None:
+    varied = {"beam_size", "length_penalty"}
+    assert varied < {field.name for field in dataclasses.fields(DecodingOptions)}
+    assert isinstance(WITH_GRID, EvaluateOptions)
+
 
 # Every word that the reference has too, in percent of the reference; keeps what it was asked.
 RECALL = """
