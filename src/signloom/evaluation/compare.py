@@ -61,7 +61,7 @@ class Sentence:
 
     reference: str
     hypothesis: str
-    given: dict[str, float]  # what the commands of the run said of it
+    given: dict[str, float]  # its scores by the commands of the run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -321,7 +321,7 @@ def load_seeds(checkpoint: Path, precision: Precision) -> Iterator[tuple[str, Tr
 
 
 def seed_name(provenance: Mapping[str, Any]) -> str:
-    """Return the seed of a checkpoint, from what it says about its making."""
+    """Return the seed of a checkpoint, from its record of how it was made."""
     seeds = provenance.get("params", {}).get("train", {}).get("seeds", ["first"])
     return str(seeds[0])
 

@@ -19,7 +19,7 @@ from signloom.translation.translator import Translator
 
 
 def best_constant(candidates: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> str:
-    """The candidate that, said for every clip, gets the highest corpus BLEU-4.
+    """Return the candidate that gets the highest corpus BLEU-4 if every clip gets it.
 
     An upper bound of what a model can score without looking: it is picked on the evaluated
     references themselves. Exact and linear in the text: the clipped matches of an n-gram that a

@@ -20,7 +20,7 @@ class Metric(StrEnum):
 
 
 LOWER_IS_BETTER = (Metric.TER, Metric.WER, Metric.CER)
-# What is told where there is room for a few: of seeds, floors, slices and changes.
+# Those shown where there is room for a few: of seeds, floors, slices and changes.
 MAIN_METRICS = (Metric.BLEU4, Metric.CHRF, Metric.WER)
 WITH_INTERVAL = (Metric.BLEU4, Metric.BLEU1, Metric.CHRF, Metric.WER, Metric.CER)
 METRIC_LABELS: dict[str, str] = {

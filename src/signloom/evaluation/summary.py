@@ -99,7 +99,7 @@ class SplitScores:
     Attributes:
         clips: How many were scored.
         missing: Ids of those without landmarks or glosses.
-        constant_sentence: What the floor `constant` says.
+        constant_sentence: The sentence of the floor `constant`.
         systems: System to metric to score.
         input_check: None where all clips have one sentence.
         breakdowns: Each of `KINDS` to its groups.

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClipFacts:
-    """What a clip's source says about it before any model has read it."""
+    """What is known of a clip before any model has read it."""
 
     hands: float | None  # share of the frames with a hand; None where the layout has no hands
     fps: float | None  # of the video; None of glosses
@@ -41,7 +41,7 @@ class ClipFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitResult:
-    """What every system says for the clips of one split.
+    """The sentences of every system for the clips of one split.
 
     Attributes:
         split: `dev` or `test`.
@@ -105,7 +105,7 @@ def run_systems(
         seed = [score.seed, *split.encode()]
         others = swap_clips(refs, np.random.default_rng(seed))
         if others is not None:
-            # What a model says depends on what it reads alone: nothing is translated again.
+            # A translation depends on what is read alone: nothing is translated again.
             texts[System.SWAPPED] = [texts[System.MODEL][other] for other in others]
         texts[System.RETRIEVAL] = [index.nearest(clip) for clip in clips]
         texts |= _blind_floors(train_texts, refs, score, np.random.default_rng(seed))
@@ -148,7 +148,7 @@ def _tell_unknown(facts: Sequence[ClipFacts], lines: Sequence[str], split: str) 
 
 
 def clip_facts(sequence: SourceSequence) -> ClipFacts:
-    """Return what landmarks, or glosses, say of their clip."""
+    """Return what is known of a clip from its landmarks or glosses."""
     if isinstance(sequence, GlossSequence):
         return ClipFacts(hands=None, fps=None, seconds=None, unknown=sequence.unknown)
     groups = [sequence.layout.group(hand) for hand in HANDS if hand in sequence.layout.group_names]
@@ -184,7 +184,7 @@ def swap_clips(texts: Sequence[str], rng: np.random.Generator) -> list[int] | No
 def _blind_floors(
     train_texts: Sequence[str], refs: Sequence[str], score: ScoreOptions, rng: np.random.Generator
 ) -> dict[System, list[str]]:
-    """Return what can be said without looking at a clip."""
+    """Return the floors that need no clip."""
     chosen = rng.integers(0, len(train_texts), len(refs))
     return {
         System.CONSTANT: [best_constant(train_texts, refs, score)] * len(refs),

@@ -254,7 +254,7 @@ def _describe(checkpoint: Checkpoint) -> dict[str, Any]:
 
 @contextmanager
 def _quiet_exporter() -> Iterator[None]:
-    """Keep back what the exporter says of itself: none of it is about the model."""
+    """Silence the messages of the exporter: none of them is about the model."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
     before = [logger.level for logger in loggers]
     for logger in loggers:

@@ -124,7 +124,7 @@ class _Beams:
     parents: Int[Tensor, "B W"]  # which beam of the step before each continues
     log_probs: Float[Tensor, "B W"]
     totals: Float[Tensor, "B W"]  # what orders them; minus infinity: an empty slot
-    labelled: LabelledBeams | None  # where the CTC head has a say
+    labelled: LabelledBeams | None  # where the CTC head counts
 
     def take(self, beams: Int[Tensor, "B K"]) -> "_Beams":
         """Return the given beams of each clip."""

@@ -46,7 +46,7 @@ class LandmarkTranslator(PythonModel):  # type: ignore[misc]  # MLflow is not ty
             params: How to search, and `n_best`.
 
         Returns:
-            For each clip what `signloom translate --json` says of it.
+            For each clip the object that `signloom translate --json` prints.
         """
         given = {"n_best": 1, **DECODING, **(params or {})}
         try:
