@@ -21,7 +21,7 @@ from signloom.corpus.landmarks import POSE_WRISTS
 from signloom.corpus.manifest import read_manifest
 from signloom.demo.draw import MANIFEST, TRUTH, read_truth
 from signloom.extraction.detector import quiet_native_code
-from signloom.extraction.handedness import FoundHand, SideTracker
+from signloom.extraction.handedness import FoundHand, HandednessTracker
 from signloom.extraction.mediapipe_models import HandGraph, HolisticGraph, PoseGraph
 from signloom.extraction.pool import count_workers, map_in_order
 from signloom.extraction.video import Video
@@ -107,7 +107,7 @@ def by_nearness(frames: Sequence[Seen]) -> list[Sides]:
 
 def by_tracks(frames: Sequence[Seen], *, arms: bool) -> list[Sides]:
     """The rule of the detectors `hands` and, with the arms of the pose, `hands+pose`."""
-    tracker = SideTracker()
+    tracker = HandednessTracker()
     return [
         tracker.assign(
             frame.hands, arms=frame.arms if arms else None, aspect=frame.size[0] / frame.size[1]

@@ -19,6 +19,12 @@ from signloom.corpus.shards import (
 from signloom.errors import Problem, UserError
 from signloom.files import write_file
 
+SHARDS, QUALITY, REJECTS = "shards", "quality.parquet", "rejects.tsv"
+
+_AHEAD = 64  # imported clips that are read at once
+
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Reject:
@@ -106,13 +112,6 @@ def write_rejects(path: Path, rejects: Sequence[Reject]) -> None:
     lines = ["clip_id\tvideo\treason\tmend"]
     lines += [f"{r.clip_id}\t{r.video}\t{r.problem.reason}\t{r.problem.hint}" for r in rejects]
     write_file(path, "\n".join(lines) + "\n")
-
-
-SHARDS, QUALITY, REJECTS = "shards", "quality.parquet", "rejects.tsv"
-
-_AHEAD = 64  # imported clips that are read at once
-
-logger = logging.getLogger(__name__)
 
 
 def write_landmarks(

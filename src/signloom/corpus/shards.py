@@ -147,7 +147,7 @@ SCHEMA = pa.schema(
         pa.field("width", pa.int32(), nullable=False),
         pa.field("height", pa.int32(), nullable=False),
         pa.field("frames", pa.int32(), nullable=False),
-        pa.field("points", pa.binary(), nullable=False),  # (2, P, 3, S) uint8, see `half_floats`
+        pa.field("points", pa.binary(), nullable=False),  # (2, P, 3, S) uint8, see `pack_halves`
         pa.field("present", _FLAGS, nullable=False),  # (G, S), row by row
     ]
 )
@@ -229,7 +229,7 @@ def write_shards(
     """Write sequences into a folder of shards: all of them or, on any error, nothing.
 
     The bytes depend on the clips, the other arguments and the pyarrow version only, and those of a
-    shard on its own clips (see `shard_ranges`). One row group is in memory at a time.
+    shard on its own clips (see `assign_shards`). One row group is in memory at a time.
 
     Args:
         folder: Made, or replaced if it is there.

@@ -34,6 +34,13 @@ from signloom.paths import LANDMARK_CACHE
 from signloom.progress import progress_file
 from signloom.provenance import project_folder
 
+FORMAT_VERSION = 1
+CACHE_VARIABLE = "SIGNLOOM_CACHE"
+
+_DIGEST_BYTES = 32
+_FRESH_S = 3600.0  # an entry used within the hour is not marked as used again
+_ABANDONED_S = 3600.0  # a temporary file that old belongs to a writer that was killed
+_FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _LOG = "videos.jsonl"
 _SETTLED_NS = 2_000_000_000  # a change just after this one might bear the same time
 _THREADS = 4  # hashing lets go of the interpreter, and disks like a few requests at once
@@ -148,15 +155,6 @@ def _try_hash(path: Path) -> str | None:
         return hash_file(path)
     except OSError:
         return None
-
-
-FORMAT_VERSION = 1
-CACHE_VARIABLE = "SIGNLOOM_CACHE"
-
-_DIGEST_BYTES = 32
-_FRESH_S = 3600.0  # an entry used within the hour is not marked as used again
-_ABANDONED_S = 3600.0  # a temporary file that old belongs to a writer that was killed
-_FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from signloom.config import Share, checked_dataclass
 from signloom.corpus.landmarks import COORDINATES, GROUP_INDICES, POSE_WRISTS, Layout, build_layout
 from signloom.errors import UserError
-from signloom.extraction.handedness import SideTracker
+from signloom.extraction.handedness import HandednessTracker
 from signloom.extraction.mediapipe_models import (
     FACE_MODELS,
     HAND_MODELS,
@@ -100,7 +100,7 @@ class Detector(ABC):
             time_s: Of the frame, later than the last one's.
 
         Returns:
-            Of `mediapipe_indices.PART_POINTS`: all landmarks of the part, shape (points, 3).
+            Of `landmarks.PART_POINTS`: all landmarks of the part, shape (points, 3).
 
         Raises:
             RuntimeError: If MediaPipe fails.
@@ -165,19 +165,19 @@ class HandsDetector(Detector):
             self._pose = PoseTask(Path(options.pose_model), *confidences)
         elif options.detector == "hands+pose":
             self._pose = PoseGraph(*confidences, threads=threads)
-        self._sides = SideTracker()
+        self._handedness = HandednessTracker()
 
     def reset(self) -> None:
         """Forget the last clip."""
         self._hands.reset()
         if self._pose:
             self._pose.reset()
-        self._sides.reset()
+        self._handedness.reset()
 
     def find(self, rgb: npt.NDArray[np.uint8], time_s: float) -> Mapping[str, Any]:
         """Return the parts that the frame shows; see `Detector`."""
         pose = self._pose.find(rgb, time_s) if self._pose else None
-        left, right = self._sides.assign(
+        left, right = self._handedness.assign(
             self._hands.find(rgb, time_s),
             arms=None if pose is None else pose[list(POSE_WRISTS), :2],
             aspect=rgb.shape[1] / rgb.shape[0],

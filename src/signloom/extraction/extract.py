@@ -42,13 +42,17 @@ from signloom.extraction.detector import (
     describe_detector,
     quiet_native_code,
 )
-from signloom.extraction.pool import count_workers, run_in_processes, run_patiently
+from signloom.extraction.pool import count_workers, run_in_processes, run_with_retry
 from signloom.extraction.video import DECODER, Frame, Video, even_frames, measure_fps
 from signloom.progress import progress_file
 
 # Raise it when the same video gives other landmarks, or another reject.
 EXTRACTION_VERSION = 3
 
+_READERS = 4  # threads that read the cache
+# MediaPipe's memory grows by some 0.1 MB a clip and never shrinks; a new process, which gives it
+# back, costs a second, 0.4 % of the work on 100 clips.
+_CLIPS_PER_WORKER = 100
 _CONVERT = "convert the video to 640x480 .mp4"
 _BYTES_PER_FRAME = 2000  # at least, of videos whose header does not count their frames
 
@@ -71,6 +75,9 @@ class ExtractOptions(DetectorOptions):
         """The part that decides the landmarks."""
         names = [field.name for field in fields(DetectorOptions)]
         return DetectorOptions(**{name: getattr(self, name) for name in names})
+
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -243,14 +250,6 @@ def _new_clip(options: DetectorOptions, threads: int) -> Detector:
     return detector
 
 
-_READERS = 4  # threads that read the cache
-# MediaPipe's memory grows by some 0.1 MB a clip and never shrinks; a new process, which gives it
-# back, costs a second, 0.4 % of the work on 100 clips.
-_CLIPS_PER_WORKER = 100
-
-logger = logging.getLogger(__name__)
-
-
 @dataclass(frozen=True, slots=True)
 class _Task:
     """A segment of a video's bytes, and the clips that it stands for: copies are looked at once."""
@@ -367,7 +366,7 @@ def _infer(
     with (
         _executor(options) as (run, workers),
         contextlib.closing(
-            run_patiently(functools.partial(run, job, **rules), list(expected), workers)
+            run_with_retry(functools.partial(run, job, **rules), list(expected), workers)
         ) as outcomes,
         tqdm(
             total=total, desc="extracting", unit=" frames", smoothing=0.05, file=progress_file()
@@ -394,7 +393,7 @@ def _read_headers(
     """
     run = functools.partial(run_in_processes, count_frames, limit_s=lambda _: options.time_limit_s)
     frames = {}
-    found = run_patiently(run, [task.segment for task in todo], count_workers())
+    found = run_with_retry(run, [task.segment for task in todo], count_workers())
     with contextlib.closing(found):
         # `delay`: no bar where it would be gone at once.
         bar = tqdm(

@@ -50,7 +50,7 @@ class _Track:
 
 
 @dataclass(slots=True)
-class SideTracker:
+class HandednessTracker:
     """Tells the signer's left hand from the right, frame after frame of one clip."""
 
     _tracks: list[_Track] = field(default_factory=list)

@@ -99,7 +99,8 @@ class _Graph:
 class HolisticGraph:
     """MediaPipe Holistic with model complexity 1; without its face mesh where nobody reads it.
 
-    What it gives is what `mp.solutions.holistic` gives, to the bit. Sides are the signer's own.
+    What it gives is what `mp.solutions.holistic` gives, to the bit. Left and right are the
+    signer's own.
 
     Args:
         min_detection_confidence: Least confidence to take something for a person, 0 to 1.
@@ -175,10 +176,10 @@ class HandGraph:
         """
         results = self._graph.process(rgb)
         hands = []
-        for marks, sides in zip(
+        for marks, handedness in zip(
             results.multi_hand_landmarks or (), results.multi_handedness or (), strict=True
         ):
-            label = sides.classification[0]
+            label = handedness.classification[0]
             # This graph thinks of mirrored pictures: what it calls left is the signer's right.
             right = label.score if label.label == "Left" else 1 - label.score
             hands.append(FoundHand(_points(marks), right))
@@ -277,8 +278,9 @@ class HandTask:
         """
         results = self._task.process(rgb, time_s)
         hands = []
-        for marks, sides in zip(results.hand_landmarks, results.handedness, strict=True):
-            right = sides[0].score if sides[0].category_name == "Right" else 1 - sides[0].score
+        for marks, handedness in zip(results.hand_landmarks, results.handedness, strict=True):
+            best = handedness[0]
+            right = best.score if best.category_name == "Right" else 1 - best.score
             hands.append(FoundHand(_task_points(marks), right))
         return hands
 

@@ -1,7 +1,7 @@
-"""Worker pools: a function over jobs in a process a core, whatever happens to the workers.
+"""Worker pools: a function over jobs, in a process a core, whatever happens to the processes.
 
-The rules that hold wherever the work is done: what a worker is, how long a job may take, what
-follows when a worker dies. The workers here are on this machine, those of `ray_pool` on others.
+`PoolRun` has the rules that hold wherever the work is done: how long a job may take, and what
+follows when a worker dies. The workers here are processes of this machine; `ray_pool` has others.
 """
 
 import multiprocessing
@@ -19,10 +19,21 @@ from typing import Any, Generic, TypeVar
 
 from signloom.errors import Problem, UserError
 
-_MOST_FALSE_STARTS = 5  # workers that die before their first job, one after another
-_MOST_PATIENCE_S = 3600.0  # queues refuse to wait for centuries, which a time limit may be
+WORKERS_VARIABLE = "SIGNLOOM_WORKERS"  # in the environment, not in params.yaml: no result changes
+
+_MAX_FALSE_STARTS = 5  # workers that die before their first job, one after another
+_MAX_WAIT_S = 3600.0  # queues refuse to wait for centuries, which a time limit may be
+
+_HINT_DEATH = (
+    f"if the memory ran out, use fewer processes ({WORKERS_VARIABLE}=1); otherwise convert the "
+    "video to 640x480 .mp4"
+)
+
+# spawn: a forked copy of a process that ran MediaPipe can hang.
+_SPAWN = multiprocessing.get_context("spawn")
 
 Job = TypeVar("Job")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +70,18 @@ class Worker(ABC):
 
     @abstractmethod
     def start(self, job: object) -> None:
-        """Begin a job; the crew's `wait` tells what becomes of it."""
+        """Begin a job; the pool's `wait` tells what becomes of it."""
 
     @abstractmethod
     def end(self) -> Problem:
         """Kill the process if it lives; return how it ended."""
 
 
-class Crew(ABC):
-    """Where workers come from and tell what happens to them."""
+class Pool(ABC):
+    """Starts workers and tells what happens to them."""
 
     @abstractmethod
-    def hire(self) -> Worker:
+    def start_worker(self) -> Worker:
         """Start a process; its first event is `Ready` or `Died`."""
 
     @abstractmethod
@@ -78,15 +89,15 @@ class Crew(ABC):
         """Return the next event, or None after `timeout_s` seconds without any."""
 
     @abstractmethod
-    def dismiss(self) -> None:
+    def close(self) -> None:
         """Kill all workers."""
 
 
-class Supervision(Generic[Job]):
+class PoolRun(Generic[Job]):
     """One pass over some jobs.
 
     Args:
-        crew: Its workers are used by this pass alone.
+        pool: Its workers are used by this pass alone.
         jobs: Done in any order, begun in this one.
         limit_s: Seconds that a job may take; None: as long as it likes.
         jobs_per_worker: A worker that has done so many is replaced by a new one; None: never.
@@ -94,12 +105,12 @@ class Supervision(Generic[Job]):
 
     def __init__(
         self,
-        crew: Crew,
+        pool: Pool,
         jobs: Sequence[Job],
         limit_s: Callable[[Job], float] | None,
         jobs_per_worker: int | None,
     ) -> None:
-        self._crew = crew
+        self._pool = pool
         self._jobs = jobs
         self._limit_s = limit_s
         self._jobs_per_worker = jobs_per_worker
@@ -117,20 +128,20 @@ class Supervision(Generic[Job]):
         """
         try:
             for _ in range(min(workers, len(self._jobs))):
-                self._hire()
+                self._start_worker()
             while self._busy or self._waiting:
-                found = self._crew.wait(self._patience_s())
+                found = self._pool.wait(self._wait_s())
                 yield from self._overdue() if found is None else self._handle(*found)
         finally:
-            self._crew.dismiss()
+            self._pool.close()
 
-    def _hire(self) -> None:
+    def _start_worker(self) -> None:
         if len(self._starting) < len(self._waiting):  # or it would find nothing to do
-            self._starting.add(self._crew.hire())
+            self._starting.add(self._pool.start_worker())
 
     def _handle(self, worker: Worker, event: Event) -> Iterator[tuple[int, Any]]:
         if worker not in self._starting and worker not in self._busy:
-            return  # its last words; it was ended meanwhile
+            return  # it was ended meanwhile
         if isinstance(event, Raised):
             raise event.error
         job, _ = self._busy.pop(worker, (None, 0.0))
@@ -138,7 +149,7 @@ class Supervision(Generic[Job]):
             if worker in self._starting:
                 self._starting.remove(worker)
                 self._count_false_start(worker.end())
-            self._hire()
+            self._start_worker()
             if job is not None:
                 yield job, worker.end()
             return
@@ -156,7 +167,7 @@ class Supervision(Generic[Job]):
             return
         if worker.jobs_given == self._jobs_per_worker:
             worker.end()
-            self._hire()
+            self._start_worker()
             return
         worker.jobs_given += 1
         job = self._waiting.popleft()
@@ -170,7 +181,7 @@ class Supervision(Generic[Job]):
             if deadline <= now and self._limit_s:
                 del self._busy[worker]
                 worker.end()
-                self._hire()
+                self._start_worker()
                 yield (
                     job,
                     Problem(
@@ -179,22 +190,22 @@ class Supervision(Generic[Job]):
                     ),
                 )
 
-    def _patience_s(self) -> float | None:
+    def _wait_s(self) -> float | None:
         deadline = min((deadline for _, deadline in self._busy.values()), default=float("inf"))
         if deadline == float("inf"):
             return None
-        return min(max(0.0, deadline - time.monotonic()), _MOST_PATIENCE_S)
+        return min(max(0.0, deadline - time.monotonic()), _MAX_WAIT_S)
 
     def _count_false_start(self, end: Problem) -> None:
         self._false_starts += 1
-        if self._false_starts > _MOST_FALSE_STARTS:
+        if self._false_starts > _MAX_FALSE_STARTS:
             raise UserError(
                 f"no worker process can be started: {end.reason}, {self._false_starts} times "
                 f"running; {end.hint}"
             )
 
 
-def run_patiently(
+def run_with_retry(
     run: Callable[[Sequence[Job], int], Iterator[tuple[int, Any]]],
     jobs: Sequence[Job],
     workers: int,
@@ -204,7 +215,7 @@ def run_patiently(
     Alone: so that it has the machine's memory to itself, and takes nobody with it.
 
     Args:
-        run: Makes one pass over some jobs with some workers, as `Supervision.run`.
+        run: Makes one pass over some jobs with some workers, as `PoolRun.run`.
         jobs: All of them.
         workers: Processes of the first pass.
 
@@ -221,19 +232,6 @@ def run_patiently(
         if isinstance(outcome, Problem):
             outcome = replace(outcome, reason=f"{outcome.reason}, also when tried again alone")
         yield lost[number], outcome
-
-
-WORKERS_VARIABLE = "SIGNLOOM_WORKERS"  # in the environment, not in params.yaml: no result changes
-
-Result = TypeVar("Result")
-
-_HINT_DEATH = (
-    f"if the memory ran out, use fewer processes ({WORKERS_VARIABLE}=1); otherwise convert the "
-    "video to 640x480 .mp4"
-)
-
-# spawn: a forked copy of a process that ran MediaPipe can hang.
-_SPAWN = multiprocessing.get_context("spawn")
 
 
 def count_workers() -> int:
@@ -288,8 +286,8 @@ def run_in_processes(
     """
     # Read when a process starts: 390 instead of 470 MB each, as MediaPipe's threads share a heap.
     os.environ.setdefault("MALLOC_ARENA_MAX", "1")
-    crew = _ProcessCrew(function)
-    yield from Supervision(crew, jobs, limit_s, jobs_per_worker).run(workers)
+    pool = _ProcessPool(function)
+    yield from PoolRun(pool, jobs, limit_s, jobs_per_worker).run(workers)
 
 
 def map_in_order(
@@ -324,11 +322,11 @@ class _ProcessWorker(Worker):
     reads it, also beyond the time limit.
     """
 
-    def __init__(self, crew: "_ProcessCrew") -> None:
-        self._crew = crew
+    def __init__(self, pool: "_ProcessPool") -> None:
+        self._pool = pool
         self._pipe, theirs = _SPAWN.Pipe()
-        self._process = _SPAWN.Process(target=_work, args=(crew.function, theirs), daemon=True)
-        _start_deaf(self._process)
+        self._process = _SPAWN.Process(target=_work, args=(pool.function, theirs), daemon=True)
+        _start_ignoring_interrupt(self._process)
         theirs.close()  # now the pipe ends when the process does
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
@@ -344,7 +342,7 @@ class _ProcessWorker(Worker):
         self._process.join()
         self._listener.join()
         end = _explain_exit(self._process.exitcode)
-        self._crew.workers.discard(self)
+        self._pool.workers.discard(self)
         self._process.close()  # its handles; a long run has many workers
         return end
 
@@ -352,19 +350,19 @@ class _ProcessWorker(Worker):
         with self._pipe:
             try:
                 while True:
-                    self._crew.events.put((self, self._pipe.recv()))
+                    self._pool.events.put((self, self._pipe.recv()))
             except (EOFError, OSError):
                 self._process.join()  # the pipe closes a moment before the exit code is there
-                self._crew.events.put((self, Died()))
+                self._pool.events.put((self, Died()))
 
 
-class _ProcessCrew(Crew):
+class _ProcessPool(Pool):
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self.function = function
         self.workers: set[_ProcessWorker] = set()  # all that live
         self.events: queue.SimpleQueue[tuple[Worker, Event]] = queue.SimpleQueue()
 
-    def hire(self) -> Worker:
+    def start_worker(self) -> Worker:
         worker = _ProcessWorker(self)
         self.workers.add(worker)
         return worker
@@ -375,7 +373,7 @@ class _ProcessCrew(Crew):
         except queue.Empty:
             return None
 
-    def dismiss(self) -> None:
+    def close(self) -> None:
         for worker in list(self.workers):
             worker.end()
 
@@ -387,7 +385,7 @@ def _explain_exit(code: int | None) -> Problem:
     return Problem(f"its process ended with exit code {code}", _HINT_DEATH)
 
 
-def _start_deaf(process: Any) -> None:
+def _start_ignoring_interrupt(process: Any) -> None:
     """Start a process that does not hear Ctrl-C: its parent does, and kills it without noise."""
     if threading.current_thread() is not threading.main_thread():
         process.start()  # only the main thread may set what a signal does

@@ -1,7 +1,7 @@
 """A worker pool on a Ray cluster.
 
-Ray is an optional extra. The function, the rules of supervision and so the results are those of
-`pool`; only the processes are elsewhere.
+Ray is an optional extra. The rules and so the results are those of `pool`; only the processes are
+elsewhere.
 """
 
 import contextlib
@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 from signloom.errors import Problem, UserError
 from signloom.extraction.pool import (
     WORKERS_VARIABLE,
-    Crew,
     Died,
     Done,
     Event,
+    Pool,
+    PoolRun,
     Raised,
     Ready,
-    Supervision,
     Worker,
     count_workers,
     workers_wanted,
@@ -93,8 +93,8 @@ def run_on_ray(
         UserError: If no process can be started.
         Exception: The first that a job raises.
     """
-    crew = _RayCrew(function)
-    yield from Supervision(crew, jobs, limit_s, jobs_per_worker).run(workers)
+    pool = _RayPool(function)
+    yield from PoolRun(pool, jobs, limit_s, jobs_per_worker).run(workers)
 
 
 class _Process:
@@ -111,7 +111,7 @@ class _Process:
         return self._function(job)
 
 
-class _RayCrew(Crew):
+class _RayPool(Pool):
     def __init__(self, function: Callable[[Any], Any]) -> None:
         import ray
 
@@ -121,7 +121,7 @@ class _RayCrew(Crew):
         self._actor = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(_Process)
         self.pending: dict[Any, _RayWorker] = {}  # what will be there, of whom
 
-    def hire(self) -> Worker:
+    def start_worker(self) -> Worker:
         return _RayWorker(self, self._actor.remote(self._function), self._ray.kill)
 
     def wait(self, timeout_s: float | None) -> tuple[Worker, Event] | None:
@@ -139,19 +139,19 @@ class _RayCrew(Crew):
             return worker, Died()
         return worker, Done(result) if worker.is_ready else worker.note_ready()
 
-    def dismiss(self) -> None:
+    def close(self) -> None:
         for worker in set(self.pending.values()):
             worker.end()
 
 
 class _RayWorker(Worker):
-    def __init__(self, crew: _RayCrew, process: Any, kill: Callable[[Any], None]) -> None:
-        self._crew = crew
+    def __init__(self, pool: _RayPool, process: Any, kill: Callable[[Any], None]) -> None:
+        self._pool = pool
         self._process = process
         self._kill = kill
         self.is_ready = False
         self.death = "ended"
-        crew.pending[process.get_ready.remote()] = self
+        pool.pending[process.get_ready.remote()] = self
 
     def note_ready(self) -> Event:
         """Answer the first sign of life."""
@@ -159,10 +159,10 @@ class _RayWorker(Worker):
         return Ready()
 
     def start(self, job: object) -> None:
-        self._crew.pending[self._process.work.remote(job)] = self
+        self._pool.pending[self._process.work.remote(job)] = self
 
     def end(self) -> Problem:
-        for reference in [r for r, worker in self._crew.pending.items() if worker is self]:
-            del self._crew.pending[reference]
+        for reference in [r for r, worker in self._pool.pending.items() if worker is self]:
+            del self._pool.pending[reference]
         self._kill(self._process)
         return Problem(" ".join(f"its Ray worker died ({self.death:.120})".split()), _HINT)

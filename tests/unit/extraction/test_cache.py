@@ -259,7 +259,7 @@ def test_the_command_shows_and_prunes(
     main(["cache"])
     shown = capsys.readouterr().out
     assert str(cache.folder) in shown
-    assert "entries     2, of which 1 say why" in shown
+    assert "entries     2, of which 1 tell why" in shown
     assert "3.0 days ago" in shown
     main(["cache", "prune", "--days", "2", "--dry-run"])
     assert "would remove 1 entries" in capsys.readouterr().out

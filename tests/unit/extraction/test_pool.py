@@ -17,7 +17,7 @@ from signloom.extraction.pool import (
     count_workers,
     map_in_order,
     run_in_processes,
-    run_patiently,
+    run_with_retry,
 )
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc")
@@ -135,7 +135,7 @@ def test_a_time_limit_may_be_centuries() -> None:
 
 def test_a_lost_job_is_tried_again_alone_after_all_the_others(tmp_path: Path) -> None:
     run = functools.partial(run_in_processes, functools.partial(fall_at_first, folder=tmp_path))
-    found = list(run_patiently(run, range(5), 2))
+    found = list(run_with_retry(run, range(5), 2))
     assert [number for number, _ in found][-1] == 2
     assert sorted(found) == [(number, number) for number in range(5)]
 
@@ -150,7 +150,7 @@ def fall_at_first(number: int, folder: Path) -> int:
 
 def test_a_job_that_is_lost_twice_stays_lost(tmp_path: Path) -> None:
     run = functools.partial(run_in_processes, functools.partial(count_and_fall, folder=tmp_path))
-    found = dict(run_patiently(run, range(3), 1))
+    found = dict(run_with_retry(run, range(3), 1))
     assert found[0] == 0
     assert isinstance(found[1], Problem)
     assert found[1].reason == "its process ended with exit code 1, also when tried again alone"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signloom.corpus.landmarks import HAND_LANDMARKS
-from signloom.extraction.handedness import FoundHand, SideTracker
+from signloom.extraction.handedness import FoundHand, HandednessTracker
 
 SIZE = 0.1  # of a hand, picture heights
 RIGHT, LEFT, UNSURE = 0.9, 0.1, 0.5
@@ -24,7 +24,7 @@ def hand(x: float, right: float, y: float = 0.5) -> FoundHand:
 
 
 def sides(
-    tracker: SideTracker,
+    tracker: HandednessTracker,
     hands: Sequence[FoundHand],
     arms: tuple[float, float] | None = None,
     aspect: float = 1.0,
@@ -38,9 +38,9 @@ def sides(
     )
 
 
-def seen(*frames: Sequence[FoundHand]) -> SideTracker:
+def seen(*frames: Sequence[FoundHand]) -> HandednessTracker:
     """A tracker after some frames."""
-    tracker = SideTracker()
+    tracker = HandednessTracker()
     for hands in frames:
         tracker.assign(hands, arms=None, aspect=1.0)
     return tracker
@@ -50,15 +50,15 @@ BOTH = [hand(0.7, LEFT), hand(0.3, RIGHT)]
 
 
 def test_the_first_frame_goes_by_what_the_detector_says() -> None:
-    assert sides(SideTracker(), BOTH) == (0.7, 0.3)
-    assert sides(SideTracker(), [hand(0.3, RIGHT)]) == (None, 0.3)
-    assert sides(SideTracker(), [hand(0.3, LEFT)]) == (0.3, None)
-    assert sides(SideTracker(), []) == (None, None)
+    assert sides(HandednessTracker(), BOTH) == (0.7, 0.3)
+    assert sides(HandednessTracker(), [hand(0.3, RIGHT)]) == (None, 0.3)
+    assert sides(HandednessTracker(), [hand(0.3, LEFT)]) == (0.3, None)
+    assert sides(HandednessTracker(), []) == (None, None)
 
 
 @pytest.mark.parametrize("label", [LEFT, RIGHT])
 def test_two_hands_of_one_label_lie_as_hands_do_where_nothing_came_before(label: float) -> None:
-    assert sides(SideTracker(), [hand(0.3, label), hand(0.7, label)]) == (0.7, 0.3)
+    assert sides(HandednessTracker(), [hand(0.3, label), hand(0.7, label)]) == (0.7, 0.3)
 
 
 @pytest.mark.parametrize("label", [LEFT, RIGHT])
@@ -83,7 +83,7 @@ def test_a_wrong_start_is_put_right() -> None:
 
 
 def test_hands_that_cross_keep_their_sides() -> None:
-    tracker = SideTracker()
+    tracker = HandednessTracker()
     for step in np.linspace(0, 1, 21):
         left, right = 0.7 - 0.4 * step, 0.3 + 0.4 * step
         found = sides(tracker, [hand(right, RIGHT, y=0.56), hand(left, LEFT)])
@@ -109,26 +109,29 @@ def test_a_hand_that_was_long_unseen_is_forgotten() -> None:
 
 def test_a_hand_that_was_found_twice_is_one_hand() -> None:
     twice = [hand(0.3, 0.6), hand(0.31, 0.95)]
-    assert sides(SideTracker(), twice) == (None, 0.31)  # the one that is surer of its side
-    assert sides(SideTracker(), [*twice, hand(0.7, LEFT)]) == (0.7, 0.31)
-    assert sides(SideTracker(), [hand(0.3, LEFT), hand(0.34, RIGHT)]) == (0.3, 0.34)  # hands touch
+    assert sides(HandednessTracker(), twice) == (None, 0.31)  # the one that is surer of its side
+    assert sides(HandednessTracker(), [*twice, hand(0.7, LEFT)]) == (0.7, 0.31)
+    assert sides(HandednessTracker(), [hand(0.3, LEFT), hand(0.34, RIGHT)]) == (
+        0.3,
+        0.34,
+    )  # hands touch
 
 
 def test_no_more_than_the_two_surest_hands_are_kept() -> None:
-    assert sides(SideTracker(), [hand(0.5, 0.55), *BOTH]) == (0.7, 0.3)
+    assert sides(HandednessTracker(), [hand(0.5, 0.55), *BOTH]) == (0.7, 0.3)
 
 
 def test_arms_say_more_than_labels() -> None:
     wrong = [hand(0.7, RIGHT), hand(0.3, LEFT)]
-    assert sides(SideTracker(), wrong[:1], arms=(0.7, 0.3)) == (0.7, None)
-    tracker = SideTracker()
+    assert sides(HandednessTracker(), wrong[:1], arms=(0.7, 0.3)) == (0.7, None)
+    tracker = HandednessTracker()
     for _ in range(10):  # arms crossed for long
         assert sides(tracker, wrong, arms=(0.3, 0.7)) == (0.3, 0.7)
 
 
 def test_ways_are_measured_in_the_picture_not_in_shares_of_it() -> None:
     def after_a_leap(aspect: float) -> tuple[float | None, float | None]:
-        tracker = SideTracker()
+        tracker = HandednessTracker()
         for _ in range(9):
             sides(tracker, [hand(0.3, RIGHT)], aspect=aspect)
         return sides(tracker, [hand(0.38, LEFT)], aspect=aspect)
@@ -163,7 +166,7 @@ def without_ties(frame: list[tuple[float, float]], number: int) -> list[tuple[fl
 
 @given(clip=CLIPS)
 def test_in_a_mirror_left_is_right(clip: list[list[tuple[float, float]]]) -> None:
-    plain, mirrored = SideTracker(), SideTracker()
+    plain, mirrored = HandednessTracker(), HandednessTracker()
     for number, frame in enumerate(clip):
         hands = without_ties(frame, number)
         left, right = sides(plain, [hand(x, label) for x, label in hands])
@@ -176,7 +179,7 @@ def test_in_a_mirror_left_is_right(clip: list[list[tuple[float, float]]]) -> Non
 def test_a_hand_has_one_side_and_its_place_in_the_list_does_not_matter(
     clip: list[list[tuple[float, float]]],
 ) -> None:
-    plain, shuffled = SideTracker(), SideTracker()
+    plain, shuffled = HandednessTracker(), HandednessTracker()
     for number, frame in enumerate(clip):
         hands = [hand(x, label) for x, label in without_ties(frame, number)]
         left, right = plain.assign(hands, arms=None, aspect=1.0)
