@@ -176,7 +176,7 @@ def run_lab(
 class ReverseBatches(EpochBatches):
     """Sequences in an order of each epoch's own.
 
-    Lengths are mixed in a batch: the last places are learnt from the longest sequences alone,
+    Lengths are mixed in a batch: the last positions are learnt from the longest sequences alone,
     which batches of like length would show in one step out of ten.
     """
 

@@ -26,7 +26,7 @@ from signloom.features.batches import Batch, EpochBatches, split
 from signloom.models.layers import Head
 from signloom.models.seq2seq import Memory, Seq2Seq
 from signloom.training.devices import add_up, add_up_gradients
-from signloom.training.loss import ctc_loss, head_loss, head_score, spellable
+from signloom.training.loss import ctc_loss, has_ctc_room, head_loss, head_score
 from signloom.training.optim import Schedule, WeightAverage, build_optimizer, clip_gradients
 from signloom.training.options import TrainOptions
 from signloom.training.snapshots import Snapshots, State
@@ -164,7 +164,7 @@ class BatchLoss(nn.Module):
         if self.options.ctc_weight:
             # A position of the memory is real when the frame in its centre is.
             valid = batch.src_valid[:, :: self.subsampling]
-            counted = spellable(valid, batch.labels, batch.label_lengths)
+            counted = has_ctc_room(valid, batch.labels, batch.label_lengths)
             labels = batch.label_lengths[counted].sum()
             skipped = (batch.label_lengths > 0).sum() - counted.sum()
         tokens, frames = batch.tgt_valid[:, 1:].sum(), batch.src_valid.sum()

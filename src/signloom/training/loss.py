@@ -259,7 +259,7 @@ def ctc_loss(
 
     Source: Graves et al. (2006); for glosses in translation Camgöz et al. (2020).
     """
-    counted = spellable(valid, labels, label_lengths)
+    counted = has_ctc_room(valid, labels, label_lengths)
     # (M, B, K), as torch wants it. On the CPU always: its gradient on a GPU adds up in an order
     # that changes from run to run, which torch refuses when it must be deterministic.
     log_probs = logits.float().log_softmax(dim=-1).transpose(0, 1).cpu()
@@ -275,7 +275,7 @@ def ctc_loss(
     return losses[counted.cpu()].sum().to(logits.device), counted
 
 
-def spellable(
+def has_ctc_room(
     valid: Bool[Tensor, "B M"], labels: Int[Tensor, "B L"], label_lengths: Int[Tensor, " B"]
 ) -> Bool[Tensor, " B"]:
     """Return which clips `ctc_loss` counts: those with labels and with room for them."""

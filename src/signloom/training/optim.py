@@ -185,7 +185,7 @@ class Schedule:
         self._apply()
 
     def end_epoch(self, dev_loss: float) -> None:
-        """Hear how good an epoch's weights are."""
+        """Take in how good an epoch's weights are."""
         if dev_loss < self._best_loss:
             self._best_loss, self._worse_epochs = dev_loss, 0
             return

@@ -154,20 +154,22 @@ def _check_room(data: TrainingData, options: RunOptions) -> None:
     """
     train = data.train
     lengths = data.source.lengths(train, options.features)
-    spelt = [number for number, target in enumerate(train.targets) if target.labels]
-    crowded = 0
-    for number in spelt:
+    labelled = [number for number, target in enumerate(train.targets) if target.labels]
+    without_room = 0
+    for number in labelled:
         labels = train.targets[number].labels
         repeats = sum(one == other for one, other in itertools.pairwise(labels))
-        crowded += len(labels) + repeats > math.ceil(lengths[number] / options.model.subsampling)
-    if not crowded:
+        without_room += len(labels) + repeats > math.ceil(
+            lengths[number] / options.model.subsampling
+        )
+    if not without_room:
         return
     found = (
-        f"{crowded} of {len(spelt)} train clips have more CTC labels than memory positions "
+        f"{without_room} of {len(labelled)} train clips have more CTC labels than memory positions "
         "(seconds x features.fps / model.subsampling)"
     )
     hint = "lower model.subsampling or raise features.fps"
-    if crowded == len(spelt):
+    if without_room == len(labelled):
         raise UserError(f"{found}, so train.ctc_weight teaches nothing; {hint}, or set it to 0")
     logger.warning("%s: they are left out of the CTC loss; %s", found, hint)
 
@@ -311,7 +313,7 @@ class TrainingBar:
         self._show(done, step, report.loss, report, self._speed(report))
 
     def end_epoch(self, record: EpochRecord) -> dict[str, float]:
-        """Hear of an epoch; return its speed (with dev and all) and memory."""
+        """Show the end of an epoch; return its speed (with dev and all) and memory."""
         self._dev = f" (dev {record.dev_loss:.3f})"
         speed, self._start = self._speed(record), None
         self._show(float(record.epoch), "", record.train_loss, record, speed)

@@ -46,7 +46,7 @@ def describe_start(folder: str) -> dict[str, Any]:
     """
     if not folder:
         return {}
-    _check_there(Path(folder))
+    _check_exists(Path(folder))
     return {"start": {"folder": folder, "sha256": hash_folder(Path(folder))}}
 
 
@@ -62,7 +62,7 @@ def warm_start(checkpoint: Checkpoint, folder: Path, *, seed: int) -> None:
         UserError: If it is missing or torn, or anything but the vocabulary and the CTC labels
             differs; all of it in one message.
     """
-    _check_there(folder)
+    _check_exists(folder)
     chosen = folder / "seeds" / str(seed)
     old = load_checkpoint(chosen if chosen.is_dir() else folder, torch.device("cpu"))
     if problems := list(_differences(old.spec, checkpoint.spec)):
@@ -86,7 +86,7 @@ def warm_start(checkpoint: Checkpoint, folder: Path, *, seed: int) -> None:
     logger.info("training starts from the weights of %s", folder)
     for kind, (_, before, after) in rows.items():
         if before:
-            _tell(kind, before, after)
+            _log_rows(kind, before, after)
 
 
 def carry_rows(
@@ -116,7 +116,7 @@ def label_names(labels: CtcLabels) -> tuple[str, ...]:
     return ("", *labels.names) if labels.kind != "none" else ()
 
 
-def _check_there(folder: Path) -> None:
+def _check_exists(folder: Path) -> None:
     if not folder.is_dir():
         raise UserError(
             f"train.start_from: {folder} does not exist; name the checkpoint folder of a model "
@@ -137,20 +137,20 @@ def _differences(old: CheckpointSpec, new: CheckpointSpec) -> Iterator[str]:
         yield f"CTC labels: trained with {old.ctc.kind}, now {new.ctc.kind}"
 
 
-def _tell(kind: str, before: Sequence[str], after: Sequence[str]) -> None:
+def _log_rows(kind: str, before: Sequence[str], after: Sequence[str]) -> None:
     """Log how many rows are known, new and gone, and name some of them."""
     known = set(before) & set(after)
     parts = [f"{len(known)} kept"]
     for verb, names in (("new", after), ("gone", before)):
         others = [name for name in names if name not in known]
         if others:
-            shown = ", ".join(repr(_spell(name)) for name in others[:_MOST_NAMED])
+            shown = ", ".join(repr(_text_of(name)) for name in others[:_MOST_NAMED])
             more = ", ..." if len(others) > _MOST_NAMED else ""
             parts.append(f"{len(others)} {verb} ({shown}{more})")
     logger.info("  %s: %s", kind, ", ".join(parts))
 
 
-def _spell(name: str) -> str:
+def _text_of(name: str) -> str:
     """Return the text behind the name of a token's row; labels and glosses are their own."""
     number = name.removeprefix("id ")
     return load_source().pieces[int(number)].decode(errors="replace") if number != name else name
