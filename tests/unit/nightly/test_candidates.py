@@ -100,7 +100,7 @@ def test_a_larger_model_takes_more_cpu_time(root: Path) -> None:
     from signloom.corpus.shards import read_shards
 
     store = ModelStore(root / "data/models")
-    small, large = (read_candidate(store, add_version(root, d_model=d, seeds=1)) for d in (8, 1024))
+    small, large = (read_candidate(store, add_version(root, d_model=d, seeds=1)) for d in (8, 512))
     clips = read_shards(root / "data/landmarks/shards")
     old, new = measure_cpu_s(large, small, clips)
     assert 0 < new < 0.8 * old

@@ -88,7 +88,9 @@ def test_the_residual_sum_keeps_frames_apart() -> None:
         assert plain.spread[-1] < 0.01 * whole.spread[-1]
 
 
+@pytest.mark.slow
 def test_the_page_says_what_was_measured() -> None:
+    """Quick twins: the tests of its figures above, tests/unit/studies/test_architectures.py."""
     lab = read_lab([
         "task.symbols=5", "task.min_length=2", "task.max_length=3", "task.train=20", "task.dev=10",
         "task.test=10", "model.d_model=16", "model.heads=2", "model.d_ff=16", "train.epochs=1",
