@@ -23,7 +23,7 @@ from signloom.paths import PARAMS, SHARDS, TOKENS
 from signloom.training.data import TrainingData, TrainingFiles
 from signloom.training.options import TrainOptions
 from signloom.training.run import RunOptions
-from signloom.translation.search import DecodingOptions
+from signloom.translation.options import DecodingOptions
 from signloom.tune.space import ConfirmOptions, Limits, TuneOptions
 
 ROOT = Path(__file__).parents[1]
@@ -244,7 +244,6 @@ def tune_options(*, seed: int, trials: int, epochs: int, space: dict[str, Any]) 
         heartbeat_s=5,
         limits=Limits(parameters=None, memory_mb=None, seconds=None),
         confirm=ConfirmOptions(top=0, seeds=1),
-        decoding=decoding(max_tokens=8),
         tokenizer="13a",
         first=[],
         space=space,

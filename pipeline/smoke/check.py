@@ -4,6 +4,7 @@ import logging
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from pipeline.stage import run
@@ -13,12 +14,10 @@ from signloom.corpus.shards import read_shards
 from signloom.features.targets import read_targets
 from signloom.paths import CHECKPOINT, PARAMS, SHARDS, TARGETS, TUNE
 from signloom.training.run import read_run_options
-from signloom.translation.search import DecodingOptions
+from signloom.translation.options import DECODING
 from signloom.translation.translator import Translator
 
-GREEDY = DecodingOptions(
-    beam_size=1, length_penalty=1.0, min_tokens=0, max_tokens=32, no_repeat_ngram=0, ctc_weight=0.0
-)
+GREEDY = replace(DECODING, beam_size=1, max_tokens=32)
 LEAST_EXACT = 0.75  # share of train clips translated word for word; a blind model gets one or two
 
 

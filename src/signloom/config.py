@@ -71,7 +71,8 @@ def load_section(path: Path, section: str, cls: type[T]) -> T:
             nested maps.
 
     Returns:
-        The options; every field comes from the file, so a knob has one home.
+        The options. A field with a default may be missing in the file: it is a constant of the
+            code that few have a reason to change; any other knob has its home in the file.
 
     Raises:
         UserError: If the file or section is missing, a key is unknown or missing, or a value is of

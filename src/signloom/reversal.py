@@ -24,7 +24,8 @@ from signloom.training.devices import open_devices
 from signloom.training.loop import EpochRecord, Fit, Trainer
 from signloom.training.options import TrainOptions
 from signloom.training.run import seed_everything
-from signloom.translation.search import DecodingOptions, SpecialIds, search
+from signloom.translation.options import DecodingOptions
+from signloom.translation.search import SpecialIds, search
 
 DEFAULTS = Path(__file__).with_name("reversal.yaml")
 PAD = 0  # symbols are 1 to V, then bos and eos

@@ -83,13 +83,12 @@ def measure_warm(checkpoint: Path, video: Path, rounds: int) -> tuple[Spent, dic
     from signloom.cli.translate_clips import Stopwatch
     from signloom.extraction.extract import extract_video, options_of_fingerprint
     from signloom.translation.options import DECODING
-    from signloom.translation.search import DecodingOptions
     from signloom.translation.timed import translate_timed
     from signloom.translation.translator import Translator
 
     translator = Translator.load(checkpoint)
     detector = options_of_fingerprint(translator.source.extractor, "", "")
-    options = DecodingOptions(**DECODING)
+    options = DECODING
     watches: list[Stopwatch] = []
 
     def work() -> None:

@@ -1,6 +1,7 @@
 """`signloom export-model --format mlflow`, served by a real `mlflow models serve`."""
 
 import copy
+import dataclasses
 import json
 import os
 import signal
@@ -19,7 +20,6 @@ import torch
 
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.translation.options import DECODING
-from signloom.translation.search import DecodingOptions
 from signloom.translation.serving import from_payload, to_payload
 from signloom.translation.timed import to_json, translate_timed
 from signloom.translation.translator import Translator
@@ -93,7 +93,7 @@ def test_a_request_with_landmarks_is_answered_with_their_translations(
     expected = translate_timed(
         translator,
         [from_payload(clip, HANDS_POSE) for clip in CLIPS],
-        DecodingOptions(**{**DECODING, "beam_size": 3, "max_tokens": 6}),
+        dataclasses.replace(DECODING, beam_size=3, max_tokens=6),
         n_best=2,
     )
     assert len(answer["predictions"]) == 3

@@ -18,7 +18,7 @@ from signloom.evaluation.names import MAIN_METRICS, Metric, System
 from signloom.evaluation.systems import plain_texts
 from signloom.features.glosses import split_glosses
 from signloom.features.targets import Target
-from signloom.translation.search import DecodingOptions
+from signloom.translation.options import DecodingOptions
 from signloom.translation.translator import Translator
 
 TOKENIZERS: tuple[Tokenizer, ...] = ("phoenix_legacy", "13a")

@@ -1,6 +1,7 @@
 """Commands that translate with a model and export it."""
 
 import argparse
+import dataclasses
 import json
 import os
 import re
@@ -11,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from signloom.errors import UserError
 from signloom.paths import CHECKPOINT
-from signloom.translation.options import DECODING
+from signloom.translation.options import DECODING, DecodingOptions
 
 if TYPE_CHECKING:
-    from signloom.translation.search import DecodingOptions
     from signloom.translation.translator import Translator
 
 MEANINGS = {
@@ -88,7 +88,7 @@ def add_model_choice(parser: argparse.ArgumentParser) -> None:
 
 def _add_model_options(parser: argparse.ArgumentParser) -> None:
     search = parser.add_argument_group("search and precision")
-    for name, value in DECODING.items():
+    for name, value in dataclasses.asdict(DECODING).items():
         flag, meaning = f"--{name.replace('_', '-')}", f"{MEANINGS[name]} ({value})"
         search.add_argument(flag, type=type(value), help=meaning)
     search.add_argument(
@@ -127,7 +127,7 @@ def choose_model(options: argparse.Namespace) -> None:
     """Turn a version's name into its folder, and take its search where no option says otherwise."""
     from signloom.nightly.store import ModelStore
 
-    search: dict[str, Any] = {**DECODING, "precision": "float32"}
+    search: dict[str, Any] = {**dataclasses.asdict(DECODING), "precision": "float32"}
     if options.model is not None:
         store = ModelStore()
         version = store.resolve(options.model)
@@ -141,13 +141,10 @@ def choose_model(options: argparse.Namespace) -> None:
 
 def load_translator(options: argparse.Namespace) -> "tuple[Translator, DecodingOptions]":
     """Load the model that the options name, and how it is to search."""
-    from signloom.translation.search import DecodingOptions
     from signloom.translation.translator import Translator
 
-    try:
-        decoding = DecodingOptions(**{name: getattr(options, name) for name in DECODING})
-    except ValueError as error:
-        raise UserError(str(error)) from None
+    names = [field.name for field in dataclasses.fields(DecodingOptions)]
+    decoding = DecodingOptions(**{name: getattr(options, name) for name in names})
     return Translator.load(options.checkpoint, precision=options.precision), decoding
 
 

@@ -33,7 +33,7 @@ from signloom.translation.inputs import (
 )
 
 if TYPE_CHECKING:
-    from signloom.translation.search import DecodingOptions
+    from signloom.translation.options import DecodingOptions
     from signloom.translation.timed import TimedTranslation
     from signloom.translation.translator import Translator
 

@@ -32,8 +32,8 @@ from signloom.evaluation.systems import SplitResult, plain_texts, run_systems
 from signloom.features.sources import SourceSequence
 from signloom.features.targets import Target
 from signloom.progress import progress_file
+from signloom.translation.options import DecodingOptions
 from signloom.translation.precision import Precision
-from signloom.translation.search import DecodingOptions
 from signloom.translation.translator import Alignment, Translator
 
 logger = logging.getLogger(__name__)

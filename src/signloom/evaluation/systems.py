@@ -21,7 +21,7 @@ from signloom.features.glosses import GlossSequence
 from signloom.features.sources import Source, SourceSequence
 from signloom.features.targets import Target
 from signloom.progress import progress_file
-from signloom.translation.search import DecodingOptions
+from signloom.translation.options import DecodingOptions
 from signloom.translation.translator import Translation, Translator
 
 HANDS = ("left_hand", "right_hand")

@@ -9,13 +9,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from signloom.corpus.manifest import (
-    SPLITS,
-    Clip,
-    CorpusOptions,
-    id_problem,
-    parse_segment,
-)
+from signloom.corpus.manifest import SPLITS, Clip, CorpusOptions, id_problem, parse_segment
 from signloom.errors import UserError
 from signloom.files import flush_to_disk
 from signloom.importing.new_corpus import PLACE, clip_id_of
@@ -34,13 +28,7 @@ from signloom.intake.ledgers import (
     read_rejects,
 )
 from signloom.intake.options import IngestOptions
-from signloom.intake.staging import (
-    Finished,
-    change_corpus,
-    check_growable,
-    commit,
-    stage_manifest,
-)
+from signloom.intake.staging import Finished, change_corpus, check_growable, commit, stage_manifest
 from signloom.progress import progress_file
 from signloom.transaction import Transaction
 

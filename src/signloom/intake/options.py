@@ -15,13 +15,13 @@ class IngestOptions:
     """Shortest clip accepted, seconds."""
     max_duration_s: float
     """Longest clip accepted, seconds, above the shortest."""
-    min_side: Count
+    min_side: Count = 120
     """Fewest pixels of the shorter side of the upright picture."""
-    max_side: int
+    max_side: int = 4096
     """Most pixels of the longer side."""
-    script_share: Share
+    script_share: Share = 0.8
     """Least share of a sentence's letters in scripts that the sentences of train use."""
-    length_factor: Annotated[float, Field(ge=1)]
+    length_factor: Annotated[float, Field(ge=1)] = 3.0
     """A sentence may be so many times longer, or shorter, than any of train."""
     settle_s: NonNegative
     """A file that changed less than so many seconds ago may still be on its way: it waits."""

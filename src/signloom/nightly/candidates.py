@@ -30,8 +30,8 @@ from signloom.files import write_file
 from signloom.nightly.gate import Decision, GateClips, GateOptions, Translations, decide
 from signloom.nightly.store import ModelStore
 from signloom.paths import REJECTS
+from signloom.translation.options import DecodingOptions
 from signloom.translation.precision import Precision
-from signloom.translation.search import DecodingOptions
 from signloom.translation.translator import Translator
 
 TRANSLATIONS = "translations"  # in a version's folder, by hash of the landmarks

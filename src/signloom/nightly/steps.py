@@ -15,14 +15,7 @@ from signloom.intake.drift.findings import LEVELS, DriftOptions, DriftReport, wr
 from signloom.intake.ingest import ingest
 from signloom.intake.withdraw import withdraw
 from signloom.nightly.commands import Commands
-from signloom.nightly.plan import (
-    ALSO,
-    BY_HAND,
-    RetrainOptions,
-    Settings,
-    corpus_key,
-    gather_facts,
-)
+from signloom.nightly.plan import ALSO, BY_HAND, RetrainOptions, Settings, corpus_key, gather_facts
 from signloom.nightly.record import StepResult
 from signloom.nightly.store import ModelStore
 from signloom.paths import (

@@ -67,14 +67,14 @@ class QualityOptions:
     """The part `report.quality` of params.yaml: what is worth a warning."""
 
     worst: Natural  # clips drawn as contact sheets
-    min_any_hand: Share  # least share of frames with a hand
-    min_body: Share  # least share with upper body, lips, outline of the face
-    max_gap_s: NonNegative  # longest time without any hand, seconds
-    max_jitter: NonNegative  # of either hand, palm lengths
-    max_side_swaps: Natural  # in a clip
-    max_coincident: Share  # largest share of frames with both sides on one hand
-    min_fps: NonNegative  # least frames a second
-    min_pixels: Natural  # least length of the picture's shorter side
+    min_any_hand: Share = 0.5  # least share of frames with a hand
+    min_body: Share = 0.9  # least share with upper body, lips, outline of the face
+    max_gap_s: NonNegative = 1.5  # longest time without any hand, seconds
+    max_jitter: NonNegative = 1.0  # of either hand, palm lengths
+    max_side_swaps: Natural = 2  # in a clip
+    max_coincident: Share = 0.05  # largest share of frames with both sides on one hand
+    min_fps: NonNegative = 12.0  # least frames a second
+    min_pixels: Natural = 144  # least length of the picture's shorter side
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

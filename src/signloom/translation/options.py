@@ -1,13 +1,33 @@
-"""Default options of the search for sentences."""
+"""How target tokens are searched. Loads no torch."""
 
-from typing import Any
+from signloom.config import Count, Natural, NonNegative, Share, checked_dataclass
+
+
+@checked_dataclass
+class DecodingOptions:
+    """How target tokens are searched; `evaluate.decoding` in params.yaml."""
+
+    beam_size: Count  # hypotheses followed at once; 1 is greedy
+    length_penalty: NonNegative  # score = log_prob / tokens ** this; 0 favours short, 1 is the mean
+    min_tokens: Natural  # shortest translation, eos included; 0 and 1 ask for nothing
+    max_tokens: Count  # longest translation, eos included
+    no_repeat_ngram: Natural  # no run of so many tokens appears twice; 0 allows every one
+    ctc_weight: Share  # share of the CTC head in log_prob; needs characters as its labels
+
+    def __post_init__(self) -> None:
+        if self.min_tokens > self.max_tokens:
+            raise ValueError(
+                f"min_tokens: found {self.min_tokens}, expected at most max_tokens "
+                f"({self.max_tokens})"
+            )
+
 
 # `signloom translate` and served models; `evaluate.decoding` in params.yaml is of the scores.
-DECODING: dict[str, Any] = {
-    "beam_size": 4,
-    "length_penalty": 1.0,
-    "max_tokens": 128,
-    "min_tokens": 0,
-    "no_repeat_ngram": 0,
-    "ctc_weight": 0.0,
-}
+DECODING = DecodingOptions(
+    beam_size=4,
+    length_penalty=1.0,
+    min_tokens=0,
+    max_tokens=128,
+    no_repeat_ngram=0,
+    ctc_weight=0.0,
+)

@@ -11,10 +11,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from signloom.config import Count, Natural, NonNegative, Share, checked_dataclass
 from signloom.errors import UserError
 from signloom.models.seq2seq import Memory, Seq2Seq
 from signloom.translation.ctc_prefix import LabelledBeams, LabelsOf
+from signloom.translation.options import DecodingOptions
 
 ROWS_AT_ONCE = 4  # whose logits stay in the processor's cache while they are summed
 GROUP = 128  # logits of which the largest stands for all in a first round
@@ -24,25 +24,6 @@ PACKED_BELOW = 0.75
 # With a CTC head, which may rank them otherwise, so many more continuations of a beam are looked
 # at than beams are followed. (Watanabe et al. rank those that the decoder ranks first, too.)
 CTC_CANDIDATES = 8
-
-
-@checked_dataclass
-class DecodingOptions:
-    """How target tokens are searched; `evaluate.decoding` in params.yaml."""
-
-    beam_size: Count  # hypotheses followed at once; 1 is greedy
-    length_penalty: NonNegative  # score = log_prob / tokens ** this; 0 favours short, 1 is the mean
-    min_tokens: Natural  # shortest translation, eos included; 0 and 1 ask for nothing
-    max_tokens: Count  # longest translation, eos included
-    no_repeat_ngram: Natural  # no run of so many tokens appears twice; 0 allows every one
-    ctc_weight: Share  # share of the CTC head in log_prob; needs characters as its labels
-
-    def __post_init__(self) -> None:
-        if self.min_tokens > self.max_tokens:
-            raise ValueError(
-                f"min_tokens: found {self.min_tokens}, expected at most max_tokens "
-                f"({self.max_tokens})"
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

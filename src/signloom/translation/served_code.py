@@ -4,6 +4,7 @@ It is copied into the model's folder (models-from-code), so it is imported from 
 part of the package.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,7 @@ from mlflow.pyfunc import PythonModel, PythonModelContext
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.errors import UserError
 from signloom.features.sources import LandmarkSource
-from signloom.translation.options import DECODING
-from signloom.translation.search import DecodingOptions
+from signloom.translation.options import DECODING, DecodingOptions
 from signloom.translation.serving import from_payload
 from signloom.translation.timed import to_json, translate_timed
 from signloom.translation.translator import Translator
@@ -48,7 +48,7 @@ class LandmarkTranslator(PythonModel):  # type: ignore[misc]  # MLflow is not ty
         Returns:
             For each clip the object that `signloom translate --json` prints.
         """
-        given = {"n_best": 1, **DECODING, **(params or {})}
+        given = {"n_best": 1, **dataclasses.asdict(DECODING), **(params or {})}
         try:
             n_best = given.pop("n_best")
             options = DecodingOptions(**given)

@@ -8,6 +8,7 @@ import os
 import shutil
 import warnings
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +158,7 @@ def _signature() -> Any:
 
     types = {int: DataType.long, float: DataType.double}
     points = Array(Array(DataType.double))
-    params = {"n_best": 1, **DECODING}
+    params = {"n_best": 1, **asdict(DECODING)}
     return ModelSignature(
         inputs=Schema(
             [

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.translation.search import DecodingOptions
+from signloom.translation.options import DecodingOptions
 from signloom.translation.translator import Alignment, Translation, Translator
 
 # A token's time is where the middle half of its attention lies.

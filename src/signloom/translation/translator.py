@@ -20,8 +20,9 @@ from signloom.features.sources import Rows, Source, SourceSequence
 from signloom.models.seq2seq import Memory, Seq2Seq, SourceTensor
 from signloom.models.transformer import Transformer
 from signloom.translation.ctc_prefix import LabelsOf, TokenLabels
+from signloom.translation.options import DecodingOptions
 from signloom.translation.precision import Precision, reduce_precision
-from signloom.translation.search import DecodingOptions, Hypothesis, SpecialIds, search
+from signloom.translation.search import Hypothesis, SpecialIds, search
 
 # Source frames of a part, padding included: what the layers of a model of width 512 compute of
 # them stays nearer to the processor, which saves it some 7 % of the time of 8,000 at once.

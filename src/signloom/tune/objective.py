@@ -20,7 +20,7 @@ from signloom.tracking.run import Run
 from signloom.training.data import TrainingData
 from signloom.training.loop import DivergedError, EpochRecord
 from signloom.training.run import RunOptions, train
-from signloom.translation.search import DecodingOptions
+from signloom.translation.options import DECODING, DecodingOptions
 from signloom.translation.translator import Translator
 from signloom.tune.slots import DRAWN, REASON, claim_slot
 from signloom.tune.space import (
@@ -34,6 +34,7 @@ from signloom.tune.space import (
 
 MEASURES = "measures"  # user attribute of a trial: what it was worth and what it cost
 LATENCY_CLIPS = 16  # of dev, at most
+GREEDY = replace(DECODING, beam_size=1)  # quick, and trials are compared with each other only
 OpenRun = Callable[[optuna.Trial], Run]
 
 
@@ -144,7 +145,7 @@ class TrialTrainer:
         """Return the scores of dev and, where it is asked for, the time that a sentence takes."""
         translator = Translator(checkpoint, pick_device(options.train.device))
         clips = [example.sequence for example in self.data.dev]
-        found = translator.translate(clips, self.tune.decoding)
+        found = translator.translate(clips, GREEDY)
         scores = score_corpus(
             [translation.text for translation in found],
             [target.text for target in self.data.dev.targets],
@@ -154,7 +155,7 @@ class TrialTrainer:
             name: scores[name].value for name in (Metric.BLEU4, Metric.WER)
         }
         if "latency_ms" in self.tune.objectives:
-            measures["latency_ms"] = measure_latency_ms(translator, clips, self.tune.decoding)
+            measures["latency_ms"] = measure_latency_ms(translator, clips, GREEDY)
         return measures
 
 

@@ -4,7 +4,7 @@ import dataclasses
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import optuna
 from pydantic import Field
@@ -12,7 +12,6 @@ from pydantic import Field
 from signloom.config import Count, Natural, checked_dataclass, parse_options
 from signloom.errors import UserError
 from signloom.training.run import RunOptions
-from signloom.translation.search import DecodingOptions
 
 HEAD_WIDTH = "model.head_width"
 D_FF_RATIO = "model.d_ff_ratio"
@@ -256,9 +255,9 @@ MAX_SEED = 2**32 - 1  # of NumPy's generator, which Optuna seeds
 class Limits:
     """What a trial may cost at most; null sets no limit. A trial beyond one cannot win."""
 
-    parameters: Count | None  # of the model, known before it trains
-    memory_mb: Count | None  # peak of the process (CPU) or of its tensors (GPU)
-    seconds: Count | None  # of training
+    parameters: Count | None = None  # of the model, known before it trains
+    memory_mb: Count | None = None  # peak of the process (CPU) or of its tensors (GPU)
+    seconds: Count | None = None  # of training
 
 
 @checked_dataclass
@@ -282,14 +281,16 @@ class TuneOptions:
     pruner: Literal["none", "median", "hyperband"]  # what stops a trial by its dev loss
     storage: str  # sqlite:///FILE, or postgresql://USER@HOST/DATABASE
     workers: Count  # processes on this machine
-    heartbeat_s: Count  # seconds between a trial's signs of life; dead after three missing ones
+    # Seconds between a trial's signs of life; dead after three missing ones.
+    heartbeat_s: Count = 20
     limits: Limits
     confirm: ConfirmOptions
-    decoding: DecodingOptions  # of dev, where an objective needs its sentences
     # Of bleu4, see evaluate.score.
     tokenizer: Literal["13a", "intl", "char", "zh", "none", "phoenix_legacy"]
     first: list[dict[str, Any]]  # tried after the current parameters, from `section.key` to value
     space: dict[str, Any]  # from `section.key` to {choices: [...]} or {low, high, log}
+
+    GONE: ClassVar = {"decoding": "bleu4, wer and latency_ms are of greedy search; remove it"}
 
     def __post_init__(self) -> None:
         if len(set(self.objectives)) < len(self.objectives):

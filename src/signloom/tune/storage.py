@@ -47,7 +47,7 @@ def identify(base: RunOptions, options: TuneOptions, data: Mapping[str, str]) ->
     only where an objective needs its sentences.
     """
     decodes = any(name in DECODED for name in options.objectives)
-    scoring = [asdict(options.decoding), options.tokenizer] if decodes else []
+    scoring = [options.tokenizer] if decodes else []
     others = asdict(base)
     for name in UNDECIDING:
         del others["train"][name]

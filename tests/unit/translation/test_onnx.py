@@ -1,5 +1,6 @@
 """ONNX models decode as PyTorch does; exported and run as a person does it, in processes."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -20,13 +21,12 @@ from signloom.features.tokenizer import Tokenizer
 from signloom.models.transformer import Transformer
 from signloom.translation.onnx_export import _DecoderStep, _Encoder
 from signloom.translation.options import DECODING
-from signloom.translation.search import DecodingOptions
 from signloom.translation.translator import Translator
 from tests import tiny
 from tests.tiny import write_checkpoint
 
 ort = pytest.importorskip("onnxruntime", reason="needs signloom[onnx]")
-GREEDY = DecodingOptions(**{**DECODING, "beam_size": 1, "max_tokens": 20})
+GREEDY = dataclasses.replace(DECODING, beam_size=1, max_tokens=20)
 MAIN = [sys.executable, "-c", "from signloom.cli.main import main; main()", "export-model"]
 DEMO = tiny.ROOT / "data/checkpoint"
 

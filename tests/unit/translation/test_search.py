@@ -7,9 +7,9 @@ import torch
 from signloom.errors import UserError
 from signloom.models.layers import Head
 from signloom.models.seq2seq import DecoderState, Memory, Seq2Seq
+from signloom.translation.options import DecodingOptions
 from signloom.translation.search import (
     GROUP,
-    DecodingOptions,
     Hypothesis,
     SpecialIds,
     best_tokens,

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from signloom.translation.options import DECODING
-from signloom.translation.search import DecodingOptions
 from signloom.translation.timed import time_tokens, to_json, translate_timed
 from signloom.translation.translator import Alignment, Translator
 from tests import tiny
@@ -35,7 +34,7 @@ def test_a_token_lasts_from_a_quarter_to_three_quarters_of_its_attention() -> No
 
 def test_tokens_spell_the_text_and_lie_in_the_clip(tmp_path: Path) -> None:
     translator = Translator.load(write_checkpoint(tmp_path / "model"), CPU)
-    options = DecodingOptions(**{**DECODING, "max_tokens": 12})
+    options = dataclasses.replace(DECODING, max_tokens=12)
     clips = [tiny.sequence(seed, frames=9 + seed) for seed in range(3)]
     for clip, timed in zip(
         clips, translate_timed(translator, clips, options, n_best=3), strict=True
@@ -52,7 +51,7 @@ def test_tokens_spell_the_text_and_lie_in_the_clip(tmp_path: Path) -> None:
 
 def test_a_model_that_looks_at_no_frame_has_no_times(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "model", family="lstm", attention="none")
-    options = DecodingOptions(**{**DECODING, "max_tokens": 4})
+    options = dataclasses.replace(DECODING, max_tokens=4)
     (timed,) = translate_timed(Translator.load(folder, CPU), [tiny.sequence()], options, n_best=1)
     assert to_json(timed)["tokens"] is None
 
@@ -64,4 +63,4 @@ def test_what_is_wrong_with_the_landmarks_is_not_taken_for_missing_attention(
     clip = tiny.sequence()
     clip = dataclasses.replace(clip, layout=dataclasses.replace(clip.layout, version=99))
     with pytest.raises(ValueError, match="version 99"):
-        translate_timed(translator, [clip], DecodingOptions(**DECODING), n_best=1)
+        translate_timed(translator, [clip], DECODING, n_best=1)
