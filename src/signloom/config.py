@@ -91,8 +91,7 @@ def load_params(path: Path) -> dict[str, Any]:
         UserError: If the file is missing, is not YAML or is not a map.
     """
     try:
-        # Unlike PyYAML, this loader refuses a key that stands twice.
-        values = ruamel.yaml.YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+        values = _read_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; run from the project's root") from None
     except OSError as error:
@@ -104,8 +103,17 @@ def load_params(path: Path) -> dict[str, Any]:
     return values
 
 
+def _read_yaml(text: str) -> Any:
+    # Unlike PyYAML, this loader refuses a key that stands twice.
+    return ruamel.yaml.YAML(typ="safe", pure=True).load(text)
+
+
 def update_params(path: Path, overrides: Mapping[str, Mapping[str, object]]) -> tuple[str, str]:
-    """Change values of a parameters file, keeping its comments and order.
+    """Change values of a parameters file and nothing else: no other line is touched.
+
+    Args:
+        path: The parameters file.
+        overrides: New values by section and key; of a map the keys that are to change.
 
     Returns:
         The file's text before and after.
@@ -113,22 +121,77 @@ def update_params(path: Path, overrides: Mapping[str, Mapping[str, object]]) -> 
     Raises:
         UserError: If the file lacks a section or key that is to change.
     """
-    load_params(path)  # for its errors
+    values = load_params(path)  # for its errors
     before = path.read_text(encoding="utf-8")
-    editor = ruamel.yaml.YAML()  # unlike PyYAML, it remembers comments
-    editor.preserve_quotes = True
-    editor.width = 4096  # never wrap a line that was not wrapped
-    content = editor.load(before)
-    for section, values in overrides.items():
-        for key, value in values.items():
-            if key not in content.get(section, {}):
-                raise UserError(f"{path} has no {section}.{key}, which was to become {value!r}")
-            content[section][key] = value
-    buffer = io.StringIO()
-    editor.dump(content, buffer)
-    after = buffer.getvalue()
+    edits = _find_edits(ruamel.yaml.YAML().compose(before), values, overrides, where="", path=path)
+    after = before
+    for start, end, text in sorted(edits, reverse=True):
+        after = after[:start] + _replace_text(after[start:], end - start, text)
+    if _read_yaml(after) != _merge(values, overrides):
+        raise UserError(f"{path}: its layout is too unusual for a change by a command; edit it")
     write_file(path, after)
     return before, after
+
+
+def _find_edits(
+    node: Any, values: Any, overrides: Mapping[str, Any], *, where: str, path: Path
+) -> list[tuple[int, int, str]]:
+    """Return what must be written in place of what: start, end, text."""
+    nodes = {key.value: (key, value) for key, value in getattr(node, "value", [])}
+    edits = []
+    for name, new in overrides.items():
+        full = f"{where}.{name}".lstrip(".")
+        if not isinstance(values, dict) or name not in values:
+            raise UserError(f"{path} has no {full}, which was to become {new!r}")
+        key, value = nodes[name]
+        if isinstance(new, Mapping) and isinstance(values[name], dict):
+            edits += _find_edits(value, values[name], new, where=full, path=path)
+        elif _plain(new) != values[name] or type(_plain(new)) is not type(values[name]):
+            start, end = value.start_mark.index, _end_of(value)
+            if end <= start:  # nothing stands there, which is null
+                start = end = key.end_mark.index + 1
+            edits.append((start, end, _to_yaml(new) if end > start else f" {_to_yaml(new)}"))
+    return edits
+
+
+def _end_of(node: Any) -> int:
+    """Return where a value ends; the mark of a block comes after the comments behind it."""
+    is_block = isinstance(node.value, list) and not node.flow_style
+    if not is_block:
+        return int(node.end_mark.index)
+    last = node.value[-1]
+    return _end_of(last[1] if isinstance(last, tuple) else last)
+
+
+def _replace_text(text: str, length: int, new: str) -> str:
+    """Replace the beginning of a text; a comment behind it keeps its column if there is room."""
+    rest = text[length:]
+    pad = len(rest) - len(rest.lstrip(" "))
+    if pad and rest[pad:].startswith("#"):
+        rest = " " * max(1, pad + length - len(new)) + rest[pad:]
+    return new + rest
+
+
+def _to_yaml(value: object) -> str:
+    """Return a value in one line of YAML."""
+    buffer = io.StringIO()
+    writer = ruamel.yaml.YAML(typ="safe", pure=True)
+    writer.default_flow_style, writer.width = True, 1_000_000
+    writer.dump(_plain(value), buffer)
+    return buffer.getvalue().removesuffix("...\n").strip()
+
+
+def _plain(value: object) -> Any:
+    """Return a value as a YAML file has it: lists and texts, no tuples and paths."""
+    return json.loads(json.dumps(value, default=str))
+
+
+def _merge(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(values)
+    for name, new in overrides.items():
+        is_map = isinstance(new, Mapping) and isinstance(merged.get(name), dict)
+        merged[name] = _merge(merged[name], new) if is_map else _plain(new)
+    return merged
 
 
 def parse_options(values: object, kind: type[T], *, where: str) -> T:
