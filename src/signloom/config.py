@@ -178,7 +178,8 @@ def _to_yaml(value: object) -> str:
     writer = ruamel.yaml.YAML(typ="safe", pure=True)
     writer.default_flow_style, writer.width = True, 1_000_000
     writer.dump(_plain(value), buffer)
-    return buffer.getvalue().removesuffix("...\n").strip()
+    text = buffer.getvalue().removesuffix("...\n").strip()
+    return json.dumps(_plain(value)) if "\n" in text else text  # JSON is YAML, too
 
 
 def _plain(value: object) -> Any:

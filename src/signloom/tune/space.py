@@ -281,8 +281,7 @@ class TuneOptions:
     pruner: Literal["none", "median", "hyperband"]  # what stops a trial by its dev loss
     storage: str  # sqlite:///FILE, or postgresql://USER@HOST/DATABASE
     workers: Count  # processes on this machine
-    # Seconds between a trial's signs of life; dead after three missing ones.
-    heartbeat_s: Count = 20
+    heartbeat_s: Count  # seconds between a trial's signs of life; dead after three missing ones
     limits: Limits
     confirm: ConfirmOptions
     # Of bleu4, see evaluate.score.
