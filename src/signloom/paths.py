@@ -4,6 +4,7 @@ from pathlib import Path
 
 PARAMS = Path("params.yaml")
 DVC_LOCK = Path("dvc.lock")
+PRESETS = Path("presets")  # parts of params.yaml, a file each
 
 LANDMARKS = Path("data/landmarks")
 SHARDS = LANDMARKS / "shards"

@@ -29,7 +29,7 @@ COMMANDS: dict[str, dict[str, tuple[Callable[[argparse.ArgumentParser], None], s
     "model": {
         "summary": (model.add_summary, "print the configured model: parts, size, speed"),
         "task": (model.add_task, "train on a toy task whose answer is known"),
-        "adopt": (model.add_adopt, "write the search's winner into params.yaml"),
+        "adopt": (model.add_adopt, "write a search's winner or a preset into params.yaml"),
         "tune-worker": (model.add_tune_worker, "help with a search of another machine"),
     },
     "translate": {

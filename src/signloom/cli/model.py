@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from signloom.cli.arguments import add_params, add_path
-from signloom.config import read_json, update_params
+from signloom.config import load_params, read_json, update_params
 from signloom.errors import UserError
-from signloom.paths import LANDMARKS, SHARDS, TOKENS, TUNE
+from signloom.paths import LANDMARKS, PRESETS, SHARDS, TOKENS, TUNE
 
 
 def add_summary(parser: argparse.ArgumentParser) -> None:
@@ -110,23 +110,32 @@ def add_adopt(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom adopt`."""
     add_path(parser, "--best", TUNE / "best.json", "what the search found")
     add_params(parser)
-    parser.add_argument(
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument(
         "--trial", type=int, help="another trial of the Pareto front instead of the winner"
     )
+    choice.add_argument("--preset", metavar="NAME", help=f"the values of {PRESETS}/NAME.yaml")
+    choice.add_argument("--list", action="store_true", help="list the presets and do nothing")
     parser.set_defaults(run=run_adopt)
 
 
 def run_adopt(options: argparse.Namespace) -> None:
-    """Write the winner of the last search into the parameters and print the difference."""
-    best = read_json(options.best, hint="run `dvc repro tune` first")
-    overrides = best["overrides"]
-    if options.trial is not None:
+    """Write a search's winner or a preset into the parameters and print the difference."""
+    if options.list:
+        for path in sorted(PRESETS.glob("*.yaml")):
+            print(f"{path.stem:<14} {path.read_text(encoding='utf-8').splitlines()[0].strip('# ')}")
+        return
+    if options.preset is not None:
+        overrides = _read_preset(options.preset)
+    elif options.trial is not None:
         overrides = _of_front(options.best.with_name("trials.json"), options.trial)
     else:
+        best = read_json(options.best, hint="run `dvc repro tune` first")
+        overrides = best["overrides"]
         _print_confirmation(best.get("confirmed", []))
     before, after = update_params(options.params, overrides)
     if before == after:
-        print(f"{options.params} has the winner's values already")
+        print(f"{options.params} has these values already")
         return
     name = str(options.params)
     difference = difflib.unified_diff(
@@ -134,6 +143,14 @@ def run_adopt(options: argparse.Namespace) -> None:
     )
     print("".join(difference), end="")
     print(f"review and commit {name}, then `dvc repro evaluate` trains and scores with it")
+
+
+def _read_preset(name: str) -> dict[str, dict[str, Any]]:
+    path = PRESETS / f"{name}.yaml"
+    if not path.is_file():
+        known = ", ".join(sorted(path.stem for path in PRESETS.glob("*.yaml")))
+        raise UserError(f"{path} does not exist; presets here: {known or 'none'}")
+    return load_params(path)
 
 
 def _of_front(path: Path, trial: int) -> dict[str, dict[str, Any]]:

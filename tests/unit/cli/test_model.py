@@ -1,5 +1,6 @@
 """`signloom summary`, with --profile, and `signloom adopt`."""
 
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -10,8 +11,11 @@ import torch
 from signloom.cli.main import main
 from signloom.cli.profile import PHASES, STEPS, profile, show
 from signloom.cli.summary import count_mult_adds, list_parts
+from signloom.config import load_params
 from signloom.errors import UserError
+from signloom.models.registry import build_model
 from signloom.paths import PARAMS
+from signloom.training.run import read_run_options
 from tests import tiny
 from tests.contract.variants import build
 
@@ -166,7 +170,7 @@ def test_adopt_writes_the_winner_and_shows_the_difference(
     assert "-  norm: pre  # why" in text
     assert "+  norm: post # why" in text
     main(arguments)
-    assert "has the winner's values already" in capsys.readouterr().out
+    assert "has these values already" in capsys.readouterr().out
 
 
 def test_adopt_shows_the_confirmation_and_takes_another_trial_of_the_front(
@@ -188,3 +192,44 @@ def test_adopt_shows_the_confirmation_and_takes_another_trial_of_the_front(
     assert params.read_text() == "model:\n  norm: post\n"
     with pytest.raises(SystemExit, match="trial 5 is not of the search's front: 4, 7"):
         main([*arguments, "--trial", "5"])
+
+
+PRESETS = sorted((tiny.ROOT / "presets").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda path: path.stem)
+def test_a_preset_changes_the_parameters_and_builds_a_model(
+    preset: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tiny.ROOT)
+    params = tmp_path / "params.yaml"
+    params.write_bytes(Path("params.yaml").read_bytes())
+    main(["adopt", "--params", str(params), "--preset", preset.stem])
+    shown = capsys.readouterr().out
+    assert "has these values already" in shown or "\n+  " in shown
+    found = read_run_options(params)
+    for section, values in load_params(preset).items():
+        assert dataclasses.asdict(getattr(found, section)).items() >= values.items()
+    with torch.device("meta"):
+        model = build_model(found.model, input_width=126, vocab_size=130_000, ctc_labels=0)
+    size = sum(parameter.numel() for parameter in model.parameters())
+    expected = {  # the sums of docs/models.md
+        "document-000": 18_971_136 + 158_455_760,
+        "document-002": 18_980_352 + 158_475_216,
+        "document-003": 37_959_168 + 158_475_216,
+    }
+    assert size == expected.get(preset.stem, size)
+
+
+def test_presets_are_listed_and_an_unknown_one_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tiny.ROOT)
+    main(["adopt", "--list"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == [path.stem for path in PRESETS]
+    with pytest.raises(SystemExit, match="presets here: base, document-000"):
+        main(["adopt", "--preset", "huge"])
