@@ -17,7 +17,7 @@ from signloom.evaluation.evaluate import (
     try_searches,
 )
 from signloom.evaluation.results import write_evaluation
-from signloom.translation.search import DecodingOptions
+from signloom.translation.options import DecodingOptions
 from signloom.translation.translator import Translator
 from tests.unit.evaluation.world import (
     DECODING,
