@@ -12,7 +12,7 @@ from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
 from signloom.corpus.quality import read_quality, write_quality
 from signloom.errors import UserError
 from signloom.features.augment import mirror
-from signloom.intake.drift.check import check_drift
+from signloom.intake.drift.check import check_drift, classify
 from signloom.intake.drift.findings import LIMITS, Limits, write_report
 from signloom.intake.drift.signing import check_mirrored
 from tests.tiny import lose
@@ -210,6 +210,10 @@ def test_a_report_has_every_finding_and_names_nobody_in_its_sentences(tmp_path: 
     (found,) = [one for one in content["findings"] if one["level"] == "stop"]
     assert (found["check"], found["signer"]) == ("mirrored", "anna")
     assert not any(name in one["what"] for one in content["findings"] for name in OLD)
+
+
+def test_a_delivery_without_landmarks_has_no_overall_figure() -> None:
+    assert classify([], ["clip"], {}, {}, 5) is None
 
 
 def test_a_classifier_tells_other_clips_from_usual_ones_and_not_usual_ones(
