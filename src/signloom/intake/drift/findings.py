@@ -87,7 +87,7 @@ class DriftOptions:
     """The part `retrain.drift` of params.yaml: what is looked at, and the limits of each check.
 
     Every statistic is 0 or more (a factor 1 or more), and more is worse. Limits stop the night only
-    for what ruins a model; docs/drift.md says what they were measured on. A project that knows
+    for what ruins a model; docs/nights.md says what they were measured on. A project that knows
     better names a check with its own limits in params.yaml.
     """
 
