@@ -218,12 +218,12 @@ def test_code_that_decodes_counts_only_where_an_objective_decodes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("signloom.tune.storage.code_hash", lambda *rooms: " ".join(rooms))
-    wider = dataclasses.replace(OPTIONS, decoding=tiny.decoding(beam_size=4))
+    other_words = dataclasses.replace(OPTIONS, tokenizer="char")
     base = tiny.run_options()
-    assert identify(base, wider, HASHES) == identify(base, OPTIONS, HASHES)
+    assert identify(base, other_words, HASHES) == identify(base, OPTIONS, HASHES)
     one, other = (
         identify(base, dataclasses.replace(options, objectives=("bleu4",)), HASHES)
-        for options in (OPTIONS, wider)
+        for options in (OPTIONS, other_words)
     )
     assert one["the objective"] != other["the objective"]
     assert one["the code"] != identify(base, OPTIONS, HASHES)["the code"]
