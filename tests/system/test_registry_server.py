@@ -30,7 +30,7 @@ def test_a_server_hears_of_champions_decisions_and_rollbacks_also_afterwards(
     for width in (8, 16):
         add_version(tmp_path, d_model=width)
     store.promote(1, by="test")
-    store.settle(ask_gate(store, 2, inputs(tmp_path), GATE).to_map(), by="test")
+    store.apply_decision(ask_gate(store, 2, inputs(tmp_path), GATE).to_map(), by="test")
     with pytest.raises(UserError, match="signloom champion sync"):
         sync_registry(store, TRACKING)  # nobody listens there yet
 

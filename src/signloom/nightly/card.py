@@ -209,7 +209,7 @@ def _terms(title: str, files: Sequence[Path], name: str) -> Iterator[str]:
 
 
 def _scores(scores: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the scores of each split with intervals, floors, slices, and how was searched.
+    """Yield the scores of each split with intervals, floors, slices, and the search options.
 
     Args:
         scores: The scores.json of an evaluation.

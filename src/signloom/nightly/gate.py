@@ -1,8 +1,8 @@
 """The gate: the rules by which a challenger becomes champion, their statistics, the decision.
 
 A system is one model, or the same model trained with several seeds. Its score is the mean of the
-seeds' corpus scores, taken in every resample of the clips: all seeds of both systems see the same
-imagined test sets. Nothing is translated or written here. docs/nights.md explains each rule.
+seeds' corpus scores, taken in every resample of the clips; all models are scored on the same
+bootstrap resamples. Nothing is translated or written here. docs/nights.md explains each rule.
 """
 
 from collections import defaultdict
@@ -44,11 +44,11 @@ class GateOptions:
     seeds: Annotated[int, Field(ge=1, le=1000)]
     metric: Literal["chrf", "bleu4"]  # that every rule is about
     level: Annotated[float, Field(ge=0.002, le=0.5)]  # of significance: 0.05 for intervals of 95 %
-    # "equal": surely less than this worse, points.
+    # A challenger counts as equal if the lower end of the interval is above minus this many points.
     equal_margin: Annotated[float, Field(ge=0, le=100)]
     saving: Share  # an equal one must save this share of parameters or of CPU time
     slice_min_clips: Annotated[int, Field(ge=2)]  # smaller groups of clips are shown and not judged
-    # Surely worse by more than this on a group: refused, points.
+    # Refuse if a group loses more than this many points and the loss is statistically significant.
     slice_tolerance: Annotated[float, Field(ge=0, le=100)]
 
 
@@ -82,7 +82,8 @@ class GateClips:
         test: The frozen test clips that are still there.
         missing: Ids of those that are not.
         newest: Dev and test clips of the newest batches.
-        floors: What constant and retrieval say of each test clip; for a first champion.
+        floors: Sentences of the floors `constant` and `retrieval` for each test clip; for a first
+            champion.
     """
 
     test: Sequence[Target]
@@ -93,7 +94,10 @@ class GateClips:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule and what became of it; its text names no signer, `slices` of the decision does."""
+    """The result of one rule.
+
+    `text` never contains a signer's name; names appear only in the field `slices`.
+    """
 
     name: str
     result: Result
@@ -112,7 +116,7 @@ class Decision:
 
     @property
     def reasons(self) -> list[str]:
-        """A line a rule."""
+        """One line for each rule."""
         return [f"{rule.name} {rule.result}: {rule.text}" for rule in self.rules]
 
     @property
@@ -169,7 +173,7 @@ def decide(
         "test": [clip.clip_id for clip in clips.test],
         "missing": list(clips.missing),
         "options": asdict(options),
-        "looks": input_figures,
+        "looks": input_figures,  # the key is the name of the rule, see `_uses_input`
         "decoding": {
             "champion": dict(champion.decoding) if champion else None,
             "challenger": dict(challenger.decoding),
@@ -239,8 +243,8 @@ class SystemDifference:
         b: Mean over B's seeds.
         low: Of B - A: lower end of the paired bootstrap interval.
         high: Upper end.
-        p_value: Twice the smaller share of resamples on one side of no difference. So it is
-            below the level where, and only where, the interval of that level leaves out 0.
+        p_value: Twice the smaller share of resamples on one side of no difference. It is
+            below the level exactly when the interval of that level does not contain 0.
     """
 
     a: float
@@ -331,11 +335,11 @@ class _Pair:
 
 
 def _is_worse(found: SystemDifference, options: GateOptions) -> bool:
-    """Say whether a loss is too large, and too sure to be chance."""
+    """Return whether a loss is too large and statistically significant."""
     return found.change < -options.slice_tolerance and found.high < 0
 
 
-# --- Rules: each returns what became of it, and its figures for decision.json ---
+# --- Rules: each returns its result and its figures for decision.json ---
 
 
 def _gain(
@@ -373,7 +377,7 @@ def _gain(
 
 
 def _served(pair: _Pair) -> Rule:
-    """Rule `served`: the first seed's models, which translate for people, by themselves."""
+    """Rule `served`: no large loss of the first seed's model, which translates for people."""
     options = pair.options
     old, new = (SystemCounts(seeds=one.seeds[:1]) for one in (pair.old, pair.new))
     found = measure_difference(old, new, options.metric, pair.score, options.level)
@@ -384,7 +388,7 @@ def _served(pair: _Pair) -> Rule:
 
 
 def _slices(pair: _Pair) -> tuple[Rule, list[dict[str, Any]]]:
-    """Rule `slices`: the clips of each signer and of each sentence length by themselves."""
+    """Rule `slices`: no large loss on the clips of any signer or any sentence length."""
     options = pair.options
     groups: dict[tuple[str, str], list[int]] = defaultdict(list)
     for row, clip in enumerate(pair.clips):
@@ -398,11 +402,11 @@ def _slices(pair: _Pair) -> tuple[Rule, list[dict[str, Any]]]:
             result = "ok"
             if _is_worse(found, options):
                 result = "worse"
-                # Who it is stands in the slices alone, where it can be erased.
+                # The signer's name only in `slices`, so that `signloom forget` can remove it.
                 name = "a signer" if kind == "signer" else f"{kind} {group}"
                 worse.append(f"{name}: {found} on {len(rows)} clips")
             elif found.change < -options.slice_tolerance:
-                result = "unsure"  # worse on these clips, which chance may have done
+                result = "unsure"  # worse on these clips, but the difference may be random
         figures = found.to_map("champion", "challenger")
         slices.append(
             {"kind": kind, "group": group, "clips": len(rows), **figures, "result": result}
@@ -421,7 +425,7 @@ def _newest(
     options: GateOptions,
     score: ScoreOptions,
 ) -> tuple[Rule, dict[str, Any] | None]:
-    """Rule `newest`: the held-out clips of the newest batches."""
+    """Rule `newest`: no large loss on the held-out clips of the newest batches."""
     newest = partial(Rule, name="newest")
     if not clips:
         text = "the newest batches have no dev or test clip"
@@ -445,12 +449,15 @@ def _uses_input(
     options: GateOptions,
     score: ScoreOptions,
 ) -> tuple[Rule, list[dict[str, Any]]]:
-    """Rule `looks`: every seed's sentence changes when it is shown the video of another clip."""
+    """Rule `looks`: each seed's score must fall when it gets another clip's video."""
     rule = partial(Rule, name="looks")
     refs = [clip.text for clip in clips]
     others = swap_clips(refs, np.random.default_rng([score.seed, *b"test"]))
     if others is None:
-        text = "all test clips have one sentence, so a model that ignores its input is not told"
+        text = (
+            "all test clips have one sentence, so this test cannot detect a model that ignores "
+            "its input"
+        )
         return rule(result="failed", text=text), []
     figures, blind = [], []
     for seed, texts in enumerate(challenger.by_seed(clips)):
@@ -485,7 +492,7 @@ def _floors(
 
 
 def _scores(pair: _Pair | None, new: SystemCounts) -> dict[str, dict[str, Any]]:
-    """Return every reported metric of both, with its values seed by seed."""
+    """Return every reported metric of both systems, with the value of each seed."""
     found: dict[str, dict[str, Any]] = {}
     for metric in REPORTED:
         values = [round(value, DECIMALS) for value in new.values(metric)]

@@ -1,7 +1,7 @@
 """A night (`signloom retrain`): deliveries, data, training, the gate, publishing, in this order.
 
-Every step may be cut anywhere: what it had done is found by its content, and the next night goes
-on. The old champion stays until the one file that names the champion is replaced.
+A step may be interrupted anywhere: the next night finds by its content what was done, and goes on.
+The old champion stays until the one file that names the champion is replaced.
 """
 
 import contextlib
@@ -41,12 +41,12 @@ from signloom.nightly.publish import (
 from signloom.nightly.record import NightRecord
 from signloom.nightly.steps import (
     check_new_clips,
-    decide,
     evaluate,
     finish_change,
     keep_version,
     prepare_data,
     pull_versions,
+    run_gate,
     take_deliveries,
     train,
     why_not_train,
@@ -152,7 +152,7 @@ class _Night:
                 "pull", pull_versions, corpus.folder, remote, self.commands, was_cut=was_cut
             )
         record.note(champion_before=store.champion())
-        if store.is_cut():
+        if store.has_unfinished_change():
             record.step("promote", finish_change, store)
         record.note(champion=store.champion())
 
@@ -199,7 +199,7 @@ class _Night:
         if not is_again:
             _write_unfinished(version)
         decision = record.step(
-            "gate", decide, store, version, clips, settings, record.folder / DECISION
+            "gate", run_gate, store, version, clips, settings, record.folder / DECISION
         ).decision
         if is_again:
             self._publish_versions()
@@ -300,7 +300,7 @@ def read_clips(corpus: CorpusOptions) -> list[Clip]:
 
 
 def read_unfinished() -> int | None:
-    """Return the version that came to the gate in a night that was cut or failed later."""
+    """Return the version that came to the gate in a night that was interrupted or failed later."""
     if not RETRAIN_UNFINISHED.is_file():
         return None
     version: int | None = read_json(RETRAIN_UNFINISHED, hint=f"remove {RETRAIN_UNFINISHED}")[

@@ -32,9 +32,9 @@ from signloom.paths import (
 def pull_versions(corpus: Path, remote: str, commands: Commands, *, was_cut: bool) -> StepResult:
     """Fetch the corpus and the models that other machines pushed.
 
-    Not what stages wrote: they make it again from the corpus, and after a cut DVC would refuse to
-    replace what it had not recorded yet. What a cut night had not tracked is tracked first, for
-    the same reason.
+    The outputs of stages are not fetched: the stages make them again from the corpus, and after an
+    interrupted night DVC would refuse to replace what it had not recorded yet. For the same
+    reason, what an interrupted night had not tracked is tracked first.
 
     Args:
         corpus: Folder of the corpus.
@@ -254,7 +254,7 @@ class Decided(StepResult):
     """The map of a `gate.Decision`."""
 
 
-def decide(
+def run_gate(
     store: ModelStore, version: int, clips: Sequence[Clip], settings: Settings, path: Path
 ) -> Decided:
     """Let the gate compare a version with the champion, and promote it if it says so.
@@ -281,6 +281,6 @@ def decide(
     inputs = GateInputs(shards=SHARDS, targets=TARGETS, batches=newest_first(clips), score=score)
     decision = ask_gate(store, version, inputs, settings.retrain.gate).to_map()
     write_file(path, to_text(decision))
-    store.settle(decision, by="retrain")
+    store.apply_decision(decision, by="retrain")
     facts = {"promote": decision["promote"]}
     return Decided(text=decision["verdict"], facts=facts, decision=decision)

@@ -1,9 +1,9 @@
 """The store of models: numbered versions that never change, and which one is the champion.
 
-A version appears as a whole and is never written again but for files that are added beside its
-weights (its decision, its card). Every change of the store is one transaction in which the file
-that names the champion comes last: whatever dies, whenever, the old champion stays in place, or
-the change is finished by whoever changes the store next.
+A version is written in one step. Later only its decision and card may be added. Every change of the
+store is one transaction in which the file that names the champion is written last. If a process is
+killed at any time, either the old champion remains, or the next change finishes the interrupted
+one.
 """
 
 import contextlib
@@ -52,7 +52,7 @@ class Pointer:
 
     @property
     def line(self) -> list[int]:
-        """The champions that rollbacks lead through, the present one last."""
+        """Champions in order; a rollback returns to the one before the last."""
         line: list[int] = []
         for change in self.history:
             if change.action == "rollback":
@@ -82,15 +82,15 @@ class ModelStore:
     """The versions of a project's model, in a folder."""
 
     def __init__(self, root: Path = MODELS) -> None:
-        """Take the folder; nothing is made before something is added."""
+        """Use a folder; it is made when the first version is added."""
         self.root = root
         self._staging = root.resolve().with_name(f".{root.name}.change")  # not for DVC to track
 
     def add(self, checkpoint: Path, evaluation: Path, facts: Mapping[str, Any]) -> int:
         """Keep a trained model as the next version and name it the challenger.
 
-        The same checkpoint gets the number that it has: a run that died after this step may be
-        run again.
+        The same checkpoint keeps its number, so a run that was killed after this step can be
+        repeated.
 
         Args:
             checkpoint: Copied with the further seeds in it.
@@ -135,8 +135,13 @@ class ModelStore:
         with self._change() as change:
             self._promote(change, version, self.decision(version), by)
 
-    def settle(self, decision: Mapping[str, Any], *, by: str) -> None:
-        """Keep the map of a `Decision` and, if it says so, promote; `by` is for the history."""
+    def apply_decision(self, decision: Mapping[str, Any], *, by: str) -> None:
+        """Write the gate's decision and, if it says so, promote the version.
+
+        Args:
+            decision: The map of a `gate.Decision`.
+            by: Who or what decided, for the history.
+        """
         version = decision["version"]
         self.check_known(version)
         with self._change() as change:
@@ -259,7 +264,7 @@ class ModelStore:
         try:
             return {"decoding": content["decoding"], "precision": content["options"]["precision"]}
         except (KeyError, TypeError):
-            raise UserError(f"{path} does not say how was searched; {_HINT}") from None
+            raise UserError(f"{path} does not record the search options; {_HINT}") from None
 
     def decision(self, version: int) -> dict[str, Any] | None:
         """Return what the gate decided about a version; None if it was not asked."""
@@ -270,7 +275,7 @@ class ModelStore:
         return content
 
     def keep_decision(self, version: int, decision: Mapping[str, Any]) -> None:
-        """Write the gate's decision into a version's folder, whatever it says."""
+        """Write the gate's decision into a version's folder; promotes nothing."""
         self.check_known(version)
         with self._change() as change:
             change.write(self.folder(version) / DECISION, to_text(decision))
@@ -327,13 +332,13 @@ class ModelStore:
             return f"version {version} was judged when the champion was {was}, now it is {champion}"
         return None
 
-    def is_cut(self) -> bool:
-        """Return whether a change was cut and waits to be finished."""
+    def has_unfinished_change(self) -> bool:
+        """Return whether a change was interrupted and waits to be finished."""
         return Transaction(self._staging).journal.is_file()
 
     def recover(self) -> None:
-        """Finish a change that was cut, if there is one, as every later change does first."""
-        if self.is_cut():
+        """Finish an interrupted change, if there is one; every later change does so first, too."""
+        if self.has_unfinished_change():
             with self._change():
                 pass
 
@@ -361,7 +366,10 @@ class ModelStore:
         return found
 
     def _next(self) -> int:
-        """Return a number that no version ever had: marks and the registry would take it for it."""
+        """Return an unused version number.
+
+        A reused number would inherit the marks and registry entry of the old version.
+        """
         pointer = self.pointer()
         past = [change.version for change in pointer.history]
         return 1 + max([pointer.challenger or 0, *self.versions(), *past])
@@ -378,8 +386,8 @@ class ModelStore:
     def _change(self) -> Iterator[Transaction]:
         """Open a change of the store, which is done when the block is left without an error.
 
-        What a process that died had left of its own change is done first, unless champion.json
-        was replaced meanwhile, as by a pull.
+        First, finish the change that a killed process left. Skip it if champion.json was replaced
+        since, for example by `dvc pull`.
         """
         with open_transaction(self._staging) as change:
             change.recover(_done)
@@ -391,5 +399,5 @@ class ModelStore:
 
 
 def _done(_note: Mapping[str, Any]) -> bool:
-    """Nothing follows a change of the store."""
+    """Callback after commit; a store change has no extra step."""
     return True

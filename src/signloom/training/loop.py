@@ -31,13 +31,15 @@ from signloom.training.optim import Schedule, WeightAverage, build_optimizer, cl
 from signloom.training.options import TrainOptions
 from signloom.training.snapshots import Snapshots, State
 
-REPORT_S = 0.3  # between two reads of what a GPU has computed, for which it must be waited for
-DROPOUT = 1  # sets the seeds of dropout apart from others made of the same numbers
+# Minimum seconds between progress reports. Reading a GPU result makes the program wait for the GPU.
+REPORT_S = 0.3
+# Extra seed number, so dropout and augmentation get different random numbers.
+DROPOUT_STREAM = 1
 logger = logging.getLogger(__name__)
 
 
 class DivergedError(UserError):
-    """The loss is no longer a number."""
+    """The loss is NaN or infinite."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +52,13 @@ class EpochRecord:
     train_ctc_loss: float  # nats a label; 0 without CTC
     ctc_skipped: int  # clips with more labels than memory positions, left out of that loss
     dev_loss: float  # plain cross entropy
-    dev_accuracy: float  # share of next tokens guessed right after the true ones
+    # Accuracy of the next token when the previous true tokens are given (teacher forcing).
+    dev_accuracy: float
     lr: float
     grad_norm: float  # mean before clipping
     frames: int  # real source frames
     tokens: int  # next tokens
-    padding: float  # share of the source positions that are no frames
+    padding: float  # share of the source positions that are padding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +103,7 @@ class Counts(NamedTuple):
 
 
 class BatchLoss(nn.Module):
-    """The losses of a batch. Divided by the counts of all its parts they are what is minimised.
+    """The losses of a batch; divided by the counts of all its parts, they are minimised.
 
     So the parts of a batch may be taken one after another, or on several devices: the gradients
     add up to those of the whole.
@@ -112,7 +115,7 @@ class BatchLoss(nn.Module):
         Args:
             model: On its device.
             options: Smoothing, share of the CTC loss, hidden tokens.
-            pad: Token id that stands for a hidden token.
+            pad: Token id that replaces a hidden token.
             subsampling: Source frames for each position of the model's memory.
         """
         super().__init__()
@@ -138,7 +141,8 @@ class BatchLoss(nn.Module):
         memory = self._encode(batch.src, batch.src_valid)
         tgt_in = batch.tgt[:, :-1]
         if self.options.token_drop:
-            # A decoder that cannot trust its own past has to look at the signing.
+            # Hiding some input tokens forces the decoder to use the video, not only the previous
+            # words.
             hidden = torch.rand(tgt_in.shape, device=tgt_in.device) < self.options.token_drop
             tgt_in = tgt_in.masked_fill(hidden, self.pad)
         return memory, self._decode(memory, tgt_in).flatten(0, 1).index_select(0, rows)
@@ -189,7 +193,7 @@ class BatchLoss(nn.Module):
 def real_rows(batch: Batch) -> Int[Tensor, " N"]:
     """Return where real next tokens are among all B x (T - 1), on the device of the batch.
 
-    Found on the CPU, before the batch moves: a GPU would have to be waited for.
+    It is computed on the CPU, before the batch moves, so that nothing waits for a GPU.
     """
     return batch.tgt_valid[:, 1:].flatten().nonzero()[:, 0]
 
@@ -218,7 +222,8 @@ def accumulate_gradients(
     """Leave in the model the gradients of this device's share of a batch.
 
     The share is taken in `train.accumulate` parts. When memory is short it is done again in twice
-    as many, and so on: the result is the same but for rounding and for what dropout draws.
+    as many, and so on: the result is the same except for rounding and the random numbers of
+    dropout.
 
     Args:
         batch_loss: The model and its losses.
@@ -247,7 +252,8 @@ def accumulate_gradients(
             if not is_out_of_memory(error):
                 raise
             shortage = str(error).splitlines()[0] if str(error) else type(error).__name__
-        batch_loss.zero_grad()  # the exception, and with it the tensors of its frames, is gone
+        # The exception is released here, so the tensors held by its call stack can be freed.
+        batch_loss.zero_grad()
         batches = []
         gc.collect()
         torch.cuda.empty_cache()
@@ -266,7 +272,8 @@ def _backward(
     batch_loss.zero_grad()
     sums = torch.zeros(2, dtype=torch.float64, device=fabric.device)
     for batch, seed in zip(batches, seeds, strict=True):
-        # Seeded part by part, chance needs no memory: it is the same after a new start.
+        # Each part has its own seed, so dropout is the same after a restart; no random state is
+        # saved.
         torch.manual_seed(seed)
         rows = real_rows(batch)
         with fabric.autocast():
@@ -277,8 +284,8 @@ def _backward(
 
 
 def _dropout_seed(seed: int, epoch: int, clip: int) -> int:
-    """Return the seed of a part, told by its first clip: no two parts of an epoch share one."""
-    drawn = np.random.SeedSequence([seed, epoch, clip, DROPOUT]).generate_state(1, np.uint64)
+    """Return the dropout seed of a part; it is computed from the part's first clip."""
+    drawn = np.random.SeedSequence([seed, epoch, clip, DROPOUT_STREAM]).generate_state(1, np.uint64)
     return int(drawn[0])
 
 
@@ -377,9 +384,10 @@ class Trainer:
             options: How to train.
             fabric: Where, and with which other processes; launched.
             total_steps: Length of the learning-rate schedule.
-            pad: Token id that stands for a hidden token.
+            pad: Token id that replaces a hidden token.
             subsampling: Source frames for each position of the model's memory.
-            snapshots: Where to go on from and to; None: training starts anew and leaves nothing.
+            snapshots: Where snapshots are read and written; None: training starts from the
+                beginning and writes none.
         """
         self.model, self.source, self.dev_batches = model.to(fabric.device), source, dev_batches
         self.options, self.fabric, self.snapshots = options, fabric, snapshots
@@ -400,7 +408,8 @@ class Trainer:
             model, ema_decay=options.ema_decay, average_last=options.average_last
         )
         self.progress = Progress(sums=self._zeros())
-        # The first step whose loss or gradient was no number: on the device, read when due.
+        # First step with a NaN or infinite loss or gradient. It stays on the GPU and is read only
+        # from time to time.
         self._bad_step = torch.full((), math.inf, device=fabric.device)
         self._reported_s = self._wrote_s = time.monotonic()
 
@@ -416,7 +425,7 @@ class Trainer:
             watch: Called now and then within an epoch, in the same process.
 
         Raises:
-            DivergedError: If the loss becomes infinite or not a number.
+            DivergedError: If the loss becomes NaN or infinite.
             UserError: If there is too little memory for a single clip.
         """
         self._resume()
@@ -477,7 +486,7 @@ class Trainer:
         self._bad_step = torch.minimum(self._bad_step, found)
 
     def _end_epoch(self) -> EpochRecord:
-        """Score dev, keep the weights if they are the best so far."""
+        """Score the dev clips and keep the weights if they are the best so far."""
         progress = self.progress
         self.average.after_epoch()
         with self.average.applied():
@@ -501,10 +510,10 @@ class Trainer:
         return record
 
     def _check_numbers(self) -> None:
-        """Check that the loss of every step was a number; waits for a GPU.
+        """Check that the loss of every step was finite; waits for a GPU.
 
         Raises:
-            DivergedError: If it was not; says in which step.
+            DivergedError: If one was not; the message names the step.
         """
         if math.isfinite(found := self._bad_step.item()):
             steps = len(self.source.plan(self.progress.epoch))
@@ -521,7 +530,7 @@ class Trainer:
         return hint
 
     def _report(self, watch: Callable[[StepReport], None] | None, steps: int) -> None:
-        """Tell how far the epoch is."""
+        """Report how far the epoch is."""
         self._reported_s = time.monotonic()
         if watch is not None and self.fabric.is_global_zero:
             means = self.progress.means()
@@ -540,7 +549,7 @@ class Trainer:
 
     def _write_snapshot_when_due(self) -> None:
         if time.monotonic() - self._wrote_s >= self.options.snapshot_s:
-            self._check_numbers()  # nothing is kept that is no number
+            self._check_numbers()  # so that no snapshot has NaN or infinite weights
             self._write_snapshot()
 
     def _write_snapshot(self) -> None:
@@ -589,7 +598,7 @@ def dev_score(model: Seq2Seq, batches: Sequence[Batch], fabric: Fabric) -> tuple
     model.eval()
     sums = torch.zeros(3, dtype=torch.float64, device=fabric.device)
     for number in range(fabric.global_rank, len(batches), fabric.world_size):
-        built = batches[number]  # made when it is asked for
+        built = batches[number]  # built when it is accessed
         batch, rows = move(built, real_rows(built), fabric.device)
         targets = batch.tgt[:, 1:].flatten().index_select(0, rows)
         with fabric.autocast():

@@ -34,7 +34,7 @@ def make_project(**retrain: Any) -> Settings:
 def keep_decided(settings: Settings, store: ModelStore, *, promote: bool) -> int:
     """Add a version that saw the corpus as it is, and a decision about it."""
     version = keep_undecided(settings, store)
-    store.settle(decision_about(store, version, promote=promote), by="test")
+    store.apply_decision(decision_about(store, version, promote=promote), by="test")
     return version
 
 
@@ -46,7 +46,7 @@ def settle_cut(store: ModelStore, decision: dict[str, Any]) -> None:
             raise PowerCutError
 
     with cut_before(None, watch=watch), pytest.raises(PowerCutError):
-        store.settle(decision, by="retrain")
+        store.apply_decision(decision, by="retrain")
 
 
 def decision_about(store: ModelStore, version: int, *, promote: bool) -> dict[str, Any]:

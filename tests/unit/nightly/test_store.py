@@ -132,10 +132,10 @@ def decided(version: int, champion: int | None, *, promote: bool) -> dict[str, o
 def test_the_gate_backs_only_what_it_allowed_over_the_present_champion(store: ModelStore) -> None:
     add(store, "one")
     assert "has not judged" in (store.refusal(1) or "")
-    store.settle(decided(1, None, promote=True), by="test")
+    store.apply_decision(decided(1, None, promote=True), by="test")
     assert (store.champion(), store.frozen_test()) == (1, ["a"])
     add(store, "two")
-    store.settle(decided(2, 1, promote=False), by="test")
+    store.apply_decision(decided(2, 1, promote=False), by="test")
     assert store.champion() == 1
     assert "by 3 points" in (store.refusal(2) or "")
     add(store, "three")
@@ -163,7 +163,7 @@ def test_two_at_once_get_numbers_of_their_own(store: ModelStore) -> None:
 def test_a_kill_between_any_two_steps_leaves_the_old_champion_and_the_next_run_goes_on(
     store: ModelStore,
 ) -> None:
-    store.settle(decided(add(store, "one"), None, promote=True), by="test")
+    store.apply_decision(decided(add(store, "one"), None, promote=True), by="test")
     run = make_run(store.root.parent, "two")
     old = store.checkpoint(1) / "model.safetensors"
     spare = store.root.with_name("spare")
@@ -172,7 +172,7 @@ def test_a_kill_between_any_two_steps_leaves_the_old_champion_and_the_next_run_g
 
     def night() -> None:
         version = store.add(*run, {"batches": ["two"]})
-        store.settle(decided(version, 1, promote=True), by="night")
+        store.apply_decision(decided(version, 1, promote=True), by="night")
 
     def night_killed_before(number: int) -> None:
         with cut_before(number, only=RENAMES, cut=lambda: os.kill(os.getpid(), signal.SIGKILL)):
@@ -192,7 +192,7 @@ def test_a_kill_between_any_two_steps_leaves_the_old_champion_and_the_next_run_g
         assert set(store.versions()) <= {1, 2}
         if codes[-1] == 0:
             break
-        if store.is_cut():  # nobody has to do the work again
+        if store.has_unfinished_change():  # nobody has to do the work again
             store.recover()
             assert store.champion() == (1 if store.decision(2) is None else 2)
         night()
@@ -205,13 +205,13 @@ def test_a_kill_between_any_two_steps_leaves_the_old_champion_and_the_next_run_g
 
 
 def test_a_pull_after_a_kill_undoes_the_promotion_that_was_cut(store: ModelStore) -> None:
-    store.settle(decided(add(store, "one"), None, promote=True), by="test")
+    store.apply_decision(decided(add(store, "one"), None, promote=True), by="test")
     add(store, "two")
     pointer = store.root / "champion.json"
     settle_cut(store, decided(2, 1, promote=True))
-    assert store.is_cut()
+    assert store.has_unfinished_change()
     content = json.loads(pointer.read_text())
     pointer.write_text(json.dumps({**content, "challenger": None}))  # of another machine
     store.recover()
-    assert (store.champion(), store.is_cut()) == (1, False)
+    assert (store.champion(), store.has_unfinished_change()) == (1, False)
     assert store.decision(2) is None
