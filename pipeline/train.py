@@ -24,7 +24,7 @@ from signloom.training.run import (
 from signloom.training.snapshots import hold_snapshots, open_snapshots
 from signloom.training.warm_start import describe_start
 
-ROOMS = ("corpus", "features", "models", "training")  # whose code decides the weights
+PACKAGES = ("corpus", "features", "models", "training")  # whose code decides the weights
 
 
 def main() -> None:
@@ -35,7 +35,7 @@ def main() -> None:
     data = files.load(cache_mb=options.train.cache_mb, source=options.model.source)
     hashes, start = files.hashes(), describe_start(options.train.start_from)
     made = {"data": hashes, "libraries": library_versions(), **start}
-    code, seeds = code_hash(*ROOMS), each_seed(options)
+    code, seeds = code_hash(*PACKAGES), each_seed(options)
     snapshots = [open_snapshots(SNAPSHOTS, deciding_options(one), made, code) for one in seeds]
     if not fabric.is_global_zero:  # of several processes, only the first one writes and logs
         for one, kept in zip(seeds, snapshots, strict=True):

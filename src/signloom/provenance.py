@@ -21,13 +21,13 @@ def library_versions() -> dict[str, str]:
             "python": platform.python_version()}  # fmt: skip
 
 
-def code_hash(*rooms: str) -> str:
+def code_hash(*packages: str) -> str:
     """Return one hash of the source of some folders of this package.
 
     Args:
-        rooms: Names of folders, such as `models`.
+        packages: Names of folders, such as `models`.
     """
-    hashes = "".join(hash_folder(PACKAGE / room, "*.py") for room in rooms)
+    hashes = "".join(hash_folder(PACKAGE / package, "*.py") for package in packages)
     return hashlib.sha256(hashes.encode()).hexdigest()
 
 

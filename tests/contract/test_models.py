@@ -2,12 +2,15 @@
 
 import copy
 import dataclasses
+from typing import get_args
 
 import pytest
 import safetensors.torch
 import torch
 from torch.nn import functional
 
+from signloom.models.registry import FAMILIES
+from signloom.models.seq2seq import ModelOptions
 from signloom.training.loss import head_loss, token_loss
 from tests import tiny
 from tests.contract.variants import VARIANTS, Subject, build
@@ -17,6 +20,12 @@ TOKENS = torch.tensor([[1, 5, 6, 7], [1, 8, 9, 10], [1, 11, 4, 5]])
 # Float32 sums in an order that processors choose: a few units in the last place of the largest
 # numbers that are added up, and those of unnormalised decoders reach the tens.
 CLOSE = {"rtol": 1e-4, "atol": 5e-5}
+
+
+def test_families_are_those_that_options_allow() -> None:
+    allowed = get_args(ModelOptions.__annotations__["family"])
+    assert set(FAMILIES) == set(allowed)
+    assert {variant.get("family", "transformer") for variant in VARIANTS.values()} == set(allowed)
 
 
 @pytest.fixture(params=VARIANTS.values(), ids=VARIANTS.keys())

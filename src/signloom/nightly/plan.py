@@ -21,7 +21,7 @@ from signloom.corpus.shards import read_clip_frames, read_clip_rates
 from signloom.errors import UserError
 from signloom.features.targets import read_targets
 from signloom.files import hash_file, hash_folder
-from signloom.intake.drift.findings import DriftOptions
+from signloom.intake.drift.limits import DriftOptions
 from signloom.intake.inbox import has_news
 from signloom.intake.options import IngestOptions
 from signloom.intake.staging import check_videos

@@ -11,7 +11,8 @@ from signloom.corpus.manifest import Clip, CorpusOptions
 from signloom.dvc import track_version
 from signloom.files import to_text, write_file
 from signloom.intake.drift.check import check_drift
-from signloom.intake.drift.findings import LEVELS, DriftOptions, DriftReport, write_report
+from signloom.intake.drift.findings import LEVELS, DriftReport, write_report
+from signloom.intake.drift.limits import DriftOptions
 from signloom.intake.ingest import ingest
 from signloom.intake.withdraw import withdraw
 from signloom.nightly.commands import Commands

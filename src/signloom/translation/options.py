@@ -22,9 +22,9 @@ class DecodingOptions:
             )
 
 
-# The search of `signloom translate` and of served models, where sentences of any length come: 128
-# tokens cut off none but very long ones. The scores use `evaluate.decoding` of params.yaml, whose 64
-# is ample for the demo's sentences and bounds the time of a model that never ends one.
+# The search of `signloom translate` and of served models. `max_tokens` is 128, so that even a very
+# long sentence is not cut off. The scores use `evaluate.decoding` of params.yaml: 64 is enough
+# for the demo's sentences and limits the time for models that never end one.
 DECODING = DecodingOptions(
     beam_size=4,
     length_penalty=1.0,

@@ -23,8 +23,8 @@ PREFIX = "signloom-"
 PARTS = "parts"  # user attribute of a study: the hash of each thing that decides its numbers
 DEAD_AFTER = 3  # missing heartbeats
 # Folders whose code decides what a trial is worth; the last two where an objective decodes dev.
-ROOMS = ("corpus", "features", "models", "training", "tune")
-DECODING_ROOMS = ("translation", "evaluation")
+PACKAGES = ("corpus", "features", "models", "training", "tune")
+DECODING_PACKAGES = ("translation", "evaluation")
 UNDECIDING = ("cache_mb", "snapshot_s")  # of the section train: they change no number
 OUTAGE = (optuna.exceptions.StorageInternalError, sqlalchemy.exc.DBAPIError)
 logger = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ def identify(base: RunOptions, options: TuneOptions, data: Mapping[str, str]) ->
         "the seed": options.seed,
         "the other parameters": others,
         "the data": dict(data),
-        "the code": code_hash(*ROOMS, *(DECODING_ROOMS if decodes else ())),
+        "the code": code_hash(*PACKAGES, *(DECODING_PACKAGES if decodes else ())),
         "the libraries": [library_versions(), optuna.__version__],
     }  # fmt: skip
     return {name: _digest(content) for name, content in parts.items()}

@@ -59,5 +59,5 @@ def test_a_stage_depends_on_the_folders_that_it_reaches(
     assert path in stage["deps"] or str(Path(path).parent) in stage["deps"]
     reached = {module.split(".")[1] for module in graph.find_upstream_modules(script)
                if module.startswith("signloom.")}  # fmt: skip
-    missing = reached - deps - UNDECIDING - {room for of, room in APART if of == name}
+    missing = reached - deps - UNDECIDING - {package for of, package in APART if of == name}
     assert name in CONSTANT or not missing, f"{name} reaches {sorted(missing)}"

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from signloom.errors import UserError
-from signloom.intake.drift.findings import DriftReport, Limits, Overall, judge
+from signloom.intake.drift.findings import DriftReport, Overall, judge
+from signloom.intake.drift.limits import Limits
 from signloom.nightly.gate import Decision
 from signloom.report.build import build_report
 from signloom.report.night import show_decision, show_drift, show_night

@@ -208,7 +208,7 @@ def test_other_code_is_another_study_and_it_is_said(
 ) -> None:
     one = dataclasses.replace(OPTIONS, trials=1)
     before = run(tmp_path, one)
-    monkeypatch.setattr("signloom.tune.storage.code_hash", lambda *rooms: "changed")
+    monkeypatch.setattr("signloom.tune.storage.code_hash", lambda *packages: "changed")
     with caplog.at_level("INFO"):
         assert run(tmp_path, one)["study"] != before["study"]
     assert f"Changed since {before['study']} (1 trials): the code." in caplog.text
@@ -217,7 +217,7 @@ def test_other_code_is_another_study_and_it_is_said(
 def test_code_that_decodes_counts_only_where_an_objective_decodes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("signloom.tune.storage.code_hash", lambda *rooms: " ".join(rooms))
+    monkeypatch.setattr("signloom.tune.storage.code_hash", lambda *packages: " ".join(packages))
     other_words = dataclasses.replace(OPTIONS, tokenizer="char")
     base = tiny.run_options()
     assert identify(base, other_words, HASHES) == identify(base, OPTIONS, HASHES)

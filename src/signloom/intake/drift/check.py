@@ -16,13 +16,8 @@ from signloom.corpus.landmark_folder import QUALITY, SHARDS
 from signloom.corpus.manifest import Clip
 from signloom.corpus.quality import ClipQuality, read_quality
 from signloom.corpus.shards import read_shards
-from signloom.intake.drift.findings import (
-    DriftOptions,
-    DriftReport,
-    Finding,
-    Overall,
-    form_groups,
-)
+from signloom.intake.drift.findings import DriftReport, Finding, Overall, form_groups
+from signloom.intake.drift.limits import DriftOptions
 from signloom.intake.drift.recordings import (
     check_colour,
     check_recordings,

@@ -13,7 +13,8 @@ from signloom.corpus.quality import read_quality, write_quality
 from signloom.errors import UserError
 from signloom.features.augment import mirror
 from signloom.intake.drift.check import check_drift, classify
-from signloom.intake.drift.findings import LIMITS, Limits, write_report
+from signloom.intake.drift.findings import write_report
+from signloom.intake.drift.limits import LIMITS, Limits
 from signloom.intake.drift.signing import check_mirrored
 from tests.tiny import lose
 from tests.unit.intake.drift.test_recordings import film

@@ -13,7 +13,8 @@ from signloom.corpus.manifest import Clip
 from signloom.corpus.quality import measure_quality, write_quality
 from signloom.corpus.shards import write_shards
 from signloom.intake.drift.check import check_drift
-from signloom.intake.drift.findings import DriftOptions, DriftReport, Finding
+from signloom.intake.drift.findings import DriftReport, Finding
+from signloom.intake.drift.limits import DriftOptions
 from tests.tiny import ROOT
 
 PARAMS = load_params(ROOT / "params.yaml")
