@@ -201,8 +201,8 @@ def test_the_commands_say_what_came_in_and_what_left(
     corpus: CorpusOptions, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = (ROOT / "params.yaml").read_text()
-    for old, new in (("data/demo/corpus", "data/raw/weekly"), ("settle_s: 10.0", "settle_s: 0.0"),
-                     ("min_side: 120", "min_side: 48")):  # fmt: skip
+    for old, new in (("data/demo/corpus", "data/raw/weekly"), 
+                     ("settle_s: 10.0", "settle_s: 0.0\n    min_side: 48")):  # fmt: skip
         assert old in text
         text = text.replace(old, new)
     Path("params.yaml").write_text(text)

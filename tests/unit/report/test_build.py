@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from signloom.corpus.landmark_folder import Reject, write_rejects
-from signloom.errors import UserError
+from signloom.errors import Problem, UserError
 from signloom.evaluation.results import write_alignments
 from signloom.report.build import ReportOptions, build_report
 from signloom.report.stage_files import ReportPaths, read_sources
@@ -173,7 +173,7 @@ def bare(project: ReportPaths, tmp_path_factory: pytest.TempPathFactory) -> Path
     out = tmp_path_factory.mktemp("bare")
     shutil.copytree(project.evaluation, out / "evaluation")
     shutil.copytree(project.landmarks, out / "landmarks")
-    reject = Reject("clip<7>", "a.mp4", "no frame could be read", "convert it")
+    reject = Reject("clip<7>", "a.mp4", Problem("no frame could be read", "convert it"))
     write_rejects(out / "landmarks" / "rejects.tsv", [reject])
     write_alignments(out / "evaluation" / "alignments.parquet", {})
     path = out / "evaluation" / "scores.json"
