@@ -145,7 +145,10 @@ class TrialTrainer:
         """Return the scores of dev and, where it is asked for, the time that a sentence takes."""
         translator = Translator(checkpoint, pick_device(options.train.device))
         clips = [example.sequence for example in self.data.dev]
-        found = translator.translate(clips, GREEDY)
+        # An untrained model never ends a sentence: it may write none longer than train has.
+        longest = max(len(target.ids) for target in self.data.train.targets)
+        greedy = replace(GREEDY, max_tokens=min(longest, GREEDY.max_tokens))
+        found = translator.translate(clips, greedy)
         scores = score_corpus(
             [translation.text for translation in found],
             [target.text for target in self.data.dev.targets],
@@ -155,7 +158,7 @@ class TrialTrainer:
             name: scores[name].value for name in (Metric.BLEU4, Metric.WER)
         }
         if "latency_ms" in self.tune.objectives:
-            measures["latency_ms"] = measure_latency_ms(translator, clips, GREEDY)
+            measures["latency_ms"] = measure_latency_ms(translator, clips, greedy)
         return measures
 
 

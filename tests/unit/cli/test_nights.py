@@ -138,8 +138,12 @@ def test_a_trained_model_is_added_by_hand_with_who_is_in_it(
     assert (facts["trigger"], facts["parent"]) == ("signloom champion add", None)
 
 
+@pytest.mark.slow
 def test_dvc_knows_what_a_person_chose(project: Path) -> None:
-    """Else the next night's pull would meet a change that nobody recorded."""
+    """Else the next night's pull would meet a change that nobody recorded.
+
+    Quick twin: test_rolling_back_restores_the_former_translations_byte_for_byte.
+    """
     dvc = [sys.executable, "-m", "dvc"]
     add_version(project, d_model=8)
     subprocess.run([*dvc, "init", "--no-scm", "-q"], check=True)

@@ -242,7 +242,9 @@ def commands(log: Path = Path("stages.log")) -> Commands:
     return Commands(lock=os.open(os.devnull, os.O_RDONLY), log=log, night="key")
 
 
+@pytest.mark.slow
 def test_a_hook_that_hangs_is_stopped_with_its_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Quick twin: test_sigterm_stops_the_stage_and_the_next_night_goes_on."""
     monkeypatch.setattr("signloom.nightly.commands.HOOK_S", 1.0)
     child = f"subprocess.Popen([{sys.executable!r}, '-c', 'import time; time.sleep(600)'])"
     code = f"import subprocess; p = {child}; open('pid', 'w').write(str(p.pid)); time.sleep(600)"

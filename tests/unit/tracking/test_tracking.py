@@ -278,7 +278,9 @@ def test_tracking_off_does_nothing(tmp_path: Path) -> None:
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_stage_never_imports_mlflow_and_its_delivery_is_silent_and_ends(tmp_path: Path) -> None:
+    """Quick twin: test_a_run_goes_to_mlflow_and_keeps_what_it_is_given."""
     code = (
         "import sys\n"
         "from signloom.tracking import run\n"

@@ -141,7 +141,9 @@ def test_two_trials_of_one_slot_count_once(tmp_path: Path) -> None:
     assert sorted(slots) == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_trial_declared_dead_by_another_process_is_run_again(tmp_path: Path) -> None:
+    """Quick twin: test_a_trial_of_another_machine_is_dead_when_its_heart_stops."""
     found, failed = studies(tmp_path), []
 
     def fail_the_second(finished: int, epochs: int) -> None:
@@ -173,9 +175,11 @@ def test_values_whose_process_dies_every_time_are_given_up(tmp_path: Path) -> No
     assert first["reason"] == "its process died 4 times with these values"
 
 
+@pytest.mark.slow
 def test_a_search_goes_on_without_a_worker_that_is_stopped_by_hand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Quick twin: test_a_search_that_died_goes_on_and_ends_the_same."""
     found = studies(tmp_path)
 
     def interrupted(*_: object, **__: object) -> None:
