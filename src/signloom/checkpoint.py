@@ -20,7 +20,7 @@ from signloom.files import replace_folder, write_file
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
 
-# 2: every family, with its options; 3: what its CTC labels stand for; 4: what its source ids mean
+# 2: every family, with its options; 3: what its CTC labels mean; 4: what its source ids mean
 FORMAT_VERSION = 4
 WEIGHTS, SPEC, TOKENIZER = "model.safetensors", "checkpoint.json", "tokenizer.json"
 
@@ -33,7 +33,7 @@ class CheckpointSpec:
         model: What the model is made of.
         features: How landmarks become its input, so that mismatched features cannot happen.
         source: What it reads: which landmarks and what found them, or which glosses.
-        ctc: What the labels of its CTC head stand for; kind none without one.
+        ctc: What the labels of its CTC head mean; kind none without one.
         provenance: What made the weights: parameters, data hashes, library versions.
     """
 

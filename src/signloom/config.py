@@ -104,7 +104,7 @@ def load_params(path: Path) -> dict[str, Any]:
 
 
 def _read_yaml(text: str) -> Any:
-    # Unlike PyYAML, this loader refuses a key that stands twice.
+    # Unlike PyYAML, this loader refuses a key that occurs twice.
     return ruamel.yaml.YAML(typ="safe", pure=True).load(text)
 
 
@@ -148,7 +148,7 @@ def _find_edits(
             edits += _find_edits(value, values[name], new, where=full, path=path)
         elif _plain(new) != values[name] or type(_plain(new)) is not type(values[name]):
             start, end = value.start_mark.index, _end_of(value)
-            if end <= start:  # nothing stands there, which is null
+            if end <= start:  # nothing is written there, which is null
                 start = end = key.end_mark.index + 1
             edits.append((start, end, _to_yaml(new) if end > start else f" {_to_yaml(new)}"))
     return edits
@@ -267,7 +267,7 @@ def _describe(problem: Mapping[str, Any], kind: Any, where: str) -> str:
 
 
 def _class_at(kind: Any, path: Sequence[int | str]) -> Any:
-    """Return the dataclass that stands at a position of nested options."""
+    """Return the dataclass at a position of nested options."""
     for part in path:
         if dataclasses.is_dataclass(kind):
             kind = typing.get_type_hints(kind)[str(part)]

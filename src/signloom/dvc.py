@@ -58,7 +58,7 @@ def refuse_drawn(folder: Path) -> None:
                 if any(place == out or out in place.parents for out in _outs(parent, stage)):
                     raise UserError(
                         f"{folder} is written by the stage `{name}` of {path}, which would write "
-                        "it anew without what came in. Make a corpus of your own (`signloom "
+                        "it again without what came in. Make a corpus of your own (`signloom "
                         "init`), name it in params.yaml (corpus.folder) and run this again"
                     )
         if (parent / ".dvc").is_dir():

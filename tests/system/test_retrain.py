@@ -156,7 +156,7 @@ def test_nights_with_and_without_news_and_with_a_power_cut(project: Path) -> Non
     code, night = retrain(project)
     assert code in (0, 4), night["verdict"]
     assert "left its lock behind" in night["warnings"][0]
-    assert "was cut in step train" in (project / "reports/retrain/night.log").read_text()
+    assert "was interrupted in step train" in (project / "reports/retrain/night.log").read_text()
     store = ModelStore(project / "data/models")
     assert store.versions() == [1, 2]
     assert store.champion() == (2 if code == 0 else 1)

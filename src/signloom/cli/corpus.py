@@ -320,7 +320,7 @@ def add_forget(parser: argparse.ArgumentParser) -> None:
         "Remove the clips of SIGNER from the corpus, with their videos, landmarks, "
         "cached landmarks, tokens, and their traces in reports and model versions; list and "
         "mark the models that were trained on them; list what is left that no program here can "
-        "reach. A removal that was cut short is finished by the same command."
+        "reach. An interrupted removal is finished by the same command."
     )
     parser.add_argument("signer", metavar="SIGNER", help="as in the manifest")
     add_removal(parser)

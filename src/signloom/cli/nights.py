@@ -197,7 +197,7 @@ def _add_version(options: argparse.Namespace) -> None:
     if made.get("data") != facts["data"]:
         raise UserError(
             f"{CHECKPOINT} was trained on other landmarks or tokens than lie here, so who is in it "
-            "cannot be told; run `dvc repro evaluate` first"
+            "is not known; run `dvc repro evaluate` first"
         )
     print(f"version {store.add(CHECKPOINT, EVALUATION, facts)}")
     _update_dvc()

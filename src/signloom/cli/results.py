@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from signloom.evaluation.compare import Difference
     from signloom.report.stage_files import Change
 
-SHORT_BLEU = (Metric.BLEU2, Metric.BLEU3)  # between BLEU-1 and BLEU-4, and not told
+SHORT_BLEU = (Metric.BLEU2, Metric.BLEU3)  # between BLEU-1 and BLEU-4, and not shown
 SHOWN = [metric for metric in Metric if metric not in SHORT_BLEU]
-# What stands beside a score: the floors, then the model without its input and with a wrong one.
+# What is shown beside a score: the floors, then the model without its input and with a wrong one.
 BESIDE = (
     System.CONSTANT, System.RANDOM, System.RETRIEVAL, System.BLIND, System.SWAPPED, System.COPY
 )  # fmt: skip

@@ -30,7 +30,7 @@ Problem = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of strings; an empty string stands for no value."""
+    """A table of strings; an empty string means no value."""
 
     header: list[str]
     rows: list[tuple[int, list[str]]]  # line (row in Parquet) number from 1, fields
@@ -73,7 +73,7 @@ def write_table(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
 
 
 def field_problem(field: str, suffix: str) -> str | None:
-    """Say why a field cannot stand in a table of this kind, if it cannot."""
+    """Say why a field cannot be written in a table of this kind, if it cannot."""
     # Controls and Unicode's own line ends cut the tables that later stages write. Other characters
     # without a shape (the joiners of Persian or Hindi) belong to texts.
     for character in field:
@@ -414,7 +414,7 @@ def _header_problems(table: Table, path: Path) -> list[Problem]:
     problems = []
     for name in dict.fromkeys(table.header):
         if table.header.count(name) > 1:
-            problems.append(f"column {name!r} stands there {table.header.count(name)} times")
+            problems.append(f"column {name!r} is there {table.header.count(name)} times")
         if name not in REQUIRED + OPTIONAL:
             near = difflib.get_close_matches(name.lower(), REQUIRED + OPTIONAL, n=1)
             hint = f"did you mean {near[0]!r}?" if near else "remove it"
@@ -431,7 +431,7 @@ def _kind_problems(header: Sequence[str], imported: Path) -> list[str]:
     is_imported = imported.is_dir()
     if "video" in header:
         hint = "a corpus has one or the other: remove the column or the folder"
-        found = f"column 'video' stands there, and imported landmarks in {imported}; {hint}"
+        found = f"column 'video' is there, and imported landmarks in {imported}; {hint}"
         return [found] if is_imported else []
     if not is_imported and "gloss" not in header:
         hint = "it names the videos; landmarks without videos are brought in by `signloom import`"

@@ -1,8 +1,9 @@
 """Landmark shards: Parquet files of many clips, one row a clip.
 
-The numbers of one landmark stand together, as neighbours in time are alike; and all upper bytes do,
-as they change little. So zstd makes a third of it. Parquet's BYTE_STREAM_SPLIT would do the same to
-lists of half floats, but takes twice the time to read, and DuckDB does not know it for them.
+The numbers of one landmark are stored together, as neighbours in time are alike, and so are all
+upper bytes, as they change little: zstd then needs a third of the space. Parquet's
+BYTE_STREAM_SPLIT would do the same to lists of half floats, but takes twice the time to read, and
+DuckDB does not know it for them.
 
 Extendible hashing (Fagin et al., 1979): a clip's place is the start of its name's SHA-256, a shard
 holds a range of places, and a range with too many frames is halved. So a clip that is added
@@ -237,7 +238,7 @@ def write_shards(
         load: Gives the landmarks of a clip; called once for each.
         layout: The layout of every sequence.
         extractor: What made the landmarks, JSON.
-        frames_per_shard: Most frames of a file, but for one that holds a single longer clip.
+        frames_per_shard: Most frames of a file, except one that holds a single longer clip.
 
     Returns:
         How many clips were written.

@@ -49,7 +49,7 @@ class Camera:
     """A pinhole camera that looks along -z.
 
     width, height: Picture, pixels.
-    shift_x, shift_y: Where the camera stands off the axis, cm.
+    shift_x, shift_y: Where the camera is off the axis, cm.
     zoom: Magnification against the standard view.
     """
 

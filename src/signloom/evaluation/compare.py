@@ -26,7 +26,7 @@ from signloom.paths import EVALUATION
 
 GIT = "git:"  # before the name of a revision or of a DVC experiment
 VERSIONS = (1, 2)  # of scores.json; what is read here is the same in both
-SENTENCE_METRIC = Metric.CHRF  # by which sentences are told better or worse, one by one
+SENTENCE_METRIC = Metric.CHRF  # by which single sentences count as better or worse
 DECIMALS = 4
 TIE = 1e-9  # two sentences' scores that differ by less are the same
 _HINT = "run `dvc repro evaluate` there"
@@ -125,7 +125,7 @@ def _p_value(drawn: FloatArray, difference: float) -> float:
     if difference == 0:
         return 1.0
     sizes = np.abs(drawn)
-    # Centred on its mean the bootstrap stands for two systems that are equally good.
+    # Centred on its mean, the bootstrap represents two systems that are equally good.
     larger = int((sizes - sizes.mean() > abs(difference)).sum())
     return (larger + 1) / (len(drawn) + 1)
 
@@ -185,7 +185,7 @@ def _read_folder(name: str, folder: Path) -> PastRun:
         score = content["options"]["score"]
         commands = content["options"].get("commands", {})  # unknown to version 1
         splits = _read_sentences(folder / "hypotheses.tsv", commands)
-    except (KeyError, TypeError, ValueError) as error:  # torn lines give None, which is no number
+    except (KeyError, TypeError, ValueError) as error:  # torn lines give None
         raise UserError(f"{name} holds a damaged evaluation ({error!r}); {_HINT}") from None
     options = parse_options(score, ScoreOptions, where=f"{name}: scores.json: options.score")
     return PastRun(name=name, options=options, commands=commands, splits=splits)

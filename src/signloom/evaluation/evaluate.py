@@ -277,9 +277,7 @@ def _ask(name: str, command: str, lines: Sequence[Mapping[str, str]]) -> list[fl
             "this machine, nothing is downloaded. Give its full path, or take the line out"
         ) from None
     if done.returncode:
-        raise UserError(
-            f"{where} ended with exit code {done.returncode}; what it printed stands above"
-        )
+        raise UserError(f"{where} ended with exit code {done.returncode}; what it printed is above")
     printed = done.stdout.decode(errors="replace").split("\n")
     rows = [line for line in printed if line.strip()]
     if len(rows) != len(lines):

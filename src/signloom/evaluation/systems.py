@@ -138,7 +138,7 @@ def _tell_unknown(facts: Sequence[ClipFacts], lines: Sequence[str], split: str) 
     if unknown:
         names = sorted(set(unknown))
         logger.info(
-            "%s: %d of %d glosses never stand in train: %s%s",
+            "%s: %d of %d glosses never occur in train: %s%s",
             split,
             len(unknown),
             sum(len(line.split()) for line in lines),

@@ -51,14 +51,14 @@ class DetectorOptions:
     min_detection_confidence: Share
     """Least confidence to take something for a hand or a person."""
     min_tracking_confidence: Share
-    """Least confidence to go on following it; below, detect anew."""
+    """Least confidence to go on following it; below, detect again."""
     hand_model: str
     """Path of a hand_landmarker .task file; empty: the models inside MediaPipe's package."""
     pose_model: str
     """Path of a pose_landmarker .task file, likewise."""
 
     def __post_init__(self) -> None:
-        build_layout(self.groups)  # raises if a group is unknown or stands there twice
+        build_layout(self.groups)  # raises if a group is unknown or is listed twice
         seen = _SEEN[self.detector]
         if unseen := [group for group in self.groups if group not in seen]:
             raise ValueError(

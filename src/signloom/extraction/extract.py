@@ -154,7 +154,7 @@ def extract_entry(segment: Segment, options: DetectorOptions) -> bytes | Problem
     """Return the cache entry of a segment; what a worker process does.
 
     One clip must not end days of work: what may be an accident is returned as a `Problem`, which
-    stands in no cache and is tried again.
+    is not cached and is tried again.
 
     Raises:
         UserError: If the detector cannot be built, which concerns all clips.
@@ -252,7 +252,7 @@ def _new_clip(options: DetectorOptions, threads: int) -> Detector:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A segment of a video's bytes, and the clips that it stands for: copies are looked at once."""
+    """A segment of a video's bytes, and the clips that have it: of copies, one is read."""
 
     key: str
     segment: Segment

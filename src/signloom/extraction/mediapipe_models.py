@@ -316,7 +316,7 @@ class PoseTask:
 
 
 class _VideoTask:
-    """A task that runs along a clip; made anew for each, as it has no other way to forget."""
+    """A task that runs along a clip; made again for each, as it has no other way to forget."""
 
     def __init__(self, create: Callable[[], Any], model: Path, option: str) -> None:
         self._create = create

@@ -284,7 +284,7 @@ def measure_fps(times_s: Sequence[float], header_fps: float) -> float:
 
 
 def even_frames(times_s: Sequence[float], fps: float) -> npt.NDArray[np.int64]:
-    """Return which frame stands for each tick of an even clock.
+    """Return which frame is taken for each tick of an even clock.
 
     Phones slow their frames down in the dark; what follows takes frames to be evenly spaced.
 

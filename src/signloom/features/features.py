@@ -31,7 +31,7 @@ HANDS = ("left_hand", "right_hand")
 WRIST_COLUMNS = np.tile(np.arange(COORDINATES), len(HAND_LANDMARKS))
 # Rates closer than this (relative) are one rate: 29.97 is not resampled to 30.
 SAME_RATE = 0.02
-# Where no frame of a clip shows the body, the picture stands in for it: its centre, and a shoulder
+# Where no frame of a clip shows the body, the picture replaces it: its centre, and a shoulder
 # width usual for a signer filmed from the waist up, in picture heights.
 FALLBACK_SHOULDER_WIDTH = 0.4
 # Shoulder widths of a usual adult, for clips measured by another part: a palm (wrist to middle
@@ -114,7 +114,7 @@ def compute_features(sequence: LandmarkSequence, options: FeatureOptions) -> Flo
 
     Short gaps are interpolated, the frame rate is made the options', the body is centred on its
     shoulders and scaled by their width, and what is still absent is zero. Invariant to where the
-    signer stands in the picture and how large.
+    signer is in the picture and how large.
 
     Args:
         sequence: The landmarks of one clip.
@@ -218,7 +218,7 @@ class Measure:
     """Where a clip's signer is and how large, in picture heights."""
 
     centre: FloatArray  # (2,)
-    width: np.float32  # of the shoulders, or what stands for it, > 0
+    width: np.float32  # of the shoulders, or what replaces it, > 0
 
 
 def normalise(sequence: LandmarkSequence, origin: Origin) -> FloatArray:

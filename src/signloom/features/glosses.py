@@ -47,7 +47,7 @@ class GlossSequence:
 
 @checked_dataclass
 class GlossVocabulary:
-    """What source ids stand for.
+    """What source ids mean.
 
     Attributes:
         kind: An id for each gloss, for each subword, or no vocabulary at all.

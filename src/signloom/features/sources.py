@@ -69,7 +69,7 @@ class Clips(Sequence[Example]):
     Attributes:
         targets: One a clip.
         frames: Frames of each clip, as stored; of glosses, source tokens.
-        fps: Frames a second of each clip; glosses have none, and 1 stands in.
+        fps: Frames a second of each clip; 1 for glosses, which have none.
         source: What a model reads of them.
         read: From clip numbers to their landmarks or glosses, in that order.
     """
@@ -167,7 +167,7 @@ class Source(ABC):
         """Return clip id to landmarks or glosses, of all clips that have them.
 
         Args:
-            targets: Of all clips; glosses stand in them.
+            targets: Of all clips; with the glosses.
             shards: Landmarks of the clips.
 
         Raises:
@@ -412,7 +412,7 @@ class GlossSource(Source):
         unknown = {name for t in dev.targets for name in self.vocabulary.encode(t.gloss).unknown}
         if unknown:
             some = ", ".join(sorted(unknown)[:5]) + (", ..." if len(unknown) > 5 else "")
-            logger.info("%d glosses of dev never stand in train: %s", len(unknown), some)
+            logger.info("%d glosses of dev never occur in train: %s", len(unknown), some)
         return train, dev
 
     @property

@@ -1,6 +1,6 @@
 """The text side of training: sentences, token ids and CTC labels of the clips.
 
-Beside them stands what the ids of glosses mean, for a model that reads glosses (`source`).
+Beside them is what the ids of glosses mean, for a model that reads glosses (`source`).
 """
 
 import json
@@ -21,7 +21,7 @@ from signloom.features.tokenizer import Tokenizer, Vocabulary, normalise_text
 from signloom.files import write_file
 
 FORMAT_VERSION = 2
-LABELS_FORMAT_VERSION = 3  # 3: what the labels stand for
+LABELS_FORMAT_VERSION = 3  # 3: what the labels mean
 
 CtcKind = Literal["glosses", "characters", "none"]
 
@@ -53,7 +53,7 @@ class Target:
 
 @checked_dataclass
 class CtcLabels:
-    """What the labels of the CTC loss stand for."""
+    """What the labels of the CTC loss mean."""
 
     kind: CtcKind
     names: tuple[str, ...]  # the label of names[i] is i + 1; 0 is the blank
@@ -202,7 +202,7 @@ def build_targets(
 
 
 def write_labels(path: Path, labels: CtcLabels) -> None:
-    """Write what the CTC labels stand for."""
+    """Write what the CTC labels mean."""
     content = {
         "format_version": LABELS_FORMAT_VERSION,
         "kind": labels.kind,
@@ -212,7 +212,7 @@ def write_labels(path: Path, labels: CtcLabels) -> None:
 
 
 def read_labels(path: Path) -> CtcLabels:
-    """Read what the CTC labels stand for, as written by `write_labels`.
+    """Read what the CTC labels mean, as written by `write_labels`.
 
     Raises:
         UserError: If the file is missing or has another format version.
@@ -224,7 +224,7 @@ def read_labels(path: Path) -> CtcLabels:
 
 
 def _label_names(clip: Clip, options: TokenizeOptions) -> list[str]:
-    """Return what the clip's CTC labels stand for; of characters, each code point."""
+    """Return what the clip's CTC labels mean; of characters, each code point."""
     if options.ctc == "characters":
         return list(normalise_text(clip.text))
     return (clip.gloss or "").split() if options.ctc == "glosses" else []

@@ -201,7 +201,7 @@ def load_source() -> SourceVocabulary:
     vocab: dict[str, int] = content["model"]["vocab"]
     pieces = {token["id"]: token["content"].encode() for token in content["added_tokens"]}
     for piece, index in vocab.items():
-        # Control tokens stand in both lists, but only here as plain text.
+        # Control tokens are in both lists, but only here as plain text.
         if index not in pieces:
             pieces[index] = bytes(byte_of[character] for character in piece)
     return SourceVocabulary(
@@ -214,7 +214,7 @@ def load_source() -> SourceVocabulary:
 def _byte_characters() -> list[str]:
     """Return the character that byte-level BPE writes for each byte.
 
-    Printable Latin-1 bytes stand for themselves, the others are moved past U+00FF in order.
+    Printable Latin-1 bytes represent themselves, the others are moved past U+00FF in order.
     Source: Radford et al. (2019), the released GPT-2 encoder.
     """
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}

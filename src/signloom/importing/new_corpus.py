@@ -145,7 +145,7 @@ def deal_splits(signers: Mapping[str, str], shares: Sequence[float], by: str) ->
     return {clip: dealt[unit] for clip, unit in units.items()}
 
 
-_NO_SPLIT = SPLITS[0]  # stands in until the clips are dealt
+_NO_SPLIT = SPLITS[0]  # used until the clips are dealt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ _FALLBACK = "cp1252"  # what Windows programs write in Western Europe; reads any
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row: where it stands, and its cells by column."""
+    """One row: where it is, and its cells by column."""
 
     table: str  # name of the file
     line: int  # row number in Parquet, from 1
@@ -28,13 +28,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class UserTable:
-    """The rows of a file that could be told apart, and those that could not."""
+    """The rows of a file whose cells could be separated, and those whose could not."""
 
     path: Path
     how: str  # how it was read, for a person to check
     header: list[str]
     rows: list[Row]
-    torn: list[tuple[int, str]]  # line, why its cells cannot be told apart
+    torn: list[tuple[int, str]]  # line, why its cells cannot be separated
 
 
 def read_user_table(path: Path, separator: str | None, encoding: str | None) -> UserTable:
@@ -236,7 +236,7 @@ def read_pairs(texts: Sequence[str], flag: str, allowed: Sequence[str] = ()) -> 
     """Parse `KEY=VALUE` arguments of a flag.
 
     Raises:
-        UserError: If one is not of that form, or its key is not allowed or stands twice.
+        UserError: If one is not of that form, or its key is not allowed or occurs twice.
     """
     found: dict[str, str] = {}
     for text in texts:

@@ -250,7 +250,7 @@ def _faulty(folder: Path, where: str, fault: Fault) -> Candidate:
 
 
 TableRow = tuple[str, dict[str, str], list[Fault]]
-"""Where it stands, its cells by the manifest's columns, what is wrong with it."""
+"""Where it is, its cells by the manifest's columns, what is wrong with it."""
 
 
 def read_delivery_table(path: Path) -> Iterator[TableRow]:

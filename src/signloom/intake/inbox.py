@@ -121,11 +121,11 @@ def read_inbox(corpus: CorpusOptions, request: Request) -> Inbox:
 
 
 def has_news(corpus: CorpusOptions, inbox: Path, options: IngestOptions) -> bool:
-    """Return whether an ingest of an inbox would look at anything that it has not seen.
+    """Return whether an inbox has anything for an ingest that it has not seen.
 
-    What lies in the corpus, was withdrawn from it, or was rejected as it is, is no news; nor is a
-    file that changed a moment ago. A change that a crash cut short is. No video is decoded, and
-    none is read twice.
+    Files that are in the corpus, were withdrawn from it, or were rejected unchanged do not count,
+    nor does a file that changed a moment ago. A change that a crash interrupted counts. No video
+    is decoded, and none is read twice.
 
     Raises:
         UserError: If the corpus cannot grow, as one of glosses and sentences.

@@ -126,7 +126,7 @@ class IngestResult:
 
     Attributes:
         batch: What the clips came in as, None if there are none.
-        clips: That are new; after a crash, those of the batch that it cut short as well.
+        clips: That are new; after a crash, those of the interrupted batch as well.
         rejects: That lie in the sources.
         known: Clips in the sources that were in the corpus before.
         waiting: Files that changed a moment ago, and may still be on their way.
@@ -316,7 +316,7 @@ def _name_batch(corpus: CorpusOptions, index: Index, day: str) -> str:
 def _list_rejects(
     corpus: CorpusOptions, found: Inbox, checked: Checked, options: IngestOptions
 ) -> list[IntakeReject]:
-    # A row that stands there already stays as it is, though the corpus may have grown meanwhile.
+    # A row that is there already stays as it is, though the corpus may have grown meanwhile.
     before = {(row.delivery, row.where, row.fingerprint): row for row in read_rejects(corpus)}
     rows = [
         _reject(candidate, faults, found.fingerprint(candidate, options))

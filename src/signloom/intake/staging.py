@@ -32,7 +32,7 @@ def staging_folder(corpus: CorpusOptions) -> Path:
 
 
 def is_unfinished(corpus: CorpusOptions) -> bool:
-    """Return whether a change of a corpus was cut short, so that the next call finishes it."""
+    """Return whether a change of a corpus was interrupted, so that the next call finishes it."""
     return Transaction(staging_folder(corpus)).journal.is_file()
 
 

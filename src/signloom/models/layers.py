@@ -181,7 +181,7 @@ class FeedForward(nn.Module):
 
 
 class Residual(nn.Module):
-    """A residual connection whose layer norm stands before the block or after the sum.
+    """A residual connection whose layer norm is before the block or after the sum.
 
     pre: x + w dropout(block(norm(x))); post: norm(x + w dropout(block(x))).
 

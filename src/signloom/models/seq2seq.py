@@ -103,7 +103,7 @@ class Seq2Seq(nn.Module, ABC):
 
         Args:
             src: Features (B, S, F), or token ids (B, S), as `ModelOptions.source` says.
-            src_valid: Which positions are real; padding stands after them and influences nothing.
+            src_valid: Which positions are real; padding comes after them and influences nothing.
         """
 
     @property

@@ -195,7 +195,7 @@ class DecoderLayer(nn.Module):
 class TransformerDecoder(nn.Module):
     """Embeddings, positions, layers and the projection to the vocabulary.
 
-    Token padding needs no mask: it stands after the real tokens, which causal attention hides.
+    Token padding needs no mask: it comes after the real tokens, which causal attention hides.
 
     Source: document 000 (158,455,760 parameters at 130,000 tokens, width 512, 6 layers, d_ff
     2048, post norm, no final norm); document 002 for the embedding scale and the final norm.

@@ -138,7 +138,7 @@ class GateInputs:
 
 
 def newest_first(clips: Sequence[Clip]) -> list[list[str]]:
-    """Return the ids of each batch in a manifest, whose newest batch stands last, newest first."""
+    """Return the ids of each batch, newest batch first; the manifest has it last."""
     of_batch: dict[str, list[str]] = {}
     for clip in clips:
         if clip.batch:

@@ -1,7 +1,7 @@
 """The model card of a version: what it was made from, its scores, its limits, in Markdown.
 
 Everything in it is read from the files of the version and from the terms that lie in the corpus
-folder, so the same version gives the same bytes. Names of signers stand in cells of tables alone.
+folder, so the same version gives the same bytes. Names of signers are only in cells of tables.
 """
 
 import json
@@ -140,7 +140,7 @@ def _warnings(marks: Mapping[str, Any]) -> Iterator[str]:
             yield (
                 "> **Withdrawn consent.** A person with whose clips this version, or the one whose "
                 "weights it started from, was made has since withdrawn. Do not distribute it; "
-                "train anew from scratch and use that version.\n"
+                "train again from scratch and use that version.\n"
             )
 
 
@@ -189,7 +189,7 @@ def _data(version: VersionFiles) -> Iterator[str]:
     yield (
         "**Who does not sign.** Everyone else. Who the signers are (region, age, first language, "
         "handedness, skin), and who is missing, only the people who recorded them can say: put it "
-        "into `CONSENT.md` in the corpus folder, and it stands here.\n"
+        "into `CONSENT.md` in the corpus folder, and it is quoted here.\n"
     )
     for title, pattern in TERMS.items():
         yield from _terms(title, sorted(version.corpus.glob(pattern)), pattern.rstrip("*"))

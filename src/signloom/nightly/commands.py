@@ -17,8 +17,8 @@ from signloom.errors import UserError
 from signloom.tracking.run import NIGHT_KEY
 
 HOOK_S = 60.0  # most seconds of the hook
-_PATIENCE_S = 10.0  # for Ctrl-C to work: a terminal has told the children itself
-_STOP_S = 30.0  # for children that were told to stop
+_PATIENCE_S = 10.0  # after Ctrl-C, which the terminal sends to the children, too
+_STOP_S = 30.0  # after the signal to stop
 _TAIL = 15  # lines of a failed program in the message
 
 
@@ -31,7 +31,7 @@ class Commands:
         Args:
             lock: Handle of the night's lock. Children hold it too, so that a stage which
                 outlives a killed night keeps others away.
-            log: What they print is kept there unless a person watches; begun anew.
+            log: What they print is written there, unless a person watches; emptied first.
             night: Key of the night.
         """
         self._lock = lock
@@ -97,7 +97,7 @@ class Commands:
                 raise UserError(f"{name}: {arguments[0]} cannot be started: {error}") from None
             code = _wait(process, name, limit_s)
         if code:
-            output = _tail(self._log, begin) if out else "its output stands above"
+            output = _tail(self._log, begin) if out else "its output is above"
             raise UserError(f"{name} failed with exit code {code}:\n{output}")
 
 

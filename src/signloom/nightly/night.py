@@ -147,9 +147,14 @@ class _Night:
         settings, store, record = self.settings, self.store, self.record
         corpus, remote = settings.corpus, settings.retrain.remote
         if remote and self.request.pull:
-            was_cut = RETRAIN_UNFINISHED.is_file()
+            was_interrupted = RETRAIN_UNFINISHED.is_file()
             record.step(
-                "pull", pull_versions, corpus.folder, remote, self.commands, was_cut=was_cut
+                "pull",
+                pull_versions,
+                corpus.folder,
+                remote,
+                self.commands,
+                was_interrupted=was_interrupted,
             )
         record.note(champion_before=store.champion())
         if store.has_unfinished_change():

@@ -135,7 +135,7 @@ def make_plan(
         settings: The parameters.
         clips: The corpus.
         store: The kept models.
-        to_finish: Version that came to the gate in a night that was cut then, if there is one.
+        to_finish: Version that came to the gate in a night that was then interrupted, if any.
         force: Train whatever is found.
         is_ingested: What lay in the inbox came in already tonight, so it is no reason.
 
@@ -155,7 +155,7 @@ def make_plan(
     version = None
     if not reasons and to_finish is not None:
         kind, version = "finish", to_finish
-        reasons = [f"the night that decided on version {to_finish} was cut after it"]
+        reasons = [f"the night that decided on version {to_finish} was interrupted after it"]
     text = "; ".join(reasons) or "nothing is new"
     return Plan(text=text, kind=kind, reasons=tuple(reasons), version=version)
 

@@ -1,6 +1,6 @@
 """The record of a night: night.json and night.log, written before and after every step.
 
-A night that was cut is recognised by its night.json, which still says `running`.
+An interrupted night is recognised by its night.json, which still says `running`.
 """
 
 import logging
@@ -31,7 +31,7 @@ class StepResult:
     """What a step says of itself for the record; a step that hands more on extends it."""
 
     text: str
-    """What it did, or why nothing was to be done; names of people stand in `facts` alone."""
+    """What it did, or why nothing was to be done; names of people are only in `facts`."""
     is_skipped: bool = False
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Plain values, for JSON."""
@@ -47,11 +47,11 @@ class NightRecord:
     """The record of one night; only what runs the night writes to it."""
 
     def __init__(self, folder: Path = NIGHTS) -> None:
-        """Begin it, and look whether the night before was cut."""
+        """Begin it, and look whether the night before was interrupted."""
         self.folder = folder
         self.path = folder / NIGHT
         self._begun = time.monotonic()
-        self.cut, key = _find_cut(self.path)
+        self.interruption, key = _find_interruption(self.path)
         self.content: dict[str, Any] = {
             "format_version": FORMAT_VERSION,
             "key": key or uuid.uuid4().hex,  # where a night goes on, so does its MLflow run
@@ -72,8 +72,8 @@ class NightRecord:
             "warnings": [],
         }
         self._log(f"night begins, process {os.getpid()} on {platform.node()}")
-        if self.cut:
-            self._log(self.cut)
+        if self.interruption:
+            self._log(self.interruption)
         self._write()
 
     def note(self, **facts: Any) -> None:
@@ -156,15 +156,15 @@ class NightRecord:
             file.write(f"{_now()}  {' '.join(text.split())}\n")
 
 
-def _find_cut(path: Path) -> tuple[str, str]:
-    """Say in which step the last night was cut, and give its key; empty: it was not."""
+def _find_interruption(path: Path) -> tuple[str, str]:
+    """Return in which step the last night was interrupted, and its key; empty: it was not."""
     try:
         last = read_json(path, hint="")
         if last["outcome"] != "running":
             return "", ""
         steps = [row["name"] for row in last["steps"] if row["result"] == "running"]
         where = f" in step {steps[-1]}" if steps else ""
-        return f"the night of {last['started']} was cut{where}", str(last["key"])
+        return f"the night of {last['started']} was interrupted{where}", str(last["key"])
     except (UserError, KeyError, TypeError):
         return "", ""
 

@@ -30,7 +30,9 @@ from signloom.paths import (
 )
 
 
-def pull_versions(corpus: Path, remote: str, commands: Commands, *, was_cut: bool) -> StepResult:
+def pull_versions(
+    corpus: Path, remote: str, commands: Commands, *, was_interrupted: bool
+) -> StepResult:
     """Fetch the corpus and the models that other machines pushed.
 
     The outputs of stages are not fetched: the stages make them again from the corpus, and after an
@@ -41,9 +43,9 @@ def pull_versions(corpus: Path, remote: str, commands: Commands, *, was_cut: boo
         corpus: Folder of the corpus.
         remote: Name of the DVC remote.
         commands: Run DVC.
-        was_cut: Whether the night before came to no end.
+        was_interrupted: Whether the night before was interrupted.
     """
-    if was_cut:
+    if was_interrupted:
         track_version(corpus)
         if MODELS.is_dir():
             commands.dvc("add", str(MODELS))
@@ -57,12 +59,14 @@ def pull_versions(corpus: Path, remote: str, commands: Commands, *, was_cut: boo
 
 
 def finish_change(store: ModelStore) -> StepResult:
-    """Finish the change of the store that was at work when the power went, such as a promotion."""
+    """Finish an interrupted change of the store, such as a promotion."""
     before = store.champion()
     store.recover()
     if (champion := store.champion()) == before:
-        return StepResult(text="a change that was cut is finished; the champion stays")
-    return StepResult(text=f"version {champion}, as was decided before the last night was cut")
+        return StepResult(text="an interrupted change is finished; the champion stays")
+    return StepResult(
+        text=f"version {champion}, as was decided before the last night was interrupted"
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,8 +1,8 @@
 """Forgetting a person (`signloom forget`).
 
-All that changes in the project is one transaction, whose journal says who is to go. Then the
-versions of the model are marked, and what is left to people is told, before the journal goes: a
-removal that ends in the middle is finished by the same command.
+All changes in the project are one transaction, whose journal names the person. Then the versions of
+the model are marked and the leftovers are listed, before the journal is removed: an interrupted
+removal is finished by the same command.
 """
 
 import dataclasses
@@ -50,7 +50,7 @@ from signloom.privacy.names import Person, blank_columns, scrub_file, videos_lik
 from signloom.tracking.run import TrackingOptions
 from signloom.transaction import Transaction, open_transaction
 
-# Written by stages, which write them anew without the person.
+# Written by stages, which write them again without the person.
 DERIVED = (LANDMARKS, TOKENS, EVALUATION, REPORT_PAGE, FIGURES)
 REASON = "consent withdrawn"
 _FORGOTTEN = "forgotten"  # what a removal ends with, unlike other changes of the corpus
@@ -97,7 +97,7 @@ def read_project(params: Path) -> Project:
 
 
 def find_removal(signer: str, project: Project) -> Removal:
-    """Return by what a signer is found; of a removal that was cut short, what it had found.
+    """Return by what a signer is found; of an interrupted removal, what it had found.
 
     Raises:
         UserError: If nothing names them, with names that are near; if the removal of somebody else
@@ -131,7 +131,7 @@ def find_removal(signer: str, project: Project) -> Removal:
 
 
 def _read_unfinished(project: Project) -> Removal | None:
-    """Return what a removal that was cut short had found."""
+    """Return what an interrupted removal had found."""
     note = Transaction(staging_folder(project.corpus)).note
     if note and FORGET in note:
         return _parse(note)
@@ -231,7 +231,7 @@ def _plan_tables(
 
 
 def _plan_versions(person: Person, store: ModelStore) -> tuple[dict[Path, str | bytes], list[Path]]:
-    """Take the names out of the files of all versions, but for the weights."""
+    """Take the names out of the files of all versions, except the weights."""
     removed, files = [], []
     for version in store.versions():
         folder = store.folder(version)
@@ -241,7 +241,7 @@ def _plan_versions(person: Person, store: ModelStore) -> tuple[dict[Path, str | 
             path
             for path in sorted(folder.rglob("*"))
             if path.is_file()
-            and path != folder / CARD  # written anew when all is done
+            and path != folder / CARD  # written again when all is done
             and not {store.checkpoint(version), kept} & set(path.parents)
         ]
     frozen = store.root / FROZEN
@@ -259,7 +259,7 @@ def _scrub_files(paths: Sequence[Path], person: Person) -> dict[Path, str | byte
 
 
 def remove(removal: Removal, project: Project, tell: Callable[[Removal], object]) -> None:
-    """Do all that `plan_removal` finds, or finish a removal that was cut short.
+    """Remove all that `plan_removal` finds, or finish an interrupted removal.
 
     Args:
         removal: What `find_removal` found.

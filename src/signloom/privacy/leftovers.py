@@ -21,7 +21,7 @@ def tell_left(person: Person, corpus: CorpusOptions) -> Iterator[str]:
     if CHECKPOINT.is_dir():
         yield (
             f"{CHECKPOINT} may have been trained on them: `dvc repro` trains without them, and "
-            "writes landmarks, tokens, scores and report anew"
+            "writes landmarks, tokens, scores and report again"
         )
     yield from _shared_videos(person, corpus)
     yield from _dvc()
@@ -44,18 +44,18 @@ def tell_left(person: Person, corpus: CorpusOptions) -> Iterator[str]:
         yield f"files still name them ({_some(elsewhere)}): look at them"
     if not is_word(person.signer):
         yield (
-            f"{person.signer} may stand in texts and in tables without a column of signers, where "
-            "it cannot be told from other numbers: look at those that people wrote"
+            f"{person.signer} may occur in texts and in tables without a column of signers, where "
+            "it cannot be distinguished from other numbers: look at those that people wrote"
         )
     yield (
-        "landmarks cached under former settings of `extract`, in which nobody's name stands: "
+        "landmarks cached under former settings of `extract`, which contain no names: "
         "`signloom cache prune --days 0` removes all of them"
     )
     yield "backups, other clones and machines, exported models, pages and subtitles made elsewhere"
 
 
 def _readable_files_naming(person: Person, corpus: CorpusOptions) -> list[Path]:
-    """Return the readable files of the project that still name a person, but for the journal."""
+    """Return the readable files of the project that still name a person, except the journal."""
     folders = [one for one in (Path("data"), REPORTS, Path("build")) if one.is_dir()]
     return [
         path
@@ -104,7 +104,7 @@ def _some(items: Sequence[object]) -> str:
 def _tracked_files_naming(person: Person) -> list[str]:
     """Return the files of the Git repository that name the person; none outside of one.
 
-    Nor for a name that is a number, which stands in all of them.
+    None for a name that is a number, which would be found in all of them.
     """
     if not is_word(person.signer):
         return []

@@ -25,7 +25,7 @@ from signloom.files import hash_file
 from signloom.importing.user_tables import QUOTED, SEPARATORS, find_sources
 from signloom.intake.deliveries import SIGNER_FILE
 
-BLANK = "(forgotten)"  # stands where a name stood
+BLANK = "(forgotten)"  # replaces a name
 
 _BY_SIGNER = "by_signer.csv"  # its columns `name` and `group` have signers
 _SIGNER_KEYS = ("signer", "signers")
@@ -70,13 +70,13 @@ class Person:
 
     @property
     def words(self) -> set[str]:
-        """Whole cells and values that name them or a clip of theirs wherever they stand."""
+        """Whole cells and values that name them or a clip of theirs, wherever they occur."""
         signer = self.signer_names if is_word(self.signer) else set()
         return {*signer, *filter(is_word, (*self.clip_ids, *self.files))}
 
 
 def is_word(name: str) -> bool:
-    """Return whether a name can be told from a number."""
+    """Return whether a name can be distinguished from a number."""
     return any(character.isalpha() for character in name)
 
 
@@ -106,7 +106,7 @@ def scrub_value(value: Any, person: Person, here: Set[str] = frozenset()) -> Any
     Args:
         value: Of JSON.
         person: Who.
-        here: Names that stand in this part of the file, beside those which are found anywhere.
+        here: Names that occur in this part of the file, beside those which are found anywhere.
     """
     names = person.words | here
     if isinstance(value, dict):
@@ -149,7 +149,7 @@ def scrub_table(name: str, text: str, person: Person) -> str:
 
     Args:
         name: Of the file.
-        text: Whose first line, but for remarks (`#`), names the columns.
+        text: Whose first line, except remarks (`#`), names the columns.
         person: Who.
     """
     lines = list(io.StringIO(text, newline="\n"))
@@ -191,7 +191,7 @@ def blank_columns(text: str, person: Person, columns: Sequence[str]) -> str:
 
 
 def _columns(name: str, header: Sequence[str], person: Person) -> dict[int, Set[str]]:
-    """Return which columns have names, and which of the person's stand there."""
+    """Return which columns have names, and which of the person's occur there."""
     sources = find_sources(header, {}, {}, {}, None)
     fields = {
         "clip_id": set(person.clip_ids), "video": set(person.files), "signer": person.signer_names,
@@ -207,7 +207,7 @@ def _columns(name: str, header: Sequence[str], person: Person) -> dict[int, Set[
 
 
 def _split(lines: Sequence[str], mark: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield each row as it stands and its cells."""
+    """Yield each row as it is written, and its cells."""
     if mark not in QUOTED:
         yield from ((line, [cell.strip() for cell in line.split(mark)]) for line in lines)
         return

@@ -38,7 +38,7 @@ Matrix = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
-    """What stands beside the cells.
+    """What is written beside the cells.
 
     Attributes:
         rows: A label for each row, in its own script and direction; may be empty.

@@ -34,7 +34,7 @@ _FONT = re.compile(r"font: ([\d.]+)px [^;\"]+")
 
 
 def inline_svg(svg: str, name: str, label: str) -> str:
-    """Turn a figure's file into one that can stand inside the page.
+    """Turn a figure's file into one that can be part of the page.
 
     Colours become the page's variables, the font the page's own, and ids get the figure's name in
     front, because they must be unique among all figures of the page.
@@ -51,7 +51,7 @@ def inline_svg(svg: str, name: str, label: str) -> str:
     return body.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
 
 
-# Of a figure, inches. A whole one fills the page and is wider than a phone; the others stand side
+# Of a figure, inches. A whole one fills the page and is wider than a phone; the others are side
 # by side on a desk, three or two in a row, and one below the other on a phone.
 WHOLE, HALF, THIRD = 9.6, 5.0, 4.0
 MAX_NAME = 24  # characters of a label beside a panel

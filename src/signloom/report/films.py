@@ -177,7 +177,7 @@ def write_film(
 ) -> None:
     """Write a clip with the landmarks that were found and its translation below.
 
-    The whole sentence stands there from the start; a word turns bright when the model looks at
+    The whole sentence is shown from the start; a word turns bright when the model looks at
     its place, or all of them at once where the tokens have no times.
 
     Args:

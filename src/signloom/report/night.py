@@ -14,7 +14,7 @@ OUTCOMES = {
 }  # fmt: skip
 LEVELS = ("stop", "warn", "ok")  # the worst first
 MAX_NAMED = 5  # clips named beside a finding
-NOTHING = "–"  # where there is no number
+NOTHING = "–"  # for a missing value
 
 Content = Mapping[str, Any]  # of a JSON file
 

@@ -134,7 +134,7 @@ def _draw_frames(
 
 
 def to_pixels(sequence: LandmarkSequence) -> Points:
-    """Return where the landmarks stand in the picture, shape (S, P, 2), pixels."""
+    """Return where the landmarks are in the picture, shape (S, P, 2), pixels."""
     return sequence.points[..., :2].astype(np.float64) * [sequence.width, sequence.height]
 
 
@@ -151,7 +151,7 @@ def draw_presence(sequence: LandmarkSequence) -> str:
         edges = [0, *(np.flatnonzero(np.diff(there)) + 1), frames]
         for start, stop in pairwise(edges):
             colour = HANDS[name] if there[start] else RED
-            inset = 0 if there[start] else BAR_HEIGHT / 4  # told apart without colours too
+            inset = 0 if there[start] else BAR_HEIGHT / 4  # distinct without colours, too
             parts.append(
                 f'<rect x="{start}" y="{row * (BAR_HEIGHT + 1) + inset:g}" width="{stop - start}" '
                 f'height="{BAR_HEIGHT - 2 * inset:g}" fill="{colour}"/>'
@@ -222,7 +222,7 @@ def crop(pixels: Points, layout: Layout) -> Points:
 
 
 def has_head(layout: Layout) -> bool:
-    """Whether a circle stands for the head, for want of an outline of the face."""
+    """Whether a circle is drawn for the head, for want of an outline of the face."""
     return "pose.nose" in layout.landmark_names and "face_outline" not in layout.group_names
 
 

@@ -25,7 +25,7 @@ class CorpusRow:
     distinct_words: int
     words_per_sentence: float
     distinct_sentences: int
-    seen: float  # share of the sentences that also stand in train
+    seen: float  # share of the sentences that also occur in train
     new_words: float  # share of the running words that train never shows
 
 

@@ -183,7 +183,7 @@ def parallel_chart(trials: Sequence[Trial], objective: str, *, higher_is_better:
 
 
 def _positions(values: Sequence[Any]) -> tuple[list[float], list[tuple[float, str]]]:
-    """Return where values stand on an axis from 0 to 1, and which labels it has."""
+    """Return where values are on an axis from 0 to 1, and which labels it has."""
     if all(type(value) in (int, float) for value in values):
         low, high = min(values), max(values)
         if low == high:

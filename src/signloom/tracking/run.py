@@ -92,7 +92,7 @@ class Run:
             note: What a person reads at the top of the run's page, in Markdown.
             key: What makes it the same run when it is opened again, after its process died or
                 was done; a run of its own if not given.
-            parent: Key of the run that it stands below, such as that of a search.
+            parent: Key of the run that it is listed below, such as that of a search.
             stops: Exceptions that end the run as planned, such as a pruned trial: the run is
                 then FINISHED, with the exception's name in the tag `stopped_by`.
         """
@@ -126,13 +126,13 @@ class Run:
         return Run(journal, key, is_child=parent is not None, stops=stops)
 
     def log_params(self, params: Mapping[str, object]) -> None:
-        """Log options; nested maps become `outer.inner`, long values are cut."""
+        """Log options; nested maps become `outer.inner`, long values are shortened."""
         self._write("params", values=_texts(dict(flatten(params, separator="."))))
 
     def log_metrics(self, metrics: Mapping[str, object], *, step: int = 0) -> None:
         """Log numbers of one step; nested maps become `outer/inner`.
 
-        MLflow's charts are grouped by what stands before the `/`. What is no number is left out.
+        MLflow groups charts by what is before the `/`. Other values than numbers are left out.
         """
         values = {
             key: float(value)

@@ -25,7 +25,7 @@ class FoundRun:
 def find_runs(dvc_experiment: str | None) -> list[FoundRun]:
     """Return the runs of a DVC experiment, or of all of them, the oldest first.
 
-    Children (trials of a search) are left out: they stand below their parent.
+    Children (trials of a search) are left out: they are listed below their parent.
 
     Args:
         dvc_experiment: As `dvc exp show` names it; None: the runs of every experiment.

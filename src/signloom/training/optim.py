@@ -129,7 +129,7 @@ def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> Float
     """Shorten the gradients, dense and sparse, to a joint length.
 
     Returns:
-        The length that they had; infinite or no number if one of them was.
+        The length that they had; infinite or NaN if one of them was.
     """
     dense, values = [], []
     for parameter in parameters:

@@ -193,7 +193,8 @@ def train(
         log: Called after every epoch.
         watch: Called now and then within an epoch.
         fabric: The devices; None: those that the options name.
-        snapshots: Where to go on from and to; None: training starts anew and leaves nothing.
+        snapshots: Where snapshots are read and written; None: training starts from the
+            beginning and writes none.
 
     Returns:
         The checkpoint of the epoch with the lowest dev loss, and how training went.

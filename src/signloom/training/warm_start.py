@@ -92,7 +92,7 @@ def warm_start(checkpoint: Checkpoint, folder: Path, *, seed: int) -> None:
 def carry_rows(
     old: Float[Tensor, "N ..."], before: Sequence[str], after: Sequence[str]
 ) -> Float[Tensor, "M ..."]:
-    """Return a tensor whose rows stand in another order, with new rows among them.
+    """Return a tensor whose rows are in another order, with new rows among them.
 
     New rows are the mean of the old: the logit of a new token is then the mean of the others', so
     however many are new, none is ever the most likely one before it was seen, and together they

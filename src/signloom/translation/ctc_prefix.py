@@ -18,7 +18,7 @@ from signloom.features.targets import CtcLabels
 from signloom.features.tokenizer import Tokenizer
 
 BLANK = 0
-UNKNOWN = -1  # a character that no label stands for
+UNKNOWN = -1  # a character without a label
 # The log-probability of what has no labels: finite, so that an attention decoder can still tell
 # such beams apart, and far below any that a network gives.
 IMPOSSIBLE = -1e4

@@ -60,7 +60,7 @@ class ReadOptions:
 
 
 def find_clips(paths: Sequence[Path], extractor: Mapping[str, Any]) -> list[ClipPath]:
-    """List what stands behind some paths, folders in the order of their names.
+    """List the clips that some paths name, folders in the order of their names.
 
     Args:
         paths: Files and folders. Of a folder, with all folders in it, the files are taken that

@@ -17,8 +17,8 @@ from signloom.translation.ctc_prefix import LabelledBeams, LabelsOf
 from signloom.translation.options import DecodingOptions
 
 ROWS_AT_ONCE = 4  # whose logits stay in the processor's cache while they are summed
-GROUP = 128  # logits of which the largest stands for all in a first round
-# A batch is packed anew when at most this share of its clips is still open: every packing copies
+GROUP = 128  # logits whose largest represents all in a first round
+# A batch is packed again when at most this share of its clips is still open: every packing copies
 # the keys of those that stay, every clip that lingers is computed in vain.
 PACKED_BELOW = 0.75
 # With a CTC head, which may rank them otherwise, so many more continuations of a beam are looked
@@ -80,7 +80,7 @@ def search(
 
     Returns:
         For each clip, in order, its hypotheses by falling score; those that did not end within
-        `max_tokens` stand behind those that did. All differ. There are fewer than `n_best` where
+        `max_tokens` come after those that did. All differ. There are fewer than `n_best` where
         the vocabulary has no more to say, but always one.
 
     Raises:

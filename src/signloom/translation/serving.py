@@ -49,7 +49,7 @@ def from_payload(clip: Mapping[str, Any], layout: Layout) -> LandmarkSequence:
         layout: Of the model. Groups that it does not have are refused: it would not look at them.
 
     Raises:
-        UserError: If something is missing, of another shape or no number.
+        UserError: If something is missing, of another shape, or not a finite number.
     """
     try:
         frames = list(clip["frames"])

@@ -53,7 +53,7 @@ def translate_timed(
 def time_tokens(alignment: Alignment, seconds: float) -> tuple[TimedToken, ...]:
     """Return when the model looked for each token that adds text.
 
-    Attention is no measurement of time: heads look ahead and back, and signs stand in another
+    Attention is no measurement of time: heads look ahead and back, and signs come in another
     order than words. The middle half of a token's weight is where it mostly looked.
 
     Args:
@@ -65,7 +65,7 @@ def time_tokens(alignment: Alignment, seconds: float) -> tuple[TimedToken, ...]:
     for text, row in zip(alignment.tokens, filled, strict=True):
         if text:
             first, last = (int(np.argmax(row >= share)) for share in (_EARLY, _LATE))
-            start_s = max((first - 0.5) * step_s, 0.0)  # a position stands for the time around it
+            start_s = max((first - 0.5) * step_s, 0.0)  # a position represents the time around it
             end_s = min((last + 0.5) * step_s, seconds)
             found.append(TimedToken(text=text, start_s=start_s, end_s=max(start_s, end_s)))
     return tuple(found)

@@ -179,7 +179,7 @@ def apply_values(base: RunOptions, values: Mapping[str, Value]) -> RunOptions:
 
 
 def _as_read(options: Any) -> dict[str, Any]:
-    """Return options as they stand in params.yaml, where there are lists and no tuples."""
+    """Return options as params.yaml has them, where there are lists and no tuples."""
     values = dataclasses.asdict(options)
     return {key: list(v) if isinstance(v, tuple) else v for key, v in values.items()}
 

@@ -91,7 +91,7 @@ def work_together(studies: Studies, params: Path, files: TrainingFiles, progress
                 if deaths > MAX_DEATHS:
                     raise UserError(
                         f"{deaths} workers of the search died in a row, the last with exit code "
-                        f"{process.returncode}; its message stands above. Remove the cause, then "
+                        f"{process.returncode}; its message is above. Remove the cause, then "
                         "`dvc repro` goes on with the same search"
                     )
                 logger.warning("worker %d died (%d) and is replaced", number, process.returncode)

@@ -231,7 +231,7 @@ def test_a_signer_in_two_splits_is_refused_unless_allowed(write: Callable[..., P
         (HEADER + "\tstart", "unknown column 'start'; did you mean 'start_s'?"),
         (HEADER + "\tGloss", "unknown column 'Gloss'; did you mean 'gloss'?"),
         (HEADER + "\tcamera", "unknown column 'camera'; remove it"),
-        (HEADER + "\ttext", "column 'text' stands there 2 times"),
+        (HEADER + "\ttext", "column 'text' is there 2 times"),
     ],
 )
 def test_each_fault_of_the_header_is_told(
@@ -314,7 +314,7 @@ def test_a_corpus_of_imported_landmarks_names_no_videos(
     ("imported", "header", "problem"),
     [
         (False, "clip_id\ttext\tsigner\tsplit", "missing column video; it names the videos; land"),
-        (True, HEADER, "column 'video' stands there, and imported landmarks in"),
+        (True, HEADER, "column 'video' is there, and imported landmarks in"),
         (True, "clip_id\ttext\tsigner\tsplit\tend_s", "column 'end_s' cuts videos, but the landm"),
     ],
 )

@@ -231,11 +231,11 @@ def test_a_night_that_was_cut_is_recognised_and_keeps_its_key() -> None:
     content["steps"][-1]["result"] = "running"
     first.path.write_text(json.dumps(content))
     second = NightRecord()
-    assert second.cut.endswith("was cut in step train")
+    assert second.interruption.endswith("was interrupted in step train")
     assert second.content["key"] == first.content["key"]
     second.end("refused", 4, "no")
-    assert NightRecord().cut == ""
-    assert "was cut in step train" in (second.folder / "night.log").read_text()
+    assert NightRecord().interruption == ""
+    assert "was interrupted in step train" in (second.folder / "night.log").read_text()
 
 
 def commands(log: Path = Path("stages.log")) -> Commands:

@@ -104,7 +104,7 @@ def test_glosses_of_dev_that_train_lacks_are_told(
     write_targets(files.targets, targets, data.source.vocabulary)
     with caplog.at_level(logging.INFO):
         files.load(cache_mb=0, source="tokens")
-    assert "1 glosses of dev never stand in train: neu" in caplog.text
+    assert "1 glosses of dev never occur in train: neu" in caplog.text
 
 
 def test_a_text_corpus_has_no_landmarks_to_train_on(tmp_path: Path) -> None:

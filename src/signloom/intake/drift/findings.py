@@ -109,7 +109,7 @@ class Overall:
     usual_auc: float
     """Its median where old and new were exchanged at random."""
     p_value: float
-    """Share of the exchanges that were told apart as well."""
+    """Share of the exchanges that were distinguished as well."""
     is_grouped: bool
     """Whether all clips of a signer were kept out together."""
 

@@ -263,7 +263,7 @@ def split_words(text: str) -> list[str]:
 
 
 def unseen_by_others(rows: Sequence[Sequence[str]] | Sequence[Sequence[int]]) -> float:
-    """Return the share of items that stand in no other row: what one row more would bring.
+    """Return the share of items that occur in no other row: what one row more would bring.
 
     Good (1953): the chance that the next item is a new one is the share of those seen once.
     """

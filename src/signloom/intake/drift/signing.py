@@ -1,8 +1,7 @@
 """Drift of hands and movement; mirrored videos.
 
-All are of `normalise`d landmarks: the middle of the shoulders is 0, their width is 1. They do not
-ask which hand is which, but for the two that measure just that, so that right-handed and
-left-handed signers differ in those two only.
+All are of `normalise`d landmarks: the middle of the shoulders is 0, their width is 1. Only two of
+them ask which hand is which, so that right-handed and left-handed signers differ in those two only.
 
 A mirror image of a signer is a signer of the other hand, and nothing in the picture tells them
 apart. But a known person does not change hands, and people of the rarer hand do not come in crowds.
@@ -303,7 +302,7 @@ def measure_spread(
 ) -> tuple[float, float]:
     """Return how much signers differ (a standard deviation), and the middle of them.
 
-    From few signers nothing can be said of others, so the clips stand in for them.
+    From few signers nothing can be said of others, so the clips are taken instead.
     """
     by_signer: dict[str, list[float]] = defaultdict(list)
     for clip, value in values.items():
