@@ -34,7 +34,6 @@ import numpy as np
 import yaml
 
 from signloom.config import load_section
-from signloom.corpus.landmark_folder import Ledger
 from signloom.corpus.manifest import Clip, read_manifest, write_manifest
 from signloom.extraction.cache import LandmarkCache
 from signloom.extraction.detector import quiet_native_code
@@ -211,8 +210,8 @@ def measure_rerun(
         )
     make_project(project, many)
     cache = LandmarkCache(project / "data/cache/landmarks")
-    ledger = Ledger(count, 0.0, project / "rejects.tsv")
-    for number, task in enumerate(_plan(many, extractor_fingerprint(OPTIONS), cache, ledger)):
+    tasks, _ = _plan(many, extractor_fingerprint(OPTIONS), cache)
+    for number, task in enumerate(tasks):
         cache.store(task.key, entries[number % len(entries)])
     time.sleep(3)  # a file just written is hashed again; these shall look like old ones
     runs = [run_stage(project) for _ in range(repeats + 1)]

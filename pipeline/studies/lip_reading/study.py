@@ -12,7 +12,7 @@ from typing import Any
 
 from pipeline.studies.lip_reading.mouths import LAYOUT, LipCorpusOptions, draw_lip_corpus
 from signloom.config import load_section
-from signloom.corpus.landmark_folder import REJECTS, Ledger, write_landmarks
+from signloom.corpus.landmark_folder import write_landmarks
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import Clip
 from signloom.corpus.shards import read_shards
@@ -96,12 +96,10 @@ def write_tokens(folder: Path, corpus: Sequence[Drawn], options: TokenizeOptions
 def write_drawn(folder: Path, corpus: Sequence[Drawn]) -> None:
     """Write what the stage `extract` writes."""
     sequences = {clip.clip_id: sequence for clip, sequence in corpus}
-    ledger = Ledger(len(corpus), 0.0, folder / REJECTS)
-    for clip, sequence in corpus:
-        ledger.keep([clip], len(sequence.points), cached=False)
     write_landmarks(
         folder,
-        ledger,
+        {name: len(sequence.points) for name, sequence in sequences.items()},
+        [],
         sequences.__getitem__,
         layout=LAYOUT,
         extractor=json.dumps({"detector": "drawn lips"}),

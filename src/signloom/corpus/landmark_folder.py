@@ -2,13 +2,20 @@
 
 import itertools
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from signloom.corpus.landmarks import NO_LANDMARKS, LandmarkSequence, Layout
 from signloom.corpus.manifest import Clip
 from signloom.corpus.quality import ClipQuality, measure_quality, write_quality
+from signloom.corpus.rejects import (
+    REJECTS_NAME,
+    Reject,
+    RejectLimit,
+    reject_clip,
+    sort_rejects,
+    write_rejects,
+)
 from signloom.corpus.shards import (
     assign_shards,
     read_clip_frames,
@@ -16,107 +23,19 @@ from signloom.corpus.shards import (
     shards_metadata,
     write_shards,
 )
-from signloom.errors import Problem, UserError
-from signloom.files import write_file
+from signloom.errors import Problem
 
-SHARDS, QUALITY, REJECTS = "shards", "quality.parquet", "rejects.tsv"
+SHARDS_NAME, QUALITY_NAME = "shards", "quality.parquet"
 
 _AHEAD = 64  # imported clips that are read at once
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Reject:
-    """A clip that cannot be read; one row of rejects.tsv."""
-
-    clip_id: str
-    video: str  # path as in the manifest, seen from the project; empty if there is none
-    problem: Problem
-
-
-class Ledger:
-    """What became of each clip of a corpus.
-
-    Args:
-        clips: How many there are.
-        max_rejected_share: Fail if more than this share of them is rejected, 0 to 1, or all.
-        report: Where to write the rejects.
-
-    Attributes:
-        frames: Of the clips that have landmarks, by clip id.
-        rejects: The others, by clip id.
-        cached: How many of those with landmarks were in the cache already.
-    """
-
-    def __init__(self, clips: int, max_rejected_share: float, report: Path) -> None:
-        self._clips = clips
-        self._max_share = max_rejected_share
-        self._report = report
-        self.frames: dict[str, int] = {}
-        self.rejects: dict[str, Reject] = {}
-        self.cached = 0
-
-    def keep(self, clips: Sequence[Clip], frames: int, *, cached: bool) -> None:
-        """Note that clips have landmarks, in the cache already or found just now."""
-        self.frames.update((clip.clip_id, frames) for clip in clips)
-        self.cached += len(clips) if cached else 0
-
-    def reject(self, clips: Sequence[Clip], problem: Problem) -> None:
-        """Note that clips cannot be read.
-
-        Raises:
-            UserError: If there are too many of them; the report is written then.
-        """
-        for clip in clips:
-            video = clip.video.as_posix() if clip.video else ""
-            self.rejects[clip.clip_id] = Reject(clip.clip_id, video, problem)
-        count = len(self.rejects)
-        if count < self._clips and count <= self._max_share * self._clips:
-            return
-        write_rejects(self._report, self._sorted())
-        first = self._sorted()[:5]
-        lines = "\n".join(f"  {r.clip_id} ({r.video}): {r.problem}" for r in first)
-        raise UserError(
-            f"{count} of {self._clips} clips ({count / self._clips:.1%}) cannot be read, at most "
-            f"{self._max_share:.1%} are accepted (extract.max_rejected_share). No landmarks were "
-            f"written; {self._report} lists the clips, of which the first are\n{lines}"
-        )
-
-    def progress(self) -> str:
-        """Return how far it is, in words for a progress bar."""
-        done = len(self.frames) + len(self.rejects)
-        return f"clips {done}/{self._clips}, {self.cached} cached, {len(self.rejects)} rejected"
-
-    def summary(self) -> str:
-        """Return what became of the clips as a small table."""
-        rows = {
-            "clips": f"{self._clips:,}",
-            "kept": f"{len(self.frames):,}, {sum(self.frames.values()):,} frames",
-            "rejected": f"{len(self.rejects):,}" + (f", see {self._report}" * bool(self.rejects)),
-        }
-        return "\n".join(f"  {name:<9} {value}" for name, value in rows.items())
-
-    def write_report(self) -> None:
-        """Write rejects.tsv; now each clip is in one of the two lists."""
-        assert len(self.frames.keys() | self.rejects.keys()) == self._clips, "a clip got lost"
-        assert not self.frames.keys() & self.rejects.keys(), "a clip is both kept and rejected"
-        write_rejects(self._report, self._sorted())
-
-    def _sorted(self) -> list[Reject]:
-        return [self.rejects[clip_id] for clip_id in sorted(self.rejects)]
-
-
-def write_rejects(path: Path, rejects: Sequence[Reject]) -> None:
-    """Write a header, then a line a clip."""
-    lines = ["clip_id\tvideo\treason\tmend"]
-    lines += [f"{r.clip_id}\t{r.video}\t{r.problem.reason}\t{r.problem.hint}" for r in rejects]
-    write_file(path, "\n".join(lines) + "\n")
-
-
 def write_landmarks(
     folder: Path,
-    ledger: Ledger,
+    frames: Mapping[str, int],
+    rejects: Sequence[Reject],
     load: Callable[[str], LandmarkSequence],
     *,
     layout: Layout,
@@ -127,12 +46,15 @@ def write_landmarks(
 
     Args:
         folder: Made if need be.
-        ledger: What became of each clip.
+        frames: How many each clip has, by clip id.
+        rejects: The clips that have none, in any order.
         load: Gives the landmarks of a clip that has some.
         layout: Of all landmarks.
         extractor: What made them, JSON.
         frames_per_shard: Most frames of a file.
     """
+    lost = [reject.clip_id for reject in rejects if reject.clip_id in frames]
+    assert not lost, "a clip is both kept and rejected"
     quality: list[ClipQuality] = []
 
     def measured(clip_id: str) -> LandmarkSequence:
@@ -141,26 +63,36 @@ def write_landmarks(
         return sequence
 
     write_shards(
-        folder / SHARDS,
-        ledger.frames,
+        folder / SHARDS_NAME,
+        frames,
         measured,
         layout=layout,
         extractor=extractor,
         frames_per_shard=frames_per_shard,
     )
-    write_quality(folder / QUALITY, sorted(quality, key=lambda row: row.clip_id))
-    ledger.write_report()
+    write_quality(folder / QUALITY_NAME, sorted(quality, key=lambda row: row.clip_id))
+    write_rejects(folder / REJECTS_NAME, sort_rejects(rejects))
     if handless := sum(row.any_hand == 0 for row in quality):
-        logger.warning("%d clips show no hand at all; see %s", handless, folder / QUALITY)
+        logger.warning("%d clips show no hand at all; see %s", handless, folder / QUALITY_NAME)
+
+
+def summarize_clips(frames: Mapping[str, int], rejects: Sequence[Reject], report: Path) -> str:
+    """Return how many clips were kept and rejected as a small table."""
+    rows = {
+        "clips": f"{len(frames) + len(rejects):,}",
+        "kept": f"{len(frames):,}, {sum(frames.values()):,} frames",
+        "rejected": f"{len(rejects):,}" + (f", see {report}" * bool(rejects)),
+    }
+    return "\n".join(f"  {name:<9} {value}" for name, value in rows.items())
 
 
 def write_no_landmarks(folder: Path) -> None:
     """Write the folder of a text corpus: every file that later stages read, without a clip."""
     write_shards(
-        folder / SHARDS, {}, _refuse, layout=NO_LANDMARKS, extractor="{}", frames_per_shard=1
+        folder / SHARDS_NAME, {}, _refuse, layout=NO_LANDMARKS, extractor="{}", frames_per_shard=1
     )
-    write_quality(folder / QUALITY, [])
-    write_rejects(folder / REJECTS, [])
+    write_quality(folder / QUALITY_NAME, [])
+    write_rejects(folder / REJECTS_NAME, [])
 
 
 def _refuse(clip_id: str) -> LandmarkSequence:
@@ -188,15 +120,18 @@ def take_imported(
         UserError: If too many clips are rejected, or the imported landmarks are damaged.
     """
     made, there = shards_metadata(shards), read_clip_frames(shards)
-    ledger = Ledger(len(clips), max_rejected_share, folder / REJECTS)
+    limit = RejectLimit(len(clips), max_rejected_share, folder / REJECTS_NAME)
+    frames, rejects = {}, []
     for clip in clips:
         if clip.clip_id in there:
-            ledger.keep([clip], there[clip.clip_id], cached=False)
+            frames[clip.clip_id] = there[clip.clip_id]
         else:
             hint = "import them with `signloom import`, or remove the row from the manifest"
-            ledger.reject([clip], Problem(f"{shards} has no landmarks of it", hint))
+            problem = Problem(f"{shards} has no landmarks of it", hint)
+            rejects.append(reject_clip(clip, problem))
+            limit.check(rejects)
     # In the order in which they will be asked for.
-    dealt = assign_shards(ledger.frames, frames_per_shard).values()
+    dealt = assign_shards(frames, frames_per_shard).values()
     order = itertools.chain.from_iterable(dealt)
     ahead: dict[str, LandmarkSequence] = {}
 
@@ -207,10 +142,11 @@ def take_imported(
 
     write_landmarks(
         folder,
-        ledger,
+        frames,
+        rejects,
         load,
         layout=made.layout,
         extractor=made.extractor,
         frames_per_shard=frames_per_shard,
     )
-    logger.info("%s", ledger.summary())
+    logger.info("%s", summarize_clips(frames, rejects, limit.report))

@@ -10,7 +10,7 @@ import functools
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -20,9 +20,10 @@ import numpy as np
 from tqdm import tqdm
 
 from signloom.config import Count, Positive, Share, checked_dataclass
-from signloom.corpus.landmark_folder import REJECTS, SHARDS, Ledger, write_landmarks
+from signloom.corpus.landmark_folder import SHARDS_NAME, summarize_clips, write_landmarks
 from signloom.corpus.landmarks import LandmarkSequence, check_same_make
 from signloom.corpus.manifest import Clip
+from signloom.corpus.rejects import REJECTS_NAME, Reject, RejectLimit, reject_clip
 from signloom.errors import ClipError, Problem, UserError
 from signloom.extraction.cache import (
     HashedVideo,
@@ -260,15 +261,6 @@ class _Task:
     clips: list[Clip]
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """What a run had to do."""
-
-    frames: int = 0
-    workers: int = 0
-    seconds: float = 0.0
-
-
 def extract_corpus(clips: Sequence[Clip], options: ExtractOptions, folder: Path) -> None:
     """Extract all clips into `folder`/shards, quality.parquet and rejects.tsv.
 
@@ -286,19 +278,67 @@ def extract_corpus(clips: Sequence[Clip], options: ExtractOptions, folder: Path)
         KeyboardInterrupt: At Ctrl-C, with what to say.
     """
     cache = LandmarkCache(cache_folder())
-    ledger = Ledger(len(clips), options.max_rejected_share, folder / REJECTS)
+    limit = RejectLimit(len(clips), options.max_rejected_share, folder / REJECTS_NAME)
     fingerprint = extractor_fingerprint(options)
+    frames: dict[str, int] = {}  # of the clips that have landmarks
+    rejects: list[Reject] = []  # the others
+    cached = inferred = workers = 0
+    seconds = 0.0
+
+    def collect(task: _Task, found: int | Problem) -> None:
+        if isinstance(found, Problem):
+            rejects.extend(reject_clip(clip, found) for clip in task.clips)
+            limit.check(rejects)
+        else:
+            frames.update((clip.clip_id, found) for clip in task.clips)
+
+    def progress() -> str:
+        done = len(frames) + len(rejects)
+        return f"clips {done}/{len(clips)}, {cached} cached, {len(rejects)} rejected"
+
     try:
         with explain_full_disk(cache.folder):
             cache.make_folder()
-            tasks = _plan(clips, fingerprint, cache, ledger)
-            todo = _look_up(tasks, cache, ledger)
-            work = _infer(todo, options, cache, ledger) if todo else _Work()
+            tasks, unopened = _plan(clips, fingerprint, cache)
+            for reject in unopened:
+                rejects.append(reject)
+                limit.check(rejects)
+            todo = []
+            with contextlib.closing(_look_up(tasks, cache)) as entries:
+                for task, entry in entries:
+                    if entry is None:
+                        todo.append(task)
+                    else:
+                        collect(task, entry)
+            cached = len(frames)
+            if todo:
+                begun = time.monotonic()
+                expected: dict[str, int] = {}  # frames by key
+                with contextlib.closing(_read_headers(todo, options, cache)) as headers:
+                    for task, header in headers:
+                        if isinstance(header, Problem):
+                            collect(task, header)
+                        else:
+                            expected[task.key] = header
+                readable = [task for task in todo if task.key in expected]
+                # Closed before the executor: an error here must end the workers first.
+                with (
+                    _executor(options) as (run, workers),
+                    contextlib.closing(
+                        _infer(readable, expected, options, cache, run, workers, progress)
+                    ) as outcomes,
+                ):
+                    for task, found in outcomes:
+                        collect(task, found)
+                        inferred += found if isinstance(found, int) else 0
+                seconds = time.monotonic() - begun
+        assert len(frames) + len(rejects) == len(clips), "a clip got lost"
         keys = {clip.clip_id: task.key for task in tasks for clip in task.clips}
         with explain_full_disk(folder):
             write_landmarks(
                 folder,
-                ledger,
+                frames,
+                rejects,
                 lambda clip_id: cache.load(keys[clip_id]),
                 layout=options.layout,
                 extractor=fingerprint,
@@ -306,22 +346,31 @@ def extract_corpus(clips: Sequence[Clip], options: ExtractOptions, folder: Path)
             )
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
-            f"stopped; what was found in {len(ledger.frames)} of {len(clips)} clips is kept, "
+            f"stopped; what was found in {len(frames)} of {len(clips)} clips is kept, "
             "`dvc repro` goes on with the others"
         ) from None
-    logger.info("%s", _summary(ledger, work, folder))
+    sizes = [path.stat().st_size for path in (folder / SHARDS_NAME).iterdir()]
+    rate = f", {inferred / seconds:.1f} a second" if seconds else ""
+    rows = {
+        "cached": f"{cached:,} clips were looked at in an earlier run",
+        "new": f"{inferred:,} frames{rate}, by {workers} workers",
+        "shards": f"{len(sizes):,}, {sum(sizes) / 1e6:,.2f} MB",
+    }
+    table = [summarize_clips(frames, rejects, limit.report)]
+    logger.info("%s", "\n".join(table + [f"  {k:<9} {v}" for k, v in rows.items()]))
 
 
 def _plan(
-    clips: Sequence[Clip], fingerprint: str, cache: LandmarkCache, ledger: Ledger
-) -> list[_Task]:
-    """Return what must be known; reject the clips whose video cannot be opened."""
+    clips: Sequence[Clip], fingerprint: str, cache: LandmarkCache
+) -> tuple[list[_Task], list[Reject]]:
+    """Return what must be known, and the clips whose video cannot be opened."""
     videos = VideoHashes(cache.folder).hash_videos(clip.video for clip in clips if clip.video)
     tasks: dict[str, _Task] = {}
+    rejects = []
     for clip in sorted(clips, key=lambda clip: clip.clip_id):
         if clip.video is None or clip.video not in videos:
             problem = Problem("the file cannot be opened", "restore it and its permissions")
-            ledger.reject([clip], problem)
+            rejects.append(reject_clip(clip, problem))
             continue
         video = videos[clip.video]
         key = cache_key(
@@ -330,100 +379,94 @@ def _plan(
         )  # fmt: skip
         segment = Segment(video=clip.video.absolute(), start_s=clip.start_s, end_s=clip.end_s)
         tasks.setdefault(key, _Task(key, segment, video, [])).clips.append(clip)
-    return list(tasks.values())
+    return list(tasks.values()), rejects
 
 
-def _look_up(tasks: Sequence[_Task], cache: LandmarkCache, ledger: Ledger) -> list[_Task]:
-    """Note what the cache knows; return the other tasks."""
-    todo = []
+def _look_up(
+    tasks: Sequence[_Task], cache: LandmarkCache
+) -> Generator[tuple[_Task, int | Problem | None], None, None]:
+    """Yield each task with its frames, or why it has none; with None if the cache knows nothing."""
     with ThreadPoolExecutor(_READERS) as threads:
         found = threads.map(cache.look_up, [task.key for task in tasks])
-        for task, outcome in zip(tasks, found, strict=True):
-            if outcome is None:
-                todo.append(task)
-            else:
-                _note(task, outcome, ledger, cached=True)
-    return todo
+        yield from zip(tasks, found, strict=True)
+
+
+def _read_headers(
+    tasks: Sequence[_Task], options: ExtractOptions, cache: LandmarkCache
+) -> Generator[tuple[_Task, int | Problem], None, None]:
+    """Yield each task with about how many frames it has, or with why it has none, which is kept.
+
+    Most broken files show here, days before the last frame perhaps. In processes, since a file may
+    crash the library that opens it.
+    """
+    run = functools.partial(run_in_processes, count_frames, limit_s=lambda _: options.time_limit_s)
+    found = run_with_retry(run, [task.segment for task in tasks], count_workers())
+    with contextlib.closing(found):
+        # `delay`: no bar where it would be gone at once.
+        bar = tqdm(
+            found, "reading headers", len(tasks), unit=" clips", delay=1.0, file=progress_file()
+        )
+        for number, outcome in bar:
+            task = tasks[number]
+            yield task, outcome if isinstance(outcome, int) else _store(task, outcome, cache)
 
 
 def _infer(
-    todo: Sequence[_Task], options: ExtractOptions, cache: LandmarkCache, ledger: Ledger
-) -> _Work:
-    """Look at videos and keep what is found, each at once."""
-    begun = time.monotonic()
-    frames = _read_headers(todo, options, cache, ledger)
+    tasks: Sequence[_Task],
+    expected: Mapping[str, int],
+    options: ExtractOptions,
+    cache: LandmarkCache,
+    run: Callable[..., Iterator[tuple[int, Any]]],
+    workers: int,
+    progress: Callable[[], str],
+) -> Generator[tuple[_Task, int | Problem], None, None]:
+    """Look at videos; yield each task with its frames, or with why it has none, once it is kept.
+
+    Args:
+        tasks: In any order.
+        expected: Frames of each by its header, by key.
+        options: Of the detector, and how long a clip may take.
+        cache: Where to keep what is found.
+        run: Makes a pass over some jobs.
+        workers: Who share the first pass.
+        progress: How far the corpus is, for the bar; asked after each task.
+    """
     # Long ones first: a long one at the end would leave all workers but one without work.
-    tasks = sorted((t for t in todo if t.key in frames), key=lambda task: -frames[task.key])
-    expected = {task.segment: frames[task.key] for task in tasks}
-    total, inferred = sum(expected.values()), 0
-    job = functools.partial(extract_entry, options=_with_absolute_paths(options))
-
-    def limit_s(segment: Segment) -> float:
-        return options.time_limit_s + expected[segment]
-
-    rules = {"limit_s": limit_s, "jobs_per_worker": _CLIPS_PER_WORKER}
-    # Closed before the executor: an error here must end the workers first.
+    tasks = sorted(tasks, key=lambda task: -expected[task.key])
+    frames = {task.segment: expected[task.key] for task in tasks}
+    run_once = functools.partial(
+        run,
+        functools.partial(extract_entry, options=_with_absolute_paths(options)),
+        limit_s=lambda segment: options.time_limit_s + frames[segment],
+        jobs_per_worker=_CLIPS_PER_WORKER,
+    )
+    total = sum(frames.values())
     with (
-        _executor(options) as (run, workers),
-        contextlib.closing(
-            run_with_retry(functools.partial(run, job, **rules), list(expected), workers)
-        ) as outcomes,
+        contextlib.closing(run_with_retry(run_once, list(frames), workers)) as outcomes,
         tqdm(
             total=total, desc="extracting", unit=" frames", smoothing=0.05, file=progress_file()
         ) as bar,
     ):
         for number, outcome in outcomes:
             task = tasks[number]
-            done = _settle(task, outcome, cache, ledger)
-            inferred += done
-            total += done - expected[task.segment]  # headers may be wrong
+            found = _store(task, outcome, cache)
+            yield task, found
+            done = found if isinstance(found, int) else 0
+            total += done - expected[task.key]  # headers may be wrong
             bar.total = total
-            bar.set_postfix_str(ledger.progress(), refresh=False)
+            bar.set_postfix_str(progress(), refresh=False)
             bar.update(done)
-    return _Work(inferred, workers, time.monotonic() - begun)
 
 
-def _read_headers(
-    todo: Sequence[_Task], options: ExtractOptions, cache: LandmarkCache, ledger: Ledger
-) -> dict[str, int]:
-    """Return about how many frames each task has, by key; keep why the others have none.
-
-    Most broken files show here, days before the last frame perhaps. In processes, since a file may
-    crash the library that opens it.
-    """
-    run = functools.partial(run_in_processes, count_frames, limit_s=lambda _: options.time_limit_s)
-    frames = {}
-    found = run_with_retry(run, [task.segment for task in todo], count_workers())
-    with contextlib.closing(found):
-        # `delay`: no bar where it would be gone at once.
-        bar = tqdm(
-            found, "reading headers", len(todo), unit=" clips", delay=1.0, file=progress_file()
-        )
-        for number, outcome in bar:
-            if isinstance(outcome, int):
-                frames[todo[number].key] = outcome
-            else:
-                _settle(todo[number], outcome, cache, ledger)
-    return frames
-
-
-def _settle(task: _Task, outcome: bytes | Problem, cache: LandmarkCache, ledger: Ledger) -> int:
-    """Keep what a worker found; return its frames."""
+def _store(task: _Task, outcome: bytes | Problem, cache: LandmarkCache) -> int | Problem:
+    """Keep the entry that a worker made; return its frames, or why there are none."""
     if not task.video.is_still(task.segment.video):
-        outcome = Problem("the file changed while it was read", "run `dvc repro` when it is whole")
+        return Problem("the file changed while it was read", "run `dvc repro` when it is whole")
     if isinstance(outcome, Problem):
-        ledger.reject(task.clips, outcome)
-        return 0
+        return outcome
     cache.store(task.key, outcome)
-    return _note(task, unpack_frames(outcome), ledger, cached=False)
-
-
-def _note(task: _Task, found: int | Problem | None, ledger: Ledger, *, cached: bool) -> int:
-    if isinstance(found, Problem):
-        ledger.reject(task.clips, found)
-        return 0
+    found = unpack_frames(outcome)
     assert found is not None, "an entry from a worker is damaged"
-    ledger.keep(task.clips, found, cached=cached)
     return found
 
 
@@ -446,15 +489,3 @@ def _with_absolute_paths(options: ExtractOptions) -> DetectorOptions:
         for path in (options.hand_model, options.pose_model)
     )
     return replace(options.detector_options, hand_model=hand_model, pose_model=pose_model)
-
-
-def _summary(ledger: Ledger, work: _Work, folder: Path) -> str:
-    """Return what was done as a small table."""
-    sizes = [path.stat().st_size for path in (folder / SHARDS).iterdir()]
-    rate = f", {work.frames / work.seconds:.1f} a second" if work.seconds else ""
-    rows = {
-        "cached": f"{ledger.cached:,} clips were looked at in an earlier run",
-        "new": f"{work.frames:,} frames{rate}, by {work.workers} workers",
-        "shards": f"{len(sizes):,}, {sum(sizes) / 1e6:,.2f} MB",
-    }
-    return "\n".join([ledger.summary(), *(f"  {k:<9} {v}" for k, v in rows.items())])

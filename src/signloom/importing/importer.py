@@ -12,9 +12,9 @@ from typing import IO
 import numpy as np
 from tqdm import tqdm
 
-from signloom.corpus.landmark_folder import Reject, write_rejects
 from signloom.corpus.landmarks import COORDINATES, LandmarkSequence, Layout
 from signloom.corpus.manifest import IMPORTED_SHARDS, id_problem
+from signloom.corpus.rejects import REJECTS_NAME, Reject, write_rejects
 from signloom.corpus.shards import write_shards
 from signloom.errors import ClipError, Problem, UserError
 from signloom.files import write_file
@@ -153,11 +153,11 @@ def import_landmarks(sources: Sequence[Path], corpus: Path, options: ImportOptio
         for path in bar:
             _read_file(path, options, batch)
             bar.set_postfix_str(f"{len(batch.rows)} clips, {len(batch.rejects)} rejected")
-        write_rejects(shards.parent / "rejects.tsv", batch.rejects)
+        write_rejects(shards.parent / REJECTS_NAME, batch.rejects)
         if batch.layout is None:
             first = batch.rejects[0]
             raise UserError(
-                f"no clip could be imported; {shards.parent / 'rejects.tsv'} lists why, the first "
+                f"no clip could be imported; {shards.parent / REJECTS_NAME} lists why, the first "
                 f"is {first.video}: {first.problem}"
             )
         frames = {clip_id: row.frames for clip_id, row in batch.rows.items()}

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from signloom.corpus.landmark_folder import QUALITY, REJECTS, SHARDS, take_imported
+from signloom.corpus.landmark_folder import QUALITY_NAME, SHARDS_NAME, take_imported
 from signloom.corpus.manifest import (
     IMPORTED_SHARDS,
     Clip,
@@ -20,6 +20,7 @@ from signloom.corpus.manifest import (
     read_manifest,
     write_manifest,
 )
+from signloom.corpus.rejects import REJECTS_NAME
 from signloom.corpus.shards import read_clip_frames
 from signloom.dvc import refuse_drawn
 from signloom.errors import UserError
@@ -56,8 +57,8 @@ def plan_drop(corpus: CorpusOptions, landmarks: Path) -> Dropped:
         raise UserError(f"{corpus.path} names no videos; there is nothing to drop")
     refuse_drawn(corpus.folder)
     ids = {clip.clip_id for clip in clips}
-    known = read_clip_frames(landmarks / SHARDS).keys()
-    rejects = (landmarks / REJECTS).read_text(encoding="utf-8").splitlines()[1:]
+    known = read_clip_frames(landmarks / SHARDS_NAME).keys()
+    rejects = (landmarks / REJECTS_NAME).read_text(encoding="utf-8").splitlines()[1:]
     landless = {line.split("\t")[0] for line in rejects}
     if unknown := sorted(ids ^ (known | landless)):
         raise UserError(
@@ -113,7 +114,7 @@ def drop_videos(
             frames_per_shard=frames_per_shard,
             max_rejected_share=max_rejected_share,
         )
-        rejects = made / IMPORTED_SHARDS.parent / REJECTS
+        rejects = made / IMPORTED_SHARDS.parent / REJECTS_NAME
         for path in [*sorted((made / IMPORTED_SHARDS).iterdir()), rejects, made / corpus.manifest]:
             change.move(path, corpus.folder / path.relative_to(made))
         for video in found.videos:
@@ -126,9 +127,9 @@ def drop_videos(
 def _make_corpus(corpus: CorpusOptions, landmarks: Path, made: Path) -> None:
     """Write the corpus of landmarks beside that of videos."""
     shutil.rmtree(made, ignore_errors=True)
-    shutil.copytree(landmarks / SHARDS, made / IMPORTED_SHARDS)
+    shutil.copytree(landmarks / SHARDS_NAME, made / IMPORTED_SHARDS)
     # Of clips that stay without landmarks, this alone says why.
-    shutil.copyfile(landmarks / REJECTS, made / IMPORTED_SHARDS.parent / REJECTS)
+    shutil.copyfile(landmarks / REJECTS_NAME, made / IMPORTED_SHARDS.parent / REJECTS_NAME)
     clips = read_manifest(corpus.path, corpus.signer_disjoint)
     write_manifest(made / corpus.manifest, [_without_video(clip) for clip in clips])
 
@@ -153,8 +154,10 @@ def _try_extraction(
         frames_per_shard=frames_per_shard,
         max_rejected_share=max_rejected_share,
     )
-    names = {path.name for folder in (tried, landmarks) for path in (folder / SHARDS).iterdir()}
-    paths = [QUALITY, *(f"{SHARDS}/{name}" for name in sorted(names))]
+    names = {
+        path.name for folder in (tried, landmarks) for path in (folder / SHARDS_NAME).iterdir()
+    }
+    paths = [QUALITY_NAME, *(f"{SHARDS_NAME}/{name}" for name in sorted(names))]
     _, differing, absent = filecmp.cmpfiles(tried, landmarks, paths, shallow=False)
     if differing or absent:
         raise UserError(

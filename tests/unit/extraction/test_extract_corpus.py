@@ -140,16 +140,16 @@ def test_workers_are_replaced_in_the_course_of_a_run(
     clips: list[Clip], known: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Quick twin: test_pool.py::test_a_process_ends_after_so_many_jobs_and_leaves_nothing_open."""
-    hire, hired = _ProcessPool.hire, []
+    start_worker, started = _ProcessPool.start_worker, []
 
-    def note_and_hire(crew: _ProcessPool) -> Worker:
-        hired.append(crew)
-        return hire(crew)
+    def note_and_start(pool: _ProcessPool) -> Worker:
+        started.append(pool)
+        return start_worker(pool)
 
-    monkeypatch.setattr(_ProcessPool, "hire", note_and_hire)
+    monkeypatch.setattr(_ProcessPool, "start_worker", note_and_start)
     monkeypatch.setattr("signloom.extraction.extract._CLIPS_PER_WORKER", 1)
     extract_corpus(clips, OPTIONS, tmp_path / "out")
-    assert len(hired) == 3  # one for both headers, one for each clip
+    assert len(started) == 3  # one for both headers, one for each clip
     assert contents(tmp_path / "out") == contents(known / "out")
 
 

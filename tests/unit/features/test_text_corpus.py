@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from signloom.corpus.landmark_folder import QUALITY, REJECTS, SHARDS, write_no_landmarks
+from signloom.corpus.landmark_folder import QUALITY_NAME, SHARDS_NAME, write_no_landmarks
 from signloom.corpus.landmarks import NO_LANDMARKS
 from signloom.corpus.manifest import IMPORTED_SHARDS, CorpusOptions, is_text_corpus, read_manifest
 from signloom.corpus.quality import read_quality
+from signloom.corpus.rejects import REJECTS_NAME
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata
 from signloom.errors import UserError
 from tests import glosses
@@ -61,10 +62,10 @@ def test_neither_video_nor_gloss_is_refused(tmp_path: Path) -> None:
 def test_the_landmark_folder_of_a_text_corpus_can_be_read(tmp_path: Path) -> None:
     for folder in (tmp_path / "a", tmp_path / "b"):
         write_no_landmarks(folder)
-        assert shards_metadata(folder / SHARDS).layout == NO_LANDMARKS
-        assert read_shards(folder / SHARDS) == {}
-        assert read_clip_frames(folder / SHARDS) == {}
-        assert read_quality(folder / QUALITY) == []
-        assert (folder / REJECTS).read_text() == "clip_id\tvideo\treason\tmend\n"
-    (one,), (other,) = ((tmp_path / name / SHARDS).iterdir() for name in "ab")
+        assert shards_metadata(folder / SHARDS_NAME).layout == NO_LANDMARKS
+        assert read_shards(folder / SHARDS_NAME) == {}
+        assert read_clip_frames(folder / SHARDS_NAME) == {}
+        assert read_quality(folder / QUALITY_NAME) == []
+        assert (folder / REJECTS_NAME).read_text() == "clip_id\tvideo\treason\tmend\n"
+    (one,), (other,) = ((tmp_path / name / SHARDS_NAME).iterdir() for name in "ab")
     assert (one.name, one.read_bytes()) == (other.name, other.read_bytes())

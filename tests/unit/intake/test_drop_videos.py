@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from signloom.cli.main import main
-from signloom.corpus.landmark_folder import Ledger, take_imported, write_landmarks
+from signloom.corpus.landmark_folder import take_imported, write_landmarks
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest, write_manifest
+from signloom.corpus.rejects import reject_clip
 from signloom.corpus.shards import shards_metadata
-from signloom.errors import UserError
+from signloom.errors import Problem, UserError
 from signloom.features.targets import TokenizeOptions, build_targets
 from signloom.intake.drop_videos import Dropped, drop_videos
 from signloom.intake.staging import is_unfinished, staging_folder
@@ -46,12 +47,10 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CorpusOptions:
         ))  # fmt: skip
     (options.folder / "LICENSE.txt").write_text("ours")
     write_manifest(options.path, clips)
-    ledger = Ledger(CLIPS, 0.2, LANDMARKS / "rejects.tsv")
-    for clip in clips[:-1]:
-        ledger.keep([clip], 9, cached=False)
-    ledger.reject(clips[-1:], "the file cannot be opened", "restore it")
+    frames = {clip.clip_id: 9 for clip in clips[:-1]}
+    rejects = [reject_clip(clips[-1], Problem("the file cannot be opened", "restore it"))]
     write_landmarks(
-        LANDMARKS, ledger, sequences.__getitem__,
+        LANDMARKS, frames, rejects, sequences.__getitem__,
         layout=HANDS_POSE, extractor='{"detector": "holistic"}', frames_per_shard=50,
     )  # fmt: skip
     return options

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from signloom.corpus.landmark_folder import Reject, write_rejects
+from signloom.corpus.rejects import Reject, write_rejects
 from signloom.errors import Problem, UserError
 from signloom.evaluation.results import write_alignments
 from signloom.report.build import ReportOptions, build_report

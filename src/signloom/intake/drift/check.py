@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
-from signloom.corpus.landmark_folder import QUALITY, SHARDS
+from signloom.corpus.landmark_folder import QUALITY_NAME, SHARDS_NAME
 from signloom.corpus.manifest import Clip
 from signloom.corpus.quality import ClipQuality, read_quality
 from signloom.corpus.shards import read_shards
@@ -76,7 +76,7 @@ def check_drift(
     if not fresh or len(fresh) < len(set(new)):
         raise ValueError(f"{len(set(new))} new clips, of which {len(fresh)} are in the corpus")
     old = _choose_old(clips, new, options.old_clips)
-    rows = {row.clip_id: row for row in read_quality(landmarks / QUALITY)}
+    rows = {row.clip_id: row for row in read_quality(landmarks / QUALITY_NAME)}
     new_rows = _rows_of(fresh, rows)
     measured = _measure([*old, *fresh], new, landmarks, rows, options)
     findings = [check_unread(fresh, new_rows, options.unread)]
@@ -133,7 +133,7 @@ def _measure(
     measured = _Measured({}, {})
     names = sorted(there)
     for start in range(0, len(names), _AT_ONCE):
-        found = read_shards(landmarks / SHARDS, names[start : start + _AT_ONCE])
+        found = read_shards(landmarks / SHARDS_NAME, names[start : start + _AT_ONCE])
         for name, sequence in found.items():
             measured.movements[name] = measure_movement(sequence)
             if name in shown:
