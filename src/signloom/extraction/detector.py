@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -33,11 +33,6 @@ from signloom.files import hash_file
 DETECTOR_VERSION = 1  # raise it when the same options give other landmarks for the same frames
 
 _FACE_GROUPS = ("lips", "face_outline")
-_SEEN = {
-    "hands": ("hands",),
-    "hands+pose": ("hands", "pose"),
-    "holistic": ("hands", "pose", *_FACE_GROUPS),
-}
 
 
 @checked_dataclass
@@ -59,11 +54,11 @@ class DetectorOptions:
 
     def __post_init__(self) -> None:
         build_layout(self.groups)  # raises if a group is unknown or is listed twice
-        seen = _SEEN[self.detector]
+        seen = DETECTORS[self.detector].sees
         if unseen := [group for group in self.groups if group not in seen]:
             raise ValueError(
                 f"groups: detector {self.detector!r} sees no {', '.join(unseen)}, only "
-                f"{', '.join(seen)}; 'holistic' sees {', '.join(_SEEN['holistic'])}"
+                f"{', '.join(seen)}; 'holistic' sees {', '.join(HolisticDetector.sees)}"
             )
         if self.hand_model and self.detector == "holistic":
             raise ValueError("hand_model: 'holistic' has its own; use detector 'hands+pose'")
@@ -82,10 +77,21 @@ class Detector(ABC):
     """Finds the landmarks of one clip after another.
 
     Attributes:
+        sees: The groups of landmarks that a detector of this class can find.
         layout: What the arrays of `detect` mean.
     """
 
+    sees: ClassVar[tuple[str, ...]]
     layout: Layout
+
+    @abstractmethod
+    def __init__(self, options: DetectorOptions, threads: int) -> None:
+        """Build it; `threads` parts of a graph may run at once."""
+
+    @staticmethod
+    @abstractmethod
+    def packaged_models(options: DetectorOptions) -> tuple[str, ...]:
+        """Return the model files inside MediaPipe's package that it would read."""
 
     @abstractmethod
     def reset(self) -> None:
@@ -131,6 +137,8 @@ class Detector(ABC):
 class HolisticDetector(Detector):
     """One graph that finds a person, then the hands at the ends of the arms, then the face."""
 
+    sees = ("hands", "pose", *_FACE_GROUPS)
+
     def __init__(self, options: DetectorOptions, threads: int) -> None:
         self.layout = options.layout
         self._graph = HolisticGraph(
@@ -139,6 +147,11 @@ class HolisticDetector(Detector):
             face=_needs_face(options),
             threads=threads,
         )
+
+    @staticmethod
+    def packaged_models(options: DetectorOptions) -> tuple[str, ...]:
+        """Return the model files inside MediaPipe's package that it would read."""
+        return HOLISTIC_MODELS + (FACE_MODELS if _needs_face(options) else ())
 
     def reset(self) -> None:
         """Forget the last clip."""
@@ -150,7 +163,9 @@ class HolisticDetector(Detector):
 
 
 class HandsDetector(Detector):
-    """Finds hands wherever they are, and the pose beside them; tells left and right itself."""
+    """Finds hands wherever they are; tells left and right itself."""
+
+    sees: ClassVar[tuple[str, ...]] = ("hands",)
 
     def __init__(self, options: DetectorOptions, threads: int) -> None:
         confidences = (options.min_detection_confidence, options.min_tracking_confidence)
@@ -161,11 +176,12 @@ class HandsDetector(Detector):
             else HandGraph(*confidences, threads=threads)
         )
         self._pose: PoseGraph | PoseTask | None = None
-        if options.pose_model:
-            self._pose = PoseTask(Path(options.pose_model), *confidences)
-        elif options.detector == "hands+pose":
-            self._pose = PoseGraph(*confidences, threads=threads)
         self._handedness = HandednessTracker()
+
+    @staticmethod
+    def packaged_models(options: DetectorOptions) -> tuple[str, ...]:
+        """Return the model files inside MediaPipe's package that it would read."""
+        return () if options.hand_model else HAND_MODELS
 
     def reset(self) -> None:
         """Forget the last clip."""
@@ -190,6 +206,35 @@ class HandsDetector(Detector):
         return {name: points for name, points in parts.items() if points is not None}
 
 
+class HandsPoseDetector(HandsDetector):
+    """Finds hands wherever they are, and the pose beside them, whose wrists tell left and right."""
+
+    sees = ("hands", "pose")
+
+    def __init__(self, options: DetectorOptions, threads: int) -> None:
+        super().__init__(options, threads)
+        confidences = (options.min_detection_confidence, options.min_tracking_confidence)
+        self._pose = (
+            PoseTask(Path(options.pose_model), *confidences)
+            if options.pose_model
+            else PoseGraph(*confidences, threads=threads)
+        )
+
+    @staticmethod
+    def packaged_models(options: DetectorOptions) -> tuple[str, ...]:
+        """Return the model files inside MediaPipe's package that it would read."""
+        pose = () if options.pose_model else POSE_MODELS
+        return HandsDetector.packaged_models(options) + pose
+
+
+# A new detector is a class, a row here and its name in `DetectorOptions.detector`.
+DETECTORS: dict[str, type[Detector]] = {
+    "holistic": HolisticDetector,
+    "hands": HandsDetector,
+    "hands+pose": HandsPoseDetector,
+}
+
+
 def build_detector(options: DetectorOptions, *, threads: int = 1) -> Detector:
     """Return a detector that has seen no clip; takes a second and 100 MB in a new process.
 
@@ -201,9 +246,7 @@ def build_detector(options: DetectorOptions, *, threads: int = 1) -> Detector:
         UserError: If a model file is missing or cannot be used.
     """
     _model_files(options)
-    if options.detector == "holistic":
-        return HolisticDetector(options, threads)
-    return HandsDetector(options, threads)
+    return DETECTORS[options.detector](options, threads)
 
 
 def describe_detector(options: DetectorOptions) -> dict[str, Any]:
@@ -243,13 +286,7 @@ def _needs_face(options: DetectorOptions) -> bool:
 
 def _model_files(options: DetectorOptions) -> dict[str, Path]:
     """Return every model file that the detector reads, by a name that has no folder in it."""
-    if options.detector == "holistic":
-        names: tuple[str, ...] = HOLISTIC_MODELS
-        names += FACE_MODELS if _needs_face(options) else ()
-    else:
-        names = () if options.hand_model else HAND_MODELS
-        if options.detector == "hands+pose" and not options.pose_model:
-            names += POSE_MODELS
+    names = DETECTORS[options.detector].packaged_models(options)
     files = {Path(name).name: package_folder() / name for name in names}
     if missing := sorted(name for name, path in files.items() if not path.is_file()):
         raise UserError(

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ from signloom.corpus.manifest import read_manifest
 from signloom.demo.draw import DrawOptions, draw_corpus, read_truth
 from signloom.errors import UserError
 from signloom.extraction.detector import (
+    DETECTORS,
     Detector,
     DetectorOptions,
     build_detector,
@@ -383,3 +385,7 @@ def test_options_that_do_not_fit_together_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         replace(OPTIONS, **change)
+
+
+def test_every_detector_that_params_may_name_has_a_class() -> None:
+    assert set(get_args(DetectorOptions.__annotations__["detector"])) == DETECTORS.keys()
