@@ -19,7 +19,7 @@ from signloom.intake.inbox import Inbox, Index, other_id, read_inbox
 from signloom.intake.ledgers import (
     DELIVERIES,
     IN,
-    REJECTS,
+    INTAKE_REJECTS,
     Delivery,
     IntakeReject,
     changed_ledgers,
@@ -293,7 +293,7 @@ def _stage_tables(
     merged = sorted({*others, *rejects}, key=lambda row: (row.delivery, row.where, row.fingerprint))
     texts = {
         DELIVERIES: ledger_text(deliveries, Delivery),
-        REJECTS: ledger_text(merged, IntakeReject),
+        INTAKE_REJECTS: ledger_text(merged, IntakeReject),
     }
     for name, text in changed_ledgers(corpus, texts).items():
         change.write(corpus.folder / name, text)

@@ -9,7 +9,7 @@ from signloom.corpus.manifest import CorpusOptions
 from signloom.errors import UserError
 
 DELIVERIES = "deliveries.tsv"
-REJECTS = "intake_rejects.tsv"
+INTAKE_REJECTS = "intake_rejects.tsv"
 WITHDRAWN = "withdrawn.tsv"
 
 IN, OUT = "in", "withdrawn"  # states of a delivery
@@ -66,7 +66,7 @@ def read_withdrawn(corpus: CorpusOptions) -> dict[str, Withdrawn]:
 
 def read_rejects(corpus: CorpusOptions) -> list[IntakeReject]:
     """Return what was left out so far and has not been mended."""
-    return read_ledger(corpus.folder / REJECTS, IntakeReject)
+    return read_ledger(corpus.folder / INTAKE_REJECTS, IntakeReject)
 
 
 def read_ledger(path: Path, kind: type[Row]) -> list[Row]:

@@ -21,7 +21,7 @@ from signloom.paths import MODELS
 from signloom.transaction import Transaction, open_transaction
 
 FORMAT_VERSION = 1  # of version.json, champion.json, frozen_test.json and marks.json
-CHECKPOINT, EVALUATION, VERSION, DECISION = (
+CHECKPOINT_NAME, EVALUATION_NAME, VERSION, DECISION = (
     "checkpoint", "evaluation", "version.json", "decision.json",
 )  # fmt: skip
 POINTER, FROZEN, MARKS = "champion.json", "frozen_test.json", "marks.json"
@@ -112,11 +112,11 @@ class ModelStore:
             version = same[0] if same else self._next()
             if not same:
                 folder = change.stage(self.folder(version))
-                shutil.copytree(checkpoint, folder / CHECKPOINT)
-                shutil.copytree(evaluation, folder / EVALUATION)
+                shutil.copytree(checkpoint, folder / CHECKPOINT_NAME)
+                shutil.copytree(evaluation, folder / EVALUATION_NAME)
                 metrics = evaluation.with_name("metrics.json")
                 if metrics.is_file():
-                    shutil.copy2(metrics, folder / EVALUATION)
+                    shutil.copy2(metrics, folder / EVALUATION_NAME)
                 content = {"format_version": FORMAT_VERSION, **facts, "checkpoint_hash": made_of}
                 (folder / VERSION).write_text(to_text(content), encoding="utf-8")
             self._write(change, POINTER, asdict(self.pointer().challenge(version)))
@@ -211,11 +211,11 @@ class ModelStore:
 
     def checkpoint(self, version: int) -> Path:
         """Return the checkpoint of a version, its further seeds in it."""
-        return self.folder(version) / CHECKPOINT
+        return self.folder(version) / CHECKPOINT_NAME
 
     def evaluation(self, version: int) -> Path:
         """Return what `evaluate` found for a version, metrics.json among it."""
-        return self.folder(version) / EVALUATION
+        return self.folder(version) / EVALUATION_NAME
 
     def check_known(self, version: int) -> None:
         """Refuse a version that is not there.

@@ -17,7 +17,10 @@ from signloom.tracking.deliver import KEY
 from signloom.tracking.mlflow_store import first_line, import_mlflow, store_name
 from signloom.translation.serving import save_served_model
 
-NUMBER, CHECKPOINT = "signloom.version", "signloom.checkpoint"  # tags of a registered version
+NUMBER_TAG, CHECKPOINT_TAG = (
+    "signloom.version",
+    "signloom.checkpoint",
+)  # tags of a registered version
 MAX_TAG_CHARS = 4000
 MODEL = "model"  # folder of the served model among the artifacts of a version's run
 
@@ -108,7 +111,7 @@ class _Registry:
         while True:
             page = self._client.search_model_versions(f"name = '{self._name}'", page_token=token)
             for one in page:
-                digest = one.tags.get(CHECKPOINT, "")
+                digest = one.tags.get(CHECKPOINT_TAG, "")
                 if digest not in found or int(one.version) < int(found[digest].version):
                     found[digest] = one
             token = page.token
@@ -132,7 +135,7 @@ class _Registry:
             self._name,
             f"{run.info.artifact_uri}/{MODEL}",
             run_id=run.info.run_id,
-            tags={NUMBER: str(version.number), CHECKPOINT: version.checkpoint_hash},
+            tags={NUMBER_TAG: str(version.number), CHECKPOINT_TAG: version.checkpoint_hash},
         )
 
     def _open_run(self, version: RegisteredVersion) -> Any:
@@ -144,7 +147,7 @@ class _Registry:
         found = self._client.search_runs([experiment_id], f"tags.`{KEY}` = '{key}'", max_results=1)
         if found:  # of a call that was interrupted
             return found[0]
-        tags = {KEY: key, "stage": "model", NUMBER: str(version.number)}
+        tags = {KEY: key, "stage": "model", NUMBER_TAG: str(version.number)}
         return self._client.create_run(experiment_id, run_name=f"model {version.number}", tags=tags)
 
     def _tag(self, version: RegisteredVersion, registered: Any) -> None:
