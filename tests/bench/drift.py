@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from signloom.config import load_section
-from signloom.corpus.landmark_folder import QUALITY, SHARDS
+from signloom.corpus.landmark_folder import QUALITY_NAME, SHARDS_NAME
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import Clip, read_manifest
 from signloom.corpus.quality import measure_quality, write_quality
@@ -69,9 +69,9 @@ def check(clips: Sequence[Clip], new: Sequence[Clip], sequences: Sequences) -> D
         folder, kept = Path(name), {clip.clip_id: sequences[clip.clip_id] for clip in clips}
         frames = {clip_id: len(sequence.points) for clip_id, sequence in kept.items()}
         layout = next(iter(kept.values())).layout
-        write_shards(folder / SHARDS, frames, kept.__getitem__, layout=layout, extractor="{}",
+        write_shards(folder / SHARDS_NAME, frames, kept.__getitem__, layout=layout, extractor="{}",
                      frames_per_shard=25_000)  # fmt: skip
-        write_quality(folder / QUALITY, [measure_quality(*row) for row in kept.items()])
+        write_quality(folder / QUALITY_NAME, [measure_quality(*row) for row in kept.items()])
         ids = [clip.clip_id for clip in new]
         return check_drift(clips, ids, batch="bench", landmarks=folder, options=OPTIONS)
 
@@ -133,7 +133,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--corpus", type=Path, default=Path("data/demo/corpus"))
     clips = read_manifest(parser.parse_args().corpus / "manifest.tsv")
-    sequences = read_shards(LANDMARKS / SHARDS)
+    sequences = read_shards(LANDMARKS / SHARDS_NAME)
     print("| batch | level | what is found |\n|---|---|---|")
     for signer in sorted({clip.signer for clip in clips}):
         own = [clip for clip in clips if clip.signer == signer]

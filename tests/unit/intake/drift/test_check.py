@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from signloom.corpus.landmark_folder import QUALITY
+from signloom.corpus.landmark_folder import QUALITY_NAME
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
 from signloom.corpus.quality import read_quality, write_quality
 from signloom.errors import UserError
@@ -261,9 +261,9 @@ def test_smaller_pictures_warn(tmp_path: Path) -> None:
     write_landmarks(tmp_path, everything)
     rows = [
         dataclasses.replace(row, width=100) if row.clip_id.startswith("emma") else row
-        for row in read_quality(tmp_path / QUALITY)
+        for row in read_quality(tmp_path / QUALITY_NAME)
     ]
-    write_quality(tmp_path / QUALITY, rows)
+    write_quality(tmp_path / QUALITY_NAME, rows)
     names = [one.clip.clip_id for one in everything[-8:]]
     report = check_drift(
         [one.clip for one in everything], names, batch="n", landmarks=tmp_path, options=OPTIONS

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from signloom.config import load_params, parse_options
-from signloom.corpus.landmark_folder import QUALITY, SHARDS
+from signloom.corpus.landmark_folder import QUALITY_NAME, SHARDS_NAME
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
 from signloom.corpus.manifest import Clip
 from signloom.corpus.quality import measure_quality, write_quality
@@ -84,9 +84,10 @@ def write_landmarks(folder: Path, taken: Sequence[Taken]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     sequences = {one.clip.clip_id: one.sequence for one in taken}
     frames = {name: len(sequence.points) for name, sequence in sequences.items()}
-    write_shards(folder / SHARDS, frames, sequences.__getitem__, layout=taken[0].sequence.layout,
-                 extractor="{}", frames_per_shard=10_000)  # fmt: skip
-    write_quality(folder / QUALITY, [measure_quality(*row) for row in sequences.items()])
+    write_shards(folder / SHARDS_NAME, frames, sequences.__getitem__,
+                 layout=taken[0].sequence.layout, extractor="{}",
+                 frames_per_shard=10_000)  # fmt: skip
+    write_quality(folder / QUALITY_NAME, [measure_quality(*row) for row in sequences.items()])
 
 
 def compare(
