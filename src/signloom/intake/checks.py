@@ -29,9 +29,9 @@ class TextRules:
     """What the sentences of a corpus look like.
 
     Attributes:
-        scripts: That its letters are of, by the first word of their Unicode names.
-        characters: Of the shortest and the longest sentence.
-        words: Of the sentence with the most, parted by spaces.
+        scripts: Scripts of its letters, by the first word of their Unicode names.
+        characters: Lengths of the shortest and the longest sentence.
+        words: Number of words of the longest sentence, separated by spaces.
     """
 
     scripts: frozenset[str]
@@ -165,12 +165,12 @@ class Accepted:
     video: Path
     content: Content
     split: str
-    """That its signer has, or is asked for; empty: neither."""
+    """Split that its signer has, or that is asked for; empty: neither."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What is to become of the candidates."""
+    """The candidates, sorted into accepted and rejected ones."""
 
     accepted: list[Accepted]
     rejects: list[tuple[Candidate, list[Fault]]]

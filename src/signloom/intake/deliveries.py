@@ -73,11 +73,11 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Where to look, and what is said about it.
+    """The folders to read, and what the caller says about them.
 
     Attributes:
         sources: Folders.
-        table: Of the clips in the only source; None: look for tables.
+        table: Table of the clips in the only source; None: look for tables.
         signer: Who signs where no table says it; None: `signer.txt`, or the folder's name.
         inbox: Whether a source is no delivery itself, so that its name names no signer.
         settle_s: A file must not have changed for so many seconds.
@@ -250,7 +250,7 @@ def _faulty(folder: Path, where: str, fault: Fault) -> Candidate:
 
 
 TableRow = tuple[str, dict[str, str], list[Fault]]
-"""Where it is, its cells by the manifest's columns, what is wrong with it."""
+"""Line of the row, its cells by the manifest's columns, its faults."""
 
 
 def read_delivery_table(path: Path) -> Iterator[TableRow]:

@@ -31,7 +31,7 @@ _AGAIN = "run `dvc repro extract`, then this again"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dropped:
-    """What leaves, or has left."""
+    """The videos that are removed, or would be."""
 
     clips: int  # of the manifest; they stay
     landless: int  # of them, without landmarks: their videos could not be read, and leave too

@@ -21,15 +21,15 @@ Content = tuple[str, float | None, float | None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Index:
-    """What a corpus holds, ready to be asked.
+    """An index of a corpus: its clips, contents, videos and signers.
 
     Attributes:
         clips: All of them.
         contents: The clip that shows each content.
         videos: Where a video lies in the corpus, by hash.
         signers: Who signs in a video, by hash.
-        splits: Of each signer.
-        withdrawn: What must not come in again, by hash.
+        splits: Split of each signer.
+        withdrawn: Videos that must not come in again, by hash.
     """
 
     clips: Sequence[Clip]
@@ -76,13 +76,13 @@ def other_id(name: str, content: Content) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inbox:
-    """What was found in some folders, and in the corpus that it may come into.
+    """The result of a scan of some folders, with the index of the corpus.
 
     Attributes:
-        index: Of the corpus.
-        candidates: In the order of their folders.
+        index: Index of the corpus.
+        candidates: Clips that were found, in the order of their folders.
         waiting: Files that changed a moment ago.
-        hashes: Of all videos that can be read.
+        hashes: Hashes of all videos that can be read.
     """
 
     index: Index

@@ -46,7 +46,7 @@ def deal_signers(
     Args:
         new: Signers and their clips.
         counts: Clips that each split has.
-        shares: Of train, dev and test; any scale.
+        shares: Shares of train, dev and test; any scale.
 
     Returns:
         Signer and split.
@@ -122,12 +122,12 @@ def _find_splits(
 
 @dataclass(frozen=True, slots=True)
 class IngestResult:
-    """What became of some deliveries.
+    """The result of an ingest.
 
     Attributes:
-        batch: What the clips came in as, None if there are none.
-        clips: That are new; after a crash, those of the interrupted batch as well.
-        rejects: That lie in the sources.
+        batch: Name under which the clips came in; None if there are none.
+        clips: New clips; after a crash, those of the interrupted batch as well.
+        rejects: Rejected files in the sources.
         known: Clips in the sources that were in the corpus before.
         waiting: Files that changed a moment ago, and may still be on their way.
         version: What became of the version of the corpus, in words; empty if nothing changed.
@@ -155,11 +155,11 @@ def ingest(
     """Take new clips into a corpus; what came in before, and what is wrong, stays where it is.
 
     Args:
-        corpus: With a manifest.
+        corpus: A corpus with a manifest.
         sources: Folders of videos with a table or text files.
         options: What a clip must be like.
         day: Names the batch; a second one of a day gets a number.
-        table: Of the clips in the only source; None: found in the folders.
+        table: Table of the clips in the only source; None: found in the folders.
         signer: Who signs where no table says it; None: `signer.txt`, or the folder's name.
         inbox: The sources hold deliveries, so their own names name no signer.
         dry_run: Only say what would come in.

@@ -26,7 +26,7 @@ class IngestOptions:
     settle_s: NonNegative
     """A file that changed less than so many seconds ago may still be on its way: it waits."""
     shares: tuple[NonNegative, NonNegative, NonNegative]
-    """Of train, dev and test in the clips, which new signers are dealt to approach; any scale."""
+    """Shares of train, dev and test that the dealing of new signers approaches; any scale."""
 
     def __post_init__(self) -> None:
         if self.max_duration_s <= self.min_duration_s:

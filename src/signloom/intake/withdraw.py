@@ -30,9 +30,9 @@ def withdraw(
     """Take a delivery out of a corpus again.
 
     Args:
-        corpus: With a manifest.
-        batch: Of the clips.
-        reason: For the tables, and for whoever brings the videos again.
+        corpus: A corpus with a manifest.
+        batch: Batch of the clips.
+        reason: Written into the tables, and shown to whoever brings the videos again.
         to: The videos go to a folder of the batch's name in it.
 
     Returns:
@@ -71,13 +71,13 @@ def stage_removal(
     """Make ready a corpus without some clips, and without the videos that nobody needs any more.
 
     Args:
-        change: Of the corpus.
-        corpus: With a manifest.
+        change: Open transaction of the corpus.
+        corpus: A corpus with a manifest.
         clips: All of the corpus.
         gone: Those that leave.
-        reason: For the table of what must not come in again.
+        reason: Written into the table of what must not come in again.
         to: Folder that the videos go to; None: they are deleted.
-        batch: That leaves as a whole; empty: none does.
+        batch: Batch that is removed as a whole; empty: none is.
         edit: Called with the name and the text of each small table before it is made ready.
 
     Raises:

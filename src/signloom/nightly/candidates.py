@@ -46,10 +46,10 @@ class Candidate:
 
     Attributes:
         version: Its number.
-        folder: Of the version.
+        folder: Folder of the version.
         checkpoints: One a seed; the first is the one that translates for people.
         decoding: The search that its evaluation chose on dev.
-        precision: Of the weights, likewise.
+        precision: Precision of the weights, likewise.
     """
 
     version: int

@@ -42,7 +42,7 @@ def write_card(folder: Path, corpus: Path, marks: Mapping[str, Any] | None = Non
     """Write the card of a version into its folder.
 
     Args:
-        folder: Of the version, with `checkpoint/`, `evaluation/`, `version.json`, and
+        folder: Folder of the version, with `checkpoint/`, `evaluation/`, `version.json`, and
             `decision.json` if the gate has decided.
         corpus: Folder of the corpus; licence and consent in it are quoted.
         marks: What was noted about the version since, such as `forgotten`.

@@ -57,10 +57,10 @@ class Translations:
     """The sentences of a version's models.
 
     Attributes:
-        version: Its number.
+        version: Number of the version.
         texts: Clip id to the sentence of each seed, the served model's first.
-        decoding: How they searched, for the record.
-        parameters: Of one model.
+        decoding: Options of the search, for decision.json.
+        parameters: Number of parameters of one model.
     """
 
     version: int
@@ -79,8 +79,8 @@ class GateClips:
     """The clips on which two versions are compared.
 
     Attributes:
-        test: The frozen test clips that are still there.
-        missing: Ids of those that are not.
+        test: The frozen test clips that still exist.
+        missing: Ids of the frozen test clips that were removed.
         newest: Dev and test clips of the newest batches.
         floors: Sentences of the floors `constant` and `retrieval` for each test clip; for a first
             champion.
@@ -156,11 +156,11 @@ def decide(
 
     Args:
         champion: None: there is none yet, and the challenger must beat the floors.
-        challenger: With a sentence for every clip, as the champion.
+        challenger: Its sentences; like the champion's, one for every clip.
         clips: At least one test clip.
-        options: What is asked for.
+        options: Limits of the rules.
         score: Tokenizer, resamples and seed.
-        measure_cpu_s: Gives the CPU time of champion and challenger for the same clips; asked
+        measure_cpu_s: Returns the CPU time of champion and challenger for the same clips; called
             only where it can matter.
     """
     refs = [clip.text for clip in clips.test]
@@ -241,7 +241,7 @@ class SystemDifference:
     Attributes:
         a: Mean over A's seeds.
         b: Mean over B's seeds.
-        low: Of B - A: lower end of the paired bootstrap interval.
+        low: Lower end of the paired bootstrap interval of B - A.
         high: Upper end.
         p_value: Twice the smaller share of resamples on one side of no difference. It is
             below the level exactly when the interval of that level does not contain 0.

@@ -25,9 +25,9 @@ class Held:
     """A lock that is ours."""
 
     handle: int
-    """Its file; a child that inherits it goes on holding the lock should we be killed."""
+    """Handle of the lock file; a child that inherits it keeps the lock if we are killed."""
     left: str
-    """What is known of a process that died with it; empty: the last one ended by itself."""
+    """Who held the lock last and was killed, in words; empty: nobody was."""
 
 
 @contextlib.contextmanager

@@ -77,11 +77,11 @@ class Request:
 
     params: Path
     start: Start | None
-    """None: as retrain.start says."""
+    """Weights to train from; None: those of `retrain.start`."""
     pull: bool
-    """Whether retrain.remote is asked for what is new there."""
+    """Whether to pull new versions from `retrain.remote` first."""
     force: bool
-    """Train though nothing is new."""
+    """Whether to train even if nothing is new."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -112,9 +112,9 @@ class Plan(StepResult):
     kind: Kind
     """`finish`: only what follows a decision, because the last night did not come that far."""
     reasons: tuple[str, ...]
-    """Why, a phrase each."""
+    """Reasons for it, a phrase each."""
     version: int | None = None
-    """That was decided on, if only what follows is to be done."""
+    """The version that was decided on, if only what follows a decision is to be done."""
 
 
 def make_plan(
@@ -137,7 +137,7 @@ def make_plan(
         store: The kept models.
         to_finish: Version that came to the gate in a night that was then interrupted, if any.
         force: Train whatever is found.
-        is_ingested: What lay in the inbox came in already tonight, so it is no reason.
+        is_ingested: Whether the inbox was taken in already tonight, so that it is no reason.
 
     Raises:
         UserError: If the corpus is one of glosses and sentences.

@@ -71,13 +71,13 @@ def finish_change(store: ModelStore) -> StepResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Deliveries(StepResult):
-    """What came in from the inbox."""
+    """The result of taking in the inbox."""
 
     has_clips: bool
 
 
 def take_deliveries(corpus: CorpusOptions, retrain: RetrainOptions) -> Deliveries:
-    """Bring what lies in the inbox into the corpus."""
+    """Take the deliveries of the inbox into the corpus."""
     sources = [retrain.inbox] if retrain.inbox.is_dir() else []
     day = datetime.now().astimezone().date().isoformat()
     found = ingest(corpus, sources, retrain.ingest, day=day, inbox=True)
@@ -121,7 +121,7 @@ def prepare_data(store: ModelStore, commands: Commands) -> StepResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DriftCheck(StepResult):
-    """What was found of each delivery that no model has seen."""
+    """The drift reports of the deliveries that no model has seen."""
 
     reports: tuple[DriftReport, ...]
 

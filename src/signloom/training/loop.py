@@ -179,8 +179,8 @@ class BatchLoss(nn.Module):
         """Return the share of a part in the loss of its batch, nats a token (and a label).
 
         Args:
-            losses: Of the part.
-            counts: Of all parts of the batch.
+            losses: Losses of the part.
+            counts: Counts of all parts of the batch.
         """
         text = losses.text / torch.as_tensor(counts.tokens, dtype=losses.text.dtype)
         if not self.options.ctc_weight:
@@ -229,8 +229,8 @@ def accumulate_gradients(
         batch_loss: The model and its losses.
         source: Builds batches.
         fabric: The devices, each of which takes its share.
-        epoch: Its number.
-        clips: Of the batch.
+        epoch: Number of the epoch.
+        clips: Clips of the batch.
 
     Returns:
         `Losses` of this device's share and `Counts` of the whole batch, on the device.

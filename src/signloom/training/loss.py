@@ -47,8 +47,8 @@ def head_loss(
 
     Args:
         states: What the head projects, at real target positions only: `states[valid]`.
-        weight: Of the head, tied to an embedding or not.
-        bias: Of the head.
+        weight: Weight of the head, tied to an embedding or not.
+        bias: Bias of the head.
         targets: The next token of each state.
         label_smoothing: Share of the target spread evenly over the vocabulary, [0, 1).
         chunk_rows: Rows of logits held at once; None: what suits the device.
@@ -224,7 +224,7 @@ def token_loss(
     """Return the sum over real tokens of the label-smoothed cross entropy, in nats.
 
     Args:
-        logits: Of each next token.
+        logits: Logits of each next token.
         targets: The next tokens.
         valid: Which of them are real; the others count nothing.
         label_smoothing: Share of the target spread evenly over the vocabulary, [0, 1).
@@ -249,7 +249,7 @@ def ctc_loss(
     before it if it repeats the one before), count nothing and get no gradient.
 
     Args:
-        logits: Of the labels at each memory position.
+        logits: Logits of the labels at each memory position.
         valid: Which positions are real.
         labels: From 1; filled with the blank, 0.
         label_lengths: Labels of each clip.

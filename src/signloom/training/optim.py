@@ -36,7 +36,7 @@ def build_optimizer(
         optimizer: `adamw` decays weights beside the gradient, `adam` and `sgd` as a part of it;
             `sgd` has Nesterov's momentum.
         learning_rate: Highest.
-        weight_decay: Of matrices.
+        weight_decay: Weight decay of matrices.
 
     Source: Kingma and Ba (2015), with the second moment's rate of Vaswani et al. (2017); Loshchilov
     and Hutter (2019).

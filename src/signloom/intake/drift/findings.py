@@ -17,16 +17,16 @@ class Group:
     """Some new clips, and the old ones that they should be like."""
 
     signer: str | None
-    """Who signs the new ones; None: all of them."""
+    """The signer of the new ones; None: the group is the whole batch."""
     new: tuple[str, ...]
     old: tuple[str, ...]
-    """Of the same signer, if the signer is known; else of all."""
+    """Clips of the same signer, if the signer is known; else of all signers."""
     is_known: bool
     """Whether the old ones are the same signer's."""
 
     @property
     def label(self) -> str:
-        """What to call the clips without a name."""
+        """A description of the clips that names no person."""
         return "all new clips" if self.signer is None else "one signer"
 
 
@@ -84,20 +84,20 @@ class Finding:
     statistic: float | None
     """More is worse; None: there is too little to measure."""
     warn: float | None
-    """Where warnings begin."""
+    """Limit from which on it is a warning."""
     stop: float | None
-    """Where a delivery is refused: it is withdrawn and the night goes on, or ends with exit code 5
-    if all new deliveries were refused."""
+    """Limit from which on a delivery is refused: it is withdrawn, and the night goes on or, if all
+    new deliveries were refused, ends with exit code 5."""
     what: str
-    """What was found, a phrase that names no person."""
+    """Description of the finding, a phrase that names no person."""
     hint: str
-    """What to do about it; empty if nothing is. In files: `mend`."""
+    """Advice for a person; empty if there is nothing to do. In files: `mend`."""
     clips: tuple[str, ...] = ()
     """New clips that are the reason, if some are more than others."""
     figures: Mapping[str, float] = field(default_factory=dict)
-    """What the statistic was made of."""
+    """Numbers from which the statistic was computed."""
     signer: str | None = None
-    """Whom it is about, if it is about one."""
+    """The signer it is about, if it is about one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,7 +107,7 @@ class Overall:
     auc: float
     """Area under the ROC curve of clips that it did not see, 0.5 (alike) to 1 (apart)."""
     usual_auc: float
-    """Its median where old and new were exchanged at random."""
+    """Median AUC where old and new were exchanged at random."""
     p_value: float
     """Share of the exchanges that were distinguished as well."""
     is_grouped: bool

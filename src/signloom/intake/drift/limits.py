@@ -16,9 +16,9 @@ class Limits:
     """The values of a statistic from which on a check warns, and refuses a delivery."""
 
     warn: NonNegative | None
-    """None: never."""
+    """Warn from here on; None: never."""
     stop: NonNegative | None
-    """None: never; only for what ruins a model."""
+    """Refuse from here on, only for what ruins a model; None: never."""
 
     def __post_init__(self) -> None:
         if self.warn is not None and self.stop is not None and self.stop < self.warn:
@@ -27,7 +27,7 @@ class Limits:
 
 @checked_dataclass
 class DriftOptions:
-    """The part `retrain.drift` of params.yaml: what is looked at, and the limits of each check.
+    """The part `retrain.drift` of params.yaml: how much is read, and the limits of each check.
 
     Every statistic is 0 or more (a factor 1 or more), and more is worse. A delivery is refused only
     for what ruins a model; docs/nights.md says what the limits were measured on. To replace one,
@@ -78,9 +78,9 @@ class DriftOptions:
     sides: Limits = Limits(warn=0.2, stop=0.5)
     """Share of the clips whose left hand lies on the signer's right of the right hand."""
     mirrored: Limits = Limits(warn=3.0, stop=5.0)
-    """Of known signers: standard errors by which the preferred hand has changed sides."""
+    """For known signers: standard errors by which the preferred hand has changed sides."""
     mirrored_people: Limits = Limits(warn=5.0, stop=100.0)
-    """Of new signers: one batch in how many would have as many people of the rarer hand."""
+    """For new signers: one batch in how many would have as many people of the rarer hand."""
     colour: Limits = Limits(warn=0.05, stop=0.2)
     """Share of the clips whose skin is bluer than red."""
 

@@ -56,8 +56,8 @@ def check_recordings(
     Args:
         old: At least one clip.
         new: At least one clip.
-        old_rows: Of those old clips that have landmarks; at least one.
-        new_rows: Of those new clips that have landmarks; at least one.
+        old_rows: Quality rows of the old clips that have landmarks; at least one.
+        new_rows: Quality rows of the new clips that have landmarks; at least one.
         options: The limits.
     """
     return [
@@ -364,7 +364,7 @@ def measure_redness(clip: Clip, sequence: LandmarkSequence, frames: int) -> floa
     blue.
 
     Args:
-        clip: With a video or without.
+        clip: A clip with a video or without.
         sequence: Its landmarks.
         frames: How many frames to look at; those before them are decoded too.
 

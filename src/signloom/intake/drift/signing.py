@@ -252,7 +252,7 @@ def check_movement(
 
     Args:
         groups: Who is held against whom.
-        movements: Of all clips of the groups.
+        movements: Movement of each clip of the groups.
         signers: Who signs each clip.
         options: The limits.
     """
