@@ -13,7 +13,7 @@ from signloom.models.registry import FAMILIES
 from signloom.models.seq2seq import ModelOptions
 from signloom.training.loss import head_loss, token_loss
 from tests import tiny
-from tests.contract.variants import VARIANTS, Subject, build
+from tests.contract.variants import COMBINED, VARIANTS, Subject, build
 
 LENGTHS = [9, 5, 12]
 TOKENS = torch.tensor([[1, 5, 6, 7], [1, 8, 9, 10], [1, 11, 4, 5]])
@@ -28,7 +28,13 @@ def test_families_are_those_that_options_allow() -> None:
     assert {variant.get("family", "transformer") for variant in VARIANTS.values()} == set(allowed)
 
 
-@pytest.fixture(params=VARIANTS.values(), ids=VARIANTS.keys())
+def marked(name: str) -> object:
+    return pytest.param(
+        VARIANTS[name], id=name, marks=[pytest.mark.slow] if name in COMBINED else []
+    )
+
+
+@pytest.fixture(params=[marked(name) for name in VARIANTS])
 def subject(request: pytest.FixtureRequest) -> Subject:
     return build(**request.param)
 

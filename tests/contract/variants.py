@@ -62,6 +62,20 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "lstm, deeper decoder": {**LSTM, "encoder_layers": 1, "decoder_layers": 3},
 }
 
+# Combinations of what other variants have one by one: `make test-all` looks at them, too.
+COMBINED = {
+    "transformer, stem of 2",
+    "transformer, relative, post-norm",
+    "transformer, causal, relative",
+    "transformer, tied, not scaled",
+    "conformer of Gulati et al.",
+    "conformer, sinusoids",
+    "conformer, scaled positions",
+    "lstm, one way, without attention",
+    "lstm, general",
+    "lstm, deeper decoder",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Subject:

@@ -75,6 +75,7 @@ def test_no_clip_leaks_into_the_next(clips: list[Clip], known: Path) -> None:
         assert_same(extract_video(clip.video, OPTIONS), alone[clip.clip_id])
 
 
+@pytest.mark.slow
 @pytest.mark.mediapipe
 def test_the_output_is_the_same_whoever_did_the_work_and_when(
     clips: list[Clip],
@@ -84,6 +85,7 @@ def test_the_output_is_the_same_whoever_did_the_work_and_when(
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Quick twin: test_only_what_is_new_is_looked_at."""
     monkeypatch.setattr(progress, "LINE_S", 0.0)
     expected = contents(known / "out")  # by two processes
     assert sum(name.startswith("shards/") for name in expected) == 2

@@ -100,7 +100,9 @@ def test_extraction_and_tokens_are_the_same_without_the_videos(corpus: CorpusOpt
         drop(corpus)
 
 
+@pytest.mark.slow
 def test_wherever_it_is_cut_the_next_call_ends_it(corpus: CorpusOptions, tmp_path: Path) -> None:
+    """Quick twin: the cuts of tests/unit/test_transaction.py."""
     before = read_manifest(corpus.path)
     shutil.copytree(tmp_path / "data", tmp_path / "copy")
     for number in range(200):

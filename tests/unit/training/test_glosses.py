@@ -56,7 +56,7 @@ def test_batches_hold_the_ids_of_glosses(tmp_path: Path) -> None:
     assert sum(len(batch.clip_ids) for batch in batches) == len(data.dev)
 
 
-@pytest.mark.parametrize("kind", ["glosses", "subwords"])
+@pytest.mark.parametrize("kind", ["glosses", pytest.param("subwords", marks=pytest.mark.slow)])
 def test_a_model_learns_its_sentences_by_heart(tmp_path: Path, kind: GlossKind) -> None:
     data = glosses.training_data(kind, glosses.clips(train=12, dev=1, test=1))
     data = dataclasses.replace(data, dev=data.train)

@@ -58,7 +58,13 @@ def results(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in files}
 
 
-@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        pytest.param(recipe, id=name, marks=[pytest.mark.slow] if "plateau" in name else [])
+        for name, recipe in RECIPES.items()
+    ],
+)
 def test_a_stop_after_any_snapshot_changes_no_bit(
     recipe: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

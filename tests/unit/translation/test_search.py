@@ -86,7 +86,10 @@ def every_translation(longest: int, shortest: int = 1) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("shortest", [0, 3])
-@pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0, 2.0])
+@pytest.mark.parametrize(
+    "penalty",
+    [0.0, 1.0, *(pytest.param(penalty, marks=pytest.mark.slow) for penalty in (0.6, 2.0))],
+)
 @pytest.mark.parametrize("family", FAMILIES)
 @torch.inference_mode()
 def test_a_wide_beam_equals_full_enumeration(family: str, penalty: float, shortest: int) -> None:
