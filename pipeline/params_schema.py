@@ -10,29 +10,14 @@ from typing import Any
 
 import pydantic
 
+from pipeline.check import SECTIONS as STAGE_SECTIONS
 from pipeline.stage import run
-from signloom.corpus.manifest import CorpusOptions
-from signloom.evaluation.evaluate import EvaluateOptions
-from signloom.extraction.extract import ExtractOptions
-from signloom.features.augment import AugmentOptions
-from signloom.features.features import FeatureOptions
-from signloom.features.targets import TokenizeOptions
 from signloom.files import write_file
-from signloom.models.seq2seq import ModelOptions
 from signloom.nightly.plan import RetrainOptions
 from signloom.paths import PARAMS
-from signloom.report.build import ReportOptions
-from signloom.tracking.run import TrackingOptions
-from signloom.training.options import TrainOptions
-from signloom.tune.space import TuneOptions
 
 SCHEMA = Path("params.schema.json")
-SECTIONS: dict[str, Any] = {
-    "corpus": CorpusOptions, "extract": ExtractOptions, "tokenize_targets": TokenizeOptions,
-    "features": FeatureOptions, "augment": AugmentOptions, "model": ModelOptions,
-    "train": TrainOptions, "tune": TuneOptions, "evaluate": EvaluateOptions,
-    "report": ReportOptions, "retrain": RetrainOptions, "tracking": TrackingOptions,
-}  # fmt: skip
+SECTIONS: dict[str, Any] = {**STAGE_SECTIONS, "retrain": RetrainOptions}
 
 
 def main() -> None:

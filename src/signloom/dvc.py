@@ -13,6 +13,8 @@ from signloom.config import load_params
 from signloom.errors import UserError
 from signloom.paths import REPORTS
 
+_LINKED = (Path("data"), REPORTS)  # where DVC puts files
+
 
 def track_version(folder: Path) -> str:
     """`dvc add` a corpus folder, so that it can be rolled back.
@@ -70,9 +72,6 @@ def _outs(parent: Path, stage: dict[str, Any]) -> list[Path]:
     base = parent / stage.get("wdir", ".")
     outs = [next(iter(out)) if isinstance(out, dict) else out for out in stage.get("outs", [])]
     return [(base / str(out)).resolve() for out in outs]
-
-
-_LINKED = (Path("data"), REPORTS)  # where DVC puts files
 
 
 class DvcCache:

@@ -127,9 +127,8 @@ def extract_video(
         detector: Detector | None = None
         for frame in watch(video.frames(start_s, end_s)):
             try:
-                detector = detector or _new_clip(
-                    options, threads
-                )  # not before there is a frame for it
+                # Not before there is a frame for it.
+                detector = detector or _new_clip(options, threads)
                 found, there = detector.detect(frame.rgb, frame.time_s)
             except RuntimeError as error:
                 _detector.cache_clear()  # who knows what state it is in
