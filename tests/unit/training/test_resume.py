@@ -61,7 +61,7 @@ def results(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     "recipe",
     [
-        pytest.param(recipe, id=name, marks=[pytest.mark.slow] if "plateau" in name else [])
+        pytest.param(recipe, id=name, marks=[] if "cosine" in name else [pytest.mark.slow])
         for name, recipe in RECIPES.items()
     ],
 )

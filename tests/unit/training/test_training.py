@@ -103,7 +103,9 @@ def test_a_gpu_that_is_not_there_is_refused() -> None:
         train(tiny.training_data(), tiny.run_options(device="cuda"), provenance={}, log=ignore)
 
 
+@pytest.mark.slow
 def test_training_learns_its_clips() -> None:
+    """Quick twin: test_one_batch_can_be_overfitted of the contract suite."""
     data = tiny.training_data()
     options = dataclasses.replace(
         tiny.run_options(epochs=60, patience=60, learning_rate=0.01, label_smoothing=0.0),
