@@ -10,7 +10,7 @@ import functools
 import json
 import logging
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -250,7 +250,7 @@ def _new_clip(options: DetectorOptions, threads: int) -> Detector:
     return detector
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Task:
     """A segment of a video's bytes, and the clips that have it: of copies, one is read."""
 
@@ -258,6 +258,26 @@ class _Task:
     segment: Segment
     video: HashedVideo
     clips: list[Clip]
+
+
+class _Results:
+    """What is known of a corpus's clips so far: each has landmarks or is rejected."""
+
+    def __init__(self, limit: RejectLimit) -> None:
+        self.frames: dict[str, int] = {}  # of the clips that have landmarks
+        self.rejects: list[Reject] = []  # the others
+        self.limit = limit
+
+    def reject(self, rejects: Iterable[Reject]) -> None:
+        for reject in rejects:
+            self.rejects.append(reject)
+            self.limit.check(self.rejects)
+
+    def add(self, task: _Task, found: int | Problem) -> None:
+        if isinstance(found, Problem):
+            self.reject(reject_clip(clip, found) for clip in task.clips)
+        else:
+            self.frames.update((clip.clip_id, found) for clip in task.clips)
 
 
 def extract_corpus(clips: Sequence[Clip], options: ExtractOptions, folder: Path) -> None:
@@ -277,67 +297,23 @@ def extract_corpus(clips: Sequence[Clip], options: ExtractOptions, folder: Path)
         KeyboardInterrupt: At Ctrl-C, with what to say.
     """
     cache = LandmarkCache(cache_folder())
-    limit = RejectLimit(len(clips), options.max_rejected_share, folder / REJECTS_NAME)
     fingerprint = extractor_fingerprint(options)
-    frames: dict[str, int] = {}  # of the clips that have landmarks
-    rejects: list[Reject] = []  # the others
-    cached = inferred = workers = 0
-    seconds = 0.0
-
-    def collect(task: _Task, found: int | Problem) -> None:
-        if isinstance(found, Problem):
-            rejects.extend(reject_clip(clip, found) for clip in task.clips)
-            limit.check(rejects)
-        else:
-            frames.update((clip.clip_id, found) for clip in task.clips)
-
-    def progress() -> str:
-        done = len(frames) + len(rejects)
-        return f"clips {done}/{len(clips)}, {cached} cached, {len(rejects)} rejected"
-
+    results = _Results(RejectLimit(len(clips), options.max_rejected_share, folder / REJECTS_NAME))
     try:
         with explain_full_disk(cache.folder):
             cache.make_folder()
             tasks, unopened = _plan(clips, fingerprint, cache)
-            for reject in unopened:
-                rejects.append(reject)
-                limit.check(rejects)
-            todo = []
-            with contextlib.closing(_look_up(tasks, cache)) as entries:
-                for task, entry in entries:
-                    if entry is None:
-                        todo.append(task)
-                    else:
-                        collect(task, entry)
-            cached = len(frames)
-            if todo:
-                begun = time.monotonic()
-                expected: dict[str, int] = {}  # frames by key
-                with contextlib.closing(_read_headers(todo, options, cache)) as headers:
-                    for task, header in headers:
-                        if isinstance(header, Problem):
-                            collect(task, header)
-                        else:
-                            expected[task.key] = header
-                readable = [task for task in todo if task.key in expected]
-                # Closed before the executor: an error here must end the workers first.
-                with (
-                    _executor(options) as (run, workers),
-                    contextlib.closing(
-                        _infer(readable, expected, options, cache, run, workers, progress)
-                    ) as outcomes,
-                ):
-                    for task, found in outcomes:
-                        collect(task, found)
-                        inferred += found if isinstance(found, int) else 0
-                seconds = time.monotonic() - begun
-        assert len(frames) + len(rejects) == len(clips), "a clip got lost"
+            results.reject(unopened)
+            unknown = _look_up(tasks, cache, results)
+            cached = len(results.frames)
+            new = _look_at(unknown, options, cache, results)
+        assert len(results.frames) + len(results.rejects) == len(clips), "a clip got lost"
         keys = {clip.clip_id: task.key for task in tasks for clip in task.clips}
         with explain_full_disk(folder):
             write_landmarks(
                 folder,
-                frames,
-                rejects,
+                results.frames,
+                results.rejects,
                 lambda clip_id: cache.load(keys[clip_id]),
                 layout=options.layout,
                 extractor=fingerprint,
@@ -345,17 +321,16 @@ def extract_corpus(clips: Sequence[Clip], options: ExtractOptions, folder: Path)
             )
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
-            f"stopped; what was found in {len(frames)} of {len(clips)} clips is kept, "
+            f"stopped; what was found in {len(results.frames)} of {len(clips)} clips is kept, "
             "`dvc repro` goes on with the others"
         ) from None
     sizes = [path.stat().st_size for path in (folder / SHARDS_NAME).iterdir()]
-    rate = f", {inferred / seconds:.1f} a second" if seconds else ""
     rows = {
         "cached": f"{cached:,} clips were looked at in an earlier run",
-        "new": f"{inferred:,} frames{rate}, by {workers} workers",
+        "new": new,
         "shards": f"{len(sizes):,}, {sum(sizes) / 1e6:,.2f} MB",
     }
-    table = [summarize_clips(frames, rejects, limit.report)]
+    table = [summarize_clips(results.frames, results.rejects, results.limit.report)]
     logger.info("%s", "\n".join(table + [f"  {k:<9} {v}" for k, v in rows.items()]))
 
 
@@ -381,23 +356,63 @@ def _plan(
     return list(tasks.values()), rejects
 
 
-def _look_up(
-    tasks: Sequence[_Task], cache: LandmarkCache
-) -> Generator[tuple[_Task, int | Problem | None], None, None]:
-    """Yield each task with its frames, or why it has none; with None if the cache knows nothing."""
+def _look_up(tasks: Sequence[_Task], cache: LandmarkCache, results: _Results) -> list[_Task]:
+    """Add what the cache knows to the results; return the tasks that it does not know."""
+    unknown = []
     with ThreadPoolExecutor(_READERS) as threads:
-        found = threads.map(cache.look_up, [task.key for task in tasks])
-        yield from zip(tasks, found, strict=True)
+        for task, found in zip(
+            tasks, threads.map(cache.look_up, [task.key for task in tasks]), strict=True
+        ):
+            if found is None:
+                unknown.append(task)
+            else:
+                results.add(task, found)
+    return unknown
+
+
+def _look_at(
+    tasks: Sequence[_Task], options: ExtractOptions, cache: LandmarkCache, results: _Results
+) -> str:
+    """Add what is found in videos to the results and the cache; return how much work it was."""
+    frames, seconds, workers = 0, 0.0, 0
+    if tasks:
+        begun, cached = time.monotonic(), len(results.frames)
+        expected = _read_headers(tasks, options, cache, results)
+        # Closed before the executor: an error here must end the workers first.
+        with (
+            _executor(options) as (run, workers),
+            contextlib.closing(_infer(expected, options, cache, run, workers)) as outcomes,
+            tqdm(
+                total=sum(expected.values()), desc="extracting", unit=" frames", smoothing=0.05,
+                file=progress_file(),
+            ) as bar,
+        ):  # fmt: skip
+            for task, found in outcomes:
+                results.add(task, found)
+                done = found if isinstance(found, int) else 0
+                frames += done
+                # Headers may be wrong.
+                bar.total = (bar.total or 0) + done - expected[task]
+                bar.set_postfix_str(
+                    f"clips {len(results.frames) + len(results.rejects)}/{results.limit.clips}, "
+                    f"{cached} cached, {len(results.rejects)} rejected",
+                    refresh=False,
+                )
+                bar.update(done)
+        seconds = time.monotonic() - begun
+    rate = f", {frames / seconds:.1f} a second" if seconds else ""
+    return f"{frames:,} frames{rate}, by {workers} workers"
 
 
 def _read_headers(
-    tasks: Sequence[_Task], options: ExtractOptions, cache: LandmarkCache
-) -> Generator[tuple[_Task, int | Problem], None, None]:
-    """Yield each task with about how many frames it has, or with why it has none, which is kept.
+    tasks: Sequence[_Task], options: ExtractOptions, cache: LandmarkCache, results: _Results
+) -> dict[_Task, int]:
+    """Return about how many frames each task has; add those that have none to the results.
 
     Most broken files show here, days before the last frame perhaps. In processes, since a file may
     crash the library that opens it.
     """
+    expected = {}
     run = functools.partial(run_in_processes, count_frames, limit_s=lambda _: options.time_limit_s)
     found = run_with_retry(run, [task.segment for task in tasks], count_workers())
     with contextlib.closing(found):
@@ -406,55 +421,41 @@ def _read_headers(
             found, "reading headers", len(tasks), unit=" clips", delay=1.0, file=progress_file()
         )
         for number, outcome in bar:
-            task = tasks[number]
-            yield task, outcome if isinstance(outcome, int) else _store(task, outcome, cache)
+            if isinstance(outcome, int):
+                expected[tasks[number]] = outcome
+            else:
+                results.add(tasks[number], _store(tasks[number], outcome, cache))
+    return expected
 
 
 def _infer(
-    tasks: Sequence[_Task],
-    expected: Mapping[str, int],
+    expected: Mapping[_Task, int],
     options: ExtractOptions,
     cache: LandmarkCache,
     run: Callable[..., Iterator[tuple[int, Any]]],
     workers: int,
-    progress: Callable[[], str],
 ) -> Generator[tuple[_Task, int | Problem], None, None]:
     """Look at videos; yield each task with its frames, or with why it has none, once it is kept.
 
     Args:
-        tasks: In any order.
-        expected: Frames of each by its header, by key.
+        expected: The tasks with their frames by the header.
         options: Of the detector, and how long a clip may take.
         cache: Where to keep what is found.
         run: Makes a pass over some jobs.
         workers: Who share the first pass.
-        progress: How far the corpus is, for the bar; asked after each task.
     """
     # Long ones first: a long one at the end would leave all workers but one without work.
-    tasks = sorted(tasks, key=lambda task: -expected[task.key])
-    frames = {task.segment: expected[task.key] for task in tasks}
+    tasks = sorted(expected, key=lambda task: -expected[task])
+    frames = {task.segment: expected[task] for task in tasks}
     run_once = functools.partial(
         run,
         functools.partial(extract_entry, options=_with_absolute_paths(options)),
         limit_s=lambda segment: options.time_limit_s + frames[segment],
         jobs_per_worker=_CLIPS_PER_WORKER,
     )
-    total = sum(frames.values())
-    with (
-        contextlib.closing(run_with_retry(run_once, list(frames), workers)) as outcomes,
-        tqdm(
-            total=total, desc="extracting", unit=" frames", smoothing=0.05, file=progress_file()
-        ) as bar,
-    ):
+    with contextlib.closing(run_with_retry(run_once, list(frames), workers)) as outcomes:
         for number, outcome in outcomes:
-            task = tasks[number]
-            found = _store(task, outcome, cache)
-            yield task, found
-            done = found if isinstance(found, int) else 0
-            total += done - expected[task.key]  # headers may be wrong
-            bar.total = total
-            bar.set_postfix_str(progress(), refresh=False)
-            bar.update(done)
+            yield tasks[number], _store(tasks[number], outcome, cache)
 
 
 def _store(task: _Task, outcome: bytes | Problem, cache: LandmarkCache) -> int | Problem:

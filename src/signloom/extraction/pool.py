@@ -1,9 +1,10 @@
 """Worker pools: a function over jobs, in a process a core, whatever happens to the processes.
 
-`PoolRun` has the rules that hold wherever the work is done: how long a job may take, and what
+`Pool` has the rules that hold wherever the work is done: how long a job may take, and what
 follows when a worker dies. The workers here are processes of this machine; `ray_pool` has others.
 """
 
+import math
 import multiprocessing
 import os
 import queue
@@ -77,8 +78,31 @@ class Worker(ABC):
         """Kill the process if it lives; return how it ended."""
 
 
-class Pool(ABC):
-    """Starts workers and tells what happens to them."""
+class Pool(ABC, Generic[Job]):
+    """One pass over some jobs, and the workers that live for it.
+
+    Args:
+        function: What a worker does with a job.
+        jobs: Done in any order, begun in this one.
+        limit_s: Seconds that a job may take; None: as long as it likes.
+        jobs_per_worker: A worker that has done so many is replaced by a new one; None: never.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Job], Any],
+        jobs: Sequence[Job],
+        limit_s: Callable[[Job], float] | None,
+        jobs_per_worker: int | None,
+    ) -> None:
+        self.function = function
+        self._jobs = jobs
+        self._limit_s = limit_s
+        self._jobs_per_worker = jobs_per_worker
+        self._waiting = deque(range(len(jobs)))
+        # All that live: their job and its deadline; None while they start.
+        self._workers: dict[Worker, tuple[int, float] | None] = {}
+        self._false_starts = 0
 
     @abstractmethod
     def start_worker(self) -> Worker:
@@ -87,37 +111,6 @@ class Pool(ABC):
     @abstractmethod
     def wait(self, timeout_s: float | None) -> tuple[Worker, Event] | None:
         """Return the next event, or None after `timeout_s` seconds without any."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Kill all workers."""
-
-
-class PoolRun(Generic[Job]):
-    """One pass over some jobs.
-
-    Args:
-        pool: Its workers are used by this pass alone.
-        jobs: Done in any order, begun in this one.
-        limit_s: Seconds that a job may take; None: as long as it likes.
-        jobs_per_worker: A worker that has done so many is replaced by a new one; None: never.
-    """
-
-    def __init__(
-        self,
-        pool: Pool,
-        jobs: Sequence[Job],
-        limit_s: Callable[[Job], float] | None,
-        jobs_per_worker: int | None,
-    ) -> None:
-        self._pool = pool
-        self._jobs = jobs
-        self._limit_s = limit_s
-        self._jobs_per_worker = jobs_per_worker
-        self._waiting = deque(range(len(jobs)))
-        self._starting: set[Worker] = set()
-        self._busy: dict[Worker, tuple[int, float]] = {}  # job, its deadline
-        self._false_starts = 0
 
     def run(self, workers: int) -> Iterator[tuple[int, Any]]:
         """Yield the number of each job with its result or `Problem`, as they come.
@@ -128,71 +121,69 @@ class PoolRun(Generic[Job]):
         """
         try:
             for _ in range(min(workers, len(self._jobs))):
-                self._start_worker()
-            while self._busy or self._waiting:
-                found = self._pool.wait(self._wait_s())
+                self._add_worker()
+            while self._waiting or any(self._workers.values()):
+                found = self.wait(self._wait_s())
                 yield from self._overdue() if found is None else self._handle(*found)
         finally:
-            self._pool.close()
+            for worker in list(self._workers):
+                self._end(worker)
 
-    def _start_worker(self) -> None:
-        if len(self._starting) < len(self._waiting):  # or it would find nothing to do
-            self._starting.add(self._pool.start_worker())
+    def _add_worker(self) -> None:
+        starting = sum(job is None for job in self._workers.values())
+        if starting < len(self._waiting):  # or it would find nothing to do
+            self._workers[self.start_worker()] = None
+
+    def _end(self, worker: Worker) -> Problem:
+        end = worker.end()
+        del self._workers[worker]
+        return end
 
     def _handle(self, worker: Worker, event: Event) -> Iterator[tuple[int, Any]]:
-        if worker not in self._starting and worker not in self._busy:
+        if worker not in self._workers:
             return  # it was ended meanwhile
         if isinstance(event, Raised):
             raise event.error
-        job, _ = self._busy.pop(worker, (None, 0.0))
+        begun = self._workers[worker]
         if isinstance(event, Died):
-            if worker in self._starting:
-                self._starting.remove(worker)
-                self._count_false_start(worker.end())
-            self._start_worker()
-            if job is not None:
-                yield job, worker.end()
+            end = self._end(worker)
+            if begun is None:
+                self._count_false_start(end)
+            self._add_worker()
+            if begun is not None:
+                yield begun[0], end
             return
         if isinstance(event, Ready):
-            self._starting.discard(worker)
             self._false_starts = 0
         # Before the yield, so that the worker is busy while the caller keeps the result.
         self._give_job(worker)
-        if isinstance(event, Done) and job is not None:
-            yield job, event.result
+        if isinstance(event, Done) and begun is not None:
+            yield begun[0], event.result
 
     def _give_job(self, worker: Worker) -> None:
-        if not self._waiting:
-            worker.end()  # its memory is free for those who still work
-            return
-        if worker.jobs_given == self._jobs_per_worker:
-            worker.end()
-            self._start_worker()
+        if not self._waiting or worker.jobs_given == self._jobs_per_worker:
+            self._end(worker)  # its memory is free for those who still work
+            self._add_worker()
             return
         worker.jobs_given += 1
         job = self._waiting.popleft()
         limit_s = self._limit_s(self._jobs[job]) if self._limit_s else float("inf")
-        self._busy[worker] = (job, time.monotonic() + limit_s)
+        self._workers[worker] = job, time.monotonic() + limit_s
         worker.start(self._jobs[job])
 
     def _overdue(self) -> Iterator[tuple[int, Problem]]:
         now = time.monotonic()
-        for worker, (job, deadline) in list(self._busy.items()):
-            if deadline <= now and self._limit_s:
-                del self._busy[worker]
-                worker.end()
-                self._start_worker()
-                yield (
-                    job,
-                    Problem(
-                        f"no result within {self._limit_s(self._jobs[job]):.0f} s",
-                        "play the video to see whether it hangs, or raise extract.time_limit_s",
-                    ),
-                )
+        for worker, begun in list(self._workers.items()):
+            if begun is not None and begun[1] <= now and self._limit_s:
+                self._end(worker)
+                self._add_worker()
+                limit_s = self._limit_s(self._jobs[begun[0]])
+                hint = "play the video to see whether it hangs, or raise extract.time_limit_s"
+                yield begun[0], Problem(f"no result within {limit_s:.0f} s", hint)
 
     def _wait_s(self) -> float | None:
-        deadline = min((deadline for _, deadline in self._busy.values()), default=float("inf"))
-        if deadline == float("inf"):
+        deadline = min((begun[1] for begun in self._workers.values() if begun), default=math.inf)
+        if deadline == math.inf:
             return None
         return min(max(0.0, deadline - time.monotonic()), _MAX_WAIT_S)
 
@@ -215,7 +206,7 @@ def run_with_retry(
     Alone: so that it has the machine's memory to itself, and takes nobody with it.
 
     Args:
-        run: Makes one pass over some jobs with some workers, as `PoolRun.run`.
+        run: Makes one pass over some jobs with some workers, as `Pool.run`.
         jobs: All of them.
         workers: Processes of the first pass.
 
@@ -286,8 +277,7 @@ def run_in_processes(
     """
     # Read when a process starts: 390 instead of 470 MB each, as MediaPipe's threads share a heap.
     os.environ.setdefault("MALLOC_ARENA_MAX", "1")
-    pool = _ProcessPool(function)
-    yield from PoolRun(pool, jobs, limit_s, jobs_per_worker).run(workers)
+    yield from _ProcessPool(function, jobs, limit_s, jobs_per_worker).run(workers)
 
 
 def map_in_order(
@@ -322,10 +312,10 @@ class _ProcessWorker(Worker):
     reads it, also beyond the time limit.
     """
 
-    def __init__(self, pool: "_ProcessPool") -> None:
-        self._pool = pool
+    def __init__(self, function: Callable[[Any], Any], events: "_Events") -> None:
+        self._events = events
         self._pipe, theirs = _SPAWN.Pipe()
-        self._process = _SPAWN.Process(target=_work, args=(pool.function, theirs), daemon=True)
+        self._process = _SPAWN.Process(target=_work, args=(function, theirs), daemon=True)
         _start_ignoring_interrupt(self._process)
         theirs.close()  # now the pipe ends when the process does
         self._listener = threading.Thread(target=self._listen, daemon=True)
@@ -342,7 +332,6 @@ class _ProcessWorker(Worker):
         self._process.join()
         self._listener.join()
         end = _explain_exit(self._process.exitcode)
-        self._pool.workers.discard(self)
         self._process.close()  # its handles; a long run has many workers
         return end
 
@@ -350,32 +339,28 @@ class _ProcessWorker(Worker):
         with self._pipe:
             try:
                 while True:
-                    self._pool.events.put((self, self._pipe.recv()))
+                    self._events.put((self, self._pipe.recv()))
             except (EOFError, OSError):
                 self._process.join()  # the pipe closes a moment before the exit code is there
-                self._pool.events.put((self, Died()))
+                self._events.put((self, Died()))
 
 
-class _ProcessPool(Pool):
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        self.function = function
-        self.workers: set[_ProcessWorker] = set()  # all that live
-        self.events: queue.SimpleQueue[tuple[Worker, Event]] = queue.SimpleQueue()
+_Events = queue.SimpleQueue[tuple[Worker, Event]]
+
+
+class _ProcessPool(Pool[Job]):
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._events: _Events = queue.SimpleQueue()
 
     def start_worker(self) -> Worker:
-        worker = _ProcessWorker(self)
-        self.workers.add(worker)
-        return worker
+        return _ProcessWorker(self.function, self._events)
 
     def wait(self, timeout_s: float | None) -> tuple[Worker, Event] | None:
         try:
-            return self.events.get(timeout=timeout_s)
+            return self._events.get(timeout=timeout_s)
         except queue.Empty:
             return None
-
-    def close(self) -> None:
-        for worker in list(self.workers):
-            worker.end()
 
 
 def _explain_exit(code: int | None) -> Problem:

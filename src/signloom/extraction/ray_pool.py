@@ -17,7 +17,6 @@ from signloom.extraction.pool import (
     Done,
     Event,
     Pool,
-    PoolRun,
     Raised,
     Ready,
     Worker,
@@ -80,21 +79,8 @@ def run_on_ray(
     limit_s: Callable[[Job], float] | None = None,
     jobs_per_worker: int | None = None,
 ) -> Iterator[tuple[int, Result | Problem]]:
-    """Yield the number of each job with its result or its loss, as they come.
-
-    Args:
-        function: Importable by the cluster's processes.
-        jobs: Independent of each other.
-        workers: Most processes, of a CPU each.
-        limit_s: Seconds that a job may take.
-        jobs_per_worker: A process that has done so many is replaced by a new one.
-
-    Raises:
-        UserError: If no process can be started.
-        Exception: The first that a job raises.
-    """
-    pool = _RayPool(function)
-    yield from PoolRun(pool, jobs, limit_s, jobs_per_worker).run(workers)
+    """Do in processes of the cluster, a CPU each, what `pool.run_in_processes` does in its own."""
+    yield from _RayPool(function, jobs, limit_s, jobs_per_worker).run(workers)
 
 
 class _Process:
@@ -111,12 +97,13 @@ class _Process:
         return self._function(job)
 
 
-class _RayPool(Pool):
-    def __init__(self, function: Callable[[Any], Any]) -> None:
+class _RayPool(Pool[Job]):
+    def __init__(self, *arguments: Any) -> None:
         import ray
 
+        super().__init__(*arguments)
         self._ray = ray
-        self._function = ray.put(function)
+        self._function = ray.put(self.function)
         # No retries of Ray's own: what follows a death is the same everywhere.
         self._actor = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(_Process)
         self.pending: dict[Any, _RayWorker] = {}  # what will be there, of whom
@@ -139,13 +126,9 @@ class _RayPool(Pool):
             return worker, Died()
         return worker, Done(result) if worker.is_ready else worker.note_ready()
 
-    def close(self) -> None:
-        for worker in set(self.pending.values()):
-            worker.end()
-
 
 class _RayWorker(Worker):
-    def __init__(self, pool: _RayPool, process: Any, kill: Callable[[Any], None]) -> None:
+    def __init__(self, pool: _RayPool[Any], process: Any, kill: Callable[[Any], None]) -> None:
         self._pool = pool
         self._process = process
         self._kill = kill
