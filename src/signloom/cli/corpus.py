@@ -145,7 +145,7 @@ def run_withdraw(options: argparse.Namespace) -> None:
     from signloom.intake.withdraw import withdraw
 
     corpus = load_section(options.params, "corpus", CorpusOptions)
-    gone = withdraw(corpus, options.batch, options.reason)
+    gone, _ = withdraw(corpus, options.batch, options.reason)
     if not gone:
         print(f"{options.batch} was withdrawn before; nothing changed")
         return

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from signloom.config import checked_dataclass
 from signloom.errors import UserError
+from signloom.files import hash_file
 
 MANIFEST_VERSION = 1
 
@@ -365,6 +366,27 @@ def read_manifest(path: Path, signer_disjoint: bool = True) -> list[Clip]:
     if problems:
         raise UserError(_message(path, table.unit, problems))
     return [clip for _, clip in clips]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The clips of a corpus, and which manifest they were read from."""
+
+    clips: Sequence[Clip]
+    sha256: str  # of the file
+
+
+def load_manifest(corpus: CorpusOptions, known: Manifest | None = None) -> Manifest:
+    """Read the manifest of a corpus, unless it is `known` and has not changed since.
+
+    Raises:
+        UserError: As `read_manifest`.
+    """
+    # Hashed before it is read: an edit between the two is found by the next comparison.
+    sha256 = hash_file(corpus.path) if corpus.path.is_file() else ""
+    if known is not None and known.sha256 == sha256:
+        return known
+    return Manifest(read_manifest(corpus.path, corpus.signer_disjoint), sha256)
 
 
 def check_splits(path: Path, clips: Sequence[Clip]) -> None:

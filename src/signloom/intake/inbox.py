@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-from signloom.corpus.manifest import Clip, CorpusOptions, parse_segment, read_manifest
+from signloom.corpus.manifest import Clip, CorpusOptions, Manifest, load_manifest, parse_segment
 from signloom.extraction.cache import HashedVideo, VideoHashes, cache_folder
 from signloom.importing.new_corpus import clip_id_of
 from signloom.intake.deliveries import Candidate, Request, scan
@@ -79,12 +79,14 @@ class Inbox:
     """The result of a scan of some folders, with the index of the corpus.
 
     Attributes:
+        manifest: The corpus.
         index: Index of the corpus.
         candidates: Clips that were found, in the order of their folders.
         waiting: Files that changed a moment ago.
         hashes: Hashes of all videos that can be read.
     """
 
+    manifest: Manifest
     index: Index
     candidates: Sequence[Candidate]
     waiting: Sequence[Path]
@@ -106,26 +108,41 @@ class Inbox:
         return _digest(parts)[:16]
 
 
-def read_inbox(corpus: CorpusOptions, request: Request) -> Inbox:
+def read_inbox(corpus: CorpusOptions, request: Request, known: Manifest | None = None) -> Inbox:
     """Look through a corpus and folders; what was hashed once is not read again.
+
+    Args:
+        corpus: A corpus with a manifest.
+        request: The folders.
+        known: The manifest, if the caller has read it.
 
     Raises:
         UserError: If there is no corpus that can grow, or a folder or table is missing.
     """
-    clips = read_manifest(corpus.path, corpus.signer_disjoint)
+    manifest = load_manifest(corpus, known)
+    clips = manifest.clips
     check_videos(corpus, clips)
     candidates, waiting = scan(request)
     videos = [*(clip.video for clip in clips), *(one.video for one in candidates)]
     hashes = VideoHashes(cache_folder()).hash_videos(video for video in videos if video)
-    return Inbox(build_index(clips, hashes, read_withdrawn(corpus)), candidates, waiting, hashes)
+    index = build_index(clips, hashes, read_withdrawn(corpus))
+    return Inbox(manifest, index, candidates, waiting, hashes)
 
 
-def has_news(corpus: CorpusOptions, inbox: Path, options: IngestOptions) -> bool:
+def has_news(
+    corpus: CorpusOptions, inbox: Path, options: IngestOptions, *, known: Manifest | None = None
+) -> bool:
     """Return whether an inbox has anything for an ingest that it has not seen.
 
     Files that are in the corpus, were withdrawn from it, or were rejected unchanged do not count,
     nor does a file that changed a moment ago. A change that a crash interrupted counts. No video
     is decoded, and none is read twice.
+
+    Args:
+        corpus: A corpus with a manifest.
+        inbox: The folder of the deliveries; it may be missing.
+        options: What a clip must be like.
+        known: The manifest, if the caller has read it.
 
     Raises:
         UserError: If the corpus cannot grow, as one of glosses and sentences.
@@ -135,7 +152,8 @@ def has_news(corpus: CorpusOptions, inbox: Path, options: IngestOptions) -> bool
     if not inbox.is_dir():
         return False
     check_growable(corpus, [inbox])
-    found = read_inbox(corpus, Request(sources=[inbox], inbox=True, settle_s=options.settle_s))
+    request = Request(sources=[inbox], inbox=True, settle_s=options.settle_s)
+    found = read_inbox(corpus, request, known)
     rejected = {(row.delivery, row.where, row.fingerprint) for row in read_rejects(corpus)}
     for one in found.candidates:
         content = found.content(one)

@@ -9,9 +9,16 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from signloom.corpus.manifest import SPLITS, Clip, CorpusOptions, id_problem, parse_segment
+from signloom.corpus.manifest import (
+    SPLITS,
+    Clip,
+    CorpusOptions,
+    Manifest,
+    id_problem,
+    parse_segment,
+)
 from signloom.errors import UserError
-from signloom.files import flush_to_disk
+from signloom.files import flush_to_disk, hash_file
 from signloom.importing.new_corpus import PLACE, clip_id_of
 from signloom.intake.checks import Accepted, Checked, check_candidates, probe_all
 from signloom.intake.deliveries import Candidate, Fault, Request, from_project
@@ -125,6 +132,7 @@ class IngestResult:
     """The result of an ingest.
 
     Attributes:
+        manifest: The corpus as it is now.
         batch: Name under which the clips came in; None if there are none.
         clips: New clips; after a crash, those of the interrupted batch as well.
         rejects: Rejected files in the sources.
@@ -133,6 +141,7 @@ class IngestResult:
         version: What became of the version of the corpus, in words; empty if nothing changed.
     """
 
+    manifest: Manifest
     batch: str | None = None
     clips: list[Clip] = field(default_factory=list)
     rejects: list[IntakeReject] = field(default_factory=list)
@@ -151,6 +160,7 @@ def ingest(
     signer: str | None = None,
     inbox: bool = False,
     dry_run: bool = False,
+    known: Manifest | None = None,
 ) -> IngestResult:
     """Take new clips into a corpus; what came in before, and what is wrong, stays where it is.
 
@@ -163,6 +173,7 @@ def ingest(
         signer: Who signs where no table says it; None: `signer.txt`, or the folder's name.
         inbox: The sources hold deliveries, so their own names name no signer.
         dry_run: Only say what would come in.
+        known: The manifest, if the caller has read it.
 
     Raises:
         UserError: If the corpus cannot grow, a source is missing, or the disk is full.
@@ -176,10 +187,11 @@ def ingest(
         sources=sources, table=table, signer=signer, inbox=inbox, settle_s=options.settle_s
     )
     if dry_run:
-        found, checked = _look(corpus, request, options)
+        found, checked = _look(corpus, request, options, known)
         batch = _name_batch(corpus, found.index, day)
         clips, _ = make_clips(found.index, checked.accepted, corpus, options, batch)
         return IngestResult(
+            manifest=found.manifest,
             batch=batch if clips else None,
             clips=clips,
             rejects=_list_rejects(corpus, found, checked, options),
@@ -187,7 +199,7 @@ def ingest(
             waiting=sorted(set(found.waiting)),
         )
     with change_corpus(corpus) as (change, earlier):
-        found, checked = _look(corpus, request, options)
+        found, checked = _look(corpus, request, options, known)
         gone = _stage_videos(corpus, change, found, checked.accepted)
         accepted = [one for one in checked.accepted if one.content[0] not in gone]
         batch = _name_batch(corpus, found.index, day)
@@ -199,12 +211,15 @@ def ingest(
             stage_manifest(corpus, change, [*found.index.clips, *clips])
         delivery = Delivery(batch, day, len(clips), 0, _describe(sources), IN, "")
         _stage_tables(corpus, change, delivery, rejects, sources)
-        done = Finished("", "")
+        done, manifest = Finished("", ""), found.manifest
         if change.operations:
             done = commit(corpus, change, batch if clips else "")
+        if clips:
+            manifest = Manifest([*manifest.clips, *clips], hash_file(corpus.path))
         earlier = earlier or Finished("", "")
         cut_short = [c for c in found.index.clips if earlier.batch and c.batch == earlier.batch]
         return IngestResult(
+            manifest=manifest,
             batch=(batch if clips else "") or earlier.batch or None,
             clips=[*cut_short, *clips],
             rejects=rejects,
@@ -214,8 +229,10 @@ def ingest(
         )
 
 
-def _look(corpus: CorpusOptions, request: Request, options: IngestOptions) -> tuple[Inbox, Checked]:
-    found = read_inbox(corpus, request)
+def _look(
+    corpus: CorpusOptions, request: Request, options: IngestOptions, known: Manifest | None
+) -> tuple[Inbox, Checked]:
+    found = read_inbox(corpus, request, known)
     return found, check_candidates(
         found, options, signer_disjoint=corpus.signer_disjoint, probe_all=probe_all
     )

@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from signloom.corpus.manifest import Clip, CorpusOptions, check_splits, read_manifest
+from signloom.corpus.manifest import Clip, CorpusOptions, Manifest, check_splits, load_manifest
 from signloom.errors import UserError
 from signloom.extraction.cache import VideoHashes, cache_folder
+from signloom.files import hash_file
 from signloom.intake.ledgers import (
     DELIVERIES,
     OUT,
@@ -25,36 +26,44 @@ WITHDRAWN_VIDEOS = Path("data/withdrawn")
 
 
 def withdraw(
-    corpus: CorpusOptions, batch: str, reason: str, *, to: Path = WITHDRAWN_VIDEOS
-) -> list[Clip]:
+    corpus: CorpusOptions,
+    batch: str,
+    reason: str,
+    *,
+    known: Manifest | None = None,
+    to: Path = WITHDRAWN_VIDEOS,
+) -> tuple[list[Clip], Manifest]:
     """Take a delivery out of a corpus again.
 
     Args:
         corpus: A corpus with a manifest.
         batch: Batch of the clips.
         reason: Written into the tables, and shown to whoever brings the videos again.
+        known: The manifest, if the caller has read it.
         to: The videos go to a folder of the batch's name in it.
 
     Returns:
-        The clips, as they were; none if the batch was withdrawn before.
+        The clips, as they were; none if the batch was withdrawn before. The corpus without them.
 
     Raises:
         UserError: If there is no such batch, or nothing to learn from would be left.
     """
     with change_corpus(corpus) as (change, _):
-        clips = read_manifest(corpus.path, corpus.signer_disjoint)
-        gone = [clip for clip in clips if clip.batch == batch]
+        manifest = load_manifest(corpus, known)
+        gone = [clip for clip in manifest.clips if clip.batch == batch]
         deliveries = {delivery.batch: delivery for delivery in read_deliveries(corpus)}
         if not gone and (batch not in deliveries or deliveries[batch].state != OUT):
-            known = ", ".join(name for name, one in deliveries.items() if one.state != OUT)
+            named = ", ".join(name for name, one in deliveries.items() if one.state != OUT)
             raise UserError(
-                f"{corpus.path}: no clip is of the batch {batch!r}; there are {known or 'none'}"
+                f"{corpus.path}: no clip is of the batch {batch!r}; there are {named or 'none'}"
             )
         if gone:
             check_growable(corpus)
-            stage_removal(change, corpus, clips, gone, reason, to=to / batch, batch=batch)
+            stage_removal(change, corpus, manifest.clips, gone, reason, to=to / batch, batch=batch)
             commit(corpus, change)
-        return gone
+            left = [clip for clip in manifest.clips if clip.batch != batch]
+            manifest = Manifest(left, hash_file(corpus.path))
+        return gone, manifest
 
 
 def stage_removal(

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from signloom.corpus.manifest import load_manifest
 from signloom.intake.ingest import ingest
 from signloom.nightly.lock import holder
-from signloom.nightly.night import Request, read_clips, read_unfinished
+from signloom.nightly.night import Request, read_unfinished
 from signloom.nightly.plan import Kind, choose_parent, make_plan, read_settings
 from signloom.nightly.store import ModelStore
 
@@ -42,8 +43,8 @@ def dry_run(request: Request) -> DryRun:
     """
     settings, store = read_settings(request.params), ModelStore()
     corpus, retrain = settings.corpus, settings.retrain
-    clips = read_clips(corpus)
-    plan = make_plan(settings, clips, store, to_finish=read_unfinished(), force=request.force)
+    manifest = load_manifest(corpus)
+    plan = make_plan(settings, manifest, store, to_finish=read_unfinished(), force=request.force)
     champion = store.champion()
     parent = choose_parent(store, request.start or retrain.start)
     start_from = str(store.checkpoint(parent)) if parent is not None else ""
@@ -51,10 +52,13 @@ def dry_run(request: Request) -> DryRun:
     lines = [f"because {reason}" for reason in plan.reasons] or ["nothing is new"]
     if plan.kind == "train" and retrain.inbox.is_dir():
         day = datetime.now().astimezone().date().isoformat()
-        found = ingest(corpus, [retrain.inbox], retrain.ingest, day=day, inbox=True, dry_run=True)
+        found = ingest(
+            corpus, [retrain.inbox], retrain.ingest, day=day, inbox=True, dry_run=True,
+            known=manifest,
+        )  # fmt: skip
         taken = {clip.clip_id: clip.split for clip in found.clips}
         rejects = [f"{row.where}: {row.reason}" for row in found.rejects]
-        lines.append(f"{len(taken)} clips would come to the {len(clips)} of the corpus")
+        lines.append(f"{len(taken)} clips would come to the {len(manifest.clips)} of the corpus")
         lines += [f"rejected: {text}" for text in rejects]
     if plan.kind != "nothing":
         more = ["track"] if retrain.commit or retrain.remote else []

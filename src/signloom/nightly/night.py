@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 from signloom.config import read_json
-from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest
+from signloom.corpus.manifest import Clip, Manifest, load_manifest
 from signloom.errors import UserError
 from signloom.files import to_text, write_file
 from signloom.intake.drift.findings import DriftReport
@@ -161,9 +161,10 @@ class _Night:
             record.step("promote", finish_change, store)
         record.note(champion=store.champion())
 
-        clips, unfinished, force = read_clips(corpus), read_unfinished(), self.request.force
+        manifest, unfinished = load_manifest(corpus), read_unfinished()
+        force = self.request.force
         plan = record.step(
-            "plan", make_plan, settings, clips, store, to_finish=unfinished, force=force
+            "plan", make_plan, settings, manifest, store, to_finish=unfinished, force=force
         )
         record.note(reasons=list(plan.reasons))
         if plan.kind == "nothing":
@@ -175,27 +176,29 @@ class _Night:
             note="; ".join(plan.reasons), tags={NIGHT: record.content["key"]},
         ) as log:  # fmt: skip
             if plan.kind == "train":
-                taken = record.step("ingest", take_deliveries, corpus, settings.retrain)
-                clips = read_clips(corpus) if taken.has_clips else clips
+                manifest = record.step(
+                    "ingest", take_deliveries, corpus, settings.retrain, manifest
+                ).manifest
                 plan = make_plan(
-                    settings, clips, store, to_finish=unfinished, force=force, is_ingested=True
+                    settings, manifest, store, to_finish=unfinished, force=force, is_ingested=True
                 )
-            ending = self._train_and_decide(plan, clips, log)
+            ending = self._train_and_decide(plan, manifest, log)
             champion = str(record.content["champion"])
             log.set_tags({"outcome": OUTCOMES[ending.code], "champion": champion})
         RETRAIN_UNFINISHED.unlink(missing_ok=True)
         return ending
 
-    def _train_and_decide(self, plan: Plan, clips: Sequence[Clip], log: Run) -> Ending:
+    def _train_and_decide(self, plan: Plan, manifest: Manifest, log: Run) -> Ending:
         """Do what the plan says, from the corpus to the remote."""
         settings, store, record, drift = self.settings, self.store, self.record, None
+        clips = manifest.clips
         if plan.kind == "nothing":
             return Ending(code=NOTHING, verdict="nothing that came in was new")
         if plan.version is not None:
             version, is_again = plan.version, False
         else:
             record.step("extract", prepare_data, store, self.commands)
-            clips, drift, refusal = self._check_new_clips(clips)
+            clips, drift, refusal = self._check_new_clips(manifest)
             if refusal:
                 record.note(verdict=refusal)
                 return self._publish(Ending(code=DATA, verdict=refusal), drift, None)
@@ -219,7 +222,7 @@ class _Night:
         return self._publish(Ending(code=code, verdict=verdict), drift, decision)
 
     def _check_new_clips(
-        self, clips: Sequence[Clip]
+        self, manifest: Manifest
     ) -> tuple[Sequence[Clip], DriftReport | None, str]:
         """Compare new clips with old ones; withdraw deliveries that would ruin a model.
 
@@ -227,7 +230,7 @@ class _Night:
             The corpus that is left; the worst that was found, None if no clip is new; why no
             model can be trained on what is left, empty if one can.
         """
-        corpus, record = self.settings.corpus, self.record
+        corpus, record, clips = self.settings.corpus, self.record, manifest.clips
         new = new_clips(clips, self.store)
         record.note(batches=[name for name in new if name != BY_HAND])
         checked = record.step(
@@ -239,10 +242,11 @@ class _Night:
         delivered = {delivery.batch for delivery in read_deliveries(corpus)}
         for report in checked.refused:
             if report.batch in delivered:
-                record.step("withdraw", withdraw_delivery, corpus, report)
-                clips = [clip for clip in clips if clip.batch != report.batch]
+                manifest = record.step(
+                    "withdraw", withdraw_delivery, corpus, report, manifest
+                ).manifest
         record.step("extract again", prepare_data, self.store, self.commands)
-        return clips, checked.worst, why_not_train(checked, delivered)
+        return manifest.clips, checked.worst, why_not_train(checked, delivered)
 
     def _train(self, clips: Sequence[Clip]) -> int:
         """Train, score and keep a challenger; return its number."""
@@ -297,11 +301,6 @@ class _Night:
 def code_of(stop: KeyboardInterrupt) -> int:
     """Return the exit code of a night that was stopped."""
     return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
-
-
-def read_clips(corpus: CorpusOptions) -> list[Clip]:
-    """Return the corpus as it is now."""
-    return read_manifest(corpus.path, corpus.signer_disjoint)
 
 
 def read_unfinished() -> int | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from signloom.config import checked_dataclass, load_params, load_section, parse_options
-from signloom.corpus.manifest import SPLITS, Clip, CorpusOptions
+from signloom.corpus.manifest import SPLITS, Clip, CorpusOptions, Manifest
 from signloom.corpus.shards import read_clip_frames, read_clip_rates
 from signloom.errors import UserError
 from signloom.features.targets import read_targets
@@ -119,7 +119,7 @@ class Plan(StepResult):
 
 def make_plan(
     settings: Settings,
-    clips: Sequence[Clip],
+    manifest: Manifest,
     store: ModelStore,
     *,
     to_finish: int | None,
@@ -133,7 +133,7 @@ def make_plan(
 
     Args:
         settings: The parameters.
-        clips: The corpus.
+        manifest: The corpus.
         store: The kept models.
         to_finish: Version that came to the gate in a night that was then interrupted, if any.
         force: Train whatever is found.
@@ -143,12 +143,12 @@ def make_plan(
         UserError: If the corpus is one of glosses and sentences.
     """
     corpus, retrain = settings.corpus, settings.retrain
-    check_videos(corpus, clips)
+    check_videos(corpus, manifest.clips)
     reasons = []
     look = retrain.inbox.is_dir() and not is_ingested
-    if look and has_news(corpus, retrain.inbox, retrain.ingest):
+    if look and has_news(corpus, retrain.inbox, retrain.ingest, known=manifest):
         reasons.append(f"something new lies in {retrain.inbox}")
-    reasons += _corpus_reasons(clips, store)
+    reasons += _corpus_reasons(manifest.clips, store)
     if force:
         reasons.append("it was asked for (--force)")
     kind: Kind = "train" if reasons else "nothing"

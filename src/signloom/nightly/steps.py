@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from signloom.config import load_section, update_params
-from signloom.corpus.manifest import Clip, CorpusOptions
+from signloom.corpus.manifest import Clip, CorpusOptions, Manifest
 from signloom.dvc import track_version
 from signloom.files import to_text, write_file
 from signloom.intake.drift.check import check_drift
@@ -70,17 +70,17 @@ def finish_change(store: ModelStore) -> StepResult:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Deliveries(StepResult):
-    """The result of taking in the inbox."""
+class Changed(StepResult):
+    """A corpus after clips came in or left."""
 
-    has_clips: bool
+    manifest: Manifest
 
 
-def take_deliveries(corpus: CorpusOptions, retrain: RetrainOptions) -> Deliveries:
+def take_deliveries(corpus: CorpusOptions, retrain: RetrainOptions, manifest: Manifest) -> Changed:
     """Take the deliveries of the inbox into the corpus."""
     sources = [retrain.inbox] if retrain.inbox.is_dir() else []
     day = datetime.now().astimezone().date().isoformat()
-    found = ingest(corpus, sources, retrain.ingest, day=day, inbox=True)
+    found = ingest(corpus, sources, retrain.ingest, day=day, inbox=True, known=manifest)
     parts = [f"{len(found.clips)} new clips", f"{found.known} known"]
     warnings = []
     if found.batch:
@@ -97,11 +97,11 @@ def take_deliveries(corpus: CorpusOptions, retrain: RetrainOptions) -> Deliverie
         {"delivery": row.delivery, "where": row.where, "reason": row.reason}
         for row in found.rejects
     ]
-    return Deliveries(
+    return Changed(
         text=", ".join(parts),
         facts={"batch": found.batch, "clips": len(found.clips), "rejects": rejects},
         warnings=tuple(warnings),
-        has_clips=bool(found.clips),
+        manifest=found.manifest,
     )
 
 
@@ -173,14 +173,15 @@ def check_new_clips(
     return replace(checked, facts={"level": checked.worst.level})
 
 
-def withdraw_delivery(corpus: CorpusOptions, refused: DriftReport) -> StepResult:
+def withdraw_delivery(corpus: CorpusOptions, refused: DriftReport, manifest: Manifest) -> Changed:
     """Take a delivery that was refused out of the corpus again."""
     reason = reason_of(refused)
-    gone = withdraw(corpus, refused.batch, reason)
-    return StepResult(
+    gone, left = withdraw(corpus, refused.batch, reason, known=manifest)
+    return Changed(
         text=f"{len(gone)} clips of batch {refused.batch} are in {WITHDRAWN_VIDEOS}",
         facts={"batch": refused.batch, "clips": len(gone)},
         warnings=(f"batch {refused.batch} was refused: {reason}",),
+        manifest=left,
     )
 
 

@@ -28,7 +28,7 @@ def test_withdrawn_videos_leave_and_do_not_come_back(corpus: CorpusOptions) -> N
     before = read_manifest(corpus.path)
     deliver(Path("in/ada"), "a", frames=20)
     take(corpus, "in")
-    gone = withdraw(corpus, DAY, "filmed\tin a mirror")
+    gone, _ = withdraw(corpus, DAY, "filmed\tin a mirror")
     assert [clip.clip_id for clip in gone] == ["a"]
     assert read_manifest(corpus.path) == before
     assert tree(Path("data/withdrawn")) == {
@@ -37,7 +37,7 @@ def test_withdrawn_videos_leave_and_do_not_come_back(corpus: CorpusOptions) -> N
     (refused,) = read_withdrawn(corpus).values()
     assert (refused.batch, refused.reason) == (DAY, "filmed in a mirror")
     assert [one.state for one in read_deliveries(corpus)] == ["withdrawn"]
-    assert withdraw(corpus, DAY, "again") == []
+    assert withdraw(corpus, DAY, "again")[0] == []
     assert not has_news(corpus, Path("in"), OPTIONS)
     result = take(corpus, "in")
     assert result.batch is None

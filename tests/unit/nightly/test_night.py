@@ -14,13 +14,18 @@ from typing import Any
 import pytest
 import yaml
 
+from signloom.corpus import manifest
+from signloom.corpus.manifest import load_manifest, read_manifest
 from signloom.corpus.quality import write_quality
 from signloom.errors import UserError
+from signloom.intake.drift.findings import DriftReport
 from signloom.nightly.commands import Commands
 from signloom.nightly.dry_run import dry_run
 from signloom.nightly.lock import hold_lock
 from signloom.nightly.night import Request, run_night
+from signloom.nightly.plan import make_plan, new_clips
 from signloom.nightly.record import NightRecord, StepResult
+from signloom.nightly.steps import take_deliveries, withdraw_delivery
 from signloom.nightly.store import ModelStore
 from signloom.paths import RETRAIN_LOCK, RETRAIN_UNFINISHED
 from tests.intake import deliver
@@ -42,6 +47,20 @@ ASK = Request(params=PARAMS, start=None, pull=True, force=False)
 def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SIGNLOOM_WORKERS", "1")
+
+
+@pytest.fixture
+def manifests_read(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Return the manifests that are read, as they are read."""
+    found: list[Path] = []
+    read = manifest.read_table
+
+    def count(path: Path) -> manifest.Table:
+        found.append(path)
+        return read(path)
+
+    monkeypatch.setattr(manifest, "read_table", count)
+    return found
 
 
 def outcome(night: dict[str, Any]) -> tuple[str, int]:
@@ -100,7 +119,9 @@ def test_what_fails_is_said_and_found_again() -> None:
 
 
 @pytest.mark.slow
-def test_a_delivery_without_landmarks_is_withdrawn_and_not_taken_again() -> None:
+def test_a_delivery_without_landmarks_is_withdrawn_and_not_taken_again(
+    manifests_read: list[Path],
+) -> None:
     """Quick twin: tests/unit/intake/test_withdrawal.py, tests/unit/intake/drift."""
     settings = make_project()
     before = settings.corpus.path.read_text(encoding="utf-8")
@@ -110,6 +131,7 @@ def test_a_delivery_without_landmarks_is_withdrawn_and_not_taken_again() -> None
     deliver(settings.retrain.inbox / "ada", "dark", frames=25)
     night = run_night(ASK)
     assert outcome(night) == ("data_refused", 5)
+    assert manifests_read == [settings.corpus.path]
     assert "1 of 1 new clips have no landmarks" in night["verdict"]
     names = [step["name"] for step in night["steps"]]
     assert names[:6] == ["plan", "ingest", "extract", "drift", "withdraw", "extract again"]
@@ -123,6 +145,33 @@ def test_a_delivery_without_landmarks_is_withdrawn_and_not_taken_again() -> None
     assert not RETRAIN_UNFINISHED.exists()
     # The corpus still wants its first model, but the delivery is not news again.
     assert dry_run(ASK).reasons == ("no model has been decided on yet",)
+
+
+def test_a_night_reads_the_manifest_once(manifests_read: list[Path]) -> None:
+    """The steps of a night that use it, without those that run DVC."""
+    settings, store = make_project(), ModelStore()
+    deliver(settings.retrain.inbox / "ada", "new", frames=25)
+    founded = load_manifest(settings.corpus)
+    assert make_plan(settings, founded, store, to_finish=None, force=False).kind == "train"
+    grown = take_deliveries(settings.corpus, settings.retrain, founded).manifest
+    (batch,) = new_clips(grown.clips, store)
+    report = DriftReport(batch=batch, new=1, old=5, findings=())
+    left = withdraw_delivery(settings.corpus, report, grown).manifest
+    assert manifests_read == [settings.corpus.path]
+    assert left == load_manifest(settings.corpus)  # as if it had been read
+    assert (len(founded.clips), len(grown.clips), len(left.clips)) == (5, 6, 5)
+
+
+def test_a_manifest_that_was_edited_meanwhile_is_read_again(manifests_read: list[Path]) -> None:
+    settings = make_project()
+    before = load_manifest(settings.corpus)
+    path = settings.corpus.path
+    path.write_text(path.read_text().replace("du pain", "du riz"))
+    deliver(settings.retrain.inbox / "ada", "new", frames=25)
+    grown = take_deliveries(settings.corpus, settings.retrain, before).manifest
+    assert manifests_read == [path, path]
+    assert "du riz" in path.read_text()
+    assert grown.clips == read_manifest(path)
 
 
 def test_sigterm_stops_the_stage_and_the_next_night_goes_on() -> None:

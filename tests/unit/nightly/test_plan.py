@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from signloom.corpus.manifest import read_manifest, write_manifest
+from signloom.corpus.manifest import load_manifest, read_manifest, write_manifest
 from signloom.errors import UserError
 from signloom.intake.ingest import ingest
 from signloom.nightly.plan import (
@@ -31,8 +31,8 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 
 def plan(settings: Settings, *, to_finish: int | None = None, force: bool = False) -> Plan:
-    clips = read_manifest(settings.corpus.path)
-    return make_plan(settings, clips, ModelStore(), to_finish=to_finish, force=force)
+    manifest = load_manifest(settings.corpus)
+    return make_plan(settings, manifest, ModelStore(), to_finish=to_finish, force=force)
 
 
 def take(settings: Settings) -> str:
