@@ -51,7 +51,8 @@ def main() -> None:
         write_file(TUNE / "best.json", json.dumps(result["best"], indent=1) + "\n")
         for chart in draw_search(result):
             write_file(TUNE / "figures" / f"{chart.name}.svg", chart.svg)
-        log.log_metrics({"best": result["best"]["values"], "trials": len(result["trials"])})
+        trials = len(result["trials"])  # a longer search goes on in the same run
+        log.log_metrics({"best": result["best"]["values"], "trials": trials}, step=trials)
         log.log_artifact(TUNE, folder="tune")
 
 

@@ -1,7 +1,8 @@
-"""A real MLflow server that is killed and started again while a run is logged."""
+"""Real MLflow stores that go away while a stage is killed, and what they have in the end."""
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -9,12 +10,15 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from signloom.paths import SPOOL
+from tests import tiny
+from tests.processes import wait_until
 
 EPOCHS = 40
 STAGE = f"""
@@ -122,3 +126,122 @@ def read_runs(uri: str) -> dict[str, tuple[Any, list[Any]]]:
         )
         for run in found
     }
+
+
+TRAIN = [sys.executable, "-m", "pipeline.train"]
+DELIVER = [sys.executable, "-c", "from signloom.cli.main import main; main(['deliver'])"]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tiny project that logs its runs, with a snapshot every few steps."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    tiny.write_project(folder)
+    shutil.copytree(tiny.ROOT / "pipeline", folder / "pipeline")
+    path = folder / "params.yaml"  # JSON is YAML
+    params = json.loads(path.read_text())
+    params["train"] |= {"epochs": EPOCHS, "patience": EPOCHS, "max_frames": 40, "snapshot_s": 0.3}
+    params["tracking"] = {"enabled": True, "experiment": "outage"}
+    path.write_text(json.dumps(params))
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return folder
+
+
+def call(command: list[str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+def kill_training(project: Path, snapshots: int) -> None:
+    """Start the stage, and kill it when it has written some more snapshots."""
+    process = subprocess.Popen(TRAIN, stderr=subprocess.DEVNULL)
+    for _ in range(snapshots):
+        before = {*project.glob("data/.training/*/[0-9]*.safetensors")}
+        wait_until(lambda: {*project.glob("data/.training/*/[0-9]*.safetensors")} != before)  # noqa: B023
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+
+
+def check_finished(uri: str) -> None:
+    """The run of the training is there once, FINISHED, with each point once."""
+    import mlflow
+
+    client = mlflow.MlflowClient(uri)
+    experiment = client.get_experiment_by_name("outage")
+    (run,) = client.search_runs([experiment.experiment_id])
+    assert run.info.status == "FINISHED"
+    assert "error" not in run.data.tags
+    losses = client.get_metric_history(run.info.run_id, "dev_loss")
+    assert sorted(point.step for point in losses) == list(range(1, EPOCHS + 1))
+    for key in run.data.metrics:
+        steps = Counter(point.step for point in client.get_metric_history(run.info.run_id, key))
+        assert set(steps.values()) == {1}, (key, steps)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # what MLflow's own code deprecates
+def test_a_finished_run_stands_as_killed_and_its_points_are_doubled(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Quick twins: the tests of these symptoms in tests/unit/tracking/test_tracking.py."""
+    server = Server(tmp_path)
+    server.start()
+    uri = f"http://127.0.0.1:{server.port}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    kill_training(project, 3)  # some of it was delivered
+    server.kill()
+    kill_training(project, 3)  # nothing of it was
+    done = call(TRAIN)
+    assert done.returncode == 0, done.stderr
+    assert "MLflow did not take the run yet" in done.stderr
+    refused = call(DELIVER)
+    assert refused.returncode == 1
+    assert f"not taken by {uri}: " in refused.stderr
+    assert "they are kept in data/.tracking" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+    server.start()
+    delivered = call(DELIVER)
+    assert (delivered.returncode, delivered.stderr) == (0, "")
+    assert "delivered" in delivered.stdout
+    check_finished(uri)
+    server.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_finished_run_stands_as_killed_in_the_local_database(project: Path) -> None:
+    """Quick twin: as above."""
+    for _ in range(2):
+        kill_training(project, 3)
+    done = call(TRAIN)
+    assert done.returncode == 0, done.stderr
+    assert call(DELIVER).returncode == 0
+    check_finished(f"sqlite:///{project / 'mlflow.db'}")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_read_only_database_fails_no_training(project: Path) -> None:
+    """Quick twin: test_a_read_only_database_costs_a_warning_and_the_records_stay."""
+    as_owner: list[str] = []
+    if os.geteuid() == 0:  # who may write everything
+        if not shutil.which("setpriv"):
+            pytest.skip("root writes read-only files, and there is no setpriv to forbid it")
+        as_owner = ["setpriv", "--bounding-set=-dac_override"]
+    import mlflow
+
+    database = project / "mlflow.db"
+    mlflow.MlflowClient(f"sqlite:///{database}").search_experiments()  # makes its tables
+    database.chmod(0o444)
+    done = call([*as_owner, *TRAIN])
+    assert done.returncode == 0, done.stderr
+    assert "attempt to write a readonly database" in done.stderr
+    assert "go there with the next stage or with `signloom deliver`" in done.stderr
+    refused = call([*as_owner, *DELIVER])
+    assert refused.returncode == 1
+    assert "not taken by mlflow.db" in refused.stderr
+    database.chmod(0o644)
+    assert call(DELIVER).returncode == 0
+    check_finished(f"sqlite:///{database}")

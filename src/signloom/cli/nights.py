@@ -12,6 +12,7 @@ from signloom.cli.arguments import add_params
 from signloom.config import load_params, load_section, parse_options, read_json
 from signloom.errors import UserError
 from signloom.paths import CHECKPOINT, EVALUATION, MODELS, PARAMS, SHARDS, SPOOL, TARGETS
+from signloom.provenance import project_folder
 
 
 def add_retrain(parser: argparse.ArgumentParser) -> None:
@@ -149,11 +150,13 @@ def _roll_back(options: argparse.Namespace) -> None:
 def _sync_registry(options: argparse.Namespace) -> None:
     from signloom.nightly.publish import sync_registry
     from signloom.nightly.store import ModelStore
+    from signloom.tracking.mlflow_store import tell_waiting
     from signloom.tracking.run import TrackingOptions
 
     tracking = load_section(PARAMS, "tracking", TrackingOptions)
     if not tracking.enabled:
         raise UserError(f"{PARAMS}: tracking.enabled is false, so there is no registry to sync")
+    tell_waiting()
     changes = sync_registry(ModelStore(), tracking)
     print("\n".join(changes) or "the registry is up to date")
 
@@ -249,15 +252,16 @@ def _user() -> str:
 
 def add_deliver(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom deliver`."""
+    parser.description = (
+        "Send MLflow the records that wait in data/.tracking. Exit codes: 0 all were delivered or "
+        "none was waiting, 1 some are still there; docs/tracking.md"
+    )
     parser.set_defaults(run=run_deliver)
 
 
 def run_deliver(options: argparse.Namespace) -> None:
-    """Deliver everything that is kept in data/.tracking/."""
-    from signloom.tracking.deliver import deliver
-    from signloom.tracking.journal import PROBLEM, outboxes
+    """Deliver what is kept for MLFLOW_TRACKING_URI; name what is left, and why."""
+    from signloom.tracking.deliver import deliver_now
 
-    count = len(outboxes(SPOOL))
-    if not deliver(SPOOL, patience_s=0.0):
-        raise UserError(f"MLflow did not take it: {(SPOOL / PROBLEM).read_text()}")
-    print(f"{count} runs were delivered" if count else "nothing was waiting")
+    os.chdir(project_folder())  # where the default store lies
+    deliver_now(SPOOL, lambda line: print(line, flush=True))

@@ -203,9 +203,11 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
 
 def run_runs(options: argparse.Namespace) -> None:
     """Print a line a run."""
+    from signloom.tracking.mlflow_store import tell_waiting
     from signloom.tracking.runs import find_runs
 
     os.chdir(project_folder())  # where the default store lies
+    tell_waiting()
     found = find_runs(options.experiment)
     if not found:
         name = f"of the experiment {options.experiment!r}" if options.experiment else "of one"

@@ -10,28 +10,38 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from filelock import lock_descriptor
 
+from signloom.errors import UserError
 from signloom.files import write_file
 from signloom.paths import SPOOL
-from signloom.tracking.journal import LOCK, PROBLEM, Outbox, outboxes
-from signloom.tracking.mlflow_store import first_line, import_mlflow, store_name
+from signloom.tracking.journal import LOCK, PROBLEM, Outbox, outboxes, store_file
+from signloom.tracking.mlflow_store import (
+    ANSWER_S,
+    DEFAULT_STORE,
+    answer_limit,
+    first_line,
+    import_mlflow,
+    store_name,
+)
 
 KEY = "signloom.key"  # tag by which a run is found again
 MAX_VALUE_CHARS = 500  # of a param or tag; the whole params.yaml is an artifact anyway
 MAX_PARAMS, MAX_METRICS = 100, 1000  # a call, MLflow's own limits
 POLL_S, MAX_PAUSE_S = 0.5, 5.0
 PATIENCE_S = 30.0  # with a store that is away, once nobody writes any more
+HOLDER_S = PATIENCE_S + 2 * ANSWER_S  # until another process has lost its patience, too
+LOAD = "system/"  # metrics of the machine, whose steps count samples
 REFUSALS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST", "RESOURCE_ALREADY_EXISTS", "INVALID_STATE")
 logger = logging.getLogger(__name__)
 
 
 class WaitError(Exception):
-    """What this record needs is not there yet."""
+    """What this run needs is not there; others can be delivered."""
 
 
 def deliver(spool: Path, *, patience_s: float = PATIENCE_S) -> bool:
@@ -45,75 +55,176 @@ def deliver(spool: Path, *, patience_s: float = PATIENCE_S) -> bool:
         Whether everything was delivered.
     """
     spool.mkdir(parents=True, exist_ok=True)
-    with (spool / LOCK).open("w") as lock, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what MLflow's own code deprecates
+    with (_own(spool, LOCK)).open("w") as lock:
         lock_descriptor(lock.fileno())  # one delivers, others wait to take over
-        store: Store | None = None
+        sender = _Sender(spool)
         pause_s, failed_since = POLL_S, None
-        while boxes := _ours(spool):
-            try:
-                store = store or Store()
-                for box in boxes:
-                    _deliver_one(store, box)
-            except Exception as error:  # whatever a store throws: it is tried again
+        while sender.waiting():
+            if sender.send():
+                pause_s, failed_since = POLL_S, None
+            else:
                 now = time.monotonic()
                 failed_since = failed_since or now
-                _note(spool, error)
-                is_over = all(box.is_abandoned() for box in _ours(spool))
-                if is_over and now - failed_since > patience_s:
+                is_over = all(box.is_abandoned() for box in sender.waiting())
+                if is_over and now - failed_since >= patience_s:
                     return False
                 pause_s = min(MAX_PAUSE_S, 2 * pause_s)
-            else:
-                (spool / PROBLEM).unlink(missing_ok=True)
-                pause_s, failed_since = POLL_S, None
             time.sleep(pause_s)
-        (spool / PROBLEM).unlink(missing_ok=True)
+        _own(spool, PROBLEM).unlink(missing_ok=True)
     return True
 
 
-def _ours(spool: Path) -> list[Outbox]:
-    """Return the journals for the store that we deliver to; those for others are left alone."""
-    here = store_name()
-    return [box for box in outboxes(spool) if _start_of(box).get("store", here) == here]
+def deliver_now(spool: Path, tell: Callable[[str], None]) -> None:
+    """Bring what waits in a spool to the store at a person's request: once, and with words.
+
+    Args:
+        spool: Folder of journals; it may be missing.
+        tell: Called with a line about each thing that is done or waited for.
+
+    Raises:
+        UserError: If anything stays in the spool, with what and why.
+    """
+    waiting, here = outboxes(spool), store_name()
+    if not waiting:
+        tell("nothing was waiting")
+        return
+    sender = _Sender(spool, tell)
+    if sender.waiting():
+        with _own(spool, LOCK).open("w") as lock:
+            if not lock_descriptor(lock.fileno(), blocking=False):
+                tell(
+                    f"another process delivers to {here} already, as one does beside each stage; "
+                    f"waiting for it, {HOLDER_S:.0f} s at most"
+                )
+                end_s = time.monotonic() + HOLDER_S
+                while not lock_descriptor(lock.fileno(), blocking=False):
+                    if time.monotonic() > end_s:
+                        raise UserError(
+                            f"{here}: another process still delivers there; what it leaves stays "
+                            f"in {spool} for `signloom deliver`"
+                        )
+                    time.sleep(POLL_S)
+            tell(f"delivering to {here}{answer_limit()}")
+            sender.send()
+    _check_empty(spool, here)
 
 
-def _start_of(box: Outbox) -> dict[str, Any]:
-    if "start" not in box.sent:
-        for _, record in box.pending():
-            box.confirm(start=record)
-            break
+def _check_empty(spool: Path, here: str) -> None:
+    """Say which runs are still in the spool, and why.
+
+    Raises:
+        UserError: If there are any.
+    """
+    left: dict[str, list[str]] = {}
+    for box in outboxes(spool):
+        if not box.is_abandoned():
+            left.setdefault("", []).append(_name(box))
+        elif box.start:
+            left.setdefault(box.start.get("store", here), []).append(_name(box))
+    problems = []
+    for store, names in left.items():
+        if not store:
+            reason = "still written by a stage, which has a process that delivers them"
+        elif store == here:
+            reason = f"not taken by {_own(spool, PROBLEM).read_text(encoding='utf-8').strip()}"
         else:
-            if box.is_abandoned():  # died before its first record
-                box.remove()
-    found: dict[str, Any] = box.sent.get("start", {})
-    return found
+            reason = (
+                f"made for {store} and not for {here}: set MLFLOW_TRACKING_URI as it was for them"
+                f"{' (it was not set)' if store == DEFAULT_STORE else ''}, then `signloom deliver`"
+            )
+        problems.append(f"{', '.join(names)}: {reason}")
+    if problems:
+        problems.append(f"they are kept in {spool}")
+        raise UserError("\n".join(problems))
 
 
-def _note(spool: Path, error: Exception) -> None:
-    text = first_line(error).rstrip(".") or type(error).__name__
-    logger.warning("%s: %s", store_name(), text)
-    hint = "check MLFLOW_TRACKING_URI (unset: mlflow.db in the working directory)"
-    write_file(spool / PROBLEM, f"{store_name()}: {text}; {hint}")
+def _own(spool: Path, name: str) -> Path:
+    """Return a file of the spool that concerns the store that we deliver to."""
+    return store_file(spool, store_name(), name)
+
+
+def _name(box: Outbox) -> str:
+    return str(box.start["name"]) if box.start else box.folder.name
+
+
+class _Sender:
+    """Sends what lies in a spool for one store."""
+
+    def __init__(self, spool: Path, tell: Callable[[str], None] = lambda line: None) -> None:
+        """Take the spool, and whom to tell of each run that was delivered."""
+        self._spool, self._tell = spool, tell
+        self._here = store_name()
+        self._store: Store | None = None
+
+    def waiting(self) -> list[Outbox]:
+        """Return the journals for our store, the oldest first; those for others are left alone."""
+        boxes = []
+        for box in outboxes(self._spool):
+            if box.start is None:
+                if box.is_abandoned():  # died before its first record
+                    box.remove()
+            elif box.start.get("store", self._here) == self._here:
+                boxes.append(box)
+        return boxes
+
+    def send(self) -> bool:
+        """Send what there is; return whether nothing went wrong, and note what did.
+
+        Journals of one run are sent in the order in which they were written: the next one waits
+        until the one before has been sent to its end.
+        """
+        problem, unfinished = "", set()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what MLflow's own code deprecates
+                self._store = self._store or Store()
+                for box in self.waiting():
+                    assert box.start is not None
+                    if box.start["key"] in unfinished:
+                        continue
+                    try:
+                        _deliver_one(self._store, box)
+                    except WaitError as error:  # concerns this run alone
+                        problem = str(error)
+                    if box.folder.is_dir():
+                        unfinished.add(box.start["key"])
+                    else:
+                        self._tell(f"{_name(box)}: delivered")
+        except Exception as error:  # whatever a store throws: it is tried again
+            problem = first_line(error).rstrip(".") or type(error).__name__
+        path = _own(self._spool, PROBLEM)
+        if problem:
+            logger.warning("%s: %s", self._here, problem)
+            hint = "check MLFLOW_TRACKING_URI (unset: mlflow.db in the working directory)"
+            write_file(path, f"{self._here}: {problem}; {hint}")
+        else:
+            path.unlink(missing_ok=True)
+        return not problem
 
 
 def _deliver_one(store: "Store", box: Outbox) -> None:
     """Send what a journal has to say; remove it after its end."""
-    if not box.folder.is_dir() or "start" not in box.sent:
-        return
+    assert box.start is not None
     is_abandoned = box.is_abandoned()  # before reading: what was written until then is seen
     if "run_id" not in box.sent:
-        run_id = store.open_run(box.sent["start"])
-        box.confirm(run_id=run_id)
-    for end, batch in _batches(box.pending()):
-        for record in batch:
-            if record["kind"] == "end":
-                store.send(box, [record])
-                box.remove()
-                return
-        store.send(box, batch)
-        box.confirm(offset=end)
-    if is_abandoned and not any(True for _ in box.pending()):
+        run_id, load_step = store.open_run(box.start)
+        box.confirm(run_id=run_id, load_step=load_step)
+    if _send_pending(store, box):
+        return
+    if is_abandoned:
         box.close_for("KILLED", "its process died")
+        _send_pending(store, box)
+
+
+def _send_pending(store: "Store", box: Outbox) -> bool:
+    """Send the records that were not sent; return whether the end was one of them."""
+    for end, batch in _batches(box.pending()):
+        store.send(box, batch)
+        if batch[-1]["kind"] == "end":
+            box.remove()
+            return True
+        box.confirm(offset=end)
+    return False
 
 
 def _batches(
@@ -145,24 +256,44 @@ class Store:
     def __init__(self) -> None:
         self._client = import_mlflow().MlflowClient()
         self._experiments: dict[str, str] = {}
+        self._made: set[str] = set()  # runs that had nothing before
+        self._points: dict[tuple[str, str], set[int]] = {}  # run, key: steps that are there
 
-    def open_run(self, start: dict[str, Any]) -> str:
-        """Find the run of a key, or make it; return its id."""
+    def open_run(self, start: dict[str, Any]) -> tuple[str, int]:
+        """Find the run of a key, or make it.
+
+        Returns:
+            Its id, and the step at which the load of its machine goes on.
+        """
         experiment = self._experiment(start["experiment"])
         tags = {**start["tags"], KEY: start["key"]}
         if start["parent"]:
             parent = self._find(experiment, start["parent"])
             if parent is None:
-                raise WaitError(f"the run above {start['name']!r} was not delivered yet")
+                raise WaitError(
+                    f"the run above {start['name']!r} was deleted in MLflow, or not delivered yet"
+                )
             tags["mlflow.parentRunId"] = parent
         found = self._find(experiment, start["key"])
         if found is None:
             run = self._client.create_run(
                 experiment, start_time=start["time_ms"], run_name=start["name"], tags=_cut(tags)
             )
-            return str(run.info.run_id)
+            made = str(run.info.run_id)
+            self._made.add(made)
+            return made, 0
         self._client.update_run(found, status="RUNNING", name=start["name"])
-        return found
+        if "error" in self._client.get_run(found).data.tags:  # of the process before
+            self._client.delete_tag(found, "error")
+        return found, 1 + max(self._steps(found, f"{LOAD}process_memory_mb"), default=-1)
+
+    def _steps(self, run_id: str, key: str) -> set[int]:
+        """Return the steps of which a run has a point of a metric."""
+        if (run_id, key) not in self._points:
+            is_new = run_id in self._made
+            history = [] if is_new else self._client.get_metric_history(run_id, key)
+            self._points[run_id, key] = {point.step for point in history}
+        return self._points[run_id, key]
 
     def _find(self, experiment: str, key: str) -> str | None:
         runs = self._client.search_runs([experiment], f"tags.`{KEY}` = '{key}'", max_results=1)
@@ -208,11 +339,13 @@ class Store:
         elif first["kind"] == "end":
             self._client.set_terminated(run_id, first["status"], end_time=first["time_ms"])
         elif first["kind"] != "start":
-            metrics = [
-                Metric(key, value, record["time_ms"], record["step"])
-                for record in batch if record["kind"] == "metrics"
-                for key, value in record["values"].items()
-            ]  # fmt: skip
+            # Epochs that were trained again after a kill have the same values at other times.
+            points: dict[tuple[str, int], Metric] = {}
+            for record in batch:
+                for key, value in record["values"].items() if record["kind"] == "metrics" else ():
+                    step = record["step"] + box.sent.get("load_step", 0) * key.startswith(LOAD)
+                    if step not in self._steps(run_id, key):
+                        points.setdefault((key, step), Metric(key, value, record["time_ms"], step))
             texts = {
                 kind: [pair for record in batch if record["kind"] == kind
                        for pair in _cut(record["values"]).items()]
@@ -222,7 +355,9 @@ class Store:
             tags = [RunTag(key, value) for key, value in texts["tags"]]
             for i in range(0, max(1, len(params)), MAX_PARAMS):
                 self._client.log_batch(run_id, params=params[i : i + MAX_PARAMS])
-            self._client.log_batch(run_id, metrics=metrics, tags=tags)
+            self._client.log_batch(run_id, metrics=[*points.values()], tags=tags)
+            for key, step in points:
+                self._steps(run_id, key).add(step)
 
     def _log_inputs(self, run_id: str, hashes: dict[str, str]) -> None:
         from mlflow.entities import Dataset, DatasetInput, InputTag

@@ -5,6 +5,7 @@ copies of what was logged, `owner` locked by the process that writes, and `sent.
 store has taken. It is removed when the store has everything.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -19,14 +20,21 @@ from filelock import lock_descriptor
 from signloom.files import write_file
 
 RECORDS, OWNER, SENT, FILES = "journal.jsonl", "owner", "sent.json", "files"
-LOCK, PROBLEM = "lock", "problem.txt"  # of the spool: who delivers, and why it cannot
+LOCK, PROBLEM = "lock", "problem.txt"  # for each store: who delivers there, and why it cannot
+
+
+def store_file(spool: Path, store: str, name: str) -> Path:
+    """Return a file that a spool has for a store, such as its `LOCK`."""
+    return spool / f"{hashlib.sha256(store.encode()).hexdigest()[:8]}.{name}"
 
 
 class Journal:
     """The writing end: one run of one process."""
 
     def __init__(self, spool: Path) -> None:
-        self.folder = spool / f"{time.time_ns()}-{uuid.uuid4().hex[:8]}"
+        # After those that are there, even if the clock was set back: they are sent in this order.
+        last = max((int(one.name.partition("-")[0]) for one in _folders(spool)), default=0)
+        self.folder = spool / f"{max(time.time_ns(), last + 1)}-{uuid.uuid4().hex[:8]}"
         hidden = self.folder.with_name(f".{self.folder.name}")
         (hidden / FILES).mkdir(parents=True)
         self._owner = (hidden / OWNER).open("w")
@@ -64,11 +72,17 @@ class Outbox:
         self.folder = folder
         sent = folder / SENT
         self.sent: dict[str, Any] = json.loads(sent.read_text()) if sent.is_file() else {}
+        records = self._read(0)
+        self.start: dict[str, Any] | None = next((record for _, record in records), None)
+        """The first record; None: it is not there yet."""
 
     def pending(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the whole records that were not sent, each with the offset at which it ends."""
+        return self._read(self.sent.get("offset", 0))
+
+    def _read(self, offset: int) -> Iterator[tuple[int, dict[str, Any]]]:
         with (self.folder / RECORDS).open("rb") as file:
-            end = file.seek(self.sent.get("offset", 0))
+            end = file.seek(offset)
             for line in file:
                 if not line.endswith(b"\n"):  # torn by a kill, or being written
                     return
@@ -86,15 +100,16 @@ class Outbox:
         write_file(self.folder / SENT, json.dumps(self.sent))
 
     def close_for(self, status: str, reason: str) -> None:
-        """Write the end of a run whose process died before it could."""
-        with (self.folder / RECORDS).open("rb+") as file:
+        """Write the end of a run whose process died before it could, at its last record's time."""
+        path = self.folder / RECORDS
+        time_ms = int(path.stat().st_mtime * 1000)
+        with path.open("rb+") as file:
             whole = file.read().rfind(b"\n") + 1
             file.truncate(whole)
             file.seek(whole)
-            now_ms = int(time.time() * 1000)
             for record in (
                 {"kind": "tags", "values": {"error": reason}},
-                {"kind": "end", "status": status, "time_ms": now_ms},
+                {"kind": "end", "status": status, "time_ms": time_ms},
             ):
                 file.write((json.dumps(record) + "\n").encode())
 
@@ -105,7 +120,10 @@ class Outbox:
 
 def outboxes(spool: Path) -> list[Outbox]:
     """Return the journals of a spool, the oldest first."""
+    return [Outbox(folder) for folder in _folders(spool)]
+
+
+def _folders(spool: Path) -> list[Path]:
     if not spool.is_dir():
         return []
-    folders = sorted(p for p in spool.iterdir() if p.is_dir() and p.name[0].isdigit())
-    return [Outbox(folder) for folder in folders]
+    return sorted(path for path in spool.iterdir() if path.is_dir() and path.name[0].isdigit())

@@ -25,7 +25,7 @@ from signloom.config import checked_dataclass
 from signloom.files import hash_file
 from signloom.paths import DVC_LOCK, SPOOL
 from signloom.provenance import git_state, project_folder
-from signloom.tracking.journal import PROBLEM, Journal
+from signloom.tracking.journal import PROBLEM, Journal, store_file
 from signloom.tracking.mlflow_store import store_name
 
 # Tags of runs that `dvc exp run` made: the name in `dvc exp show`, the commit it started from.
@@ -304,7 +304,7 @@ def _ensure_delivery() -> None:
 def _wait(folder: Path, start_s: float) -> None:
     """Wait for a store that answers, and say so when it has not answered since the start."""
     end_s = time.monotonic() + MAX_WAIT_S
-    problem = spool() / PROBLEM
+    problem = store_file(spool(), store_name(), PROBLEM)
 
     def is_away() -> bool:
         try:

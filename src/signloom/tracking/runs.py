@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from signloom.errors import UserError
-from signloom.tracking.mlflow_store import first_line, import_mlflow, store_name
+from signloom.tracking.mlflow_store import first_line, import_mlflow, is_there, store_name
 from signloom.tracking.run import BASELINE, EXPERIMENT
 
 
@@ -33,6 +33,8 @@ def find_runs(dvc_experiment: str | None) -> list[FoundRun]:
     Raises:
         UserError: If the store does not answer.
     """
+    if not is_there():
+        return []
     mlflow = import_mlflow()
     if dvc_experiment is None:
         wanted = f"tags.{EXPERIMENT} != ''"

@@ -1,24 +1,27 @@
 import json
 import os
 import shutil
+import socket
 import sqlite3
 import subprocess
 import sys
 import types
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import mlflow
 import pytest
+from filelock import lock_descriptor
 
 from signloom.cli.main import main
 from signloom.paths import SPOOL
 from signloom.provenance import project_folder
 from signloom.tracking import run as run_module
 from signloom.tracking.deliver import KEY, MAX_VALUE_CHARS, Store, deliver
-from signloom.tracking.journal import PROBLEM, outboxes
-from signloom.tracking.mlflow_store import hide_password
+from signloom.tracking.journal import LOCK, PROBLEM, outboxes, store_file
+from signloom.tracking.mlflow_store import hide_password, store_name
 from signloom.tracking.run import Run, TrackingOptions, flatten
 
 # MLflow's own code uses what its libraries deprecate.
@@ -40,7 +43,10 @@ def _in_store(store: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(run_module, "_ensure_delivery", lambda: None)
     monkeypatch.setattr(run_module, "MAX_WAIT_S", 0.0)
     yield
-    assert not outboxes(SPOOL), "a test left records behind"
+    left = outboxes(SPOOL)
+    for box in left:
+        box.remove()
+    assert not left, "a test left records behind"
 
 
 def read(run: Run) -> Any:
@@ -54,6 +60,25 @@ def find(key: str) -> Any:
     experiments = [experiment.experiment_id for experiment in client.search_experiments()]
     (found,) = client.search_runs(experiments, f"tags.`{KEY}` = '{key}'")
     return client.get_run(found.info.run_id)
+
+
+def problem() -> str:
+    """What the store that we deliver to does not take, in words."""
+    return store_file(SPOOL, store_name(), PROBLEM).read_text(encoding="utf-8")
+
+
+def kill(run: Run) -> None:
+    """Leave a run as its process leaves it by being killed."""
+    assert run._journal
+    assert run._sampler
+    run._sampler.stop()
+    run._journal.close()
+
+
+def points(key: str, metric: str) -> list[tuple[int, float]]:
+    """Steps and values of a metric, in the order of their logging."""
+    found = mlflow.MlflowClient().get_metric_history(find(key).info.run_id, metric)
+    return [(point.step, point.value) for point in found]
 
 
 def test_a_run_goes_to_mlflow_and_keeps_what_it_is_given(store: Path, tmp_path: Path) -> None:
@@ -199,6 +224,154 @@ def test_a_run_whose_process_is_killed_says_so(store: Path) -> None:
     assert kept.data.metrics["loss"] == 1.0
 
 
+def test_a_run_that_was_killed_and_finished_stands_as_killed() -> None:
+    """Nothing was delivered in between. Slow twin: tests/system/test_tracking_server.py."""
+    kill(Run.start(ON, "first", stage="train", key="resumed"))
+    kill(Run.start(ON, "second", stage="train", key="resumed"))
+    with Run.start(ON, "third", stage="train", key="resumed"):
+        pass
+    assert deliver(SPOOL)
+    kept = find("resumed")
+    assert (kept.info.run_name, kept.info.status) == ("train third", "FINISHED")
+    assert "error" not in kept.data.tags
+
+
+def test_a_run_stands_as_killed_when_the_clock_was_set_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kill(Run.start(ON, "first", stage="train", key="clock"))
+    with monkeypatch.context() as patch:
+        patch.setattr("time.time_ns", lambda: 1)
+        with Run.start(ON, "second", stage="train", key="clock"):
+            pass
+    assert read(Run(None, "clock", is_child=False, stops=())).info.status == "FINISHED"
+
+
+@pytest.mark.parametrize("is_delivered", [True, False], ids=["a server is there", "it was down"])
+def test_points_are_doubled_after_a_kill(is_delivered: bool) -> None:
+    key = f"doubled {is_delivered}"
+    run = Run.start(ON, "first", stage="train", key=key)
+    for step in (1, 2, 3):
+        run.log_metrics({"loss": 1 / step}, step=step)
+    kill(run)
+    if is_delivered:
+        assert deliver(SPOOL)
+        assert find(key).info.status == "KILLED"
+    with Run.start(ON, "second", stage="train", key=key) as run:
+        for step in (3, 4):  # the last snapshot was that of epoch 2
+            run.log_metrics({"loss": 1 / step}, step=step)
+    assert deliver(SPOOL)
+    assert points(key, "loss") == [(step, 1 / step) for step in (1, 2, 3, 4)]
+    assert [step for step, _ in points(key, "system/process_memory_mb")] == [0, 1]
+
+
+def test_what_one_run_lacks_holds_up_no_other() -> None:
+    with Run.start(ON, "child", stage="tune", parent="nobody", key="orphan"):
+        pass
+    with Run.start(ON, "other", stage="train", key="other") as run:
+        pass
+    assert not deliver(SPOOL, patience_s=0.0)
+    assert find(run.key).info.status == "FINISHED"
+    assert "the run above 'child' was deleted in MLflow" in problem()
+    outboxes(SPOOL)[0].remove()
+
+
+def test_deliver_reports_success_though_nothing_was_delivered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Run.start(ON, "here", stage="train", key="left"):
+        pass
+    own = store_name()
+    for uri in (f"sqlite:///{tmp_path / 'other.db'}", ""):
+        with monkeypatch.context() as patch:
+            patch.setenv("MLFLOW_TRACKING_URI", uri)
+            with pytest.raises(SystemExit) as caught:
+                main(["deliver"])
+        assert f"train here: made for {own} and not for {uri or 'mlflow.db'}" in str(caught.value)
+        assert "set MLFLOW_TRACKING_URI" in str(caught.value)
+        assert "delivered" not in capsys.readouterr().out
+    assert not (tmp_path / "other.db").exists()
+    main(["deliver"])
+    assert capsys.readouterr().out == f"delivering to {own}\ntrain here: delivered\n"
+    assert find("left").info.status == "FINISHED"
+    main(["deliver"])
+    assert capsys.readouterr().out == "nothing was waiting\n"
+
+
+def test_deliver_waits_for_a_silent_server_without_a_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It takes the connection and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        uri = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+        monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
+        with Run.start(ON, "x", stage="train"):
+            pass
+        with pytest.raises(SystemExit, match=f"train x: not taken by {uri}: .*timed out"):
+            main(["deliver"])
+        silent.setblocking(False)
+        silent.accept()[0].close()
+        with pytest.raises(BlockingIOError):  # it was asked once
+            silent.accept()
+    assert capsys.readouterr().out == f"delivering to {uri}, which has 1 s for each answer\n"
+    outboxes(SPOOL)[0].remove()
+
+
+def test_deliver_waits_for_another_process_without_a_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("signloom.tracking.deliver.HOLDER_S", 0.0)
+    with Run.start(ON, "x", stage="train") as run:
+        pass
+    with store_file(SPOOL, store_name(), LOCK).open("w") as lock:
+        assert lock_descriptor(lock.fileno(), blocking=False)
+        with pytest.raises(SystemExit, match="another process still delivers there"):
+            main(["deliver"])
+    assert "another process delivers" in capsys.readouterr().out
+    read(run)
+
+
+def test_deliver_does_not_wait_for_a_stage_that_still_writes() -> None:
+    run = Run.start(ON, "x", stage="train", key="writing")
+    run.log_metrics({"loss": 1.0}, step=1)
+    with pytest.raises(SystemExit, match="train x: still written by a stage"):
+        main(["deliver"])
+    assert (find("writing").info.status, points("writing", "loss")) == ("RUNNING", [(1, 1.0)])
+    with run:
+        pass
+    assert read(run).info.status == "FINISHED"
+
+
+def test_a_read_only_database_costs_a_warning_and_the_records_stay(
+    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By SQLite's own mode, as root writes whatever file it likes. Slow twin: tests/system."""
+    with Run.start(ON, "x", stage="train") as run:  # the tables are there
+        pass
+    read(run)
+    uri = f"sqlite:///file:{store / 'mlflow.db'}?mode=ro&uri=true"
+    with monkeypatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", uri)
+        with Run.start(ON, "y", stage="train") as run:
+            pass
+        assert not deliver(SPOOL, patience_s=0.0)
+        assert "attempt to write a readonly database" in problem()
+        outboxes(SPOOL)[0].remove()
+
+
+@pytest.mark.parametrize("command", ["runs", "deliver"])
+def test_a_question_in_an_empty_folder_leaves_a_database(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for uri in ("", f"sqlite:///{tmp_path / 'runs.db'}", "sqlite:///runs.db"):
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+        with pytest.raises(SystemExit, match="no run") if command == "runs" else nullcontext():
+            main([command])
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_damaged_database_costs_a_warning_and_the_records_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -210,7 +383,7 @@ def test_a_damaged_database_costs_a_warning_and_the_records_stay(
     assert not deliver(SPOOL, patience_s=0.0)
     run_module._wait(outboxes(SPOOL)[0].folder, 0.0)  # as at the end of a stage
     assert "did not take the run yet" in caplog.text
-    assert "not a database" in (SPOOL / PROBLEM).read_text()
+    assert "not a database" in problem()
     with pytest.raises(SystemExit, match=r"mlflow\.db.*not a database"):
         main(["deliver"])
     shutil.rmtree(outboxes(SPOOL)[0].folder)
@@ -258,7 +431,7 @@ def test_a_deleted_experiment_is_named_with_what_to_do() -> None:
     with Run.start(options, "x", stage="train") as run:
         pass
     assert not deliver(SPOOL, patience_s=0.0)
-    assert "'gone' was deleted: restore it" in (SPOOL / PROBLEM).read_text()
+    assert "'gone' was deleted: restore it" in problem()
     mlflow.MlflowClient().restore_experiment(experiment)
     assert read(run).info.status == "FINISHED"
 
@@ -296,7 +469,8 @@ def test_a_stage_never_imports_mlflow_and_its_delivery_is_silent_and_ends(tmp_pa
         [sys.executable, "-c", code], cwd=tmp_path, env=bare, capture_output=True, text=True
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
-    assert sorted(path.name for path in (tmp_path / SPOOL).iterdir()) == ["deliver.log", "lock"]
+    names = {path.name.rpartition(".")[2] for path in (tmp_path / SPOOL).iterdir()}
+    assert names == {"log", "lock"}
     assert (tmp_path / SPOOL / "deliver.log").read_text() == ""
 
 
