@@ -41,6 +41,7 @@ from signloom.features.features import (
 )
 from signloom.features.glosses import NO_GLOSSES, UNKNOWN, GlossSequence, GlossVocabulary, IntArray
 from signloom.features.targets import Target, read_glosses
+from signloom.log import ONCE
 from signloom.paths import REJECTS
 
 SourceKind = Literal["landmarks", "tokens"]  # `model.source` in params.yaml
@@ -600,6 +601,7 @@ def _with_landmarks(
             REJECTS,
             ", ".join(missing[:5]),
             ", ..." if len(missing) > 5 else "",
+            extra=ONCE,
         )
     if len(missing) == len(chosen):
         raise UserError(

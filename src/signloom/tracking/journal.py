@@ -5,6 +5,8 @@ copies of what was logged, `owner` locked by the process that writes, and `sent.
 store has taken. It is removed when the store has everything.
 """
 
+import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -42,10 +44,18 @@ class Journal:
         self._file = os.open(hidden / RECORDS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         hidden.rename(self.folder)  # whole from the first moment that it can be seen
         self._count = 0
+        self._is_torn = False  # the disk was full in the middle of the last record
 
     def write(self, kind: str, **values: Any) -> None:
-        """Append a record; it is with the system when this returns."""
-        os.write(self._file, (json.dumps({"kind": kind, **values}) + "\n").encode())
+        """Append a record; it is with the system when this returns.
+
+        Raises:
+            OSError: If the disk is full; what was written of the record is left out by the reader.
+        """
+        line = "\n" * self._is_torn + json.dumps({"kind": kind, **values}) + "\n"
+        self._is_torn = os.write(self._file, line.encode()) < len(line)  # json.dumps gives ASCII
+        if self._is_torn:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.folder))
 
     def keep(self, path: Path) -> str:
         """Copy a file or folder beside the records and return the copy's name."""
@@ -87,7 +97,8 @@ class Outbox:
                 if not line.endswith(b"\n"):  # torn by a kill, or being written
                     return
                 end += len(line)
-                yield end, json.loads(line)
+                with contextlib.suppress(json.JSONDecodeError):  # torn by a full disk
+                    yield end, json.loads(line)
 
     def is_abandoned(self) -> bool:
         """Return whether the process that wrote here is gone or has let go."""

@@ -23,6 +23,7 @@ import psutil  # type: ignore[import-untyped]
 
 from signloom.config import checked_dataclass
 from signloom.files import hash_file
+from signloom.log import ONCE, log_path
 from signloom.paths import DVC_LOCK, SPOOL
 from signloom.provenance import git_state, project_folder
 from signloom.tracking.journal import PROBLEM, Journal, store_file
@@ -99,29 +100,33 @@ class Run:
         if not options.enabled:
             return Run(None, key or "", is_child=False, stops=stops)
         hashes = dict(data or {})
-        journal = Journal(spool())
         key = key or uuid.uuid4().hex
-        journal.write(
-            "start",
-            store=store_name(),
-            experiment=options.experiment,
-            name=name if parent else f"{stage} {name}",
-            key=key,
-            parent=parent,
-            time_ms=_now_ms(),
-            tags=_texts(
-                {
-                    "stage": stage,
-                    **_surroundings(),
-                    "mlflow.source.name": f"pipeline.{stage}",
-                    **{f"data.{dataset}": digest for dataset, digest in hashes.items()},
-                    **({"mlflow.note.content": note} if note else {}),
-                    **(tags or {}),
-                }
-            ),
-        )
-        if hashes:
-            journal.write("inputs", values=hashes)
+        try:
+            journal = Journal(spool())
+            journal.write(
+                "start",
+                store=store_name(),
+                experiment=options.experiment,
+                name=name if parent else f"{stage} {name}",
+                key=key,
+                parent=parent,
+                time_ms=_now_ms(),
+                tags=_texts(
+                    {
+                        "stage": stage,
+                        **_surroundings(),
+                        "mlflow.source.name": f"pipeline.{stage}",
+                        **{f"data.{dataset}": digest for dataset, digest in hashes.items()},
+                        **({"mlflow.note.content": note} if note else {}),
+                        **(tags or {}),
+                    }
+                ),
+            )
+            if hashes:
+                journal.write("inputs", values=hashes)
+        except OSError as error:  # a full disk: the result matters more
+            logger.warning("the run is not logged: %s", error, extra=ONCE)
+            return Run(None, key, is_child=False, stops=stops)
         _ensure_delivery()
         return Run(journal, key, is_child=parent is not None, stops=stops)
 
@@ -152,8 +157,14 @@ class Run:
             path: File or folder.
             folder: Where below the run's artifacts; the top if not given.
         """
-        if self._journal is not None:
-            self._write("artifact", copy=self._journal.keep(path), folder=folder)
+        if self._journal is None:
+            return
+        try:
+            copy = self._journal.keep(path)
+        except OSError as error:
+            logger.warning("%s is not logged: %s", path, error)
+        else:
+            self._write("artifact", copy=copy, folder=folder)
 
     def __enter__(self) -> "Run":
         return self
@@ -174,6 +185,8 @@ class Run:
         if kind is not None:
             tag = "stopped_by" if status == "FINISHED" else "error"
             self.set_tags({tag: f"{kind.__name__}: {error}".removesuffix(": ")})
+        if not self._is_child and (log := log_path()) is not None and log.is_file():
+            self.log_artifact(log)
         self._write("end", status=status, time_ms=_now_ms())
         self._journal.close()
         if not self._is_child:
@@ -184,8 +197,8 @@ class Run:
             return
         try:
             self._journal.write(kind, **values)
-        except OSError as error:  # a full disk: the result matters more
-            logger.warning("a record of the run could not be kept: %s", error)
+        except OSError as error:
+            logger.warning("a record of the run could not be kept: %s", error, extra=ONCE)
 
 
 class SystemSampler:
@@ -288,17 +301,21 @@ def _ensure_delivery() -> None:
         return
     _deliverers.clear()
     log = spool() / "deliver.log"
-    with log.open("wb" if log.is_file() and log.stat().st_size > 1_000_000 else "ab") as file:
-        _deliverers.append(
-            subprocess.Popen(
-                [sys.executable, "-m", "signloom.tracking.deliver", str(SPOOL)],
-                cwd=project_folder(),
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-                start_new_session=True,  # Ctrl-C stops the stage, not the delivery of its end
+    command = [sys.executable, "-m", "signloom.tracking.deliver", str(SPOOL)]
+    try:
+        with log.open("wb" if log.is_file() and log.stat().st_size > 1_000_000 else "ab") as file:
+            _deliverers.append(
+                subprocess.Popen(
+                    command,
+                    cwd=project_folder(),
+                    stdin=subprocess.DEVNULL,
+                    stdout=file,
+                    stderr=file,
+                    start_new_session=True,  # Ctrl-C stops the stage, not the delivery of its end
+                )
             )
-        )
+    except OSError as error:
+        logger.warning("nothing is sent to MLflow yet: %s", error, extra=ONCE)
 
 
 def _wait(folder: Path, start_s: float) -> None:

@@ -15,6 +15,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from signloom.devices import pick_device
+from signloom.log import ONCE
 from signloom.training.options import TrainOptions
 
 logger = logging.getLogger(__name__)
@@ -45,7 +46,8 @@ def open_devices(options: TrainOptions) -> Fabric:
     if is_emulated and fabric.is_global_zero:
         logger.warning(
             "train.precision is bfloat16, but this CPU has no instructions for it: emulated, it "
-            "is several times slower than float32; set train.precision: float32"
+            "is several times slower than float32; set train.precision: float32",
+            extra=ONCE,
         )
     return fabric
 

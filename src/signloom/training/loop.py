@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from signloom.errors import UserError
 from signloom.features.batches import Batch, EpochBatches, split
+from signloom.log import ONCE
 from signloom.models.layers import Head
 from signloom.models.seq2seq import Memory, Seq2Seq
 from signloom.training.devices import add_up, add_up_gradients
@@ -318,6 +319,7 @@ def _halve(parts: Sequence[Sequence[int]], shortage: str) -> list[list[int]]:
         shortage,
         len(halves),
         len(halves),
+        extra=ONCE,
     )
     return halves
 

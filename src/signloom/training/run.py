@@ -33,6 +33,7 @@ from signloom.features.batches import FixedBatches, TrainingBatches
 from signloom.features.features import FeatureOptions
 from signloom.features.targets import NO_LABELS
 from signloom.files import write_file
+from signloom.log import ONCE
 from signloom.models.seq2seq import ModelOptions
 from signloom.progress import progress_file
 from signloom.training.data import TrainingData
@@ -171,7 +172,7 @@ def _check_room(data: TrainingData, options: RunOptions) -> None:
     hint = "lower model.subsampling or raise features.fps"
     if without_room == len(labelled):
         raise UserError(f"{found}, so train.ctc_weight teaches nothing; {hint}, or set it to 0")
-    logger.warning("%s: they are left out of the CTC loss; %s", found, hint)
+    logger.warning("%s: they are left out of the CTC loss; %s", found, hint, extra=ONCE)
 
 
 def train(

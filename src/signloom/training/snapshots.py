@@ -23,6 +23,7 @@ from torch import Tensor
 
 from signloom.errors import UserError
 from signloom.files import flush_to_disk, hash_file, write_file
+from signloom.log import ONCE
 
 logger = logging.getLogger(__name__)
 
@@ -82,12 +83,10 @@ class Snapshots:
             flush_to_disk(self.folder)
         except (OSError, safetensors.SafetensorError) as error:
             logger.warning(
-                "no snapshot of epoch %d, step %d could be written to %s: %s; training goes on "
-                "and tries again later",
-                epoch,
-                step,
+                "no snapshot could be written to %s: %s; training goes on and tries again later",
                 self.folder,
                 error,
+                extra=ONCE,
             )
             return False
         finally:
@@ -102,7 +101,7 @@ class Snapshots:
             try:
                 return self._read(path, device)
             except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
-                logger.warning("%s is left out: %s", path, error)
+                logger.warning("%s is left out: %s", path, error, extra=ONCE)
         return None
 
     def remove(self) -> None:

@@ -17,6 +17,7 @@ import torch
 
 from signloom.config import load_section
 from signloom.errors import UserError
+from signloom.log import GROUP, group_name, open_log
 from signloom.tracking.run import TrackingOptions
 from signloom.training.data import TrainingFiles
 from signloom.training.run import from_scratch, read_run_options
@@ -114,7 +115,7 @@ def cores_of(worker: int, workers: int) -> list[int]:
 def _spawn(number: int, workers: int, arguments: list[str]) -> "subprocess.Popen[bytes]":
     """Start a worker with its share of the cores, or with one GPU."""
     cores = cores_of(number, workers)
-    environment = {**os.environ, "OMP_NUM_THREADS": str(len(cores))}
+    environment = {**os.environ, GROUP: group_name(), "OMP_NUM_THREADS": str(len(cores))}
     if torch.cuda.is_available():
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         devices = visible.split(",") if visible else [
@@ -126,7 +127,7 @@ def _spawn(number: int, workers: int, arguments: list[str]) -> "subprocess.Popen
 
 
 def _main() -> None:
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    open_log("tune", level=logging.WARNING)
     parent, cores, params, shards, tokens = sys.argv[1:]
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, json.loads(cores))

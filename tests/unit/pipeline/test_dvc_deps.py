@@ -10,9 +10,9 @@ import yaml
 from tests.tiny import ROOT
 
 PIPELINES = ("dvc.yaml", "data/demo/dvc.yaml", "pipeline/studies/*/dvc.yaml")
-# Reading options, writing files, bars, records of runs: they change no result.
+# Reading options, writing files, bars, logs, records of runs: they change no result.
 UNDECIDING = {
-    "config", "devices", "errors", "files", "paths", "progress", "provenance", "tracking",
+    "config", "devices", "errors", "files", "log", "paths", "progress", "provenance", "tracking",
     "transaction",
 }  # fmt: skip
 # What a stage reaches without letting it decide its result, with the reason.

@@ -1,5 +1,7 @@
 import json
+import logging
 import os
+import resource
 import shutil
 import socket
 import sqlite3
@@ -16,6 +18,7 @@ import pytest
 from filelock import lock_descriptor
 
 from signloom.cli.main import main
+from signloom.log import StageLog
 from signloom.paths import SPOOL
 from signloom.provenance import project_folder
 from signloom.tracking import run as run_module
@@ -23,6 +26,7 @@ from signloom.tracking.deliver import KEY, MAX_VALUE_CHARS, Store, deliver
 from signloom.tracking.journal import LOCK, PROBLEM, outboxes, store_file
 from signloom.tracking.mlflow_store import hide_password, store_name
 from signloom.tracking.run import Run, TrackingOptions, flatten
+from tests.processes import fork, wait
 
 # MLflow's own code uses what its libraries deprecate.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -370,6 +374,62 @@ def test_a_question_in_an_empty_folder_leaves_a_database(
         with pytest.raises(SystemExit, match="no run") if command == "runs" else nullcontext():
             main([command])
     assert not list(tmp_path.iterdir())
+
+
+def test_the_log_of_a_stage_is_an_artifact_of_its_run(store: Path, tmp_path: Path) -> None:
+    log, root = StageLog(tmp_path / "train.log", "this test"), logging.getLogger()
+    root.addHandler(log)
+    try:
+        with (
+            Run.start(ON, "x", stage="train", key="above") as run,
+            Run.start(ON, "y", stage="train", parent="above") as below,
+        ):
+            logging.getLogger("a stage").warning("24 clips have no room")
+    finally:
+        root.removeHandler(log)
+    kept, child = read(run), find(below.key)
+    folder = store / "mlruns" / kept.info.experiment_id
+    text = (folder / kept.info.run_id / "artifacts/train.log").read_text()
+    assert "WARNING 24 clips have no room\n" in text
+    assert not (folder / child.info.run_id / "artifacts").exists()
+
+
+def test_a_spool_that_cannot_be_written_fails_no_stage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("data").write_text("no folder")
+    with Run.start(ON, "x", stage="train") as run:
+        run.log_metrics({"loss": 1.0})
+    assert "the run is not logged: " in caplog.text
+    Path("data").unlink()
+
+    with Run.start(ON, "x", stage="train") as run:
+        run.log_artifact(tmp_path / "missing")
+        run.log_metrics({"loss": 1.0})
+    assert "missing is not logged: " in caplog.text
+    (box,) = outboxes(SPOOL)
+    assert [record["kind"] for _, record in box.pending()][-1] == "end"
+    box.remove()
+
+
+def test_a_record_torn_by_a_full_disk_is_all_that_is_lost() -> None:
+    def log() -> None:
+        with Run.start(ON, "x", stage="train", key="torn") as run:
+            run.log_metrics({"loss": 1.0}, step=1)
+            (box,) = outboxes(SPOOL)
+            size = (box.folder / "journal.jsonl").stat().st_size
+            limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, limits[1]))
+            run.log_metrics({"loss": 2.0}, step=2)
+            run.log_metrics({"loss": 3.0}, step=3)
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+            run.log_metrics({"loss": 4.0}, step=4)
+
+    assert wait(fork(log)) == 0
+    assert deliver(SPOOL)
+    assert points("torn", "loss") == [(1, 1.0), (4, 4.0)]
+    assert find("torn").info.status == "FINISHED"
 
 
 def test_a_damaged_database_costs_a_warning_and_the_records_stay(

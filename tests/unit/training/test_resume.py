@@ -165,7 +165,7 @@ def test_training_outlives_a_disk_that_takes_no_snapshot(
         run(tmp_path, chosen)
 
     assert wait(fork(starve)) == 0
-    assert "no snapshot of epoch 1, step 1 could be written" in capfd.readouterr().err
+    assert "no snapshot could be written" in capfd.readouterr().err
     assert list((tmp_path / "kept").iterdir()) == []
     assert results(tmp_path) == results(tmp_path / "expected")
 
