@@ -5,12 +5,15 @@ run is found again by its key before it is made, and MLflow takes a number, tag,
 that it has already for the same one.
 """
 
+import contextlib
 import logging
+import math
 import os
 import sys
 import time
+import uuid
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,7 @@ from filelock import lock_descriptor
 from signloom.errors import UserError
 from signloom.files import write_file
 from signloom.paths import SPOOL
-from signloom.tracking.journal import LOCK, PROBLEM, Outbox, outboxes, store_file
+from signloom.tracking.journal import LOCK, PROBLEM, SENDING, Outbox, outboxes, store_file
 from signloom.tracking.mlflow_store import (
     ANSWER_S,
     DEFAULT_STORE,
@@ -34,7 +37,7 @@ MAX_VALUE_CHARS = 500  # of a param or tag; the whole params.yaml is an artifact
 MAX_PARAMS, MAX_METRICS = 100, 1000  # a call, MLflow's own limits
 POLL_S, MAX_PAUSE_S = 0.5, 5.0
 PATIENCE_S = 30.0  # with a store that is away, once nobody writes any more
-HOLDER_S = PATIENCE_S + 2 * ANSWER_S  # until another process has lost its patience, too
+HOLDER_S = 3.0 * ANSWER_S  # that a person waits for another process that sends
 LOAD = "system/"  # metrics of the machine, whose steps count samples
 REFUSALS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST", "RESOURCE_ALREADY_EXISTS", "INVALID_STATE")
 logger = logging.getLogger(__name__)
@@ -90,22 +93,8 @@ def deliver_now(spool: Path, tell: Callable[[str], None]) -> None:
         return
     sender = _Sender(spool, tell)
     if sender.waiting():
-        with _own(spool, LOCK).open("w") as lock:
-            if not lock_descriptor(lock.fileno(), blocking=False):
-                tell(
-                    f"another process delivers to {here} already, as one does beside each stage; "
-                    f"waiting for it, {HOLDER_S:.0f} s at most"
-                )
-                end_s = time.monotonic() + HOLDER_S
-                while not lock_descriptor(lock.fileno(), blocking=False):
-                    if time.monotonic() > end_s:
-                        raise UserError(
-                            f"{here}: another process still delivers there; what it leaves stays "
-                            f"in {spool} for `signloom deliver`"
-                        )
-                    time.sleep(POLL_S)
-            tell(f"delivering to {here}{answer_limit()}")
-            sender.send()
+        tell(f"delivering to {here}{answer_limit()}")
+        sender.send(wait_s=HOLDER_S)
     _check_empty(spool, here)
 
 
@@ -117,16 +106,14 @@ def _check_empty(spool: Path, here: str) -> None:
     """
     left: dict[str, list[str]] = {}
     for box in outboxes(spool):
-        if not box.is_abandoned():
-            left.setdefault("", []).append(_name(box))
-        elif box.start:
+        if box.start:
             left.setdefault(box.start.get("store", here), []).append(_name(box))
-    problems = []
+    problems, path = [], _own(spool, PROBLEM)
     for store, names in left.items():
-        if not store:
-            reason = "still written by a stage, which has a process that delivers them"
+        if store == here and path.is_file():
+            reason = f"not taken by {path.read_text(encoding='utf-8').strip()}"
         elif store == here:
-            reason = f"not taken by {_own(spool, PROBLEM).read_text(encoding='utf-8').strip()}"
+            reason = "still written by a stage, which has a process that delivers them"
         else:
             reason = (
                 f"made for {store} and not for {here}: set MLFLOW_TRACKING_URI as it was for them"
@@ -153,7 +140,7 @@ class _Sender:
     def __init__(self, spool: Path, tell: Callable[[str], None] = lambda line: None) -> None:
         """Take the spool, and whom to tell of each run that was delivered."""
         self._spool, self._tell = spool, tell
-        self._here = store_name()
+        self._here, self._name = store_name(), uuid.uuid4().hex
         self._store: Store | None = None
 
     def waiting(self) -> list[Outbox]:
@@ -167,39 +154,75 @@ class _Sender:
                 boxes.append(box)
         return boxes
 
-    def send(self) -> bool:
+    def send(self, *, wait_s: float = math.inf) -> bool:
         """Send what there is; return whether nothing went wrong, and note what did.
+
+        Args:
+            wait_s: How long to wait for another process that sends to the same store.
+
+        Raises:
+            UserError: If it sends for longer.
+        """
+        with self._hold(wait_s):
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # what MLflow's own code deprecates
+                    problem = self._send_all()
+            except Exception as error:  # whatever a store throws: it is tried again
+                problem = first_line(error).rstrip(".") or type(error).__name__
+            path = _own(self._spool, PROBLEM)
+            if problem:
+                logger.warning("%s: %s", self._here, problem)
+                hint = "check MLFLOW_TRACKING_URI (unset: mlflow.db in the working directory)"
+                write_file(path, f"{self._here}: {problem}; {hint}")
+            else:
+                path.unlink(missing_ok=True)
+        return not problem
+
+    def _send_all(self) -> str:
+        """Send what there is; return what single runs lack.
 
         Journals of one run are sent in the order in which they were written: the next one waits
         until the one before has been sent to its end.
         """
         problem, unfinished = "", set()
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what MLflow's own code deprecates
-                self._store = self._store or Store()
-                for box in self.waiting():
-                    assert box.start is not None
-                    if box.start["key"] in unfinished:
-                        continue
-                    try:
-                        _deliver_one(self._store, box)
-                    except WaitError as error:  # concerns this run alone
-                        problem = str(error)
-                    if box.folder.is_dir():
-                        unfinished.add(box.start["key"])
-                    else:
-                        self._tell(f"{_name(box)}: delivered")
-        except Exception as error:  # whatever a store throws: it is tried again
-            problem = first_line(error).rstrip(".") or type(error).__name__
-        path = _own(self._spool, PROBLEM)
-        if problem:
-            logger.warning("%s: %s", self._here, problem)
-            hint = "check MLFLOW_TRACKING_URI (unset: mlflow.db in the working directory)"
-            write_file(path, f"{self._here}: {problem}; {hint}")
-        else:
-            path.unlink(missing_ok=True)
-        return not problem
+        self._store = self._store or Store()
+        for box in self.waiting():
+            assert box.start is not None
+            if box.start["key"] in unfinished:
+                continue
+            try:
+                _deliver_one(self._store, box)
+            except WaitError as error:
+                problem = str(error)
+            if box.folder.is_dir():
+                unfinished.add(box.start["key"])
+            else:
+                self._tell(f"{_name(box)}: delivered")
+        return problem
+
+    @contextlib.contextmanager
+    def _hold(self, wait_s: float) -> Iterator[None]:
+        """Be the only process that sends to the store."""
+        end_s, is_told = time.monotonic() + wait_s, False
+        with _own(self._spool, SENDING).open("a+") as file:
+            while not lock_descriptor(file.fileno(), blocking=False):
+                if not is_told:
+                    self._tell("another process sends there already; waiting for it")
+                is_told = True
+                if time.monotonic() > end_s:
+                    raise UserError(
+                        f"{self._here}: another process still sends there, as one does beside each "
+                        f"stage; what it leaves stays in {self._spool} for `signloom deliver`"
+                    )
+                time.sleep(0.1 * POLL_S)
+            file.seek(0)
+            if file.read() != self._name:
+                self._store = None  # another process has sent since: what it knows is old
+                file.truncate(0)
+                file.write(self._name)
+                file.flush()
+            yield
 
 
 def _deliver_one(store: "Store", box: Outbox) -> None:

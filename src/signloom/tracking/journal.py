@@ -22,7 +22,8 @@ from filelock import lock_descriptor
 from signloom.files import write_file
 
 RECORDS, OWNER, SENT, FILES = "journal.jsonl", "owner", "sent.json", "files"
-LOCK, PROBLEM = "lock", "problem.txt"  # for each store: who delivers there, and why it cannot
+# For each store: who delivers there, who sends at this moment, why the store takes nothing.
+LOCK, SENDING, PROBLEM = "lock", "sending", "problem.txt"
 
 
 def store_file(spool: Path, store: str, name: str) -> Path:
@@ -102,8 +103,11 @@ class Outbox:
 
     def is_abandoned(self) -> bool:
         """Return whether the process that wrote here is gone or has let go."""
-        with (self.folder / OWNER).open("r+") as owner:
-            return lock_descriptor(owner.fileno(), blocking=False)
+        try:
+            with (self.folder / OWNER).open("r+") as owner:
+                return lock_descriptor(owner.fileno(), blocking=False)
+        except FileNotFoundError:  # another process has delivered it meanwhile
+            return True
 
     def confirm(self, **values: Any) -> None:
         """Note what the store has taken."""
@@ -126,12 +130,16 @@ class Outbox:
 
     def remove(self) -> None:
         """Forget a journal that was delivered."""
-        shutil.rmtree(self.folder)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def outboxes(spool: Path) -> list[Outbox]:
     """Return the journals of a spool, the oldest first."""
-    return [Outbox(folder) for folder in _folders(spool)]
+    boxes = []
+    for folder in _folders(spool):
+        with contextlib.suppress(FileNotFoundError):  # it was delivered meanwhile
+            boxes.append(Outbox(folder))
+    return boxes
 
 
 def _folders(spool: Path) -> list[Path]:

@@ -21,9 +21,10 @@ from signloom.cli.main import main
 from signloom.log import StageLog
 from signloom.paths import SPOOL
 from signloom.provenance import project_folder
+from signloom.tracking import deliver as deliver_module
 from signloom.tracking import run as run_module
 from signloom.tracking.deliver import KEY, MAX_VALUE_CHARS, Store, deliver
-from signloom.tracking.journal import LOCK, PROBLEM, outboxes, store_file
+from signloom.tracking.journal import LOCK, PROBLEM, SENDING, outboxes, store_file
 from signloom.tracking.mlflow_store import hide_password, store_name
 from signloom.tracking.run import Run, TrackingOptions, flatten
 from tests.processes import fork, wait
@@ -328,12 +329,37 @@ def test_deliver_waits_for_another_process_without_a_word(
     monkeypatch.setattr("signloom.tracking.deliver.HOLDER_S", 0.0)
     with Run.start(ON, "x", stage="train") as run:
         pass
-    with store_file(SPOOL, store_name(), LOCK).open("w") as lock:
+    with store_file(SPOOL, store_name(), SENDING).open("w") as lock:
         assert lock_descriptor(lock.fileno(), blocking=False)
-        with pytest.raises(SystemExit, match="another process still delivers there"):
+        with pytest.raises(SystemExit, match="another process still sends there"):
             main(["deliver"])
-    assert "another process delivers" in capsys.readouterr().out
+    assert "another process sends there already; waiting" in capsys.readouterr().out
     read(run)
+
+
+def test_deliver_waits_until_the_process_beside_a_stage_has_lost_its_patience(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Run.start(ON, "x", stage="train"):
+        pass
+    with store_file(SPOOL, store_name(), LOCK).open("w") as lock:  # held while it pauses, too
+        assert lock_descriptor(lock.fileno(), blocking=False)
+        main(["deliver"])
+    assert "train x: delivered" in capsys.readouterr().out
+
+
+def test_points_are_doubled_by_two_processes_that_deliver_in_turn() -> None:
+    key, sender = "in turn", deliver_module._Sender(SPOOL)
+    first = Run.start(ON, "first", stage="train", key=key)
+    first.log_metrics({"loss": 1.0}, step=1)
+    assert sender.send()
+    first.log_metrics({"loss": 0.5}, step=2)
+    assert deliver_module._Sender(SPOOL).send()  # as another process does
+    kill(first)
+    with Run.start(ON, "second", stage="train", key=key) as run:
+        run.log_metrics({"loss": 0.5}, step=2)
+    assert sender.send()
+    assert points(key, "loss") == [(1, 1.0), (2, 0.5)]
 
 
 def test_deliver_does_not_wait_for_a_stage_that_still_writes() -> None:
