@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from signloom.models.seq2seq import ModelOptions, Seq2Seq
 # 2: every family, with its options; 3: what its CTC labels mean; 4: what its source ids mean
 FORMAT_VERSION = 4
 WEIGHTS, SPEC, TOKENIZER = "model.safetensors", "checkpoint.json", "tokenizer.json"
+_TRIES, _PAUSE_S = 10, 0.02  # to read a folder that others replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +114,44 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
 
 def load_checkpoint(folder: Path, device: torch.device) -> Checkpoint:
     """Read a checkpoint folder; the model is in evaluation mode.
+
+    A folder that is replaced meanwhile is read again: the result is the old or the new model.
+
+    Raises:
+        UserError: If a file is missing or torn, or the format version is another.
+    """
+    problem: Exception
+    for _ in range(_TRIES):
+        before = _identity(folder)
+        try:
+            found = _load_once(folder, device)
+        except (UserError, FileNotFoundError) as error:
+            problem = error
+            if None not in before and before == _identity(folder):
+                break
+        else:
+            if before == _identity(folder):
+                return found
+            problem = UserError(f"{folder} is replaced again and again; wait until it is whole")
+        time.sleep(_PAUSE_S)
+    raise problem
+
+
+def _identity(folder: Path) -> list[tuple[int, int, int] | None]:
+    """Return what differs when a file of a checkpoint is replaced; None for a missing one."""
+    found: list[tuple[int, int, int] | None] = []
+    for name in (SPEC, TOKENIZER, WEIGHTS):
+        try:
+            state = (folder / name).stat()
+        except OSError:
+            found.append(None)
+        else:
+            found.append((state.st_ino, state.st_size, state.st_mtime_ns))
+    return found
+
+
+def _load_once(folder: Path, device: torch.device) -> Checkpoint:
+    """Read a checkpoint folder that nobody replaces.
 
     Raises:
         UserError: If a file is missing or torn, or the format version is another.

@@ -1,3 +1,4 @@
+import argparse
 import json
 import os
 import shutil
@@ -5,11 +6,15 @@ import signal
 from pathlib import Path
 
 import pytest
+import torch
 
+from signloom.checkpoint import load_checkpoint
+from signloom.cli.translate import choose_model
 from signloom.errors import UserError
 from signloom.nightly.store import ModelStore
 from tests.power_cut import RENAMES, cut_before
 from tests.processes import fork, wait
+from tests.tiny import write_checkpoint
 from tests.unit.nightly.night_project import settle_cut
 
 
@@ -202,6 +207,35 @@ def test_a_kill_between_any_two_steps_leaves_the_old_champion_and_the_next_run_g
     assert codes[-1] == 0, "the night has more steps than were tried"
     assert set(codes[:-1]) == {-signal.SIGKILL}
     assert len(codes) > 10, "hardly a step was interrupted"
+
+
+def test_a_promotion_while_the_champion_is_loaded_gives_a_mixture(
+    store: ModelStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Versions come, are promoted and rolled back in another process while `translate` loads."""
+    runs = [make_run(store.root.parent, str(width)) for width in (8, 16, 24, 32)]
+    for (checkpoint, evaluation), width in zip(runs, (8, 16, 24, 32), strict=True):
+        write_checkpoint(checkpoint, d_model=width)
+        scores = {"decoding": {"beam_size": width}, "options": {"precision": "float32"}}
+        (evaluation / "scores.json").write_text(json.dumps(scores))
+    store.promote(store.add(*runs[0], {}), by="test")
+
+    def promote() -> None:
+        for run in runs[1:]:
+            store.promote(store.add(*run, {}), by="test")
+            store.rollback(by="test")
+            store.promote(store.versions()[-1], by="test")
+
+    monkeypatch.setattr("signloom.nightly.store.ModelStore", lambda: store)
+    writer, ended = fork(promote), (0, 0)
+    while ended == (0, 0):
+        ended = os.waitpid(writer, os.WNOHANG)
+        options = argparse.Namespace(model="champion")
+        choose_model(options)
+        loaded = load_checkpoint(options.checkpoint, torch.device("cpu"))
+        assert loaded.spec.model.d_model == options.beam_size
+    assert ended == (writer, 0)
+    assert options.beam_size == 32
 
 
 def test_a_pull_after_a_kill_undoes_the_promotion_that_was_cut(store: ModelStore) -> None:
