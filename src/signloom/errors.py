@@ -9,15 +9,17 @@ class UserError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a clip, or a file of clips, cannot be used."""
+    """Why a clip, or a file or row of clips, cannot be used."""
 
     reason: str
     hint: str
-    """What to do about it."""
+    """What to do about it; empty: the reason says it."""
+    concerns: tuple[str, ...] = ()
+    """Clips, signers, files and cells that are meant, so that the reason need not name them."""
 
     def __str__(self) -> str:
-        """Both as one phrase."""
-        return f"{self.reason}; {self.hint}"
+        """Reason and hint as one phrase."""
+        return f"{self.reason}; {self.hint}" if self.hint else self.reason
 
 
 class ClipError(ValueError):

@@ -85,6 +85,8 @@ def _read_intake_params(path: Path) -> tuple["IngestOptions", Path]:
 
 
 def _ingest_json(result: "IngestResult") -> str:
+    from signloom.intake.ledgers import row_cells
+
     clips = [
         {**asdict(clip), "video": clip.video.as_posix() if clip.video else None}
         for clip in result.clips
@@ -92,7 +94,7 @@ def _ingest_json(result: "IngestResult") -> str:
     content = {
         "batch": result.batch,
         "clips": clips,
-        "rejects": [asdict(reject) for reject in result.rejects],
+        "rejects": [row_cells(reject) for reject in result.rejects],
         "known": result.known,
         "waiting": [path.as_posix() for path in result.waiting],
         "version": result.version,
@@ -119,7 +121,7 @@ def _ingest_text(result: "IngestResult", dry_run: bool) -> str:
         )
     for reject in result.rejects[:MAX_LISTED]:
         concerns = f" ({reject.concerns})" if reject.concerns else ""
-        reason = f"{reject.reason}{concerns}; {reject.mend}"
+        reason = f"{reject.reason}{concerns}; {reject.hint}"
         lines.append(f"left out {reject.delivery}/{reject.where}: {reason}")
     if len(result.rejects) > MAX_LISTED:
         lines.append(f"  ... and {len(result.rejects) - MAX_LISTED} more")

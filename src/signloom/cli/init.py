@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from signloom.cli.arguments import add_params
 from signloom.config import update_params
-from signloom.errors import UserError
+from signloom.errors import Problem, UserError
 
 if TYPE_CHECKING:
     from signloom.importing.new_corpus import Plan
@@ -123,7 +123,7 @@ def make_plan(options: argparse.Namespace, ask: Callable[[str], str] | None) -> 
         ask: Puts a question to a person; None: nobody is there.
     """
     from signloom.importing.new_corpus import (
-        Refusal,
+        RefusedRow,
         RowOptions,
         VideoFolder,
         imported_clips,
@@ -154,7 +154,9 @@ def make_plan(options: argparse.Namespace, ask: Callable[[str], str] | None) -> 
         imported,
     )
     torn = [
-        Refusal(table.path.name, line, "", "its cells do not fit the columns", why)
+        RefusedRow(
+            table.path.name, line, "", Problem("its cells do not fit the columns", "", (why,))
+        )
         for table in tables
         for line, why in table.torn
     ]

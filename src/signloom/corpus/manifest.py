@@ -25,7 +25,7 @@ _VERSION_KEY = b"signloom.manifest_version"  # in the schema metadata of a Parqu
 _DELIMITERS = {".tsv": "\t", ".csv": ","}
 SUFFIXES = (*_DELIMITERS, ".parquet")
 
-Problem = tuple[int, str]
+LineProblem = tuple[int, str]
 """Line (or row) number, what is wrong there."""
 
 
@@ -35,7 +35,7 @@ class Table:
 
     header: list[str]
     rows: list[tuple[int, list[str]]]  # line (row in Parquet) number from 1, fields
-    problems: list[Problem]
+    problems: list[LineProblem]
     header_line: int
     unit: str  # what the numbers count: "line" or "row"
 
@@ -44,7 +44,7 @@ def read_table(path: Path) -> Table:
     """Read a .tsv, .csv or .parquet table.
 
     Raises:
-        UserError: If nothing of the file can be read; lesser faults are in `Table.problems`.
+        UserError: If nothing of the file can be read; `Table.problems` has lines that cannot.
     """
     return _read_parquet(path) if path.suffix == ".parquet" else _read_text(path)
 
@@ -100,12 +100,12 @@ def _read_text(path: Path) -> Table:
     return Table(header, rows[1:], problems, header_line=line, unit="line")
 
 
-def _decode_lines(path: Path) -> tuple[list[str], list[Problem]]:
+def _decode_lines(path: Path) -> tuple[list[str], list[LineProblem]]:
     raw = path.read_bytes()
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise UserError(f"{path}: the file is UTF-16; save it as UTF-8")
     lines: list[str] = []
-    problems: list[Problem] = []
+    problems: list[LineProblem] = []
     # Not splitlines(), which also cuts at characters inside a field. Excel writes a BOM.
     for number, line in enumerate(raw.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         try:
@@ -118,7 +118,7 @@ def _decode_lines(path: Path) -> tuple[list[str], list[Problem]]:
 
 
 def _split_fields(
-    lines: list[str], first: int, suffix: str, problems: list[Problem]
+    lines: list[str], first: int, suffix: str, problems: list[LineProblem]
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield the line number and the stripped fields of every line that is not blank."""
     if suffix == ".tsv":
@@ -155,7 +155,7 @@ def _read_parquet(path: Path) -> Table:
         raise UserError(f"{path}: not a readable Parquet file: {error}") from None
     metadata = table.schema.metadata or {}
     _check_version(path, metadata.get(_VERSION_KEY, b"1").decode(errors="replace"))
-    problems: list[Problem] = []
+    problems: list[LineProblem] = []
     columns: list[list[str]] = []
     for field, column in zip(table.schema, table.columns, strict=True):
         kind, number_like = field.type, pa.types.is_floating(field.type)
@@ -432,7 +432,7 @@ def write_manifest(path: Path, clips: Sequence[Clip]) -> None:
     write_table(path, rows)
 
 
-def _header_problems(table: Table, path: Path) -> list[Problem]:
+def _header_problems(table: Table, path: Path) -> list[LineProblem]:
     problems = []
     for name in dict.fromkeys(table.header):
         if table.header.count(name) > 1:
@@ -463,7 +463,7 @@ def _kind_problems(header: Sequence[str], imported: Path) -> list[str]:
     return [f"column {name!r} cuts videos, but {why}" for name in extra]
 
 
-def _parse_rows(table: Table, path: Path, problems: list[Problem]) -> list[_Numbered]:
+def _parse_rows(table: Table, path: Path, problems: list[LineProblem]) -> list[_Numbered]:
     """Return the clips of all rows that have an id, a signer and a split; note what is wrong."""
     videos = VideoPaths(path.parent)
     # What every row needs: a text corpus has nothing but glosses to translate.
@@ -503,7 +503,7 @@ def _parse_rows(table: Table, path: Path, problems: list[Problem]) -> list[_Numb
     return clips
 
 
-def _duplicate_problems(clips: Iterable[_Numbered], unit: str) -> list[Problem]:
+def _duplicate_problems(clips: Iterable[_Numbered], unit: str) -> list[LineProblem]:
     first: dict[str, int] = {}
     problems = []
     for line, clip in clips:
@@ -513,7 +513,7 @@ def _duplicate_problems(clips: Iterable[_Numbered], unit: str) -> list[Problem]:
     return problems
 
 
-def _signer_problems(clips: Iterable[_Numbered], unit: str) -> list[Problem]:
+def _signer_problems(clips: Iterable[_Numbered], unit: str) -> list[LineProblem]:
     lines: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for line, clip in clips:
         if clip.signer and clip.split in SPLITS:
@@ -528,7 +528,7 @@ def _signer_problems(clips: Iterable[_Numbered], unit: str) -> list[Problem]:
     return problems
 
 
-def _empty_problems(table: Table, clips: list[_Numbered]) -> list[Problem]:
+def _empty_problems(table: Table, clips: list[_Numbered]) -> list[LineProblem]:
     if not table.rows:
         return [(table.header_line, "no clip follows the header")]
     if len(clips) < len(table.rows):
@@ -542,7 +542,7 @@ def _some(numbers: list[int], most: int = 5) -> str:
     return ", ".join(map(str, numbers[:most])) + (", ..." if len(numbers) > most else "")
 
 
-def _message(path: Path, unit: str, problems: list[Problem]) -> str:
+def _message(path: Path, unit: str, problems: list[LineProblem]) -> str:
     ordered = sorted(problems, key=lambda problem: problem[0])  # stable within a line
     count = f"{len(problems)} problem{'s' * (len(problems) > 1)}"
     lines = [f"{path}: {count}; the format is in docs/data.md"]

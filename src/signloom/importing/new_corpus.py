@@ -22,7 +22,7 @@ from signloom.corpus.manifest import (
     read_manifest,
     write_manifest,
 )
-from signloom.errors import UserError
+from signloom.errors import Problem, UserError
 from signloom.files import write_file
 from signloom.importing.user_tables import Row, Source, how_to_use
 
@@ -169,14 +169,18 @@ class RowOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedRow:
     """A row that becomes no clip."""
 
     table: str
     line: int
     clip_id: str
-    reason: str  # alike for rows with the same fault, so that they can be counted
-    detail: str = ""
+    problem: Problem
+
+    @property
+    def detail(self) -> str:
+        """What the problem concerns."""
+        return "; ".join(self.problem.concerns)
 
 
 @dataclass(slots=True)
@@ -184,7 +188,7 @@ class Plan:
     """What a corpus will hold."""
 
     clips: list[Clip] = field(default_factory=list)
-    refusals: list[Refusal] = field(default_factory=list)
+    refusals: list[RefusedRow] = field(default_factory=list)
     videos: dict[Path, Path] = field(default_factory=dict)  # in the corpus -> where it lies now
     renamed: int = 0  # clips whose id is not the table's name, since it could name no clip
 
@@ -220,15 +224,16 @@ def plan_corpus(
     for row, split in rows:
         name, values = _values(row, split, options)
         clip_id = clip_id_of(name)
-        found = _problem(clip_id, values, first.get(clip_id), options)
+        problem = _problem(clip_id, values, first.get(clip_id), options)
         video = None
-        if not found and imported is not None and clip_id not in imported:
-            found = ("no landmarks of it were imported", name)
-        elif not found and videos is not None:
-            video, reason = videos.find(values.get("video") or name)
-            found = (reason, values.get("video") or name) if video is None else None
-        if found:
-            plan.refusals.append(Refusal(row.table, row.line, clip_id or name, *found))
+        if not problem and imported is not None and clip_id not in imported:
+            problem = Problem("no landmarks of it were imported", "", (name,))
+        elif not problem and videos is not None:
+            wanted = values.get("video") or name
+            video, reason = videos.find(wanted)
+            problem = Problem(reason, "", (wanted,)) if video is None else None
+        if problem:
+            plan.refusals.append(RefusedRow(row.table, row.line, clip_id or name, problem))
             continue
         first[clip_id] = row
         plan.renamed += clip_id != name
@@ -255,10 +260,10 @@ def clip_id_of(name: str) -> str:
     return f"_{legal}" if legal[:1] in ("-", ".") else legal
 
 
-def count_reasons(refusals: Sequence[Refusal]) -> list[tuple[str, int, Refusal]]:
-    """Return each reason with how many rows have it and the first of them, the most first."""
-    counts = Counter(refusal.reason for refusal in refusals)
-    first = {refusal.reason: refusal for refusal in reversed(refusals)}
+def count_reasons(rows: Sequence[RefusedRow]) -> list[tuple[str, int, RefusedRow]]:
+    """Return each problem with how many rows have it and the first of them, the most first."""
+    first = {str(row.problem): row for row in reversed(rows)}
+    counts = Counter(str(row.problem) for row in rows)
     return [(reason, count, first[reason]) for reason, count in counts.most_common()]
 
 
@@ -289,24 +294,26 @@ def _seconds(frame: str, fps: float) -> str:
 
 def _problem(
     clip_id: str, values: Mapping[str, str], other: Row | None, options: RowOptions
-) -> tuple[str, str] | None:
-    """Say what is wrong with a row as (reason, detail)."""
+) -> Problem | None:
+    """Say what is wrong with a row."""
     for name in ("text", "signer", "split", *(["gloss"] if options.text_only else [])):
         if not values.get(name):
-            return f"{name} is empty", ""
+            return Problem(f"{name} is empty", "")
     if not clip_id:
-        return "clip_id is empty", ""
+        return Problem("clip_id is empty", "")
     if bad := id_problem(clip_id):
-        return "its name can name no clip", bad
+        return Problem("its name can name no clip", "", (bad,))
     if values["split"] not in SPLITS:
-        return "its split is not known; --splits NAME=train says what it is", values["split"]
+        hint = "--splits NAME=train says what it is"
+        return Problem("its split is not known", hint, (values["split"],))
     for name, value in values.items():
         if bad := field_problem(value, ".tsv"):
-            return f"{name} {bad}", value
+            return Problem(f"{name} {bad}", "", (value,))
     if problems := parse_segment(values)[2]:
-        return "its start and end are no segment", problems[0]
+        return Problem("its start and end are no segment", "", (problems[0],))
     if other is not None:
-        return "its clip_id stands in an earlier row", f"{other.table} line {other.line}"
+        where = f"{other.table} line {other.line}"
+        return Problem("its clip_id stands in an earlier row", "", (where,))
     return None
 
 
@@ -411,6 +418,6 @@ def _write_refusals(path: Path, plan: Plan) -> None:
         return
     lines = ["table\tline\tclip_id\treason\tdetail"]
     for row in plan.refusals:
-        cells = (row.table, str(row.line), row.clip_id, row.reason, row.detail)
+        cells = (row.table, str(row.line), row.clip_id, str(row.problem), row.detail)
         lines.append("\t".join(" ".join(cell.split()) for cell in cells))
     write_file(path, "\n".join(lines) + "\n")

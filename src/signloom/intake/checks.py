@@ -13,7 +13,7 @@ from signloom.corpus.manifest import SPLITS, field_problem, id_problem, parse_se
 from signloom.errors import ClipError, Problem
 from signloom.extraction.pool import count_workers, run_in_processes
 from signloom.importing.new_corpus import clip_id_of
-from signloom.intake.deliveries import Candidate, Fault
+from signloom.intake.deliveries import Candidate
 from signloom.intake.inbox import Content, Inbox, Index, other_id
 from signloom.intake.options import IngestOptions
 from signloom.progress import progress_file
@@ -58,7 +58,7 @@ class TextRules:
             )
         if not any(character.isalnum() for character in text):
             found.append("the text has no letter and no digit")
-        # One word alone is no fault: where all others have many, its letters are counted.
+        # One word alone is no problem: where all others have many, its letters are counted.
         for unit, count, (fewest, most) in (
             ("characters", len(text), self.characters),
             ("words", len(text.split()), (1, self.words)),
@@ -116,25 +116,23 @@ class Probed:
     height: int
 
 
-def probe_all(segments: Sequence[Segment]) -> list[Probed | Fault]:
+def probe_all(segments: Sequence[Segment]) -> list[Probed | Problem]:
     """Decode clips, by processes that a broken file may bring down; return what each is."""
     if not segments:
         return []
-    found: dict[int, Probed | Fault] = {}
+    found: dict[int, Probed | Problem] = {}
     workers = min(count_workers(), len(segments))
     total = sum(segment.size_bytes for segment in segments)
     with tqdm(
         total=total, desc="decoding", unit="B", unit_scale=True, delay=1.0, file=progress_file()
     ) as bar:
         for number, outcome in run_in_processes(probe, segments, workers, _limit_s):
-            if isinstance(outcome, Problem):
-                outcome = Fault(outcome.reason, outcome.hint)
             found[number] = outcome
             bar.update(segments[number].size_bytes)
     return [found[number] for number in range(len(segments))]
 
 
-def probe(segment: Segment) -> Probed | Fault:
+def probe(segment: Segment) -> Probed | Problem:
     """Decode every frame of a clip."""
     from signloom.extraction.video import Video  # PyAV, which only this process needs
 
@@ -150,7 +148,7 @@ def probe(segment: Segment) -> Probed | Fault:
             assert last_s is not None
             return Probed(last_s - first_s + 1 / video.fps, width, height)
     except ClipError as error:
-        return Fault(error.problem.reason, error.problem.hint)
+        return error.problem
 
 
 def _limit_s(segment: Segment) -> float:
@@ -173,7 +171,7 @@ class Checked:
     """The candidates, sorted into accepted and rejected ones."""
 
     accepted: list[Accepted]
-    rejects: list[tuple[Candidate, list[Fault]]]
+    rejects: list[tuple[Candidate, list[Problem]]]
     known: int
     """Candidates that came in before."""
 
@@ -183,7 +181,7 @@ def check_candidates(
     options: IngestOptions,
     *,
     signer_disjoint: bool,
-    probe_all: Callable[[Sequence[Segment]], list[Probed | Fault]],
+    probe_all: Callable[[Sequence[Segment]], list[Probed | Problem]],
 ) -> Checked:
     """Decide about each candidate, in their order; all that is wrong with one is found at once.
 
@@ -214,21 +212,21 @@ def check_candidates(
     ]))  # fmt: skip
     accepted, rejects = [], []
     for candidate, content in new:
-        faults = [*candidate.faults, *_row_faults(candidate, rules, options)]
+        problems = [*candidate.problems, *_row_problems(candidate, rules, options)]
         if content is not None and first[content] is not candidate:
             same = "another file or row has the same content"
-            faults.append(Fault(same, "leave one of them", (first[content].where,)))
+            problems.append(Problem(same, "leave one of them", (first[content].where,)))
         elif content is not None:
-            faults += _content_faults(candidate, content, index, ids)
+            problems += _content_problems(candidate, content, index, ids)
         elif candidate.video is not None:
-            faults.append(Fault("the file cannot be read", "check its permissions"))
-        faults += _spelling_faults(candidate, index, spellings)
+            problems.append(Problem("the file cannot be read", "check its permissions"))
+        problems += _spelling_problems(candidate, index, spellings)
         if signer_disjoint:
-            faults += _split_faults(candidate, index, asked)
+            problems += _split_problems(candidate, index, asked)
         if candidate.video and content:
-            faults += _picture_faults(next(probed), options)
-        if candidate.video is None or content is None or faults:
-            rejects.append((candidate, faults))
+            problems += _picture_problems(next(probed), options)
+        if candidate.video is None or content is None or problems:
+            rejects.append((candidate, problems))
             continue
         signer, split = candidate.values["signer"], candidate.values.get("split", "")
         if signer_disjoint:
@@ -237,89 +235,93 @@ def check_candidates(
     return Checked(accepted, rejects, known=len(inbox.candidates) - len(new))
 
 
-def _row_faults(candidate: Candidate, rules: TextRules, options: IngestOptions) -> Iterable[Fault]:
+def _row_problems(
+    candidate: Candidate, rules: TextRules, options: IngestOptions
+) -> Iterable[Problem]:
     """Check a candidate by the manifest's rules."""
     values = candidate.values
     if not values:
         return  # a file that is no clip, or a row that cannot be read
     clip_id = clip_id_of(candidate.name)
     if bad := id_problem(clip_id) if clip_id else "is empty":
-        yield Fault(f"its name as clip_id {bad}", "give it another name")
+        yield Problem(f"its name as clip_id {bad}", "give it another name")
     for bad in parse_segment(values)[2]:
-        yield Fault(bad, "correct the table")
+        yield Problem(bad, "correct the table")
     for name, value in values.items():
         if bad := field_problem(value, ".tsv"):
-            yield Fault(f"{name} {bad}", "correct it")
+            yield Problem(f"{name} {bad}", "correct it")
     if values.get("split") and values["split"] not in SPLITS:
-        yield Fault(f"its split {values['split']!r} is unknown", f"say {' or '.join(SPLITS)}")
+        yield Problem(f"its split {values['split']!r} is unknown", f"say {' or '.join(SPLITS)}")
     if text := values.get("text"):
-        for problem in rules.problems(
+        for odd in rules.problems(
             text, script_share=options.script_share, length_factor=options.length_factor
         ):
-            yield Fault(problem, "correct the sentence, or change retrain.ingest in params.yaml")
-    elif not candidate.faults:
-        yield Fault("the sentence is empty", "write it down")
+            yield Problem(odd, "correct the sentence, or change retrain.ingest in params.yaml")
+    elif not candidate.problems:
+        yield Problem("the sentence is empty", "write it down")
 
 
-def _content_faults(
+def _content_problems(
     candidate: Candidate, content: Content, index: Index, ids: set[str]
-) -> list[Fault]:
+) -> list[Problem]:
     """Look for the content among what is, or was, in the corpus."""
     sha256 = content[0]
     if gone := index.withdrawn.get(sha256):
         reason = f"its video was withdrawn{f' with {gone.batch}' if gone.batch else ''}"
         hint = "remove it here; to take it in again, remove its line from withdrawn.tsv"
-        return [Fault(f"{reason}: {gone.reason}", hint)]
+        return [Problem(f"{reason}: {gone.reason}", hint)]
     if clip := index.contents.get(content):
         hint = "remove it here; to correct a clip, edit the manifest or withdraw its batch"
-        return [Fault("the corpus has its content already", hint, (clip.clip_id,))]
+        return [Problem("the corpus has its content already", hint, (clip.clip_id,))]
     others = index.signers.get(sha256, set()) - {candidate.values.get("signer", "")}
     if others:
         reason = "in the corpus the same video is signed by somebody else"
-        return [Fault(reason, "correct the signer", tuple(sorted(others)))]
+        return [Problem(reason, "correct the signer", tuple(sorted(others)))]
     if other_id(candidate.name, content) in ids:
-        return [Fault("its name and its other name are taken", "give it another name")]
+        return [Problem("its name and its other name are taken", "give it another name")]
     return []
 
 
-def _spelling_faults(
+def _spelling_problems(
     candidate: Candidate, index: Index, spellings: Mapping[str, set[str]]
-) -> list[Fault]:
+) -> list[Problem]:
     """Let nobody come in under two names."""
     signer = candidate.values.get("signer", "")
     others = spellings[_fold(signer)] - {signer} if signer else set()
     if others and signer not in index.splits:
         concerns = tuple(sorted(others))
-        return [Fault("its signer is also written otherwise", "use one spelling", concerns)]
+        return [Problem("its signer is also written otherwise", "use one spelling", concerns)]
     return []
 
 
-def _split_faults(candidate: Candidate, index: Index, asked: Mapping[str, set[str]]) -> list[Fault]:
+def _split_problems(
+    candidate: Candidate, index: Index, asked: Mapping[str, set[str]]
+) -> list[Problem]:
     """Let nobody come into two splits."""
     signer, split = candidate.values.get("signer", ""), candidate.values.get("split", "")
     known = index.splits.get(signer, set())
     if known and split and split not in known:
         listed = " and ".join(sorted(known))
         hint = f"leave its split empty, or say {listed}"
-        return [Fault(f"its signer is in {listed}, not in {split}", hint, (signer,))]
+        return [Problem(f"its signer is in {listed}, not in {split}", hint, (signer,))]
     if signer and not known and len(asked[signer]) > 1:
         listed = " and ".join(sorted(asked[signer]))
-        return [Fault(f"its signer is new and in {listed}", "give each one split", (signer,))]
+        return [Problem(f"its signer is new and in {listed}", "give each one split", (signer,))]
     return []
 
 
-def _picture_faults(found: Probed | Fault, bounds: IngestOptions) -> Iterable[Fault]:
-    if isinstance(found, Fault):
+def _picture_problems(found: Probed | Problem, bounds: IngestOptions) -> Iterable[Problem]:
+    if isinstance(found, Problem):
         yield found
         return
     if not bounds.min_duration_s <= found.duration_s <= bounds.max_duration_s:
-        yield Fault(
+        yield Problem(
             f"it takes {found.duration_s:.2f} s, expected {bounds.min_duration_s:g} to "
             f"{bounds.max_duration_s:g}", "cut it, or give it a start_s and an end_s",
         )  # fmt: skip
     short, long = sorted((found.width, found.height))
     if short < bounds.min_side or long > bounds.max_side:
-        yield Fault(
+        yield Problem(
             f"its picture has {found.width} x {found.height} pixels, expected sides of "
             f"{bounds.min_side} to {bounds.max_side}", "record or convert it at such a size",
         )  # fmt: skip

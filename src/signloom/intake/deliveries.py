@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from signloom.corpus.manifest import VIDEO_SUFFIXES, read_table
-from signloom.errors import UserError
+from signloom.errors import Problem, UserError
 from signloom.importing.new_corpus import NAMES, VideoFolder, stem
 from signloom.importing.user_tables import Row, Sources, UserTable, find_sources, read_user_table
 
@@ -29,22 +29,7 @@ _LONGEST_LINE = 10_000  # characters read of a sentence; more is none
 _NOTES = ("readme", "license", "licence")  # texts that belong to no video
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Why a candidate cannot come in; the sentences name no person and no clip.
-
-    Attributes:
-        reason: What is wrong.
-        hint: What to do about it.
-        concerns: Clips, signers and files that are meant.
-    """
-
-    reason: str
-    hint: str
-    concerns: tuple[str, ...] = ()
-
-
-_LINK = Fault("it is a link, which may lead anywhere", "put the file itself in its place")
+_LINK = Problem("it is a link, which may lead anywhere", "put the file itself in its place")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +41,14 @@ class Candidate:
         where: The file, or the table and its line.
         video: None if there is none that may be read.
         values: Cells of a manifest by column; empty or missing: not said.
-        faults: What was found in the scan.
+        problems: What was found in the scan.
     """
 
     delivery: str
     where: str
     video: Path | None = None
     values: Mapping[str, str] = field(default_factory=dict)
-    faults: tuple[Fault, ...] = ()
+    problems: tuple[Problem, ...] = ()
 
     @property
     def name(self) -> str:
@@ -134,12 +119,12 @@ def _scan_folders(source: Path, request: Request) -> Found:
         names = sorted(name for name in names if not name.startswith("."))
         for name in folders:
             if (folder / name).is_symlink():
-                yield _faulty(folder, name, _LINK)
+                yield _refused(folder, name, _LINK)
         tables = [request.table] if request.table else _find_tables(folder, names)
         if len(tables) > 1:
             hint = "leave one of them, or name it with --table"
             listed = ", ".join(path.name for path in tables)
-            yield _faulty(folder, listed, Fault(f"{len(tables)} tables in one folder", hint))
+            yield _refused(folder, listed, Problem(f"{len(tables)} tables in one folder", hint))
         if tables:
             folders.clear()  # their videos are the table's
         if len(tables) == 1:
@@ -148,8 +133,10 @@ def _scan_folders(source: Path, request: Request) -> Found:
             yield from _scan_sidecars(folder, names, source, request)
     for error in closed:
         folder = Path(error.filename)
-        fault = Fault(f"the folder cannot be opened ({error.strerror})", "give it its permissions")
-        yield _faulty(folder.parent, folder.name, fault)
+        problem = Problem(
+            f"the folder cannot be opened ({error.strerror})", "give it its permissions"
+        )
+        yield _refused(folder.parent, folder.name, problem)
 
 
 def _scan_table(folder: Path, table: Path, request: Request) -> Found:
@@ -159,29 +146,29 @@ def _scan_table(folder: Path, table: Path, request: Request) -> Found:
     videos = VideoFolder(folder, follow_links=False)
     named: set[Path] = set()
     signer = request.signer or _read_signer(folder)
-    for where, values, faults in read_delivery_table(table):
+    for where, values, problems in read_delivery_table(table):
         values["signer"] = unicodedata.normalize("NFC", values.get("signer") or signer)
-        if not values["signer"] and not faults:
+        if not values["signer"] and not problems:
             hint = f"add a column signer, write {SIGNER_FILE}, or say --signer"
-            faults.append(Fault("nobody is named as the signer", hint))
+            problems.append(Problem("nobody is named as the signer", hint))
         asked = values.get("split", "")
         values["split"] = NAMES.get(asked.lower(), asked)
         cell = values.get("video") or values.get("clip_id", "")
         values["clip_id"] = stem(values.get("clip_id") or PurePosixPath(cell).name)
         path = None
-        if not faults or cell:
-            path, fault = _find_video(videos, cell)
-            faults += [fault] if fault else []
+        if not problems or cell:
+            path, problem = _find_video(videos, cell)
+            problems += [problem] if problem else []
         if path is not None:
             named.add(path)
             if fresh := _fresh([path], request):
                 yield from fresh
                 continue
-        yield Candidate(folder.as_posix(), where, path, values, tuple(faults))
+        yield Candidate(folder.as_posix(), where, path, values, tuple(problems))
     for path in _videos_below(folder):
         if path not in named:
-            fault = Fault(f"no row of {table.name} names it", "add its row")
-            yield _faulty(folder, path.relative_to(folder).as_posix(), fault)
+            problem = Problem(f"no row of {table.name} names it", "add its row")
+            yield _refused(folder, path.relative_to(folder).as_posix(), problem)
 
 
 def _scan_sidecars(folder: Path, names: Sequence[str], source: Path, request: Request) -> Found:
@@ -192,22 +179,22 @@ def _scan_sidecars(folder: Path, names: Sequence[str], source: Path, request: Re
         if fresh := _fresh([folder / name, *([folder / text] if text else [])], request):
             yield from fresh
             continue
-        sentence, text_fault = _read_line(folder, text)
-        signer, signer_fault = _signer_of(folder, source, request)
-        several = Fault("several videos have its name", "leave one of them")
+        sentence, text_problem = _read_line(folder, text)
+        signer, signer_problem = _signer_of(folder, source, request)
+        several = Problem("several videos have its name", "leave one of them")
         is_link = (folder / name).is_symlink()
-        faults = (
+        problems = (
             _LINK if is_link else None,
             several if list(videos.values()).count(base) > 1 else None,
-            text_fault,
-            signer_fault,
+            text_problem,
+            signer_problem,
         )
         yield Candidate(
             folder.as_posix(),
             name,
             None if is_link else folder / name,
             {"clip_id": base, "text": sentence, "signer": signer},
-            tuple(fault for fault in faults if fault),
+            tuple(problem for problem in problems if problem),
         )
     for base, name in texts.items():
         is_note = name == SIGNER_FILE or name.lower().startswith(_NOTES)
@@ -215,11 +202,11 @@ def _scan_sidecars(folder: Path, names: Sequence[str], source: Path, request: Re
             fresh = _fresh([folder / name], request)
             yield from fresh
             if not fresh:
-                fault = Fault("no video of its name", "bring the video beside it")
-                yield _faulty(folder, name, fault)
+                problem = Problem("no video of its name", "bring the video beside it")
+                yield _refused(folder, name, problem)
 
 
-def _signer_of(folder: Path, source: Path, request: Request) -> tuple[str, Fault | None]:
+def _signer_of(folder: Path, source: Path, request: Request) -> tuple[str, Problem | None]:
     """Return who signs in a folder of videos with text files."""
     for place in (folder, *folder.parents):
         if named := request.signer or _read_signer(place):
@@ -231,7 +218,7 @@ def _signer_of(folder: Path, source: Path, request: Request) -> tuple[str, Fault
     if not is_inbox and any(character.isalpha() for character in name):
         return name, None
     reason = "nobody is named as the signer (its folder has no person's name)"
-    return "", Fault(reason, f"put it into a folder of that name, or write {SIGNER_FILE}")
+    return "", Problem(reason, f"put it into a folder of that name, or write {SIGNER_FILE}")
 
 
 def _read_signer(folder: Path) -> str:
@@ -245,12 +232,12 @@ def _fresh(paths: Sequence[Path], request: Request) -> list[Path]:
     return [path for path in paths if _age_s(path) < request.settle_s]
 
 
-def _faulty(folder: Path, where: str, fault: Fault) -> Candidate:
-    return Candidate(folder.as_posix(), where, faults=(fault,))
+def _refused(folder: Path, where: str, problem: Problem) -> Candidate:
+    return Candidate(folder.as_posix(), where, problems=(problem,))
 
 
-TableRow = tuple[str, dict[str, str], list[Fault]]
-"""Line of the row, its cells by the manifest's columns, its faults."""
+TableRow = tuple[str, dict[str, str], list[Problem]]
+"""Line of the row, its cells by the manifest's columns, its problems."""
 
 
 def read_delivery_table(path: Path) -> Iterator[TableRow]:
@@ -260,11 +247,11 @@ def read_delivery_table(path: Path) -> Iterator[TableRow]:
         sources = _find_columns(table)
     except UserError as error:
         reason = " ".join(str(error).replace(str(path), path.name).split())
-        yield path.name, {}, [Fault(reason, "correct the table")]
+        yield path.name, {}, [Problem(reason, "correct the table")]
         return
     for line, why in table.torn:
-        fault = Fault(f"its cells cannot be told apart: {why}", "correct it")
-        yield f"{path.name} line {line}", {}, [fault]
+        problem = Problem(f"its cells cannot be told apart: {why}", "correct it")
+        yield f"{path.name} line {line}", {}, [problem]
     for row in table.rows:
         values = {
             name: " ".join(source.of(row.cells).split())
@@ -311,18 +298,18 @@ def _find_tables(folder: Path, names: Sequence[str]) -> list[Path]:
     return [folder / n for n in names if n in _NAMED_TABLES or n.lower().endswith(".csv")]
 
 
-def _find_video(videos: VideoFolder, cell: str) -> tuple[Path | None, Fault | None]:
+def _find_video(videos: VideoFolder, cell: str) -> tuple[Path | None, Problem | None]:
     """Return the video that a cell means; None and why not."""
     parts = PurePosixPath(cell.replace("\\", "/")).parts
     if ".." in parts or parts[:1] == ("/",) or _DRIVE.match(cell):
         hint = "write it as seen from the table's folder"
-        return None, Fault("its path leads out of the delivery", hint, (cell,))
+        return None, Problem("its path leads out of the delivery", hint, (cell,))
     below, reason = videos.find(cell)
     for form in _FORMS:  # some systems take accents apart in the names of files
         if below is None:
             below, _ = videos.find(unicodedata.normalize(form, cell))
     if below is None:
-        return None, Fault(reason, "bring it into the table's folder", (cell,))
+        return None, Problem(reason, "bring it into the table's folder", (cell,))
     path = videos.folder / below
     return (None, _LINK) if path.is_symlink() else (path, None)
 
@@ -344,16 +331,16 @@ def _age_s(path: Path) -> float:
         return -math.inf
 
 
-def _read_line(folder: Path, name: str | None) -> tuple[str, Fault | None]:
+def _read_line(folder: Path, name: str | None) -> tuple[str, Problem | None]:
     """Return the first line of a text file."""
     if name is None:
-        return "", Fault("no sentence: no row of a table and no .txt file of its name", "add one")
+        return "", Problem("no sentence: no row of a table and no .txt file of its name", "add one")
     path = folder / name
     if path.is_symlink() or not path.is_file():
-        return "", Fault("its text file is a link or no file", _LINK.hint)
+        return "", Problem("its text file is a link or no file", _LINK.hint)
     try:
         with path.open(encoding="utf-8-sig") as file:
             return " ".join(file.readline(_LONGEST_LINE).split()), None
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        return "", Fault(f"its text file cannot be read ({why})", "save it as UTF-8")
+        return "", Problem(f"its text file cannot be read ({why})", "save it as UTF-8")

@@ -103,7 +103,7 @@ class Inbox:
     def fingerprint(self, candidate: Candidate, options: IngestOptions) -> str:
         """Return a hash of all that decides about a candidate but the corpus."""
         values = sorted(candidate.values.items())
-        reasons = [fault.reason for fault in candidate.faults]
+        reasons = [problem.reason for problem in candidate.problems]
         parts = [candidate.where, self.content(candidate), values, reasons, astuple(options)]
         return _digest(parts)[:16]
 

@@ -17,11 +17,11 @@ from signloom.corpus.manifest import (
     id_problem,
     parse_segment,
 )
-from signloom.errors import UserError
+from signloom.errors import Problem, UserError
 from signloom.files import flush_to_disk, hash_file
 from signloom.importing.new_corpus import PLACE, clip_id_of
 from signloom.intake.checks import Accepted, Checked, check_candidates, probe_all
-from signloom.intake.deliveries import Candidate, Fault, Request, from_project
+from signloom.intake.deliveries import Candidate, Request, from_project
 from signloom.intake.inbox import Inbox, Index, other_id, read_inbox
 from signloom.intake.ledgers import (
     DELIVERIES,
@@ -336,17 +336,17 @@ def _list_rejects(
     # A row that is there already stays as it is, though the corpus may have grown meanwhile.
     before = {(row.delivery, row.where, row.fingerprint): row for row in read_rejects(corpus)}
     rows = [
-        _reject(candidate, faults, found.fingerprint(candidate, options))
-        for candidate, faults in checked.rejects
+        _reject(candidate, problems, found.fingerprint(candidate, options))
+        for candidate, problems in checked.rejects
     ]
     return [before.get((row.delivery, row.where, row.fingerprint), row) for row in rows]
 
 
-def _reject(candidate: Candidate, faults: Sequence[Fault], fingerprint: str) -> IntakeReject:
+def _reject(candidate: Candidate, problems: Sequence[Problem], fingerprint: str) -> IntakeReject:
     cells = (
         candidate.delivery, candidate.where, candidate.name,
-        "; ".join(fault.reason for fault in faults),
-        "; ".join(dict.fromkeys(fault.hint for fault in faults)), fingerprint,
-        "; ".join(dict.fromkeys(name for fault in faults for name in fault.concerns)),
+        "; ".join(problem.reason for problem in problems),
+        "; ".join(dict.fromkeys(problem.hint for problem in problems)), fingerprint,
+        "; ".join(dict.fromkeys(name for problem in problems for name in problem.concerns)),
     )  # fmt: skip
     return IntakeReject(*(" ".join(cell.split()) for cell in cells))

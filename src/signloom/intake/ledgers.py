@@ -1,9 +1,9 @@
 """Small tables beside the manifest: deliveries, rejects, withdrawn clips."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from signloom.corpus.manifest import CorpusOptions
 from signloom.errors import UserError
@@ -36,7 +36,7 @@ class IntakeReject:
     where: str  # file or line in it
     clip_id: str
     reason: str  # names no person and no clip
-    mend: str
+    hint: str  # what to do about it; in the table: `mend`
     fingerprint: str  # of all that was looked at, so that nothing is tried twice in vain
     concerns: str = ""  # clips, signers and files that the reason means, separated by "; "
 
@@ -52,6 +52,7 @@ class Withdrawn:
 
 
 Row = TypeVar("Row", Delivery, IntakeReject, Withdrawn)
+_COLUMNS = {"hint": "mend"}  # where a column is not called as its field
 
 
 def read_deliveries(corpus: CorpusOptions) -> list[Delivery]:
@@ -78,7 +79,7 @@ def read_ledger(path: Path, kind: type[Row]) -> list[Row]:
     if not path.is_file():
         return []
     build = cast("Callable[..., Row]", kind)
-    names = [field.name for field in fields(kind)]
+    names = _columns(kind)
     counts = {field.name for field in fields(kind) if field.type in (int, "int")}
     header, *lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     rows = [line.split("\t") for line in lines]
@@ -98,9 +99,19 @@ def read_ledger(path: Path, kind: type[Row]) -> list[Row]:
 
 def ledger_text(rows: Sequence[Row], kind: type[Row]) -> str:
     """Return the table of some rows; line ends and tabs within a cell become spaces."""
-    lines = ["\t".join(field.name for field in fields(kind))]
-    lines += ["\t".join(" ".join(str(cell).split()) for cell in astuple(row)) for row in rows]
+    lines = ["\t".join(_columns(kind))]
+    for row in rows:
+        lines.append("\t".join(" ".join(str(cell).split()) for cell in row_cells(row).values()))
     return "\n".join(lines) + "\n"
+
+
+def row_cells(row: Delivery | IntakeReject | Withdrawn) -> dict[str, Any]:
+    """Return the cells of a row by column."""
+    return {_COLUMNS.get(name, name): value for name, value in asdict(row).items()}
+
+
+def _columns(kind: type[Row]) -> list[str]:
+    return [_COLUMNS.get(field.name, field.name) for field in fields(kind)]
 
 
 def changed_ledgers(corpus: CorpusOptions, ledgers: Mapping[str, str]) -> dict[str, str]:

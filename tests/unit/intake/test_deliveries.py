@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from signloom.corpus.manifest import CorpusOptions, read_manifest
+from signloom.errors import Problem
 from signloom.intake import ingest as run
 from signloom.intake.checks import Probed, Segment, probe
-from signloom.intake.deliveries import Fault
 from signloom.intake.inbox import has_news
 from signloom.intake.ingest import ingest
 from tests.intake import DAY, OPTIONS, deliver, reasons, take, write_rows
@@ -38,7 +38,7 @@ def test_what_is_no_good_video_is_left_out(corpus: CorpusOptions) -> None:
     assert "link" in found["elsewhere"]
     assert "no sentence" in found["mute.mp4"]
     assert "no video" in found["lone.txt"]
-    assert all(reject.mend for reject in result.rejects)
+    assert all(reject.hint for reject in result.rejects)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_file_that_changes_before_it_is_copied_waits(
     deliver(Path("in/ada"), "a", frames=20)
     late = deliver(Path("in/ada"), "b", frames=21)
 
-    def grow(segments: Sequence[Segment]) -> list[Probed | Fault]:
+    def grow(segments: Sequence[Segment]) -> list[Probed | Problem]:
         found = [probe(segment) for segment in segments]
         Path("in/ada/a.mp4").write_bytes(late.read_bytes() * 2)
         return found

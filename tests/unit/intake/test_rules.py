@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signloom.config import parse_options
-from signloom.errors import UserError
+from signloom.errors import Problem, UserError
 from signloom.intake.checks import Probed, Segment, learn_rules, probe, probe_all
-from signloom.intake.deliveries import Fault
 from signloom.intake.ingest import deal_signers
 from signloom.intake.ledgers import Delivery, ledger_text, read_ledger
 from signloom.intake.options import IngestOptions
@@ -106,7 +105,7 @@ def test_clips_are_decoded_in_processes_as_they_are_here(tmp_path: Path) -> None
     found = probe_all(segments)
     assert found == [probe(segment) for segment in segments]
     assert found[0] == Probed(50 / FPS, WIDTH, HEIGHT)
-    assert isinstance(found[1], Fault)
+    assert isinstance(found[1], Problem)
     assert isinstance(found[2], Probed)
     assert found[2].duration_s == pytest.approx(0.8)
 
