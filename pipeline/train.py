@@ -1,8 +1,9 @@
 """Train the model that params.yaml describes. DVC stage `train`; docs/training.md."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 
 from pipeline.stage import run
 from signloom.config import load_section
@@ -24,6 +25,7 @@ from signloom.training.run import (
 from signloom.training.snapshots import hold_snapshots, open_snapshots
 from signloom.training.warm_start import describe_start
 
+NOTE = "Curves: metrics by epoch. Weights of the best epoch: artifacts, `checkpoint`."
 PACKAGES = ("corpus", "features", "models", "training")  # whose code decides the weights
 
 
@@ -41,42 +43,37 @@ def main() -> None:
         for one, kept in zip(seeds, snapshots, strict=True):
             train_seed(data, one, made, fabric, kept)
         return
-
+    start_run = partial(Run.start, tracking, stage="train", data=hashes)
     key = f"{snapshots[0].run_key()}-{len(seeds)}"  # where training goes on, so does its run
-    note = (
-        f"{len(data.train)} train and {len(data.dev)} dev clips. Curves: metrics by epoch. Weights "
-        "of the best epoch: artifacts, `checkpoint`."
-    )
-
-    @contextmanager
-    def start_seed(whole: Run, one: RunOptions) -> Iterator[Run]:
-        """Give the run of one seed: that of the whole training, or of several one below it."""
-        if len(seeds) == 1:
-            yield whole
-            return
-        name = describe(one)
-        with Run.start(
-            tracking, name, stage="train", data=hashes, parent=key, key=f"{key} {name}"
-        ) as below:
-            below.log_params(asdict(one))  # compared with others, it says what it trained with
-            yield below
-
+    note = f"{len(data.train)} train and {len(data.dev)} dev clips. {NOTE}"
     with (
         hold_snapshots(SNAPSHOTS, snapshots),
-        Run.start(
-            tracking, describe(options), stage="train", data=hashes, key=key, note=note
-        ) as log,
+        start_run(name=describe(options), key=key, note=note) as whole,
     ):
-        log.log_params(asdict(options))
+        whole.log_params(asdict(options))
         results = []
         for one, kept in zip(seeds, snapshots, strict=True):
-            with start_seed(log, one) as seed_log:
-                results.append(train_seed(data, one, made, fabric, kept, seed_log.log_metrics))
+            with run_of_seed(start_run, whole, one, is_only=len(seeds) == 1) as log:
+                results.append(train_seed(data, one, made, fabric, kept, log.log_metrics))
         write_results(CHECKPOINT, results)
-        log.log_metrics({"dev_loss_of_seeds": spread(results)})
-        log.log_artifact(CHECKPOINT, folder="checkpoint")
+        whole.log_metrics({"dev_loss_of_seeds": spread(results)})
+        whole.log_artifact(CHECKPOINT, folder="checkpoint")
         for kept in snapshots:
             kept.remove()
+
+
+@contextmanager
+def run_of_seed(
+    start_run: Callable[..., Run], whole: Run, one: RunOptions, *, is_only: bool
+) -> Iterator[Run]:
+    """Give the run of a seed: of the only one that of the whole training, else one below it."""
+    if is_only:
+        yield whole
+        return
+    name = describe(one)
+    with start_run(name=name, parent=whole.key, key=f"{whole.key} {name}") as below:
+        below.log_params(asdict(one))  # compared with others, it says what it trained with
+        yield below
 
 
 if __name__ == "__main__":

@@ -2,6 +2,9 @@
 
 import dataclasses
 import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 from tqdm import tqdm
 
@@ -12,7 +15,8 @@ from signloom.progress import progress_file
 from signloom.report.tuning import draw_search
 from signloom.tracking.run import Run
 from signloom.training.data import TrainingFiles
-from signloom.tune.search import open_studies
+from signloom.tune.search import Progress, Search, open_studies
+from signloom.tune.space import TuneOptions
 from signloom.tune.worker import read_search, work_together
 
 
@@ -20,21 +24,38 @@ def main() -> None:
     """Run the trials that are still missing and write them all."""
     files = TrainingFiles()
     search = read_search(PARAMS, files)
-    options, studies = search.options, open_studies(search)
+    studies = open_studies(search)
+    with start_run(search) as log, show_progress(search.options) as progress:
+        log.log_params({"tune": {"space": search.options.space}, **dataclasses.asdict(search.base)})
+        if search.options.workers == 1:
+            studies.work(progress)
+        else:
+            work_together(studies, PARAMS, files, progress)
+        result = studies.summary()
+        write_search(result)
+        trials = len(result["trials"])  # a longer search goes on in the same run
+        log.log_metrics({"best": result["best"]["values"], "trials": trials}, step=trials)
+        log.log_artifact(TUNE, folder="tune")
+
+
+def start_run(search: Search) -> Run:
+    """Open the run below which each trial has its own."""
+    options = search.options
     name = f"search, {len(options.space)} parameters, {search.name.removeprefix('signloom-')}"
     note = (
         f"{options.trials} trials of {options.epochs} epochs, one run each below this one. Figures "
         "and the winner: artifacts, `tune`; `signloom adopt` takes it over."
     )
-    with (
-        Run.start(
-            search.tracking, name, stage="tune", data=search.hashes, key=search.name, note=note
-        ) as log,
-        tqdm(
-            total=options.trials * options.epochs, desc="tune", unit="epoch", file=progress_file()
-        ) as bar,
-    ):
-        log.log_params({"tune": {"space": options.space}, **dataclasses.asdict(search.base)})
+    return Run.start(
+        search.tracking, name, stage="tune", data=search.hashes, key=search.name, note=note
+    )
+
+
+@contextmanager
+def show_progress(options: TuneOptions) -> Iterator[Progress]:
+    """Give what moves the bar: a function of the trials and epochs that are done."""
+    total = options.trials * options.epochs
+    with tqdm(total=total, desc="tune", unit="epoch", file=progress_file()) as bar:
 
         def show(trials: int, epochs: int) -> None:
             is_confirming = trials == options.trials and options.confirm.top > 0
@@ -42,18 +63,15 @@ def main() -> None:
             bar.set_postfix_str(f"trials done {trials}/{options.trials}{now}", refresh=False)
             bar.update(epochs - bar.n)
 
-        if options.workers == 1:
-            studies.work(show)
-        else:
-            work_together(studies, PARAMS, files, show)
-        result = studies.summary()
-        write_file(TUNE / "trials.json", json.dumps(result, indent=1) + "\n")
-        write_file(TUNE / "best.json", json.dumps(result["best"], indent=1) + "\n")
-        for chart in draw_search(result):
-            write_file(TUNE / "figures" / f"{chart.name}.svg", chart.svg)
-        trials = len(result["trials"])  # a longer search goes on in the same run
-        log.log_metrics({"best": result["best"]["values"], "trials": trials}, step=trials)
-        log.log_artifact(TUNE, folder="tune")
+        yield show
+
+
+def write_search(result: Mapping[str, Any]) -> None:
+    """Write all trials, the best one and the figures."""
+    write_file(TUNE / "trials.json", json.dumps(result, indent=1) + "\n")
+    write_file(TUNE / "best.json", json.dumps(result["best"], indent=1) + "\n")
+    for chart in draw_search(result):
+        write_file(TUNE / "figures" / f"{chart.name}.svg", chart.svg)
 
 
 if __name__ == "__main__":

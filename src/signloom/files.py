@@ -1,33 +1,43 @@
 """Writing files whole or not at all, and content hashes of files and folders."""
 
+import contextlib
 import ctypes
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from signloom.errors import UserError
 
 
-def write_file(path: Path, content: str | bytes) -> None:
-    r"""Write a whole file or nothing, whatever is killed and even if the power is cut.
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield where to write a file that is to be whole or not there at all.
+
+    That holds whatever is killed and even if the power is cut: the file takes its name when the
+    block is left without an error.
 
     Args:
-        path: The file; its folder is made if need be.
-        content: Text (written as UTF-8 with `\n`) or bytes.
+        path: The file, or a link; its folder is made if need be.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+        yield temporary
         flush_to_disk(temporary)  # two or three milliseconds for both on an SSD
         temporary.replace(path)
         flush_to_disk(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_file(path: Path, content: str | bytes) -> None:
+    r"""Write a `whole_file`; text as UTF-8 with `\n`."""
+    with whole_file(path) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def check_output(path: Path, inputs: Iterable[Path], *, overwrite: bool) -> None:

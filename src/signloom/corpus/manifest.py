@@ -16,7 +16,7 @@ from pathlib import Path
 
 from signloom.config import checked_dataclass
 from signloom.errors import UserError
-from signloom.files import hash_file
+from signloom.files import hash_file, whole_file
 
 MANIFEST_VERSION = 1
 
@@ -61,16 +61,15 @@ def write_table(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     Raises:
         ValueError: If a field cannot be written so that it is read back (see `field_problem`).
     """
-    temporary = path.with_name(f".{path.name}.tmp")
     for row in rows:
         for name, value in row.items():
             if problem := field_problem(str(value), path.suffix):
                 raise ValueError(f"{path}: {name} {value!r} {problem}")
-    if path.suffix == ".parquet":
-        _write_parquet(temporary, rows)
-    else:
-        _write_text(temporary, rows, path.suffix)
-    temporary.replace(path)
+    with whole_file(path) as temporary:
+        if path.suffix == ".parquet":
+            _write_parquet(temporary, rows)
+        else:
+            _write_text(temporary, rows, path.suffix)
 
 
 def field_problem(field: str, suffix: str) -> str | None:

@@ -30,6 +30,7 @@ import pyarrow.parquet as pq
 
 from signloom.corpus.landmarks import COORDINATES, LandmarkSequence, Layout
 from signloom.errors import UserError
+from signloom.files import replace_folder
 
 _LARGEST = float(np.finfo(np.float16).max)
 _SINGLES = (
@@ -271,8 +272,7 @@ def write_shards(
         for bound, clip_ids in (assign_shards(clip_frames, frames_per_shard) or {0: []}).items():
             path = temporary / shard_name(bound)
             _write_shard(path, clip_ids, checked, SCHEMA.with_metadata(metadata))
-        shutil.rmtree(folder, ignore_errors=True)
-        temporary.rename(folder)
+        replace_folder(temporary, folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return len(clip_frames)

@@ -1,6 +1,10 @@
 """Names of the metrics and of the systems that are scored, for tables, files and messages."""
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
+
+ALIGNMENTS_VERSION = 1  # of evaluation/alignments.parquet
 
 
 class Metric(StrEnum):
@@ -84,3 +88,12 @@ GLOSS_SYSTEM_LABELS: dict[str, str] = {
     System.BLIND: "model, glosses unknown",
     System.COPY: "the glosses, copied",
 }
+
+
+def reads_glosses(spec: Mapping[str, Any]) -> bool:
+    """Return whether a model reads glosses; else it reads landmarks.
+
+    Args:
+        spec: A checkpoint.json, or parameters; both have `model.source`.
+    """
+    return bool((spec.get("model") or {}).get("source") == "tokens")

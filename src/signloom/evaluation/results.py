@@ -15,13 +15,12 @@ import pyarrow.parquet as pq
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import Evaluation
 from signloom.evaluation.metrics import count_confusions, sentence_scores
-from signloom.evaluation.names import Metric, System
+from signloom.evaluation.names import ALIGNMENTS_VERSION, Metric, System
 from signloom.evaluation.summary import COLUMNS, DECIMALS, KINDS
-from signloom.files import write_file
+from signloom.files import whole_file, write_file
 from signloom.translation.translator import Alignment
 
 FORMAT_VERSION = 2  # of scores.json and, with it, of the tables beside it
-ALIGNMENTS_VERSION = 1
 GRID = ("beam_size", "length_penalty", "bleu4", "wer", "chosen")
 CONFUSIONS = ("split", "kind", "reference", "hypothesis", "count")
 SCHEMA = pa.schema(
@@ -152,11 +151,8 @@ def write_alignments(path: Path, alignments: Mapping[str, Alignment]) -> None:
         }
         for clip_id, alignment in alignments.items()
     ]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    table = pa.Table.from_pylist(rows, schema=SCHEMA)
-    pq.write_table(table, temporary, compression="zstd")
-    temporary.replace(path)
+    with whole_file(path) as temporary:
+        pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), temporary, compression="zstd")
 
 
 def _rounded(row: Mapping[str, Any], *, digits: int = DECIMALS) -> dict[str, Any]:

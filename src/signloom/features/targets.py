@@ -18,7 +18,7 @@ from signloom.corpus.manifest import Clip
 from signloom.errors import UserError
 from signloom.features.glosses import NO_GLOSSES, GlossKind, GlossVocabulary
 from signloom.features.tokenizer import Tokenizer, Vocabulary, normalise_text
-from signloom.files import write_file
+from signloom.files import whole_file, write_file
 
 FORMAT_VERSION = 2
 LABELS_FORMAT_VERSION = 3  # 3: what the labels mean
@@ -89,10 +89,8 @@ def write_targets(
         text = json.dumps(asdict(glosses), ensure_ascii=False)
         schema = schema.with_metadata({**schema.metadata, _GLOSSES_KEY: text.encode()})
     columns = {f.name: [getattr(target, f.name) for target in targets] for f in fields(Target)}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    pq.write_table(pa.table(columns, schema=schema), temporary, compression="zstd")
-    temporary.replace(path)
+    with whole_file(path) as temporary:
+        pq.write_table(pa.table(columns, schema=schema), temporary, compression="zstd")
 
 
 def read_targets(path: Path) -> list[Target]:

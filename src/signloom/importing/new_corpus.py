@@ -23,7 +23,7 @@ from signloom.corpus.manifest import (
     write_manifest,
 )
 from signloom.errors import Problem, UserError
-from signloom.files import write_file
+from signloom.files import whole_file, write_file
 from signloom.importing.user_tables import Row, Source, how_to_use
 
 PICTURES = (".png", ".jpg", ".jpeg")
@@ -82,16 +82,11 @@ def place_video(source: Path, target: Path, *, copy: bool, force: bool) -> None:
             return
         if not force:
             raise UserError(f"{target} is there already; --force replaces it")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
+    with whole_file(target) as temporary:
         if copy:
             shutil.copyfile(source, temporary)
         else:
             temporary.symlink_to(source)
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def stem(name: str) -> str:

@@ -19,6 +19,7 @@ from signloom.evaluation.names import (
     Metric,
     System,
     metric_heading,
+    reads_glosses,
 )
 from signloom.files import hash_file, write_file
 from signloom.nightly.store import FORGOTTEN
@@ -75,7 +76,7 @@ class VersionFiles:
     @property
     def reads_glosses(self) -> bool:
         """Whether it is a model of glosses; else one of landmarks."""
-        return bool(self.spec["model"].get("source") == "tokens")
+        return reads_glosses(self.spec)
 
 
 def _read_files(folder: Path, corpus: Path, marks: Mapping[str, Any]) -> VersionFiles:

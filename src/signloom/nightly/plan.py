@@ -19,6 +19,7 @@ from signloom.config import checked_dataclass, load_params, load_section, parse_
 from signloom.corpus.manifest import SPLITS, Clip, CorpusOptions, Manifest
 from signloom.corpus.shards import read_clip_frames, read_clip_rates
 from signloom.errors import UserError
+from signloom.evaluation.names import reads_glosses
 from signloom.features.targets import read_targets
 from signloom.files import hash_file, hash_folder
 from signloom.intake.drift.limits import DriftOptions
@@ -84,7 +85,7 @@ def read_settings(params: Path) -> Settings:
     retrain = load_section(params, "retrain", RetrainOptions)
     # The sections as a whole are for `train` to read: their options would load torch here.
     content = load_params(params)
-    if (content.get("model") or {}).get("source") == "tokens":
+    if reads_glosses(content):
         raise UserError(
             f"{params}: model.source is tokens, and a night is for models of landmarks; set "
             "model.source: landmarks"

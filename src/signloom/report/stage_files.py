@@ -13,7 +13,7 @@ from signloom.config import check_version, read_json
 from signloom.corpus.quality import ClipQuality, read_quality
 from signloom.errors import UserError
 from signloom.evaluation.metrics import ScoreOptions
-from signloom.evaluation.names import MAIN_METRICS
+from signloom.evaluation.names import MAIN_METRICS, reads_glosses
 from signloom.features.targets import Target, read_targets
 from signloom.files import write_file
 
@@ -66,7 +66,7 @@ class Sources:
     @property
     def reads_glosses(self) -> bool:
         """Whether the model translates glosses: then nothing is said of landmarks and videos."""
-        return bool(self.checkpoint["model"].get("source") == "tokens")
+        return reads_glosses(self.checkpoint)
 
     @property
     def scoring(self) -> ScoreOptions:
