@@ -32,37 +32,25 @@ class SourceDefaults:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """Some landmarks of one of MediaPipe's four parts of a person.
-
-    Attributes:
-        points: Shape (S, N, 3) float32, x and y in image coordinates; NaN or all zero in a frame:
-            the part is absent there.
-        indices: MediaPipe's index in the part for each of the N landmarks.
-    """
+    """Some landmarks of one of MediaPipe's four parts of a person."""
 
     points: npt.NDArray[np.float32]
-    indices: tuple[int, ...]
+    """Shape (S, N, 3) float32, x and y in image coordinates; NaN or all zero in a frame: the part
+    is absent there."""
+    indices: tuple[int, ...]  # MediaPipe's index in the part for each of the N landmarks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ForeignClip:
-    """One clip of another tool.
+    """One clip of another tool."""
 
-    Attributes:
-        clip_id: From the file's name, and its number or name within the file.
-        parts: Some of left_hand, right_hand, pose and face, at least one, all with S frames.
-        fps: Frames a second.
-        width: Of the picture, pixels.
-        height: Likewise.
-        label: What the source says that was signed, or "".
-    """
-
-    clip_id: str
+    clip_id: str  # from the file's name, and its number or name within the file
     parts: dict[str, Part]
-    fps: float
-    width: int
-    height: int
-    label: str = ""
+    """Some of left_hand, right_hand, pose and face, at least one, all with S frames."""
+    fps: float  # frames a second
+    width: int  # of the picture, pixels
+    height: int  # likewise
+    label: str = ""  # what the source says that was signed, or ""
 
     def __post_init__(self) -> None:
         """Refuse parts that differ in their frames."""

@@ -26,17 +26,11 @@ _FORMS = ("FULLWIDTH", "HALFWIDTH", "MODIFIER", "SMALL")  # words before the scr
 
 @dataclass(frozen=True, slots=True)
 class TextRules:
-    """What the sentences of a corpus look like.
+    """What the sentences of a corpus look like."""
 
-    Attributes:
-        scripts: Scripts of its letters, by the first word of their Unicode names.
-        characters: Lengths of the shortest and the longest sentence.
-        words: Number of words of the longest sentence, separated by spaces.
-    """
-
-    scripts: frozenset[str]
-    characters: tuple[int, int]
-    words: int
+    scripts: frozenset[str]  # scripts of its letters, by the first word of their Unicode names
+    characters: tuple[int, int]  # lengths of the shortest and the longest sentence
+    words: int  # number of words of the longest sentence, separated by spaces
 
     def problems(self, text: str, *, script_share: float, length_factor: float) -> list[str]:
         """Say what is odd about a sentence.

@@ -34,21 +34,14 @@ _LINK = Problem("it is a link, which may lead anywhere", "put the file itself in
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A clip that a delivery means to bring.
+    """A clip that a delivery means to bring."""
 
-    Attributes:
-        delivery: The folder, as a path.
-        where: The file, or the table and its line.
-        video: None if there is none that may be read.
-        values: Cells of a manifest by column; empty or missing: not said.
-        problems: What was found in the scan.
-    """
-
-    delivery: str
-    where: str
-    video: Path | None = None
+    delivery: str  # the folder, as a path
+    where: str  # the file, or the table and its line
+    video: Path | None = None  # None if there is none that may be read
     values: Mapping[str, str] = field(default_factory=dict)
-    problems: tuple[Problem, ...] = ()
+    """Cells of a manifest by column; empty or missing: not said."""
+    problems: tuple[Problem, ...] = ()  # what was found in the scan
 
     @property
     def name(self) -> str:
@@ -58,21 +51,14 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The folders to read, and what the caller says about them.
-
-    Attributes:
-        sources: Folders.
-        table: Table of the clips in the only source; None: look for tables.
-        signer: Who signs where no table says it; None: `signer.txt`, or the folder's name.
-        inbox: Whether a source is no delivery itself, so that its name names no signer.
-        settle_s: A file must not have changed for so many seconds.
-    """
+    """The folders to read, and what the caller says about them."""
 
     sources: Sequence[Path]
-    table: Path | None = None
+    table: Path | None = None  # table of the clips in the only source; None: look for tables
     signer: str | None = None
-    inbox: bool = False
-    settle_s: float
+    """Who signs where no table says it; None: `signer.txt`, or the folder's name."""
+    inbox: bool = False  # whether a source is no delivery itself, so that its name names no signer
+    settle_s: float  # a file must not have changed for so many seconds
 
 
 def scan(request: Request) -> tuple[list[Candidate], list[Path]]:

@@ -21,23 +21,14 @@ Content = tuple[str, float | None, float | None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Index:
-    """An index of a corpus: its clips, contents, videos and signers.
+    """An index of a corpus: its clips, contents, videos and signers."""
 
-    Attributes:
-        clips: All of them.
-        contents: The clip that shows each content.
-        videos: Where a video lies in the corpus, by hash.
-        signers: Who signs in a video, by hash.
-        splits: Split of each signer.
-        withdrawn: Videos that must not come in again, by hash.
-    """
-
-    clips: Sequence[Clip]
-    contents: Mapping[Content, Clip]
-    videos: Mapping[str, Path]
-    signers: Mapping[str, set[str]]
-    splits: Mapping[str, set[str]]
-    withdrawn: Mapping[str, Withdrawn]
+    clips: Sequence[Clip]  # all of them
+    contents: Mapping[Content, Clip]  # the clip that shows each content
+    videos: Mapping[str, Path]  # where a video lies in the corpus, by hash
+    signers: Mapping[str, set[str]]  # who signs in a video, by hash
+    splits: Mapping[str, set[str]]  # split of each signer
+    withdrawn: Mapping[str, Withdrawn]  # videos that must not come in again, by hash
 
     def holds(self, candidate: Candidate, content: Content) -> bool:
         """Return whether a candidate is a clip that came in before, by the same name."""
@@ -76,21 +67,13 @@ def other_id(name: str, content: Content) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inbox:
-    """The result of a scan of some folders, with the index of the corpus.
-
-    Attributes:
-        manifest: The corpus.
-        index: Index of the corpus.
-        candidates: Clips that were found, in the order of their folders.
-        waiting: Files that changed a moment ago.
-        hashes: Hashes of all videos that can be read.
-    """
+    """The result of a scan of some folders, with the index of the corpus."""
 
     manifest: Manifest
     index: Index
-    candidates: Sequence[Candidate]
-    waiting: Sequence[Path]
-    hashes: Mapping[Path, HashedVideo]
+    candidates: Sequence[Candidate]  # clips that were found, in the order of their folders
+    waiting: Sequence[Path]  # files that changed a moment ago
+    hashes: Mapping[Path, HashedVideo]  # hashes of all videos that can be read
 
     def content(self, candidate: Candidate) -> Content | None:
         """Return what a candidate shows; None if its video cannot be read."""

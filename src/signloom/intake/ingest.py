@@ -129,25 +129,18 @@ def _find_splits(
 
 @dataclass(frozen=True, slots=True)
 class IngestResult:
-    """The result of an ingest.
+    """The result of an ingest."""
 
-    Attributes:
-        manifest: The corpus as it is now.
-        batch: Name under which the clips came in; None if there are none.
-        clips: New clips; after a crash, those of the interrupted batch as well.
-        rejects: Rejected files in the sources.
-        known: Clips in the sources that were in the corpus before.
-        waiting: Files that changed a moment ago, and may still be on their way.
-        version: What became of the version of the corpus, in words; empty if nothing changed.
-    """
-
-    manifest: Manifest
-    batch: str | None = None
+    manifest: Manifest  # the corpus as it is now
+    batch: str | None = None  # name under which the clips came in; None if there are none
     clips: list[Clip] = field(default_factory=list)
-    rejects: list[IntakeReject] = field(default_factory=list)
-    known: int = 0
+    """New clips; after a crash, those of the interrupted batch as well."""
+    rejects: list[IntakeReject] = field(default_factory=list)  # rejected files in the sources
+    known: int = 0  # clips in the sources that were in the corpus before
     waiting: list[Path] = field(default_factory=list)
+    """Files that changed a moment ago, and may still be on their way."""
     version: str = ""
+    """What became of the version of the corpus, in words; empty if nothing changed."""
 
 
 def ingest(

@@ -42,21 +42,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A version as it would translate.
-
-    Attributes:
-        version: Its number.
-        folder: Folder of the version.
-        checkpoints: One a seed; the first is the one that translates for people.
-        decoding: The search that its evaluation chose on dev.
-        precision: Precision of the weights, likewise.
-    """
+    """A version as it would translate."""
 
     version: int
     folder: Path
-    checkpoints: tuple[Path, ...]
-    decoding: DecodingOptions
-    precision: Precision
+    checkpoints: tuple[Path, ...]  # one a seed; the first is the one that translates for people
+    decoding: DecodingOptions  # the search that its evaluation chose on dev
+    precision: Precision  # precision of the weights, likewise
 
     @property
     def parameters(self) -> int:
@@ -122,19 +114,13 @@ def check_readable(store: ModelStore, shards: Path) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateInputs:
-    """The corpus of today.
+    """The corpus of today."""
 
-    Attributes:
-        shards: Landmarks of all splits.
-        targets: The text side.
-        batches: Clip ids of the newest batch, of the one before, and so on; any split.
-        score: How sentences are scored.
-    """
-
-    shards: Path
-    targets: Path
+    shards: Path  # landmarks of all splits
+    targets: Path  # the text side
     batches: Sequence[Collection[str]]
-    score: ScoreOptions
+    """Clip ids of the newest batch, of the one before, and so on; any split."""
+    score: ScoreOptions  # how sentences are scored
 
 
 def newest_first(clips: Sequence[Clip]) -> list[list[str]]:

@@ -54,19 +54,13 @@ class GateOptions:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Translations:
-    """The sentences of a version's models.
-
-    Attributes:
-        version: Number of the version.
-        texts: Clip id to the sentence of each seed, the served model's first.
-        decoding: Options of the search, for decision.json.
-        parameters: Number of parameters of one model.
-    """
+    """The sentences of a version's models."""
 
     version: int
     texts: Mapping[str, Sequence[str]]
-    decoding: Mapping[str, Any]
-    parameters: int
+    """Clip id to the sentence of each seed, the served model's first."""
+    decoding: Mapping[str, Any]  # options of the search, for decision.json
+    parameters: int  # number of parameters of one model
 
     def by_seed(self, clips: Sequence[Target]) -> list[list[str]]:
         """Return the sentences of each seed, one a clip."""
@@ -76,20 +70,14 @@ class Translations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateClips:
-    """The clips on which two versions are compared.
+    """The clips on which two versions are compared."""
 
-    Attributes:
-        test: The frozen test clips that still exist.
-        missing: Ids of the frozen test clips that were removed.
-        newest: Dev and test clips of the newest batches.
-        floors: Sentences of the floors `constant` and `retrieval` for each test clip; for a first
-            champion.
-    """
-
-    test: Sequence[Target]
-    missing: Sequence[str]
-    newest: Sequence[Target]
+    test: Sequence[Target]  # the frozen test clips that still exist
+    missing: Sequence[str]  # ids of the frozen test clips that were removed
+    newest: Sequence[Target]  # dev and test clips of the newest batches
     floors: Mapping[System, Sequence[str]]
+    """Sentences of the floors `constant` and `retrieval` for each test clip; for a first champion.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,22 +224,15 @@ class SystemCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemDifference:
-    """A metric of systems A and B on the same clips.
+    """A metric of systems A and B on the same clips."""
 
-    Attributes:
-        a: Mean over A's seeds.
-        b: Mean over B's seeds.
-        low: Lower end of the paired bootstrap interval of B - A.
-        high: Upper end.
-        p_value: Twice the smaller share of resamples on one side of no difference. It is
-            below the level exactly when the interval of that level does not contain 0.
-    """
-
-    a: float
-    b: float
-    low: float
-    high: float
+    a: float  # mean over A's seeds
+    b: float  # mean over B's seeds
+    low: float  # lower end of the paired bootstrap interval of B - A
+    high: float  # upper end
     p_value: float
+    """Twice the smaller share of resamples on one side of no difference. It is below the level
+    exactly when the interval of that level does not contain 0."""
 
     @property
     def change(self) -> float:

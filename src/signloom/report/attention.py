@@ -38,19 +38,13 @@ Matrix = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
-    """What is written beside the cells.
+    """What is written beside the cells."""
 
-    Attributes:
-        rows: A label for each row, in its own script and direction; may be empty.
-        columns: Position (in columns, from the left edge of the first) and label of each tick.
-        x_label: What the columns are.
-        title: Over the picture; may be empty.
-    """
-
-    rows: Sequence[str]
+    rows: Sequence[str]  # A label for each row, in its own script and direction; may be empty
     columns: Sequence[tuple[float, str]]
-    x_label: str
-    title: str = ""
+    """Position (in columns, from the left edge of the first) and label of each tick."""
+    x_label: str  # what the columns are
+    title: str = ""  # over the picture; may be empty
 
 
 def draw_heatmap(

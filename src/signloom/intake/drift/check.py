@@ -3,7 +3,6 @@
 import dataclasses
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -28,8 +27,9 @@ from signloom.intake.drift.recordings import (
 from signloom.intake.drift.signing import (
     Movement,
     check_hands,
-    check_mirrored,
+    check_known_signers,
     check_movement,
+    check_new_signers,
     check_order,
     gather_preferences,
     measure_movement,
@@ -38,14 +38,6 @@ from signloom.intake.drift.signing import (
 _AT_ONCE = 200  # clips whose landmarks are in memory
 _FOLDS = 3
 _EXCHANGES = 19  # of old and new: the least p-value is 1 in 20
-
-
-@dataclass(frozen=True, slots=True)
-class _Measured:
-    """What landmarks and videos say of the clips, by clip id."""
-
-    movements: dict[str, Movement]
-    redness: dict[str, float]
 
 
 def check_drift(
@@ -78,7 +70,7 @@ def check_drift(
     old = _choose_old(clips, new, options.old_clips)
     rows = {row.clip_id: row for row in read_quality(landmarks / QUALITY_NAME)}
     new_rows = _rows_of(fresh, rows)
-    measured = _measure([*old, *fresh], new, landmarks, rows, options)
+    movements, redness = _measure([*old, *fresh], new, landmarks, rows, options)
     findings = [check_unread(fresh, new_rows, options.unread)]
     old_rows = _rows_of(old, rows)
     if old_rows and new_rows:
@@ -86,16 +78,16 @@ def check_drift(
         seconds = {row.clip_id: row.seconds for row in rows.values()}
         findings += check_recordings(whole, fresh, _rows_of(whole, rows), new_rows, options)
         findings += check_texts(whole, fresh, seconds, options)
-        findings += _compare_signing(old, fresh, rows, measured.movements, options)
+        findings += _compare_signing(old, fresh, rows, movements, options)
     names = [clip.clip_id for clip in fresh]
-    findings.append(check_order(measured.movements, names, options.sides))
-    findings.append(check_colour(measured.redness, new, options.colour))
+    findings.append(check_order(movements, names, options.sides))
+    findings.append(check_colour(redness, new, options.colour))
     return DriftReport(
         batch=batch,
         new=len(fresh),
         old=len(clips) - len(fresh),
         findings=tuple(findings),
-        overall=classify([*old, *fresh], new, rows, measured.movements, options.min_clips),
+        overall=classify([*old, *fresh], new, rows, movements, options.min_clips),
     )
 
 
@@ -124,23 +116,27 @@ def _measure(
     landmarks: Path,
     rows: Mapping[str, ClipQuality],
     options: DriftOptions,
-) -> _Measured:
-    """Read the landmarks of clips, and some frames of the new and of a few old ones."""
+) -> tuple[dict[str, Movement], dict[str, float]]:
+    """Read the landmarks of clips, and some frames of the new and of a few old ones.
+
+    Returns:
+        Clip id to movement, and to redness of the skin.
+    """
     there = {clip.clip_id: clip for clip in clips if clip.clip_id in rows}
     old = [clip for clip in there.values() if clip.clip_id not in new]
     shown = {clip.clip_id for clip in _evenly(old, options.colour_clips)}
     shown |= set(new) if options.colour_clips else set()
-    measured = _Measured({}, {})
+    movements, redness = dict[str, Movement](), dict[str, float]()
     names = sorted(there)
     for start in range(0, len(names), _AT_ONCE):
         found = read_shards(landmarks / SHARDS_NAME, names[start : start + _AT_ONCE])
         for name, sequence in found.items():
-            measured.movements[name] = measure_movement(sequence)
+            movements[name] = measure_movement(sequence)
             if name in shown:
-                redness = measure_redness(there[name], sequence, options.colour_frames)
-                if redness is not None:
-                    measured.redness[name] = redness
-    return measured
+                found_redness = measure_redness(there[name], sequence, options.colour_frames)
+                if found_redness is not None:
+                    redness[name] = found_redness
+    return movements, redness
 
 
 def _compare_signing(
@@ -159,7 +155,8 @@ def _compare_signing(
     return [
         *check_hands(groups, rows, options),
         *check_movement(groups, movements, signers, options),
-        *check_mirrored(before, now, options),
+        check_known_signers(before, now, options),
+        check_new_signers(before, now, options),
     ]
 
 

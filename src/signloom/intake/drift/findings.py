@@ -66,8 +66,6 @@ def _by_signer(clips: Sequence[Clip], measured: Collection[str]) -> dict[str, tu
     return {signer: tuple(names) for signer, names in found.items()}
 
 
-"""Names of the checks, in the order in which they are reported."""
-
 FORMAT_VERSION = 1
 LEVELS = ("ok", "warn", "stop")  # from good to bad
 

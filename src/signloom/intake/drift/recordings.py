@@ -4,7 +4,6 @@ import math
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
@@ -150,14 +149,6 @@ def _factor(one: float, other: float) -> float:
     return max(one / other, other / one)
 
 
-@dataclass(frozen=True, slots=True)
-class _Lengths:
-    """Lengths of the clips that have both, logarithms of base 2."""
-
-    tokens: list[float]
-    seconds: list[float]
-
-
 def check_timing(
     old: Sequence[Clip],
     new: Sequence[Clip],
@@ -171,13 +162,12 @@ def check_timing(
     shows it. So a line is laid through the old clips, duration over length, and the new clips may
     not lie much farther from it than the old ones do, each part around its own mean.
     """
-    now, before = (_gather(part, tokens, seconds) for part in (new, old))
-    if min(len(now.tokens), len(before.tokens)) < options.min_clips:
-        return [
-            judge("pace", options.pace, None, "too few clips to compare the pace"),
-            judge("pairing", options.pairing, None, "too few clips to compare the pace"),
-        ]
-    paces = [2 ** median(_differences(part)) for part in (now, before)]
+    now, before = (_log_lengths(part, tokens, seconds) for part in (new, old))
+    if min(len(now), len(before)) < options.min_clips:
+        what = "too few clips to compare the pace"
+        checks = {"pace": options.pace, "pairing": options.pairing}
+        return [judge(name, limits, None, what) for name, limits in checks.items()]
+    paces = [2 ** float(np.median(part[:, 0] - part[:, 1])) for part in (now, before)]
     return [
         judge(
             "pace",
@@ -191,32 +181,29 @@ def check_timing(
     ]
 
 
-def _gather(
+def _log_lengths(
     clips: Sequence[Clip], tokens: Mapping[str, int], seconds: Mapping[str, float]
-) -> _Lengths:
+) -> npt.NDArray[np.float64]:
+    """Return tokens and seconds of the clips that have both, logarithms of base 2, shape (N, 2)."""
     names = [c.clip_id for c in clips if tokens[c.clip_id] and seconds.get(c.clip_id)]
-    return _Lengths(
-        tokens=[math.log2(tokens[name]) for name in names],
-        seconds=[math.log2(seconds[name]) for name in names],
-    )
+    rows = [(math.log2(tokens[name]), math.log2(seconds[name])) for name in names]
+    return np.array(rows).reshape(-1, 2)
 
 
-def _differences(lengths: _Lengths) -> list[float]:
-    return [t - s for t, s in zip(lengths.tokens, lengths.seconds, strict=True)]
-
-
-def _check_pairing(before: _Lengths, now: _Lengths, options: DriftOptions) -> Finding:
-    tokens, seconds = np.array(before.tokens), np.array(before.seconds)
+def _check_pairing(
+    before: npt.NDArray[np.float64], now: npt.NDArray[np.float64], options: DriftOptions
+) -> Finding:
+    tokens, seconds = before.T
     if np.ptp(tokens) == 0 or np.ptp(seconds) == 0:
         what = "the old clips are of one length, so nothing shows which sentence is whose"
         return judge("pairing", options.pairing, None, what)
     slope = float(np.polyfit(tokens, seconds, 1)[0])
     new, old = (
-        max(float(np.std(np.array(part.seconds) - slope * np.array(part.tokens), ddof=1)), _LEAST)
+        max(float(np.std(part[:, 1] - slope * part[:, 0], ddof=1)), _LEAST)
         for part in (now, before)
     )
     # Chance that a sample of an equal spread has one as much larger.
-    p_value = float(f_distribution.sf((new / old) ** 2, len(now.tokens) - 1, len(tokens) - 1))
+    p_value = float(f_distribution.sf((new / old) ** 2, len(now) - 1, len(before) - 1))
     return judge(
         "pairing",
         options.pairing,

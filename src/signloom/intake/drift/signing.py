@@ -107,12 +107,6 @@ def measure_movement(sequence: LandmarkSequence) -> Movement:
     )
 
 
-def value_of(movement: Movement, name: str) -> float | None:
-    """Return one number of a clip by its name."""
-    found: float | None = getattr(movement, name)
-    return found
-
-
 def _measure_shoulders(sequence: LandmarkSequence) -> float | None:
     layout = sequence.layout
     if not has_choice(layout, "pose"):
@@ -137,11 +131,6 @@ def _steps(wrist: FloatArray) -> FloatArray:
 
 Preferences = Mapping[str, Mapping[str, float]]
 """Signer to clip to preference, -1 (left) to 1 (right)."""
-
-
-def check_mirrored(old: Preferences, new: Preferences, options: DriftOptions) -> list[Finding]:
-    """Look for known signers who changed hands, and for too many new ones of the rarer hand."""
-    return [_check_known(old, new, options), _check_people(old, new, options)]
 
 
 def gather_preferences(
@@ -175,7 +164,8 @@ def _standard_error(values: Sequence[float]) -> float:
     return max(stdev(values), _LEAST_SPREAD) / math.sqrt(len(values))
 
 
-def _check_known(old: Preferences, new: Preferences, options: DriftOptions) -> Finding:
+def check_known_signers(old: Preferences, new: Preferences, options: DriftOptions) -> Finding:
+    """Look for known signers who changed hands."""
     changes = {
         signer: change_of_hands(list(old[signer].values()), list(clips.values()))
         for signer, clips in new.items()
@@ -197,15 +187,16 @@ def _check_known(old: Preferences, new: Preferences, options: DriftOptions) -> F
     )
 
 
-def _check_people(old: Preferences, new: Preferences, options: DriftOptions) -> Finding:
+def check_new_signers(old: Preferences, new: Preferences, options: DriftOptions) -> Finding:
     """Weigh how many new people sign with the hand that fewer of the old ones prefer."""
-    sides = {signer: preferred_side(list(clips.values())) for signer, clips in old.items()
-             if len(clips) >= options.min_clips}  # fmt: skip
-    fresh = {
-        signer: preferred_side(list(clips.values()))
-        for signer, clips in new.items()
-        if signer not in old and len(clips) >= options.min_clips
-    }
+    sides, fresh = (
+        {
+            signer: preferred_side(list(clips.values()))
+            for signer, clips in part.items()
+            if len(clips) >= options.min_clips
+        }
+        for part in (old, {signer: new[signer] for signer in new if signer not in old})
+    )
     told = [side for side in fresh.values() if side]
     if not told:
         what = "no new signer who clearly prefers a hand"
@@ -236,10 +227,7 @@ def check_hands(
     groups: Sequence[Group], rows: Mapping[str, ClipQuality], options: DriftOptions
 ) -> list[Finding]:
     """Find signers whose hands were not found as often as usual."""
-    found = [_compare_presence(groups, rows, "any_hand", options.lost_hands, options)]
-    sides = ("left_hand", "right_hand")
-    found += [_compare_presence(groups, rows, hand, options.lost_hand, options) for hand in sides]
-    return found
+    return [_compare_presence(groups, rows, hand, options) for hand in HAND_LABELS]
 
 
 def check_movement(
@@ -262,7 +250,7 @@ def check_movement(
         values = {
             clip: value
             for clip, movement in movements.items()
-            if (value := value_of(movement, name)) is not None
+            if (value := getattr(movement, name)) is not None
         }
         spread, middle = measure_spread(
             {clip: value for clip, value in values.items() if clip in old}, signers, statistic
@@ -324,10 +312,11 @@ def _compare_presence(
     groups: Sequence[Group],
     rows: Mapping[str, ClipQuality],
     hand: str,
-    limits: Limits,
     options: DriftOptions,
 ) -> Finding:
-    check = "lost_hands" if hand == "any_hand" else f"lost_hand.{hand.removesuffix('_hand')}"
+    check, limits = f"lost_hand.{hand.removesuffix('_hand')}", options.lost_hand
+    if hand == "any_hand":
+        check, limits = "lost_hands", options.lost_hands
     parts = []
     for group in groups:
         now, before = (

@@ -15,7 +15,7 @@ from signloom.features.augment import mirror
 from signloom.intake.drift.check import check_drift, classify
 from signloom.intake.drift.findings import write_report
 from signloom.intake.drift.limits import LIMITS, Limits
-from signloom.intake.drift.signing import check_mirrored
+from signloom.intake.drift.signing import check_new_signers
 from tests.tiny import lose
 from tests.unit.intake.drift.test_recordings import film
 from tests.unit.intake.drift.world import (
@@ -67,7 +67,7 @@ def test_one_new_person_of_the_rarer_hand_warns_and_three_stop(tmp_path: Path) -
 
 def test_hundreds_of_people_of_the_rarer_hand_are_weighed_too() -> None:
     new = {f"s{n}": dict.fromkeys("abcde", -0.5) for n in range(400)}
-    found = check_mirrored({}, new, OPTIONS)[1]
+    found = check_new_signers({}, new, OPTIONS)
     assert (found.level, found.statistic) == ("stop", 1e9)
 
 

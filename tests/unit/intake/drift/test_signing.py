@@ -8,7 +8,7 @@ import pytest
 
 from signloom.corpus.landmarks import HANDS_POSE, build_layout
 from signloom.features.augment import mirror
-from signloom.intake.drift.signing import STATISTICS, measure_movement, value_of
+from signloom.intake.drift.signing import STATISTICS, measure_movement
 from tests.tiny import clip, lose
 from tests.unit.intake.drift.world import FPS, wave
 
@@ -33,7 +33,7 @@ def test_a_mirror_image_differs_in_the_preferred_hand_alone() -> None:
     sequence = wave(2)
     found, mirrored = measure_movement(sequence), measure_movement(mirror(sequence))
     for name in STATISTICS:
-        assert value_of(mirrored, name) == pytest.approx(value_of(found, name), abs=1e-3)
+        assert getattr(mirrored, name) == pytest.approx(getattr(found, name), abs=1e-3)
     assert mirrored.preference == pytest.approx(-(found.preference or 0), abs=1e-3)
     assert mirrored.order == 0
 
@@ -58,10 +58,10 @@ def test_what_is_not_there_is_not_measured() -> None:
     found = measure_movement(gone)
     assert found.shoulders is not None
     names = ("height", "speed", "hand_size", "preference", "order")
-    assert [value_of(found, name) for name in names] == [None] * 5
+    assert [getattr(found, name) for name in names] == [None] * 5
     flickering = lose(
         lose(sequence, "left_hand", slice(0, None, 2)), "right_hand", slice(1, None, 2)
     )
     assert measure_movement(flickering).speed is None
     lips = measure_movement(clip(build_layout(["lips"])))
-    assert all(value_of(lips, name) is None for name in STATISTICS)
+    assert all(getattr(lips, name) is None for name in STATISTICS)
