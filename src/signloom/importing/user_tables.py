@@ -4,7 +4,7 @@ import csv
 import gzip
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,6 +76,13 @@ def read_user_table(path: Path, separator: str | None, encoding: str | None) -> 
             f"{path}: read as {how}, the first line names the columns {header}; expected two or "
             "more, each once. Say --separator, --encoding, or add the names as a first line"
         )
+    return build_table(path, how, header, lines)
+
+
+def build_table(
+    path: Path, how: str, header: list[str], lines: Iterable[tuple[int, list[str]]]
+) -> UserTable:
+    """Return a table of numbered lines, those set apart that have more or fewer cells."""
     rows, torn = [], []
     for line, cells in lines:
         if len(cells) == len(header):
@@ -270,7 +277,10 @@ def find_sources(
         UserError: If a given column does not exist, or a pattern is none.
     """
     for field, column in columns.items():
-        _check_column(header, column, field)
+        if column not in header:
+            raise UserError(
+                f"--column {field}={column}: no such column; the table has {', '.join(header)}"
+            )
     given = {name: Source(column) for name, column in columns.items()}
     given |= {name: Source(None, value) for name, value in constants.items()}
     guessed = _guess(header, given)
@@ -317,13 +327,6 @@ def _ask(ask: Callable[[str], str], header: Sequence[str], field: str, sources: 
             sources[field] = Source(answer)
             return
         known = f"there is no column {answer!r}; columns: {', '.join(header)}\n"
-
-
-def _check_column(header: Sequence[str], column: str, field: str) -> None:
-    if column not in header:
-        raise UserError(
-            f"--column {field}={column}: no such column; the table has {', '.join(header)}"
-        )
 
 
 def _compile(field: str, pattern: str) -> re.Pattern[str]:

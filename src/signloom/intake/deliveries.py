@@ -17,7 +17,13 @@ from typing import Literal
 from signloom.corpus.manifest import VIDEO_SUFFIXES, read_table
 from signloom.errors import Problem, UserError
 from signloom.importing.new_corpus import NAMES, VideoFolder, stem
-from signloom.importing.user_tables import Row, Sources, UserTable, find_sources, read_user_table
+from signloom.importing.user_tables import (
+    Sources,
+    UserTable,
+    build_table,
+    find_sources,
+    read_user_table,
+)
 
 _VERSION_MARK = b"# signloom-manifest"  # the first line of our own manifests
 _FIELDS = ("clip_id", "video", "text", "signer", "split", "start_s", "end_s", "gloss", "language")
@@ -106,7 +112,8 @@ def _scan_folders(source: Path, request: Request) -> Found:
         for name in folders:
             if (folder / name).is_symlink():
                 yield _refused(folder, name, _LINK)
-        tables = [request.table] if request.table else _find_tables(folder, names)
+        found = [folder / n for n in names if n in _NAMED_TABLES or n.lower().endswith(".csv")]
+        tables = [request.table] if request.table else found
         if len(tables) > 1:
             hint = "leave one of them, or name it with --table"
             listed = ", ".join(path.name for path in tables)
@@ -256,13 +263,7 @@ def _read(path: Path) -> UserTable:
     found = read_table(path)
     if found.problems:
         raise UserError(f"{path}: " + "; ".join(f"line {n}: {bad}" for n, bad in found.problems))
-    rows, torn = [], []
-    for line, cells in found.rows:
-        if len(cells) == len(found.header):
-            rows.append(Row(path.name, line, dict(zip(found.header, cells, strict=True))))
-        else:
-            torn.append((line, f"{len(cells)} cells, but {len(found.header)} columns"))
-    return UserTable(path, "manifest", found.header, rows, torn)
+    return build_table(path, "manifest", found.header, found.rows)
 
 
 def _find_columns(table: UserTable) -> Sources:
@@ -278,10 +279,6 @@ def _find_columns(table: UserTable) -> Sources:
             "start_frame and end_frame are numbers of frames; give seconds in start_s and end_s"
         )
     return sources
-
-
-def _find_tables(folder: Path, names: Sequence[str]) -> list[Path]:
-    return [folder / n for n in names if n in _NAMED_TABLES or n.lower().endswith(".csv")]
 
 
 def _find_video(videos: VideoFolder, cell: str) -> tuple[Path | None, Problem | None]:

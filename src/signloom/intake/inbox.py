@@ -137,14 +137,14 @@ def has_news(
     check_growable(corpus, [inbox])
     request = Request(sources=[inbox], inbox=True, settle_s=options.settle_s)
     found = read_inbox(corpus, request, known)
-    rejected = {(row.delivery, row.where, row.fingerprint) for row in read_rejects(corpus)}
+    rejected = {row.key for row in read_rejects(corpus)}
     for one in found.candidates:
         content = found.content(one)
         is_known = content is not None and (
             content[0] in found.index.withdrawn or found.index.holds(one, content)
         )
-        mark = (one.delivery, one.where, found.fingerprint(one, options))
-        if not is_known and mark not in rejected:
+        key = (one.delivery, one.where, found.fingerprint(one, options))
+        if not is_known and key not in rejected:
             return True
     return False
 

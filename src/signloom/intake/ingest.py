@@ -17,11 +17,11 @@ from signloom.corpus.manifest import (
     id_problem,
     parse_segment,
 )
-from signloom.errors import Problem, UserError
+from signloom.errors import UserError
 from signloom.files import flush_to_disk, hash_file
 from signloom.importing.new_corpus import PLACE, clip_id_of
 from signloom.intake.checks import Accepted, Checked, check_candidates, probe_all
-from signloom.intake.deliveries import Candidate, Request, from_project
+from signloom.intake.deliveries import Request, from_project
 from signloom.intake.inbox import Inbox, Index, other_id, read_inbox
 from signloom.intake.ledgers import (
     DELIVERIES,
@@ -202,7 +202,8 @@ def ingest(
             change.move(change.staged / sha256, place)
         if clips:
             stage_manifest(corpus, change, [*found.index.clips, *clips])
-        delivery = Delivery(batch, day, len(clips), 0, _describe(sources), IN, "")
+        named = "; ".join(from_project(one).as_posix() for one in sources)
+        delivery = Delivery(batch, day, len(clips), 0, named, IN, "")
         _stage_tables(corpus, change, delivery, rejects, sources)
         done, manifest = Finished("", ""), found.manifest
         if change.operations:
@@ -300,17 +301,13 @@ def _stage_tables(
     others = [
         row for row in before if not any(Path(row.delivery).is_relative_to(one) for one in seen)
     ]
-    merged = sorted({*others, *rejects}, key=lambda row: (row.delivery, row.where, row.fingerprint))
+    merged = sorted({*others, *rejects}, key=lambda row: row.key)
     texts = {
         DELIVERIES: ledger_text(deliveries, Delivery),
         INTAKE_REJECTS: ledger_text(merged, IntakeReject),
     }
     for name, text in changed_ledgers(corpus, texts).items():
         change.write(corpus.folder / name, text)
-
-
-def _describe(sources: Sequence[Path]) -> str:
-    return "; ".join(from_project(one).as_posix() for one in sources)
 
 
 def _name_batch(corpus: CorpusOptions, index: Index, day: str) -> str:
@@ -327,19 +324,15 @@ def _list_rejects(
     corpus: CorpusOptions, found: Inbox, checked: Checked, options: IngestOptions
 ) -> list[IntakeReject]:
     # A row that is there already stays as it is, though the corpus may have grown meanwhile.
-    before = {(row.delivery, row.where, row.fingerprint): row for row in read_rejects(corpus)}
-    rows = [
-        _reject(candidate, problems, found.fingerprint(candidate, options))
-        for candidate, problems in checked.rejects
-    ]
-    return [before.get((row.delivery, row.where, row.fingerprint), row) for row in rows]
-
-
-def _reject(candidate: Candidate, problems: Sequence[Problem], fingerprint: str) -> IntakeReject:
-    cells = (
-        candidate.delivery, candidate.where, candidate.name,
-        "; ".join(problem.reason for problem in problems),
-        "; ".join(dict.fromkeys(problem.hint for problem in problems)), fingerprint,
-        "; ".join(dict.fromkeys(name for problem in problems for name in problem.concerns)),
-    )  # fmt: skip
-    return IntakeReject(*(" ".join(cell.split()) for cell in cells))
+    before = {row.key: row for row in read_rejects(corpus)}
+    rows = []
+    for one, problems in checked.rejects:
+        cells = (
+            one.delivery, one.where, one.name, "; ".join(problem.reason for problem in problems),
+            "; ".join(dict.fromkeys(problem.hint for problem in problems)),
+            found.fingerprint(one, options),
+            "; ".join(dict.fromkeys(name for problem in problems for name in problem.concerns)),
+        )  # fmt: skip
+        row = IntakeReject(*(" ".join(cell.split()) for cell in cells))
+        rows.append(before.get(row.key, row))
+    return rows

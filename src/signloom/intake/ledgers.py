@@ -40,6 +40,11 @@ class IntakeReject:
     fingerprint: str  # of all that was looked at, so that nothing is tried twice in vain
     concerns: str = ""  # clips, signers and files that the reason means, separated by "; "
 
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What was rejected: the same file with the same content is the same reject."""
+        return self.delivery, self.where, self.fingerprint
+
 
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
@@ -66,7 +71,7 @@ def read_withdrawn(corpus: CorpusOptions) -> dict[str, Withdrawn]:
 
 
 def read_rejects(corpus: CorpusOptions) -> list[IntakeReject]:
-    """Return what was left out so far and has not been mended."""
+    """Return what was left out so far and has not been corrected."""
     return read_ledger(corpus.folder / INTAKE_REJECTS, IntakeReject)
 
 
