@@ -1,4 +1,4 @@
-"""What Signloom asks of DVC: versions of folders, the stages' outputs, the cache."""
+"""Requests to DVC: versions of folders, the stages' outputs, the cache."""
 
 import functools
 import hashlib

@@ -1,4 +1,4 @@
-"""Where progress bars go: a terminal as they are, a log file as a line now and then."""
+"""Progress bars: on a terminal as they are, in a log file a line now and then."""
 
 import io
 import sys

@@ -1,4 +1,4 @@
-"""What made a result: library versions, the commit, the project's folder."""
+"""Provenance: library versions, the commit and the folder that a result was made with."""
 
 import functools
 import hashlib

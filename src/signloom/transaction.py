@@ -136,7 +136,7 @@ class Transaction:
             name, before = content["unless_changed"]
             guarded = [target for _, target in operations].index(home / name)
             if operations[guarded][0].exists() and _hash(home / name) != before:
-                logger.warning("%s was edited after a change was cut short; that is undone", name)
+                logger.warning("%s was edited after a change was interrupted; that is undone", name)
                 for source, target in operations[:guarded]:
                     if target and target.exists() and not source.exists():
                         _move(target, source)

@@ -108,7 +108,7 @@ def test_a_file_edited_after_the_cut_undoes_what_was_left(
             break
     Path("there/table").write_text("by hand")
     assert recover() is None
-    assert "was edited after a change was cut short" in caplog.text
+    assert "was edited after a change was interrupted" in caplog.text
     assert not Path("there/new/video").exists()
     assert Path("there/table").read_text() == "by hand"
     assert Path("there/old/1").is_file()

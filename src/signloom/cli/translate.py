@@ -245,7 +245,7 @@ def _warn_of_unknown(unknown: Sequence[str], lines: int) -> None:
     names = list(dict.fromkeys(unknown))
     some = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
     found = f"{len(unknown)} glosses of {lines} line{'s' * (lines > 1)}"
-    print(f"warning: {found} never stood in train: {some}", file=sys.stderr)
+    print(f"warning: {found} never occurred in train: {some}", file=sys.stderr)
 
 
 def add_export_model(parser: argparse.ArgumentParser) -> None:

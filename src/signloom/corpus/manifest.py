@@ -508,7 +508,7 @@ def _duplicate_problems(clips: Iterable[_Numbered], unit: str) -> list[LineProbl
     for line, clip in clips:
         if clip.clip_id and first.setdefault(clip.clip_id, line) != line:
             where = f"{unit} {first[clip.clip_id]}"
-            problems.append((line, f"clip_id {clip.clip_id!r} stands in {where} already"))
+            problems.append((line, f"clip_id {clip.clip_id!r} is in {where} already"))
     return problems
 
 

@@ -5,9 +5,9 @@ upper bytes, as they change little: zstd then needs a third of the space. Parque
 BYTE_STREAM_SPLIT would do the same to lists of half floats, but takes twice the time to read, and
 DuckDB does not know it for them.
 
-Extendible hashing (Fagin et al., 1979): a clip's place is the start of its name's SHA-256, a shard
-holds a range of places, and a range with too many frames is halved. So a clip that is added
-touches one range and leaves all other files as they are.
+Extendible hashing (Fagin et al., 1979): a clip's position is the start of its name's SHA-256, a
+shard holds a range of positions, and a range with too many frames is halved. So a clip that is
+added touches one range and leaves all other files as they are.
 
 Points are stored in half precision, which is at most 2.4e-4 off for values up to 1 (a quarter of a
 pixel in a picture 1,000 wide) and is exact for what `extract` hands over.
@@ -68,11 +68,11 @@ def widen_halves(halves: npt.NDArray[np.float16]) -> npt.NDArray[np.float32]:
     return _SINGLES.take(halves.view(np.uint16), mode="wrap")
 
 
-_BITS = 32  # of a place; clips that share one stay together
+_BITS = 32  # of a position; clips that share one stay together
 
 
-def place(clip_id: str) -> int:
-    """Return where a clip lies among 2^32 places."""
+def hash_position(clip_id: str) -> int:
+    """Return where a clip lies among 2^32 positions."""
     return int.from_bytes(hashlib.sha256(clip_id.encode()).digest()[: _BITS // 8], "big")
 
 
@@ -94,13 +94,13 @@ def assign_shards(clip_frames: Mapping[str, int], frames_per_shard: int) -> dict
         frames = sum(clip_frames[clip_id] for clip_id in ids)
         if len(clips) > 1 and frames > frames_per_shard and size > 1:
             middle = low + size // 2
-            cut = bisect.bisect_left(clips, (middle, ""))
-            deal(low, size // 2, clips[:cut])
-            deal(middle, size // 2, clips[cut:])
+            half = bisect.bisect_left(clips, (middle, ""))
+            deal(low, size // 2, clips[:half])
+            deal(middle, size // 2, clips[half:])
         elif clips:
             shards[low] = sorted(ids)
 
-    deal(0, 2**_BITS, sorted((place(clip_id), clip_id) for clip_id in clip_frames))
+    deal(0, 2**_BITS, sorted((hash_position(clip_id), clip_id) for clip_id in clip_frames))
     return shards
 
 
@@ -113,7 +113,7 @@ def find_shards(clip_ids: Collection[str], bounds: Sequence[int]) -> dict[int, s
     """
     found: dict[int, set[str]] = {}
     for clip_id in clip_ids:
-        number = bisect.bisect_right(bounds, place(clip_id)) - 1
+        number = bisect.bisect_right(bounds, hash_position(clip_id)) - 1
         if number >= 0:
             found.setdefault(bounds[number], set()).add(clip_id)
     return found
@@ -424,12 +424,12 @@ def _read_shard(
         groups: Sequence[int] = range(file.num_row_groups)
         if wanted is not None:
             rows = file.metadata
-            places = {
+            after = {
                 bisect.bisect_right(
                     groups, clip_id, key=lambda n: rows.row_group(n).column(0).statistics.min
                 )
                 for clip_id in wanted
             }  # of the row groups that start after them
-            groups = sorted(place - 1 for place in places if place > 0)
+            groups = sorted(row_group - 1 for row_group in after if row_group > 0)
         for batch in file.read_row_groups(groups, use_threads=False).to_batches():
             yield from to_sequences(batch, layout, wanted)

@@ -27,7 +27,7 @@ from signloom.files import whole_file, write_file
 from signloom.importing.user_tables import Row, Source, how_to_use
 
 PICTURES = (".png", ".jpg", ".jpeg")
-PLACE = "videos"  # folder in the corpus for videos that lie elsewhere
+VIDEOS = "videos"  # folder in the corpus for videos that lie elsewhere
 
 
 class VideoFolder:
@@ -232,7 +232,7 @@ def plan_corpus(
             continue
         first[clip_id] = row
         plan.renamed += clip_id != name
-        path = _place(corpus, videos, video, plan) if videos and video else None
+        path = _path_in_corpus(corpus, videos, video, plan) if videos and video else None
         start_s, end_s, _ = parse_segment(values)
         plan.clips.append(
             Clip(
@@ -308,16 +308,16 @@ def _problem(
         return Problem("its start and end are no segment", "", (problems[0],))
     if other is not None:
         where = f"{other.table} line {other.line}"
-        return Problem("its clip_id stands in an earlier row", "", (where,))
+        return Problem("an earlier row has its clip_id", "", (where,))
     return None
 
 
-def _place(corpus: Path, videos: VideoFolder, video: Path, plan: Plan) -> Path:
+def _path_in_corpus(corpus: Path, videos: VideoFolder, video: Path, plan: Plan) -> Path:
     """Return the path of a video in the corpus, and note where it has to come from."""
     folder, root = videos.folder.resolve(), corpus.resolve()
     if folder.is_relative_to(root):
         return corpus / folder.relative_to(root) / video
-    target = corpus / PLACE / video
+    target = corpus / VIDEOS / video
     plan.videos[target] = videos.folder / video
     return target
 

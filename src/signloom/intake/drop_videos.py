@@ -1,4 +1,4 @@
-"""A corpus of videos becomes one of landmarks.
+"""Conversion of a corpus of videos to one of landmarks (`signloom drop-videos`).
 
 Nothing is deleted before the extraction of the new corpus has been tried and has given the same
 bytes as that of the videos. Then one transaction brings the landmarks and the manifest in, and

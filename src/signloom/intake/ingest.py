@@ -19,7 +19,7 @@ from signloom.corpus.manifest import (
 )
 from signloom.errors import UserError
 from signloom.files import flush_to_disk, hash_file
-from signloom.importing.new_corpus import PLACE, clip_id_of
+from signloom.importing.new_corpus import VIDEOS, clip_id_of
 from signloom.intake.checks import Accepted, Checked, check_candidates, probe_all
 from signloom.intake.deliveries import Request, from_project
 from signloom.intake.inbox import Inbox, Index, other_id, read_inbox
@@ -98,7 +98,7 @@ def make_clips(
         taken.add(clip_id)
         if sha256 not in videos:
             suffix = one.video.suffix.lower()
-            place = corpus.folder / PLACE / batch / f"{clip_id}{suffix}"
+            place = corpus.folder / VIDEOS / batch / f"{clip_id}{suffix}"
             # Nobody's file is overwritten, not even one that no clip needs.
             place = place.with_name(f"{other}{suffix}") if place.exists() else place
             videos[sha256] = places[sha256] = place
@@ -180,7 +180,7 @@ def ingest(
         sources=sources, table=table, signer=signer, inbox=inbox, settle_s=options.settle_s
     )
     if dry_run:
-        found, checked = _look(corpus, request, options, known)
+        found, checked = _check_inbox(corpus, request, options, known)
         batch = _name_batch(corpus, found.index, day)
         clips, _ = make_clips(found.index, checked.accepted, corpus, options, batch)
         return IngestResult(
@@ -192,7 +192,7 @@ def ingest(
             waiting=sorted(set(found.waiting)),
         )
     with change_corpus(corpus) as (change, earlier):
-        found, checked = _look(corpus, request, options, known)
+        found, checked = _check_inbox(corpus, request, options, known)
         gone = _stage_videos(corpus, change, found, checked.accepted)
         accepted = [one for one in checked.accepted if one.content[0] not in gone]
         batch = _name_batch(corpus, found.index, day)
@@ -223,7 +223,7 @@ def ingest(
         )
 
 
-def _look(
+def _check_inbox(
     corpus: CorpusOptions, request: Request, options: IngestOptions, known: Manifest | None
 ) -> tuple[Inbox, Checked]:
     found = read_inbox(corpus, request, known)

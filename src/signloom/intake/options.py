@@ -1,4 +1,4 @@
-"""What a new clip must be like to come into the corpus."""
+"""Options of an ingest: what a new clip must be like to come into the corpus."""
 
 from typing import Annotated
 

@@ -76,7 +76,7 @@ def finish(corpus: CorpusOptions, note: Mapping[str, Any]) -> Finished:
     """Have DVC keep the version of a corpus whose files are as they should be."""
     if FORGET in note:
         raise UserError(
-            "the removal of a person was cut short; say the same `signloom forget` again, it "
+            "the removal of a person was interrupted; say the same `signloom forget` again, it "
             "finishes the rest"
         )
     return Finished(note["batch"], track_version(corpus.folder))

@@ -1,4 +1,4 @@
-"""One night at a time: the lock of a project."""
+"""The lock of a project: one night at a time."""
 
 import contextlib
 import json

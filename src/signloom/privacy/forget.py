@@ -107,7 +107,7 @@ def find_removal(signer: str, project: Project) -> Removal:
     if unfinished := _read_unfinished(project):
         if unfinished.person.signer != name:
             raise UserError(
-                f"the removal of {unfinished.person.signer!r} was cut short; finish it first: "
+                f"the removal of {unfinished.person.signer!r} was interrupted; finish it first: "
                 f"`signloom forget {unfinished.person.signer}`"
             )
         return unfinished

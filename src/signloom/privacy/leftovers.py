@@ -1,4 +1,4 @@
-"""What a removal leaves: what this program cannot reach, or must not touch."""
+"""The leftovers of a removal: what this program cannot reach, or must not touch."""
 
 import subprocess
 from collections.abc import Iterator, Sequence

@@ -43,25 +43,15 @@ _FOLDER = r"(?<=[^\W\d]/)(?<!models/)(?<!mlruns/)"  # those have numbers of thei
 
 @checked_dataclass
 class Person:
-    """Who is to be forgotten, and by what they can be found.
+    """Who is to be forgotten, and by what they can be found."""
 
-    Attributes:
-        signer: The name, NFC.
-        request: Names this removal without naming the person.
-        clip_ids: Of all their clips.
-        videos: SHA-256 of the videos that show nobody else.
-        files: Where these videos lie in the corpus.
-        shared: Where those lie that show others, too.
-        entries: Keys of their landmarks in the cache.
-    """
-
-    signer: str
-    request: str
-    clip_ids: tuple[str, ...]
-    videos: tuple[str, ...]
-    files: tuple[str, ...]
-    shared: tuple[str, ...]
-    entries: tuple[str, ...]
+    signer: str  # the name, NFC
+    request: str  # names this removal without naming the person
+    clip_ids: tuple[str, ...]  # of all their clips
+    videos: tuple[str, ...]  # SHA-256 of the videos that show nobody else
+    files: tuple[str, ...]  # where these videos lie in the corpus
+    shared: tuple[str, ...]  # where those lie that show others, too
+    entries: tuple[str, ...]  # keys of their landmarks in the cache
 
     @property
     def signer_names(self) -> set[str]:

@@ -1,4 +1,4 @@
-"""What figures are drawn on: one style, SVG text, light and dark colours.
+"""The style of figures: colours that follow the theme, SVG text, one look.
 
 Figures are drawn without clock, random ids or screen, so that equal numbers give equal bytes.
 """

@@ -86,7 +86,7 @@ class Run:
 
         Args:
             options: Whether to log, and the experiment.
-            name: What differs from other runs of the stage; the run table shows it, cut short.
+            name: What differs from other runs of the stage; the run table shows its beginning.
             stage: The DVC stage, e.g. `train`; put before the name of a run without parent.
             data: Name and hash of what the stage read; logged as MLflow inputs and as tags.
             tags: Further tags.

@@ -34,25 +34,15 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """Everything that a process needs to work on a search.
+    """Everything that a process needs to work on a search."""
 
-    Attributes:
-        data: The corpus.
-        base: The current parameters, as a trial trains with them.
-        options: The space and its limits.
-        tracking: Where each trial's run is logged.
-        name: Of the study, and of the MLflow run above those of the trials.
-        parts: What decides the numbers, hashed.
-        hashes: Of the data, by name.
-    """
-
-    data: TrainingData
-    base: RunOptions
-    options: TuneOptions
-    tracking: TrackingOptions
-    name: str
-    parts: Mapping[str, str]
-    hashes: Mapping[str, str]
+    data: TrainingData  # the corpus
+    base: RunOptions  # the current parameters, as a trial trains with them
+    options: TuneOptions  # the space and its limits
+    tracking: TrackingOptions  # where each trial's run is logged
+    name: str  # of the study, and of the MLflow run above those of the trials
+    parts: Mapping[str, str]  # what decides the numbers, hashed
+    hashes: Mapping[str, str]  # of the data, by name
 
 
 def plan_search(

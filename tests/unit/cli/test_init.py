@@ -138,7 +138,7 @@ def test_rows_that_make_no_clip_are_said_and_the_others_taken(
     refused = [line.split("\t") for line in Path("corpus/refused.tsv").read_text().splitlines()]
     assert {(line, reason) for _, line, _, reason, _ in refused[1:]} == {
         ("4", "text is empty"),
-        ("5", "its clip_id stands in an earlier row"),
+        ("5", "an earlier row has its clip_id"),
         ("6", "its split is not known; --splits NAME=train says what it is"),
         ("7", "its start and end are no segment"),
         ("8", "no video of its name"),

@@ -67,7 +67,7 @@ def test_unknown_glosses_are_translated_and_told(
     assert other["unknown"] == ["nie", "🙂"]
     assert len(one["alternatives"]) == 1
     assert one["score"] >= one["alternatives"][0]["score"]
-    assert "3 glosses of 2 lines never stood in train: nie, 🙂" in err
+    assert "3 glosses of 2 lines never occurred in train: nie, 🙂" in err
 
 
 def test_what_does_not_go_together_is_refused(checkpoint: Path, tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_a_sentence_that_would_break_the_table_is_not_written(tmp_path: Path) ->
         ("a\tvideos/a.mp4\tx\ts\tval\t\t\t\t", "split 'val' is not train, dev or test"),
         ("a\tvideos/a.mp4\t \ts\ttrain\t\t\t\t", "text is empty"),
         ("\tvideos/a.mp4\tx\ts\ttrain\t\t\t\t", "clip_id is empty"),
-        ("good\tvideos/a.mp4\tx\ts\ttrain\t\t\t\t", "clip_id 'good' stands in line 2 already"),
+        ("good\tvideos/a.mp4\tx\ts\ttrain\t\t\t\t", "clip_id 'good' is in line 2 already"),
         ("a/b\tvideos/a.mp4\tx\ts\ttrain\t\t\t\t", "clip_id 'a/b' has '/'; use letters, digits"),
         ("-a\tvideos/a.mp4\tx\ts\ttrain\t\t\t\t", "clip_id '-a' starts with '-'"),
         ("..\tvideos/a.mp4\tx\ts\ttrain\t\t\t\t", r"clip_id '\.\.' starts with '\.'"),
@@ -151,7 +151,7 @@ def test_all_problems_come_in_one_message_by_line(write: Callable[..., Path]) ->
         "  manifest.tsv line 3: split 'valid' is not train, dev or test",
         f"  manifest.tsv line 3: video 'videos/z.mp4' is not a file in {path.parent}; restore it "
         "or remove the row",
-        "  manifest.tsv line 3: clip_id 'a' stands in line 2 already",
+        "  manifest.tsv line 3: clip_id 'a' is in line 2 already",
         "  manifest.tsv line 5: 4 fields, but 6 columns",
     ]
 

@@ -15,7 +15,7 @@ from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence, Layout
 from signloom.corpus.shards import (
     FRAMES_PER_ROW_GROUP,
     find_shards,
-    place,
+    hash_position,
     read_clip_frames,
     read_shards,
     shard_bound,
@@ -161,8 +161,8 @@ def test_a_clip_added_to_many_rewrites_one_shard_and_adds_at_most_one(tmp_path: 
     assert splits > 0
 
 
-def test_names_tell_ranges_of_places() -> None:
-    assert place("clip") == int(hashlib.sha256(b"clip").hexdigest()[:8], 16)
+def test_names_tell_ranges_of_positions() -> None:
+    assert hash_position("clip") == int(hashlib.sha256(b"clip").hexdigest()[:8], 16)
     assert shard_name(0x80000000) == "shard-80000000.parquet"
     assert shard_bound("shard-80000000.parquet") == 0x80000000
     for bad in ("shard-00000.parquet", "shard-8000000g.parquet", "other.parquet", "shard-+0000000"):

@@ -479,7 +479,7 @@ def folder(tmp_path: Path) -> Path:
         ("b\tlinked/a.mp4\t\t", "leaves the manifest's folder"),
         ("b\t{folder}/a.mp4\t\t", "is an absolute path"),
         ("b\t.\t\t", "'.' leaves the manifest's folder"),
-        ("a\ta.mp4\t\t", "clip_id 'a' stands in line 2 already"),
+        ("a\ta.mp4\t\t", "clip_id 'a' is in line 2 already"),
         ("b\ta.mp4\t2.5\t2.5", "end_s 2.5 is not after start_s 2.5"),
         ("b\ta.mp4\t3\t1", "end_s 1 is not after start_s 3"),
         ("b\ta.mp4\t-1\t", "start_s '-1' is not a number of seconds"),

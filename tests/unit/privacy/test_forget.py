@@ -280,7 +280,7 @@ def test_a_cut_anywhere_is_made_up_for_by_the_second_call(
                 break
         states.append(is_unfinished(corpus_options()))
         if states[-1]:
-            with pytest.raises(SystemExit, match="the removal of 'zoë' was cut short"):
+            with pytest.raises(SystemExit, match="the removal of 'zoë' was interrupted"):
                 main(["forget", "eve", "--yes"])
         main(["forget", "zoë", "--yes"])
         assert [name for name, text in words(project).items() if "zoë" in text] == [], number
@@ -298,7 +298,7 @@ def test_a_removal_that_an_earlier_version_began_is_finished(project: Path) -> N
     found = forget.find_removal("zoë", places)
     write_manifest(corpus_options().path, [clip for clip in clips if clip.signer != "zoë"])
     Path("data/.forget.json").write_text(json.dumps(asdict(found.person)))
-    with pytest.raises(UserError, match="the removal of 'zoë' was cut short"):
+    with pytest.raises(UserError, match="the removal of 'zoë' was interrupted"):
         forget.find_removal("eve", places)
     main(["forget", "zoë", "--yes"])
     assert [name for name, text in words(project).items() if "zoë" in text] == []

@@ -1,4 +1,4 @@
-"""The drift check: new clips against old ones."""
+"""The drift check: how new clips differ from old ones."""
 
 import dataclasses
 import math
