@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-ALIGNMENTS_VERSION = 1  # of evaluation/alignments.parquet
-
 
 class Metric(StrEnum):
     """The metrics that every sentence is scored by; users may add others (`evaluate.commands`)."""

@@ -15,12 +15,13 @@ import pyarrow.parquet as pq
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import Evaluation
 from signloom.evaluation.metrics import count_confusions, sentence_scores
-from signloom.evaluation.names import ALIGNMENTS_VERSION, Metric, System
+from signloom.evaluation.names import Metric, System
 from signloom.evaluation.summary import COLUMNS, DECIMALS, KINDS
 from signloom.files import whole_file, write_file
 from signloom.translation.translator import Alignment
 
 FORMAT_VERSION = 2  # of scores.json and, with it, of the tables beside it
+ALIGNMENTS_VERSION = 1  # report/attention.py reads it: studies draw with it and reach no evaluation
 GRID = ("beam_size", "length_penalty", "bleu4", "wer", "chosen")
 CONFUSIONS = ("split", "kind", "reference", "hypothesis", "count")
 SCHEMA = pa.schema(

@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.errors import UserError
-from signloom.evaluation.names import ALIGNMENTS_VERSION
 from signloom.report.canvas import BLUE, GRID, INK, MUTED, ORANGE, PAPER, RED
 from signloom.report.skeletons import draw_moments
 
@@ -26,6 +25,7 @@ WIDTH = 760.0  # of the whole picture, SVG units
 TOP, RIGHT = 4.0, 8.0  # margins of the cells, SVG units
 FONT = "font: 11px sans-serif"
 START = '<svg xmlns="http://www.w3.org/2000/svg" viewBox='
+FORMAT_VERSION = 1  # of alignments.parquet, which evaluation/results.py writes
 ROW_HEIGHT, LABEL_WIDTH = 18.0, 110.0  # of a token, SVG units
 MAX_PICTURE = 90.0  # side of a skeleton below the time axis, SVG units
 MAX_LABEL = 16  # characters
@@ -160,10 +160,9 @@ def read_alignments(path: Path, clip_ids: Collection[str]) -> dict[str, Alignmen
     except (pa.ArrowException, OSError) as error:
         raise UserError(f"{path} is damaged ({error}); {hint}") from None
     version = (table.schema.metadata or {}).get(b"signloom.format_version", b"none").decode()
-    if version != str(ALIGNMENTS_VERSION):
+    if version != str(FORMAT_VERSION):
         raise UserError(
-            f"{path}: found format version {version}, this Signloom reads {ALIGNMENTS_VERSION}; "
-            f"{hint}"
+            f"{path}: found format version {version}, this Signloom reads {FORMAT_VERSION}; {hint}"
         )
     wanted = pc.is_in(table["clip_id"], pa.array(sorted(clip_ids), pa.string()))
     return {
