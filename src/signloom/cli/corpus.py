@@ -1,7 +1,6 @@
 """Commands that take clips into the corpus, check them and remove them."""
 
 import argparse
-import datetime
 import json
 import subprocess
 import sys
@@ -60,7 +59,6 @@ def run_ingest(options: argparse.Namespace) -> None:
         corpus,
         options.sources,
         bounds,
-        day=datetime.datetime.now().astimezone().date().isoformat(),
         table=options.table,
         signer=options.signer,
         inbox=[one.resolve() for one in options.sources] == [inbox.resolve()],

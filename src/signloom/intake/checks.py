@@ -3,7 +3,7 @@
 import functools
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -170,20 +170,13 @@ class Checked:
     """Candidates that came in before."""
 
 
-def check_candidates(
-    inbox: Inbox,
-    options: IngestOptions,
-    *,
-    signer_disjoint: bool,
-    probe_all: Callable[[Sequence[Segment]], list[Probed | Problem]],
-) -> Checked:
+def check_candidates(inbox: Inbox, options: IngestOptions, *, signer_disjoint: bool) -> Checked:
     """Decide about each candidate, in their order; all that is wrong with one is found at once.
 
     Args:
         inbox: The candidates and the corpus.
         options: The bounds.
         signer_disjoint: Whether a signer may be in one split only.
-        probe_all: Decodes clips.
     """
     index = inbox.index
     first: dict[Content, Candidate] = {}

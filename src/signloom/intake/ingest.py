@@ -5,6 +5,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 
 from tqdm import tqdm
@@ -20,7 +21,7 @@ from signloom.corpus.manifest import (
 from signloom.errors import UserError
 from signloom.files import flush_to_disk, hash_file
 from signloom.importing.new_corpus import VIDEOS, clip_id_of
-from signloom.intake.checks import Accepted, Checked, check_candidates, probe_all
+from signloom.intake.checks import Accepted, Checked, check_candidates
 from signloom.intake.deliveries import Request, from_project
 from signloom.intake.inbox import Inbox, Index, other_id, read_inbox
 from signloom.intake.ledgers import (
@@ -148,7 +149,7 @@ def ingest(
     sources: Sequence[Path],
     options: IngestOptions,
     *,
-    day: str,
+    day: str | None = None,
     table: Path | None = None,
     signer: str | None = None,
     inbox: bool = False,
@@ -161,7 +162,7 @@ def ingest(
         corpus: A corpus with a manifest.
         sources: Folders of videos with a table or text files.
         options: What a clip must be like.
-        day: Names the batch; a second one of a day gets a number.
+        day: Names the batch, a second one of a day gets a number; None: today.
         table: Table of the clips in the only source; None: found in the folders.
         signer: Who signs where no table says it; None: `signer.txt`, or the folder's name.
         inbox: The sources hold deliveries, so their own names name no signer.
@@ -171,6 +172,7 @@ def ingest(
     Raises:
         UserError: If the corpus cannot grow, a source is missing, or the disk is full.
     """
+    day = datetime.now().astimezone().date().isoformat() if day is None else day
     if problem := id_problem(day) if day else "is empty":
         raise UserError(f"day {day!r} {problem}; it names the batch, as 2026-11-21 would")
     if table is not None and len(sources) != 1:
@@ -227,9 +229,7 @@ def _check_inbox(
     corpus: CorpusOptions, request: Request, options: IngestOptions, known: Manifest | None
 ) -> tuple[Inbox, Checked]:
     found = read_inbox(corpus, request, known)
-    return found, check_candidates(
-        found, options, signer_disjoint=corpus.signer_disjoint, probe_all=probe_all
-    )
+    return found, check_candidates(found, options, signer_disjoint=corpus.signer_disjoint)
 
 
 def _stage_videos(

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 from signloom.corpus.manifest import load_manifest
 from signloom.intake.ingest import ingest
@@ -51,9 +50,8 @@ def dry_run(request: Request) -> DryRun:
     held_by, taken, rejects = holder(), {}, []
     lines = [f"because {reason}" for reason in plan.reasons] or ["nothing is new"]
     if plan.kind == "train" and retrain.inbox.is_dir():
-        day = datetime.now().astimezone().date().isoformat()
         found = ingest(
-            corpus, [retrain.inbox], retrain.ingest, day=day, inbox=True, dry_run=True,
+            corpus, [retrain.inbox], retrain.ingest, inbox=True, dry_run=True,
             known=manifest,
         )  # fmt: skip
         taken = {clip.clip_id: clip.split for clip in found.clips}

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -79,8 +78,7 @@ class Changed(StepResult):
 def take_deliveries(corpus: CorpusOptions, retrain: RetrainOptions, manifest: Manifest) -> Changed:
     """Take the deliveries of the inbox into the corpus."""
     sources = [retrain.inbox] if retrain.inbox.is_dir() else []
-    day = datetime.now().astimezone().date().isoformat()
-    found = ingest(corpus, sources, retrain.ingest, day=day, inbox=True, known=manifest)
+    found = ingest(corpus, sources, retrain.ingest, inbox=True, known=manifest)
     parts = [f"{len(found.clips)} new clips", f"{found.known} known"]
     warnings = []
     if found.batch:

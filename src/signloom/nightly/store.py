@@ -269,10 +269,7 @@ class ModelStore:
     def decision(self, version: int) -> dict[str, Any] | None:
         """Return what the gate decided about a version; None if it was not asked."""
         path = self.folder(version) / DECISION
-        if not path.is_file():
-            return None
-        content: dict[str, Any] = read_json(path, hint=_HINT)
-        return content
+        return read_json(path, hint=_HINT) if path.is_file() else None
 
     def keep_decision(self, version: int, decision: Mapping[str, Any]) -> None:
         """Write the gate's decision into a version's folder; promotes nothing."""
@@ -301,18 +298,19 @@ class ModelStore:
 
     def marks(self, version: int) -> dict[str, Any]:
         """Return what was noted about a version after it was made."""
-        path = self.root / MARKS
-        found: dict[str, Any] = self._read(path)["marks"] if path.is_file() else {}
-        return dict(found.get(f"{version:04}", {}))
+        return dict(self._all_marks().get(f"{version:04}", {}))
 
     def mark(self, version: int, key: str, value: Any) -> None:
         """Note something about a version, such as that it learnt from a signer now forgotten."""
         self.check_known(version)
         with self._change() as change:
-            path = self.root / MARKS
-            marks = self._read(path)["marks"] if path.is_file() else {}
+            marks = self._all_marks()
             marks.setdefault(f"{version:04}", {})[key] = value
             self._write(change, MARKS, {"marks": marks})
+
+    def _all_marks(self) -> dict[str, dict[str, Any]]:
+        path = self.root / MARKS
+        return dict(self._read(path)["marks"]) if path.is_file() else {}
 
     def forgotten(self, version: int) -> int:
         """Return how many clips of people who were forgotten since a version learnt from."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from signloom.corpus.manifest import CorpusOptions
-from signloom.intake import ingest as run
+from signloom.intake import checks
 from signloom.intake.checks import probe
 from tests.intake import found_corpus
 
@@ -14,5 +14,5 @@ from tests.intake import found_corpus
 def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CorpusOptions:
     """A corpus in the working folder, for which this process decodes: others take a second each."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(run, "probe_all", lambda segments: [probe(one) for one in segments])
+    monkeypatch.setattr(checks, "probe_all", lambda segments: [probe(one) for one in segments])
     return found_corpus(tmp_path)

@@ -10,7 +10,7 @@ import pytest
 
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.errors import Problem
-from signloom.intake import ingest as run
+from signloom.intake import checks
 from signloom.intake.checks import Probed, Segment, probe
 from signloom.intake.inbox import has_news
 from signloom.intake.ingest import ingest
@@ -77,7 +77,7 @@ def test_a_file_that_changes_before_it_is_copied_waits(
         Path("in/ada/a.mp4").write_bytes(late.read_bytes() * 2)
         return found
 
-    monkeypatch.setattr(run, "probe_all", grow)
+    monkeypatch.setattr(checks, "probe_all", grow)
     result = take(corpus, "in")
     assert [clip.clip_id for clip in result.clips] == ["b"]
     assert result.waiting == [Path("in/ada/a.mp4")]
