@@ -50,9 +50,10 @@ class StageLog(logging.StreamHandler):  # type: ignore[type-arg]  # mypy and Pyt
             group: The same for all processes of a stage, and for no other run of it.
         """
         super().__init__(sys.stderr)
+        self.setFormatter(logging.Formatter("%(message)s"))  # as `basicConfig` has its own
         self.path, self._head = path, f"# {group}\n"
         self._said: set[str] = set()  # by this process
-        self.keep("INFO", "begins")
+        self.keep("INFO", "begins", is_once=True)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep a record and show it, unless it is a fact that was said."""

@@ -21,7 +21,7 @@ def logger_of(path: Path, group: str) -> logging.Logger:
 
 def said(text: str) -> list[str]:
     """The lines of a log without head and times."""
-    return [line.split(" ", 2)[2] for line in text.splitlines()[1:]]
+    return [line.split(" ", 2)[-1] for line in text.splitlines()[1:]]
 
 
 def test_a_warning_repeats_for_each_trial_seed_and_process(
@@ -85,7 +85,8 @@ def test_the_log_of_a_stage_ends_with_what_ended_it(tmp_path: Path, body: str, w
     script.write_text(
         "from pipeline.stage import run\n"
         "from signloom.errors import UserError\n"
-        f"def main():\n    {body}\n"
+        "import logging\n"
+        f"def main():\n    logging.getLogger('a').warning('no room')\n    {body}\n"
         "run(main)\n"
     )
     root = str(Path(__file__).parents[2])
@@ -95,4 +96,7 @@ def test_the_log_of_a_stage_ends_with_what_ended_it(tmp_path: Path, body: str, w
         [sys.executable, str(script)], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 1
-    assert words in (tmp_path / "data/logs/train.log").read_text()
+    text = (tmp_path / "data/logs/train.log").read_text()
+    assert said(text)[:2] == ["INFO begins", "WARNING no room"]
+    assert words in text
+    assert done.stderr.startswith("no room\n")

@@ -95,6 +95,9 @@ def deliver_now(spool: Path, tell: Callable[[str], None]) -> None:
     if sender.waiting():
         tell(f"delivering to {here}{answer_limit()}")
         sender.send(wait_s=HOLDER_S)
+        for box in waiting:
+            if box.folder not in sender.delivered and not box.folder.is_dir():
+                tell(f"{_name(box)}: delivered by the process beside a stage")
     _check_empty(spool, here)
 
 
@@ -142,6 +145,7 @@ class _Sender:
         self._spool, self._tell = spool, tell
         self._here, self._name = store_name(), uuid.uuid4().hex
         self._store: Store | None = None
+        self.delivered: set[Path] = set()
 
     def waiting(self) -> list[Outbox]:
         """Return the journals for our store, the oldest first; those for others are left alone."""
@@ -198,6 +202,7 @@ class _Sender:
             if box.folder.is_dir():
                 unfinished.add(box.start["key"])
             else:
+                self.delivered.add(box.folder)
                 self._tell(f"{_name(box)}: delivered")
         return problem
 
