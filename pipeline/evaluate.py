@@ -3,6 +3,7 @@
 import dataclasses
 
 from pipeline.stage import run
+from signloom.checkpoint import WEIGHTS
 from signloom.config import load_section
 from signloom.evaluation.evaluate import EvaluateOptions, describe, evaluate, load_seeds
 from signloom.evaluation.results import write_evaluation
@@ -41,7 +42,10 @@ def main() -> None:
     with Run.start(tracking, name, stage="evaluate", data=hashes, note=NOTE) as log:
         log.log_params({"evaluate": dataclasses.asdict(options)})
         log.log_params(translator.spec.provenance.get("params", {}))
-        evaluation = evaluate(translator, targets, sequences, options, others=others)
+        evaluation = evaluate(
+            translator, targets, sequences, options, others=others,
+            weights=hash_file(CHECKPOINT / WEIGHTS),
+        )  # fmt: skip
         write_evaluation(REPORTS, evaluation, HISTORY)
         log.log_metrics(evaluation.metrics)
         log.log_artifact(METRICS)

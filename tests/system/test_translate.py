@@ -74,7 +74,7 @@ def test_a_bad_file_is_named_and_the_others_are_translated(
 def check_row(row: dict[str, Any], fps: int) -> None:
     assert row.keys() == {
         "source", "clip_id", "text", "score", "log_prob", "alternatives", "tokens", "frames",
-        "seconds",
+        "seconds", "confidence", "familiar", "note",
     }  # fmt: skip
     assert row["seconds"] == pytest.approx(row["frames"] / fps, abs=1e-3)
     assert [set(other) for other in row["alternatives"]] == [{"text", "score", "log_prob"}]

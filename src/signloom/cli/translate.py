@@ -54,6 +54,10 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
         "--n-best", type=int, default=1, help="translations of each clip (%(default)s)"
     )
     parser.add_argument(
+        "--skip-unsure", action="store_true",
+        help="write nothing where the model is unsure or has seen nothing like the clip",
+    )  # fmt: skip
+    parser.add_argument(
         "--video",
         type=Path,
         metavar="OUT",
@@ -141,11 +145,19 @@ def choose_model(options: argparse.Namespace) -> None:
 
 def load_translator(options: argparse.Namespace) -> "tuple[Translator, DecodingOptions]":
     """Load the model that the options name, and how it is to search."""
+    from signloom.translation.confidence import HINT, NOT_CALIBRATED
     from signloom.translation.translator import Translator
 
     names = [field.name for field in dataclasses.fields(DecodingOptions)]
     decoding = DecodingOptions(**{name: getattr(options, name) for name in names})
-    return Translator.load(options.checkpoint, precision=options.precision), decoding
+    translator = Translator.load(options.checkpoint, precision=options.precision)
+    if translator.confidence is None and not options.skip_unsure:  # which is refused
+        print(
+            f"warning: {NOT_CALIBRATED}: there is no confidence.json of these weights, so nothing "
+            f"says how sure the translations are; {HINT}",
+            file=sys.stderr,
+        )
+    return translator, decoding
 
 
 def translate_glosses(options: argparse.Namespace) -> None:
@@ -166,10 +178,13 @@ def translate_glosses(options: argparse.Namespace) -> None:
         )
     sources = [reads.vocabulary.encode(line) for line in lines]
     filled = [source for source in sources if len(source.ids)]
-    translations = iter(translator.translate(filled, decoding, n_best=options.n_best))
+    found = translator.translate(
+        filled, decoding, n_best=options.n_best, skip_unsure=options.skip_unsure
+    )
+    translations = iter(found)
     for source in sources:
-        found = next(translations) if len(source.ids) else None
-        every = [found, *found.alternatives] if found else []
+        best = next(translations) if len(source.ids) else None
+        every = [best, *best.alternatives] if best else []
         if options.json:
             rows = [
                 {
@@ -179,7 +194,7 @@ def translate_glosses(options: argparse.Namespace) -> None:
                 }
                 for one in every
             ]
-            first = rows[0] if rows else {"text": ""}
+            first = {**rows[0], **best.check.to_map()} if best else {"text": ""}
             content = {
                 "glosses": source.glosses, "unknown": source.unknown, **first,
                 "alternatives": rows[1:],
@@ -188,7 +203,8 @@ def translate_glosses(options: argparse.Namespace) -> None:
             continue
         for one in every:
             score = f"{one.hypothesis.score:.4f}\t" if options.n_best > 1 else ""
-            print(score + " ".join(one.text.split()))
+            word = f"\t{one.check.word}" if one.check.word else ""
+            print(score + " ".join(one.text.split()) + word)
         if not every:
             print()
     _warn_of_unknown([name for source in sources for name in source.unknown], len(filled))

@@ -128,6 +128,7 @@ class _Run:
                     [clip.sequence for clip in batch],
                     decoding,
                     n_best=self._options.n_best,
+                    skip_unsure=self._options.skip_unsure,
                 )
             for clip, timed in zip(batch, found, strict=True):
                 self._print(clip, timed)
@@ -182,12 +183,15 @@ class _Run:
         best = timed.translation
         is_whole_file = clip.clip_id == clip.source.stem
         name = str(clip.source) if is_whole_file else f"{clip.source}: {clip.clip_id}"
+        if best.check.unlike:
+            _print_message(f"warning: {name}: {best.check.note}")
         for translation in (best, *best.alternatives):
             cells = [] if self._is_single and is_whole_file else [name]
             if self._options.n_best > 1:
                 cells.append(f"{translation.hypothesis.score:.4f}")
-            text = " ".join(translation.text.split())  # a line a translation, whatever it says
-            tqdm.write("\t".join((*cells, text)))
+            cells.append(" ".join(translation.text.split()))  # a line, whatever it says
+            cells += [translation.check.word] if translation.check.word else []
+            tqdm.write("\t".join(cells))
 
     def _film(self, clip: GivenClip, timed: "TimedTranslation") -> None:
         from signloom.report.films import write_film
@@ -199,8 +203,10 @@ class _Run:
         self._films.add(out)
         try:
             check_output(out, self._inputs, overwrite=self._options.overwrite)
-            text = timed.translation.text
-            write_film(out, clip, text, timed.tokens, font=self._options.font)
+            best = timed.translation
+            write_film(
+                out, clip, best.text, timed.tokens, font=self._options.font, note=best.check.word
+            )
         except UserError as error:
             self._fail(str(out), str(error))
 

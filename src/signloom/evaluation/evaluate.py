@@ -18,6 +18,7 @@ from tqdm import tqdm
 
 from signloom.config import Count, NonNegative, checked_dataclass
 from signloom.errors import UserError
+from signloom.evaluation.calibrate import Reliability, calibrate
 from signloom.evaluation.metrics import ScoreOptions, Statistics, score_corpus
 from signloom.evaluation.names import MAIN_METRICS, Metric, System
 from signloom.evaluation.summary import (
@@ -32,6 +33,7 @@ from signloom.evaluation.systems import SplitResult, plain_texts, run_systems
 from signloom.features.sources import SourceSequence
 from signloom.features.targets import Target
 from signloom.progress import progress_file
+from signloom.translation.confidence import Confidence
 from signloom.translation.options import DecodingOptions
 from signloom.translation.precision import Precision
 from signloom.translation.translator import Alignment, Translator
@@ -43,7 +45,8 @@ TAKEN = {
     *Metric, *System, "clip_id", "split", "signer", "seen_in_train", "reference", "hypothesis",
     "bleu", "hands", "fps", "seconds", "log_prob", "score",
     "tokens", "clips", "missing", "seeds", "seen", "unseen", "ignores_input", "signature",
-    "gloss", "unknown_glosses",
+    "gloss", "unknown_glosses", "confidence", "familiar", "calibration_error", "unsure",
+    "unfamiliar",
 }  # fmt: skip
 TAKEN_PREFIXES = tuple(f"{system.prefix}_" for system in System)
 TAKEN_SUFFIXES = ("_low", "_high")
@@ -109,11 +112,16 @@ class Evaluation:
     seeds: SeedScores | None  # None of a single model
     train_texts: frozenset[str]
     alignments: dict[str, Alignment]  # by clip id; empty for a model without attention
+    confidence: Confidence  # what translations of the model are checked by
+    reliability: dict[str, Reliability]  # how true that is, by split
 
     @property
     def metrics(self) -> dict[str, Any]:
         """The headline numbers, as in reports/metrics.json."""
-        return headline(self.splits, self.seeds)
+        return {
+            split: {**found, **self.reliability[split].to_metrics()}
+            for split, found in headline(self.splits, self.seeds).items()
+        }
 
 
 def describe(translator: Translator, options: EvaluateOptions) -> str:
@@ -133,6 +141,7 @@ def evaluate(
     options: EvaluateOptions,
     *,
     others: Iterable[tuple[str, Translator]] = (),
+    weights: str = "",
 ) -> Evaluation:
     """Translate dev and test from landmarks, or glosses, alone and score the sentences.
 
@@ -145,6 +154,7 @@ def evaluate(
         sequences: Clip id to landmarks or glosses, of all splits.
         options: Search and scoring.
         others: The same model trained with other seeds, by name; their scores are summarised.
+        weights: SHA-256 of the model's weights, for which alone the confidence holds.
     """
     dev = [t for t in targets if t.split == "dev" and t.clip_id in sequences]
     decoding, grid = try_searches(
@@ -158,6 +168,7 @@ def evaluate(
         result.split: score_split(result, counts[result.split], train_texts, options.score)
         for result in results
     }
+    confidence, reliability = calibrate(translator, targets, sequences, results, counts, weights)
     return Evaluation(
         options=options,
         decoding=decoding,
@@ -168,6 +179,8 @@ def evaluate(
         seeds=_score_seeds(translator, splits, others, results, sequences, options, decoding),
         train_texts=train_texts,
         alignments=_align(translator, results, sequences),
+        confidence=confidence,
+        reliability=reliability,
     )
 
 

@@ -18,6 +18,7 @@ from signloom.evaluation.metrics import count_confusions, sentence_scores
 from signloom.evaluation.names import Metric, System
 from signloom.evaluation.summary import COLUMNS, DECIMALS, KINDS
 from signloom.files import whole_file, write_file
+from signloom.translation.confidence import CONFIDENCE, write_confidence
 from signloom.translation.translator import Alignment
 
 FORMAT_VERSION = 2  # of scores.json and, with it, of the tables beside it
@@ -59,8 +60,10 @@ def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> No
         "grid": grid,
         "splits": splits,
         "seeds": evaluation.seeds.to_map() if evaluation.seeds else None,
+        "confidence": {split: found.to_map() for split, found in evaluation.reliability.items()},
     }
     _write_json(folder / "scores.json", scores)
+    write_confidence(folder / CONFIDENCE, evaluation.confidence)
     _write_table(folder / "hypotheses.tsv", hypothesis_rows(evaluation))
     _write_table(folder / "systems.csv", _system_rows(splits))
     _write_table(folder / "grid.csv", grid, columns=GRID)
@@ -81,8 +84,9 @@ def hypothesis_rows(evaluation: Evaluation) -> Iterable[dict[str, Any]]:
     """Yield one row a clip: reference, sentences of the systems, scores of the model's."""
     for result in evaluation.results:
         singly = sentence_scores(evaluation.counts[result.split][System.MODEL])
-        for row, (target, facts, translation) in enumerate(
-            zip(result.targets, result.facts, result.translations, strict=True)
+        checks = evaluation.reliability[result.split].checks
+        for row, (target, facts, translation, check) in enumerate(
+            zip(result.targets, result.facts, result.translations, checks, strict=True)
         ):
             texts = {system: every[row] for system, every in result.texts.items()}
             yield _rounded(
@@ -107,6 +111,8 @@ def hypothesis_rows(evaluation: Evaluation) -> Iterable[dict[str, Any]]:
                     "log_prob": translation.hypothesis.log_prob,
                     "score": translation.hypothesis.score,
                     "tokens": len(translation.hypothesis.tokens),
+                    "confidence": "" if check.confidence is None else check.confidence,
+                    "familiar": "" if check.unlike is None else int(not check.unlike),
                     **{name: float(singly[name][row]) for name in evaluation.options.commands},
                     **({} if result.source.has_frames else {"gloss": target.gloss}),
                 }

@@ -174,6 +174,7 @@ def write_film(
     tokens: Sequence[TimedToken] | None,
     *,
     font: Path | None,
+    note: str = "",
 ) -> None:
     """Write a clip with the landmarks that were found and its translation below.
 
@@ -186,6 +187,7 @@ def write_film(
         text: Its translation.
         tokens: When the model looked for each part of the text.
         font: As in `Lettering`.
+        note: A few words above the translation, in English.
 
     Raises:
         UserError: If the font lacks a letter, or the file cannot be written.
@@ -195,15 +197,18 @@ def write_film(
     first = next(pictures)
     height, width = first.shape[:2]
     lettering = Lettering(text, width=width, height=height, font=font) if text.strip() else None
-    bright_at, overlays = count_bright(text, tokens), dict[int, Overlay]()
+    above = Lettering(note, width=width, height=height, font=None).draw(0) if note else None
+    bright_at, overlays = count_bright(text, tokens), dict[int, Overlay | None]()
     with VideoWriter(path, fps=sequence.fps, width=width, height=height) as writer:
         for frame, rgb in enumerate(itertools.chain([first], pictures)):
             draw_skeleton(rgb, sequence, frame)
-            if lettering:
-                count = bright_at(frame / sequence.fps)
-                if count not in overlays:
-                    overlays[count] = lettering.draw(count)
-                lay_over(rgb, overlays[count])
+            count = bright_at(frame / sequence.fps)
+            if count not in overlays:
+                parts = [above] if above is not None else []
+                parts += [lettering.draw(count)] if lettering else []
+                overlays[count] = np.concatenate(parts) if parts else None
+            if (overlay := overlays[count]) is not None:
+                lay_over(rgb, overlay)
             writer.write(rgb)
 
 

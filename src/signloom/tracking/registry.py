@@ -15,6 +15,7 @@ from typing import Any
 from signloom.errors import UserError
 from signloom.tracking.deliver import KEY
 from signloom.tracking.mlflow_store import first_line, import_mlflow, store_name
+from signloom.translation.confidence import find_confidence_file
 from signloom.translation.serving import save_served_model
 
 NUMBER_TAG, CHECKPOINT_TAG = (
@@ -126,6 +127,8 @@ class _Registry:
             # The first seed's model translates; the others are for the gate.
             ignored = shutil.ignore_patterns("seeds")
             shutil.copytree(version.checkpoint, folder / "checkpoint", ignore=ignored)
+            if confidence := find_confidence_file(version.checkpoint):
+                shutil.copy2(confidence, folder)
             save_served_model(folder / "checkpoint", folder / MODEL)
             self._client.log_artifacts(run.info.run_id, str(folder / MODEL), MODEL)
         for path in version.files:

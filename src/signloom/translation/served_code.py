@@ -4,7 +4,6 @@ It is copied into the model's folder (models-from-code), so it is imported from 
 part of the package.
 """
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,8 @@ from mlflow.pyfunc import PythonModel, PythonModelContext
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.errors import UserError
 from signloom.features.sources import LandmarkSource
-from signloom.translation.options import DECODING, DecodingOptions
-from signloom.translation.serving import from_payload
+from signloom.translation.options import DecodingOptions
+from signloom.translation.serving import PARAMS, from_payload
 from signloom.translation.timed import to_json, translate_timed
 from signloom.translation.translator import Translator
 
@@ -43,17 +42,19 @@ class LandmarkTranslator(PythonModel):  # type: ignore[misc]  # MLflow is not ty
         Args:
             context: Unused; `load_context` had it.
             model_input: A row a clip; docs/translation.md has its columns.
-            params: How to search, and `n_best`.
+            params: How to search, `n_best` and `skip_unsure`.
 
         Returns:
             For each clip the object that `signloom translate --json` prints.
         """
-        given = {"n_best": 1, **dataclasses.asdict(DECODING), **(params or {})}
+        given = {**PARAMS, **(params or {})}
         try:
-            n_best = given.pop("n_best")
+            n_best, skip_unsure = given.pop("n_best"), given.pop("skip_unsure")
             options = DecodingOptions(**given)
             clips = [self._read(row) for row in model_input.to_dict("records")]
-            timed = translate_timed(self._translator, clips, options, n_best=n_best)
+            timed = translate_timed(
+                self._translator, clips, options, n_best=n_best, skip_unsure=skip_unsure
+            )
         except ValueError as error:  # UserError too: what a client did wrong, in its answer
             raise mlflow.MlflowException.invalid_parameter_value(str(error)) from error
         return [to_json(found) for found in timed]

@@ -22,6 +22,7 @@ from signloom.corpus.landmarks import COORDINATES, LandmarkSequence, Layout
 from signloom.devices import pick_device
 from signloom.errors import UserError
 from signloom.features.sources import LandmarkSource
+from signloom.translation.confidence import find_confidence_file
 from signloom.translation.options import DECODING
 
 
@@ -105,6 +106,9 @@ REQUIREMENTS = (
     "ruamel.yaml", "safetensors", "tokenizers", "torch", "tqdm",
 )  # fmt: skip
 
+# What a request may ask for, and what holds where it does not.
+PARAMS = {"n_best": 1, "skip_unsure": False, **asdict(DECODING)}
+
 # Read when MLflow is imported: no reports to its makers, no bars for files that are copied here.
 _QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false"}
 
@@ -125,6 +129,9 @@ def save_served_model(checkpoint: Path, folder: Path) -> None:
         raise UserError("a model of glosses cannot be served: what is written reads landmarks")
     if folder.exists() and not (folder / "MLmodel").is_file():
         raise UserError(f"{folder} is there and no MLflow model; name another folder")
+    artifacts = {"checkpoint": checkpoint}
+    if confidence := find_confidence_file(checkpoint):
+        artifacts["confidence"] = confidence  # copied beside the checkpoint, where it is found
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
@@ -136,7 +143,7 @@ def save_served_model(checkpoint: Path, folder: Path) -> None:
             mlflow.pyfunc.save_model(
                 temporary,
                 python_model=str(Path(__file__).with_name("served_code.py")),
-                artifacts={"checkpoint": str(checkpoint)},
+                artifacts={name: str(path) for name, path in artifacts.items()},
                 code_paths=[str(Path(signloom.__file__).parent)],
                 pip_requirements=[
                     f"{name}=={importlib.metadata.version(name)}" for name in REQUIREMENTS
@@ -156,9 +163,8 @@ def _signature() -> Any:
     from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
     from mlflow.types.schema import Array, Map
 
-    types = {int: DataType.long, float: DataType.double}
+    types = {int: DataType.long, float: DataType.double, bool: DataType.boolean}
     points = Array(Array(DataType.double))
-    params = {"n_best": 1, **asdict(DECODING)}
     return ModelSignature(
         inputs=Schema(
             [
@@ -169,7 +175,7 @@ def _signature() -> Any:
             ]
         ),
         params=ParamSchema(
-            [ParamSpec(name, types[type(value)], value) for name, value in params.items()]
+            [ParamSpec(name, types[type(value)], value) for name, value in PARAMS.items()]
         ),
     )
 

@@ -37,15 +37,19 @@ def translate_timed(
     options: DecodingOptions,
     *,
     n_best: int,
+    skip_unsure: bool = False,
 ) -> list[TimedTranslation]:
-    """Translate clips and time the tokens of the best translation of each."""
-    translations = translator.translate(clips, options, n_best=n_best)
+    """Translate clips and time the tokens of the best translation of each; see `Translator`."""
+    translations = translator.translate(clips, options, n_best=n_best, skip_unsure=skip_unsure)
     try:
         alignments = translator.align(clips, translations)
     except ValueError:  # the one it names: the decoder does not look at the source
         return [TimedTranslation(translation=found, tokens=None) for found in translations]
     return [
-        TimedTranslation(translation=found, tokens=time_tokens(alignment, clip.seconds))
+        TimedTranslation(
+            translation=found,
+            tokens=time_tokens(alignment, clip.seconds) if found.text else (),
+        )
         for clip, found, alignment in zip(clips, translations, alignments, strict=True)
     ]
 
@@ -76,6 +80,7 @@ def to_json(timed: TimedTranslation) -> dict[str, Any]:
     best = timed.translation
     return {
         **_scored(best),
+        **best.check.to_map(),
         "alternatives": [_scored(other) for other in best.alternatives],
         "tokens": None if timed.tokens is None else [
             {"text": t.text, "start_s": round(t.start_s, 3), "end_s": round(t.end_s, 3)}

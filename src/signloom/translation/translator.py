@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 from jaxtyping import Bool
 from torch import Tensor
@@ -19,6 +20,13 @@ from signloom.features.features import FloatArray
 from signloom.features.sources import Rows, Source, SourceSequence
 from signloom.models.seq2seq import Memory, Seq2Seq, SourceTensor
 from signloom.models.transformer import Transformer
+from signloom.translation.confidence import (
+    HINT,
+    NOT_CHECKED,
+    Check,
+    Confidence,
+    find_confidence,
+)
 from signloom.translation.ctc_prefix import LabelsOf, TokenLabels
 from signloom.translation.options import DecodingOptions
 from signloom.translation.precision import Precision, reduce_precision
@@ -41,11 +49,13 @@ class Translation:
         text: What the hypothesis spells.
         hypothesis: The best one.
         alternatives: The next best, with as many as were asked for; they have none themselves.
+        check: How far it can be trusted; says nothing of alternatives.
     """
 
     text: str
     hypothesis: Hypothesis
     alternatives: tuple["Translation", ...] = ()
+    check: Check = NOT_CHECKED
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -68,10 +78,22 @@ class Translator:
     """A trained model with everything between landmarks, or glosses, and text."""
 
     def __init__(
-        self, checkpoint: Checkpoint, device: torch.device, precision: Precision = "float32"
+        self,
+        checkpoint: Checkpoint,
+        device: torch.device,
+        precision: Precision = "float32",
+        confidence: Confidence | None = None,
     ) -> None:
-        """Take a checkpoint whose model is on the device; `precision` is that of its weights."""
+        """Take a checkpoint and what its translations are checked by.
+
+        Args:
+            checkpoint: Its model is on the device.
+            device: Where the model computes.
+            precision: Of its weights.
+            confidence: What `evaluate` measured of this model; None: nothing is checked.
+        """
         self.spec = checkpoint.spec
+        self.confidence = confidence
         self._model = reduce_precision(checkpoint.model, precision)
         self._tokenizer = checkpoint.tokenizer
         self._device = device
@@ -94,7 +116,8 @@ class Translator:
             precision: Of its weights; docs/translation.md compares them.
         """
         device = device or pick_device("auto")
-        return cls(load_checkpoint(folder, device), device, precision)
+        checkpoint = load_checkpoint(folder, device)
+        return cls(checkpoint, device, precision, find_confidence(folder))
 
     @property
     def source(self) -> Source:
@@ -115,6 +138,7 @@ class Translator:
         options: DecodingOptions,
         *,
         n_best: int = 1,
+        skip_unsure: bool = False,
         blind: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> list[Translation]:
@@ -124,28 +148,55 @@ class Translator:
             sequences: Their landmarks or glosses, as the model was trained.
             options: How to search.
             n_best: Translations wanted of each clip, at most `options.beam_size`.
+            skip_unsure: Give those an empty text, and no alternatives, that are unsure or of a clip
+                unlike those of train.
             blind: Replace every feature by zero, every gloss by an unknown one. The clip's length
                 is all that is left, so what a model still scores is guessed without looking.
             progress: Called with the number of clips done after each batch.
 
         Returns:
             One translation a clip, in order.
+
+        Raises:
+            UserError: If unsure ones are to be skipped, and nothing says which are.
         """
+        if skip_unsure and not self.confidence:
+            raise UserError(
+                "which translations are unsure is not known: there is no confidence.json of these "
+                f"weights; {HINT}"
+            )
         rows = [self.rows(sequence) for sequence in sequences]
         if blind:
             rows = [self.source.blind(one) for one in rows]
         done: dict[int, Translation] = {}
         for part in _batches([len(row) for row in rows]):
-            found = self._search([rows[i] for i in part], options, n_best)
-            for index, hypotheses in zip(part, found, strict=True):
+            memory = self._encode([rows[i] for i in part])
+            found = self._search(memory, options, n_best)
+            encodings = mean_states(memory)
+            for index, hypotheses, encoding in zip(part, found, encodings, strict=True):
                 best, *others = (
                     Translation(text=self._tokenizer.decode(h.tokens), hypothesis=h)
                     for h in hypotheses
                 )
-                done[index] = replace(best, alternatives=tuple(others))
+                best = replace(best, alternatives=tuple(others))
+                if self.confidence and not blind:
+                    check = self.confidence.check(best.hypothesis, sequences[index], encoding)
+                    best = replace(best, check=check)
+                    if skip_unsure and check.word:
+                        best = replace(best, text="", alternatives=())
+                done[index] = best
             if progress:
                 progress(len(part))
         return [done[index] for index in range(len(sequences))]
+
+    def encode_clips(self, sequences: Sequence[SourceSequence]) -> FloatArray:
+        """Return the mean of the encoder's states over each clip, shape (N, D)."""
+        rows = [self.rows(sequence) for sequence in sequences]
+        found: dict[int, FloatArray] = {}
+        for part in _batches([len(row) for row in rows]):
+            means = mean_states(self._encode([rows[i] for i in part]))
+            found |= zip(part, means, strict=True)
+        return np.stack([found[index] for index in range(len(rows))])
 
     @torch.inference_mode()
     def align(
@@ -193,6 +244,7 @@ class Translator:
             before = after
         return tuple(pieces)
 
+    @torch.inference_mode()
     def _encode(self, rows: list[Rows]) -> Memory:
         src, valid = pad_source(rows)
         if src.is_floating_point():
@@ -201,9 +253,9 @@ class Translator:
 
     @torch.inference_mode()
     def _search(
-        self, rows: list[Rows], options: DecodingOptions, n_best: int
+        self, memory: Memory, options: DecodingOptions, n_best: int
     ) -> list[list[Hypothesis]]:
-        memory, labels_of = self._encode(rows), self._labels_of(options)
+        labels_of = self._labels_of(options)
         return search(self._model, memory, self._ids, options, n_best=n_best, labels_of=labels_of)
 
     def _labels_of(self, options: DecodingOptions) -> LabelsOf | None:
@@ -231,6 +283,13 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
         return
     for group in group_by_length(lengths, MAX_FRAMES, None):
         yield from (group[i : i + MAX_CLIPS] for i in range(0, len(group), MAX_CLIPS))
+
+
+def mean_states(memory: Memory) -> FloatArray:
+    """Return the mean of the states of each clip over its real positions, shape (B, D)."""
+    real = memory.states.float().masked_fill(~memory.valid[..., None], 0)
+    means = real.sum(dim=1) / memory.valid.sum(dim=1, keepdim=True)
+    return np.asarray(means.cpu().numpy())
 
 
 def encode_in_parts(model: Seq2Seq, src: SourceTensor, src_valid: Bool[Tensor, "B S"]) -> Memory:

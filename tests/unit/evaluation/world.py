@@ -53,7 +53,7 @@ class Knowing(Translator):
     """Says the reference when it sees, nothing when it is blind, one word less when greedy."""
 
     def __init__(self, translator: Translator, said: dict[int, str]) -> None:
-        self.spec = translator.spec
+        self.spec, self.confidence = translator.spec, None
         self._said = said  # frames to sentence: the clips here differ in length
 
     def translate(self, sequences, options, *, blind=False, progress=None):  # type: ignore[no-untyped-def]
@@ -62,6 +62,9 @@ class Knowing(Translator):
             texts = [text.rsplit(" ", 1)[0] for text in texts]
         hypothesis = Hypothesis(tokens=(3, 1), log_prob=-0.5, score=-0.25)
         return [Translation(text=text, hypothesis=hypothesis) for text in texts]
+
+    def encode_clips(self, sequences):  # type: ignore[no-untyped-def]
+        return np.stack([clip.points.mean(axis=(0, 1)) for clip in sequences])
 
     def align(self, sequences, translations):  # type: ignore[no-untyped-def]
         weights = np.full((2, 4), 0.25, np.float32)

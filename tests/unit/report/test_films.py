@@ -87,6 +87,19 @@ def test_landmarks_without_a_video_are_drawn_on_paper(tmp_path: Path) -> None:
     assert (below[11] > 230).sum() > 1.5 * (below[1] > 230).sum()  # the second word is bright too
 
 
+def test_a_film_says_above_the_sentence_that_the_model_is_unsure(tmp_path: Path) -> None:
+    clip = given(tmp_path / "shards", tiny.sequence(frames=3), is_video=False)
+    heights = []
+    for number, (text, note) in enumerate((("je vais", ""), ("je vais", "unsure"), ("", "unsure"))):
+        out = tmp_path / f"{number}.webm"
+        write_film(out, clip, text, None, font=None, note=note)
+        rows = read(out)[1][0].mean(axis=(1, 2))
+        heights.append(int((rows < 128).sum()))  # of the box of the subtitles
+    plain, both, alone = heights
+    assert plain == pytest.approx(alone, abs=2)
+    assert both == pytest.approx(2 * plain, abs=2)
+
+
 def test_a_clip_that_the_font_cannot_write_leaves_no_file(tmp_path: Path) -> None:
     clip = given(tmp_path / "shards", tiny.sequence(), is_video=False)
     with pytest.raises(UserError, match="has no 你"):

@@ -1,0 +1,337 @@
+"""Confidence: what can be said of a translation without knowing the right one.
+
+Two things, both measured by `evaluate` and kept in `confidence.json`: how many of dev's
+translations with such a score were right, and whether the clip is like those of train.
+docs/translation.md describes both.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from signloom.checkpoint import WEIGHTS
+from signloom.config import (
+    Count,
+    Natural,
+    Positive,
+    Share,
+    check_version,
+    checked_dataclass,
+    parse_options,
+    read_json,
+)
+from signloom.corpus.landmarks import LandmarkSequence
+from signloom.features.features import FloatArray, normalise, resample
+from signloom.features.sources import SourceSequence
+from signloom.files import hash_file, to_text, write_file
+from signloom.paths import EVALUATION
+from signloom.translation.search import Hypothesis
+
+CONFIDENCE = "confidence.json"
+FORMAT_VERSION = 1
+UNSURE_BELOW = 0.5  # less than an even chance that every word is right
+UNSURE, UNFAMILIAR = "unsure", "not like anything this model has seen"
+NOT_CALIBRATED = "not calibrated"
+HINT = "`dvc repro evaluate` measures it"
+HANDS = ("left_hand", "right_hand")
+
+LEVEL_CLIPS = 4  # the least that a level of confidence is counted from
+MARGIN = 2.0  # a figure may be half the least of train's, or twice the most
+TAIL = 0.01  # share of train's clips at either end that do not count as least or most
+DIRECTIONS = 32  # in which the deviation of train's encodings is known one by one
+FARTHER = 1.25  # times the farthest clip of dev: the limit of what is like train
+LEAST = 1e-4  # deviation in any direction, of the spread in the first: rounding must not count
+RATE = 10.0  # frames a second at which movement is measured: jitter counts little
+# Of each figure: what is said of a clip, how its numbers are written, in parts of what.
+WORDS = {
+    "hands": ("a hand in {} % of its frames", "{:.0f}", 0.01),
+    "movement": ("it moves {} shoulder widths a second", "{:.2f}", 1),
+    "seconds": ("it lasts {} s", "{:.1f}", 1),
+}
+
+
+@checked_dataclass
+class Level:
+    """The translations of dev with scores in one range, and how many of them were right."""
+
+    score: float  # the lowest; the first level holds for less, too
+    clips: Count
+    right: Natural  # in every word
+    confidence: Share  # (right + 1) / (clips + 2): few clips prove little
+    low: Share  # 95 % interval of the share that is right (Wilson 1927)
+    high: Share
+
+
+@checked_dataclass
+class Range:
+    """The least and the most of something among the clips of train."""
+
+    low: float
+    high: float
+
+
+@checked_dataclass
+class TrainClips:
+    """What the clips of train are like.
+
+    An encoding is the mean of the encoder's states over a clip. How far it lies from train's is
+    the Mahalanobis distance, as in Ren et al. (2023), "Out-of-distribution detection and selective
+    generation for conditional language models"; the covariance is that of probabilistic PCA
+    (Tipping and Bishop 1999), so the file stays small and holds no clip.
+    """
+
+    figures: dict[str, Range]  # of `measure_clip`, by name
+    centre: tuple[float, ...]  # mean encoding, shape (D,)
+    directions: tuple[tuple[float, ...], ...]  # unit vectors, shape (K, D)
+    deviations: tuple[Positive, ...]  # of train's encodings along them, shape (K,)
+    rest: Positive  # deviation in every other direction
+    limit: Positive  # a distance beyond it is unlike train
+
+    def distances(self, encodings: FloatArray) -> npt.NDArray[np.float64]:
+        """Return how far encodings (N, D) are from train's, shape (N,)."""
+        offset = encodings.astype(np.float64) - np.array(self.centre)
+        along = offset @ np.array(self.directions).reshape(-1, len(self.centre)).T
+        beside = np.maximum((offset**2).sum(axis=1) - (along**2).sum(axis=1), 0)
+        known = (along / np.array(self.deviations)) ** 2
+        return np.sqrt(known.sum(axis=1) + beside / self.rest**2)
+
+    def differences(self, sequence: LandmarkSequence, encoding: FloatArray) -> tuple[str, ...]:
+        """Say in what a clip is unlike train's; nothing where it is like them."""
+        found = []
+        for name, value in measure_clip(sequence).items():
+            seen = self.figures.get(name)
+            if seen and not seen.low / MARGIN <= value <= seen.high * MARGIN:
+                text, number, unit = WORDS[name]
+                this, low, high = (number.format(x / unit) for x in (value, seen.low, seen.high))
+                found.append(f"{text.format(this)} (train's clips: {low} to {high})")
+        distance = float(self.distances(encoding[None])[0])
+        if distance > self.limit:
+            found.append(f"{distance / self.limit:.1f} times the usual distance from train's clips")
+        return tuple(found)
+
+
+def measure_clip(sequence: LandmarkSequence) -> dict[str, float]:
+    """Return what clips are compared by.
+
+    Returns:
+        `hands`, the share of frames with a hand, where the layout has hands; `movement`, how far a
+        landmark moves in a second, shoulder widths, the mean over all; `seconds`.
+    """
+    names = sequence.layout.group_names
+    groups = [sequence.layout.group(hand) for hand in HANDS if hand in names]
+    found: dict[str, float] = {}
+    if groups:
+        found["hands"] = float(sequence.present[:, groups].any(axis=1).mean())
+    points = normalise(resample(sequence, RATE), "body")[..., :2]
+    steps = np.linalg.norm(np.diff(points, axis=0), axis=-1)
+    seen = steps[np.isfinite(steps)]
+    found["movement"] = float(seen.mean()) * RATE if len(seen) else 0.0
+    found["seconds"] = sequence.seconds
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """What is known of one translation; what was not measured is None.
+
+    Attributes:
+        confidence: Share of dev's translations with such a score that were right.
+        is_unsure: Whether that is less than `unsure_below`.
+        unlike: In what the clip is unlike train's, in words; empty: in nothing.
+    """
+
+    confidence: float | None
+    is_unsure: bool
+    unlike: tuple[str, ...] | None
+
+    @property
+    def word(self) -> str:
+        """`UNFAMILIAR`, `UNSURE`, or nothing."""
+        return UNFAMILIAR if self.unlike else UNSURE if self.is_unsure else ""
+
+    @property
+    def note(self) -> str:
+        """The same with the reason; says, too, where nothing was measured."""
+        if self.unlike:
+            return f"{UNFAMILIAR}: {'; '.join(self.unlike)}"
+        if self.confidence is None:
+            return NOT_CALIBRATED
+        right = f"{100 * self.confidence:.0f} % of dev's translations with such a score were right"
+        return f"{UNSURE}: {right}" if self.is_unsure else ""
+
+    def to_map(self) -> dict[str, Any]:
+        """Return the fields of JSON; docs/translation.md describes them."""
+        confidence = None if self.confidence is None else round(self.confidence, 3)
+        familiar = None if self.unlike is None else not self.unlike
+        return {"confidence": confidence, "familiar": familiar, "note": self.note}
+
+
+NOT_CHECKED = Check(confidence=None, is_unsure=False, unlike=None)
+
+
+@checked_dataclass
+class Confidence:
+    """What `evaluate` measured of a model, to check its translations by."""
+
+    weights: str  # SHA-256 of the checkpoint's weights: it holds for no others
+    unsure_below: Share  # a translation with less confidence is unsure
+    levels: tuple[Level, ...]  # by score, rising; none without dev clips
+    train: TrainClips | None  # None: of glosses
+
+    def check(
+        self, hypothesis: Hypothesis, sequence: SourceSequence, encoding: FloatArray | None
+    ) -> Check:
+        """Check one translation.
+
+        Args:
+            hypothesis: What was written.
+            sequence: What was translated.
+            encoding: Of the clip, shape (D,); None: the clip is not compared.
+        """
+        level = self.level(plain_score(hypothesis))
+        unlike = None
+        if self.train and encoding is not None and isinstance(sequence, LandmarkSequence):
+            unlike = self.train.differences(sequence, encoding)
+        return Check(
+            confidence=level.confidence if level else None,
+            is_unsure=level is not None and level.confidence < self.unsure_below,
+            unlike=unlike,
+        )
+
+    def level(self, score: float) -> Level | None:
+        """Return the level of a score; None where there is none."""
+        reached = [level for level in self.levels if level.score <= score]
+        return reached[-1] if reached else next(iter(self.levels), None)
+
+
+def plain_score(hypothesis: Hypothesis) -> float:
+    """Return the mean log-probability of a token, which no option of the search changes."""
+    return hypothesis.log_prob / max(len(hypothesis.tokens), 1)
+
+
+def fit_levels(scores: Sequence[float], right: Sequence[bool]) -> tuple[Level, ...]:
+    """Return the levels of confidence: isotonic regression over groups of a few clips.
+
+    Neighbours in score are pooled until higher scores are right more often (pool adjacent
+    violators, Ayer et al. 1955).
+    """
+    groups: list[list[tuple[float, bool]]] = []
+    for pair in sorted(zip(scores, right, strict=True)):
+        if not groups or (len(groups[-1]) >= LEVEL_CLIPS and pair[0] > groups[-1][-1][0]):
+            groups.append([])
+        groups[-1].append(pair)
+    if len(groups) > 1 and len(groups[-1]) < LEVEL_CLIPS:
+        groups[-2:] = [groups[-2] + groups[-1]]
+    levels: list[Level] = []
+    for group in groups:
+        level = _level(group[0][0], len(group), sum(is_right for _, is_right in group))
+        while levels and levels[-1].confidence >= level.confidence:
+            below = levels.pop()
+            level = _level(below.score, below.clips + level.clips, below.right + level.right)
+        levels.append(level)
+    return tuple(levels)
+
+
+def _level(score: float, clips: int, right: int) -> Level:
+    low, high = wilson(clips, right)
+    confidence = (right + 1) / (clips + 2)
+    return Level(score=score, clips=clips, right=right, confidence=confidence, low=low, high=high)
+
+
+def wilson(clips: int, right: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share (Wilson 1927)."""
+    z = 1.96
+    share, spread = right / clips, z * z / clips
+    middle = share + spread / 2
+    half = z * ((share * (1 - share) + spread / 4) / clips) ** 0.5
+    low, high = (middle - half) / (1 + spread), (middle + half) / (1 + spread)
+    return max(low, 0.0), min(high, 1.0)
+
+
+def describe_train(
+    train: Sequence[LandmarkSequence], encodings: FloatArray, others: FloatArray
+) -> TrainClips:
+    """Measure the clips of train.
+
+    Args:
+        train: Their landmarks.
+        encodings: Their encodings, shape (N, D).
+        others: Encodings of clips of the same kind that no weight was fitted to: those of dev.
+    """
+    figures = [measure_clip(sequence) for sequence in train]
+    ranges = {}
+    for name in figures[0]:
+        low, high = np.quantile([one[name] for one in figures], [TAIL, 1 - TAIL])
+        ranges[name] = Range(low=_round(low), high=_round(high))
+    centre = encodings.mean(axis=0, dtype=np.float64)
+    _, spread, directions = np.linalg.svd(encodings - centre, full_matrices=False)
+    variances = spread**2 / max(len(encodings) - 1, 1)
+    width = encodings.shape[1]
+    # Few clips do not show in which directions they vary.
+    kept = min(DIRECTIONS, len(encodings) // 4, width - 1)
+    rest = variances[kept:].sum() / (width - kept)
+    least = max(LEAST * float(spread[0]), 1e-9)
+    found = TrainClips(
+        figures=ranges,
+        centre=_rounded(centre),
+        directions=tuple(_rounded(one) for one in directions[:kept]),
+        deviations=_rounded(np.maximum(np.sqrt(variances[:kept]), least)),
+        rest=_round(max(rest**0.5, least)),
+        limit=1.0,
+    )
+    farthest = float(found.distances(others).max())
+    return replace(found, limit=max(_round(FARTHER * farthest), 1.0))
+
+
+def _round(value: float) -> float:
+    return float(f"{value:.5g}")  # more digits differ from machine to machine
+
+
+def _rounded(values: npt.NDArray[np.float64]) -> tuple[float, ...]:
+    return tuple(_round(value) for value in values.tolist())
+
+
+def write_confidence(path: Path, confidence: Confidence) -> None:
+    """Write `confidence.json`."""
+    write_file(path, to_text({"format_version": FORMAT_VERSION, **asdict(confidence)}))
+
+
+def read_confidence(path: Path) -> Confidence:
+    """Read `confidence.json`.
+
+    Raises:
+        UserError: If it is missing, damaged or of another version.
+    """
+    content = read_json(path, hint=HINT)
+    check_version(path, content, FORMAT_VERSION, hint=HINT)
+    values = {name: value for name, value in content.items() if name != "format_version"}
+    return parse_options(values, Confidence, where=str(path))
+
+
+def find_confidence(checkpoint: Path) -> Confidence | None:
+    """Return what was measured of a checkpoint's weights; see `find_confidence_file`."""
+    path = find_confidence_file(checkpoint)
+    return read_confidence(path) if path else None
+
+
+def find_confidence_file(checkpoint: Path) -> Path | None:
+    """Return the file that was measured of a checkpoint's weights; None if there is none.
+
+    It is looked for in the folder, beside it, in the evaluation beside it (of a version that
+    `signloom retrain` kept), and where `evaluate` writes it. What holds for other weights is passed
+    over.
+
+    Raises:
+        UserError: If a file is damaged or of another version.
+    """
+    beside = checkpoint.parent
+    folders = (checkpoint, beside, beside / EVALUATION.name, EVALUATION)
+    there = [path for folder in folders if (path := folder / CONFIDENCE).is_file()]
+    if not there:
+        return None
+    weights = hash_file(checkpoint / WEIGHTS)
+    return next((path for path in there if read_confidence(path).weights == weights), None)

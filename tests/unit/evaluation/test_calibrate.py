@@ -1,0 +1,96 @@
+"""The confidence that `evaluate` measures, and how true it says that is."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from signloom.corpus.landmarks import LandmarkSequence
+from signloom.evaluation.calibrate import Reliability
+from signloom.evaluation.evaluate import evaluate
+from signloom.evaluation.results import write_evaluation
+from signloom.translation.confidence import CONFIDENCE, Check, read_confidence
+from signloom.translation.search import Hypothesis
+from signloom.translation.translator import Translator
+from tests import tiny
+from tests.unit.evaluation.world import OPTIONS, Knowing, corpus, history, read_table, targets
+
+
+class Guessing(Knowing):
+    """Knows what it says where its score is high; else it says what is wrong."""
+
+    def translate(self, sequences, options, *, blind=False, progress=None):  # type: ignore[no-untyped-def]
+        found = super().translate(sequences, options, blind=blind)
+        poor = Hypothesis(tokens=(3, 1), log_prob=-6.0, score=-3.0)
+        return [
+            one if len(clip.points) % 2 else replace(one, text="non", hypothesis=poor)
+            for one, clip in zip(found, sequences, strict=True)
+        ]
+
+
+def checked(*found: tuple[float | None, bool], unlike: tuple[str, ...] | None = ()) -> Reliability:
+    checks = [
+        Check(confidence=value, is_unsure=(value or 1) < 0.5, unlike=unlike) for value, _ in found
+    ]
+    return Reliability(checks=checks, right=[is_right for _, is_right in found])
+
+
+def test_the_calibration_error_is_the_gap_between_confidence_and_share_right() -> None:
+    found = checked((0.9, True), (0.9, False), (0.2, False), (0.2, False))
+    assert found.levels == [(0.2, 2, 0), (0.9, 2, 1)]
+    assert found.error == pytest.approx(100 * (2 * 0.2 + 2 * 0.4) / 4)
+    assert found.to_metrics() == {"calibration_error": 30.0, "unsure": 2, "unfamiliar": 0}
+    assert checked((0.5, True), (0.5, False)).error == 0
+
+
+def test_what_was_not_measured_is_no_metric() -> None:
+    assert checked((None, True), unlike=None).to_metrics() == {}
+    assert checked((None, True), unlike=("a hand",)).to_metrics() == {"unfamiliar": 1}
+
+
+def test_an_evaluation_says_how_sure_each_translation_is(knowing: Knowing, tmp_path: Path) -> None:
+    guessing = Guessing(knowing, knowing._said)
+    evaluation = evaluate(guessing, targets(), corpus(), OPTIONS, weights="0" * 64)
+    write_evaluation(tmp_path / "reports", evaluation, history(tmp_path))
+    folder = tmp_path / "reports/evaluation"
+    found = read_confidence(folder / CONFIDENCE)
+    assert found == evaluation.confidence
+    assert found.weights == "0" * 64
+    assert sum(level.clips for level in found.levels) == 2  # of dev
+    metrics = json.loads((tmp_path / "reports/metrics.json").read_text())
+    scores = json.loads((folder / "scores.json").read_text())
+    for split, clips in (("test", 3), ("dev", 2)):
+        part = scores["confidence"][split]
+        assert metrics[split]["calibration_error"] == part["calibration_error"]
+        assert sum(level["clips"] for level in part["levels"]) == clips
+        right = [row["exact"] == "1" for row in read_table(folder / "hypotheses.tsv")
+                 if row["split"] == split]  # fmt: skip
+        assert sum(level["right"] for level in part["levels"]) == sum(right)
+    rows = read_table(folder / "hypotheses.tsv")
+    assert {row["familiar"] for row in rows} <= {"0", "1"}
+    assert all(0 < float(row["confidence"]) < 1 for row in rows)
+
+
+def test_without_dev_nothing_is_calibrated(knowing: Translator) -> None:
+    some = [target for target in targets() if target.split != "dev"]
+    evaluation = evaluate(knowing, some, corpus(), OPTIONS)
+    assert evaluation.confidence.levels == ()
+    assert evaluation.confidence.train
+    assert "calibration_error" not in evaluation.metrics["test"]
+    assert evaluation.metrics["test"]["unfamiliar"] >= 0
+
+
+def test_an_evaluation_leaves_the_translations_as_they_were(tmp_path: Path) -> None:
+    """What was measured before never reaches the next evaluation."""
+    translator = Translator.load(tiny.write_checkpoint(tmp_path / "checkpoint"))
+    sequences: dict[str, LandmarkSequence] = corpus()
+    one = evaluate(translator, targets(), sequences, OPTIONS)
+    translator.confidence = one.confidence
+    other = evaluate(translator, targets(), sequences, OPTIONS)
+    for before, after in zip(one.results, other.results, strict=True):
+        assert before.texts == after.texts
+        assert [found.hypothesis for found in before.translations] == [
+            found.hypothesis for found in after.translations
+        ]
+    assert one.metrics == other.metrics

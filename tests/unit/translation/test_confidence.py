@@ -1,0 +1,272 @@
+"""What is said of a translation without knowing the right one."""
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binomtest
+
+from signloom.checkpoint import WEIGHTS
+from signloom.cli.main import main
+from signloom.corpus.landmarks import LandmarkSequence
+from signloom.corpus.shards import write_shards
+from signloom.errors import UserError
+from signloom.files import hash_file
+from signloom.paths import EVALUATION
+from signloom.translation.confidence import (
+    CONFIDENCE,
+    NOT_CALIBRATED,
+    UNFAMILIAR,
+    UNSURE,
+    Check,
+    Confidence,
+    describe_train,
+    find_confidence,
+    fit_levels,
+    measure_clip,
+    read_confidence,
+    wilson,
+    write_confidence,
+)
+from signloom.translation.timed import to_json, translate_timed
+from signloom.translation.translator import Translator
+from tests import tiny
+from tests.extraction import OPTIONS
+
+CPU = torch.device("cpu")
+TRAIN = [tiny.sequence(seed, frames=10 + seed % 5) for seed in range(24)]
+DEV = [tiny.sequence(seed, frames=11) for seed in range(50, 56)]
+GREEDY = tiny.decoding()
+
+
+def without_hands(clip: LandmarkSequence) -> LandmarkSequence:
+    for hand in ("left_hand", "right_hand"):
+        clip = tiny.lose(clip, hand, slice(None))
+    return clip
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """A version as `signloom retrain` keeps it: a model, beside it what was measured of it."""
+    folder = tiny.write_checkpoint(tmp_path / "version" / "checkpoint")
+    translator = Translator.load(folder, CPU)
+    train = describe_train(TRAIN, translator.encode_clips(TRAIN), translator.encode_clips(DEV))
+    confidence = Confidence(
+        weights=hash_file(folder / WEIGHTS),
+        unsure_below=0.5,
+        levels=fit_levels([-9.0] * 4 + [-0.1] * 4, [False] * 4 + [True] * 4),
+        train=train,
+    )
+    write_confidence(folder.with_name("evaluation") / CONFIDENCE, confidence)
+    return folder
+
+
+def test_a_clip_without_a_hand_does_not_get_a_sentence_in_silence(checkpoint: Path) -> None:
+    translator = Translator.load(checkpoint, CPU)
+    real, empty = translator.translate([DEV[0], without_hands(DEV[0])], GREEDY)
+    assert real.check.unlike == ()
+    assert empty.check.word == UNFAMILIAR
+    assert "a hand in 0 % of its frames (train's clips: 100 to 100)" in empty.check.note
+    assert empty.check.to_map()["familiar"] is False
+    assert empty.text
+
+
+def test_a_clip_that_stands_still_or_lasts_too_long_is_named(checkpoint: Path) -> None:
+    translator = Translator.load(checkpoint, CPU)
+    still = np.repeat(DEV[0].points[:1], 12, axis=0)
+    long = np.concatenate([DEV[0].points] * 9)
+    clips = [
+        dataclasses.replace(DEV[0], points=points, present=np.ones((len(points), 3), np.bool_))
+        for points in (still, long)
+    ]
+    one, other = (found.check.note for found in translator.translate(clips, GREEDY))
+    assert "it moves 0.00 shoulder widths a second" in one
+    assert "it lasts 9.9 s (train's clips: 1.0 to 1.4)" in other
+
+
+def test_checking_changes_no_translation(checkpoint: Path) -> None:
+    checked = Translator.load(checkpoint, CPU)
+    plain = Translator.load(shutil.copytree(checkpoint, checkpoint.parents[1] / "alone"), CPU)
+    assert checked.confidence
+    assert plain.confidence is None
+    clips = [*DEV, without_hands(DEV[0])]
+    options = dataclasses.replace(GREEDY, beam_size=3)
+    for found, other in zip(
+        checked.translate(clips, options, n_best=2),
+        plain.translate(clips, options, n_best=2),
+        strict=True,
+    ):
+        assert dataclasses.replace(found, check=other.check) == other
+        assert other.check.note == NOT_CALIBRATED
+
+
+def test_blind_translations_are_not_checked(checkpoint: Path) -> None:
+    (found,) = Translator.load(checkpoint, CPU).translate(DEV[:1], GREEDY, blind=True)
+    assert found.check.note == NOT_CALIBRATED
+
+
+def test_nothing_is_written_for_what_is_unsure_if_that_is_asked_for(checkpoint: Path) -> None:
+    translator = Translator.load(checkpoint, CPU)
+    clip, options = without_hands(DEV[0]), dataclasses.replace(GREEDY, beam_size=2)
+    (timed,) = translate_timed(translator, [clip], options, n_best=2, skip_unsure=True)
+    content = to_json(timed)
+    assert (content["text"], content["alternatives"], content["tokens"]) == ("", [], [])
+    assert content["note"].startswith(UNFAMILIAR)
+    assert content["score"] == translator.translate([clip], options)[0].hypothesis.score
+    plain = Translator.load(shutil.copytree(checkpoint, checkpoint.parents[1] / "alone"), CPU)
+    with pytest.raises(UserError, match=r"no confidence\.json of these weights; `dvc repro"):
+        plain.translate([clip], options, skip_unsure=True)
+
+
+def test_the_command_says_it_on_every_line(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    clips = {"a": tiny.halve(DEV[0]), "b": tiny.halve(without_hands(DEV[0]))}
+    extractor = json.loads((checkpoint / "checkpoint.json").read_text())["extractor"]
+    write_shards(
+        tmp_path / "shards", {name: len(clip.points) for name, clip in clips.items()},
+        clips.__getitem__, layout=DEV[0].layout, extractor=json.dumps(extractor),
+        frames_per_shard=1000,
+    )  # fmt: skip
+    assert OPTIONS.detector_options.layout == DEV[0].layout
+    command = ["translate", "shards", "--checkpoint", str(checkpoint), "--max-tokens", "6"]
+    main(command)
+    out, err = capsys.readouterr()
+    one, other = out.splitlines()
+    assert other.endswith(f"\t{UNFAMILIAR}")
+    assert UNFAMILIAR not in one
+    assert "warning: shards: b: not like anything this model has seen: a hand in 0 %" in err
+    main([*command, "--json", "--skip-unsure"])
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["familiar"] for row in rows] == [True, False]
+    assert rows[1]["text"] == ""
+    shutil.rmtree(checkpoint.with_name("evaluation"))
+    main(command)
+    out, err = capsys.readouterr()
+    assert UNFAMILIAR not in out
+    assert "warning: not calibrated: there is no confidence.json of these weights" in err
+
+
+@pytest.mark.parametrize("place", ["checkpoint", ".", "evaluation", "project"])
+def test_what_was_measured_is_found_with_the_model(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = checkpoint.with_name("evaluation") / CONFIDENCE
+    folder = EVALUATION if place == "project" else checkpoint.parent / place
+    folder.mkdir(parents=True, exist_ok=True)
+    confidence = read_confidence(path)
+    path.rename(folder / CONFIDENCE)
+    assert find_confidence(checkpoint) == confidence
+
+
+def test_what_was_measured_of_other_weights_is_passed_over(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = checkpoint.with_name("evaluation") / CONFIDENCE
+    right = read_confidence(path)
+    write_confidence(path, dataclasses.replace(right, weights="0" * 64))
+    assert find_confidence(checkpoint) is None
+    write_confidence(EVALUATION / CONFIDENCE, right)
+    assert find_confidence(checkpoint) == right
+
+
+def test_a_damaged_file_is_named(checkpoint: Path) -> None:
+    path = checkpoint.with_name("evaluation") / CONFIDENCE
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "format_version": 99}))
+    with pytest.raises(UserError, match=r"confidence\.json: found format version 99"):
+        find_confidence(checkpoint)
+    path.write_text(json.dumps({**content, "unsure_below": 2}))
+    with pytest.raises(UserError, match=r"confidence\.json: unsure_below|confidence\.json\.unsure"):
+        find_confidence(checkpoint)
+    path.write_text("{")
+    with pytest.raises(UserError, match="is damaged"):
+        find_confidence(checkpoint)
+
+
+def test_higher_scores_are_never_less_sure() -> None:
+    rng = np.random.default_rng(0)
+    for clips in (1, 2, 7, 60):
+        scores = rng.normal(size=clips).round(1).tolist()
+        right = (rng.random(clips) < 0.5).tolist()
+        levels = fit_levels(scores, right)
+        assert sum(level.clips for level in levels) == clips
+        assert sum(level.right for level in levels) == sum(right)
+        shares = [level.confidence for level in levels]
+        assert shares == sorted(set(shares))
+        assert [level.score for level in levels] == sorted({level.score for level in levels})
+        assert min(level.clips for level in levels) >= min(clips, 4)
+        assert levels[0].score == min(scores)
+
+
+def test_a_level_says_what_share_of_its_translations_was_right() -> None:
+    scores = [-5.0, -4.0, -3.0, -2.0, -1.0, -0.5, -0.4, -0.4, -0.4, -0.1]
+    right = [False, False, False, True, True, True, False, True, True, True]
+    low, high = fit_levels(scores, right)
+    assert (low.score, low.clips, low.right, low.confidence) == (-5.0, 4, 1, 2 / 6)
+    assert (high.score, high.clips, high.right, high.confidence) == (-1.0, 6, 5, 6 / 8)
+    (pooled,) = fit_levels(scores, [not one for one in right])  # the higher, the less right
+    assert (pooled.score, pooled.clips, pooled.right) == (-5.0, 10, 4)
+    found = Confidence(weights="", unsure_below=0.5, levels=(low, high), train=None)
+    assert [found.level(score) for score in (-9.0, -1.5, -1.0, 0.0)] == [low, low, high, high]
+    none = Confidence(weights="", unsure_below=0.5, levels=(), train=None)
+    assert none.level(-1.0) is None
+
+
+def test_unsure_is_less_than_an_even_chance() -> None:
+    unsure = Check(confidence=0.25, is_unsure=True, unlike=())
+    assert (unsure.word, unsure.note) == (
+        UNSURE, "unsure: 25 % of dev's translations with such a score were right"
+    )  # fmt: skip
+    assert Check(confidence=0.75, is_unsure=False, unlike=()).note == ""
+    assert Check(confidence=None, is_unsure=False, unlike=()).note == NOT_CALIBRATED
+
+
+@pytest.mark.parametrize(("clips", "right"), [(1, 0), (4, 4), (24, 17), (500, 3)])
+def test_intervals_are_those_of_scipy(clips: int, right: int) -> None:
+    expected = binomtest(right, clips).proportion_ci(0.95, method="wilson")
+    assert wilson(clips, right) == pytest.approx((expected.low, expected.high), abs=1e-4)
+
+
+def test_distances_are_those_of_the_written_out_covariance() -> None:
+    rng = np.random.default_rng(1)
+    encodings = (rng.normal(size=(40, 6)) * [5, 3, 1, 1, 1, 1]).astype(np.float32)
+    others = rng.normal(size=(5, 6)).astype(np.float32)
+    found = describe_train(TRAIN[:4], encodings, others)
+    directions = np.array(found.directions)
+    kept = np.diag(np.array(found.deviations) ** 2 - found.rest**2)
+    covariance = directions.T @ kept @ directions + found.rest**2 * np.eye(6)
+    offset = others - np.array(found.centre)
+    expected = np.sqrt(np.einsum("ni,ij,nj->n", offset, np.linalg.inv(covariance), offset))
+    np.testing.assert_allclose(found.distances(others), expected, rtol=1e-3)
+    assert found.limit == pytest.approx(1.25 * expected.max(), rel=1e-3)
+    far = (np.array(found.centre) + 2 * found.limit * directions[0] * found.deviations[0]).astype(
+        np.float32
+    )
+    assert found.differences(TRAIN[0], far) == ("2.0 times the usual distance from train's clips",)
+
+
+def test_movement_does_not_depend_on_the_frame_rate() -> None:
+    clip = DEV[0]
+    twice = dataclasses.replace(
+        clip, points=np.repeat(clip.points, 2, axis=0), present=np.repeat(clip.present, 2, axis=0),
+        fps=2 * clip.fps,
+    )  # fmt: skip
+    one, other = measure_clip(clip), measure_clip(twice)
+    assert one.keys() == {"hands", "movement", "seconds"}
+    assert other["movement"] == pytest.approx(one["movement"], rel=0.05)
+    assert other["seconds"] == one["seconds"]
+
+
+def test_one_training_clip_and_one_frame_are_enough() -> None:
+    clip = tiny.sequence(frames=1)
+    found = describe_train([clip], np.ones((1, 4), np.float32), np.ones((1, 4), np.float32))
+    assert found.differences(clip, np.ones(4, np.float32)) == ()
