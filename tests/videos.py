@@ -170,6 +170,29 @@ def write_fps(path: Path, timescale: int, step: int) -> Path:
     return path
 
 
+def write_late_edit_list(path: Path) -> Path:
+    """An .mp4 of 25 frames that its player shows from the fourth on, for as long as all 25 last."""
+    raw = bytearray(encode_video(path, [number / 25 for number in range(25)]).read_bytes())
+    scale, edit = (raw.index(name) + 4 for name in (b"mdhd", b"elst"))
+    ticks, start = (struct.unpack_from(">i", raw, at)[0] for at in (scale + 12, edit + 12))
+    struct.pack_into(">i", raw, edit + 12, start + round(0.12 * ticks))
+    path.write_bytes(raw)
+    return path
+
+
+def write_lasting_frame(path: Path) -> Path:
+    """22 frames at 25 a second in an .mp4, the last one shown for four ticks."""
+    whole = encode_video(path.with_suffix(".whole.mp4"), [number / 25 for number in range(22)])
+    with av.open(str(whole)) as found, av.open(str(path), "w") as out:
+        stream = out.add_stream_from_template(found.streams.video[0])
+        packets = [packet for packet in found.demux(video=0) if packet.size]
+        packets[-1].duration = 4 * packets[-1].duration
+        for packet in packets:
+            packet.stream = stream
+            out.mux(packet)
+    return path
+
+
 def write_audio(path: Path) -> Path:
     """A second of silence, as .wav data."""
     samples = bytes(2 * 8000)

@@ -74,6 +74,12 @@ def write_landmarks(
     write_rejects(folder / REJECTS_NAME, sort_rejects(rejects))
     if handless := sum(row.any_hand == 0 for row in quality):
         logger.warning("%d clips show no hand at all; see %s", handless, folder / QUALITY_NAME)
+    if short := sum(row.missing_frames > 0 for row in quality):
+        logger.warning(
+            "%d clips have fewer frames than their files promise (missing_frames in %s)",
+            short,
+            folder / QUALITY_NAME,
+        )
 
 
 def summarize_clips(frames: Mapping[str, int], rejects: Sequence[Reject], report: Path) -> str:

@@ -183,6 +183,7 @@ class LandmarkSequence:
         width: Pixels, of the upright picture.
         height: Pixels, of the upright picture.
         layout: What the P and G axes mean.
+        missing_frames: Frames that a whole video promises and does not have; not in shards.
     """
 
     points: npt.NDArray[np.float32]
@@ -191,6 +192,7 @@ class LandmarkSequence:
     width: int
     height: int
     layout: Layout = HANDS_POSE
+    missing_frames: int = 0
 
     def __post_init__(self) -> None:
         """Refuse arrays that do not fit the layout or each other."""

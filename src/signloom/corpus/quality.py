@@ -69,6 +69,9 @@ class ClipQuality:
     """Frames in which a hand goes on where the other hand was; see `count_side_swaps`."""
     coincident: float | None
     """Share of the frames in which both sides lie on one hand, 0 to 1."""
+    missing_frames: int = 0
+    """Frames that the video's file promises and does not have, though it is whole; 0 where they
+    are less than a tenth."""
 
 
 def measure_quality(clip_id: str, sequence: LandmarkSequence) -> ClipQuality:
@@ -87,6 +90,7 @@ def measure_quality(clip_id: str, sequence: LandmarkSequence) -> ClipQuality:
         height=sequence.height,
         **groups,
         **(_measure_hands(sequence) if shares.keys() >= set(HANDS) else _NO_HANDS),
+        missing_frames=sequence.missing_frames,
     )
 
 

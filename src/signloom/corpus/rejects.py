@@ -52,7 +52,9 @@ class RejectLimit:
 
 def reject_clip(clip: Clip, problem: Problem) -> Reject:
     """Return the row of a clip that cannot be read."""
-    return Reject(clip.clip_id, clip.video.as_posix() if clip.video else "", problem)
+    # A name that is not UTF-8 can be opened, but not written into a table.
+    video = clip.video.as_posix().encode("utf-8", "backslashreplace").decode() if clip.video else ""
+    return Reject(clip.clip_id, video, problem)
 
 
 def sort_rejects(rejects: Iterable[Reject]) -> list[Reject]:

@@ -38,6 +38,7 @@ FORMAT_VERSION = 1
 CACHE_VARIABLE = "SIGNLOOM_CACHE"
 
 _DIGEST_BYTES = 32
+_REJECT_RULES = 2  # raise it when fewer clips are rejected: those of before are looked at again
 _FRESH_S = 3600.0  # an entry used within the hour is not marked as used again
 _ABANDONED_S = 3600.0  # a temporary file that old belongs to a writer that was killed
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -125,7 +126,7 @@ def sign(path: Path) -> Signature | None:
     """Return what tells whether a file has changed, None if it is no file."""
     try:
         stat = path.stat()
-    except OSError:
+    except (OSError, ValueError):  # ValueError: the locale cannot say the name
         return None
     if not path.is_file():
         return None
@@ -187,21 +188,26 @@ def pack_landmarks(sequence: LandmarkSequence) -> bytes:
         "frames": len(sequence.points),
         "layout": sequence.layout.to_json(),
     }
+    if sequence.missing_frames:
+        header["missing_frames"] = sequence.missing_frames
     return _seal(header, sequence.points.astype(np.float16).tobytes() + sequence.present.tobytes())
 
 
 def pack_unreadable(found: Problem) -> bytes:
     """Return the entry of a clip that cannot be read."""
-    return _seal({"frames": 0, "reason": found.reason, "mend": found.hint}, b"")
+    header = {"frames": 0, "reason": found.reason, "mend": found.hint, "rules": _REJECT_RULES}
+    return _seal(header, b"")
 
 
 def unpack_frames(entry: bytes) -> int | Problem | None:
-    """Return how many frames an entry has, or why it has none; None if it is damaged."""
+    """Return how many frames an entry has, or why it has none; None if it does not count."""
     opened = _unseal(entry)
     if opened is None:
         return None
     header, _ = opened
     if "reason" in header:
+        if header.get("rules") != _REJECT_RULES:
+            return None
         return Problem(header["reason"], header["mend"])
     return int(header["frames"])
 
@@ -269,6 +275,7 @@ class LandmarkCache:
             width=header["width"],
             height=header["height"],
             layout=layout,
+            missing_frames=header.get("missing_frames", 0),
         )
 
     def store(self, key: str, entry: bytes) -> None:

@@ -147,6 +147,7 @@ def extract_video(
         width=width,
         height=height,
         layout=options.layout,
+        missing_frames=video.missing_frames,
     )
 
 

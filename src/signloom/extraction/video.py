@@ -29,6 +29,14 @@ DECODER = (
 )
 MIN_FPS, MAX_FPS = 1.0, 1000.0
 MIN_COVERED = 0.9  # share of the promised seconds that must be there; less is a damaged file
+# A film with fewer is whole if every packet that its container counts is there, the demuxer calls
+# none corrupt and the decoder refuses none. Measured: of 1,650 damaged films (11 codecs and
+# containers; cut at 50 to 99 % of their bytes, or zeros or noise from there on) none is taken for
+# whole by this; films whose header promises too much (edit lists, last frames that last) all are,
+# .mkv, .webm and .flv apart, which count no packets. The 66 films of KSL-77 and MSL-150 lack none.
+# Below this share of its frames a person should look.
+MIN_WHOLE = 0.5
+MAX_PIXELS = 7680 * 4320  # 8K; a picture takes three bytes a pixel, several times over
 _SEEK_FROM_S = 2.0  # below, decoding from the start is cheaper than seeking
 _SEEK_MARGIN_S = 1.0  # seeking lands on a key frame near the target: aim before it
 _TIME_STEP_S = 5e-4  # containers round times to milliseconds: half of one is "the same time"
@@ -61,14 +69,19 @@ class Video:
     Attributes:
         fps: Frames a second by the header.
         duration_s: Seconds by the header, None where the header does not say.
+        missing_frames: After the last frame: how many the file promises that are not in it,
+            where it is whole and they are more than a tenth.
 
     Raises:
-        ClipError: If there is no video in the file that can be decoded.
+        ClipError: If there is no video in the file that can be decoded, or its picture is too big.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._is_damaged = False  # whether decoding ended there
+        self._is_torn = False  # whether the demuxer calls a packet corrupt
+        self._packets = 0  # read in a row from the file's start
+        self.missing_frames = 0
         self._reformatter = VideoReformatter()  # one for all frames: it computes tables
         self._container, self._stream = _open(path)
         self.fps = float(self._stream.guessed_rate or 0)
@@ -83,6 +96,13 @@ class Video:
         stretch = float(self._stream.sample_aspect_ratio or 1)  # width of a pixel by its height
         has_square = abs(stretch - 1) <= _SAME_RATE or not 1 / _MAX_STRETCH < stretch < _MAX_STRETCH
         self._stretch = 1.0 if has_square else stretch
+        width, height = self._shown_size(self._stream.width, self._stream.height)
+        if width * height > MAX_PIXELS:
+            self.close()
+            raise ClipError(
+                f"its picture is {width}x{height}, more than 8K",
+                "make it smaller: ffmpeg -i IN -vf scale=1280:-2 -c:v libx264 OUT.mp4",
+            )
         self.duration_s: float | None = None
         # Matroska's duration counts from before the first frame.
         self._uncounted_s = 0.0
@@ -144,7 +164,7 @@ class Video:
         start_s = start_s or 0.0
         self.count_frames(start_s, end_s)
         covered_s = start_s
-        size = None
+        count, size = 0, None
         for time_s, picture in self._pictures(start_s):
             if end_s is not None and time_s >= end_s - _TIME_STEP_S:
                 if size is None:
@@ -167,6 +187,7 @@ class Video:
                     f"give the clip an end_s before that, or {_CONVERT}",
                 )
             covered_s = time_s + 1 / self.fps
+            count += 1
             yield Frame(time_s, self._upright(picture))
         if size is None:
             raise ClipError(
@@ -174,7 +195,7 @@ class Video:
                 f"(codec {self._stream.codec_context.name})",
                 f"play it: if it is whole, {_CONVERT}; if not, copy it again",
             )
-        self._check_covered(start_s, end_s, covered_s)
+        self._check_covered(start_s, end_s, covered_s, count)
 
     def _pictures(self, start_s: float) -> Iterator[tuple[float, VideoFrame]]:
         """Yield time and decoded picture of all frames from `start_s` on, in order."""
@@ -185,11 +206,13 @@ class Video:
                 target = self._start + round(target_s / self._tick_s)
                 self._container.seek(target, stream=self._stream)
             timed = self._timed(first_s=None)
+            self._packets = -(1 << 62)  # nobody knows how many there were before
             time_s, _ = next(timed, (math.inf, None))
             if time_s >= start_s - _TIME_STEP_S:
                 # Sparse key frames or a broken index: decode from the first frame on.
                 self.close()
                 self._container, self._stream = _open(self._path)
+                self._packets = 0
                 timed = self._timed(first_s=0.0)
         yield from (found for found in timed if found[0] >= start_s - _TIME_STEP_S)
 
@@ -221,6 +244,8 @@ class Video:
         has_begun = False
         try:
             for packet in self._container.demux(self._stream):
+                self._packets += packet.dts is not None or packet.size > 0
+                self._is_torn = self._is_torn or packet.is_corrupt
                 if packet.size == 0:  # a dropped frame in an .avi; the decoder would take it for
                     continue  # the end
                 try:
@@ -238,9 +263,7 @@ class Video:
 
     def _upright(self, picture: VideoFrame) -> Picture:
         """Return a picture in RGB, turned as its metadata says, with square pixels."""
-        # As a player does with old television formats, losing no pixel.
-        width = round(picture.width * max(self._stretch, 1.0))
-        height = round(picture.height * max(1 / self._stretch, 1.0))
+        width, height = self._shown_size(picture.width, picture.height)
         # One thread: a worker a core decodes beside the others.
         converted = self._reformatter.reformat(picture, width, height, "rgb24", threads=1)
         rgb = cast(Picture, converted.to_ndarray())
@@ -257,13 +280,25 @@ class Video:
                 rgb = np.ascontiguousarray(np.rot90(rgb, picture.rotation // 90))
         return rgb
 
-    def _check_covered(self, start_s: float, end_s: float | None, covered_s: float) -> None:
+    def _shown_size(self, width: int, height: int) -> tuple[int, int]:
+        """Return the size with square pixels, as players show old television, losing no pixel."""
+        return round(width * max(self._stretch, 1.0)), round(height * max(1 / self._stretch, 1.0))
+
+    def _check_covered(
+        self, start_s: float, end_s: float | None, covered_s: float, count: int
+    ) -> None:
         stop_s = self.duration_s if end_s is None else end_s
         covered = covered_s - start_s + self._uncounted_s
         if stop_s is None and not self._is_damaged:
             return
         if stop_s is not None and covered >= MIN_COVERED * (stop_s - start_s):
             return
+        has_all = 0 < self._stream.frames <= self._packets
+        if stop_s is not None and has_all and not (self._is_damaged or self._is_torn):
+            promised = round((stop_s - start_s) * self.fps)
+            if count >= MIN_WHOLE * promised:
+                self.missing_frames = promised - count
+                return
         of = "" if stop_s is None else f" of {stop_s:.2f} s"
         raise ClipError(
             f"decoding stops at {covered_s:.2f} s{of}: truncated or damaged",
@@ -324,6 +359,8 @@ def _open(path: Path) -> tuple[InputContainer, VideoStream]:
         if is_picture:
             raise ClipError("a picture, not a video", "put the video in its place")
         raise _no_video()
+    # A picture may grow in the middle, to more memory than there is.
+    streams[0].codec_context.options = {"max_pixels": str(2 * MAX_PIXELS)}
     streams[0].codec_context.thread_count = 1  # a worker a core decodes beside the others
     return container, streams[0]
 

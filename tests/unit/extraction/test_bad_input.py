@@ -3,7 +3,11 @@
 docs/extraction.md has the same as a table for users.
 """
 
+import os
 import shutil
+import struct
+import subprocess
+import sys
 import unicodedata
 from collections.abc import Callable
 from fractions import Fraction
@@ -20,6 +24,7 @@ from signloom.corpus.manifest import read_manifest
 from signloom.errors import ClipError, UserError
 from signloom.extraction.video import Frame, Video, even_frames, measure_fps
 from tests import videos
+from tests.tiny import ROOT
 
 TWO_SECONDS = [number / 25 for number in range(50)]
 FOUR_SECONDS = [number / 25 for number in range(100)]
@@ -368,6 +373,70 @@ def test_what_cannot_be_read_says_why_and_what_to_do(
     assert hint in caught.value.problem.hint
     assert not set("\t\n") & set(str(caught.value))  # it becomes a field of a table
     assert capfd.readouterr().err == ""  # FFmpeg's own remarks stay away
+
+
+@pytest.mark.parametrize("write", [videos.write_late_edit_list, videos.write_lasting_frame])
+def test_a_whole_film_that_promises_too_much_is_kept_and_counted(
+    tmp_path: Path, write: Callable[[Path], Path]
+) -> None:
+    """25 counted, 22 decoded without error: dictionaries' clips were rejected as truncated."""
+    path = write(tmp_path / "a.mp4")
+    with Video(path) as video:
+        assert len(list(video.frames())) == 22
+        assert video.missing_frames == 3
+    with Video(path) as video:
+        assert len(list(video.frames(0.0, 0.4))) == 10
+        assert video.missing_frames == 0
+
+
+@pytest.mark.parametrize("codec", ["libx264", "mpeg4"])
+@pytest.mark.parametrize("tail", [b"", b"\0", b"\x9b"])
+def test_a_film_that_lost_its_end_is_not_taken_for_a_whole_one(
+    tmp_path: Path, codec: str, tail: bytes
+) -> None:
+    whole = videos.encode_video(
+        tmp_path / "a.mp4", TWO_SECONDS, codec=codec, options={},
+        container={"movflags": "faststart"},
+    ).read_bytes()  # fmt: skip
+    for share in (0.6, 0.8):
+        end = int(share * len(whole))
+        (tmp_path / "cut.mp4").write_bytes(whole[:end] + tail * (len(whole) - end))
+        with pytest.raises(ClipError, match="truncated or damaged"):
+            read(tmp_path / "cut.mp4")
+
+
+def test_a_picture_of_absurd_size_is_rejected_before_it_takes_memory(tmp_path: Path) -> None:
+    raw = bytearray(videos.encode_animation(tmp_path / "a.gif", 3).read_bytes())
+    for size, reason in (
+        ((16000, 16000), "its picture is 16000x16000, more than 8K"),
+        ((30000, 30000), "no frame can be decoded"),  # FFmpeg itself does not believe it
+    ):
+        struct.pack_into("<HH", raw, 6, *size)
+        (tmp_path / "big.gif").write_bytes(raw)
+        with pytest.raises(ClipError, match=reason):
+            read(tmp_path / "big.gif")
+
+
+def test_a_name_that_is_not_utf_8_is_read(tmp_path: Path) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.mp4"))
+    videos.encode_constant(tmp_path / "a.mp4", "libx264", frames=10).rename(path)
+    assert len(read(path)) == 10
+
+
+def test_a_folder_with_umlauts_is_read_under_an_ascii_locale(tmp_path: Path) -> None:
+    """OpenCV ended the process there."""
+    (tmp_path / "grün").mkdir()
+    videos.encode_constant(tmp_path / "grün/a.mp4", "libx264", frames=10)
+    code = (
+        "import os; from pathlib import Path; from signloom.extraction.video import Video\n"
+        f"path = Path(os.fsdecode({os.fsencode(tmp_path / 'grün/a.mp4')!r}))\n"
+        "print(len(list(Video(path).frames())))"
+    )
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONPATH": "src"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, check=True
+    )
+    assert done.stdout.strip() == b"10"
 
 
 def test_a_damaged_end_may_be_left_out(tmp_path: Path) -> None:

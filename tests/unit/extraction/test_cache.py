@@ -3,6 +3,7 @@
 import errno
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from signloom.cli.main import main
 from signloom.corpus.landmarks import build_layout
+from signloom.corpus.quality import measure_quality
 from signloom.errors import Problem, UserError
 from signloom.extraction import cache as video_hashes
 from signloom.extraction.cache import (
@@ -75,6 +77,24 @@ def test_the_layout_is_kept(cache: LandmarkCache) -> None:
     )  # fmt: skip
     cache.store(KEY, pack_landmarks(hands))
     assert cache.load(KEY).layout == layout
+
+
+def test_how_many_frames_are_missing_is_kept_and_becomes_a_note(cache: LandmarkCache) -> None:
+    for missing in (0, 3):
+        clip = replace(tiny.sequence(), missing_frames=missing)
+        cache.store(KEY, pack_landmarks(clip))
+        assert cache.load(KEY).missing_frames == missing
+        assert measure_quality("a", cache.load(KEY)).missing_frames == missing
+
+
+def test_a_reject_by_older_rules_is_looked_at_again(
+    cache: LandmarkCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(video_hashes, "_REJECT_RULES", 1)
+        cache.store(KEY, pack_unreadable(REJECT))
+        assert cache.look_up(KEY) == REJECT
+    assert cache.look_up(KEY) is None
 
 
 def test_a_reject_comes_back(cache: LandmarkCache) -> None:
