@@ -331,12 +331,19 @@ def _wait(folder: Path, start_s: float) -> None:
 
     while folder.is_dir() and not is_away() and time.monotonic() < end_s:
         time.sleep(0.05)
-    if folder.is_dir() and is_away():
+    if not folder.is_dir():
+        return
+    if is_away():
         logger.warning(
             "MLflow did not take the run yet: %s. Its records are kept in %s and go there with the "
             "next stage or with `signloom deliver`",
             problem.read_text(encoding="utf-8").strip(),
             spool(),
+        )
+    else:  # it has not answered yet, or has much to take
+        logger.info(
+            "the run is still on its way to %s; `signloom deliver` says whether it is there",
+            store_name(),
         )
 
 

@@ -362,6 +362,15 @@ def test_points_are_doubled_by_two_processes_that_deliver_in_turn() -> None:
     assert points(key, "loss") == [(1, 1.0), (2, 0.5)]
 
 
+def test_a_stage_ends_without_a_word_of_a_run_that_was_not_taken_yet(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level("INFO"), Run.start(ON, "x", stage="train") as run:
+        pass
+    assert f"the run is still on its way to {store_name()}" in caplog.text
+    read(run)
+
+
 def test_deliver_does_not_wait_for_a_stage_that_still_writes() -> None:
     run = Run.start(ON, "x", stage="train", key="writing")
     run.log_metrics({"loss": 1.0}, step=1)
