@@ -26,7 +26,12 @@ Positive = Annotated[float, pydantic.Field(gt=0)]
 NonNegative = Annotated[float, pydantic.Field(ge=0)]
 Share = Annotated[float, pydantic.Field(ge=0, le=1)]
 ShareBelowOne = Annotated[float, pydantic.Field(ge=0, lt=1)]
+MIN_FPS, MAX_FPS = 1.0, 1000.0  # at another rate a clip would be resampled to millions of frames
+FrameRate = Annotated[float, pydantic.Field(ge=MIN_FPS, le=MAX_FPS)]  # frames a second
+MAX_SIDE = 32_768
+Side = Annotated[int, pydantic.Field(ge=1, le=MAX_SIDE)]  # of a picture, pixels
 
+_MOST_SHOWN = 200  # characters of a wrong value
 _STRICT = pydantic.ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
@@ -223,6 +228,23 @@ def parse_options(values: object, kind: type[T], *, where: str) -> T:
     raise UserError("\n".join(_describe(problem, kind, where) for problem in problems))
 
 
+def parse_number(text: str, kind: Any) -> Any:
+    """Turn what a person typed into a number.
+
+    Args:
+        text: What was typed.
+        kind: Type and range, as `Count` and the fields of options have them.
+
+    Raises:
+        UserError: If it is of another type or out of range.
+    """
+    try:
+        config = pydantic.ConfigDict(allow_inf_nan=False)
+        return pydantic.TypeAdapter(kind, config=config).validate_strings(text)
+    except pydantic.ValidationError as error:
+        raise UserError(_describe(error.errors()[0], kind, "").lstrip(": ")) from None
+
+
 def _make_number(values: Any, position: Sequence[int | str]) -> bool:
     """Turn a text that is a number into it, in its place; return whether it is one."""
     *path, last = position
@@ -236,6 +258,8 @@ def _make_number(values: Any, position: Sequence[int | str]) -> bool:
 
 _EXPECTED = {
     "int_type": "a whole number", "float_type": "a number", "bool_type": "true or false",
+    "int_parsing": "a whole number", "int_from_float": "a whole number",
+    "int_parsing_size": "a smaller number", "float_parsing": "a number",
     "finite_number": "a finite number", "string_type": "text", "list_type": "a list",
     "tuple_type": "a list", "dict_type": "a map", "dataclass_type": "a map of options",
     "greater_than": "more than {gt:.10g}", "greater_than_equal": "at least {ge:.10g}",
@@ -262,8 +286,14 @@ def _describe(problem: Mapping[str, Any], kind: Any, where: str) -> str:
         return f"{subject}: {problem['ctx']['error']}".lstrip(": ")
     if problem["type"] in _EXPECTED:
         expected = _EXPECTED[problem["type"]].format_map(problem.get("ctx", {}))
-        return f"{subject}: found {found!r}, expected {expected}"
-    return f"{subject}: found {found!r}: {problem['msg']}"
+        return f"{subject}: found {_shorten(found)}, expected {expected}"
+    return f"{subject}: found {_shorten(found)}: {problem['msg']}"
+
+
+def _shorten(found: object) -> str:
+    """Return a value as a message shows it: a file may hold a megabyte where a number belongs."""
+    text = repr(found)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
 
 def _class_at(kind: Any, path: Sequence[int | str]) -> Any:

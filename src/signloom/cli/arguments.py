@@ -2,8 +2,11 @@
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from signloom.config import parse_number
 from signloom.errors import UserError
 from signloom.paths import PARAMS
 
@@ -18,6 +21,18 @@ def add_params(parser: argparse.ArgumentParser) -> None:
 def add_path(parser: argparse.ArgumentParser, name: str, default: Path, meaning: str) -> None:
     """Add an option with a path that is usually left at its default."""
     parser.add_argument(name, type=Path, default=default, help=f"{meaning} (default: %(default)s)")
+
+
+def number_of(kind: Any) -> Callable[[str], Any]:
+    """Return the `type` of an option that is a number of a type with a range."""
+
+    def read(text: str) -> Any:
+        try:
+            return parse_number(text, kind)
+        except UserError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return read
 
 
 def add_removal(parser: argparse.ArgumentParser) -> None:

@@ -1,12 +1,12 @@
 """Commands for landmark files of other tools, and for the cache of extracted landmarks."""
 
 import argparse
-import math
 import sys
 import time
 from pathlib import Path
 
-from signloom.cli.arguments import add_path
+from signloom.cli.arguments import add_path, number_of
+from signloom.config import FrameRate, Side
 from signloom.errors import UserError
 from signloom.paths import SHARDS
 
@@ -31,9 +31,9 @@ def add_import(parser: argparse.ArgumentParser) -> None:
         help="of hands, pose, lips, face_outline (default: hands, and pose if it is there)",
     )
     where = "where the source does not have it"
-    parser.add_argument("--fps", type=float, help=f"frames a second, {where}")
-    parser.add_argument("--width", type=int, help=f"pixels of the picture, {where}")
-    parser.add_argument("--height", type=int, help=f"pixels of the picture, {where}")
+    parser.add_argument("--fps", type=number_of(FrameRate), help=f"frames a second, {where}")
+    parser.add_argument("--width", type=number_of(Side), help=f"pixels of the picture, {where}")
+    parser.add_argument("--height", type=number_of(Side), help=f"pixels of the picture, {where}")
     parser.set_defaults(run=run_import)
 
 
@@ -43,10 +43,6 @@ def run_import(options: argparse.Namespace) -> None:
     from signloom.importing.foreign import SourceDefaults
     from signloom.importing.importer import ImportOptions, import_landmarks
 
-    for name in ("fps", "width", "height"):
-        given = getattr(options, name)
-        if given is not None and not (math.isfinite(given) and given > 0):
-            raise UserError(f"--{name}: found {given}, expected a number above 0")
     try:
         if options.groups:
             build_layout(options.groups)

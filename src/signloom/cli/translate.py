@@ -6,10 +6,13 @@ import json
 import os
 import re
 import sys
+import typing
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from signloom.cli.arguments import number_of
+from signloom.config import Count, FrameRate, Side
 from signloom.errors import UserError
 from signloom.paths import CHECKPOINT
 from signloom.translation.options import DECODING, DecodingOptions
@@ -51,7 +54,7 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
     add_model_choice(parser)
     parser.add_argument("--json", action="store_true", help="a JSON object a line instead")
     parser.add_argument(
-        "--n-best", type=int, default=1, help="translations of each clip (%(default)s)"
+        "--n-best", type=number_of(Count), default=1, help="translations of each clip (%(default)s)"
     )
     parser.add_argument(
         "--skip-unsure", action="store_true",
@@ -92,9 +95,10 @@ def add_model_choice(parser: argparse.ArgumentParser) -> None:
 
 def _add_model_options(parser: argparse.ArgumentParser) -> None:
     search = parser.add_argument_group("search and precision")
+    kinds = typing.get_type_hints(DecodingOptions, include_extras=True)
     for name, value in dataclasses.asdict(DECODING).items():
         flag, meaning = f"--{name.replace('_', '-')}", f"{MEANINGS[name]} ({value})"
-        search.add_argument(flag, type=type(value), help=meaning)
+        search.add_argument(flag, type=number_of(kinds[name]), help=meaning)
     search.add_argument(
         "--precision", choices=("float32", "bfloat16", "int8"), help="of the weights (float32)"
     )
@@ -106,8 +110,8 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
             metavar="TASK",
             help=f"the {part}_landmarker .task file that the model was trained with, if any",
         )
-    for name, kind in (("fps", float), ("width", int), ("height", int)):
-        found.add_argument(f"--{name}", type=kind, help="of landmark files without it")
+    for name, kind in (("fps", FrameRate), ("width", Side), ("height", Side)):
+        found.add_argument(f"--{name}", type=number_of(kind), help="of landmark files without it")
 
 
 def run_translate(options: argparse.Namespace) -> None:

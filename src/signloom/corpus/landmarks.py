@@ -8,7 +8,6 @@ person's own in all of them.
 """
 
 import json
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from signloom.config import MAX_FPS, MAX_SIDE, MIN_FPS
 from signloom.errors import UserError
 
 COORDINATES = 3  # x, y, z
@@ -207,10 +207,12 @@ class LandmarkSequence:
         ):
             found = f"{self.present.dtype} {self.present.shape}"
             raise ValueError(f"present is {found}, expected bool ({frames}, groups of the layout)")
-        if not (math.isfinite(self.fps) and self.fps > 0):
-            raise ValueError(f"fps is {self.fps}, expected a number above 0")
-        if self.width < 1 or self.height < 1:
-            raise ValueError(f"the picture is {self.width}x{self.height}, expected 1x1 or more")
+        if not MIN_FPS <= self.fps <= MAX_FPS:  # NaN neither
+            raise ValueError(f"fps is {self.fps}, expected {MIN_FPS:g} to {MAX_FPS:g}")
+        if not (1 <= self.width <= MAX_SIDE and 1 <= self.height <= MAX_SIDE):
+            raise ValueError(
+                f"the picture is {self.width}x{self.height}, expected 1 to {MAX_SIDE} pixels a side"
+            )
         self._check_absence()
 
     def _check_absence(self) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from tqdm import tqdm
 
-from signloom.config import Count, Positive, Share, checked_dataclass
+from signloom.config import MAX_FPS, MIN_FPS, Count, Positive, Share, checked_dataclass
 from signloom.corpus.landmark_folder import SHARDS_NAME, summarize_clips, write_landmarks
 from signloom.corpus.landmarks import LandmarkSequence, check_same_make
 from signloom.corpus.manifest import Clip
@@ -139,6 +139,10 @@ def extract_video(
             present.append(there)
             height, width = frame.rgb.shape[:2]
         fps = measure_fps(times_s, video.fps)
+    if not MIN_FPS <= fps <= MAX_FPS:
+        raise ClipError(
+            f"it has {fps:.3g} frames a second, expected {MIN_FPS:g} to {MAX_FPS:g}", _CONVERT
+        )
     even = even_frames(times_s, fps)
     return LandmarkSequence(
         points=np.stack(points)[even].astype(np.float16).astype(np.float32),

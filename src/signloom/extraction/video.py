@@ -21,13 +21,13 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import Colorspace, VideoReformatter
 from av.video.stream import VideoStream
 
+from signloom.config import MAX_FPS, MIN_FPS
 from signloom.errors import ClipError, UserError
 
 # What decodes: the frames of another version may differ.
 DECODER = (
     f"pyav {av.__version__} libavcodec {'.'.join(map(str, av.library_versions['libavcodec']))}"
 )
-MIN_FPS, MAX_FPS = 1.0, 1000.0
 MIN_COVERED = 0.9  # share of the promised seconds that must be there; less is a damaged file
 # A film with fewer is whole if every packet that its container counts is there, the demuxer calls
 # none corrupt and the decoder refuses none. Measured: of 1,650 damaged films (11 codecs and

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import numpy as np
 import numpy.typing as npt
 
-from signloom.config import NO_BOOL, NonNegative, Positive, checked_dataclass
+from signloom.config import NO_BOOL, FrameRate, NonNegative, checked_dataclass
 from signloom.corpus.landmarks import (
     COORDINATES,
     GROUP_CHOICES,
@@ -51,7 +51,7 @@ _MEASURES: dict[str, tuple[tuple[tuple[str, str, str], ...], float]] = {
 class FeatureOptions:
     """The section `features` of params.yaml; stored in the checkpoint."""
 
-    fps: Positive  # every clip is resampled to this many frames/s
+    fps: FrameRate  # every clip is resampled to this many frames/s
     groups: tuple[GroupChoice, ...]  # landmarks that the model sees; the shards must have them
     normalise: Origin  # centre and scale: the signer's, or the picture's
     hand_origin: Literal["wrist", "body"]  # what the 126 hand numbers are relative to

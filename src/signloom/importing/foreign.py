@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from signloom.config import FrameRate, Side, checked_dataclass
 from signloom.corpus.landmarks import (
     GROUP_CHOICES,
     GROUP_INDICES,
@@ -21,13 +22,13 @@ _FARTHEST = 4.0  # pictures: most landmarks lie nearer than this, or they are no
 _NEEDED = {"pose": ("left_shoulder", "right_shoulder")}  # to normalise; others may be left out
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass
 class SourceDefaults:
     """What to take where a source does not say it; None: refuse such sources."""
 
-    fps: float | None
-    width: int | None
-    height: int | None
+    fps: FrameRate | None
+    width: Side | None
+    height: Side | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

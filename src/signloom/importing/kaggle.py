@@ -8,6 +8,7 @@ file. Both hold shares of the picture and say neither its size nor the frame rat
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -58,18 +59,23 @@ def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
         yield clip_id, partial(_read_clip, clip_id, table, read, sizes)
 
 
-def require(path: Path, defaults: SourceDefaults) -> tuple[float, int, int]:
-    """Return frame rate, width and height for a source that does not say them.
+def require(
+    path: Path, defaults: SourceDefaults, said: Mapping[str, Any] = MappingProxyType({})
+) -> tuple[float, int, int]:
+    """Return frame rate, width and height of a source, which may say some of them.
 
     Raises:
-        UserError: If one of them was not given.
+        UserError: If one of them is neither said nor given.
     """
-    if defaults.fps is None or defaults.width is None or defaults.height is None:
+    fps, width, height = (
+        said.get(name, getattr(defaults, name)) for name in ("fps", "width", "height")
+    )
+    if fps is None or width is None or height is None:
         raise UserError(
             f"{path} does not say its frame rate and the size of its picture; give what is right "
             "for all sources, as in --fps 30 --width 640 --height 480"
         )
-    return defaults.fps, defaults.width, defaults.height
+    return fps, width, height
 
 
 def _read_clip(

@@ -45,12 +45,7 @@ def read_arrays(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
     """
     arrays = _load(path)
     said = {key: kind(arrays[key]) for key, kind in _SIZES.items() if key in arrays}
-    found = SourceDefaults(
-        fps=said.get("fps", defaults.fps),
-        width=said.get("width", defaults.width),
-        height=said.get("height", defaults.height),
-    )
-    fps, width, height = require(path, found)
+    fps, width, height = require(path, defaults, said)
     for clip_id, parts, label in _clips(path, arrays):
         yield (
             clip_id,

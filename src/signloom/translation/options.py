@@ -1,16 +1,22 @@
 """How target tokens are searched. Loads no torch."""
 
-from signloom.config import Count, Natural, NonNegative, Share, checked_dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from signloom.config import Natural, Share, checked_dataclass
 
 
 @checked_dataclass
 class DecodingOptions:
     """How target tokens are searched; `evaluate.decoding` in params.yaml."""
 
-    beam_size: Count  # hypotheses followed at once; 1 is greedy
-    length_penalty: NonNegative  # score = log_prob / tokens ** this; 0 favours short, 1 is the mean
+    # Time and memory of a search grow with width and length: the bounds end what nobody waits for.
+    beam_size: Annotated[int, Field(ge=1, le=64)]  # hypotheses followed at once; 1 is greedy
+    # score = log_prob / tokens ** this; 0 favours short, 1 is the mean
+    length_penalty: Annotated[float, Field(ge=0, le=10)]
     min_tokens: Natural  # shortest translation, eos included; 0 and 1 ask for nothing
-    max_tokens: Count  # longest translation, eos included
+    max_tokens: Annotated[int, Field(ge=1, le=512)]  # longest translation, eos included
     no_repeat_ngram: Natural  # no run of so many tokens appears twice; 0 allows every one
     ctc_weight: Share  # share of the CTC head in log_prob; needs characters as its labels
 

@@ -4,7 +4,6 @@ It is copied into the model's folder (models-from-code), so it is imported from 
 part of the package.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,10 @@ import mlflow
 import pandas as pd
 from mlflow.pyfunc import PythonModel, PythonModelContext
 
-from signloom.corpus.landmarks import LandmarkSequence
-from signloom.errors import UserError
+from signloom.config import Count, parse_options
 from signloom.features.sources import LandmarkSource
 from signloom.translation.options import DecodingOptions
-from signloom.translation.serving import PARAMS, from_payload
+from signloom.translation.serving import PARAMS, check_request, from_payload
 from signloom.translation.timed import to_json, translate_timed
 from signloom.translation.translator import Translator
 
@@ -49,21 +47,18 @@ class LandmarkTranslator(PythonModel):  # type: ignore[misc]  # MLflow is not ty
         """
         given = {**PARAMS, **(params or {})}
         try:
-            n_best, skip_unsure = given.pop("n_best"), given.pop("skip_unsure")
+            n_best = parse_options(given.pop("n_best"), Count, where="n_best")
+            skip_unsure = parse_options(given.pop("skip_unsure"), bool, where="skip_unsure")
             options = DecodingOptions(**given)
-            clips = [self._read(row) for row in model_input.to_dict("records")]
+            rows = model_input.to_dict("records")
+            check_request(rows, options, fps=self._translator.spec.features.fps)
+            clips = [from_payload(row, self._layout) for row in rows]
             timed = translate_timed(
                 self._translator, clips, options, n_best=n_best, skip_unsure=skip_unsure
             )
         except ValueError as error:  # UserError too: what a client did wrong, in its answer
             raise mlflow.MlflowException.invalid_parameter_value(str(error)) from error
         return [to_json(found) for found in timed]
-
-    def _read(self, row: Mapping[Any, Any]) -> LandmarkSequence:
-        try:
-            return from_payload(row, self._layout)
-        except UserError as error:
-            raise ValueError(str(error)) from error
 
 
 mlflow.models.set_model(LandmarkTranslator())

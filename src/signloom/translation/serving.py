@@ -7,7 +7,7 @@ import importlib.metadata
 import os
 import shutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,18 @@ import pandas as pd
 
 import signloom
 from signloom.checkpoint import load_checkpoint
+from signloom.config import FrameRate, Side, checked_dataclass, parse_options
 from signloom.corpus.landmarks import COORDINATES, LandmarkSequence, Layout
 from signloom.devices import pick_device
 from signloom.errors import UserError
 from signloom.features.sources import LandmarkSource
 from signloom.translation.confidence import find_confidence_file
-from signloom.translation.options import DECODING
+from signloom.translation.options import DECODING, DecodingOptions
+
+# What one request may ask of a server that others wait for: in any family and with any options
+# within these it is answered in seconds, where larger ones took minutes and gigabytes.
+REQUEST_FRAMES = 4_000  # of all clips, at their own rate or the model's, whichever is more
+REQUEST_TOKENS = 16_384  # clips times beam_size times max_tokens
 
 
 def to_payload(sequence: LandmarkSequence) -> dict[str, Any]:
@@ -52,29 +58,100 @@ def from_payload(clip: Mapping[str, Any], layout: Layout) -> LandmarkSequence:
     Raises:
         UserError: If something is missing, of another shape, or not a finite number.
     """
-    try:
-        frames = list(clip["frames"])
-        fps, width, height = float(clip["fps"]), int(clip["width"]), int(clip["height"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(
-            f"a clip needs fps, width, height and a list of frames; found {sorted(clip)} ({error})"
-        ) from None
+    sizes, frames = _header(clip), list(clip["frames"])
     points = np.full((len(frames), layout.points, COORDINATES), np.nan, np.float32)
     present = np.zeros((len(frames), len(layout.groups)), np.bool_)
     for number, frame in enumerate(frames):
-        for name, marks in (frame or {}).items():
-            if marks is not None and len(marks):
-                columns = _slice(layout, name, number)
-                points[number, columns] = _numbers(layout, name, number, marks)
-                present[number, layout.group(name)] = True
+        for name, marks in _groups(frame, number):
+            columns = _slice(layout, name, number)
+            points[number, columns] = _numbers(layout, name, number, marks)
+            present[number, layout.group(name)] = True
     with np.errstate(over="ignore"):  # what becomes infinite is refused below
         points = points.astype(np.float16).astype(np.float32)
     try:
         return LandmarkSequence(
-            points=points, present=present, fps=fps, width=width, height=height, layout=layout
-        )
+            points=points, present=present, layout=layout,
+            fps=sizes.fps, width=sizes.width, height=sizes.height,
+        )  # fmt: skip
     except ValueError as error:
         raise UserError(f"a clip cannot be right: {error}") from None
+
+
+@checked_dataclass
+class _Header:
+    """What a clip says beside its frames."""
+
+    fps: FrameRate
+    width: Side
+    height: Side
+
+
+def _header(clip: Mapping[str, Any]) -> _Header:
+    """Return the rate and the picture's size of a clip that has a list of frames.
+
+    Raises:
+        UserError: If something is missing or out of range.
+    """
+    names = ("fps", "width", "height")
+    lacking = [name for name in (*names, "frames") if clip.get(name) is None]
+    if lacking or not isinstance(clip["frames"], list | tuple | np.ndarray):
+        raise UserError(
+            "a clip needs fps, width, height and a list of frames; found "
+            f"{', '.join(sorted(map(str, clip)))}" + "".join(f", no {name}" for name in lacking)
+        )
+    try:  # tables make every number a float of NumPy
+        values = {name: np.asarray(clip[name]).item() for name in names}
+    except ValueError:
+        raise UserError("a clip needs one number each as fps, width and height") from None
+    for name in names[1:]:
+        if isinstance(values[name], float) and values[name].is_integer():
+            values[name] = int(values[name])
+    return parse_options(values, _Header, where="clip")
+
+
+def check_request(
+    clips: Sequence[Mapping[str, Any]], options: DecodingOptions, *, fps: float
+) -> None:
+    """Refuse a request that would occupy the server.
+
+    Args:
+        clips: As they came, before anything is made of them.
+        options: How they are to be searched.
+        fps: Frames a second that the model reads.
+
+    Raises:
+        UserError: If it asks for too much, or a clip's rate is none.
+    """
+    tokens = len(clips) * options.beam_size * options.max_tokens
+    if tokens > REQUEST_TOKENS:
+        raise UserError(
+            f"{len(clips)} clips times beam_size {options.beam_size} times max_tokens "
+            f"{options.max_tokens} is {tokens}, expected at most {REQUEST_TOKENS} in a request; "
+            "send fewer clips at once, or lower one of the others"
+        )
+    rates = [_header(clip).fps for clip in clips]
+    counts = [len(clip["frames"]) for clip in clips]
+    frames = sum(round(n * max(1, fps / rate)) for n, rate in zip(counts, rates, strict=True))
+    if frames > REQUEST_FRAMES:
+        raise UserError(
+            f"the clips have {frames} frames at {fps:g} frames a second or more, expected at most "
+            f"{REQUEST_FRAMES} in a request; cut the clips, or send fewer at once"
+        )
+
+
+def _groups(frame: Any, number: int) -> list[tuple[str, Any]]:
+    """Return the groups of a frame that have landmarks."""
+    if frame is None:
+        return []
+    if not isinstance(frame, Mapping):
+        raise UserError(
+            f"frame {number}: found {type(frame).__name__}, expected a map of groups to landmarks"
+        )
+    return [
+        (name, marks)
+        for name, marks in frame.items()
+        if marks is not None and not (isinstance(marks, Sized) and len(marks) == 0)
+    ]
 
 
 def _slice(layout: Layout, name: str, number: int) -> slice:
@@ -90,7 +167,7 @@ def _numbers(layout: Layout, name: str, number: int, marks: Any) -> npt.NDArray[
     expected = (len(layout.groups[layout.group(name)].landmarks), COORDINATES)
     try:
         found = np.array([list(mark) for mark in marks], np.float64)
-    except (TypeError, ValueError) as error:
+    except (ArithmeticError, TypeError, ValueError) as error:
         raise UserError(f"frame {number}: {name} is no list of points ({error})") from None
     if found.shape != expected or not np.isfinite(found).all():
         raise UserError(
