@@ -11,7 +11,7 @@ from typing import Any
 import safetensors.torch
 import torch
 
-from signloom.config import check_version, parse_options, read_json
+from signloom.config import check_version, checked_dataclass, parse_record, read_json
 from signloom.errors import UserError
 from signloom.features.features import FeatureOptions
 from signloom.features.sources import Source, source_of_fields
@@ -25,6 +25,7 @@ from signloom.models.seq2seq import ModelOptions, Seq2Seq
 FORMAT_VERSION = 4
 WEIGHTS, SPEC, TOKENIZER = "model.safetensors", "checkpoint.json", "tokenizer.json"
 _TRIES, _PAUSE_S = 10, 0.02  # to read a folder that others replace
+_MOST_NAMED = 3  # tensors in a message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,16 @@ class Checkpoint:
     spec: CheckpointSpec
     model: Seq2Seq
     tokenizer: Tokenizer
+
+
+@checked_dataclass
+class _File:
+    """What checkpoint.json holds, beside the fields of its source."""
+
+    model: ModelOptions
+    features: FeatureOptions
+    ctc: CtcLabels
+    provenance: dict[str, Any]
 
 
 def build_from_spec(spec: CheckpointSpec, tokenizer: Tokenizer) -> Seq2Seq:
@@ -164,29 +175,66 @@ def _load_once(folder: Path, device: torch.device) -> Checkpoint:
         )
     spec = _load_spec(folder / SPEC)
     tokenizer = Tokenizer.load(folder / TOKENIZER)
-    model = build_from_spec(spec, tokenizer)
     try:
-        model.load_state_dict(safetensors.torch.load_file(folder / WEIGHTS))
-    except (safetensors.SafetensorError, RuntimeError) as error:
+        _check_sizes(folder / WEIGHTS, spec, tokenizer)
+        weights = safetensors.torch.load_file(folder / WEIGHTS)
+        for name, tensor in weights.items():
+            if not tensor.isfinite().all():
+                raise ValueError(f"{name} holds numbers that are not finite")
+        model = build_from_spec(spec, tokenizer)
+        model.load_state_dict(weights)
+    except (safetensors.SafetensorError, OSError, RuntimeError, ValueError) as error:
         raise UserError(
-            f"{folder / WEIGHTS} does not fit {SPEC} or is torn: {error}\n"
+            f"{folder / WEIGHTS} does not fit {SPEC} and {TOKENIZER}, or is torn: {error}\n"
             "train again with `dvc repro train`, or copy the whole folder again"
         ) from None
     return Checkpoint(spec=spec, model=model.to(device).eval(), tokenizer=tokenizer)
+
+
+def _check_sizes(path: Path, spec: CheckpointSpec, tokenizer: Tokenizer) -> None:
+    """Compare the model with the tensors that are stored, before either takes memory.
+
+    Raises:
+        ValueError: If they differ.
+    """
+    with safetensors.safe_open(path, "pt") as file:
+        parts = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+        stored = {name: tuple(part.get_shape()) for name, part in parts.items()}
+        kinds = {part.get_dtype() for part in parts.values()}
+    if spec.model.encoder_layers + spec.model.decoder_layers > len(stored):
+        raise ValueError(
+            f"found {len(stored)} tensors, expected those of {spec.model.encoder_layers} encoder "
+            f"and {spec.model.decoder_layers} decoder layers"
+        )
+    if kinds - {"F32"}:
+        raise ValueError(f"found numbers of kind {', '.join(sorted(kinds))}, expected F32")
+    with torch.device("meta"):
+        planned = build_from_spec(spec, tokenizer).state_dict()
+    expected = {name: tuple(tensor.shape) for name, tensor in planned.items()}
+    differing = [n for n in {**expected, **stored} if expected.get(n) != stored.get(n)]
+    if differing:
+        some = "; ".join(
+            f"{name}: found {stored.get(name, 'none')}, expected {expected.get(name, 'none')}"
+            for name in differing[:_MOST_NAMED]
+        )
+        raise ValueError(f"{len(differing)} tensors differ: {some}")
 
 
 def _load_spec(path: Path) -> CheckpointSpec:
     hint = "train again, or use the Signloom that made it (see `provenance` in that file)"
     content = read_json(path, hint="copy the whole folder again, or train again")
     check_version(path, content, FORMAT_VERSION, hint=hint)
+    found = parse_record(content, _File, where=str(path), hint=hint)
     try:
-        model = parse_options(content["model"], ModelOptions, where=f"{path}: model")
-        return CheckpointSpec(
-            model=model,
-            features=parse_options(content["features"], FeatureOptions, where=f"{path}: features"),
-            source=source_of_fields(model.source, content, where=str(path)),
-            ctc=parse_options(content["ctc"], CtcLabels, where=f"{path}: ctc"),
-            provenance=content["provenance"],
-        )
-    except (KeyError, TypeError) as error:
-        raise UserError(f"{path} is not a checkpoint specification: {error!r}; {hint}") from None
+        source = source_of_fields(found.model.source, content, where=str(path))
+    except KeyError as error:
+        raise UserError(f"{path}: {error.args[0]} is missing\n{hint}") from None
+    except UserError as error:
+        raise UserError(f"{error}\n{hint}") from None
+    return CheckpointSpec(
+        model=found.model,
+        features=found.features,
+        source=source,
+        ctc=found.ctc,
+        provenance=found.provenance,
+    )

@@ -214,7 +214,10 @@ def parse_options(values: object, kind: type[T], *, where: str) -> T:
     """
     config = None if dataclasses.is_dataclass(kind) else _STRICT
     adapter = pydantic.TypeAdapter(kind, config=config)
-    text = json.dumps(values, default=str)
+    try:
+        text = json.dumps(values, default=str)
+    except RecursionError:
+        raise UserError(f"{where.strip(': ')}: maps or lists lie in each other too deep") from None
     try:
         # As JSON, strictly: a list becomes a tuple and a text a path, but true is not 1.
         return adapter.validate_json(text)
@@ -273,7 +276,8 @@ def _describe(problem: Mapping[str, Any], kind: Any, where: str) -> str:
     """Return one of pydantic's errors in our words."""
     *path, name = problem["loc"] or [""]
     position = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in problem["loc"])
-    subject, found = f"{where}{position}".lstrip("."), problem["input"]
+    subject = f"{where}{position}".replace(": .", ": ").strip(".: ")
+    found = problem["input"]
     if problem["type"] == "unexpected_keyword_argument":
         owner = _class_at(kind, path)
         if name in (gone := getattr(owner, "GONE", {})):
@@ -324,6 +328,38 @@ def read_json(path: Path, *, hint: str) -> Any:
         raise UserError(f"{path} cannot be read ({error.strerror}); {hint}") from None
     except ValueError as error:
         raise UserError(f"{path} is damaged ({error}); {hint}") from None
+    except RecursionError:
+        raise UserError(f"{path}: maps or lists lie in each other too deep; {hint}") from None
+
+
+def read_record(path: Path, kind: type[T], *, hint: str, version: int | None = None) -> T:
+    """Read a JSON file whose keys and types are known; keys beside them are left out.
+
+    Args:
+        path: The file.
+        kind: Made by `checked_dataclass`: the keys that are read.
+        hint: What to do if it is missing, torn or wrong, as the end of the message.
+        version: The `format_version` that is read, if the file has one.
+
+    Raises:
+        UserError: If it cannot be read, is of another version, or a key is missing or of another
+            type; all of it in one message.
+    """
+    content = read_json(path, hint=hint)
+    if version is not None:
+        check_version(path, content, version, hint=hint)
+    return parse_record(content, kind, where=str(path), hint=hint)
+
+
+def parse_record(content: object, kind: type[T], *, where: str, hint: str) -> T:
+    """Turn what a JSON file says into a typed value; arguments and errors as of `read_record`."""
+    if isinstance(content, dict):
+        known = {field.name for field in dataclasses.fields(typing.cast("Any", kind))}
+        content = {name: value for name, value in content.items() if name in known}
+    try:
+        return parse_options(content, kind, where=f"{where}: ")
+    except UserError as error:
+        raise UserError(f"{error}\n{hint}") from None
 
 
 def check_version(path: Path, content: Any, expected: int, *, hint: str) -> None:
@@ -335,7 +371,8 @@ def check_version(path: Path, content: Any, expected: int, *, hint: str) -> None
     found = content.get("format_version", "none") if isinstance(content, dict) else "none"
     if found != expected:
         raise UserError(
-            f"{path}: found format version {found}, this Signloom reads {expected}; {hint}"
+            f"{path}: found format version {str(found)[:20]}, this Signloom reads {expected}; "
+            f"{hint}"
         )
 
 

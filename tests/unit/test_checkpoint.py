@@ -1,10 +1,13 @@
 import dataclasses
+import json
 import os
+import resource
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
 import torch
 
 from signloom.checkpoint import (
@@ -20,6 +23,7 @@ from signloom.features.sources import LandmarkSource
 from signloom.features.targets import CtcLabels
 from signloom.features.tokenizer import Tokenizer
 from tests import tiny
+from tests.damage import damaged_texts
 from tests.processes import fork
 
 
@@ -88,3 +92,109 @@ def test_a_checkpoint_that_is_replaced_while_it_is_loaded_is_a_mixture(tmp_path:
 def test_a_model_of_tokens_cannot_be_fed_with_landmarks() -> None:
     with pytest.raises(UserError, match=r"model\.source is tokens"):
         build_from_spec(spec_of(source="tokens"), Tokenizer.build(tiny.SENTENCES, "pruned"))
+
+
+def saved_folder(tmp_path: Path, **changes: Any) -> Path:
+    return tiny.write_checkpoint(tmp_path / "checkpoint", **changes)
+
+
+def load_in_words(folder: Path, file: str) -> str:
+    """Load; return what was said if it was refused, in words that name the file."""
+    message = ""
+    try:
+        load_checkpoint(folder, torch.device("cpu"))
+    except UserError as error:
+        message = str(error)
+    # What fits no weights is found where the two are compared.
+    assert not message or str(folder / file) in message or file in message
+    assert len(message) < 5_000, "it repeats the file"
+    return message
+
+
+def check_damaged(folder: Path, file: str, seed: int, count: int) -> None:
+    content = json.loads((folder / file).read_text())
+    refused = 0
+    for done, text in damaged_texts(content, seed, count):
+        (folder / file).write_text(text, encoding="latin-1")
+        try:
+            refused += bool(load_in_words(folder, file))
+        except Exception as error:
+            raise AssertionError(f"{file}, {done}") from error
+    assert refused > count / 2
+
+
+@pytest.mark.parametrize(("file", "count"), [("checkpoint.json", 100), ("tokenizer.json", 40)])
+def test_a_checkpoint_with_damaged_json_is_refused_in_words(
+    tmp_path: Path, file: str, count: int
+) -> None:
+    check_damaged(saved_folder(tmp_path), file, seed=0, count=count)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ["checkpoint.json", "tokenizer.json"])
+def test_checkpoints_with_json_damaged_in_many_ways_are_refused_in_words(
+    tmp_path: Path, file: str
+) -> None:
+    check_damaged(saved_folder(tmp_path), file, seed=1, count=2_000)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"d_model": 10**7}, "model.d_model: found 10000000, expected at most 16384"),
+        ({"encoder_layers": 10**6}, "encoder_layers: found 1000000, expected at most 200"),
+        ({"heads": 10**9}, "heads: found 1000000000, expected at most 1024"),
+        ({"d_model": 16_384}, r"tensors differ: .*found \(.*16\), expected \(.*16384"),
+        ({"d_ff": 65_536}, r"tensors differ: encoder.*found \(24, 16\), expected \(65536, 16\)"),
+        ({"encoder_layers": 200}, "tensors, expected those of 200 encoder and 2 decoder layers"),
+        ({"encoder_layers": 3}, "layers.2.*: found none, expected"),
+        ({"encoder_layers": 1}, r"found \(.*\), expected none"),
+    ],
+)
+def test_a_checkpoint_whose_options_do_not_fit_its_weights_takes_no_memory(
+    tmp_path: Path, change: dict[str, int], message: str
+) -> None:
+    folder = saved_folder(tmp_path)
+    content = json.loads((folder / "checkpoint.json").read_text())
+    content["model"] |= change
+    (folder / "checkpoint.json").write_text(json.dumps(content))
+    before = peak_mb()
+    with pytest.raises(UserError, match=message):
+        load_checkpoint(folder, torch.device("cpu"))
+    assert peak_mb() - before < 200
+
+
+def peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_are_refused(tmp_path: Path, wrong: float) -> None:
+    path = saved_folder(tmp_path) / "model.safetensors"
+    weights = safetensors.torch.load_file(path)
+    weights["decoder.output.weight"][3, 5] = wrong
+    safetensors.torch.save_file(weights, path)
+    with pytest.raises(UserError, match=r"decoder\.output\.weight holds numbers that are not fin"):
+        load_checkpoint(path.parent, torch.device("cpu"))
+
+
+def test_weights_of_another_kind_or_torn_are_refused(tmp_path: Path) -> None:
+    path = saved_folder(tmp_path) / "model.safetensors"
+    whole = path.read_bytes()
+    for damaged in (b"", whole[:100], whole[:-1], b"\xff" * 100, whole[:8] + b"[" * len(whole)):
+        path.write_bytes(damaged)
+        assert "or is torn" in load_in_words(path.parent, path.name)
+    path.write_bytes(whole)
+    weights = {k: v.to(torch.float16) for k, v in safetensors.torch.load_file(path).items()}
+    safetensors.torch.save_file(weights, path)
+    assert "found numbers of kind F16, expected F32" in load_in_words(path.parent, path.name)
+
+
+def test_loading_draws_the_random_numbers_of_one_model(tmp_path: Path) -> None:
+    folder = saved_folder(tmp_path)
+    torch.manual_seed(5)
+    spec = load_checkpoint(folder, torch.device("cpu")).spec
+    after = torch.rand(3)
+    torch.manual_seed(5)
+    build_from_spec(spec, Tokenizer.build(tiny.SENTENCES, "pruned"))
+    assert torch.equal(after, torch.rand(3))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from signloom.config import MAX_FPS, MAX_SIDE, MIN_FPS
+from signloom.config import MAX_FPS, MAX_SIDE, MIN_FPS, checked_dataclass, parse_options
 from signloom.errors import UserError
 
 COORDINATES = 3  # x, y, z
@@ -132,14 +132,60 @@ class Layout:
 
     @staticmethod
     def from_json(text: str) -> "Layout":
-        """Inverse of `to_json`."""
-        found: dict[str, Any] = json.loads(text)
-        groups = tuple(Group(g["name"], tuple(g["landmarks"])) for g in found["groups"])
-        return Layout(found["name"], found["version"], groups)
+        """Inverse of `to_json`.
+
+        Raises:
+            UserError: If it is no layout.
+        """
+        try:
+            content = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"the layout of the landmarks is damaged ({error})") from None
+        return Layout.from_fields(content, where="layout")
+
+    @staticmethod
+    def from_fields(content: object, *, where: str) -> "Layout":
+        """Turn what a JSON file says into a layout.
+
+        Args:
+            content: As `to_json` writes it.
+            where: How messages name its position.
+
+        Raises:
+            UserError: If it is no layout.
+        """
+        found = parse_options(content, _LayoutFile, where=where)
+        known = {g.name: g.landmarks for choice in GROUP_CHOICES.values() for g in choice}
+        for group in found.groups:
+            expected = known.get(group.name, group.landmarks)
+            if group.name in _INCOMPLETE:
+                expected = tuple(mark for mark in expected if mark in group.landmarks)
+            if group.landmarks != expected or not expected:
+                raise UserError(
+                    f"{where}: {group.name} has {len(group.landmarks)} landmarks, expected its "
+                    f"{len(known.get(group.name, ())) or 'own'} in their order"
+                )
+        groups = tuple(Group(group.name, group.landmarks) for group in found.groups)
+        return Layout(found.name, found.version, groups)
+
+
+@checked_dataclass
+class _GroupFile:
+    name: str
+    landmarks: tuple[str, ...]
+
+
+@checked_dataclass
+class _LayoutFile:
+    name: str
+    version: int
+    groups: tuple[_GroupFile, ...]
 
 
 # Of a text corpus, and of a model that reads glosses.
 NO_LANDMARKS = Layout("none", 1, ())
+
+_INCOMPLETE = ("pose",)  # groups of which imported files may lack some landmarks
 
 GROUP_CHOICES: dict[str, tuple[Group, ...]] = {
     "hands": (Group("left_hand", HAND_LANDMARKS), Group("right_hand", HAND_LANDMARKS)),

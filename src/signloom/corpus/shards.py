@@ -17,6 +17,7 @@ import bisect
 import contextlib
 import functools
 import hashlib
+import json
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -403,18 +404,38 @@ def _open_shard(
                     f"{path}: found landmark format version {version}, this program reads "
                     f"{FORMAT_VERSION}; {_HINT}"
                 )
-            layout = Layout.from_json(metadata[_LAYOUT_KEY].decode())
-            made.setdefault(ShardsMetadata(layout, metadata[_EXTRACTOR_KEY].decode()), path)
+            try:
+                texts = (metadata[_LAYOUT_KEY].decode(), metadata[_EXTRACTOR_KEY].decode())
+                found = _parse_metadata(*texts)
+            except UserError as error:
+                raise ValueError(str(error)) from None
+            made.setdefault(found, path)
             if len(made) > 1:
                 raise UserError(
                     f"{next(iter(made.values()))} and {path.name} were made in different ways; "
                     f"{_HINT}"
                 )
-            yield file, layout
+            yield file, found.layout
     except UserError:
         raise
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+    except (pa.ArrowException, OSError, ValueError, KeyError, AttributeError) as error:
         raise UserError(f"{path}: damaged shard ({error}); {_HINT}") from error
+
+
+@functools.lru_cache(maxsize=8)  # all shards of a folder have the same
+def _parse_metadata(layout: str, extractor: str) -> ShardsMetadata:
+    """Check what the metadata of a shard says.
+
+    Raises:
+        ValueError: If it is damaged.
+    """
+    try:
+        is_map = isinstance(json.loads(extractor), dict)
+    except RecursionError:
+        is_map = False
+    if not is_map:
+        raise ValueError("the extractor in its metadata is no map")
+    return ShardsMetadata(Layout.from_json(layout), extractor)
 
 
 def _read_shard(

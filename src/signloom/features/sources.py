@@ -447,15 +447,15 @@ def source_of_fields(kind: SourceKind, fields: Mapping[str, Any], *, where: str)
         where: Of the file, for messages.
 
     Raises:
-        UserError: If the vocabulary of glosses is none.
+        UserError: If a field is of another type.
         KeyError: If a field is missing.
-        TypeError: If one is of another type.
     """
     if kind == "tokens":
         glosses = parse_options(fields["glosses"], GlossVocabulary, where=f"{where}: glosses")
         return GlossSource(vocabulary=glosses)
-    layout = Layout.from_json(json.dumps(fields["layout"]))
-    return LandmarkSource(layout=layout, extractor=fields["extractor"])
+    layout = Layout.from_fields(fields["layout"], where=f"{where}: layout")
+    extractor = parse_options(fields["extractor"], dict[str, Any], where=f"{where}: extractor")
+    return LandmarkSource(layout=layout, extractor=extractor)
 
 
 def open_source(kind: SourceKind, *, shards: Path, targets: Path) -> Source:

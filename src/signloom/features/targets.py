@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import Field
 
-from signloom.config import check_version, checked_dataclass, parse_options, read_json
+from signloom.config import checked_dataclass, parse_options, read_record
 from signloom.corpus.manifest import Clip
 from signloom.errors import UserError
 from signloom.features.glosses import NO_GLOSSES, GlossKind, GlossVocabulary
@@ -60,6 +60,14 @@ class CtcLabels:
 
     def __len__(self) -> int:
         return len(self.names)
+
+
+@checked_dataclass
+class _LabelsFile:
+    """What `write_labels` writes."""
+
+    kind: CtcKind
+    labels: tuple[str, ...]
 
 
 NO_LABELS = CtcLabels(kind="none", names=())
@@ -216,9 +224,8 @@ def read_labels(path: Path) -> CtcLabels:
         UserError: If the file is missing or has another format version.
     """
     hint = "run `dvc repro tokenize_targets` again"
-    content = read_json(path, hint=hint)
-    check_version(path, content, LABELS_FORMAT_VERSION, hint=hint)
-    return CtcLabels(kind=content["kind"], names=tuple(content["labels"]))
+    found = read_record(path, _LabelsFile, hint=hint, version=LABELS_FORMAT_VERSION)
+    return CtcLabels(kind=found.kind, names=found.labels)
 
 
 def _label_names(clip: Clip, options: TokenizeOptions) -> list[str]:

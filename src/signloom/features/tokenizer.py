@@ -13,16 +13,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import tokenizers
+from pydantic import Field
 
-from signloom.config import check_version, read_json
+from signloom.config import checked_dataclass, read_record
 from signloom.errors import UserError
 from signloom.files import hash_file, write_file
 
 FORMAT_VERSION = 1
 SOURCE_SHA256 = "ecb6f9fc369894346f0511f4074ca75cee5cd5f3b06d02f1ba35fcd39f8e121d"
+SOURCE_ROWS = 128_815
 BYTES = 256
 # Rows of the pruned vocabulary: these three, one for each byte, then the used ids in order.
 PAD, BOS, EOS = 0, 1, 2
@@ -150,18 +152,34 @@ class Tokenizer:
             UserError: If the file has another format version or source.
         """
         hint = "run `dvc repro tokenize_targets` again"
-        content = read_json(path, hint=hint)
-        check_version(path, content, FORMAT_VERSION, hint=hint)
-        if content["source_sha256"] != SOURCE_SHA256:
+        found = read_record(path, _File, hint=hint, version=FORMAT_VERSION)
+        if found.source_sha256 != SOURCE_SHA256:
             raise UserError(
-                f"{path}: made from a tokenizer.json with SHA-256 {content['source_sha256']}, "
-                f"expected {SOURCE_SHA256}; run `dvc repro tokenize_targets` again"
+                f"{path}: made from a tokenizer.json with SHA-256 {found.source_sha256[:64]}, "
+                f"expected {SOURCE_SHA256}; {hint}"
             )
-        return cls(
-            vocabulary=content["vocabulary"],
-            source_ids=tuple(content["source_ids"]),
-            pieces=tuple(bytes.fromhex(piece) for piece in content["pieces"]),
-        )
+        try:
+            pieces = tuple(bytes.fromhex(piece) for piece in found.pieces)
+        except ValueError as error:
+            raise UserError(f"{path}: pieces are no hexadecimal bytes ({error}); {hint}") from None
+        ids, needed = found.source_ids, 0 if found.vocabulary == "full" else len(pieces)
+        if len(ids) != needed or len(pieces) != needed or list(ids) != sorted(set(ids)):
+            raise UserError(
+                f"{path}: vocabulary is {found.vocabulary}, found {len(ids)} source_ids and "
+                f"{len(pieces)} pieces; expected ascending ids and a piece for each, or no ids of "
+                f"a full vocabulary; {hint}"
+            )
+        return cls(vocabulary=found.vocabulary, source_ids=ids, pieces=pieces)
+
+
+@checked_dataclass
+class _File:
+    """What `Tokenizer.save` writes."""
+
+    source_sha256: str
+    vocabulary: Vocabulary
+    source_ids: tuple[Annotated[int, Field(ge=0, lt=SOURCE_ROWS)], ...]
+    pieces: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

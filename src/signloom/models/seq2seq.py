@@ -12,7 +12,11 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from signloom.config import NO_BOOL, Count, ShareBelowOne, checked_dataclass
+from signloom.config import NO_BOOL, ShareBelowOne, checked_dataclass
+
+# The ranges end beyond every model that one machine trains: a slip of a digit or a foreign file is
+# refused before anything of that size is built.
+Layers = Annotated[int, Field(ge=1, le=200)]
 
 
 @checked_dataclass
@@ -25,11 +29,15 @@ class ModelOptions:
 
     family: Literal["transformer", "conformer", "lstm"]  # architecture
     source: Literal["landmarks", "tokens"]  # feature vectors, or ids such as those of glosses
-    d_model: Annotated[int, Field(ge=1, multiple_of=2)]  # model width, even, a multiple of heads
-    heads: Count  # attending: attention heads
-    encoder_layers: Count
-    decoder_layers: Count
-    d_ff: Count  # attending: hidden width of the feed-forward blocks
+    d_model: Annotated[
+        int, Field(ge=1, le=16_384, multiple_of=2)
+    ]  # model width, even, a multiple of heads
+    heads: Annotated[int, Field(ge=1, le=1024)]  # attending: attention heads
+    encoder_layers: Layers
+    decoder_layers: Layers
+    d_ff: Annotated[
+        int, Field(ge=1, le=65_536)
+    ]  # attending: hidden width of the feed-forward blocks
     dropout: ShareBelowOne  # share of activations dropped in training
     layer_drop: ShareBelowOne  # attending: chance of skipping an encoder layer in training
     norm: Literal["pre", "post"]  # attending: layer norm before each block or after its sum
@@ -42,7 +50,9 @@ class ModelOptions:
     tied_embeddings: bool  # target embedding and output projection share one matrix
     initialization: Literal["xavier", "torch"]  # of matrices: Glorot uniform, or PyTorch's own
     subsampling: Annotated[Literal[1, 2, 4], NO_BOOL]  # source frames for each encoder position
-    conv_kernel: Count  # conformer: width of the depthwise convolution, odd, positions
+    conv_kernel: Annotated[
+        int, Field(ge=1, le=1_023)
+    ]  # conformer: width of the depthwise convolution, odd, positions
     bidirectional: bool  # lstm: the encoder reads both ways
     attention: Literal["none", "dot", "general", "additive"]  # lstm: how the decoder looks back
 

@@ -68,7 +68,6 @@ def test_a_shell_completes_commands_and_options(
         (["scores", "--metrics", "nothing.json"], "run `dvc repro evaluate` first"),
         (["adopt", "--best", "nothing.json"], "run `dvc repro tune` first"),
         (["translate", "a.mp4", "--checkpoint", "nothing"], "nothing is not a checkpoint"),
-        (["translate", "a.mp4", "--beam-size", "0"], "beam_size: found 0"),
         (["translate", "a.mp4", "--n-best", "9"], "n-best: found 9, expected 1 to --beam-size"),
         (["export-model", "out", "--format", "onnx"], "data/checkpoint is not a checkpoint"),
         (["export-model", "out", "--format", "mlflow"], "data/checkpoint is not a checkpoint"),
@@ -82,6 +81,35 @@ def test_a_mistake_ends_in_its_message(
     (tmp_path / "best.json").write_text('{"overrides": {}}')
     with pytest.raises(SystemExit, match=message):
         main(arguments)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--beam-size", "0", "found '0', expected at least 1"),
+        ("--beam-size", "100000", "found '100000', expected at most 64"),
+        ("--beam-size", "many", "found 'many', expected a whole number"),
+        ("--max-tokens", "1e9", "found '1e9', expected a whole number"),
+        ("--max-tokens", "1000000000", "expected at most 512"),
+        ("--length-penalty", "nan", "found 'nan', expected a finite number"),
+        ("--length-penalty", "-inf", "found '-inf', expected a finite number"),
+        ("--length-penalty", "-1", "found '-1', expected at least 0"),
+        ("--length-penalty", "1000000000", "expected at most 10"),
+        ("--ctc-weight", "2", "found '2', expected at most 1"),
+        ("--n-best", "0", "found '0', expected at least 1"),
+        ("--fps", "1e-9", "found '1e-9', expected at least 1"),
+        ("--width", "1000000000", "expected at most 32768"),
+    ],
+)
+def test_an_option_of_translate_out_of_range_is_refused_in_words(
+    option: str, value: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["translate", "a.mp4", f"{option}={value}"])
+    assert caught.value.code == 2
+    said = capsys.readouterr().err
+    assert f"argument {option}: found" in said
+    assert message in said
 
 
 def test_a_reader_who_leaves_ends_the_command_without_a_word(tmp_path: Path) -> None:
