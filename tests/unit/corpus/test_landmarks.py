@@ -118,7 +118,7 @@ def test_shapes_that_do_not_fit_are_refused(
         sequence_of(points, present)
 
 
-@pytest.mark.parametrize("fps", [0.0, -25.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("fps", [0.0, 1e-3, 1e9, -25.0, float("nan"), float("inf")])
 def test_an_impossible_frame_rate_is_refused(fps: float) -> None:
-    with pytest.raises(ValueError, match="expected a number above 0"):
+    with pytest.raises(ValueError, match="expected 1 to 1000"):
         sequence_of(points_of(2), np.ones((2, 3), bool), fps=fps)
