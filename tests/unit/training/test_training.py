@@ -193,7 +193,7 @@ def test_ctc_without_labels_is_refused() -> None:
         (lambda f: (f / "checkpoint.json").write_text("{"), "checkpoint.json is damaged"),
         (
             lambda f: (f / "checkpoint.json").write_text('{"format_version": 4}'),
-            "is not a checkpoint specification",
+            "checkpoint.json: model is missing",
         ),
         (
             lambda f: (f / "checkpoint.json").write_text(
