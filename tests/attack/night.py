@@ -1,0 +1,155 @@
+"""Power cuts in a whole night: before any of its file operations, by number.
+
+    python -m tests.attack.night [--cuts 12] [--seed 1]
+
+The night is run once without a cut and its operations are counted, in all its processes: the
+night itself, DVC and the stages. Then it is run from the same start again and again, each time
+with everything killed at another operation, and once more without a cut: what it leaves must be
+the bytes of the first night, and no temporary file more.
+"""
+
+import argparse
+import collections
+import contextlib
+import hashlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+
+from tests.attack.cut.sitecustomize import LINE
+from tests.attack.project import SIGNLOOM, environment, make_project
+
+BUILD = Path("build/attack")
+CUT = Path(__file__).parent / "cut"
+# What a night leaves for the next ones; logs, records and caches have times and numbers in them.
+KEPT = ("data/raw", "data/inbox", "data/landmarks", "data/tokens", "data/checkpoint",
+        "data/models", "reports/evaluation", "reports/metrics.json")  # fmt: skip
+_TIME = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]+([+-]\d\d:\d\d|Z)?")
+HANGS_S = 900.0
+
+
+def main() -> None:
+    """Cut the power at operations drawn at random; end with 1 if a night was lost."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cuts", type=int, default=12)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--at", type=int, nargs="*", help="these operations instead")
+    options = parser.parse_args()
+    start, whole = BUILD / "night/start", BUILD / "night/whole"
+    if not (start / "made").is_file():
+        shutil.rmtree(BUILD / "night", ignore_errors=True)
+        make_project(start)
+        copy(start, whole)
+        code, log = run_night(whole)
+        assert code in (0, 4), code
+        (BUILD / "night/operations.txt").write_text("".join(f"{one}\n" for one in log))
+        # What was looked at once need not be looked at for each cut.
+        shutil.copytree(whole / "data/cache", start / "data/cache", dirs_exist_ok=True)
+        (start / "made").touch()
+    operations = (BUILD / "night/operations.txt").read_text().splitlines()
+    wanted = contents(whole)
+    faults = 0
+    for number in options.at or draw(operations, options.cuts, options.seed):
+        begin = time.monotonic()
+        found = try_cut(start, number, wanted)
+        faults += bool(found)
+        took = f"{time.monotonic() - begin:.0f} s"
+        print(f"{number} {operations[number].strip()}: {'; '.join(found) or 'whole'} ({took})",
+              flush=True)  # fmt: skip
+    print(f"{len(operations):,} operations")
+    sys.exit(faults > 0)
+
+
+def draw(operations: Sequence[str], count: int, seed: int) -> list[int]:
+    """Draw operations: of each kind of file one before a second of any."""
+    chance = random.Random(seed)
+    kinds = collections.defaultdict(list)
+    for number, operation in enumerate(operations):
+        kinds[re.sub(r"[0-9a-f]{6,}|\d+", "#", operation)].append(number)
+    firsts = [chance.choice(numbers) for numbers in kinds.values()]
+    chance.shuffle(firsts)
+    return sorted(firsts[:count])
+
+
+def try_cut(start: Path, number: int, wanted: dict[str, str]) -> list[str]:
+    """Cut the power at an operation and run the night again; return what is not as it should be."""
+    project = BUILD / "night/cut"
+    copy(start, project)
+    code, _ = run_night(project, cut=number)
+    if code != -signal.SIGKILL:
+        return [f"the cut night ended with {code}"]
+    pointer = project / "data/models/champion.json"
+    if not json.loads(pointer.read_text())["champion"]:
+        return ["no champion after the cut"]
+    code, _ = run_night(project)
+    if code not in (0, 3, 4):
+        record = (project / "reports/retrain/night.json").read_text()
+        return [f"the next night ended with {code}: {json.loads(record)['verdict'][-600:]}"]
+    found = contents(project)
+    return [
+        f"{name} {'is other' if name in found else 'is missing'}"
+        if name in wanted
+        else f"{name} is left behind"
+        for name in sorted({*wanted, *found})
+        if wanted.get(name) != found.get(name)
+    ]
+
+
+def run_night(project: Path, cut: int = -1) -> tuple[int, list[str]]:
+    """Run a night, with a cut of the power at an operation; return its code and operations."""
+    log = project.resolve().parent / "log"
+    log.unlink(missing_ok=True)
+    own = environment(project.resolve())
+    own |= {
+        "PYTHONPATH": f"{CUT}{os.pathsep}{own['PYTHONPATH']}",
+        "ATTACK_ROOT": f"{project.resolve()}/", "ATTACK_LOG": str(log), "ATTACK_CUT": str(cut),
+    }  # fmt: skip
+    # The group is known to the process alone: a shell says it before it becomes the night.
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", 'ATTACK_GROUP=$$ exec "$@"', "sh", *SIGNLOOM, "retrain"],
+        cwd=project, env=own, start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    code = process.wait(HANGS_S)
+    for one in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, ProcessLookupError):
+            if os.getsid(one.pid) == process.pid:
+                one.kill()
+                one.wait(10)
+    raw = log.read_bytes().decode() if log.is_file() else ""
+    return code, [raw[place : place + LINE].strip() for place in range(0, len(raw), LINE)]
+
+
+def contents(project: Path) -> dict[str, str]:
+    """Return hashes of the files that a night leaves, times apart; a link is what it leads to."""
+    found = {}
+    for part in KEPT:
+        whole = project / part
+        for path in [whole, *whole.rglob("*")]:
+            if path.is_file():
+                raw = _TIME.sub(b"TIME", path.read_bytes())
+                found[str(path.relative_to(project))] = hashlib.sha256(raw).hexdigest()
+    for path in project.rglob("*"):  # what a killed process may leave
+        if path.suffix == ".tmp" or path.name.startswith(".tmp"):
+            found.setdefault(str(path.relative_to(project)), "temporary")
+    return found
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy a project, with the times of its files, so that DVC sees no change."""
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target, symlinks=True)
+
+
+if __name__ == "__main__":
+    main()

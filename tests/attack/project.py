@@ -1,0 +1,106 @@
+"""A whole small project to attack: drawn signers, two nights, two versions of a model."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from signloom.config import parse_options
+from signloom.corpus.manifest import read_manifest, write_manifest
+from signloom.demo.draw import DrawOptions, draw_corpus
+
+ROOT = Path(__file__).parents[2]
+CORPUS = Path("data/raw/weekly")
+DELIVERY = Path("data/inbox/ruth")
+SIGNLOOM = (sys.executable, "-c", "from signloom.cli.main import main; main()")
+DRAW = {
+    "seed": 1, "train_signers": 3, "dev_signers": 1, "test_signers": 1, "clips_per_signer": 4,
+    "max_signs": 2, "unseen_share": 0.0, "fps": 10, "width": 240, "height": 180,
+}  # fmt: skip
+
+
+def make_project(folder: Path) -> None:
+    """Make a project whose first night is over and whose second has a delivery to take in."""
+    folder.mkdir(parents=True)
+    for name in ("src", "pipeline"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("dvc.yaml", ".dvcignore"):
+        shutil.copy(ROOT / name, folder)
+    (folder / "reports").mkdir()
+    (folder / "reports/retrain.json").write_text("{}\n")
+    (folder / "params.yaml").write_text(yaml.safe_dump(_params()))
+    draw = {**DRAW, "out": str(folder / CORPUS)}
+    draw_corpus(parse_options(draw, DrawOptions, where="draw"))
+    _hold_back_a_signer(folder)
+    run(folder, sys.executable, "-m", "dvc", "init", "--no-scm", "-q")
+    run(folder, *SIGNLOOM, "retrain", codes=(0, 4))
+    run(folder, *SIGNLOOM, "champion", "promote", "1", "--force")
+    (folder / "delivered").rename(folder / DELIVERY)
+
+
+def link_code(folder: Path) -> None:
+    """Let a project use the code as it is now."""
+    for name in ("src", "pipeline"):
+        path = folder / name
+        path.unlink() if path.is_symlink() else shutil.rmtree(path)
+        path.symlink_to(ROOT / name)
+
+
+def end_second_night(folder: Path) -> None:
+    """Take the delivery in and train a second version."""
+    run(folder, *SIGNLOOM, "retrain", codes=(0, 4))
+    run(folder, *SIGNLOOM, "champion", "promote", "2", "--force")
+    run(folder, *SIGNLOOM, "scores", "--keep")
+
+
+def run(folder: Path, *command: str, codes: tuple[int, ...] = (0,)) -> None:
+    """Run a program of the project that must end with one of these codes."""
+    done = subprocess.run(command, cwd=folder, env=environment(folder), capture_output=True)
+    assert done.returncode in codes, (command[-3:], done.stderr.decode()[-3000:])
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Return the variables with which the programs of a project run; nothing asks the network."""
+    return {
+        **os.environ, "PYTHONPATH": str(folder / "src"), "SIGNLOOM_CACHE": "",
+        "OMP_NUM_THREADS": "1", "DVC_NO_ANALYTICS": "true", "MLFLOW_DISABLE_TELEMETRY": "true",
+        "SIGNLOOM_WORKERS": "1",
+    }  # fmt: skip
+
+
+def _params() -> dict[str, Any]:
+    params: dict[str, Any] = yaml.safe_load((ROOT / "pipeline/smoke/params.yaml").read_text())
+    params["corpus"]["folder"] = CORPUS.as_posix()
+    params["extract"] |= {"detector": "hands", "groups": ["hands"], "max_rejected_share": 0.5}
+    params["features"] |= {"fps": 10, "groups": ["hands"], "normalise": "picture"}
+    params["model"] |= {"d_model": 16, "d_ff": 16, "heads": 2}
+    params["train"] |= {"epochs": 3, "seeds": [1], "snapshot_s": 0.0}
+    params["evaluate"]["decoding"] |= {"beam_size": 1, "max_tokens": 8}
+    params["evaluate"]["grid"] = {"beam_sizes": [1], "length_penalties": [1.0]}
+    params["tracking"]["enabled"] = False
+    params["retrain"]["ingest"]["min_side"] = 100
+    params["retrain"]["gate"]["seeds"] = 1
+    return params
+
+
+def _hold_back_a_signer(folder: Path) -> None:
+    """Take the last signer of train out of the corpus: the clips of a later delivery."""
+    manifest = folder / CORPUS / "manifest.tsv"
+    clips = read_manifest(manifest)
+    new = next(clip.signer for clip in reversed(clips) if clip.split == "train")
+    (folder / "delivered").mkdir()
+    (folder / DELIVERY).parent.mkdir()
+    for clip in (clip for clip in clips if clip.signer == new):
+        assert clip.video
+        clip.video.rename(folder / "delivered" / clip.video.name)
+        text = folder / "delivered" / f"{clip.clip_id}.txt"
+        text.write_text(clip.text, encoding="utf-8")
+        for path in (folder / "delivered" / clip.video.name, text):
+            os.utime(path, (time.time() - 60,) * 2)
+    write_manifest(manifest, [clip for clip in clips if clip.signer != new])
+    (folder / CORPUS / "truth.npz").unlink()

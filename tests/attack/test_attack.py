@@ -1,0 +1,88 @@
+"""A quick part of the attack, and that the attack sees what it is to see."""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.attack import inputs, run
+from tests.attack.run import Case, Result, Verb, run_case
+from tests.tiny import write_checkpoint, write_project
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with landmarks, tokens and a model of no corpus."""
+    folder = tmp_path_factory.mktemp("base")
+    write_project(folder)
+    write_checkpoint(folder / "data/checkpoint")
+    return folder
+
+
+def attack(base: Path, verb: Verb, maker: inputs.Maker, name: str = "table.tsv") -> Result:
+    return run_case(base, Case(verb=verb, kind="", name="", prepare=run._giving(maker, name)))
+
+
+def test_tables_of_every_kind_are_refused_in_words_or_taken(base: Path) -> None:
+    verb = Verb(name="init", arguments=("init", "made", "--text-only", "--table", "{given}"),
+                writes=("made/*",))  # fmt: skip
+    found = {}
+    for name in list(inputs.TABLES)[:20:2]:
+        found[name] = attack(base, verb, inputs.TABLES[name])
+    assert {name: one.faults for name, one in found.items() if one.faults} == {}
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, act: object) -> None:
+    monkeypatch.setattr(run, "_call", act)
+
+
+@pytest.mark.parametrize(
+    ("act", "fault"),
+    [
+        (lambda _: Path("params.yaml").write_text(""), "changed project/params.yaml"),
+        (lambda _: Path("../outside/canary.mp4").unlink(), "changed outside/canary.mp4"),
+        (lambda _: Path("pwned").touch(), "changed project/pwned"),
+        (lambda _: {}["a key"], "traceback: KeyError: 'a key'"),
+        (lambda _: sys.exit(1), "failed without a word"),
+        (lambda _: sys.exit("\x1b[2Jred"), "control characters on the terminal"),
+        (lambda _: sys.exit(7), "ended with 7"),
+        (lambda _: os.kill(os.getpid(), signal.SIGSEGV), "ended with -11"),
+        (lambda _: print("x" * 30_000, file=sys.stderr), "a message of 30001 characters"),
+        (lambda _: bytearray(2**28), "MB"),
+        (lambda _: time.sleep(60), "ended with -9"),
+    ],
+)
+def test_the_attack_sees(
+    base: Path, monkeypatch: pytest.MonkeyPatch, act: object, fault: str
+) -> None:
+    pretend(monkeypatch, act)
+    monkeypatch.setattr(run, "HANGS_S", 1.0)
+    if fault == "MB":
+        monkeypatch.setattr(run, "MOST_MB", 256)
+    found = attack(base, Verb(name="", arguments=("any",)), inputs.bytes_of(b""))
+    assert fault in " ".join(found.faults)
+
+
+def test_the_attack_sees_a_clip_that_is_lost(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = {"clips": [1, 2], "rejects": [], "known": 0, "waiting": []}
+    pretend(monkeypatch, lambda _: print(json.dumps(said)))
+
+    def prepare(project: Path) -> str:
+        (project / "given").mkdir()
+        for name in "abc":
+            (project / f"given/{name}.txt").touch()
+        return "given"
+
+    found = run_case(base, Case(verb=run.INGEST, kind="", name="", prepare=prepare))
+    assert found.faults == ["3 clips in, 2 out and 0 rejected"]
+
+
+def test_a_wrong_value_is_put_in_each_place() -> None:
+    found = dict(inputs.wrong_values('{"a": {"b": [1, 2]}, "c": 3}'))
+    assert json.loads(found["without c"]) == {"a": {"b": [1, 2]}}
+    assert json.loads(found["a.b.0 is null"]) == {"a": {"b": [None, 2]}}
+    assert len(found) == 4 * (1 + len(inputs.WRONG))
