@@ -1,7 +1,7 @@
 # `make` lists the targets. Everything runs in .venv, which `make setup` fills from constraints.txt.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup format check test test-all demo smoke repro report ui bench soak clean
+.PHONY: help setup format check test test-all demo smoke repro report ui bench soak attack clean
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 STAMP := .venv/.installed
@@ -66,6 +66,10 @@ bench: setup  ## measure and write reports/benchmarks/
 
 soak: setup  ## twelve nights of retraining with drawn signers (docs/studies/soak.md)
 	python -m pipeline.studies.soak.run
+
+attack: setup  ## bad inputs to every command, power cuts in a night (docs/benchmarks.md)
+	python -m tests.attack.run --write
+	python -m tests.attack.night
 
 clean:  ## remove what the stages wrote (not .venv, not data/raw)
 	rm -rf data/demo/corpus data/landmarks data/tokens data/checkpoint data/.tracking reports/tune \

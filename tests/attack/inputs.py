@@ -7,7 +7,7 @@ import random
 import socket
 import struct
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +117,7 @@ FILMS: dict[str, Maker] = {
     "one frame": _times(0.0),
     "two frames": _times(0.0, 0.04),
     "all at one time": _times(*[0.04] * 25, codec="mpeg4"),
+    "an hour": _times(*range(0, 3600, 3)),
     "a year between frames": _times(0.0, 31_536_000.0),
     "a frame a minute": _times(*range(0, 600, 60)),
     "a thousand frames a second": _times(*(n / 1000 for n in range(400)), rate=1000),
@@ -527,4 +528,49 @@ YAML: dict[str, bytes] = {
     "numbers as keys": b"1: 2\n[3]: 4\n? {a: b}\n: 5\n",
     "control characters": b"corpus: {folder: \"\\x1b[2J\"}\n",
     "a byte too many": b"corpus: \xff\n",
+}  # fmt: skip
+
+
+def _frames(count: int = 12, points: int = 21, value: Any = 0.5) -> list[dict[str, Any]]:
+    marks = [[value, 0.5, 0.0]] * points
+    return [{"left_hand": marks, "right_hand": marks}] * count
+
+
+def _request(params: Mapping[str, Any] = {}, **changes: Any) -> bytes:
+    """Return a request of one clip in which some things are others; `...`: left out."""
+    clip = {"fps": 10.0, "width": 320, "height": 240, "frames": _frames(), **changes}
+    rows_ = [{name: value for name, value in clip.items() if value is not ...}]
+    return json.dumps({"dataframe_records": rows_, "params": dict(params)}).encode()
+
+
+REQUESTS: dict[str, bytes] = {
+    "good": _request(),
+    "empty": b"",
+    "no JSON": b"{",
+    "a list": b"[]",
+    "null": b"null",
+    "very deep": b"[" * 100_000,
+    "not UTF-8": b'{"dataframe_records": "\xff"}',
+    "no clip": b'{"dataframe_records": []}',
+    "other columns": b'{"dataframe_records": [{"a": 1}]}',
+    "a thousand clips without frames": json.dumps(
+        {"dataframe_records": [{"fps": 10.0, "width": 1, "height": 1, "frames": []}] * 1000}
+    ).encode(),
+    **{f"a rate of {value}": _request(fps=value)
+       for value in (0.0, -1.0, 1e-3, 1e-9, 1e9, NAN, INF, "x", None, ...)},
+    **{f"{value} wide": _request(width=value) for value in (0, -1, 10**18, 0.5, "x", None, ...)},
+    **{f"frames: {str(value)[:30]}": _request(frames=value)
+       for value in ([], None, ..., "x", 5, {}, [None], [[]], [{"nose": []}], [{"left_hand": 5}],
+                     [{"left_hand": "x"}], [{"left_hand": [[0.1]]}], [{"left_hand": [[]] * 21}])},
+    "20 points": _request(frames=_frames(points=20)),
+    **{f"points of {value}": _request(frames=_frames(value=value))
+       for value in (NAN, INF, 1e300, 65_505.0, "x", None, [1], True)},
+    "no hand": _request(frames=[{}] * 50),
+    "100,000 frames": _request(frames=[{}] * 100_000),
+    **{f"{name} {value}": _request({name: value}) for name, values in {
+        "beam_size": (0, -1, 100_000, 10**18, 2.5, "x", None), "n_best": (0, -1, 10**6, NAN),
+        "max_tokens": (0, -1, 10**9), "min_tokens": (-1, 10**9), "ctc_weight": (-1.0, 2.0, NAN),
+        "length_penalty": (NAN, INF, -INF, 1e308, -1e308), "no_repeat_ngram": (-1, 10**9),
+        "precision": ("int4",), "an option": (1,),
+    }.items() for value in values},
 }  # fmt: skip

@@ -34,7 +34,8 @@ CUT = Path(__file__).parent / "cut"
 # What a night leaves for the next ones; logs, records and caches have times and numbers in them.
 KEPT = ("data/raw", "data/inbox", "data/landmarks", "data/tokens", "data/checkpoint",
         "data/models", "reports/evaluation", "reports/metrics.json")  # fmt: skip
-_TIME = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]+([+-]\d\d:\d\d|Z)?")
+# What says when and why it was, and which commit of the project lay around it.
+_TIME = re.compile(rb'\d{4}-\d\d-\d\dT[\d:.]+([+-]\d\d:\d\d|Z)?|"(trigger|git_\w+)": [^\n]*')
 HANGS_S = 900.0
 
 
@@ -136,7 +137,7 @@ def contents(project: Path) -> dict[str, str]:
     for part in KEPT:
         whole = project / part
         for path in [whole, *whole.rglob("*")]:
-            if path.is_file():
+            if path.is_file() and path.name != "lock":
                 raw = _TIME.sub(b"TIME", path.read_bytes())
                 found[str(path.relative_to(project))] = hashlib.sha256(raw).hexdigest()
     for path in project.rglob("*"):  # what a killed process may leave

@@ -56,6 +56,7 @@ def end_second_night(folder: Path) -> None:
     run(folder, *SIGNLOOM, "retrain", codes=(0, 4))
     run(folder, *SIGNLOOM, "champion", "promote", "2", "--force")
     run(folder, *SIGNLOOM, "scores", "--keep")
+    run(folder, *SIGNLOOM, "export-model", "data/served", "--format", "mlflow")
 
 
 def run(folder: Path, *command: str, codes: tuple[int, ...] = (0,)) -> None:

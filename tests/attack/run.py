@@ -134,7 +134,7 @@ def preload() -> None:
         "signloom.nightly.candidates", "signloom.report.build", "signloom.report.films",
         "signloom.training.run", "signloom.privacy.forget", "signloom.intake.drop_videos",
         "pipeline.check", "pipeline.tokenize_targets", "pipeline.train", "pipeline.evaluate",
-        "pipeline.report",
+        "pipeline.report", "mlflow.pyfunc.scoring_server",
     ):  # fmt: skip
         importlib.import_module(name)
 
@@ -223,6 +223,7 @@ GIVEN: dict[Verb, tuple[str, ...]] = {
     Verb(name="retrain --params", codes=(0, 1, 2, 3),
          arguments=("retrain", "--dry-run", "--params", "{given}")): ("yaml",),
 }  # fmt: skip
+REQUEST = Verb(name="served model", arguments=("request", "{given}"))
 # Verbs that read the project alone: each file that they open is damaged in each way.
 ALONE = (
     Verb(name="scores", arguments=("scores",)),
@@ -275,6 +276,9 @@ def all_cases(base: Path) -> Iterator[Case]:
             kind = kind if kind in kinds else OTHER
             for name, prepare in found.items():
                 yield Case(verb=verb, kind=kind, name=name, prepare=prepare)
+    for name, content in inputs.REQUESTS.items():
+        prepare = _giving(inputs.bytes_of(content), "request.json")
+        yield Case(verb=REQUEST, kind="request", name=name, prepare=prepare)
     yield Case(verb=INGEST, kind="film", name="all at once", prepare=_all_films)
     yield Case(verb=EXTRACT, kind="film", name="all at once", prepare=_all_films_in_the_corpus)
     known = base.parent / "read.json"  # what each verb reads, as long as the project is the same
@@ -567,15 +571,34 @@ def _become(box: Sandbox, arguments: Sequence[str]) -> None:
         os._exit(code)
 
 
+def ask(path: str) -> None:
+    """Ask the served model, with MLflow's own code between the request and it."""
+    import mlflow.pyfunc
+    from mlflow.pyfunc import scoring_server
+
+    model = mlflow.pyfunc.load_model("data/served")
+    try:
+        answer = scoring_server.invocations(
+            Path(path).read_bytes(), "application/json", model, model.metadata.get_input_schema()
+        )
+    except mlflow.MlflowException as error:
+        # 400: the client's mistake, in words. Anything else reaches the client as a stack trace.
+        if error.get_http_status_code() != 400:
+            raise
+        sys.exit(f"error: {error.message}")
+    print(answer.response)
+
+
 def _call(arguments: Sequence[str]) -> None:
+    if arguments[0] == "request":
+        return ask(arguments[1])
     if arguments[0].startswith("pipeline."):
         from pipeline.stage import run
 
-        run(importlib.import_module(arguments[0]).main)
-    else:
-        from signloom.cli.main import main as signloom
+        return run(importlib.import_module(arguments[0]).main)
+    from signloom.cli.main import main as signloom
 
-        signloom(list(arguments))
+    return signloom(list(arguments))
 
 
 def fingerprints(box: Sandbox) -> dict[str, str]:

@@ -4,13 +4,16 @@ import argparse
 import dataclasses
 import difflib
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from signloom.cli.arguments import add_params, add_path
-from signloom.config import load_params, read_json, update_params
+from signloom.config import load_params, parse_options, read_json, update_params
 from signloom.errors import UserError
 from signloom.paths import LANDMARKS, PRESETS, SHARDS, TOKENS, TUNE
+
+_SEARCH_FIRST = "run `dvc repro tune` first"
 
 
 def add_summary(parser: argparse.ArgumentParser) -> None:
@@ -130,9 +133,9 @@ def run_adopt(options: argparse.Namespace) -> None:
     elif options.trial is not None:
         overrides = _of_front(options.best.with_name("trials.json"), options.trial)
     else:
-        best = read_json(options.best, hint="run `dvc repro tune` first")
-        overrides = best["overrides"]
-        _print_confirmation(best.get("confirmed", []))
+        best = read_json(options.best, hint=_SEARCH_FIRST)
+        overrides = _overrides_in(options.best, best)
+        _print_confirmation(options.best, best)
     before, after = update_params(options.params, overrides)
     if before == after:
         print(f"{options.params} has these values already")
@@ -155,19 +158,39 @@ def _read_preset(name: str) -> dict[str, dict[str, Any]]:
 
 def _of_front(path: Path, trial: int) -> dict[str, dict[str, Any]]:
     """Return what a trial of the front changes."""
-    found = read_json(path, hint="run `dvc repro tune` first")["overrides"]
+    content = read_json(path, hint=_SEARCH_FIRST)
+    if not isinstance(content, dict) or not isinstance(found := content.get("overrides"), dict):
+        raise UserError(f"{path} is not what a search wrote; {_SEARCH_FIRST}")
     if str(trial) not in found:
         raise UserError(f"trial {trial} is not of the search's front: {', '.join(found)}")
-    changes: dict[str, dict[str, Any]] = found[str(trial)]
-    return changes
+    return _overrides_in(path, {"overrides": found[str(trial)]})
 
 
-def _print_confirmation(rows: list[dict[str, Any]]) -> None:
+def _overrides_in(path: Path, content: Any) -> dict[str, dict[str, Any]]:
+    """Return what a file of a search says is to be changed, by section and key."""
+    if not isinstance(content, dict) or "overrides" not in content:
+        raise UserError(f"{path} is not what a search wrote: no overrides; {_SEARCH_FIRST}")
+    return parse_options(
+        content["overrides"], dict[str, dict[str, Any]], where=f"{path}: overrides"
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Confirmed:
+    """A candidate that was trained again with other seeds."""
+
+    number: int
+    values: list[float]
+    mean: float
+
+
+def _print_confirmation(path: Path, best: dict[str, Any]) -> None:
     """Print what the candidates reached with other seeds, the winner first."""
+    rows = parse_options(best.get("confirmed", []), list[_Confirmed], where=f"{path}: confirmed")
     for rank, row in enumerate(rows):
-        values = ", ".join(f"{value:.4f}" for value in row["values"])
-        name = f"trial {row['number']}" + (", the parameters of then" if not row["number"] else "")
-        print(f"{'winner' if not rank else 'beaten'}: {name}: mean {row['mean']:.4f} of {values}")
+        values = ", ".join(f"{value:.4f}" for value in row.values)
+        name = f"trial {row.number}" + (", the parameters of then" if not row.number else "")
+        print(f"{'winner' if not rank else 'beaten'}: {name}: mean {row.mean:.4f} of {values}")
 
 
 def add_tune_worker(parser: argparse.ArgumentParser) -> None:

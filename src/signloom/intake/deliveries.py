@@ -36,6 +36,7 @@ _NOTES = ("readme", "license", "licence")  # texts that belong to no video
 
 
 _LINK = Problem("it is a link, which may lead anywhere", "put the file itself in its place")
+_NO_TABLE = Problem("the table is a link or no file", _LINK.hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,9 @@ def _scan_folders(source: Path, request: Request) -> Found:
             yield _refused(folder, listed, Problem(f"{len(tables)} tables in one folder", hint))
         if tables:
             folders.clear()  # their videos are the table's
-        if len(tables) == 1:
+        if len(tables) == 1 and not request.table and not _is_plain(tables[0]):
+            yield _refused(folder, tables[0].name, _NO_TABLE)
+        elif len(tables) == 1:
             yield from _scan_table(folder, tables[0], request)
         elif not tables:
             yield from _scan_sidecars(folder, names, source, request)
@@ -281,6 +284,11 @@ def _find_columns(table: UserTable) -> Sources:
     return sources
 
 
+def _is_plain(path: Path) -> bool:
+    """Return whether it is a file itself: a link may lead anywhere, a pipe is never at its end."""
+    return path.is_file() and not path.is_symlink()
+
+
 def _find_video(videos: VideoFolder, cell: str) -> tuple[Path | None, Problem | None]:
     """Return the video that a cell means; None and why not."""
     parts = PurePosixPath(cell.replace("\\", "/")).parts
@@ -319,7 +327,7 @@ def _read_line(folder: Path, name: str | None) -> tuple[str, Problem | None]:
     if name is None:
         return "", Problem("no sentence: no row of a table and no .txt file of its name", "add one")
     path = folder / name
-    if path.is_symlink() or not path.is_file():
+    if not _is_plain(path):
         return "", Problem("its text file is a link or no file", _LINK.hint)
     try:
         with path.open(encoding="utf-8-sig") as file:

@@ -197,6 +197,28 @@ def test_adopt_shows_the_confirmation_and_takes_another_trial_of_the_front(
 PRESETS = sorted((tiny.ROOT / "presets").glob("*.yaml"))
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"dev": {"bleu4": 1.0}}', "no overrides"),
+        ("[]", "no overrides"),
+        ('{"overrides": {"model": 3}}', "overrides.model: found 3, expected a map"),
+        ('{"overrides": {}, "confirmed": [{"number": 1}]}', "confirmed[0].values is missing"),
+    ],
+)
+def test_adopt_of_another_json_file_is_refused_in_words(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    best = tmp_path / "best.json"
+    best.write_text(text, encoding="utf-8")
+    with pytest.raises(SystemExit) as end:
+        main(["adopt", "--best", str(best)])
+    assert message in str(end.value)
+    with pytest.raises(SystemExit, match="is not what a search wrote|of the search's front"):
+        best.rename(tmp_path / "trials.json")
+        main(["adopt", "--best", str(best), "--trial", "1"])
+
+
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda path: path.stem)
 def test_a_preset_changes_the_parameters_and_builds_a_model(
     preset: Path,

@@ -115,6 +115,19 @@ def test_a_bad_table_stops_no_other_delivery(corpus: CorpusOptions, table: str, 
     assert words in result.rejects[0].reason
 
 
+def test_a_table_that_is_a_link_or_a_pipe_is_left_out(corpus: CorpusOptions) -> None:
+    for name in ("gone", "pipe", "round"):
+        Path("in", name).mkdir(parents=True)
+    Path("in/gone/table.tsv").symlink_to("/nowhere/table.tsv")
+    Path("in/round/table.tsv").symlink_to("table.tsv")
+    os.mkfifo("in/pipe/table.tsv")
+    deliver(Path("in/ada"), "good", frames=20)
+    result = take(corpus, "in")
+    assert [clip.clip_id for clip in result.clips] == ["good"]
+    assert reasons(result) == {"table.tsv": "the table is a link or no file"}
+    assert len(result.rejects) == 3
+
+
 def test_the_inbox_itself_names_no_signer(corpus: CorpusOptions) -> None:
     deliver(Path("inbox"), "x", frames=20)
     assert "nobody is named" in take(corpus, "inbox", inbox=True).rejects[0].reason
