@@ -214,7 +214,7 @@ def test_adopt_of_another_json_file_is_refused_in_words(
     with pytest.raises(SystemExit) as end:
         main(["adopt", "--best", str(best)])
     assert message in str(end.value)
-    with pytest.raises(SystemExit, match="is not what a search wrote|of the search's front"):
+    with pytest.raises(SystemExit, match=r"is not what a search wrote|of the search's front"):
         best.rename(tmp_path / "trials.json")
         main(["adopt", "--best", str(best), "--trial", "1"])
 
