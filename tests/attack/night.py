@@ -132,16 +132,16 @@ def run_night(project: Path, cut: int = -1) -> tuple[int, list[str]]:
 
 
 def contents(project: Path) -> dict[str, str]:
-    """Return hashes of the files that a night leaves, times apart; a link is what it leads to."""
+    """Return hashes of the files that a night leaves; a card repeats the reasons of a night."""
     found = {}
     for part in KEPT:
         whole = project / part
         for path in [whole, *whole.rglob("*")]:
-            if path.is_file() and path.name != "lock":
+            if path.is_file() and path.name not in ("lock", "MODEL_CARD.md"):
                 raw = _TIME.sub(b"TIME", path.read_bytes())
                 found[str(path.relative_to(project))] = hashlib.sha256(raw).hexdigest()
-    for path in project.rglob("*"):  # what a killed process may leave
-        if path.suffix == ".tmp" or path.name.startswith(".tmp"):
+    for path in project.rglob("*"):  # what a killed process may leave; DVC's cache is DVC's
+        if path.suffix == ".tmp" and ".dvc" not in path.parts:
             found.setdefault(str(path.relative_to(project)), "temporary")
     return found
 

@@ -1,6 +1,6 @@
 """The attack: every command on every kind of bad input, each in a process and a project of its own.
 
-    python -m tests.attack.run [--only TEXT] [--most 60] [--jobs 2]
+    python -m tests.attack.run [--only TEXT] [--most 30] [--jobs 2]
 
 What must hold for each case is in `judge`. `make attack` runs all and writes the table of
 docs/benchmarks.md.
@@ -93,7 +93,7 @@ def main() -> None:
     """Run the cases that the options choose; end with 1 if one of them found a fault."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="cases in whose line this pattern is")
-    parser.add_argument("--most", type=int, default=60, help="cases of a verb and a kind of input")
+    parser.add_argument("--most", type=int, default=30, help="cases of a verb and a kind of input")
     parser.add_argument("--seed", type=int, default=1, help="of the choice where there are more")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--write", action="store_true", help=f"write the table of {PAGE}")
@@ -622,7 +622,7 @@ def changes(before: Mapping[str, str], after: Mapping[str, str], verb: Verb) -> 
     """Return the files that changed, came or went and are no output of a verb."""
     changed = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
     outputs = [f"project/{pattern}" for pattern in (*verb.writes, *ANYWHERE)]
-    outputs += [str(Path(pattern).parent) for pattern in outputs]  # and their folders
+    outputs += [pattern.removesuffix("/*") for pattern in outputs]  # and their folders
     bad = [name for name in changed if name not in ("out", "err")
            and not any(fnmatch.fnmatch(name, pattern) for pattern in outputs)
            and not name.startswith("home")]  # fmt: skip

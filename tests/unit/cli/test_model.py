@@ -214,8 +214,8 @@ def test_adopt_of_another_json_file_is_refused_in_words(
     with pytest.raises(SystemExit) as end:
         main(["adopt", "--best", str(best)])
     assert message in str(end.value)
+    best.rename(tmp_path / "trials.json")
     with pytest.raises(SystemExit, match=r"is not what a search wrote|of the search's front"):
-        best.rename(tmp_path / "trials.json")
         main(["adopt", "--best", str(best), "--trial", "1"])
 
 
