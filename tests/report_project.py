@@ -177,6 +177,16 @@ def write_project(root: Path) -> ReportPaths:
                 for split in ("dev", "test")
             }},
             "splits": {"dev": split_scores("dev", 90), "test": split_scores("test", 80)},
+            "confidence": {
+                split: {
+                    "calibration_error": 8.25, "unsure": 1, "unfamiliar": 0,
+                    "levels": [
+                        {"confidence": 0.25, "clips": 1, "right": 0, "low": 0.0, "high": 0.79},
+                        {"confidence": 0.9, "clips": 4, "right": 3, "low": 0.3, "high": 0.95},
+                    ],
+                }
+                for split in ("dev", "test")
+            },
         },
         paths.baseline: {"format_version": 1, "metrics": {}},
         paths.checkpoint / "history.json": {"format_version": 1, "best_epoch": 4, "epochs": epochs},

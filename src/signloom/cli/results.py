@@ -13,6 +13,7 @@ from signloom.evaluation.names import (
     WITH_INTERVAL,
     Metric,
     System,
+    describe_only,
     metric_heading,
     metric_label,
 )
@@ -103,6 +104,8 @@ def format_scores(split: str, scores: dict[str, Any]) -> str:
         )
         count = scores["seeds"][Metric.BLEU4]["n"]
         lines.append(f"  mean and standard deviation of {count} seeds: {', '.join(spreads)}")
+    if "only_sentence" in scores:
+        lines.append(f"  {describe_only(scores['only_sentence'], scores['clips'])}")
     if scores.get("ignores_input"):
         lines.append("  THIS MODEL IGNORES ITS INPUT: another clip's video gets the same score")
     return "\n".join((*lines, f"  {scores['signature']}\n"))

@@ -18,6 +18,7 @@ from signloom.translation.confidence import (
     describe_train,
     fit_levels,
     plain_score,
+    wilson,
 )
 from signloom.translation.translator import Translator
 
@@ -67,10 +68,11 @@ class Reliability:
 
     def to_map(self) -> dict[str, Any]:
         """Return what scores.json has of it."""
-        levels = [
-            {"confidence": round(confidence, DECIMALS), "clips": clips, "right": right}
-            for confidence, clips, right in self.levels
-        ]
+        levels = []
+        for confidence, clips, right in self.levels:
+            low, high = (round(bound, DECIMALS) for bound in wilson(clips, right))
+            row = {"confidence": round(confidence, DECIMALS), "clips": clips, "right": right}
+            levels.append({**row, "low": low, "high": high})
         return {**self.to_metrics(), "levels": levels}
 
 

@@ -20,7 +20,7 @@ from signloom.config import Count, NonNegative, checked_dataclass
 from signloom.errors import UserError
 from signloom.evaluation.calibrate import Reliability, calibrate
 from signloom.evaluation.metrics import ScoreOptions, Statistics, score_corpus
-from signloom.evaluation.names import MAIN_METRICS, Metric, System
+from signloom.evaluation.names import MAIN_METRICS, Metric, System, describe_only
 from signloom.evaluation.summary import (
     DECIMALS,
     SeedScores,
@@ -46,7 +46,7 @@ TAKEN = {
     "bleu", "hands", "fps", "seconds", "log_prob", "score",
     "tokens", "clips", "missing", "seeds", "seen", "unseen", "ignores_input", "signature",
     "gloss", "unknown_glosses", "confidence", "familiar", "calibration_error", "unsure",
-    "unfamiliar",
+    "unfamiliar", "only_sentence",
 }  # fmt: skip
 TAKEN_PREFIXES = tuple(f"{system.prefix}_" for system in System)
 TAKEN_SUFFIXES = ("_low", "_high")
@@ -168,6 +168,9 @@ def evaluate(
         result.split: score_split(result, counts[result.split], train_texts, options.score)
         for result in results
     }
+    for split, scored in splits.items():
+        if scored.only_sentence is not None:
+            logger.warning("%s: %s", split, describe_only(scored.only_sentence, scored.clips))
     confidence, reliability = calibrate(translator, targets, sequences, results, counts, weights)
     return Evaluation(
         options=options,

@@ -50,6 +50,12 @@ def metric_heading(name: str) -> str:
     return metric_label(name) + (", %" if name in (*LOWER_IS_BETTER, Metric.EXACT) else "")
 
 
+def describe_only(sentence: str, clips: int) -> str:
+    """Say that a model writes one thing whatever it is shown, which may be nothing."""
+    what = f"one and the same sentence, “{sentence}”," if sentence else "nothing"
+    return f"This model writes {what} for each of the {clips} clips: it has not learnt to translate"
+
+
 class System(StrEnum):
     """Whoever gives every clip a sentence: the model, its controls, and floors without a model."""
 

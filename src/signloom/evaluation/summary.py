@@ -103,6 +103,8 @@ class SplitScores:
         systems: System to metric to score.
         input_check: None where all clips have one sentence.
         breakdowns: Each of `KINDS` to its groups.
+        only_sentence: What the model writes for every clip, though they say different things; None
+            where it writes different sentences.
         unknown_glosses: How many of the glosses train lacks; None for a model of landmarks.
     """
 
@@ -112,6 +114,7 @@ class SplitScores:
     systems: dict[System, dict[str, Score]]
     input_check: InputCheck | None
     breakdowns: dict[str, list[GroupScores]]
+    only_sentence: str | None
     unknown_glosses: int | None
 
     def to_map(self) -> dict[str, Any]:
@@ -130,6 +133,8 @@ class SplitScores:
                 for kind, groups in self.breakdowns.items()
             },
         }
+        if self.only_sentence is not None:
+            content["only_sentence"] = self.only_sentence
         if self.unknown_glosses is not None:
             content["unknown_glosses"] = self.unknown_glosses
         return content
@@ -206,10 +211,16 @@ def score_split(
             counts, options, "video" if result.source.has_frames else result.source.name
         ),
         breakdowns=_break_down(result, counts[System.MODEL], train_texts, options),
+        only_sentence=_only_sentence(result),
         unknown_glosses=None
         if result.source.has_frames
         else sum(len(f.unknown or ()) for f in result.facts),
     )
+
+
+def _only_sentence(result: SplitResult) -> str | None:
+    said, wanted = set(result.texts[System.MODEL]), {target.text for target in result.targets}
+    return said.pop() if len(said) == 1 and len(wanted) > 1 else None
 
 
 def check_input(
@@ -259,8 +270,7 @@ def headline(splits: Mapping[str, SplitScores], seeds: SeedScores | None) -> dic
         values |= {"clips": found["clips"], "missing": len(found["missing"])}
         if found["hallucination"]:
             values["ignores_input"] = int(found["hallucination"]["ignores_input"])
-        if "unknown_glosses" in found:
-            values["unknown_glosses"] = found["unknown_glosses"]
+        values |= {key: found[key] for key in ("only_sentence", "unknown_glosses") if key in found}
         values["signature"] = model[Metric.BLEU4]["signature"]
         metrics[split] = values
     return metrics

@@ -81,6 +81,7 @@ def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> N
         score_options=sources.scoring,
         metric_names=metrics,
         spread_names={name: metric_heading(name) for name in MAIN_METRICS},
+        confidence=dict(sorted(sources.confidence.items(), reverse=True)),
         seeds=sources.seeds,
         system_names=system_names(sources),
         reads_glosses=sources.reads_glosses,

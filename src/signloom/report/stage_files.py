@@ -50,6 +50,7 @@ class Sources:
     options: dict[str, Any]  # scoring, and decoding before the grid
     decoding: dict[str, Any]  # as it was done
     grid: list[dict[str, Any]]  # what else was tried on dev; empty if nothing
+    confidence: dict[str, Any]  # how true it is, by split; empty of older evaluations
     seeds: dict[str, Any] | None  # means and spreads of several models
     before: dict[str, Any]  # reports/metrics.json of the kept run; empty if none is kept
     retrain: dict[str, Any]  # night, drift, decision; empty before the first night
@@ -90,6 +91,7 @@ def read_sources(paths: ReportPaths) -> Sources:
         options=scores["options"],
         decoding=scores["decoding"],
         grid=scores["grid"],
+        confidence=scores.get("confidence", {}),
         seeds=scores["seeds"],
         before=read_baseline(paths.baseline),
         retrain=_read_json(paths.retrain, hint=night_hint) if has_night else {},

@@ -10,6 +10,7 @@ from signloom.evaluation.names import (
     SYSTEM_LABELS,
     Metric,
     System,
+    describe_only,
     metric_heading,
     metric_label,
 )
@@ -62,6 +63,8 @@ def verdict_sentences(sources: Sources) -> list[str]:
     names = system_names(sources)
     sentences.append(_floor_sentence(systems, names))
     sentences.append(_blind_sentence(systems, is_read=sources.reads_glosses))
+    if "only_sentence" in found:
+        sentences.append(describe_only(found["only_sentence"], found["clips"]) + ".")
     if found["hallucination"]:
         sentences.append(found["hallucination"]["text"])
     if sources.seeds and Metric.BLEU4 in sources.seeds["splits"].get(split, {}):

@@ -247,3 +247,11 @@ def test_seeds_and_a_model_that_ignores_its_input_are_said(
     assert "of 3 seeds: BLEU-4 52.25 ± 1.50, chrF" in text
     assert "THIS MODEL IGNORES ITS INPUT" in text
     assert "49.00" in text
+
+
+def test_a_model_that_writes_nothing_for_every_clip_is_said_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = metrics_file(tmp_path, 0.0, only_sentence="")
+    found = printed(capsys, "scores", "--metrics", path)
+    assert "  This model writes nothing for each of the 4 clips" in found

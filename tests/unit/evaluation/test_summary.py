@@ -86,6 +86,22 @@ def test_a_model_that_ignores_its_input_is_named(knowing: Translator) -> None:
     assert blind.metrics["test"]["ignores_input"] == 1
 
 
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [("", "writes nothing for each of the 3 clips"),
+     ("je vais", "writes one and the same sentence, “je vais”, for each of the 3 clips")],
+)  # fmt: skip
+def test_a_model_that_writes_nothing_or_one_sentence_is_named(
+    knowing: Knowing, caplog: pytest.LogCaptureFixture, said: str, words: str
+) -> None:
+    stuck = Knowing(knowing, dict.fromkeys(knowing._said, said))
+    evaluation = evaluate(stuck, targets(), corpus(), OPTIONS)
+    assert evaluation.metrics["test"]["only_sentence"] == said
+    assert f"test: This model {words}: it has not learnt to translate" in caplog.text
+    assert evaluation.splits["dev"].to_map()["only_sentence"] == said
+    assert "only_sentence" not in evaluate(knowing, targets(), corpus(), OPTIONS).metrics["test"]
+
+
 def test_different_sentences_that_have_nothing_to_do_with_the_video_are_named_too() -> None:
     rng = random.Random(4)
     words = [

@@ -70,6 +70,12 @@ def test_the_page_is_whole_and_needs_nothing_but_itself(page_text: str) -> None:
     assert '<html lang="en">' in page_text
 
 
+def test_the_page_says_how_true_the_confidence_is(page_text: str) -> None:
+    assert "Does it know how sure to be?" in page_text
+    assert "test: on average 8.2 points between confidence and share right, 1 unsure" in page_text
+    assert "<td>90</td><td>4</td><td>3</td><td>75<small>30 – 95</small></td>" in page_text
+
+
 def test_inner_links_of_figures_lead_somewhere(page_text: str) -> None:
     page = parse(page_text)
     wanted = {link[1:] for link in page.links if link.startswith("#")}

@@ -54,6 +54,13 @@ def test_the_verdict_tells_what_became_of_the_kept_run(
     assert tiles(sources)[0].note == f"95 %: 75.0 to 85.0; before {before['bleu4']:.1f}"
 
 
+def test_a_model_that_writes_nothing_is_named_in_the_verdict(sources: Sources) -> None:
+    assert "writes" not in " ".join(verdict_sentences(sources))
+    sources.splits["test"]["only_sentence"] = ""
+    said = "This model writes nothing for each of the 5 clips: it has not learnt to translate."
+    assert said in verdict_sentences(sources)
+
+
 def test_the_corpus_table_counts_by_hand(sources: Sources) -> None:
     train, dev, test = corpus_table(sources)
     assert (train.clips, train.signers, train.words) == (3, 1, 12)
