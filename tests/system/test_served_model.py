@@ -18,7 +18,16 @@ from typing import Any
 import pytest
 import torch
 
+from signloom.checkpoint import WEIGHTS
 from signloom.corpus.landmarks import HANDS_POSE
+from signloom.files import hash_file
+from signloom.translation.confidence import (
+    CONFIDENCE,
+    Confidence,
+    describe_train,
+    fit_levels,
+    write_confidence,
+)
 from signloom.translation.options import DECODING
 from signloom.translation.serving import from_payload, to_payload
 from signloom.translation.timed import to_json, translate_timed
@@ -38,6 +47,15 @@ CLIPS = [
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("served")
     checkpoint = write_checkpoint(folder / "checkpoint", family="lstm")
+    translator = Translator.load(checkpoint, torch.device("cpu"))
+    known = [tiny.sequence(seed, frames=10) for seed in range(12)]
+    encodings = translator.encode_clips(known)
+    confidence = Confidence(
+        weights=hash_file(checkpoint / WEIGHTS), unsure_below=0.5,
+        levels=fit_levels([-9.0] * 4 + [-0.1] * 4, [False] * 4 + [True] * 4),
+        train=describe_train(known, encodings, encodings),
+    )  # fmt: skip
+    write_confidence(folder / CONFIDENCE, confidence)  # beside the checkpoint
     command = [*EXPORT, str(folder / "model"), "--format", "mlflow", "--checkpoint"]
     subprocess.run([*command, str(checkpoint)], check=True, cwd=folder)
     return folder
@@ -104,6 +122,25 @@ def test_a_request_with_landmarks_is_answered_with_their_translations(
             x["text"] for x in timed["alternatives"]
         ]
         assert found["tokens"] == timed["tokens"]
+        assert found["confidence"] == timed["confidence"]
+        assert found["note"].split(":")[0] == timed["note"].split(":")[0]
+
+
+@pytest.mark.slow
+def test_a_served_model_says_what_it_has_never_seen_and_is_silent_if_asked(url: str) -> None:
+    """Quick twin: tests/unit/translation/test_confidence.py."""
+    empty = tiny.sequence(frames=10)
+    for hand in ("left_hand", "right_hand"):
+        empty = tiny.lose(empty, hand, slice(None))
+    clips = [to_payload(empty)]
+    (found,) = ask(url, {"dataframe_records": clips})["predictions"]
+    assert found["familiar"] is False
+    assert "a hand in 0 % of its frames" in found["note"]
+    assert found["text"]
+    (found,) = ask(url, {"dataframe_records": clips, "params": {"skip_unsure": True}})[
+        "predictions"
+    ]
+    assert (found["text"], found["alternatives"]) == ("", [])
 
 
 @pytest.mark.slow
