@@ -78,6 +78,7 @@ def build_from_spec(spec: CheckpointSpec, tokenizer: Tokenizer) -> Seq2Seq:
         input_width=spec.source.input_width(spec.features),
         vocab_size=tokenizer.vocab_size,
         ctc_labels=len(spec.ctc) + 1 if spec.ctc.kind != "none" else 0,
+        eos=tokenizer.eos,
     )
 
 

@@ -155,7 +155,11 @@ def run_lab(
     splits = draw_sequences(task, seed)
     seed_everything(seed)
     model = build_model(
-        options.model, input_width=task.vocab_size, vocab_size=task.vocab_size, ctc_labels=0
+        options.model,
+        input_width=task.vocab_size,
+        vocab_size=task.vocab_size,
+        ctc_labels=0,
+        eos=task.ids.eos,
     )
     if prepare:
         prepare(model)

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from signloom.models.registry import FAMILIES
 from signloom.models.seq2seq import ModelOptions
-from signloom.training.loss import head_loss, token_loss
+from signloom.training.loss import head_loss, text_loss, token_loss
 from tests import tiny
 from tests.contract.variants import COMBINED, VARIANTS, Subject, build
 
@@ -56,9 +56,11 @@ def test_logits_have_a_row_for_each_token_and_a_column_for_each_id(subject: Subj
 def test_the_head_projects_the_decoders_states(subject: Subject) -> None:
     memory = subject.model.encode(*subject.source(LENGTHS))
     states, head = subject.model.decode_states(memory, TOKENS), subject.model.head
-    assert states.shape == (3, 4, subject.options.d_model)
     expected = subject.model.decode(memory, TOKENS)
     assert torch.equal(head(states), expected)
+    if isinstance(head, torch.nn.Identity):
+        return
+    assert states.shape == (3, 4, subject.options.d_model)
     assert torch.equal(functional.linear(states, head.weight, head.bias), expected)
     embedding = subject.model.state_dict(keep_vars=True)["decoder.embedding.weight"]
     assert (head.weight is embedding) == subject.options.tied_embeddings
@@ -68,10 +70,13 @@ def test_a_chunked_loss_teaches_what_the_plain_one_does(subject: Subject) -> Non
     memory = subject.model.encode(*subject.source(LENGTHS))
     real = torch.tensor([[True] * 4, [True, True, False, False], [True] * 4])
     states, head = subject.model.decode_states(memory, TOKENS), subject.model.head
+    expected = token_loss(head(states), TOKENS, real, label_smoothing=0.1)
+    if isinstance(head, torch.nn.Identity):
+        assert text_loss(head, states[real], TOKENS[real], 0.1) == expected
+        return
     found = head_loss(
         states[real], head.weight, head.bias, TOKENS[real], label_smoothing=0.1, chunk_rows=3
     )
-    expected = token_loss(head(states), TOKENS, real, label_smoothing=0.1)
     torch.testing.assert_close(found, expected, **CLOSE)
     parameters = [p for name, p in subject.model.named_parameters() if not name.startswith("ctc")]
     ours, plain = (
@@ -129,7 +134,9 @@ def test_the_source_matters(subject: Subject) -> None:
 def test_order_of_the_source_matters(subject: Subject) -> None:
     src, valid = subject.source([12, 12])
     one, two = subject.model(src, valid, TOKENS[:2]), subject.model(src.flip(1), valid, TOKENS[:2])
-    assert not torch.allclose(one, two, atol=1e-3)
+    # Attention alone is blind to order; a Conformer's convolutions are not.
+    is_blind = subject.options.positions == "none" and subject.options.family == "transformer"
+    assert torch.allclose(one, two, atol=1e-5 if is_blind else 1e-3) == is_blind
 
 
 def test_steps_equal_teacher_forcing(subject: Subject) -> None:
@@ -203,7 +210,7 @@ def test_the_same_seed_gives_the_same_weights(subject: Subject) -> None:
     first, again = subject.model.state_dict(), build(**changes).model.state_dict()
     assert all(torch.equal(first[name], again[name]) for name in first)
     other = build(1, **changes).model.state_dict()
-    assert not torch.equal(first["decoder.embedding.weight"], other["decoder.embedding.weight"])
+    assert any(not torch.equal(first[name], other[name]) for name in first)
 
 
 def test_the_same_seed_gives_the_same_training_pass(subject: Subject) -> None:
@@ -293,7 +300,7 @@ def test_an_alignment_is_a_distribution_over_the_real_positions(subject: Subject
     torch.testing.assert_close(earlier, maps[:, :2], **CLOSE)
 
 
-@pytest.mark.parametrize("family", ["transformer", "conformer", "lstm"])
+@pytest.mark.parametrize("family", list(FAMILIES))
 def test_a_model_without_ctc_says_so(family: str) -> None:
     subject = build(family=family, ctc_labels=0)
     with pytest.raises(ValueError, match=r"train\.ctc_weight"):

@@ -19,6 +19,8 @@ DOCUMENT_000 = {
 }
 DOCUMENT_003 = {"family": "conformer", "positions": "relative", "activation": "relu"}
 LSTM = {"family": "lstm"}
+ENCODER_ONLY = {"family": "encoder_only"}
+DECODER_ONLY = {"family": "decoder_only"}
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "transformer, pre-norm": {"norm": "pre"},
@@ -60,7 +62,46 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "lstm, stem of 4": {**LSTM, "subsampling": 4},
     "lstm, deeper encoder": {**LSTM, "encoder_layers": 3, "decoder_layers": 1},
     "lstm, deeper decoder": {**LSTM, "encoder_layers": 1, "decoder_layers": 3},
+    "lstm of document 001": {
+        **LSTM,
+        "source": "tokens",
+        "attention": "none",
+        "bidirectional": False,
+        "embedding_width": 6,
+        "encoder_norm": False,
+        "embedding_scale": False,
+    },
+    "gru without attention": {"family": "gru", "attention": "none"},
+    "gru, additive, deeper encoder": {
+        "family": "gru",
+        "attention": "additive",
+        "encoder_layers": 3,
+        "decoder_layers": 1,
+    },
+    "rnn without attention": {"family": "rnn", "attention": "none"},
+    "rnn, dot, own width": {"family": "rnn", "attention": "dot", "embedding_width": 6},
+    "transformer without norms at the ends": {"encoder_norm": False, "decoder_norm": False},
+    "transformer, no positions": {"positions": "none"},
+    "conformer, no positions": {**DOCUMENT_003, "positions": "none"},
+    "encoder-only": ENCODER_ONLY,
+    "encoder-only, tokens, relative": {
+        **ENCODER_ONLY,
+        "source": "tokens",
+        "positions": "relative",
+    },
+    "encoder-only, causal": {**ENCODER_ONLY, "causal_encoder": True},
+    "decoder-only": DECODER_ONLY,
+    "decoder-only, causal, tied, post-norm": {
+        **DECODER_ONLY,
+        "causal_encoder": True,
+        "tied_embeddings": True,
+        "norm": "post",
+    },
+    "decoder-only, tokens, stem of 2": {**DECODER_ONLY, "source": "tokens", "subsampling": 2},
+    "decoder-only, layer drop": {**DECODER_ONLY, "layer_drop": 0.2, "decoder_layers": 3},
 }
+
+EOS = tiny.VOCAB - 1
 
 # Combinations of what other variants have one by one: `make test-all` looks at them, too.
 COMBINED = {
@@ -74,6 +115,9 @@ COMBINED = {
     "lstm, one way, without attention",
     "lstm, general",
     "lstm, deeper decoder",
+    "gru without attention",
+    "encoder-only, causal",
+    "decoder-only, tokens, stem of 2",
 }
 
 
@@ -98,5 +142,7 @@ def build(seed: int = 0, *, ctc_labels: int = 5, **changes: Any) -> Subject:
     options = dataclasses.replace(tiny.MODEL, **changes)
     width = tiny.VOCAB if options.source == "tokens" else tiny.INPUT_WIDTH
     torch.manual_seed(seed)
-    model = build_model(options, input_width=width, vocab_size=tiny.VOCAB, ctc_labels=ctc_labels)
+    model = build_model(
+        options, input_width=width, vocab_size=tiny.VOCAB, ctc_labels=ctc_labels, eos=EOS
+    )
     return Subject(options, model.eval())

@@ -7,11 +7,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from signloom.models.registry import FAMILIES
 from tests.contract.variants import build
 
 OPTIONS = st.fixed_dictionaries(
     {
-        "family": st.sampled_from(["transformer", "conformer", "lstm"]),
+        "family": st.sampled_from(list(FAMILIES)),
         "source": st.sampled_from(["landmarks", "tokens"]),
         "heads": st.sampled_from([1, 2, 4]),
         "encoder_layers": st.integers(1, 3),
@@ -19,10 +20,11 @@ OPTIONS = st.fixed_dictionaries(
         "dropout": st.just(0.2),
         "layer_drop": st.sampled_from([0.0, 0.3]),
         "norm": st.sampled_from(["pre", "post"]),
+        "encoder_norm": st.booleans(),
         "decoder_norm": st.booleans(),
         "activation": st.sampled_from(["gelu", "relu", "swish"]),
         "attention_bias": st.booleans(),
-        "positions": st.sampled_from(["sinusoidal", "scaled", "relative"]),
+        "positions": st.sampled_from(["sinusoidal", "scaled", "relative", "none"]),
         "causal_encoder": st.booleans(),
         "embedding_scale": st.booleans(),
         "tied_embeddings": st.booleans(),
@@ -31,7 +33,13 @@ OPTIONS = st.fixed_dictionaries(
         "conv_kernel": st.sampled_from([1, 3, 9]),
         "bidirectional": st.booleans(),
         "attention": st.sampled_from(["none", "dot", "general", "additive"]),
+        "embedding_width": st.sampled_from([0, 6]),
     }
+).filter(
+    lambda options: (
+        not (options["tied_embeddings"] and options["embedding_width"])
+        and not (options["family"] == "decoder_only" and options["positions"] == "relative")
+    )
 )
 
 

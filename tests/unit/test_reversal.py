@@ -78,7 +78,7 @@ def test_assignments_change_one_value_each() -> None:
         ("epochs=3", "sets nothing"),
         ("train.epochs", "sets nothing"),
         ("train.epochs=many", "train.epochs: found 'many'"),
-        ("model.family=rnn", "model.family: found 'rnn', expected 'transformer'"),
+        ("model.family=cnn", "model.family: found 'cnn', expected 'transformer'"),
         ("task.max_length=2", "max_length: found 2, expected at least min_length"),
         ("task.symbols=1", "10000 distinct sequences were asked for, but only 10 exist"),
         ("task.dev=0", "dev: found 0"),
@@ -140,5 +140,5 @@ def test_the_command_prints_epochs_and_writes_scores(
 
 
 def test_the_command_says_what_is_wrong() -> None:
-    with pytest.raises(SystemExit, match=r"error: .*model\.family: found 'rnn'"):
-        main(["task", "reverse", "--family", "rnn"])
+    with pytest.raises(SystemExit, match=r"error: .*model\.family: found 'cnn'"):
+        main(["task", "reverse", "--family", "cnn"])

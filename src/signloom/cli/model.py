@@ -64,7 +64,7 @@ def add_task(parser: argparse.ArgumentParser) -> None:
         description="Train a model to turn sequences of symbols round, and test it on sequences "
         "that it has not seen. Sizes and recipe: signloom/reversal.yaml.",
     )
-    reverse.add_argument("--family", help="transformer, conformer or lstm")
+    reverse.add_argument("--family", help="such as lstm; see docs/models.md")
     reverse.add_argument("--seed", type=int, help="of weights, sequences and their order")
     reverse.add_argument(
         "--set",

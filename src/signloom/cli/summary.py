@@ -52,6 +52,7 @@ def print_summary(options: argparse.Namespace) -> None:
         input_width=sizes.input_width,
         vocab_size=sizes.vocab_size,
         ctc_labels=sizes.ctc_labels,
+        eos=sizes.vocab_size - 1,  # any id will do
     ).eval()
     inputs = _random_inputs(sizes, model_options.source)
     parts = list_parts(model, inputs)

@@ -165,16 +165,16 @@ class MultiHeadAttention(nn.Module):
         return attended
 
     def weights(
-        self, x: Float[Tensor, "B T D"], memory: KeyValue, valid: Bool[Tensor, "B M"]
+        self, x: Float[Tensor, "B T D"], memory: KeyValue, seen: Bool[Tensor, "B Q M"]
     ) -> Float[Tensor, "B T M"]:
-        """Return what each query gives each key, the mean over heads.
+        """Return what each query gives each key that it sees, the mean over heads; Q is T or 1.
 
         For pictures: without relative terms and dropout, and slower than `forward`, which never
         has the weights in hand.
         """
         query = self._split(self.query(x))
         scores_BHTM = query @ memory.keys.transpose(2, 3) / math.sqrt(query.shape[-1])
-        return masked_softmax(scores_BHTM, valid[:, None, None, :]).mean(dim=1)
+        return masked_softmax(scores_BHTM, seen[:, None]).mean(dim=1)
 
     def _split(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B H T K"]:
         return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)

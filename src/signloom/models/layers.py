@@ -30,14 +30,14 @@ class SourceEmbedding(nn.Module):
     Source: document 000 (projection); documents 001, 002 and 004 (tokens).
     """
 
-    def __init__(self, options: ModelOptions, input_width: int) -> None:
+    def __init__(self, options: ModelOptions, input_width: int, *, width: int) -> None:
         super().__init__()
         self.projection = (
-            TokenEmbedding(input_width, options.d_model, is_scaled=options.embedding_scale)
+            TokenEmbedding(input_width, width, is_scaled=options.embedding_scale)
             if options.source == "tokens"
-            else nn.Linear(input_width, options.d_model)
+            else nn.Linear(input_width, width)
         )
-        self.subsampling = Subsampling(options.d_model, options.subsampling)
+        self.subsampling = Subsampling(width, options.subsampling)
 
     def forward(
         self, src: SourceTensor, valid: Bool[Tensor, "B S"]
@@ -117,11 +117,11 @@ class TiedProjection(nn.Module):
 Head = nn.Linear | TiedProjection
 
 
-def build_output(embedding: TokenEmbedding, *, is_tied: bool) -> Head:
-    """Build the projection to the vocabulary of an embedding."""
+def build_output(embedding: TokenEmbedding, d_model: int, *, is_tied: bool) -> Head:
+    """Build the projection of states to the vocabulary of an embedding."""
     if is_tied:
         return TiedProjection(embedding)
-    return nn.Linear(embedding.embedding_dim, embedding.num_embeddings)
+    return nn.Linear(d_model, embedding.num_embeddings)
 
 
 def sinusoids(length: int, d_model: int) -> Float[Tensor, "T D"]:
@@ -138,20 +138,26 @@ class PositionalEncoding(nn.Module):
     """Adds sinusoidal positions, then drops out; any length, the table grows when needed.
 
     Source: documents 000 and 002; `scaled`, by a learnt factor, document 003 and Li et al.
-    (2019), "Neural speech synthesis with Transformer network".
+    (2019), "Neural speech synthesis with Transformer network"; `none` only drops out, so that a
+    decoder knows order from what its causal mask hides, and an encoder does not (document 001).
     """
 
     table: Tensor
 
-    def __init__(self, d_model: int, *, dropout: float, scaled: bool = False) -> None:
+    def __init__(
+        self, d_model: int, *, dropout: float, kind: Literal["sinusoidal", "scaled", "none"]
+    ) -> None:
         super().__init__()
         self.dropout = nn.Dropout(dropout)
-        self.alpha = nn.Parameter(torch.ones(1)) if scaled else None
+        self.alpha = nn.Parameter(torch.ones(1)) if kind == "scaled" else None
+        self.is_silent = kind == "none"
         # Not persistent: computed, so no checkpoint should carry it or limit its length.
         self.register_buffer("table", sinusoids(256, d_model), persistent=False)
 
     def forward(self, x: Float[Tensor, "B T D"], *, offset: int = 0) -> Float[Tensor, "B T D"]:
         """Add the positions offset, offset + 1, ... to `x`."""
+        if self.is_silent:
+            return self.dropout(x)
         end = offset + x.shape[1]
         if end > len(self.table):
             # Training goes on with what evaluation made, so it must be an ordinary tensor.
@@ -223,4 +229,4 @@ def initialise(model: nn.Module, options: ModelOptions) -> None:
     is_small = options.embedding_scale or options.tied_embeddings
     for module in model.modules():
         if isinstance(module, TokenEmbedding):
-            nn.init.normal_(module.weight, std=options.d_model**-0.5 if is_small else 1.0)
+            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5 if is_small else 1.0)

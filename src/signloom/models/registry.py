@@ -1,23 +1,34 @@
 """The list of model families.
 
 To add one: write a class with the interface of `seq2seq.Seq2Seq`, add its name to the Literal of
-`seq2seq.ModelOptions.family` and a row to `FAMILIES`, and a variant to tests/contract/variants.py.
+`seq2seq.Family` and a row to `FAMILIES`, and a variant to tests/contract/variants.py.
 """
 
 from signloom.models.conformer import Conformer
-from signloom.models.lstm import LSTMSeq2Seq
-from signloom.models.seq2seq import ModelOptions, Seq2Seq
+from signloom.models.decoder_only import DecoderOnly
+from signloom.models.encoder_only import EncoderOnly
+from signloom.models.recurrent import RecurrentSeq2Seq
+from signloom.models.seq2seq import Family, ModelOptions, Seq2Seq
 from signloom.models.transformer import Transformer
 
-FAMILIES: dict[str, type[Seq2Seq]] = {
+FAMILIES: dict[Family, type[Seq2Seq]] = {
     "transformer": Transformer,
     "conformer": Conformer,
-    "lstm": LSTMSeq2Seq,
+    "lstm": RecurrentSeq2Seq,
+    "gru": RecurrentSeq2Seq,
+    "rnn": RecurrentSeq2Seq,
+    "encoder_only": EncoderOnly,
+    "decoder_only": DecoderOnly,
 }
 
 
 def build_model(
-    options: ModelOptions, *, input_width: int, vocab_size: int, ctc_labels: int
+    options: ModelOptions,
+    *,
+    input_width: int,
+    vocab_size: int,
+    ctc_labels: int,
+    eos: int | None = None,
 ) -> Seq2Seq:
     """Build an untrained model; seed torch before.
 
@@ -26,7 +37,12 @@ def build_model(
         input_width: Features of one source frame, F; of a token source its vocabulary's size.
         vocab_size: Rows of the target vocabulary, V.
         ctc_labels: Labels of the CTC head with its blank, or 0 for no head.
+        eos: Id of the token that ends a sentence; `encoder_only` needs it.
     """
-    return FAMILIES[options.family](
-        options, input_width=input_width, vocab_size=vocab_size, ctc_labels=ctc_labels
-    )
+    family = FAMILIES[options.family]
+    sizes = {"input_width": input_width, "vocab_size": vocab_size, "ctc_labels": ctc_labels}
+    if family is not EncoderOnly:
+        return family(options, **sizes)
+    if eos is None:
+        raise ValueError("encoder_only was built without the id that ends a sentence; give eos")
+    return EncoderOnly(options, **sizes, eos=eos)

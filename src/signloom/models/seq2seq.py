@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from signloom.config import NO_BOOL, ShareBelowOne, checked_dataclass
 
+Family = Literal["transformer", "conformer", "lstm", "gru", "rnn", "encoder_only", "decoder_only"]
 # The ranges end beyond every model that one machine trains: a slip of a digit or a foreign file is
 # refused before anything of that size is built.
 Layers = Annotated[int, Field(ge=1, le=200)]
@@ -24,37 +25,40 @@ class ModelOptions:
     """What a model is made of; the section `model` of params.yaml.
 
     A family ignores the options that it has no part for; docs/models.md says which it reads.
-    "attending" below means the families transformer and conformer.
+    "attending" below means the families transformer, conformer, encoder_only and decoder_only,
+    "recurrent" means rnn, gru and lstm.
     """
 
-    family: Literal["transformer", "conformer", "lstm"]  # architecture
+    family: Family  # architecture
     source: Literal["landmarks", "tokens"]  # feature vectors, or ids such as those of glosses
-    d_model: Annotated[
-        int, Field(ge=1, le=16_384, multiple_of=2)
-    ]  # model width, even, a multiple of heads
+    # model width, even, a multiple of heads
+    d_model: Annotated[int, Field(ge=1, le=16_384, multiple_of=2)]
     heads: Annotated[int, Field(ge=1, le=1024)]  # attending: attention heads
     encoder_layers: Layers
     decoder_layers: Layers
-    d_ff: Annotated[
-        int, Field(ge=1, le=65_536)
-    ]  # attending: hidden width of the feed-forward blocks
+    # attending: hidden width of the feed-forward blocks
+    d_ff: Annotated[int, Field(ge=1, le=65_536)]
     dropout: ShareBelowOne  # share of activations dropped in training
-    layer_drop: ShareBelowOne  # attending: chance of skipping an encoder layer in training
+    layer_drop: ShareBelowOne  # attending: chance of skipping a layer in training
     norm: Literal["pre", "post"]  # attending: layer norm before each block or after its sum
     decoder_norm: bool  # attending: a last layer norm in the decoder
     activation: Literal["gelu", "relu", "swish"]  # attending: in the feed-forward blocks
     attention_bias: bool  # attending: biases in query, key and value projections
-    positions: Literal["sinusoidal", "scaled", "relative"]  # attending: how order is known
+    positions: Literal["sinusoidal", "scaled", "relative", "none"]  # attending: how order is known
     causal_encoder: bool  # attending: the encoder's layers see no later frame
     embedding_scale: bool  # token embeddings times sqrt(d_model)
     tied_embeddings: bool  # target embedding and output projection share one matrix
     initialization: Literal["xavier", "torch"]  # of matrices: Glorot uniform, or PyTorch's own
     subsampling: Annotated[Literal[1, 2, 4], NO_BOOL]  # source frames for each encoder position
-    conv_kernel: Annotated[
-        int, Field(ge=1, le=1_023)
-    ]  # conformer: width of the depthwise convolution, odd, positions
-    bidirectional: bool  # lstm: the encoder reads both ways
-    attention: Literal["none", "dot", "general", "additive"]  # lstm: how the decoder looks back
+    # conformer: width of the depthwise convolution, odd, positions
+    conv_kernel: Annotated[int, Field(ge=1, le=1_023)]
+    bidirectional: bool  # recurrent: the encoder reads both ways
+    # recurrent: how the decoder looks back
+    attention: Literal["none", "dot", "general", "additive"]
+    # Checkpoints of earlier versions lack the following.
+    encoder_norm: bool = True  # a last layer norm in the encoder
+    # recurrent: numbers of a token's embedding; 0: d_model
+    embedding_width: Annotated[int, Field(ge=0, le=16_384)] = 0
 
     def __post_init__(self) -> None:
         if self.d_model % self.heads:
@@ -67,6 +71,16 @@ class ModelOptions:
             raise ValueError(
                 f"conv_kernel: found {self.conv_kernel}, expected an odd number (as many "
                 "positions before the middle one as after it)"
+            )
+        if self.tied_embeddings and self.embedding_width not in (0, self.d_model):
+            raise ValueError(
+                f"embedding_width: found {self.embedding_width} with tied_embeddings, whose matrix "
+                f"projects states of {self.d_model} numbers; expected 0, or tied_embeddings: false"
+            )
+        if self.family == "decoder_only" and self.positions == "relative":
+            raise ValueError(
+                "positions: found relative for decoder_only, whose layers read source and target; "
+                "expected sinusoidal, scaled or none"
             )
 
 
@@ -106,6 +120,8 @@ class Seq2Seq(nn.Module, ABC):
     """A model that decoding and training can use without knowing its family."""
 
     ctc: nn.Linear | None  # over the labels of the source, on the memory
+    # Whether a decoder guesses from the tokens before, some of which training may hide.
+    guesses_from_tokens = True
 
     @abstractmethod
     def encode(self, src: SourceTensor, src_valid: Bool[Tensor, "B S"]) -> Memory:
@@ -119,7 +135,10 @@ class Seq2Seq(nn.Module, ABC):
     @property
     @abstractmethod
     def head(self) -> nn.Module:
-        """The projection of decoder states to logits; a `Head` unless precision is reduced."""
+        """The projection of decoder states to logits.
+
+        A `Head` unless precision is reduced; `nn.Identity` where the states are the logits.
+        """
 
     @abstractmethod
     def decode_states(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:

@@ -72,11 +72,11 @@ class TransformerEncoder(nn.Module):
         super().__init__()
         d_model, dropout = options.d_model, options.dropout
         is_relative = options.positions == "relative"
-        self.source = SourceEmbedding(options, input_width)
+        self.source = SourceEmbedding(options, input_width, width=d_model)
         self.positions = nn.Dropout(dropout) if is_relative else build_positions(options)
         self.distances = DistanceEncoding(d_model, dropout=dropout) if is_relative else None
         self.layers = nn.ModuleList(layer(options) for _ in range(options.encoder_layers))
-        self.norm = nn.LayerNorm(d_model)
+        self.norm = nn.LayerNorm(d_model) if options.encoder_norm else nn.Identity()
         self.layer_drop = options.layer_drop
 
     def forward(self, src: SourceTensor, src_valid: Bool[Tensor, "B S"]) -> Memory:
@@ -85,8 +85,7 @@ class TransformerEncoder(nn.Module):
         x = self.positions(x)
         distances = None if self.distances is None else self.distances(x)
         for layer in self.layers:
-            # Drawn on the CPU: the choice is made there, and one seed serves every device.
-            if self.training and self.layer_drop and torch.rand(()) < self.layer_drop:
+            if self.training and is_dropped(self.layer_drop):
                 continue
             x = layer(x, valid, distances)
         return Memory(self.norm(x), valid)
@@ -184,7 +183,7 @@ class DecoderLayer(nn.Module):
 
         def attend_memory(y: Tensor) -> Tensor:
             if maps is not None:
-                maps.append(self.cross_attention.weights(y, memory, memory_valid))
+                maps.append(self.cross_attention.weights(y, memory, memory_valid[:, None]))
             return self.cross_attention(y, memory, valid=memory_valid)
 
         x = self.residuals[0](x, attend_self)
@@ -209,7 +208,8 @@ class TransformerDecoder(nn.Module):
         self.positions = build_positions(options)
         self.layers = nn.ModuleList(DecoderLayer(options) for _ in range(options.decoder_layers))
         self.norm = nn.LayerNorm(options.d_model) if options.decoder_norm else nn.Identity()
-        self.output = build_output(self.embedding, is_tied=options.tied_embeddings)
+        self.output = build_output(self.embedding, options.d_model, is_tied=options.tied_embeddings)
+        self.layer_drop = options.layer_drop
 
     def project(self, memory: Memory) -> list[KeyValue]:
         """Project the memory once for every layer."""
@@ -251,6 +251,9 @@ class TransformerDecoder(nn.Module):
         """Return what the output projects of embedded tokens and the state after them."""
         past: list[KeyValue] = []
         for index, layer in enumerate(self.layers):
+            # In training nothing goes on from the state, which then lacks this layer.
+            if self.training and is_dropped(self.layer_drop):
+                continue
             before = state.past[index] if state.past else None
             x, known = layer(x, before, state.memory[index], state.memory_valid, maps, state.seen)
             past.append(known)
@@ -329,9 +332,17 @@ def build_feed_forward(options: ModelOptions) -> FeedForward:
 
 def build_positions(options: ModelOptions) -> PositionalEncoding:
     """Build the absolute positions of an encoder or decoder."""
-    return PositionalEncoding(
-        options.d_model, dropout=options.dropout, scaled=options.positions == "scaled"
-    )
+    # A decoder beside relative positions of the encoder has sinusoids.
+    kind = "sinusoidal" if options.positions == "relative" else options.positions
+    return PositionalEncoding(options.d_model, dropout=options.dropout, kind=kind)
+
+
+def is_dropped(layer_drop: float) -> bool:
+    """Draw whether a layer is skipped this time; nothing is drawn where none ever is.
+
+    Drawn on the CPU: the choice is made there, and one seed serves every device.
+    """
+    return bool(layer_drop) and bool(torch.rand(()) < layer_drop)
 
 
 def build_residual(options: ModelOptions, *, weight: float = 1.0) -> Residual:

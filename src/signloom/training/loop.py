@@ -13,7 +13,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,10 +24,9 @@ from torch import Tensor, nn
 from signloom.errors import UserError
 from signloom.features.batches import Batch, EpochBatches, split
 from signloom.log import ONCE
-from signloom.models.layers import Head
 from signloom.models.seq2seq import Memory, Seq2Seq
 from signloom.training.devices import add_up, add_up_gradients
-from signloom.training.loss import ctc_loss, has_ctc_room, head_loss, head_score
+from signloom.training.loss import ctc_loss, has_ctc_room, text_loss, text_score
 from signloom.training.optim import Schedule, WeightAverage, build_optimizer, clip_gradients
 from signloom.training.options import TrainOptions
 from signloom.training.snapshots import Snapshots, State
@@ -141,7 +140,7 @@ class BatchLoss(nn.Module):
         """Return the memory, and the states from which the real next tokens are guessed."""
         memory = self._encode(batch.src, batch.src_valid)
         tgt_in = batch.tgt[:, :-1]
-        if self.options.token_drop:
+        if self.options.token_drop and self.model.guesses_from_tokens:
             # Hiding some input tokens forces the decoder to use the video, not only the previous
             # words.
             hidden = torch.rand(tgt_in.shape, device=tgt_in.device) < self.options.token_drop
@@ -152,11 +151,8 @@ class BatchLoss(nn.Module):
         self, batch: Batch, rows: Int[Tensor, " N"], memory: Memory, states: Float[Tensor, "N D"]
     ) -> Losses:
         """Return the losses of what `run_model` has returned."""
-        head = cast(Head, self.model.head)
         targets = batch.tgt[:, 1:].flatten().index_select(0, rows)
-        text = head_loss(
-            states, head.weight, head.bias, targets, label_smoothing=self.options.label_smoothing
-        )
+        text = text_loss(self.model.head, states, targets, self.options.label_smoothing)
         ctc = text.new_zeros(())
         if self.options.ctc_weight:
             logits = self.model.ctc_logits(memory)
@@ -606,8 +602,7 @@ def dev_score(model: Seq2Seq, batches: Sequence[Batch], fabric: Fabric) -> tuple
         with fabric.autocast():
             memory = model.encode(batch.src, batch.src_valid)
             states = model.decode_states(memory, batch.tgt[:, :-1]).flatten(0, 1)
-            head = cast(Head, model.head)
-            score = head_score(states.index_select(0, rows), head.weight, head.bias, targets)
+            score = text_score(model.head, states.index_select(0, rows), targets)
         sums += torch.stack((score.loss.double(), score.right.double(), sums.new_tensor(len(rows))))
     loss, right, tokens = add_up(fabric, sums).tolist()
     return loss / tokens, right / tokens

@@ -5,12 +5,14 @@ positions, M memory positions, L labels, K CTC labels.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
+
+from signloom.models.layers import Head
 
 # Logits held at once, in bytes of float32: a tenth of all, but within these bounds. Fewer would
 # cost a CPU time, and more gain it little (tests/bench/loss.py). A GPU's were chosen, not measured:
@@ -27,6 +29,32 @@ class HeadScore(NamedTuple):
 
     loss: Float[Tensor, ""]  # plain cross entropy, nats
     right: Int[Tensor, ""]  # tokens guessed
+
+
+def text_loss(
+    head: nn.Module,
+    states: Float[Tensor, "N D"],
+    targets: Int[Tensor, " N"],
+    label_smoothing: float,
+) -> Float[Tensor, ""]:
+    """Return the sum over target tokens of the smoothed cross entropy of a model's head, nats."""
+    if isinstance(head, nn.Identity):
+        return functional.cross_entropy(
+            states.float(), targets, label_smoothing=label_smoothing, reduction="sum"
+        )
+    matrix = cast(Head, head)
+    return head_loss(states, matrix.weight, matrix.bias, targets, label_smoothing=label_smoothing)
+
+
+def text_score(
+    head: nn.Module, states: Float[Tensor, "N D"], targets: Int[Tensor, " N"]
+) -> HeadScore:
+    """Return plain cross entropy and right guesses of a model's head."""
+    if isinstance(head, nn.Identity):
+        right = (states.argmax(dim=-1) == targets).sum()
+        return HeadScore(text_loss(head, states, targets, 0.0), right)
+    matrix = cast(Head, head)
+    return head_score(states, matrix.weight, matrix.bias, targets)
 
 
 def head_loss(

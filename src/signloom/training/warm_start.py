@@ -25,7 +25,13 @@ from signloom.files import hash_folder
 # Tensors with a row for each source token of a model of glosses, for each target token, and for
 # each CTC label; a tied model has no `output.weight`, one without a CTC head no `ctc`.
 SOURCE_ROWS = ("encoder.source.projection.weight",)
-TOKEN_ROWS = ("decoder.embedding.weight", "decoder.output.weight", "decoder.output.bias")
+TOKEN_ROWS = (
+    "emit.weight",
+    "emit.bias",
+    "decoder.embedding.weight",
+    "decoder.output.weight",
+    "decoder.output.bias",
+)
 LABEL_ROWS = ("ctc.weight", "ctc.bias")
 # What may differ: it steers training and what is drawn before, and makes no weight mean anything
 # else.

@@ -117,8 +117,8 @@ def _check_possible(checkpoint: Checkpoint, folder: Path) -> None:
     family = checkpoint.spec.model.family
     if family not in FAMILIES:
         raise UserError(
-            f"a model of family {family} cannot be exported to ONNX, whose recurrent layers do "
-            f"not read clips of several lengths as it does; {' and '.join(FAMILIES)} can, and "
+            f"a model of family {family} cannot be exported to ONNX; those with a Transformer's "
+            f"decoder can ({' and '.join(FAMILIES)}), and "
             "`--format mlflow` exports every family"
         )
     _landmarks(checkpoint)

@@ -223,5 +223,6 @@ def count_parameters(data: TrainingData, options: RunOptions) -> int:
             input_width=data.source.input_width(options.features),
             vocab_size=data.tokenizer.vocab_size,
             ctc_labels=len(data.labels) + 1 if options.train.ctc_weight else 0,
+            eos=data.tokenizer.eos,
         )
     return sum(parameter.numel() for parameter in model.parameters())

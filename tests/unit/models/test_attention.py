@@ -73,7 +73,7 @@ def test_attention_over_padded_memory_equals_the_formula(attention: MultiHeadAtt
     np.testing.assert_allclose(
         array(attention(x, projected, valid=VALID)), expected, rtol=1e-5, atol=1e-5
     )
-    found = attention.weights(x, projected, VALID)
+    found = attention.weights(x, projected, VALID[:, None])
     np.testing.assert_allclose(array(found), weights, rtol=1e-5, atol=1e-5)
 
 
@@ -106,7 +106,7 @@ def test_a_query_that_sees_nothing_gets_the_bias_of_the_output_alone() -> None:
     found.sum().backward()
     assert x.grad is not None
     assert x.grad.isfinite().all()
-    assert not attention.weights(x, attention.project(x), nothing).any()
+    assert not attention.weights(x, attention.project(x), nothing[:, None]).any()
 
 
 def test_masked_softmax_equals_the_formula_at_any_size_of_scores() -> None:

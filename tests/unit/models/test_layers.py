@@ -29,14 +29,14 @@ def test_positions_are_sine_and_cosine_of_falling_rates() -> None:
 
 
 def test_positions_go_on_past_the_first_table() -> None:
-    positions = PositionalEncoding(6, dropout=0.0)
+    positions = PositionalEncoding(6, dropout=0.0, kind="sinusoidal")
     x = torch.zeros(1, 700, 6)
     torch.testing.assert_close(positions(x)[0], sinusoids(700, 6))
     torch.testing.assert_close(positions(x[:, :1], offset=699)[0], sinusoids(700, 6)[699:])
 
 
 def test_scaled_positions_are_multiplied_by_a_learnt_factor_that_starts_at_one() -> None:
-    plain, scaled = (PositionalEncoding(6, dropout=0.0, scaled=flag) for flag in (False, True))
+    plain, scaled = (PositionalEncoding(6, dropout=0.0, kind=k) for k in ("sinusoidal", "scaled"))
     x = torch.randn(1, 4, 6)
     assert torch.equal(scaled(x), plain(x))
     assert scaled.alpha is not None
@@ -45,7 +45,7 @@ def test_scaled_positions_are_multiplied_by_a_learnt_factor_that_starts_at_one()
 
 
 def test_a_table_that_grew_in_evaluation_can_be_trained_with() -> None:
-    positions = PositionalEncoding(6, dropout=0.0, scaled=True)
+    positions = PositionalEncoding(6, dropout=0.0, kind="scaled")
     x = torch.zeros(1, 300, 6)
     with torch.inference_mode():
         positions(x)

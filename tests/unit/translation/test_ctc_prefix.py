@@ -6,14 +6,8 @@ import torch
 
 from signloom.features.targets import CtcLabels
 from signloom.features.tokenizer import FIRST_BYTE, Tokenizer
-from signloom.translation.ctc_prefix import (
-    BLANK,
-    IMPOSSIBLE,
-    UNKNOWN,
-    LabelledBeams,
-    LabelPrefixes,
-    TokenLabels,
-)
+from signloom.models.encoder_only import BLANK, IMPOSSIBLE, LabelPrefixes
+from signloom.translation.ctc_prefix import UNKNOWN, LabelledBeams, TokenLabels
 
 LABELS, POSITIONS = 3, 5  # with the blank
 

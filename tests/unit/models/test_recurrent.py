@@ -1,9 +1,12 @@
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from signloom.models.lstm import AttentionScore, LSTMSeq2Seq
+from signloom.models.recurrent import AttentionScore, RecurrentSeq2Seq
+from signloom.models.registry import build_model
 from tests import tiny
 from tests.contract.variants import build
 from tests.unit.models.test_attention import array, linear
@@ -13,9 +16,9 @@ STATES = torch.tensor([[[1.0, 2.0]]])  # (B, T, D)
 MEMORY = torch.tensor([[[3.0, 1.0], [0.0, -1.0]]])  # (B, M, D)
 
 
-def lstm_model(**changes: object) -> LSTMSeq2Seq:
+def lstm_model(**changes: object) -> RecurrentSeq2Seq:
     model = build(family="lstm", **changes).model
-    assert isinstance(model, LSTMSeq2Seq)
+    assert isinstance(model, RecurrentSeq2Seq)
     return model
 
 
@@ -76,12 +79,12 @@ def test_the_whole_model_equals_its_equations(attention: str) -> None:
     encoder, decoder, zero = model.encoder, model.decoder, np.zeros(8)
     for row, length in enumerate((6, 9)):
         x = linear(array(src[row, :length]), encoder.source.projection)
-        forward, h, c = run_lstm(encoder.lstm, x, "", zero, zero)
-        backward, h_back, c_back = run_lstm(encoder.lstm, x[::-1], "_reverse", zero, zero)
+        forward, h, c = run_lstm(encoder.recurrence, x, "", zero, zero)
+        backward, h_back, c_back = run_lstm(encoder.recurrence, x[::-1], "_reverse", zero, zero)
         memory = layer_norm(np.concatenate((forward, backward[::-1]), axis=1), encoder.norm)
         embedded = array(decoder.embedding.weight)[tokens[row].numpy()] * 4  # sqrt(16)
         start = (np.concatenate((h, h_back)), np.concatenate((c, c_back)))
-        states, _, _ = run_lstm(decoder.lstm, embedded, "", *start)
+        states, _, _ = run_lstm(decoder.recurrence, embedded, "", *start)
         if decoder.score is not None and decoder.combine is not None:
             keys = decoder.score.key(torch.tensor(memory[None], dtype=torch.float32))
             scores = array(decoder.score(torch.tensor(states[None], dtype=torch.float32), keys))[0]
@@ -118,25 +121,24 @@ def test_layers_are_paired_from_the_top(
 ) -> None:
     model = lstm_model(encoder_layers=encoder_layers, decoder_layers=decoder_layers)
     memory = model.encoder(*tiny.source(1, [6, 9]))
-    assert memory.hidden.shape == (2, encoder_layers, 16)
-    state = model.start(memory)
-    assert torch.equal(state.hidden, memory.hidden[:, pairs])
-    assert torch.equal(state.cell, memory.cell[:, pairs])
+    assert memory.ends[0].shape == (2, encoder_layers, 16)
+    for now, end in zip(model.start(memory).now, memory.ends, strict=True):
+        assert torch.equal(now, end[:, pairs])
 
 
 def test_the_last_state_of_a_layer_is_that_of_both_its_directions() -> None:
     encoder = lstm_model().encoder
     src, valid = tiny.source(1, [6, 9])
     memory = encoder(src, valid)
-    _, (hidden, cell) = encoder.lstm(encoder.source(src[:1, :6], valid[:1, :6])[0])
+    _, (hidden, cell) = encoder.recurrence(encoder.source(src[:1, :6], valid[:1, :6])[0])
     for layer in (0, 1):
         ends = slice(2 * layer, 2 * layer + 2)  # forward, backward
-        torch.testing.assert_close(memory.hidden[0, layer], hidden[ends, 0].flatten())
-        torch.testing.assert_close(memory.cell[0, layer], cell[ends, 0].flatten())
+        for end, expected in zip(memory.ends, (hidden, cell), strict=True):
+            torch.testing.assert_close(end[0, layer], expected[ends, 0].flatten())
 
 
 def test_forget_gates_begin_open_and_recurrent_matrices_orthogonal() -> None:
-    for lstm in (lstm_model().encoder.lstm, lstm_model().decoder.lstm):
+    for lstm in (lstm_model().encoder.recurrence, lstm_model().decoder.recurrence):
         width = lstm.hidden_size
         bias = lstm.bias_ih_l0 + lstm.bias_hh_l0
         assert bias[width : 2 * width].eq(1).all()
@@ -144,3 +146,85 @@ def test_forget_gates_begin_open_and_recurrent_matrices_orthogonal() -> None:
         assert bias[2 * width :].eq(0).all()
         recurrent = lstm.weight_hh_l0
         torch.testing.assert_close(recurrent.T @ recurrent, torch.eye(width), rtol=0, atol=1e-5)
+
+
+def test_weights_from_before_there_were_other_recurrences_are_read() -> None:
+    model, other = lstm_model(), build(1, family="lstm").model
+    older = {k.replace(".recurrence.", ".lstm."): v for k, v in model.state_dict().items()}
+    assert any(".lstm." in name for name in older)
+    other.load_state_dict(older)
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(other.state_dict()[name], tensor), name
+
+
+class KerasModel(nn.Module):
+    """Document 001's models with the layers of PyTorch: embeddings, LSTMs, and dot attention."""
+
+    def __init__(self, source: int, target: int, embedding: int, hidden: int, *, looks: bool):
+        super().__init__()
+        self.enc_emb = nn.Embedding(source, embedding)
+        self.enc_lstm = nn.LSTM(embedding, hidden, batch_first=True)
+        self.dec_emb = nn.Embedding(target, embedding)
+        self.dec_lstm = nn.LSTM(embedding, hidden, batch_first=True)
+        self.combine = nn.Linear(2 * hidden, hidden, bias=False) if looks else None
+        self.output = nn.Linear(hidden, target)
+
+    def forward(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        encoded, state = self.enc_lstm(self.enc_emb(source))
+        decoded, _ = self.dec_lstm(self.dec_emb(target), state)
+        if self.combine is not None:
+            weights = (decoded @ encoded.transpose(1, 2)).softmax(dim=-1)
+            decoded = torch.tanh(self.combine(torch.cat((weights @ encoded, decoded), dim=-1)))
+        return self.output(decoded)
+
+
+@pytest.mark.parametrize("attention", ["none", "dot"])
+def test_the_models_of_document_001_are_reproduced(attention: str) -> None:
+    options = dataclasses.replace(
+        tiny.MODEL, family="lstm", source="tokens", d_model=12, heads=1, embedding_width=6,
+        encoder_layers=1, decoder_layers=1, attention=attention, bidirectional=False,
+        embedding_scale=False, tied_embeddings=False, encoder_norm=False, subsampling=1, dropout=0,
+    )  # fmt: skip
+    model = build_model(options, input_width=30, vocab_size=20, ctc_labels=0)
+    torch.manual_seed(2)
+    twin = KerasModel(30, 20, 6, 12, looks=attention == "dot")
+    names = {
+        "encoder.source.projection": twin.enc_emb,
+        "encoder.recurrence": twin.enc_lstm,
+        "decoder.embedding": twin.dec_emb,
+        "decoder.recurrence": twin.dec_lstm,
+        "decoder.combine": twin.combine,
+        "decoder.output": twin.output,
+    }
+    for name, layer in names.items():
+        if layer is not None:
+            model.get_submodule(name).load_state_dict(layer.state_dict())
+    counts = [sum(p.numel() for p in m.parameters()) for m in (model, twin)]
+    assert counts[0] == counts[1]
+    source, target = torch.tensor([[3, 7, 29, 1]]), torch.tensor([[1, 5, 19]])
+    found = model(source, torch.ones(1, 4, dtype=torch.bool), target)
+    torch.testing.assert_close(found, twin(source, target))
+
+
+def test_a_gru_and_an_rnn_equal_their_equations() -> None:
+    src, valid = tiny.source(1, [6])
+    for family in ("gru", "rnn"):
+        model = build(family=family, encoder_layers=1, bidirectional=False).model
+        assert isinstance(model, RecurrentSeq2Seq)
+        recurrence = model.encoder.recurrence
+        w_ih, w_hh, b_ih, b_hh = (
+            array(getattr(recurrence, f"{name}_l0"))
+            for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        )
+        h = np.zeros(16)
+        for frame in linear(array(src[0]), model.encoder.source.projection):
+            seen, kept = w_ih @ frame + b_ih, w_hh @ h + b_hh
+            if family == "rnn":
+                h = np.tanh(seen + kept)
+                continue
+            (r_x, z_x, n_x), (r_h, z_h, n_h) = np.split(seen, 3), np.split(kept, 3)
+            r, z = sigmoid(r_x + r_h), sigmoid(z_x + z_h)
+            h = (1 - z) * np.tanh(n_x + r * n_h) + z * h
+        ends = model.encoder(src, valid).ends
+        assert len(ends) == 1
+        np.testing.assert_allclose(array(ends[0][0, 0]), h, rtol=1e-5, atol=1e-6)
