@@ -178,7 +178,8 @@ def _load_once(folder: Path, device: torch.device) -> Checkpoint:
     tokenizer = Tokenizer.load(folder / TOKENIZER)
     try:
         _check_sizes(folder / WEIGHTS, spec, tokenizer)
-        weights = safetensors.torch.load_file(folder / WEIGHTS)
+        stored = safetensors.torch.load_file(folder / WEIGHTS)
+        weights = {_name_now(name): tensor for name, tensor in stored.items()}
         for name, tensor in weights.items():
             if not tensor.isfinite().all():
                 raise ValueError(f"{name} holds numbers that are not finite")
@@ -192,6 +193,11 @@ def _load_once(folder: Path, device: torch.device) -> Checkpoint:
     return Checkpoint(spec=spec, model=model.to(device).eval(), tokenizer=tokenizer)
 
 
+def _name_now(name: str) -> str:
+    """Return the name of a tensor that may be from when every recurrence was an LSTM."""
+    return name.replace(".lstm.", ".recurrence.")
+
+
 def _check_sizes(path: Path, spec: CheckpointSpec, tokenizer: Tokenizer) -> None:
     """Compare the model with the tensors that are stored, before either takes memory.
 
@@ -199,7 +205,10 @@ def _check_sizes(path: Path, spec: CheckpointSpec, tokenizer: Tokenizer) -> None
         ValueError: If they differ.
     """
     with safetensors.safe_open(path, "pt") as file:
-        parts = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+        parts = {
+            _name_now(name): file.get_slice(name)
+            for name in file.keys()  # noqa: SIM118
+        }
         stored = {name: tuple(part.get_shape()) for name, part in parts.items()}
         kinds = {part.get_dtype() for part in parts.values()}
     if spec.model.encoder_layers + spec.model.decoder_layers > len(stored):

@@ -22,6 +22,7 @@ from signloom.errors import UserError
 from signloom.features.sources import LandmarkSource
 from signloom.features.targets import CtcLabels
 from signloom.features.tokenizer import Tokenizer
+from signloom.models.registry import FAMILIES
 from tests import tiny
 from tests.damage import damaged_texts
 from tests.processes import fork
@@ -38,7 +39,7 @@ def spec_of(**changes: Any) -> CheckpointSpec:
 
 
 @pytest.mark.parametrize("is_tied", [False, True])
-@pytest.mark.parametrize("family", ["transformer", "conformer", "lstm"])
+@pytest.mark.parametrize("family", list(FAMILIES))
 def test_a_loaded_checkpoint_is_the_saved_one(tmp_path: Path, family: str, is_tied: bool) -> None:
     spec = spec_of(family=family, tied_embeddings=is_tied)
     tokenizer = Tokenizer.build(tiny.SENTENCES, "pruned")
@@ -50,6 +51,25 @@ def test_a_loaded_checkpoint_is_the_saved_one(tmp_path: Path, family: str, is_ti
     weights = loaded.model.state_dict()
     assert weights.keys() == saved.model.state_dict().keys()
     assert all(torch.equal(weights[name], w) for name, w in saved.model.state_dict().items())
+
+
+def test_weights_from_before_there_were_other_recurrences_are_read(tmp_path: Path) -> None:
+    spec = spec_of(family="lstm")
+    tokenizer = Tokenizer.build(tiny.SENTENCES, "pruned")
+    saved = Checkpoint(spec=spec, model=build_from_spec(spec, tokenizer), tokenizer=tokenizer)
+    save_checkpoint(tmp_path / "old", saved)
+    path = tmp_path / "old" / "model.safetensors"
+    weights = safetensors.torch.load_file(path)
+    older = {name.replace(".recurrence.", ".lstm."): tensor for name, tensor in weights.items()}
+    assert any(".lstm." in name for name in older)
+    safetensors.torch.save_file(older, path)
+    spec_path = tmp_path / "old" / "checkpoint.json"
+    content = json.loads(spec_path.read_text())
+    del content["model"]["encoder_norm"], content["model"]["embedding_width"]
+    spec_path.write_text(json.dumps(content))
+    loaded = load_checkpoint(tmp_path / "old", torch.device("cpu"))
+    assert loaded.spec == spec
+    assert all(torch.equal(loaded.model.state_dict()[name], w) for name, w in weights.items())
 
 
 def save_marked(folder: Path, mark: int) -> None:

@@ -219,7 +219,6 @@ class RecurrentSeq2Seq(Seq2Seq):
         self.encoder = RecurrentEncoder(options, input_width)
         self.decoder = RecurrentDecoder(options, vocab_size)
         self.ctc = nn.Linear(options.d_model, ctc_labels) if ctc_labels else None
-        self.register_load_state_dict_pre_hook(_rename_older)  # type: ignore[no-untyped-call]
         initialise(self, options)
         if options.initialization == "xavier":
             for recurrence in (self.encoder.recurrence, self.decoder.recurrence):
@@ -257,12 +256,6 @@ class RecurrentSeq2Seq(Seq2Seq):
             ValueError: If the decoder has no attention.
         """
         return self.decoder.weights(*self.decoder.read(tgt_in, self.start(memory)))
-
-
-def _rename_older(_: nn.Module, state: dict[str, Tensor], *__: Any) -> None:
-    """Read weights that were saved when all recurrences were LSTMs."""
-    for name in [name for name in state if ".lstm." in name]:
-        state[name.replace(".lstm.", ".recurrence.")] = state.pop(name)
 
 
 def entering_width(options: ModelOptions) -> int:

@@ -148,15 +148,6 @@ def test_forget_gates_begin_open_and_recurrent_matrices_orthogonal() -> None:
         torch.testing.assert_close(recurrent.T @ recurrent, torch.eye(width), rtol=0, atol=1e-5)
 
 
-def test_weights_from_before_there_were_other_recurrences_are_read() -> None:
-    model, other = lstm_model(), build(1, family="lstm").model
-    older = {k.replace(".recurrence.", ".lstm."): v for k, v in model.state_dict().items()}
-    assert any(".lstm." in name for name in older)
-    other.load_state_dict(older)
-    for name, tensor in model.state_dict().items():
-        assert torch.equal(other.state_dict()[name], tensor), name
-
-
 class KerasModel(nn.Module):
     """Document 001's models with the layers of PyTorch: embeddings, LSTMs, and dot attention."""
 
