@@ -28,6 +28,29 @@ def wait(pid: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
+def run_python(
+    *arguments: str | bytes,
+    cwd: Path | None = None,
+    user: int | None = None,
+    max_file_bytes: int | None = None,
+    **more: str,
+) -> "subprocess.CompletedProcess[str]":
+    """Run a Python of its own: as another user, if we may choose, or with a limit of each file."""
+
+    def prepare() -> None:
+        if max_file_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
+        if user is not None:
+            os.setgroups([])
+            os.setgid(user)
+            os.setuid(user)
+
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=cwd, env={**os.environ, **more}, capture_output=True,
+        text=True, check=False, preexec_fn=prepare,
+    )  # fmt: skip
+
+
 def fork_together(action: Callable[[], None], count: int) -> list[int]:
     """Start as many processes as `torchrun --nproc-per-node` would, with its environment."""
     with socket.socket() as free:

@@ -1,10 +1,30 @@
 """Errors that a user can put right: shown as a message, never as a traceback."""
 
+import errno
+import os
+import re
 from dataclasses import dataclass
+
+_MOST_OF_A_LINE, _MOST = 2_000, 20_000  # characters of a message
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NO_RIGHT = "you may not do this there: ask the owner of the files, or work in a copy of your own"
+_IN_THE_WAY = "it is in the way: name another place, or move it"
+_HINTS = {
+    **dict.fromkeys(FULL_DISK, "the disk is full: free some space and run the same again"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _NO_RIGHT),
+    **dict.fromkeys((errno.EEXIST, errno.ENOTDIR, errno.EISDIR), _IN_THE_WAY),
+    errno.ELOOP: "links that lead to each other: remove one of them",
+    errno.ENAMETOOLONG: "give it a shorter name",
+}
+_NOT_UTF8 = "its name is not UTF-8"
 
 
 class UserError(ValueError):
     """A mistake in what the user gave; the message says what to do, as no traceback is shown."""
+
+    def __str__(self) -> str:
+        """The message, of which long lines are cut: they quote what was found."""
+        return shorten(super().__str__())
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +39,7 @@ class Problem:
 
     def __str__(self) -> str:
         """Reason and hint as one phrase."""
-        return f"{self.reason}; {self.hint}" if self.hint else self.reason
+        return shorten(f"{self.reason}; {self.hint}" if self.hint else self.reason)
 
 
 class ClipError(ValueError):
@@ -36,3 +56,51 @@ class ClipError(ValueError):
     def __str__(self) -> str:
         """Reason and hint as one phrase."""
         return str(self.problem)
+
+
+def shorten(text: str) -> str:
+    """Return a message that can be read: of longer lines their beginning and their end."""
+    lines = [_cut(line, _MOST_OF_A_LINE) for line in text.split("\n")]
+    return _cut("\n".join(lines), _MOST)
+
+
+def _cut(text: str, most: int) -> str:
+    left_out = len(text) - most
+    if left_out <= 0:
+        return text
+    half = most // 2
+    return f"{text[:half]} ... ({left_out:,} characters left out) ... {text[-half:]}"
+
+
+def readable_name(path: str | os.PathLike[str]) -> str:
+    r"""Return a path as any text can hold it: a byte that is not UTF-8 becomes `\xNN`."""
+    return os.fsencode(path).decode("utf-8", errors="backslashreplace")
+
+
+def name_problem(path: str | os.PathLike[str]) -> Problem | None:
+    """Say why no manifest and no table could name a file, if none could."""
+    try:
+        os.fsencode(path).decode("utf-8")
+    except UnicodeDecodeError:
+        return Problem(_NOT_UTF8, "rename it")
+    return None
+
+
+def explain(error: BaseException) -> str | None:
+    """Return the message of an error that a user can put right; None: it is another one.
+
+    Beside `UserError` these are what the system refuses: for want of rights or space, or since
+    something else is in the way.
+    """
+    if isinstance(error, UserError):
+        return str(error)
+    if isinstance(error, OSError) and (hint := _HINTS.get(error.errno or 0)):
+        words = f"{os.strerror(error.errno or 0)}; {hint}"
+        named = isinstance(error.filename, str | bytes) and error.filename
+        return shorten(f"{readable_name(os.fsdecode(named))}: {words}" if named else words)
+    if isinstance(error, RuntimeError) and str(error).startswith("Symlink loop"):  # of pathlib
+        return shorten(f"{error}; {_HINTS[errno.ELOOP]}")
+    if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
+        name = re.findall(r"[^\s'\"]*[\udc80-\udcff][^\s'\"]*", error.object)
+        return shorten(f"{readable_name(name[0])}: {_NOT_UTF8}; rename it") if name else None
+    return None

@@ -71,7 +71,7 @@ class StageLog(logging.StreamHandler):  # type: ignore[type-arg]  # mypy and Pyt
         line = datetime.now().isoformat(sep=" ", timespec="seconds") + said
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a+", encoding="utf-8") as file:
+            with self.path.open("a+", encoding="utf-8", errors="backslashreplace") as file:
                 lock_descriptor(file.fileno())
                 file.seek(0)
                 if file.readline() != self._head:  # of an earlier run, or new

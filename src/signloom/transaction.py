@@ -20,13 +20,12 @@ from typing import Any, TypeVar
 
 from filelock import lock_descriptor
 
-from signloom.errors import UserError
-from signloom.files import flush_to_disk, hash_file, to_text, write_file
+from signloom.errors import FULL_DISK, UserError
+from signloom.files import flush_to_disk, hash_file, write_file
 
 FORMAT_VERSION = 2  # of the journal; 1 was that of a corpus alone and had no number
 _WAIT_S = 600.0  # for the lock
 _PAUSE_S = 0.2
-_FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 Operation = tuple[Path, Path | None]
 """What moves, and where it belongs; None: it is removed."""
@@ -105,7 +104,8 @@ class Transaction:
                 for source, target in self.operations
             ],
         }
-        write_file(self.staged / "journal.json", to_text(content))
+        # In ASCII, which also holds names that are not UTF-8.
+        write_file(self.staged / "journal.json", json.dumps(content, indent=1))
         _move(self.staged / "journal.json", self.journal)
         flush_to_disk(self.folder)
         result = self.recover(then)
@@ -184,7 +184,7 @@ def open_transaction(folder: Path) -> Iterator[Transaction]:
                 if not change.journal.is_file():
                     shutil.rmtree(change.staged, ignore_errors=True)
     except OSError as error:
-        if error.errno not in _FULL_DISK:
+        if error.errno not in FULL_DISK:
             raise
         left = "the next call goes on" if change.journal.is_file() else "nothing has changed"
         raise UserError(

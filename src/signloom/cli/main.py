@@ -3,14 +3,13 @@
 import argparse
 import difflib
 import logging
-import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from signloom.cli import corpus, init, landmarks, model, nights, results, translate
-from signloom.errors import UserError
+from signloom.terminal import run_program
 
 # A command is described by a function that names what it runs. Torch, MediaPipe and the like are
 # imported by what runs: they take seconds to load and `--help` should not.
@@ -72,18 +71,13 @@ what completes commands and options in a shell.
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run `signloom`; a user's mistake ends in its message and exit code 1."""
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    options = build_parser().parse_args(arguments)
-    try:
+
+    def work() -> None:
+        logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+        options = build_parser().parse_args(arguments)
         options.run(options)
-        sys.stdout.flush()
-    except UserError as error:
-        sys.exit(f"error: {error}")
-    except KeyboardInterrupt:
-        sys.exit("stopped")
-    except BrokenPipeError:  # as by `signloom ... | head`: nobody reads what is still to come
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python's last flush too
-        sys.exit(1)
+
+    run_program(work, stopped="stopped")
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -28,7 +28,7 @@ import numpy as np
 from tqdm import tqdm
 
 from signloom.corpus.landmarks import COORDINATES, LandmarkSequence, Layout
-from signloom.errors import Problem, UserError
+from signloom.errors import FULL_DISK, Problem, UserError
 from signloom.files import hash_file, write_file
 from signloom.paths import LANDMARK_CACHE
 from signloom.progress import progress_file
@@ -41,7 +41,6 @@ _DIGEST_BYTES = 32
 _REJECT_RULES = 2  # raise it when fewer clips are rejected: those of before are looked at again
 _FRESH_S = 3600.0  # an entry used within the hour is not marked as used again
 _ABANDONED_S = 3600.0  # a temporary file that old belongs to a writer that was killed
-_FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _LOG = "videos.jsonl"
 _SETTLED_NS = 2_000_000_000  # a change just after this one might bear the same time
 _THREADS = 4  # hashing lets go of the interpreter, and disks like a few requests at once
@@ -233,7 +232,7 @@ class LandmarkCache:
             if not os.access(self.folder, os.W_OK | os.X_OK):
                 raise PermissionError(errno.EACCES, "it may not be written")
         except OSError as error:
-            if error.errno in _FULL_DISK:
+            if error.errno in FULL_DISK:
                 raise
             raise UserError(
                 f"{self.folder}: landmarks cannot be kept there ({error.strerror}); let the "
@@ -341,7 +340,7 @@ def explain_full_disk(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _FULL_DISK:
+        if error.errno not in FULL_DISK:
             raise
         raise UserError(
             f"{folder}: the disk is full ({os.strerror(error.errno)}). The clips that are done "

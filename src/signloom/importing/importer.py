@@ -16,7 +16,7 @@ from signloom.corpus.landmarks import COORDINATES, LandmarkSequence, Layout
 from signloom.corpus.manifest import IMPORTED_SHARDS, id_problem
 from signloom.corpus.rejects import REJECTS_NAME, Reject, write_rejects
 from signloom.corpus.shards import write_shards
-from signloom.errors import ClipError, Problem, UserError
+from signloom.errors import ClipError, Problem, UserError, name_problem, readable_name
 from signloom.files import write_file
 from signloom.importing.foreign import (
     ClipSource,
@@ -221,6 +221,8 @@ def _format_of(path: Path, name: str) -> str:
 def _read_file(path: Path, options: ImportOptions, batch: _Batch) -> None:
     """Keep what can be read of a file, note what cannot."""
     with _noting(batch.rejects, path.stem, path):
+        if problem := name_problem(path):
+            raise ClipError(problem.reason, problem.hint)
         clip_id = None
         for clip_id, make in _READERS[_format_of(path, options.format)](path, options.defaults):
             with _noting(batch.rejects, clip_id, path):
@@ -244,7 +246,8 @@ def _noting(rejects: list[Reject], clip_id: str, path: Path) -> Iterator[None]:
     else:
         return
     plain = Problem(_cell(problem.reason), _cell(problem.hint))
-    rejects.append(Reject(_cell(clip_id), _cell(path.as_posix()), plain))
+    name, file = readable_name(clip_id), readable_name(path.as_posix())
+    rejects.append(Reject(_cell(name), _cell(file), plain))
 
 
 def _cell(text: str) -> str:

@@ -22,7 +22,7 @@ from signloom.corpus.manifest import (
     read_manifest,
     write_manifest,
 )
-from signloom.errors import Problem, UserError
+from signloom.errors import Problem, UserError, name_problem
 from signloom.files import whole_file, write_file
 from signloom.importing.user_tables import Row, Source, how_to_use
 
@@ -39,9 +39,15 @@ class VideoFolder:
         self.folder = folder
         self._by_stem: dict[str, list[Path]] = defaultdict(list)
         self._pictures: set[str] = set()  # folders of pictures, one a clip
-        for root, _, names in os.walk(folder, followlinks=follow_links):
-            below = Path(root).relative_to(folder)
-            for name in sorted(names):
+        seen: set[tuple[int, int]] = set()
+        for root, folders, names in os.walk(folder, followlinks=follow_links):
+            below, found = Path(root).relative_to(folder), Path(root).stat()
+            if (found.st_dev, found.st_ino) in seen:  # links that lead in a circle
+                folders.clear()
+                continue
+            seen.add((found.st_dev, found.st_ino))
+            folders[:] = [name for name in folders if not name_problem(name)]
+            for name in sorted(name for name in names if not name_problem(name)):
                 suffix = PurePosixPath(name).suffix.lower()
                 if suffix in VIDEO_SUFFIXES:
                     self._by_stem[stem(name)].append(below / name)

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from signloom.corpus.manifest import VIDEO_SUFFIXES, read_table
-from signloom.errors import Problem, UserError
+from signloom.errors import Problem, UserError, name_problem, readable_name
 from signloom.importing.new_corpus import NAMES, VideoFolder, stem
 from signloom.importing.user_tables import (
     Sources,
@@ -75,7 +75,7 @@ def scan(request: Request) -> tuple[list[Candidate], list[Path]]:
         The candidates, in the order of their folders, each once; files that changed a moment ago.
 
     Raises:
-        UserError: If there is no such folder, or table.
+        UserError: If there is no such folder, or table, or its name is not UTF-8.
     """
     candidates: dict[tuple[str, str], Candidate] = {}  # sources may overlap
     waiting = []
@@ -101,6 +101,9 @@ Found = Iterator[Candidate | Path]
 
 
 def _scan_folders(source: Path, request: Request) -> Found:
+    for path in (source, request.table):
+        if path is not None and (problem := name_problem(path)):  # tables of ours name it
+            raise UserError(f"{readable_name(path)}: {problem}")
     if not source.is_dir():
         raise UserError(f"{source}: no such folder; name one with videos and their sentences")
     if request.table is not None and not request.table.is_file():
@@ -108,8 +111,8 @@ def _scan_folders(source: Path, request: Request) -> Found:
     closed: list[OSError] = []
     for root, folders, names in os.walk(source, onerror=closed.append):
         folder = Path(root)
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        names = sorted(name for name in names if not name.startswith("."))
+        yield from _misnamed(folder, [*folders, *names])
+        folders[:], names = _shown(folders), _shown(names)
         for name in folders:
             if (folder / name).is_symlink():
                 yield _refused(folder, name, _LINK)
@@ -133,6 +136,18 @@ def _scan_folders(source: Path, request: Request) -> Found:
             f"the folder cannot be opened ({error.strerror})", "give it its permissions"
         )
         yield _refused(folder.parent, folder.name, problem)
+
+
+def _shown(names: Sequence[str]) -> list[str]:
+    """Return the names of what is looked at, in order."""
+    return sorted(name for name in names if not (name.startswith(".") or name_problem(name)))
+
+
+def _misnamed(folder: Path, names: Sequence[str]) -> Iterator[Candidate]:
+    """Yield what no table can name."""
+    for name in sorted(names):
+        if not name.startswith(".") and (problem := name_problem(name)):
+            yield _refused(folder, readable_name(name), problem)
 
 
 def _scan_table(folder: Path, table: Path, request: Request) -> Found:
@@ -165,6 +180,10 @@ def _scan_table(folder: Path, table: Path, request: Request) -> Found:
         if path not in named:
             problem = Problem(f"no row of {table.name} names it", "add its row")
             yield _refused(folder, path.relative_to(folder).as_posix(), problem)
+    for root, below, names in os.walk(folder):
+        if Path(root) != folder:  # whose own were named before
+            yield from _misnamed(Path(root), [*below, *names])
+        below[:] = _shown(below)
 
 
 def _scan_sidecars(folder: Path, names: Sequence[str], source: Path, request: Request) -> Found:
@@ -307,9 +326,9 @@ def _find_video(videos: VideoFolder, cell: str) -> tuple[Path | None, Problem | 
 
 def _videos_below(folder: Path) -> Iterator[Path]:
     for root, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
-            if name.lower().endswith(VIDEO_SUFFIXES) and not name.startswith("."):
+        folders[:] = _shown(folders)
+        for name in _shown(names):
+            if name.lower().endswith(VIDEO_SUFFIXES):
                 yield Path(root, name)
 
 

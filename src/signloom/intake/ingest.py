@@ -18,7 +18,7 @@ from signloom.corpus.manifest import (
     id_problem,
     parse_segment,
 )
-from signloom.errors import UserError
+from signloom.errors import UserError, shorten
 from signloom.files import flush_to_disk, hash_file
 from signloom.importing.new_corpus import VIDEOS, clip_id_of
 from signloom.intake.checks import Accepted, Checked, check_candidates
@@ -38,6 +38,7 @@ from signloom.intake.ledgers import (
 from signloom.intake.options import IngestOptions
 from signloom.intake.staging import Finished, change_corpus, check_growable, commit, stage_manifest
 from signloom.progress import progress_file
+from signloom.terminal import printable
 from signloom.transaction import Transaction
 
 _CHUNK_BYTES = 1 << 20
@@ -333,6 +334,6 @@ def _list_rejects(
             found.fingerprint(one, options),
             "; ".join(dict.fromkeys(name for problem in problems for name in problem.concerns)),
         )  # fmt: skip
-        row = IntakeReject(*(" ".join(cell.split()) for cell in cells))
+        row = IntakeReject(*(shorten(printable(" ".join(cell.split()))) for cell in cells))
         rows.append(before.get(row.key, row))
     return rows

@@ -13,7 +13,7 @@ from typing import Any
 from signloom.corpus.landmarks import LandmarkSequence, Layout, check_same_make
 from signloom.corpus.manifest import VIDEO_SUFFIXES
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata
-from signloom.errors import ClipError, Problem, UserError
+from signloom.errors import ClipError, Problem, UserError, name_problem, readable_name
 from signloom.extraction.detector import DetectorOptions
 from signloom.extraction.extract import extract_video, options_of_fingerprint
 from signloom.extraction.video import Frame
@@ -115,6 +115,8 @@ class ClipReader:
         if source.clip_id is not None:
             clips = read_shards(path, [source.clip_id])
             yield from (_given(path, name, clip) for name, clip in clips.items())
+        elif problem := name_problem(path):
+            yield UnreadableClip(name=readable_name(path), problem=problem)
         elif not path.is_file():
             yield UnreadableClip(
                 name=str(path), problem=Problem("there is no such file", "check the path")

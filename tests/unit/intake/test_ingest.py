@@ -1,6 +1,7 @@
 """Ingest of real little videos, as a person or the night calls it."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -221,3 +222,40 @@ def test_the_commands_say_what_came_in_and_what_left(
     assert "left out data/inbox/b.mp4: nobody is named" in shown
     main(["withdraw", came["batch"], "--reason", "test"])
     assert "1 clips left the corpus (1 train, 0 dev, 0 test)" in capsys.readouterr().out
+
+
+def test_a_name_that_is_not_utf8_is_rejected_and_the_others_come_in(corpus: CorpusOptions) -> None:
+    bad = os.fsdecode(b"caf\xe9")
+    deliver(Path("in/ada"), "good", frames=20)
+    for suffix in (".mp4", ".txt"):  # OpenCV, which draws the videos, cannot name it
+        deliver(Path("in/ada"), "bad", frames=21).with_suffix(suffix).rename(
+            Path("in/ada") / f"{bad}{suffix}"
+        )
+    Path("in/ada/bad.mp4").unlink()
+    deliver(Path("in/new"), "unseen", frames=22)
+    Path("in/new").rename(Path("in") / bad)
+    write_rows(
+        Path("in/tables/table.tsv"), [{"video": "t.mp4", "text": "il pleut", "signer": "eve"}]
+    )
+    write_video(Path("in/tables/t.mp4"), frames=23)
+    Path("in/tables/deep").mkdir()
+    write_video(Path("in/tables/deep/u.mp4"), frames=24).rename(
+        Path("in/tables/deep") / f"{bad}.mp4"
+    )
+    assert has_news(corpus, Path("in"), OPTIONS)
+    result = take(corpus, "in", inbox=True)
+    assert sorted(clip.clip_id for clip in result.clips) == ["good", "t"]
+    assert reasons(result) == dict.fromkeys(
+        [r"caf\xe9", r"caf\xe9.mp4", r"caf\xe9.txt"], "its name is not UTF-8"
+    )
+    assert len(result.rejects) == 4
+    assert not has_news(corpus, Path("in"), OPTIONS)
+    with pytest.raises(UserError, match=r"in/caf\\xe9: its name is not UTF-8; rename it"):
+        take(corpus, f"in/{bad}")
+
+
+def test_controls_in_the_name_of_a_delivered_file_are_written_down_as_text(
+    corpus: CorpusOptions,
+) -> None:
+    deliver(Path("in/ada"), "red\x1b[31m", frames=20)
+    assert list(reasons(take(corpus, "in"))) == [r"red\u001b[31m.mp4"]

@@ -1,0 +1,108 @@
+"""The terminal: what is written there can be shown and does nothing else; errors end in words."""
+
+import contextlib
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TextIO, cast
+
+from signloom.errors import explain
+
+# Controls (but tabs, line ends and the carriage return that redraws a bar), lone surrogates, and
+# what turns the direction of a line or ends it unseen.
+_NOT_SHOWN = re.compile(
+    "[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]"
+    r"|(?!\A)\r(?!\n)"
+)
+_UTF8_MODE = "PYTHONUTF8"
+
+
+def printable(text: str, encoding: str = "utf-8") -> str:
+    r"""Return a text as a terminal may get it; what it cannot show becomes `\uNNNN`, as in JSON."""
+    text = _NOT_SHOWN.sub(lambda found: _escape(found[0]), text)
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return "".join(one if _fits(one, encoding) else _escape(one) for one in text)
+    return text
+
+
+def _fits(character: str, encoding: str) -> bool:
+    try:
+        character.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _escape(character: str) -> str:
+    units = character.encode("utf-16-be", errors="surrogatepass").hex()
+    return "".join(f"\\u{units[n : n + 4]}" for n in range(0, len(units), 4))
+
+
+class _Printable:
+    """A stream that passes on what is printable."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(printable(text, self._stream.encoding or "utf-8"))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def run_program(
+    work: Callable[[], None],
+    *,
+    stopped: str,
+    before: str = "",
+    keep: Callable[[str], object] = lambda _: None,
+) -> None:
+    """Run a program; what a user can put right ends in words and exit code 1, not in a traceback.
+
+    Args:
+        work: The program.
+        stopped: What is said when it is stopped, unless the one who stops says something.
+        before: Put before the message of an error.
+        keep: Called with what went wrong, for a log.
+    """
+    _read_names_as_utf8()
+    with _printable_output():
+        try:
+            work()
+            sys.stdout.flush()
+        except KeyboardInterrupt as stop:
+            keep("stopped")
+            sys.exit(before + (printable(str(stop)) if stop.args else stopped))
+        except BrokenPipeError:  # as by `signloom ... | head`: nobody reads what is to come
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the last flush, too
+            sys.exit(1)
+        except Exception as error:
+            message = explain(error)
+            keep(traceback.format_exc() if message is None else message)
+            if message is None:
+                raise
+            sys.exit(f"{before}error: {printable(message)}")
+
+
+@contextlib.contextmanager
+def _printable_output() -> Iterator[None]:
+    out, err = (cast(TextIO, _Printable(stream)) for stream in (sys.stdout, sys.stderr))
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        yield
+
+
+def _read_names_as_utf8() -> None:
+    """Start again in Python's UTF-8 mode where the locale has only ASCII for names of files."""
+    if sys.getfilesystemencoding() == "ascii" and os.environ.get(_UTF8_MODE) != "1":
+        os.environ[_UTF8_MODE] = "1"  # of workers and DVC, too
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

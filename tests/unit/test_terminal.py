@@ -1,0 +1,114 @@
+import errno
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from tqdm import tqdm
+
+from signloom.errors import ClipError, UserError, explain, name_problem, readable_name
+from signloom.terminal import printable, run_program
+from tests.processes import run_python
+
+ODD = "caf\udce9 \x1b[31mred\x9b2J\u202eback\x00"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("à la maison\t1\n", "à la maison\t1\n"),
+        ("من \u200cچایی", "من \u200cچایی"),  # a joiner belongs to the text
+        (ODD, r"caf\udce9 \u001b[31mred\u009b2J\u202eback\u0000"),
+        ("\rbar 1/2", "\rbar 1/2"),  # tqdm redraws a line
+        ("good\rerror: bad\r\n", "good\\u000derror: bad\r\n"),
+        ("a\u2028b\x85c", r"a\u2028b\u0085c"),
+    ],
+)
+def test_controls_of_names_never_reach_a_terminal_raw(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_json_stays_json_whatever_a_terminal_can_show() -> None:
+    content = {"text": "à la maison 😀", "name": ODD}
+    shown = printable(json.dumps(content, ensure_ascii=False), "ascii")
+    assert shown.isascii()
+    assert json.loads(shown) == content
+
+
+def test_everything_that_is_printed_goes_through_one_edge(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def work() -> None:
+        print(ODD)
+        tqdm.write(ODD, file=sys.stderr)
+        raise UserError(ODD)
+
+    with pytest.raises(SystemExit) as end:
+        run_program(work, stopped="")
+    out, err = capsys.readouterr()
+    for shown in (out, err, str(end.value)):
+        assert r"caf\udce9 \u001b[31mred" in shown
+        assert shown.strip().isprintable()
+
+
+def test_output_to_an_ascii_terminal_is_no_traceback() -> None:
+    code = (
+        "import sys; from signloom.terminal import run_program\n"
+        "run_program(lambda: print('elle dort \\u00e0 la maison'), stopped='')"
+    )
+    done = run_python("-c", code, PYTHONIOENCODING="ascii")
+    assert done.stdout == "elle dort \\u00e0 la maison\n", done.stderr
+
+
+def test_names_with_umlauts_are_read_where_the_locale_knows_ascii_alone(tmp_path: Path) -> None:
+    (tmp_path / "Käse").mkdir()
+    (tmp_path / "Käse/fünf.txt").write_text("drei\n", encoding="utf-8")
+    code = (
+        "import sys; from pathlib import Path; from signloom.terminal import run_program\n"
+        "run_program(lambda: print(Path('K\\u00e4se/f\\u00fcnf.txt').read_text().strip(), "
+        "sys.argv[1]), stopped='')"
+    )
+    ascii_locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = run_python("-c", code, "süß", cwd=tmp_path, **ascii_locale)
+    assert done.stdout == "drei süß\n", done.stderr
+
+
+def test_a_message_does_not_echo_a_megabyte() -> None:
+    for error in (UserError("x" * 2**20), ClipError("x" * 2**20, "y"), UserError("x\n" * 2**19)):
+        assert len(str(error)) < 25_000
+    assert str(UserError("a\nb")) == "a\nb"
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (PermissionError(errno.EACCES, "", "data/x"), "data/x: Permission denied; you may not"),
+        (OSError(errno.EROFS, ""), "Read-only file system; you may not"),
+        (OSError(errno.ENOSPC, "", "a"), "a: No space left on device; the disk is full"),
+        (OSError(errno.EFBIG, "", b"caf\xe9"), r"caf\xe9: File too large; the disk is full"),
+        (NotADirectoryError(errno.ENOTDIR, "", "a/b"), "a/b: Not a directory; it is in the way"),
+        (RuntimeError("Symlink loop from 'a'"), "Symlink loop from 'a'; links that lead"),
+    ],
+)
+def test_what_the_system_refuses_is_said_in_words(error: Exception, words: str) -> None:
+    found = explain(error)
+    assert found is not None
+    assert found.startswith(words)
+
+
+def test_a_name_that_is_not_utf8_is_said_in_words() -> None:
+    name = os.fsdecode(b"caf\xe9.mp4")
+    with pytest.raises(UnicodeEncodeError) as caught:
+        f'{{"video": "inbox/{name}"}}'.encode()
+    assert explain(caught.value) == r"inbox/caf\xe9.mp4: its name is not UTF-8; rename it"
+    assert name_problem(name) is not None
+    assert name_problem("café.mp4") is None
+    assert readable_name(name) == r"caf\xe9.mp4"
+
+
+def test_a_mistake_of_ours_keeps_its_traceback() -> None:
+    assert explain(ValueError("a")) is None
+    assert explain(FileNotFoundError(errno.ENOENT, "", "a")) is None
+    with pytest.raises(ZeroDivisionError):
+        run_program(lambda: print(1 // 0), stopped="")
