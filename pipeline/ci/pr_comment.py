@@ -20,7 +20,7 @@ from pipeline.ci.markdown import code, folded, interval_bars, line_chart, table
 from pipeline.stage import run
 from signloom.errors import UserError
 from signloom.evaluation.names import MAIN_METRICS, metric_label
-from signloom.files import write_file
+from signloom.files import begins_as_ours, write_file
 from signloom.paths import EVALUATION
 
 MARK = "<!-- signloom scores -->"
@@ -180,6 +180,8 @@ def main() -> None:
     parser.add_argument("--base", required=True, help="the commit to compare with")
     parser.add_argument("--out", required=True, type=Path, help="the Markdown file to write")
     options = parser.parse_args()
+    if not begins_as_ours(options.out, MARK):
+        raise UserError(f"{options.out} is there and no comment of ours: name another file")
     write_file(options.out, build_comment(options.base))
 
 

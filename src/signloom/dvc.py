@@ -3,8 +3,11 @@
 import functools
 import hashlib
 import importlib.util
+import logging
+import re
 import subprocess
 import sys
+import time
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -13,14 +16,23 @@ from signloom.config import load_params
 from signloom.errors import UserError
 from signloom.paths import REPORTS
 
+_WAIT_S, _PAUSE_S = 600.0, 2.0  # for another DVC
+_BUSY = re.compile("unable to acquire lock|is busy|blocked by", re.IGNORECASE)
 _LINKED = (Path("data"), REPORTS)  # where DVC puts files
+
+logger = logging.getLogger(__name__)
 
 
 def track_version(folder: Path) -> str:
     """`dvc add` a corpus folder, so that it can be rolled back.
 
+    While another DVC reads or writes the folder, as `dvc repro` does, it waits.
+
     Returns:
         What was done, or why nothing, in a phrase.
+
+    Raises:
+        UserError: If the other one is still at work after ten minutes.
     """
     place = folder.resolve()
     root = next((one for one in place.parents if (one / ".dvc").is_dir()), None)
@@ -29,13 +41,33 @@ def track_version(folder: Path) -> str:
     if importlib.util.find_spec("dvc") is None:
         return "DVC is not installed: no version is kept"
     # The Python that runs us: `dvc` may be another's.
-    command = [sys.executable, "-m", "dvc", "add", "--quiet", str(place)]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-    if done.returncode:
-        why = " ".join((done.stderr or done.stdout).split())
-        return f"`dvc add {folder}` failed ({why}): no version is kept"
+    command = [sys.executable, "-m", "dvc", "add", str(place)]
+    deadline, is_told = time.monotonic() + _WAIT_S, False
+    while True:
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            break
+        why = _why(done.stderr or done.stdout)
+        if not _BUSY.search(why):
+            return f"`dvc add {folder}` failed ({why}): no version is kept"
+        if time.monotonic() > deadline:
+            raise UserError(
+                f"DVC is at work elsewhere, so no version of {folder} is kept yet ({why}). When it "
+                "has ended, run the same command again"
+            )
+        if not is_told:
+            logger.warning("waiting for DVC to keep a version of %s: %s", folder, why)
+        is_told = True
+        time.sleep(_PAUSE_S)
     pointer = place.with_name(f"{place.name}.dvc").relative_to(root)
     return f"{pointer.as_posix()} names the version; commit it with Git"
+
+
+def _why(said: str) -> str:
+    """Return the errors that DVC printed in one line, without its hints and bars."""
+    lines = [line.strip() for line in said.replace("\r", "\n").splitlines()]
+    start = next((n for n, line in enumerate(lines) if line.startswith("ERROR")), 0)
+    return " ".join(" ".join(lines[start:]).split()).removeprefix("ERROR: ")
 
 
 def track_again(folder: Path) -> str:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,40 @@ def check_output(path: Path, inputs: Iterable[Path], *, overwrite: bool) -> None
         raise UserError(f"{path} is a folder, expected the name of a file")
     if not overwrite:
         raise UserError(f"{path} is there already: give --overwrite to replace it; it was left")
+
+
+def check_output_folder(folder: Path, inputs: Iterable[Path], made: Collection[str]) -> None:
+    """Refuse to replace a folder that has something other than what the same command makes.
+
+    Args:
+        folder: The folder that is to be written; it need not be there.
+        inputs: Files and folders that the command reads.
+        made: Names of all that the command makes in it.
+
+    Raises:
+        UserError: If it has anything else, or holds an input or lies in one.
+    """
+    place = folder.resolve()
+    for given in map(Path.resolve, inputs):
+        if place.is_relative_to(given) or given.is_relative_to(place):
+            raise UserError(f"{folder} and {given}, which is read, overlap: name another folder")
+    if folder.is_dir():
+        found = sorted(path.name for path in folder.iterdir() if path.name not in made)
+        if found:
+            raise UserError(
+                f"{folder} holds {found[0]!r}, which an export does not make: name another folder; "
+                "it was left"
+            )
+    elif os.path.lexists(folder):
+        raise UserError(f"{folder} is a file, expected the name of a folder; it was left")
+
+
+def begins_as_ours(path: Path, header: str) -> bool:
+    """Return whether a table may be replaced: it is not there, or begins as we write it."""
+    if not os.path.lexists(path):
+        return True
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return file.readline(len(header) + 1).rstrip("\n") == header
 
 
 def replace_folder(new: Path, folder: Path) -> None:

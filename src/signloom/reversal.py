@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from signloom.config import Count, checked_dataclass, load_params, parse_options
+from signloom.config import Count, checked_dataclass, load_params, parse_options, read_json
 from signloom.errors import UserError
 from signloom.features.batches import Batch, EpochBatches, pad_ids
 from signloom.models.registry import build_model
@@ -265,6 +265,15 @@ def build_pairs(sequences: Sequence[Symbols], ids: SpecialIds) -> Batch:
         label_lengths=nothing,
         clip_ids=tuple(" ".join(map(str, sequence)) for sequence in sequences),
     )
+
+
+def is_result(path: Path) -> bool:
+    """Return whether a file is what `summarise_lab` once gave, so that it may be replaced."""
+    try:
+        content = read_json(path, hint="")
+    except UserError:
+        return False
+    return isinstance(content, dict) and {"exact", "by_length", "epochs"} <= content.keys()
 
 
 def summarise_lab(options: LabOptions, result: LabResult) -> dict[str, Any]:

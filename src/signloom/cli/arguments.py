@@ -1,12 +1,14 @@
-"""Options that several commands have, and the question before something is lost for good."""
+"""Options that several commands have, and the guards before something is lost for good."""
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from signloom.config import parse_number
+from signloom.config import load_params, parse_number
+from signloom.corpus.manifest import is_manifest
 from signloom.errors import UserError
 from signloom.paths import PARAMS
 
@@ -39,6 +41,25 @@ def add_removal(parser: argparse.ArgumentParser) -> None:
     """Add the options of a command that removes something for good."""
     parser.add_argument("--dry-run", action="store_true", help="only print what would be removed")
     parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def refuse_in_corpus(path: Path) -> None:
+    """Refuse to write into a corpus, of which DVC watches every file.
+
+    Raises:
+        UserError: If the path lies in the project's, or in a folder with a manifest of ours.
+    """
+    corpus = None
+    with contextlib.suppress(UserError, AttributeError, KeyError, TypeError):
+        corpus = Path(load_params(PARAMS)["corpus"]["folder"]).resolve()
+    place = path.resolve()
+    for folder in (place, *place.parents):
+        manifest = folder / "manifest.tsv"
+        if folder == corpus or (
+            manifest.is_file()
+            and is_manifest(manifest.read_text(encoding="utf-8", errors="replace"))
+        ):
+            raise UserError(f"{path} lies in the corpus {folder}: name another place")
 
 
 def confirm(question: str, answer: str) -> None:

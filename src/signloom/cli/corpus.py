@@ -1,6 +1,7 @@
 """Commands that take clips into the corpus, check them and remove them."""
 
 import argparse
+import contextlib
 import json
 import subprocess
 import sys
@@ -52,18 +53,21 @@ def run_ingest(options: argparse.Namespace) -> None:
     """Ingest and report; rejects end in an error, whatever came in beside them."""
     from signloom.corpus.manifest import CorpusOptions
     from signloom.intake.ingest import ingest
+    from signloom.nightly.lock import hold_lock
 
     corpus = load_section(options.params, "corpus", CorpusOptions)
     bounds, inbox = _read_intake_params(options.params)
-    result = ingest(
-        corpus,
-        options.sources,
-        bounds,
-        table=options.table,
-        signer=options.signer,
-        inbox=[one.resolve() for one in options.sources] == [inbox.resolve()],
-        dry_run=options.dry_run,
-    )
+    # A night reads the manifest several times: nothing comes in between.
+    with contextlib.nullcontext() if options.dry_run else hold_lock():
+        result = ingest(
+            corpus,
+            options.sources,
+            bounds,
+            table=options.table,
+            signer=options.signer,
+            inbox=[one.resolve() for one in options.sources] == [inbox.resolve()],
+            dry_run=options.dry_run,
+        )
     print(_ingest_json(result) if options.json else _ingest_text(result, options.dry_run))
     if result.rejects:
         table = "" if options.dry_run else f"; {corpus.folder}/intake_rejects.tsv lists them"
@@ -143,9 +147,11 @@ def run_withdraw(options: argparse.Namespace) -> None:
     """Withdraw a delivery and print how many clips left each split."""
     from signloom.corpus.manifest import SPLITS, CorpusOptions
     from signloom.intake.withdraw import withdraw
+    from signloom.nightly.lock import hold_lock
 
     corpus = load_section(options.params, "corpus", CorpusOptions)
-    gone, _ = withdraw(corpus, options.batch, options.reason)
+    with hold_lock():  # no night in between
+        gone, _ = withdraw(corpus, options.batch, options.reason)
     if not gone:
         print(f"{options.batch} was withdrawn before; nothing changed")
         return

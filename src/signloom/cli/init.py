@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from signloom.cli.arguments import add_params
 from signloom.config import update_params
 from signloom.errors import Problem, UserError
+from signloom.files import check_output
 
 if TYPE_CHECKING:
     from signloom.importing.new_corpus import Plan
@@ -88,6 +89,9 @@ def run_init(options: argparse.Namespace) -> None:
         check_free(options.corpus)
     if not options.table:
         raise UserError("give --table FILE: the table that names the clips, a row each")
+    read = [Path(text.partition("=")[2] or text) for text in options.table]
+    for name in (MANIFEST, REFUSED):
+        check_output(options.corpus / name, [*read, *filter(None, [options.join])], overwrite=True)
     plan = make_plan(options, _ask if sys.stdin.isatty() else None)
     print_plan(plan)
     check_plan(plan)

@@ -5,9 +5,10 @@ import sys
 import time
 from pathlib import Path
 
-from signloom.cli.arguments import add_path, number_of
+from signloom.cli.arguments import add_path, number_of, refuse_in_corpus
 from signloom.config import FrameRate, Side
 from signloom.errors import UserError
+from signloom.files import check_output
 from signloom.paths import SHARDS
 
 
@@ -76,23 +77,33 @@ def add_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("pose",), default="pose")
     add_path(parser, "--landmarks", SHARDS, "shards to read")
     parser.add_argument("--clips", nargs="+", metavar="ID", help="clip ids (default: all)")
+    parser.add_argument("--overwrite", action="store_true", help="replace files that are there")
     parser.set_defaults(run=run_export)
 
 
 def run_export(options: argparse.Namespace) -> None:
-    """Write a file for each clip."""
+    """Write a file for each clip.
+
+    Raises:
+        UserError: Before anything is written, if a file or the corpus is in the way.
+    """
     from tqdm import tqdm
 
+    from signloom.corpus.manifest import id_problem
     from signloom.corpus.shards import read_clip_frames, read_shards
     from signloom.importing.pose_files import write_pose
     from signloom.progress import progress_file
 
+    refuse_in_corpus(options.folder)
     clip_ids = options.clips or list(read_clip_frames(options.landmarks))
-    bar = tqdm(dict.fromkeys(clip_ids), "writing", unit=" clips", file=progress_file())
-    for clip_id in bar:
-        sequence = read_shards(options.landmarks, [clip_id])[clip_id]
-        write_pose(options.folder / f"{clip_id}.pose", sequence)
-    print(f"{len(set(clip_ids))} files in {options.folder}", file=sys.stderr)
+    paths = {clip_id: options.folder / f"{clip_id}.pose" for clip_id in clip_ids}
+    for clip_id, path in paths.items():
+        if problem := id_problem(clip_id):  # of shards that somebody else wrote
+            raise UserError(f"clip_id {clip_id!r} {problem}")
+        check_output(path, [], overwrite=options.overwrite)
+    for clip_id, path in tqdm(paths.items(), "writing", unit=" clips", file=progress_file()):
+        write_pose(path, read_shards(options.landmarks, [clip_id])[clip_id])
+    print(f"{len(paths)} files in {options.folder}", file=sys.stderr)
 
 
 def add_cache(parser: argparse.ArgumentParser) -> None:

@@ -4,11 +4,12 @@ import argparse
 import dataclasses
 import difflib
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from signloom.cli.arguments import add_params, add_path
+from signloom.cli.arguments import add_params, add_path, refuse_in_corpus
 from signloom.config import load_params, parse_options, read_json, update_params
 from signloom.errors import UserError
 from signloom.paths import LANDMARKS, PRESETS, SHARDS, TOKENS, TUNE
@@ -82,9 +83,14 @@ def add_task(parser: argparse.ArgumentParser) -> None:
 def run_reverse(options: argparse.Namespace) -> None:
     """Train, print each epoch and the scores, write them as JSON."""
     from signloom.files import write_file
-    from signloom.reversal import read_lab, run_lab, summarise_lab
+    from signloom.reversal import is_result, read_lab, run_lab, summarise_lab
     from signloom.training.loop import EpochRecord
 
+    refuse_in_corpus(options.out)
+    if os.path.lexists(options.out) and not is_result(options.out):
+        raise UserError(
+            f"{options.out} is there and no result of this task: name another file; it was left"
+        )
     assignments = list(options.set)
     if options.family:
         assignments.append(f"model.family={options.family}")

@@ -17,6 +17,7 @@ from signloom.evaluation.names import (
     metric_heading,
     metric_label,
 )
+from signloom.files import check_output
 from signloom.paths import METRICS, REPORT_PAGE, REPORTS
 from signloom.provenance import project_folder
 
@@ -57,6 +58,8 @@ def run_scores(options: argparse.Namespace) -> None:
         raise UserError(f"{options.metrics} is a folder, expected a file such as metrics.json")
     metrics = read_json(options.metrics, hint=hint)
     baseline = options.metrics.with_name("baseline.json")
+    if options.keep:
+        check_output(baseline, [options.metrics], overwrite=True)
     try:
         tables = [format_scores(split, found) for split, found in metrics.items()]
     except (AttributeError, KeyError, TypeError):

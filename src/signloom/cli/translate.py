@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from signloom.cli.arguments import number_of
+from signloom.cli.arguments import number_of, refuse_in_corpus
 from signloom.config import Count, FrameRate, Side
 from signloom.errors import UserError
 from signloom.paths import CHECKPOINT
@@ -282,6 +282,7 @@ def add_export_model(parser: argparse.ArgumentParser) -> None:
 def run_export_model(options: argparse.Namespace) -> None:
     """Write the model."""
     choose_model(options)
+    refuse_in_corpus(options.folder)
     if options.format == "mlflow":
         from signloom.translation.serving import save_served_model
 
@@ -292,8 +293,10 @@ def run_export_model(options: argparse.Namespace) -> None:
     import torch
 
     from signloom.checkpoint import load_checkpoint
-    from signloom.translation.onnx_export import export_onnx
+    from signloom.files import check_output_folder
+    from signloom.translation.onnx_export import FILES, export_onnx
 
+    check_output_folder(options.folder, [options.checkpoint], FILES)
     worst = export_onnx(load_checkpoint(options.checkpoint, torch.device("cpu")), options.folder)
     print(
         f"{options.folder}: encoder and decoder step; ONNX Runtime differs from PyTorch by at "

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import psutil  # type: ignore[import-untyped]
 from tqdm import tqdm
 
+from signloom.cli.arguments import refuse_in_corpus
 from signloom.cli.translate import load_translator
 from signloom.corpus.landmarks import NO_LANDMARKS, Layout
 from signloom.errors import UserError
@@ -48,6 +49,8 @@ def translate_clips(options: argparse.Namespace) -> None:
     Raises:
         UserError: If anything could not be translated; the rest is printed before.
     """
+    if options.video:
+        refuse_in_corpus(options.video)
     # Torch takes a second to import: landmarks of the first clip are looked for meanwhile.
     with ThreadPoolExecutor(1) as pool:
         loading = pool.submit(load_translator, options)
@@ -198,7 +201,8 @@ class _Run:
 
         out: Path = self._options.video
         if out.suffix not in ENCODERS:
-            names = (f"{clip.clip_id}{n}.webm" for n in itertools.chain([""], itertools.count(2)))
+            base = clip.clip_id.replace("/", "_")  # of an archive's member, say
+            names = (f"{base}{n}.webm" for n in itertools.chain([""], itertools.count(2)))
             out = next(out / name for name in names if out / name not in self._films)
         self._films.add(out)
         try:

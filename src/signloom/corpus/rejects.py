@@ -8,7 +8,7 @@ from signloom.corpus.manifest import Clip
 from signloom.errors import Problem, UserError
 from signloom.files import write_file
 
-REJECTS_NAME = "rejects.tsv"
+REJECTS_NAME, REJECTS_HEADER = "rejects.tsv", "clip_id\tvideo\treason\tmend"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,6 @@ def sort_rejects(rejects: Iterable[Reject]) -> list[Reject]:
 
 def write_rejects(path: Path, rejects: Sequence[Reject]) -> None:
     """Write a header, then a line a clip."""
-    lines = ["clip_id\tvideo\treason\tmend"]
+    lines = [REJECTS_HEADER]
     lines += [f"{r.clip_id}\t{r.video}\t{r.problem.reason}\t{r.problem.hint}" for r in rejects]
     write_file(path, "\n".join(lines) + "\n")

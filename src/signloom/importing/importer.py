@@ -13,11 +13,11 @@ import numpy as np
 from tqdm import tqdm
 
 from signloom.corpus.landmarks import COORDINATES, LandmarkSequence, Layout
-from signloom.corpus.manifest import IMPORTED_SHARDS, id_problem
-from signloom.corpus.rejects import REJECTS_NAME, Reject, write_rejects
+from signloom.corpus.manifest import IMPORTED_SHARDS, SUFFIXES, id_problem, read_table
+from signloom.corpus.rejects import REJECTS_HEADER, REJECTS_NAME, Reject, write_rejects
 from signloom.corpus.shards import write_shards
 from signloom.errors import ClipError, Problem, UserError, name_problem, readable_name
-from signloom.files import write_file
+from signloom.files import begins_as_ours, write_file
 from signloom.importing.foreign import (
     ClipSource,
     ForeignClip,
@@ -41,6 +41,7 @@ _READERS: dict[str, Callable[[Path, SourceDefaults], Iterator[ClipSource]]] = {
 }
 _ODD = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
 _NO_CELL = str.maketrans(dict.fromkeys("\t\r\n", " "))  # would cut a table
+CLIPS_NAME, _CLIPS_HEADER = "clips.tsv", "clip_id\tframes\tfps\tlabel\tsource"
 _FRAMES_PER_SHARD = 25_000  # `extract` writes the shards that training reads, with its own
 
 
@@ -145,6 +146,7 @@ def import_landmarks(sources: Sequence[Path], corpus: Path, options: ImportOptio
             f"{shards} is there already; remove it, or import into another folder (all sources "
             "of a corpus in one go)"
         )
+    _check_corpus(corpus)
     files = _find_files(sources, options.format)
     shards.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
@@ -161,12 +163,31 @@ def import_landmarks(sources: Sequence[Path], corpus: Path, options: ImportOptio
                 f"is {first.video}: {first.problem}"
             )
         frames = {clip_id: row.frames for clip_id, row in batch.rows.items()}
-        _write_clips(shards.parent / "clips.tsv", batch.rows)
+        _write_clips(shards.parent / CLIPS_NAME, batch.rows)
         write_shards(
             shards, frames, batch.load, layout=batch.layout,
             extractor=_fingerprint(files, options.format), frames_per_shard=_FRAMES_PER_SHARD,
         )  # fmt: skip
         return Imported(batch.layout, len(frames), sum(frames.values()), batch.rejects)
+
+
+def _check_corpus(corpus: Path) -> None:
+    """Refuse a corpus of videos, and to write over lists that are not of an import.
+
+    Raises:
+        UserError: If either is there.
+    """
+    for path in (corpus / f"manifest{suffix}" for suffix in SUFFIXES):
+        if path.is_file() and "video" in read_table(path).header:
+            raise UserError(
+                f"{path} names videos, and a corpus has them or imported landmarks: import into "
+                "another folder"
+            )
+    for name, header in ((CLIPS_NAME, _CLIPS_HEADER), (REJECTS_NAME, REJECTS_HEADER)):
+        path = corpus / IMPORTED_SHARDS.parent / name
+        if not begins_as_ours(path, header):
+            raise UserError(f"{path} is there and no list of an import: move it, or import into "
+                            "another folder")  # fmt: skip
 
 
 def read_foreign(
@@ -262,7 +283,7 @@ def _fingerprint(files: Sequence[Path], name: str) -> str:
 
 def _write_clips(path: Path, rows: dict[str, _Row]) -> None:
     """Write clips.tsv: ids, lengths, and what the sources say of them."""
-    lines = ["clip_id\tframes\tfps\tlabel\tsource"]
+    lines = [_CLIPS_HEADER]
     for clip_id, row in sorted(rows.items()):
         label = " ".join(row.label.split())
         lines.append(f"{clip_id}\t{row.frames}\t{row.fps}\t{label}\t{_cell(row.source.as_posix())}")

@@ -23,7 +23,7 @@ from signloom.corpus.manifest import (
     write_manifest,
 )
 from signloom.errors import Problem, UserError, name_problem
-from signloom.files import whole_file, write_file
+from signloom.files import begins_as_ours, whole_file, write_file
 from signloom.importing.user_tables import Row, Source, how_to_use
 
 PICTURES = (".png", ".jpg", ".jpeg")
@@ -352,6 +352,7 @@ def check_plan(plan: Plan) -> None:
 
 MANIFEST = "manifest.tsv"
 REFUSED = "refused.tsv"
+_REFUSED_HEADER = "table\tline\tclip_id\treason\tdetail"
 
 
 def check_free(corpus: Path) -> None:
@@ -381,6 +382,8 @@ def write_corpus(plan: Plan, corpus: Path, *, copy: bool, force: bool) -> None:
     Raises:
         UserError: If a file is in the way.
     """
+    if not (force or begins_as_ours(corpus / REFUSED, _REFUSED_HEADER)):
+        raise UserError(f"{corpus / REFUSED} is there and no list of ours; --force replaces it")
     corpus.mkdir(parents=True, exist_ok=True)
     for target, source in plan.videos.items():
         place_video(source, target, copy=copy, force=force)
@@ -417,7 +420,7 @@ def _write_refusals(path: Path, plan: Plan) -> None:
     if not plan.refusals:
         path.unlink(missing_ok=True)
         return
-    lines = ["table\tline\tclip_id\treason\tdetail"]
+    lines = [_REFUSED_HEADER]
     for row in plan.refusals:
         cells = (row.table, str(row.line), row.clip_id, str(row.problem), row.detail)
         lines.append("\t".join(" ".join(cell.split()) for cell in cells))

@@ -118,7 +118,9 @@ def find_removal(signer: str, project: Project) -> Removal:
     theirs = tuple(sorted(clip_id for clip_id, who in by_clip.items() if who == name))
     known = {*by_clip.values(), *versions_of(project.store).keys()}
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        folded = {one.casefold(): one for one in known}
+        matches = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)
+        near = [folded[one] for one in matches]
         hint = f"did you mean {' or '.join(near)}?" if near else "`signloom summary` names them"
         raise UserError(
             f"no clip and no model version is of a signer {name!r}; {hint} (Of somebody who was "

@@ -28,6 +28,7 @@ from torch.export import Dim
 from signloom.checkpoint import TOKENIZER, Checkpoint
 from signloom.errors import UserError
 from signloom.features.sources import LandmarkSource
+from signloom.files import check_output_folder, replace_folder
 from signloom.models.attention import DistanceEncoding, KeyValue
 from signloom.models.layers import PositionalEncoding
 from signloom.models.transformer import Transformer, TransformerState
@@ -36,6 +37,7 @@ from signloom.provenance import library_versions
 FORMAT_VERSION = 1
 FAMILIES = ("transformer", "conformer")  # those whose decoder is the Transformer's
 ENCODER, DECODER_STEP, META = "encoder.onnx", "decoder_step.onnx", "meta.json"
+FILES = (ENCODER, DECODER_STEP, META, TOKENIZER)
 MAX_POSITIONS = 4096  # of the memory, and of tokens: what lies beyond has no position
 TOLERANCE = 1e-3  # of logits and keys: rounding of float32 in another order is a hundredth of it
 
@@ -106,8 +108,7 @@ def export_onnx(checkpoint: Checkpoint, folder: Path) -> float:
         checkpoint.tokenizer.save(temporary / TOKENIZER)
         text = json.dumps(_describe(checkpoint), indent=1, ensure_ascii=False, sort_keys=True)
         (temporary / META).write_text(text + "\n", encoding="utf-8")
-        shutil.rmtree(folder, ignore_errors=True)
-        temporary.rename(folder)
+        replace_folder(temporary, folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return worst
@@ -125,8 +126,7 @@ def _check_possible(checkpoint: Checkpoint, folder: Path) -> None:
     packages = ("onnx", "onnxscript", "onnxruntime")
     if lacking := [name for name in packages if importlib.util.find_spec(name) is None]:
         raise UserError(f"{', '.join(lacking)} missing; run `pip install 'signloom[onnx]'`")
-    if folder.exists() and not (folder / META).is_file():
-        raise UserError(f"{folder} is there and no earlier export; name another folder")
+    check_output_folder(folder, [], FILES)
 
 
 def _landmarks(checkpoint: Checkpoint) -> LandmarkSource:

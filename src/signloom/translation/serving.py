@@ -23,6 +23,7 @@ from signloom.corpus.landmarks import COORDINATES, LandmarkSequence, Layout
 from signloom.devices import pick_device
 from signloom.errors import UserError
 from signloom.features.sources import LandmarkSource
+from signloom.files import check_output_folder, replace_folder
 from signloom.translation.confidence import find_confidence_file
 from signloom.translation.options import DECODING, DecodingOptions
 
@@ -186,6 +187,12 @@ REQUIREMENTS = (
 # What a request may ask for, and what holds where it does not.
 PARAMS = {"n_best": 1, "skip_unsure": False, **asdict(DECODING)}
 
+FILES = (
+    "MLmodel", "artifacts", "code", "conda.yaml", "input_example.json", "python_env.yaml",
+    "requirements.txt", "served_code.py", "serving_input_example.json",
+)  # fmt: skip
+"""What a served model consists of."""
+
 # Read when MLflow is imported: no reports to its makers, no bars for files that are copied here.
 _QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false"}
 
@@ -200,12 +207,11 @@ def save_served_model(checkpoint: Path, folder: Path) -> None:
     Raises:
         UserError: If the checkpoint cannot be read, or the folder holds something else.
     """
+    check_output_folder(folder, [checkpoint], FILES)
     spec = load_checkpoint(checkpoint, pick_device("cpu")).spec
     source = spec.source
     if not isinstance(source, LandmarkSource):
         raise UserError("a model of glosses cannot be served: what is written reads landmarks")
-    if folder.exists() and not (folder / "MLmodel").is_file():
-        raise UserError(f"{folder} is there and no MLflow model; name another folder")
     artifacts = {"checkpoint": checkpoint}
     if confidence := find_confidence_file(checkpoint):
         artifacts["confidence"] = confidence  # copied beside the checkpoint, where it is found
@@ -228,8 +234,7 @@ def save_served_model(checkpoint: Path, folder: Path) -> None:
                 signature=_signature(),
                 input_example=pd.DataFrame([to_payload(_example(source.layout))]),
             )
-        shutil.rmtree(folder, ignore_errors=True)
-        temporary.rename(folder)
+        replace_folder(temporary, folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
