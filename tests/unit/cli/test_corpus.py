@@ -13,6 +13,7 @@ from signloom.config import update_params
 from signloom.corpus.manifest import IMPORTED_SHARDS, Clip, write_manifest
 from signloom.errors import UserError
 from signloom.features.augment import mirror
+from signloom.nightly.lock import hold_lock
 from tests.tiny import ROOT
 from tests.unit.intake.drift.world import Taken, old_clips, take, write_landmarks
 
@@ -90,3 +91,16 @@ def test_unknown_and_missing_deliveries_are_said() -> None:
     with pytest.raises(UserError, match=r"no clip is of the batch 'y'; there are x"):
         choose_batch([clip, later], [], "y")
     assert choose_batch([later, clip], [], None) == ("x", [later, clip])
+
+
+@pytest.mark.parametrize(
+    "arguments", [["ingest", "in"], ["withdraw", "a-first", "--reason", "blurred"]]
+)
+def test_the_corpus_does_not_change_while_a_night_runs(
+    project: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.chdir(project)
+    before = (project / "corpus/manifest.tsv").read_bytes()
+    with hold_lock(), pytest.raises(SystemExit, match=r"another retraining is at work: process \d"):
+        main(arguments)
+    assert (project / "corpus/manifest.tsv").read_bytes() == before

@@ -340,6 +340,7 @@ def test_imported_landmarks_survive_a_kill_between_renames(project: Path, stage:
     ("signer", "message"),
     [
         ("zoé", r"signer 'zoé'; did you mean zoë\?"),
+        ("ZOË", r"signer 'ZOË'; did you mean zoë\?"),
         ("quentin", "`signloom summary` names them"),
         ("ben", "no clip is in the split dev"),
     ],
