@@ -1,5 +1,6 @@
 """Processes: forks of the test process, and stages that run by themselves until they are killed."""
 
+import ctypes
 import os
 import resource
 import socket
@@ -28,22 +29,24 @@ def wait(pid: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
+_DROP, _OVERRIDES = 24, (1, 2, 3)  # of capabilities: to read and write what others may not
+
+
 def run_python(
     *arguments: str | bytes,
     cwd: Path | None = None,
-    user: int | None = None,
+    is_weak: bool = False,
     max_file_bytes: int | None = None,
     **more: str,
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a Python of its own: as another user, if we may choose, or with a limit of each file."""
+    """Run a Python of its own, with a limit of each file; if weak, rights bind it, root or not."""
 
     def prepare() -> None:
         if max_file_bytes is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
-        if user is not None:
-            os.setgroups([])
-            os.setgid(user)
-            os.setuid(user)
+        if is_weak and os.getuid() == 0:
+            for right in _OVERRIDES:
+                ctypes.CDLL(None).prctl(_DROP, right, 0, 0, 0)
 
     return subprocess.run(
         [sys.executable, *arguments], cwd=cwd, env={**os.environ, **more}, capture_output=True,

@@ -30,6 +30,9 @@ def whole_file(path: Path) -> Iterator[Path]:
         flush_to_disk(temporary)  # two or three milliseconds for both on an SSD
         temporary.replace(path)
         flush_to_disk(path.parent)
+    except OSError as error:
+        error.filename = str(path)  # a message names what was to be written
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -111,6 +114,16 @@ def replace_folder(new: Path, folder: Path) -> None:
         new = old
     flush_to_disk(folder.parent)
     shutil.rmtree(new)
+
+
+def copy_folder(source: Path, target: Path) -> None:
+    """Copy a folder to where nothing is; unlike those of `shutil.copytree`, errors have numbers."""
+    target.mkdir()
+    for path in sorted(source.iterdir()):
+        if path.is_dir():
+            copy_folder(path, target / path.name)
+        else:
+            shutil.copy2(path, target / path.name)
 
 
 def to_text(content: Mapping[str, Any]) -> str:

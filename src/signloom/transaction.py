@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from filelock import lock_descriptor
 
 from signloom.errors import FULL_DISK, UserError
-from signloom.files import flush_to_disk, hash_file, write_file
+from signloom.files import copy_folder, flush_to_disk, hash_file, write_file
 
 FORMAT_VERSION = 2  # of the journal; 1 was that of a corpus alone and had no number
 _WAIT_S = 600.0  # for the lock
@@ -224,7 +224,7 @@ def _copy(source: Path, target: Path) -> None:
         if target.is_dir():  # whole, or it would not be there: a kill came before the removal
             return
         shutil.rmtree(temporary, ignore_errors=True)
-        shutil.copytree(source, temporary)
+        copy_folder(source, temporary)
     else:
         shutil.copyfile(source, temporary)
     for path in [temporary, *temporary.rglob("*")]:

@@ -116,9 +116,10 @@ class VideoHashes:
         settled = time.time_ns() - max(video.signature[1:3]) > _SETTLED_NS
         if settled and sign(path) == video.signature:
             self._known[str(path.absolute())] = video
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("a", encoding="utf-8") as log:
-                log.write(_line(str(path.absolute()), video))
+            with suppress(PermissionError):  # a dry run in somebody else's project
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                with self._path.open("a", encoding="utf-8") as log:
+                    log.write(_line(str(path.absolute()), video))
 
 
 def sign(path: Path) -> Signature | None:

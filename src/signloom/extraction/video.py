@@ -343,8 +343,13 @@ def _open(path: Path) -> tuple[InputContainer, VideoStream]:
         raise ClipError("the file is missing", "restore it or remove the row from the manifest")
     if path.stat().st_size == 0:
         raise ClipError("the file is empty (0 bytes)", "copy it again from its source")
-    with path.open("rb") as file:
-        start = file.read(16).lstrip()
+    try:
+        with path.open("rb") as file:
+            start = file.read(16).lstrip()
+    except OSError as error:
+        raise ClipError(
+            f"the file cannot be opened ({error.strerror})", "restore it and its permissions"
+        ) from None
     if start.startswith((b"#EXTM3U", b"ffconcat")):
         raise ClipError("a playlist, which names other files, is not a video", _CONVERT)
     try:

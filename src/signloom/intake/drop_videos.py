@@ -24,6 +24,7 @@ from signloom.corpus.rejects import REJECTS_NAME
 from signloom.corpus.shards import read_clip_frames
 from signloom.dvc import refuse_drawn
 from signloom.errors import UserError
+from signloom.files import copy_folder
 from signloom.intake.staging import change_corpus, commit
 
 _AGAIN = "run `dvc repro extract`, then this again"
@@ -127,7 +128,8 @@ def drop_videos(
 def _make_corpus(corpus: CorpusOptions, landmarks: Path, made: Path) -> None:
     """Write the corpus of landmarks beside that of videos."""
     shutil.rmtree(made, ignore_errors=True)
-    shutil.copytree(landmarks / SHARDS_NAME, made / IMPORTED_SHARDS)
+    (made / IMPORTED_SHARDS.parent).mkdir(parents=True)
+    copy_folder(landmarks / SHARDS_NAME, made / IMPORTED_SHARDS)
     # Of clips that stay without landmarks, this alone says why.
     shutil.copyfile(landmarks / REJECTS_NAME, made / IMPORTED_SHARDS.parent / REJECTS_NAME)
     clips = read_manifest(corpus.path, corpus.signer_disjoint)

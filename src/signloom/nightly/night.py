@@ -14,7 +14,7 @@ from typing import Any
 
 from signloom.config import read_json
 from signloom.corpus.manifest import Clip, Manifest, load_manifest
-from signloom.errors import UserError
+from signloom.errors import UserError, explain
 from signloom.files import to_text, write_file
 from signloom.intake.drift.findings import DriftReport
 from signloom.intake.ledgers import read_deliveries
@@ -121,7 +121,7 @@ def _run_recorded(request: Request, settings: Settings, held: Held) -> dict[str,
     try:
         ending = night.run()
     except (UserError, OSError) as error:
-        ending = Ending(code=ERROR, verdict=str(error))
+        ending = Ending(code=ERROR, verdict=explain(error) or str(error))
     except KeyboardInterrupt as stop:
         verdict = "it was stopped; the next night goes on where it was"
         ending = Ending(code=code_of(stop), verdict=verdict)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from signloom.config import read_json
-from signloom.errors import UserError
+from signloom.errors import UserError, explain
 from signloom.files import to_text, write_file
 from signloom.paths import NIGHTS
 
@@ -111,7 +111,8 @@ class NightRecord:
             row |= {"result": "skipped" if result.is_skipped else "done", "text": result.text}
             row |= result.facts
         except BaseException as error:
-            row |= {"result": "failed", "text": str(error) or type(error).__name__}
+            text = explain(error) or str(error) or type(error).__name__
+            row |= {"result": "failed", "text": text}
             raise
         finally:
             row["seconds"] = round(time.monotonic() - begun, 2)
@@ -133,7 +134,7 @@ class NightRecord:
         try:
             self.step(name, work, *arguments, **named)
         except (UserError, OSError, subprocess.SubprocessError) as error:
-            self.warn(f"{name}: {error}")
+            self.warn(f"{name}: {explain(error) or error}")
 
     def end(self, outcome: str, exit_code: int, verdict: str) -> None:
         """Close the record."""

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from signloom.config import check_version, checked_dataclass, parse_options, read_json
 from signloom.errors import UserError
-from signloom.files import hash_folder, to_text
+from signloom.files import copy_folder, hash_folder, to_text
 from signloom.paths import MODELS
 from signloom.transaction import Transaction, open_transaction
 
@@ -112,8 +112,9 @@ class ModelStore:
             version = same[0] if same else self._next()
             if not same:
                 folder = change.stage(self.folder(version))
-                shutil.copytree(checkpoint, folder / CHECKPOINT_NAME)
-                shutil.copytree(evaluation, folder / EVALUATION_NAME)
+                folder.mkdir()
+                copy_folder(checkpoint, folder / CHECKPOINT_NAME)
+                copy_folder(evaluation, folder / EVALUATION_NAME)
                 metrics = evaluation.with_name("metrics.json")
                 if metrics.is_file():
                     shutil.copy2(metrics, folder / EVALUATION_NAME)

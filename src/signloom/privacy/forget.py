@@ -187,7 +187,8 @@ def _makes(project: Project) -> Iterable[str]:
         yield shards_metadata(SHARDS).extractor
     for version in project.store.versions():
         path = project.store.checkpoint(version) / "checkpoint.json"
-        yield json.dumps(json.loads(path.read_text(encoding="utf-8"))["extractor"], sort_keys=True)
+        content = read_json(path, hint=f"bring it back with `dvc checkout {MODELS}.dvc`")
+        yield json.dumps(content.get("extractor"), sort_keys=True)
 
 
 def plan_removal(person: Person, project: Project) -> list[Part]:

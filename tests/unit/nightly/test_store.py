@@ -1,6 +1,7 @@
 import argparse
 import json
 import os
+import resource
 import shutil
 import signal
 from pathlib import Path
@@ -12,6 +13,7 @@ from signloom.checkpoint import load_checkpoint
 from signloom.cli.translate import choose_model
 from signloom.errors import UserError
 from signloom.nightly.store import ModelStore
+from tests.intake import tree
 from tests.power_cut import RENAMES, cut_before
 from tests.processes import fork, wait
 from tests.tiny import write_checkpoint
@@ -249,3 +251,31 @@ def test_a_pull_after_a_kill_undoes_the_promotion_that_was_cut(store: ModelStore
     store.recover()
     assert (store.champion(), store.has_unfinished_change()) == (1, False)
     assert store.decision(2) is None
+
+
+def test_a_full_disk_below_the_versions_leaves_them_as_they_were(tmp_path: Path) -> None:
+    store, checkpoint, evaluation = ModelStore(tmp_path / "models"), *made(tmp_path, 10_000)
+    store.add(checkpoint, evaluation, {})
+    before = tree(tmp_path / "models")
+
+    def add_with_little_room() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+        with pytest.raises(UserError, match=r"the disk is full \(.*\); nothing has changed"):
+            store.add(*made(tmp_path, 100_000), {})
+
+    made(tmp_path, 100_000)
+    assert wait(fork(add_with_little_room)) == 0
+    assert tree(tmp_path / "models") == before
+    assert not list((tmp_path / ".models.change").rglob("weights"))
+    assert store.add(checkpoint, evaluation, {}) == 2
+
+
+def made(folder: Path, size: int) -> tuple[Path, Path]:
+    """A checkpoint of some size, and an evaluation; written unless it is there."""
+    checkpoint, evaluation = folder / "checkpoint", folder / "evaluation"
+    for one in (checkpoint, evaluation):
+        one.mkdir(exist_ok=True)
+        path = one / "weights"
+        if not path.is_file() or path.stat().st_size != size:
+            path.write_bytes(bytes(size))
+    return checkpoint, evaluation
