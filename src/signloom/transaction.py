@@ -188,8 +188,8 @@ def open_transaction(folder: Path) -> Iterator[Transaction]:
             raise
         left = "the next call goes on" if change.journal.is_file() else "nothing has changed"
         raise UserError(
-            f"{folder}: the disk is full ({os.strerror(error.errno or 0)}); {left}. Free "
-            "some space and run the same again"
+            f"{error.filename2 or folder}: the disk is full ({os.strerror(error.errno or 0)}); "
+            f"{left}. Free some space and run the same again"
         ) from error
 
 
@@ -224,11 +224,17 @@ def _copy(source: Path, target: Path) -> None:
         if target.is_dir():  # whole, or it would not be there: a kill came before the removal
             return
         shutil.rmtree(temporary, ignore_errors=True)
-        copy_folder(source, temporary)
-    else:
-        shutil.copyfile(source, temporary)
-    for path in [temporary, *temporary.rglob("*")]:
-        flush_to_disk(path)
+    try:
+        if source.is_dir():
+            copy_folder(source, temporary)
+        else:
+            shutil.copyfile(source, temporary)
+        for path in [temporary, *temporary.rglob("*")]:
+            flush_to_disk(path)
+    except OSError:  # a full disk needs the room
+        if temporary.exists():
+            _remove(temporary)
+        raise
     temporary.replace(target)
 
 

@@ -19,7 +19,7 @@ from tqdm import tqdm
 from signloom.cli.arguments import refuse_in_corpus
 from signloom.cli.translate import load_translator
 from signloom.corpus.landmarks import NO_LANDMARKS, Layout
-from signloom.errors import UserError
+from signloom.errors import UserError, readable_name
 from signloom.extraction.video import ENCODERS
 from signloom.files import check_output
 from signloom.importing.foreign import SourceDefaults
@@ -186,6 +186,7 @@ class _Run:
         best = timed.translation
         is_whole_file = clip.clip_id == clip.source.stem
         name = str(clip.source) if is_whole_file else f"{clip.source}: {clip.clip_id}"
+        name = readable_name(name)  # one with a line end would look like two clips
         if best.check.unlike:
             _print_message(f"warning: {name}: {best.check.note}")
         for translation in (best, *best.alternatives):
@@ -216,7 +217,7 @@ class _Run:
 
     def _fail(self, name: str, problem: str) -> None:
         self.failed += 1
-        _print_message(f"error: {name}: {problem}")
+        _print_message(f"error: {readable_name(name)}: {problem}")
 
 
 def _print_message(text: str) -> None:

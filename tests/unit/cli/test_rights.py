@@ -1,7 +1,6 @@
 """Commands in a project that one may not write, or not read: words, and nothing changes."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 from signloom.nightly.store import ModelStore
 from tests.intake import deliver, tree
 from tests.processes import run_python
-from tests.tiny import ROOT
 from tests.unit.nightly.night_project import keep_undecided, make_project
 
 # Runs commands one after the other, each behind the name of a file that is closed meanwhile.
@@ -42,7 +40,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     Path("made/checkpoint/checkpoint.json").write_text('{"extractor": {}}')
     keep_undecided(make_project(), ModelStore())
     deliver(Path("data/inbox/ada"), "n", frames=20)
-    shutil.copytree(ROOT / "presets", "presets")
+    Path("presets").mkdir()
+    Path("presets/short.yaml").write_text("train: {epochs: 3}\n")
     Path("table.tsv").write_text(TABLE)
     yield tmp_path
     for root, _, _ in os.walk(tmp_path):
@@ -60,7 +59,7 @@ def attempt(*cases: tuple[str, str]) -> list[str]:
 @pytest.mark.parametrize(
     "commands",
     [
-        ["ingest data/inbox", "withdraw x --reason y", "adopt --preset small", INIT],
+        ["ingest data/inbox", "withdraw x --reason y", "adopt --preset short", INIT],
         pytest.param(
             ["retrain", "forget ada --yes", "drop-videos --yes", "champion promote 1 --force"],
             marks=pytest.mark.slow,
@@ -68,13 +67,13 @@ def attempt(*cases: tuple[str, str]) -> list[str]:
     ],
 )
 def test_a_project_of_somebody_else_is_refused_in_words(project: Path, commands: list[str]) -> None:
-    for root, _, _ in os.walk(project):
-        Path(root).chmod(0o555)
+    for path in [project, *project.rglob("*")]:
+        path.chmod(0o555)
     before = tree(project)
     found = dict(zip(commands, attempt(*[(".", one) for one in commands]), strict=True))
     if INIT in found:
         assert "no corpus can be written there" in found.pop(INIT)
-        assert found["adopt --preset small"].startswith("error: params.yaml: ")
+        assert found["adopt --preset short"].startswith("error: params.yaml: ")
     assert [command for command, said in found.items() if NO_RIGHT not in said] == []
     assert tree(project) == before
 

@@ -288,7 +288,7 @@ def test_bad_files_are_told_and_the_others_kept(
         "o.npz": "not as expected (",
         "p.npy": "it has no clip",
         "q.parquet": "not as expected (",
-        "r 1.npz": "use letters, digits, space",
+        r"r\x091.npz": "use letters, digits, space",
     }
     assert found.keys() == reasons.keys()
     for name, reason in reasons.items():
