@@ -29,6 +29,7 @@ from signloom.tune.space import ConfirmOptions, Limits, TuneOptions
 ROOT = Path(__file__).parents[1]
 INPUT_WIDTH = 6
 VOCAB = 20
+EOS = 2  # of the models that have to know it
 
 MODEL = ModelOptions(
     family="transformer",
@@ -122,7 +123,9 @@ def model(seed: int = 0, *, ctc_labels: int = 5, **changes: object) -> Seq2Seq:
     """Build a tiny model in evaluation mode."""
     torch.manual_seed(seed)
     options = dataclasses.replace(MODEL, **changes)
-    built = build_model(options, input_width=INPUT_WIDTH, vocab_size=VOCAB, ctc_labels=ctc_labels)
+    built = build_model(
+        options, input_width=INPUT_WIDTH, vocab_size=VOCAB, ctc_labels=ctc_labels, eos=EOS
+    )
     return built.eval()
 
 

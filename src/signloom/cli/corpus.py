@@ -315,9 +315,13 @@ def _check_extracted() -> None:
 
 
 def _drop_text(found: "Dropped") -> str:
-    landless = f", also those of {found.landless} clips without landmarks" if found.landless else ""
+    without_landmarks = (
+        f", also those of {found.without_landmarks} clips without landmarks"
+        if found.without_landmarks
+        else ""
+    )
     size = f"{found.size_bytes / 1e6:,.1f} MB"
-    return f"delete {len(found.videos)} videos, {size}, of {found.clips} clips{landless}"
+    return f"delete {len(found.videos)} videos, {size}, of {found.clips} clips{without_landmarks}"
 
 
 def add_forget(parser: argparse.ArgumentParser) -> None:

@@ -139,7 +139,7 @@ def choose_model(options: argparse.Namespace) -> None:
     if options.model is not None:
         store = ModelStore()
         version = store.resolve(options.model)
-        found = store.search(version)
+        found = store.search_options(version)
         options.checkpoint = store.checkpoint(version)
         search |= {**found["decoding"], "precision": found["precision"]}
     for name, value in search.items():

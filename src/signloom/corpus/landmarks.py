@@ -318,7 +318,9 @@ assert [len(GROUP_INDICES[group][1]) for group in ("pose", "lips", "face_outline
 ], "a group and its indices differ in length"
 
 
-def check_same_make(found: Mapping[str, Any], trained: Mapping[str, Any], *, hint: str) -> None:
+def check_same_extractor(
+    found: Mapping[str, Any], trained: Mapping[str, Any], *, hint: str
+) -> None:
     """Refuse landmarks that were found in another way than those a model was trained on.
 
     Args:

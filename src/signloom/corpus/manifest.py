@@ -329,7 +329,9 @@ class Clip:
     end_s: float | None = None  # None: to the last frame
     gloss: str | None = None  # signs separated by spaces
     language: str | None = None  # of the text
-    batch: str | None = None  # delivery that brought it, see `signloom ingest`; None: a founder
+    batch: str | None = (
+        None  # delivery that brought it, see `signloom ingest`; None: from the start
+    )
 
 
 def read_manifest(path: Path, signer_disjoint: bool = True) -> list[Clip]:
@@ -476,7 +478,7 @@ def _parse_rows(table: Table, path: Path, problems: list[LineProblem]) -> list[_
             continue
         row = dict(zip(table.header, cells, strict=True))
         for name in ("clip_id", "signer"):
-            # One name may be typed in two ways; two people in two splits it must not become.
+            # One name may be typed in two ways, which must not count as two people in two splits.
             row[name] = unicodedata.normalize("NFC", row[name])
         start_s, end_s, found = parse_segment(row)
         found += [f"{name} is empty" for name in needed if name in row and not row[name]]

@@ -171,7 +171,7 @@ def score_statistics(statistics: Statistics, options: ScoreOptions) -> dict[str,
 
     Returns:
         A score for each metric. All intervals come from the same resamples, so that a
-        resample is one imagined test set and not eleven.
+        resample is one imagined test set for all of them.
     """
     values, resampled = statistics.values(), statistics.resample(options)
     scores = {}
@@ -392,6 +392,7 @@ def count_exact(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions)
     return mean(Metric.EXACT, _own_signature(options), [100.0 * (hyp == ref) for hyp, ref in pairs])
 
 
+# To add a metric: a function here, its name and label in `names.py`.
 COUNTERS = (count_bleu, count_chrf, count_ter, count_wer, count_cer, count_rouge_l, count_exact)
 
 

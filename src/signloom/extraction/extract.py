@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from signloom.config import MAX_FPS, MIN_FPS, Count, Positive, Share, checked_dataclass
 from signloom.corpus.landmark_folder import SHARDS_NAME, summarize_clips, write_landmarks
-from signloom.corpus.landmarks import LandmarkSequence, check_same_make
+from signloom.corpus.landmarks import LandmarkSequence, check_same_extractor
 from signloom.corpus.manifest import Clip
 from signloom.corpus.rejects import REJECTS_NAME, Reject, RejectLimit, reject_clip
 from signloom.errors import ClipError, Problem, UserError
@@ -195,7 +195,7 @@ def count_frames(segment: Segment) -> int | bytes | Problem:
 def extractor_fingerprint(options: DetectorOptions) -> str:
     """Return what determines the landmarks of a video, as one line of JSON.
 
-    A model must read landmarks of the make it was trained on: compare before translating.
+    A model must read landmarks found as those it was trained on: compare before translating.
 
     Raises:
         UserError: If a model file is missing.
@@ -215,7 +215,7 @@ def options_of_fingerprint(
         pose_model: Path of the pose_landmarker .task file of the time, or empty.
 
     Raises:
-        UserError: If this installation would give other landmarks, or none of that make.
+        UserError: If this installation would give other landmarks, or none of that kind.
     """
     try:
         options = DetectorOptions(
@@ -239,7 +239,7 @@ def options_of_fingerprint(
         "install what constraints.txt names and give the .task files of its training, if any "
         "(--hand-model, --pose-model), or extract and train again with `dvc repro`"
     )
-    check_same_make(here, fingerprint, hint=hint)
+    check_same_extractor(here, fingerprint, hint=hint)
     return options
 
 

@@ -392,7 +392,7 @@ class VideoWriter:
             do not); its folder is made if need be.
         fps: Frames a second.
         width: Pixels of each frame, even.
-        height: Likewise.
+        height: Pixels of each frame, even.
 
     Raises:
         UserError: If the file cannot be written.

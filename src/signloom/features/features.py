@@ -37,8 +37,8 @@ FALLBACK_SHOULDER_WIDTH = 0.4
 # Shoulder widths of a usual adult, for clips measured by another part: a palm (wrist to middle
 # knuckle), a mouth and a face are about this many times smaller.
 PALMS, MOUTHS, FACES = 4.0, 7.0, 2.5
-# Choice of groups, best first, to the two ends of what is measured, and how often that goes into a
-# shoulder width. The centre is the middle between the ends, for hands the wrist.
+# Choice of groups, best first, to the two ends of what is measured, and the factor that makes a
+# shoulder width of it. The centre is the middle between the ends, for hands the wrist.
 _MEASURES: dict[str, tuple[tuple[tuple[str, str, str], ...], float]] = {
     "pose": ((("pose", "left_shoulder", "right_shoulder"),), 1.0),
     "hands": (tuple((hand, "wrist", "middle_mcp") for hand in HANDS), PALMS),

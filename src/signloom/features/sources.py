@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from signloom.config import parse_options
-from signloom.corpus.landmarks import NO_LANDMARKS, LandmarkSequence, Layout, check_same_make
+from signloom.corpus.landmarks import NO_LANDMARKS, LandmarkSequence, Layout, check_same_extractor
 from signloom.corpus.shards import (
     find_shards,
     read_clip_frames,
@@ -49,7 +49,7 @@ SourceKind = Literal["landmarks", "tokens"]  # `model.source` in params.yaml
 SourceSequence = LandmarkSequence | GlossSequence
 # What a model reads of one clip: features (S, F), or ids of source tokens (S,).
 Rows = FloatArray | IntArray
-# From the number of a clip to the generator of what chance does to it.
+# The random generator of a clip, by its number.
 Chance = Callable[[int], np.random.Generator]
 
 logger = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ class Source(ABC):
 
     Attributes:
         kind: Its name in params.yaml.
-        name: The same in a word for messages.
+        name: What messages call it.
         where_missing: Where a person sees which clips lack it.
         has_frames: Whether it lies in time, so that features, augmentation, subsampling, CTC and
             times of tokens mean something.
@@ -161,7 +161,7 @@ class Source(ABC):
     def augmented_lengths(
         self, lengths: list[int], augmentation: AugmentOptions, chance: Chance
     ) -> list[int]:
-        """Return the same of the clips after random changes."""
+        """Return the lengths of the clips after random changes."""
 
     @abstractmethod
     def read(self, targets: Sequence[Target], shards: Path) -> dict[str, SourceSequence]:
@@ -272,7 +272,7 @@ class LandmarkSource(Source):
             UserError: If anything differs; all of it in one message.
         """
         hint = "run `dvc repro`, which extracts and trains again"
-        check_same_make(extractor, self.extractor, hint=hint)
+        check_same_extractor(extractor, self.extractor, hint=hint)
 
     def read(self, targets: Sequence[Target], shards: Path) -> dict[str, SourceSequence]:
         """Read every clip of the shards."""

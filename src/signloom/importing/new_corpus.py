@@ -108,7 +108,7 @@ NAMES = {
 
 
 def deal_splits(signers: Mapping[str, str], shares: Sequence[float], by: str) -> dict[str, str]:
-    """Deal clips to the splits, always in the same way.
+    """Deal clips to the splits, always in the same way; new ones later: `ingest.deal_signers`.
 
     Args:
         signers: Clip id and signer.

@@ -35,7 +35,9 @@ class Dropped:
     """The videos that are removed, or would be."""
 
     clips: int  # of the manifest; they stay
-    landless: int  # of them, without landmarks: their videos could not be read, and leave too
+    without_landmarks: (
+        int  # of them, without landmarks: their videos could not be read, and leave too
+    )
     videos: list[Path]  # the files that the manifest names
     size_bytes: int  # of these
     version: str  # what became of the version that DVC keeps; empty: nothing has been done
@@ -60,15 +62,15 @@ def plan_drop(corpus: CorpusOptions, landmarks: Path) -> Dropped:
     ids = {clip.clip_id for clip in clips}
     known = read_clip_frames(landmarks / SHARDS_NAME).keys()
     rejects = (landmarks / REJECTS_NAME).read_text(encoding="utf-8").splitlines()[1:]
-    landless = {line.split("\t")[0] for line in rejects}
-    if unknown := sorted(ids ^ (known | landless)):
+    without_landmarks = {line.split("\t")[0] for line in rejects}
+    if unknown := sorted(ids ^ (known | without_landmarks)):
         raise UserError(
             f"{landmarks} is not of {corpus.path}: only one of them has {unknown[0]!r} (and "
             f"{len(unknown) - 1} more clips); {_AGAIN}"
         )
     return Dropped(
         clips=len(clips),
-        landless=len(landless),
+        without_landmarks=len(without_landmarks),
         videos=videos,
         size_bytes=sum(video.stat().st_size for video in videos),
         version="",

@@ -122,6 +122,8 @@ class Seq2Seq(nn.Module, ABC):
     ctc: nn.Linear | None  # over the labels of the source, on the memory
     # Whether a decoder guesses from the tokens before, some of which training may hide.
     guesses_from_tokens = True
+    # Whether some clips at a time may be encoded and the parts put together.
+    encodes_in_parts = False
 
     @abstractmethod
     def encode(self, src: SourceTensor, src_valid: Bool[Tensor, "B S"]) -> Memory:

@@ -268,6 +268,7 @@ class Transformer(Seq2Seq):
     encoder follows Camgöz et al. (2020), "Sign Language Transformers".
     """
 
+    encodes_in_parts = True
     encoder_layer: Callable[[ModelOptions], nn.Module] = EncoderLayer
 
     def __init__(

@@ -16,7 +16,7 @@ import torch
 
 from signloom.checkpoint import FORMAT_VERSION, SPEC, WEIGHTS
 from signloom.config import check_version, parse_options, read_json
-from signloom.corpus.landmarks import LandmarkSequence, check_same_make
+from signloom.corpus.landmarks import LandmarkSequence, check_same_extractor
 from signloom.corpus.manifest import Clip
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata
 from signloom.errors import UserError
@@ -73,7 +73,7 @@ def read_candidate(store: ModelStore, version: int) -> Candidate:
         UserError: If it is not there or its evaluation is damaged.
     """
     store.check_known(version)
-    checkpoint, search = store.checkpoint(version), store.search(version)
+    checkpoint, search = store.checkpoint(version), store.search_options(version)
     where = f"{store.evaluation(version)}: decoding"
     return Candidate(
         version=version,
@@ -103,7 +103,7 @@ def check_readable(store: ModelStore, shards: Path) -> None:
     content, made = read_json(path, hint=hint), shards_metadata(shards)
     old = f"go back to the Signloom that made the champion, or go on without it: {go_on}"
     check_version(path, content, FORMAT_VERSION, hint=old)
-    check_same_make(json.loads(made.extractor), content["extractor"], hint=hint)
+    check_same_extractor(json.loads(made.extractor), content["extractor"], hint=hint)
     if json.loads(made.layout.to_json()) != content["layout"]:
         name = content["layout"].get("name")
         raise UserError(

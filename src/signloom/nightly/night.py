@@ -41,12 +41,12 @@ from signloom.nightly.publish import (
 from signloom.nightly.record import NightRecord
 from signloom.nightly.steps import (
     check_new_clips,
+    decide_and_promote,
     evaluate,
     finish_change,
     keep_version,
     prepare_data,
     pull_versions,
-    run_gate,
     take_deliveries,
     train,
     why_not_train,
@@ -104,7 +104,7 @@ def run_night(request: Request) -> dict[str, Any]:
     """
     settings = read_settings(request.params)
     try:
-        with hold_lock() as held, _heed_sigterm():
+        with hold_lock() as held, _end_on_sigterm():
             return _run_recorded(request, settings, held)
     except BusyError as error:
         return {"outcome": OUTCOMES[BUSY], "exit_code": BUSY, "verdict": str(error)}
@@ -134,7 +134,14 @@ def _run_recorded(request: Request, settings: Settings, held: Held) -> dict[str,
 
 @dataclass(frozen=True, slots=True)
 class _Night:
-    """The order of the steps: `run`, then `_train_and_decide`."""
+    """The steps of a night, in this order.
+
+    `run`: pull, finish_change (of a promotion that was interrupted), plan, ingest.
+    `_train_and_decide`: extract; drift, withdraw, extract again; train, evaluate, keep; gate, which
+    promotes; card, registry. `_publish`: report, track, commit, push. `end`: the hook.
+
+    A step that fails ends the night (`record.step`), or only warns (`record.attempt`).
+    """
 
     request: Request
     settings: Settings
@@ -158,7 +165,7 @@ class _Night:
             )
         record.note(champion_before=store.champion())
         if store.has_unfinished_change():
-            record.step("promote", finish_change, store)
+            record.step("finish_change", finish_change, store)
         record.note(champion=store.champion())
 
         manifest, unfinished = load_manifest(corpus), read_unfinished()
@@ -207,13 +214,14 @@ class _Night:
         if not is_again:
             _write_unfinished(version)
         decision = record.step(
-            "gate", run_gate, store, version, clips, settings, record.folder / DECISION
+            "gate", decide_and_promote, store, version, clips, settings, record.folder / DECISION
         ).decision
         if is_again:
             self._publish_versions()
             again = f"the training gave version {version} again, which was decided on before"
             return Ending(code=NOTHING, verdict=again)
-        code, verdict = PROMOTED if decision["promote"] else REFUSED, decision["verdict"]
+        code = PROMOTED if decision["promote"] else REFUSED
+        verdict = decision["verdict"]
         record.note(version=version, champion=store.champion(), verdict=verdict)
         log.set_tags({"version": str(version), "decision": verdict})
         log.log_metrics(decision["scores"])
@@ -318,7 +326,7 @@ def _write_unfinished(version: int | None) -> None:
 
 
 @contextlib.contextmanager
-def _heed_sigterm() -> Iterator[None]:
+def _end_on_sigterm() -> Iterator[None]:
     """Let SIGTERM end the night in words, as Ctrl-C does."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:

@@ -258,7 +258,7 @@ class Decided(StepResult):
     """The map of a `gate.Decision`."""
 
 
-def run_gate(
+def decide_and_promote(
     store: ModelStore, version: int, clips: Sequence[Clip], settings: Settings, path: Path
 ) -> Decided:
     """Let the gate compare a version with the champion, and promote it if it says so.

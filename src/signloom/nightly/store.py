@@ -254,7 +254,7 @@ class ModelStore:
         """Return version.json: the facts given, `format_version` and `checkpoint_hash`."""
         return self._read(self.folder(version) / VERSION)
 
-    def search(self, version: int) -> dict[str, Any]:
+    def search_options(self, version: int) -> dict[str, Any]:
         """Return how a version searches: `decoding`, chosen by its evaluation, and `precision`.
 
         Raises:

@@ -159,7 +159,7 @@ def _describe(
     theirs = [clip for clip in clips if clip.signer == name]
     shared = {clip.video for clip in clips if clip.signer != name}
     hashed = VideoHashes(cache_folder()).hash_videos(c.video for c in theirs if c.video)
-    makes = {extractor_fingerprint(project.extract.detector_options), *_makes(project)}
+    makes = {extractor_fingerprint(project.extract.detector_options), *_extractors(project)}
     entries = {
         cache_key(
             video=hashed[clip.video].sha256, start_s=clip.start_s, end_s=clip.end_s,
@@ -181,7 +181,7 @@ def _describe(
     )
 
 
-def _makes(project: Project) -> Iterable[str]:
+def _extractors(project: Project) -> Iterable[str]:
     """Yield how landmarks were found before now, as far as models and shards tell."""
     if SHARDS.is_dir():
         yield shards_metadata(SHARDS).extractor

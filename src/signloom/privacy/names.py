@@ -34,10 +34,12 @@ _LISTS = ("concerns",)  # columns of names with "; " between them
 # Earlier versions wrote names into sentences: of `ingest` and the gate behind these words, several
 # of them listed, and of the check for drift before those of `_BEFORE`.
 _BEFORE = r"(?= signs \d|: the (?:left|right) hand)"
+# Such as "signer ANNA", "also written 'Anna'".
 _ANNOUNCED = (
     r"\b(?:signer |signed by (?:[\w-]+, )*?|also written (?:'[^']*', )*?|already, as )['\"`]?"
 )
 _NOTHING = "(?!)"  # no text has it
+# A folder named after a signer: videos/ANNA in a path, but not models/0001.
 _FOLDER = r"(?<=[^\W\d]/)(?<!models/)(?<!mlruns/)"  # those have numbers of their own
 
 

@@ -255,11 +255,11 @@ def list_warnings(
 
 
 def pick_worst(
-    rows: Sequence[ClipQuality], faults: Mapping[str, Sequence[str]], count: int
+    rows: Sequence[ClipQuality], faults: Mapping[str, Sequence[str]], number: int
 ) -> list[ClipQuality]:
     """Return the clips with the most faults; of equally many, those that show least."""
     ordered = sorted(rows, key=lambda row: (-len(faults[row.clip_id]), _shown(row), row.clip_id))
-    return ordered[:count]
+    return ordered[:number]
 
 
 def table_by(

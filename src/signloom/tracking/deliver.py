@@ -38,7 +38,7 @@ MAX_PARAMS, MAX_METRICS = 100, 1000  # a call, MLflow's own limits
 POLL_S, MAX_PAUSE_S = 0.5, 5.0
 PATIENCE_S = 30.0  # with a store that is away, once nobody writes any more
 HOLDER_S = 3.0 * ANSWER_S  # that a person waits for another process that sends
-LOAD = "system/"  # metrics of the machine, whose steps count samples
+MACHINE_PREFIX = "system/"  # metrics of the machine, whose steps count samples
 REFUSALS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST", "RESOURCE_ALREADY_EXISTS", "INVALID_STATE")
 logger = logging.getLogger(__name__)
 
@@ -313,7 +313,7 @@ class Store:
         self._client.update_run(found, status="RUNNING", name=start["name"])
         if "error" in self._client.get_run(found).data.tags:  # of the process before
             self._client.delete_tag(found, "error")
-        return found, 1 + max(self._steps(found, f"{LOAD}process_memory_mb"), default=-1)
+        return found, 1 + max(self._steps(found, f"{MACHINE_PREFIX}process_memory_mb"), default=-1)
 
     def _steps(self, run_id: str, key: str) -> set[int]:
         """Return the steps of which a run has a point of a metric."""
@@ -371,7 +371,9 @@ class Store:
             points: dict[tuple[str, int], Metric] = {}
             for record in batch:
                 for key, value in record["values"].items() if record["kind"] == "metrics" else ():
-                    step = record["step"] + box.sent.get("load_step", 0) * key.startswith(LOAD)
+                    step = record["step"] + box.sent.get("load_step", 0) * key.startswith(
+                        MACHINE_PREFIX
+                    )
                     if step not in self._steps(run_id, key):
                         points.setdefault((key, step), Metric(key, value, record["time_ms"], step))
             texts = {

@@ -446,7 +446,11 @@ class Trainer:
         )
 
     def _is_over(self) -> bool:
-        """Return whether all epochs are done, or too many without a better dev loss."""
+        """Return whether training ends: all epochs are done, or it stops early.
+
+        Early stopping: `patience` epochs since the best without a lower dev loss.
+        """
+        # `epoch` is the next one here.
         waited = self.progress.epoch - 1 - self.progress.best_epoch
         return self.progress.epoch > self.options.epochs or waited >= self.options.patience
 

@@ -83,7 +83,9 @@ def each_seed(options: RunOptions) -> list[RunOptions]:
 
 
 def deciding_options(options: RunOptions) -> dict[str, Any]:
-    """Return the options that decide the weights; the others may change while training rests.
+    """Return the options that decide the weights.
+
+    The others may change between an interruption and the restart.
 
     How the work is divided changes nothing but rounding.
     """
@@ -365,7 +367,7 @@ def train_seed(
     snapshots: Snapshots,
     log: Callable[..., None] | None = None,
 ) -> Result:
-    """Train with the first seed behind a bar.
+    """Train with the first seed and show a progress bar.
 
     Args:
         data: The corpus.

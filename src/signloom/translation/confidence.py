@@ -44,7 +44,7 @@ MARGIN = 2.0  # a figure may be half the least of train's, or twice the most
 TAIL = 0.01  # share of train's clips at either end that do not count as least or most
 DIRECTIONS = 32  # in which the deviation of train's encodings is known one by one
 FARTHER = 1.25  # times the farthest clip of dev: the limit of what is like train
-LEAST = 1e-4  # deviation in any direction, of the spread in the first: rounding must not count
+LEAST = 1e-4  # smallest deviation, as a share of the largest: rounding must not count
 RATE = 10.0  # frames a second at which movement is measured: jitter counts little
 # Of each figure: what is said of a clip, how its numbers are written, in parts of what.
 WORDS = {
@@ -155,7 +155,7 @@ class Check:
 
     @property
     def note(self) -> str:
-        """The same with the reason; says, too, where nothing was measured."""
+        """What is said of the translation, with the reason, or that nothing was measured."""
         if self.unlike:
             return f"{UNFAMILIAR}: {'; '.join(self.unlike)}"
         if self.confidence is None:

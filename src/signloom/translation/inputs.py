@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from signloom.corpus.landmarks import LandmarkSequence, Layout, check_same_make
+from signloom.corpus.landmarks import LandmarkSequence, Layout, check_same_extractor
 from signloom.corpus.manifest import VIDEO_SUFFIXES
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata
 from signloom.errors import ClipError, Problem, UserError, name_problem, readable_name
@@ -156,7 +156,7 @@ def _shards_in(folder: Path) -> Path | None:
 def _check_shards(shards: Path, extractor: Mapping[str, Any]) -> None:
     try:
         hint = "extract them as the model's were, or translate the videos themselves"
-        check_same_make(json.loads(shards_metadata(shards).extractor), extractor, hint=hint)
+        check_same_extractor(json.loads(shards_metadata(shards).extractor), extractor, hint=hint)
     except UserError as error:
         raise UserError(f"{shards}: {error}") from None
 

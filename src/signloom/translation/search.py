@@ -153,20 +153,20 @@ class _Search:
         self._beams = _Beams(bos, nothing.long(), nothing, nothing, labelled)
         self._clips = list(range(clips))  # the clip in each row of the batch
         self._ended: list[list[Hypothesis]] = [[] for _ in range(clips)]
-        self._found: dict[int, list[Hypothesis]] = {}  # of the clips that are done
+        self._done: dict[int, list[Hypothesis]] = {}  # of the clips that are done
 
     def run(self) -> list[list[Hypothesis]]:
         """Search until every clip is done."""
         for step in range(1, self._options.max_tokens + 1):
             before = self._beams
             logits, self._state = self._model.step(before.tokens[:, :, -1].flatten(), self._state)
-            self._beams = self._end(self._grow(logits, step))
-            self._close(before, is_last=step == self._options.max_tokens)
-            if len(self._found) == len(self._ended):
+            self._beams = self._end_beams(self._grow(logits, step))
+            self._finish_clips(before, is_last=step == self._options.max_tokens)
+            if len(self._done) == len(self._ended):
                 break
             self._state = self._state.branch(self._beams.parents)
-            self._pack()
-        return [self._found[clip] for clip in range(len(self._ended))]
+            self._drop_finished()
+        return [self._done[clip] for clip in range(len(self._ended))]
 
     def _grow(self, logits: Float[Tensor, "R V"], step: int) -> _Beams:
         """Return the best continuations of all beams, each clip's best first."""
@@ -209,10 +209,10 @@ class _Search:
         found = best_tokens(logits, min(count, logits.shape[1]), banned=banned, banned_pairs=pairs)
         return found[0].view(clips, width, -1), found[1].view(clips, width, -1)
 
-    def _end(self, grown: _Beams) -> _Beams:
+    def _end_beams(self, grown: _Beams) -> _Beams:
         """Make hypotheses of the beams that end; return those that stay open."""
         room = [
-            0 if clip in self._found else self._options.beam_size - len(self._ended[clip])
+            0 if clip in self._done else self._options.beam_size - len(self._ended[clip])
             for clip in self._clips
         ]
         slots = torch.arange(grown.totals.shape[1], device=grown.totals.device)
@@ -225,7 +225,7 @@ class _Search:
         width = max(1, int(grown.totals.isfinite().sum(dim=1).max()))
         return grown.take(grown.totals.topk(width, dim=1).indices)
 
-    def _close(self, before: _Beams, *, is_last: bool) -> None:
+    def _finish_clips(self, before: _Beams, *, is_last: bool) -> None:
         """Finish the clips that have nothing left to gain.
 
         A total can only fall, so divided by the greatest possible length it bounds the score that
@@ -234,14 +234,14 @@ class _Search:
         beams, penalty = self._beams, self._options.length_penalty
         hopes = (beams.totals.amax(dim=1) / self._options.max_tokens**penalty).tolist()
         for row, (clip, hope) in enumerate(zip(self._clips, hopes, strict=True)):
-            if clip in self._found:
+            if clip in self._done:
                 continue
             ended = sorted(self._ended[clip], key=_score, reverse=True)
             is_safe = len(ended) >= self._n_best and ended[self._n_best - 1].score >= hope
             if is_last or is_safe or hope == -torch.inf:
                 # Where everything was banned, what came before is all there is.
                 rest = before if hope == -torch.inf and not ended else beams
-                self._found[clip] = (ended + self._unended(rest, row))[: self._n_best]
+                self._done[clip] = (ended + self._unended(rest, row))[: self._n_best]
 
     def _unended(self, beams: _Beams, row: int) -> list[Hypothesis]:
         slots = torch.nonzero(beams.totals[row].isfinite()).flatten().tolist()
@@ -260,9 +260,9 @@ class _Search:
             ),
         )
 
-    def _pack(self) -> None:
+    def _drop_finished(self) -> None:
         """Let finished clips leave the batch, once there are enough of them."""
-        rows = [row for row, clip in enumerate(self._clips) if clip not in self._found]
+        rows = [row for row, clip in enumerate(self._clips) if clip not in self._done]
         if len(rows) <= PACKED_BELOW * len(self._clips):
             kept = torch.tensor(rows, device=self._beams.totals.device)
             self._state, self._beams = self._state.select(kept), self._beams.select(kept)

@@ -19,7 +19,6 @@ from signloom.features.batches import group_by_length, pad_ids, pad_source
 from signloom.features.features import FloatArray
 from signloom.features.sources import Rows, Source, SourceSequence
 from signloom.models.seq2seq import Memory, Seq2Seq, SourceTensor
-from signloom.models.transformer import Transformer
 from signloom.translation.confidence import (
     HINT,
     NOT_CHECKED,
@@ -299,7 +298,7 @@ def encode_in_parts(model: Seq2Seq, src: SourceTensor, src_valid: Bool[Tensor, "
     model, which reads its weights at every frame of each part.
     """
     count = max(1, PART_FRAMES // src.shape[1])
-    if src.device.type != "cpu" or not isinstance(model, Transformer) or count >= len(src):
+    if src.device.type != "cpu" or not model.encodes_in_parts or count >= len(src):
         return model.encode(src, src_valid)
     pairs = zip(torch.split(src, count), torch.split(src_valid, count), strict=True)
     parts = [model.encode(*pair) for pair in pairs]

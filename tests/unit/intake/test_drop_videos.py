@@ -90,7 +90,7 @@ def test_extraction_and_tokens_are_the_same_without_the_videos(corpus: CorpusOpt
     before, texts = read_manifest(corpus.path), tokens(corpus)
     found = drop(corpus)
     assert found
-    assert (found.clips, found.landless, len(found.videos)) == (8, 1, 4)
+    assert (found.clips, found.without_landmarks, len(found.videos)) == (8, 1, 4)
     assert found.size_bytes == 4 * len(b"likeness 0")
     assert_dropped(corpus, before)
     assert tokens(corpus) == texts

@@ -202,7 +202,7 @@ def _check_pairing(
         max(float(np.std(part[:, 1] - slope * part[:, 0], ddof=1)), _LEAST)
         for part in (now, before)
     )
-    # Chance that a sample of an equal spread has one as much larger.
+    # Chance of a ratio this large if both spread equally.
     p_value = float(f_distribution.sf((new / old) ** 2, len(now) - 1, len(before) - 1))
     return judge(
         "pairing",
@@ -361,9 +361,10 @@ def measure_redness(clip: Clip, sequence: LandmarkSequence, frames: int) -> floa
     if clip.video is None or not clip.video.is_file():
         return None
     seen = np.flatnonzero(sequence.present.any(axis=1))
-    seen = seen[: np.searchsorted(seen, seen[:1].sum() + _LOOKED)]
     if not len(seen):
         return None
+    first = seen[0]
+    seen = seen[: np.searchsorted(seen, first + _LOOKED)]
     wanted = {int(index) for index in seen[np.linspace(0, len(seen) - 1, frames).astype(int)]}
     found = []
     try:
