@@ -108,6 +108,7 @@ def main() -> None:
     preload()
     chosen = draw(all_cases(base), options.most, options.seed)
     cases = [case for case in chosen if re.search(options.only, case.line)]
+    random.Random(0).shuffle(cases)  # the long ones of a verb are not all one job's
     results = sorted(run_all(base, cases, options.jobs), key=lambda one: (one.verb, one.kind))
     lines = [json.dumps(asdict(one), ensure_ascii=False) for one in results]
     (BUILD / "cases.jsonl").write_text("\n".join([*lines, ""]), encoding="utf-8")

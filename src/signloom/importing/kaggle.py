@@ -93,6 +93,8 @@ def _frame_rows(frames: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
     """Return the place of each row's frame, from 0; numbers that are left out leave a gap."""
     if len(frames) == 0:
         raise ClipError("it has no rows", "leave it out")
+    if (frames != np.floor(frames)).any():
+        raise ClipError("its frames are no whole numbers", "number the frames one by one")
     places = frames.astype(np.int64) - int(frames.min())
     if places.max() >= _MOST_GAPS * len(np.unique(places)):
         raise ClipError(
@@ -131,6 +133,8 @@ def _by_sequence(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
 
 
 def _wide_parts(table: pa.Table, rows: npt.NDArray[np.int64]) -> dict[str, Part]:
+    if len(np.unique(rows)) < len(rows):
+        raise ClipError("a frame occurs twice", "number the frames one by one")
     columns: Mapping[str, int] = {name: number for number, name in enumerate(table.column_names)}
     parts = {}
     for name, count in PART_POINTS.items():

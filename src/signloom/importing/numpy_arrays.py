@@ -62,7 +62,8 @@ def _load(path: Path) -> dict[str, Array]:
             loaded = np.load(file, allow_pickle=False)
             if isinstance(loaded, np.ndarray):
                 return {path.stem: loaded}
-            return {name: loaded[name] for name in loaded.files}
+            # A member that is no array comes as bytes.
+            return {name: np.asarray(loaded[name]) for name in loaded.files}
     except Exception as error:  # A torn archive raises anything from zipfile, zlib or NumPy.
         reason = " ".join(f"not a readable NumPy file ({error})".split())
         raise ClipError(reason, "save it again, as numbers and texts, not objects") from None
@@ -92,10 +93,13 @@ def _clips(path: Path, arrays: Mapping[str, Array]) -> Iterator[tuple[str, dict[
         return
     rows, count = matrix.reshape(-1, matrix.shape[-1]), len(bounds) - 1
     labels = arrays.get("labels", np.array([""] * count))
+    if labels.shape != (count,):
+        raise ClipError(
+            f"it has labels of the shape {labels.shape} for {count} clips", "save one for each clip"
+        )
     for number in range(count):
         name = f"{path.stem}-{number + 1:0{len(str(count))}d}"
-        label = str(labels[number]) if labels.shape == (count,) else ""
-        yield name, _split_rows(rows[bounds[number] : bounds[number + 1]]), label
+        yield name, _split_rows(rows[bounds[number] : bounds[number + 1]]), str(labels[number])
 
 
 def _part(name: str, array: Array) -> Part:
@@ -104,6 +108,8 @@ def _part(name: str, array: Array) -> Part:
         raise ClipError(
             f"its {name} has the shape {array.shape}", f"save it as (frames, {count}, 3)"
         )
+    if array.dtype.kind not in "fiu":
+        raise ClipError(f"its {name} has values of type {array.dtype}", "save it as numbers")
     points = array[:, :count, :COORDINATES].astype(np.float32)
     return Part(points, tuple(range(count)))
 

@@ -4,11 +4,13 @@ import csv
 import json
 import re
 import unicodedata
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -285,7 +287,7 @@ def test_bad_files_are_told_and_the_others_kept(
         "l.parquet": "its columns are a",
         "m.parquet": "its frames are numbered up to 999, but only 2 are there",
         "n.npz": "not as expected (",
-        "o.npz": "not as expected (",
+        "o.npz": "its left_hand has values of type <U1",
         "p.npy": "it has no clip",
         "q.parquet": "not as expected (",
         r"r\x091.npz": "use letters, digits, space",
@@ -294,6 +296,42 @@ def test_bad_files_are_told_and_the_others_kept(
     for name, reason in reasons.items():
         assert reason in found[name]["reason"], name
         assert found[name]["mend"], name
+
+
+def test_hands_that_are_no_numbers_are_refused_in_words(tmp_path: Path) -> None:
+    said = {"fps": 10, "width": 320, "height": 240}
+    right = holistic()["right_hand"]
+    np.savez(tmp_path / "a.npz", **{name: holistic()[name] for name in SIZES}, **said)
+    np.savez(tmp_path / "complex.npz", left_hand=np.full((5, 21, 3), 1j), right_hand=right, **said)
+    np.savez(tmp_path / "times.npz", left_hand=right.astype("M8[s]"), right_hand=right, **said)
+    with zipfile.ZipFile(tmp_path / "text.npz", "w") as out:
+        out.writestr("left_hand", "hello")
+        out.writestr("fps", "25")
+    np.savez(tmp_path / "labels.npz", frames=np.zeros((9, 126)), offsets=[0, 4, 9], labels=["a"])
+    _, clips = run([tmp_path], tmp_path / "corpus", groups=("hands",))
+    assert list(clips) == ["a"]
+    found = {Path(row["video"]).name: row["reason"] for row in rejects(tmp_path / "corpus")}
+    assert found == {
+        "complex.npz": "its left_hand has values of type complex128",
+        "labels.npz": "it has labels of the shape (1,) for 2 clips",
+        "text.npz": "its left_hand has the shape ()",
+        "times.npz": "its left_hand has values of type datetime64[s]",
+    }
+
+
+def test_frames_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
+    long = long_table(holistic(frames=2), frames=(0, 1))
+    half_way = long.set_column(0, "frame", pc.divide(long["frame"], 2.0))
+    pq.write_table(half_way, tmp_path / "a.parquet")
+    marks = [f"{axis}_{hand}_{mark}" for hand in ("left_hand", "right_hand")
+             for mark in range(21) for axis in "xyz"]  # fmt: skip
+    columns = {"sequence_id": [1, 1, 2], "frame": [0, 0, 0], **dict.fromkeys(marks, [0.5] * 3)}
+    pq.write_table(pa.table(columns), tmp_path / "b.parquet")
+    _, clips = run([tmp_path], tmp_path / "corpus", groups=("hands",))
+    assert list(clips) == ["2"]
+    assert [row["reason"] for row in rejects(tmp_path / "corpus")] == [
+        "its frames are no whole numbers", "a frame occurs twice"
+    ]  # fmt: skip
 
 
 def test_a_bad_clip_does_not_cost_the_others_of_its_file(tmp_path: Path) -> None:
