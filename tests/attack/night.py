@@ -34,8 +34,11 @@ CUT = Path(__file__).parent / "cut"
 # What a night leaves for the next ones; logs, records and caches have times and numbers in them.
 KEPT = ("data/raw", "data/inbox", "data/landmarks", "data/tokens", "data/checkpoint",
         "data/models", "reports/evaluation", "reports/metrics.json")  # fmt: skip
-# What says when and why it was, and which commit of the project lay around it.
-_TIME = re.compile(rb'\d{4}-\d\d-\d\dT[\d:.]+([+-]\d\d:\d\d|Z)?|"(trigger|git_\w+)": [^\n]*')
+# What says when and why it was, and which commit of the project lay around it; the lock has the
+# parameters with which stage `check` ran last, before or after `train.start_from` was written.
+_TIME = re.compile(
+    rb'\d{4}-\d\d-\d\dT[\d:.]+([+-]\d\d:\d\d|Z)?|"(trigger|git_\w+|dvc_lock)": [^\n]*'
+)
 HANGS_S = 900.0
 
 
@@ -64,6 +67,9 @@ def main() -> None:
         begin = time.monotonic()
         found = try_cut(start, number, wanted)
         faults += bool(found)
+        if found:  # to be looked at
+            shutil.rmtree(BUILD / f"night/{number}", ignore_errors=True)
+            (BUILD / "night/cut").rename(BUILD / f"night/{number}")
         took = f"{time.monotonic() - begin:.0f} s"
         print(f"{number} {operations[number].strip()}: {'; '.join(found) or 'whole'} ({took})",
               flush=True)  # fmt: skip

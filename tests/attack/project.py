@@ -33,6 +33,7 @@ def make_project(folder: Path) -> None:
         shutil.copy(ROOT / name, folder)
     (folder / "reports").mkdir()
     (folder / "reports/retrain.json").write_text("{}\n")
+    shutil.copy(ROOT / "reports/baseline.json", folder / "reports")
     (folder / "params.yaml").write_text(yaml.safe_dump(_params()))
     draw = {**DRAW, "out": str(folder / CORPUS)}
     draw_corpus(parse_options(draw, DrawOptions, where="draw"))

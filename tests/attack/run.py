@@ -146,7 +146,7 @@ def preload() -> None:
 def count_ingested(project: Path, said: str) -> tuple[int, int, int]:
     """Count the films of the delivery, and what became of them."""
     found = json.loads(said)
-    films = len(list((project / "given").glob("*.txt")))
+    films = len(list((project / "given").glob("[!.]*.txt")))  # hidden files are left alone
     out = len(found["clips"]) + found["known"] + len(found["waiting"])
     return films, out, len(found["rejects"])
 
