@@ -5,6 +5,7 @@ import dataclasses
 from pipeline.stage import run
 from signloom.checkpoint import WEIGHTS
 from signloom.config import load_section
+from signloom.corpus.manifest import CorpusOptions
 from signloom.evaluation.evaluate import EvaluateOptions, describe, evaluate, load_seeds
 from signloom.evaluation.results import write_evaluation
 from signloom.features.targets import read_targets
@@ -19,16 +20,20 @@ from signloom.paths import (
     SHARDS,
     TARGETS,
 )
-from signloom.tracking.run import Run, TrackingOptions
+from signloom.tracking.run import Run, read_tracking
 from signloom.translation.translator import Translator
 
-NOTE = "Scores beside floors and controls: metrics. Sentences and tables: artifacts, `evaluation`."
+NOTE = (
+    "Scores beside floors and controls: metrics; sort runs by `score/test`, which is the metric in "
+    "the tag `headline`. Sentences and tables: artifacts, `evaluation`."
+)
 
 
 def main() -> None:
     """Evaluate, write metrics and hypotheses, log the run."""
     options = load_section(PARAMS, "evaluate", EvaluateOptions)
-    tracking = load_section(PARAMS, "tracking", TrackingOptions)
+    corpus = load_section(PARAMS, "corpus", CorpusOptions).name
+    tracking = read_tracking(PARAMS)
     translator = Translator.load(CHECKPOINT, precision=options.precision)
     others = load_seeds(CHECKPOINT, options.precision)
     targets = read_targets(TARGETS)
@@ -43,11 +48,14 @@ def main() -> None:
         log.log_params({"evaluate": dataclasses.asdict(options)})
         log.log_params(translator.spec.provenance.get("params", {}))
         evaluation = evaluate(
-            translator, targets, sequences, options, others=others,
+            translator, targets, sequences, options, corpus=corpus, others=others,
             weights=hash_file(CHECKPOINT / WEIGHTS),
         )  # fmt: skip
         write_evaluation(REPORTS, evaluation, HISTORY)
         log.log_metrics(evaluation.metrics)
+        headline = evaluation.headline
+        log.set_tags({"headline": headline})
+        log.log_metrics({"score": {s: one[headline] for s, one in evaluation.metrics.items()}})
         log.log_artifact(METRICS)
         log.log_artifact(EVALUATION, folder="evaluation")
 

@@ -6,10 +6,9 @@ from dataclasses import asdict
 from functools import partial
 
 from pipeline.stage import run
-from signloom.config import load_section
 from signloom.paths import CHECKPOINT, PARAMS, SNAPSHOTS
 from signloom.provenance import code_hash, library_versions
-from signloom.tracking.run import Run, TrackingOptions
+from signloom.tracking.run import Run, read_tracking
 from signloom.training.data import TrainingFiles
 from signloom.training.devices import open_devices
 from signloom.training.run import (
@@ -32,7 +31,7 @@ PACKAGES = ("corpus", "features", "models", "training")  # whose code decides th
 def main() -> None:
     """Train with every seed, keep the best epochs, log the runs."""
     options, files = read_run_options(PARAMS), TrainingFiles()
-    tracking = load_section(PARAMS, "tracking", TrackingOptions)
+    tracking = read_tracking(PARAMS)
     fabric = open_devices(options.train)
     data = files.load(cache_mb=options.train.cache_mb, source=options.model.source)
     hashes, start = files.hashes(), describe_start(options.train.start_from)

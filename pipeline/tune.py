@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import logging
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 from tqdm import tqdm
 
 from pipeline.stage import run
+from signloom.config import load_section
 from signloom.files import write_file
 from signloom.paths import PARAMS, TUNE
 from signloom.progress import progress_file
@@ -17,11 +20,19 @@ from signloom.tracking.run import Run
 from signloom.training.data import TrainingFiles
 from signloom.tune.search import Progress, Search, open_studies
 from signloom.tune.space import TuneOptions
+from signloom.tune.summary import FORMAT_VERSION
 from signloom.tune.worker import read_search, work_together
+
+NO_SEARCH = {"format_version": FORMAT_VERSION, "trials": []}  # of `tune.trials: 0`
 
 
 def main() -> None:
     """Run the trials that are still missing and write them all."""
+    if not load_section(PARAMS, "tune", TuneOptions).trials:
+        shutil.rmtree(TUNE, ignore_errors=True)  # nothing of an earlier search may remain
+        write_file(TUNE / "trials.json", json.dumps(NO_SEARCH, indent=1) + "\n")
+        logging.info("tune.trials is 0: no search")
+        return
     files = TrainingFiles()
     search = read_search(PARAMS, files)
     studies = open_studies(search)

@@ -19,7 +19,7 @@ from pipeline.ci.lock_state import read_state
 from pipeline.ci.markdown import code, folded, interval_bars, line_chart, table
 from pipeline.stage import run
 from signloom.errors import UserError
-from signloom.evaluation.names import MAIN_METRICS, metric_label
+from signloom.evaluation.names import Metric, main_metrics, metric_label
 from signloom.files import begins_as_ours, write_file
 from signloom.paths import EVALUATION
 
@@ -58,8 +58,10 @@ def _diff(kind: str, base: str, *more: str) -> _Diff:
 
 def _headlines(metrics: _Diff) -> str:
     rows = []
+    if other := _other_clips(metrics):
+        return other
     for split in ("test", "dev"):
-        for key in MAIN_METRICS:
+        for key in _shown(metrics):
             name = f"{split}.{key}"
             if name in metrics:
                 cells = [_with_interval(metrics, name, side) for side in ("old", "new")]
@@ -67,6 +69,25 @@ def _headlines(metrics: _Diff) -> str:
     if not rows:
         return "Neither side has scores: `reports/metrics.json` is missing."
     return table(("", "before", "after", "change"), rows)
+
+
+def _shown(metrics: _Diff) -> tuple[Metric, ...]:
+    return main_metrics(metrics.get("test.headline", {}).get("new") or Metric.BLEU4)
+
+
+def _other_clips(metrics: _Diff) -> str:
+    """Say that the two sides were scored on other clips, if they were; empty: on the same."""
+    for split in ("test", "dev"):
+        sides = metrics.get(f"{split}.clips_hash", {})
+        old, new = sides.get("old"), sides.get("new")
+        if None not in (old, new) and old != new:
+            names = (metrics.get(f"{split}.corpus", {}).get(side) for side in ("old", "new"))
+            before, after = (code(name) for name in names)
+            return (
+                f"The clips or sentences of {split} are others on the two sides (corpus {before} "
+                f"before, {after} after), so their scores are not compared."
+            )
+    return ""
 
 
 def _with_interval(metrics: _Diff, name: str, side: str) -> str:
@@ -90,7 +111,7 @@ def _change(found: Mapping[str, Any]) -> str:
 
 def _drawn(metrics: _Diff) -> str:
     rows = []
-    for key in MAIN_METRICS:
+    for key in () if _other_clips(metrics) else _shown(metrics):
         for side, word in (("old", "before"), ("new", "after")):
             names = (f"test.{key}", f"test.{key}_low", f"test.{key}_high")
             values = [metrics.get(name, {}).get(side) for name in names]

@@ -137,8 +137,10 @@ def run_adopt(options: argparse.Namespace) -> None:
     if options.preset is not None:
         overrides = _read_preset(options.preset)
     elif options.trial is not None:
+        _check_search(options.best)
         overrides = _of_front(options.best.with_name("trials.json"), options.trial)
     else:
+        _check_search(options.best)
         best = read_json(options.best, hint=_SEARCH_FIRST)
         overrides = _overrides_in(options.best, best)
         _print_confirmation(options.best, best)
@@ -152,6 +154,22 @@ def run_adopt(options: argparse.Namespace) -> None:
     )
     print("".join(difference), end="")
     print(f"review and commit {name}, then `dvc repro evaluate` trains and scores with it")
+
+
+def _check_search(best: Path) -> None:
+    """Say that there was no search, where that is so.
+
+    Raises:
+        UserError: If `tune.trials` was 0.
+    """
+    trials = best.with_name("trials.json")
+    found = read_json(trials, hint=_SEARCH_FIRST) if trials.is_file() else None
+    if isinstance(found, dict) and found.get("trials") == []:
+        raise UserError(
+            f"{trials}: there was no search (tune.trials was 0), so there is no winner to adopt. "
+            "Set tune.trials in params.yaml to the trials you want, then `dvc repro tune`; "
+            "`signloom adopt --list` names presets"
+        )
 
 
 def _read_preset(name: str) -> dict[str, dict[str, Any]]:

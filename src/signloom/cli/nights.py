@@ -151,9 +151,9 @@ def _sync_registry(options: argparse.Namespace) -> None:
     from signloom.nightly.publish import sync_registry
     from signloom.nightly.store import ModelStore
     from signloom.tracking.mlflow_store import tell_waiting
-    from signloom.tracking.run import TrackingOptions
+    from signloom.tracking.run import read_tracking
 
-    tracking = load_section(PARAMS, "tracking", TrackingOptions)
+    tracking = read_tracking(PARAMS)
     if not tracking.enabled:
         raise UserError(f"{PARAMS}: tracking.enabled is false, so there is no registry to sync")
     tell_waiting()
@@ -165,10 +165,10 @@ def _update_registry() -> None:
     """Tell the registry, which may be away: the store is what counts."""
     from signloom.nightly.publish import sync_registry
     from signloom.nightly.store import ModelStore
-    from signloom.tracking.run import TrackingOptions
+    from signloom.tracking.run import read_tracking
 
     try:
-        sync_registry(ModelStore(), load_section(PARAMS, "tracking", TrackingOptions))
+        sync_registry(ModelStore(), read_tracking(PARAMS))
     except UserError as error:
         logging.getLogger(__name__).warning("the registry was not updated: %s", error)
 

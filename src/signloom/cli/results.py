@@ -6,19 +6,20 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from signloom.config import read_json
+from signloom.config import load_section, read_json
+from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.errors import UserError
 from signloom.evaluation.names import (
     LOWER_IS_BETTER,
-    WITH_INTERVAL,
     Metric,
     System,
     describe_only,
+    main_metrics,
     metric_heading,
     metric_label,
 )
 from signloom.files import check_output
-from signloom.paths import METRICS, REPORT_PAGE, REPORTS
+from signloom.paths import METRICS, PARAMS, REPORT_PAGE, REPORTS
 from signloom.provenance import project_folder
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def run_scores(options: argparse.Namespace) -> None:
         list_changes,
         read_baseline,
         read_committed,
+        why_not_comparable,
     )
 
     hint = "run `dvc repro evaluate` first"
@@ -64,6 +66,8 @@ def run_scores(options: argparse.Namespace) -> None:
         tables = [format_scores(split, found) for split, found in metrics.items()]
     except (AttributeError, KeyError, TypeError):
         raise UserError(f"{options.metrics} holds no scores of an evaluation; {hint}") from None
+    if options.metrics == METRICS and PARAMS.is_file():
+        _check_corpus(metrics)
     print(*tables, sep="\n")
     try:
         kept = read_baseline(baseline)
@@ -74,6 +78,9 @@ def run_scores(options: argparse.Namespace) -> None:
     for name, before in (("last commit", read_committed(options.metrics)), ("kept run", kept)):
         if found := list_changes(metrics, before):
             print(f"against the {name}:\n{format_changes(found)}\n")
+        for split in metrics.keys() & before.keys():
+            if reason := why_not_comparable(metrics[split], before[split]):
+                print(f"not compared with the scores of {split} of the {name}: {reason}\n")
     if options.keep:
         keep_baseline(metrics, baseline)
         print(f"kept in {baseline}; commit it, `dvc repro report` compares with it\n")
@@ -82,9 +89,41 @@ def run_scores(options: argparse.Namespace) -> None:
     print("runs:    make ui, then http://127.0.0.1:5000 > Experiments > Model training")
 
 
+def _check_corpus(metrics: dict[str, Any]) -> None:
+    """Refuse the scores of another corpus than that of params.yaml; say what has changed since.
+
+    Raises:
+        UserError: If the scores are of a corpus of another name.
+    """
+    from signloom.features.targets import split_hash
+
+    corpus = load_section(PARAMS, "corpus", CorpusOptions)
+    scored = {found.get("corpus") for found in metrics.values()} - {None, ""}
+    if scored and corpus.name not in scored:
+        raise UserError(
+            f"{METRICS} has the scores of the corpus {', '.join(sorted(scored))}, but {PARAMS} "
+            f"names {corpus.name} ({corpus.folder}), of which nothing has been evaluated yet; run "
+            "`dvc repro`"
+        )
+    try:
+        clips = read_manifest(corpus.path, signer_disjoint=False)
+    except (UserError, OSError):
+        return  # the stages say what is wrong with it
+    changed = [
+        split for split, found in metrics.items()
+        if found.get("clips_hash", "") not in ("", split_hash(clips, split))
+    ]  # fmt: skip
+    if changed:
+        print(f"the clips of {' and '.join(changed)} have changed since: `dvc repro` scores them\n")
+
+
 def format_scores(split: str, scores: dict[str, Any]) -> str:
     """Return a split's scores as a small table."""
-    floors = [system for system in BESIDE if f"{system.prefix}_{Metric.BLEU4}" in scores]
+    headline = Metric(scores.get("headline", Metric.BLEU4))
+    floors = [system for system in BESIDE if f"{system.prefix}_{headline}" in scores]
+    shown = dict.fromkeys((*main_metrics(headline), Metric.CER))
+    if headline == Metric.BLEU4:
+        shown = dict.fromkeys((headline, Metric.BLEU1, *shown))
 
     def line(key: str) -> str:
         interval = f"[{scores[f'{key}_low']:.2f}, {scores[f'{key}_high']:.2f}]"
@@ -98,14 +137,15 @@ def format_scores(split: str, scores: dict[str, Any]) -> str:
     lines = [
         f"{split}: {scores['clips']} clips, 95 % intervals".ljust(36)
         + "".join(f"{floor:>10}" for floor in floors),
-        *map(line, WITH_INTERVAL),
+        *map(line, shown),
     ]
     if "seeds" in scores:
         spreads = (
             f"{metric_label(name)} {found['mean']:.2f} ± {found['std']:.2f}"
             for name, found in scores["seeds"].items()
+            if name in main_metrics(headline)
         )
-        count = scores["seeds"][Metric.BLEU4]["n"]
+        count = scores["seeds"][headline]["n"]
         lines.append(f"  mean and standard deviation of {count} seeds: {', '.join(spreads)}")
     if "only_sentence" in scores:
         lines.append(f"  {describe_only(scores['only_sentence'], scores['clips'])}")

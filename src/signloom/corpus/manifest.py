@@ -305,6 +305,11 @@ class CorpusOptions:
             )
 
     @property
+    def name(self) -> str:
+        """What people call the corpus; see `corpus_name`."""
+        return corpus_name(self.folder)
+
+    @property
     def path(self) -> Path:
         """The manifest."""
         return self.folder / self.manifest
@@ -313,6 +318,12 @@ class CorpusOptions:
     def imported_shards(self) -> Path:
         """The landmarks of a corpus without videos."""
         return self.folder / IMPORTED_SHARDS
+
+
+def corpus_name(folder: Path) -> str:
+    """Return the name of a corpus: of its folder, or of the one around a folder named `corpus`."""
+    parts = folder.resolve().parts
+    return parts[-2] if parts[-1] == "corpus" and len(parts) > 2 else parts[-1]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

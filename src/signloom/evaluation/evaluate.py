@@ -20,7 +20,13 @@ from signloom.config import Count, NonNegative, checked_dataclass
 from signloom.errors import UserError
 from signloom.evaluation.calibrate import Reliability, calibrate
 from signloom.evaluation.metrics import ScoreOptions, Statistics, score_corpus
-from signloom.evaluation.names import MAIN_METRICS, Metric, System, describe_only
+from signloom.evaluation.names import (
+    MAIN_METRICS,
+    Metric,
+    System,
+    describe_only,
+    headline_metric,
+)
 from signloom.evaluation.summary import (
     DECIMALS,
     SeedScores,
@@ -46,7 +52,7 @@ TAKEN = {
     "bleu", "hands", "fps", "seconds", "log_prob", "score",
     "tokens", "clips", "missing", "seeds", "seen", "unseen", "ignores_input", "signature",
     "gloss", "unknown_glosses", "confidence", "familiar", "calibration_error", "unsure",
-    "unfamiliar", "only_sentence",
+    "unfamiliar", "only_sentence", "corpus", "clips_hash", "headline",
 }  # fmt: skip
 TAKEN_PREFIXES = tuple(f"{system.prefix}_" for system in System)
 TAKEN_SUFFIXES = ("_low", "_high")
@@ -54,7 +60,7 @@ TAKEN_SUFFIXES = ("_low", "_high")
 
 @checked_dataclass
 class GridOptions:
-    """Searches tried on dev; the best by BLEU-4 is used everywhere. Empty: `decoding` as it is."""
+    """Searches tried on dev; the best by the headline is used. Empty: `decoding` as it is."""
 
     beam_sizes: tuple[Count, ...]  # tried with each length penalty
     length_penalties: tuple[NonNegative, ...]
@@ -95,6 +101,7 @@ class GridRow:
     beam_size: int
     length_penalty: float
     bleu4: float
+    exact: float
     wer: float
     chosen: bool
 
@@ -103,6 +110,8 @@ class GridRow:
 class Evaluation:
     """The sentences of all systems and their scores."""
 
+    corpus: str  # its name
+    headline: Metric  # by which it is judged, as its train texts are
     options: EvaluateOptions
     decoding: DecodingOptions  # the search that was used
     grid: list[GridRow]  # what it was chosen from; empty if there was no choice
@@ -118,9 +127,10 @@ class Evaluation:
     @property
     def metrics(self) -> dict[str, Any]:
         """The headline numbers, as in reports/metrics.json."""
+        found = headline(self.splits, self.seeds, corpus=self.corpus, metric=self.headline)
         return {
-            split: {**found, **self.reliability[split].to_metrics()}
-            for split, found in headline(self.splits, self.seeds).items()
+            split: {**scores, **self.reliability[split].to_metrics()}
+            for split, scores in found.items()
         }
 
 
@@ -140,6 +150,7 @@ def evaluate(
     sequences: Mapping[str, SourceSequence],
     options: EvaluateOptions,
     *,
+    corpus: str = "",
     others: Iterable[tuple[str, Translator]] = (),
     weights: str = "",
 ) -> Evaluation:
@@ -153,14 +164,16 @@ def evaluate(
         targets: The whole corpus.
         sequences: Clip id to landmarks or glosses, of all splits.
         options: Search and scoring.
+        corpus: Name of the corpus, for those who read the scores.
         others: The same model trained with other seeds, by name; their scores are summarised.
         weights: SHA-256 of the model's weights, for which alone the confidence holds.
     """
     dev = [t for t in targets if t.split == "dev" and t.clip_id in sequences]
+    metric = headline_metric(target.text for target in targets if target.split == "train")
     decoding, grid = try_searches(
-        translator, [sequences[t.clip_id] for t in dev], [t.text for t in dev], options
+        translator, [sequences[t.clip_id] for t in dev], [t.text for t in dev], options, metric
     )
-    results = run_systems(translator, targets, sequences, decoding, options.score)
+    results = run_systems(translator, targets, sequences, decoding, options.score, metric)
     train_texts = frozenset(target.text for target in targets if target.split == "train")
     given = run_commands(options.commands, results)
     counts = count(results, options.score, given, options.commands)
@@ -173,6 +186,8 @@ def evaluate(
             logger.warning("%s: %s", split, describe_only(scored.only_sentence, scored.clips))
     confidence, reliability = calibrate(translator, targets, sequences, results, counts, weights)
     return Evaluation(
+        corpus=corpus,
+        headline=metric,
         options=options,
         decoding=decoding,
         grid=grid,
@@ -192,6 +207,7 @@ def try_searches(
     sequences: Sequence[SourceSequence],
     refs: Sequence[str],
     options: EvaluateOptions,
+    metric: Metric,
 ) -> tuple[DecodingOptions, list[GridRow]]:
     """Translate dev with every search of the grid.
 
@@ -200,9 +216,10 @@ def try_searches(
         sequences: Of the dev clips; without any nothing is tried.
         refs: Their sentences.
         options: The grid, and what it does not vary.
+        metric: BLEU-4 or exact match, which decides.
 
     Returns:
-        The search with the highest BLEU-4 (of equals the lower WER, then the first tried), and a
+        The search with the highest score (of equals the lower WER, then the first tried), and a
         row for each that was tried.
     """
     grid = options.grid
@@ -211,7 +228,7 @@ def try_searches(
         logger.warning("no dev clip to choose the search with: evaluate.decoding is used")
     if not pairs or not refs:
         return options.decoding, []
-    scores: dict[tuple[int, float], tuple[float, float]] = {}
+    scores: dict[tuple[int, float], dict[Metric, float]] = {}
     for size, penalty in tqdm(
         pairs, desc="try searches on dev", unit="search", file=progress_file()
     ):
@@ -222,14 +239,16 @@ def try_searches(
         tried = replace(options.decoding, beam_size=size, length_penalty=penalty)
         texts = plain_texts(translator.translate(sequences, tried))
         found = score_corpus(texts, refs, options.score)
-        scores[size, penalty] = found[Metric.BLEU4].value, found[Metric.WER].value
-    best = max(pairs, key=lambda pair: (scores[pair][0], -scores[pair][1]))
+        names = (Metric.BLEU4, Metric.EXACT, Metric.WER)
+        scores[size, penalty] = {name: found[name].value for name in names}
+    best = max(pairs, key=lambda pair: (scores[pair][metric], -scores[pair][Metric.WER]))
     rows = [
         GridRow(
             beam_size=pair[0],
             length_penalty=pair[1],
-            bleu4=scores[pair][0],
-            wer=scores[pair][1],
+            bleu4=scores[pair][Metric.BLEU4],
+            exact=scores[pair][Metric.EXACT],
+            wer=scores[pair][Metric.WER],
             chosen=pair == best,
         )
         for pair in pairs

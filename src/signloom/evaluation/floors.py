@@ -12,14 +12,20 @@ from scipy.spatial.distance import cdist
 
 from signloom.errors import UserError
 from signloom.evaluation.metrics import MAX_ORDER, FloatArray, ScoreOptions, bleu_of_sums
+from signloom.evaluation.names import Metric
 from signloom.features.glosses import GlossSequence, split_glosses
 from signloom.features.sources import GlossSource, Rows, SourceSequence
 from signloom.features.targets import Target
 from signloom.translation.translator import Translator
 
 
-def best_constant(candidates: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> str:
-    """Return the candidate that gets the highest corpus BLEU-4 if every clip gets it.
+def best_constant(
+    candidates: Sequence[str],
+    refs: Sequence[str],
+    options: ScoreOptions,
+    metric: Metric = Metric.BLEU4,
+) -> str:
+    """Return the candidate that scores highest if every clip gets it.
 
     An upper bound of what a model can score without looking: it is picked on the evaluated
     references themselves. Exact and linear in the text: the clipped matches of an n-gram that a
@@ -29,6 +35,7 @@ def best_constant(candidates: Sequence[str], refs: Sequence[str], options: Score
         candidates: Train sentences; duplicates cost nothing.
         refs: The evaluated references.
         options: The tokenizer to count with.
+        metric: Corpus BLEU-4, or exact match: then it is the most frequent reference.
 
     Returns:
         The sentence; of equals the first in code point order.
@@ -36,10 +43,17 @@ def best_constant(candidates: Sequence[str], refs: Sequence[str], options: Score
     sentences = sorted(set(candidates))
     if not sentences or not refs:
         raise ValueError(f"best constant of {len(sentences)} candidates on {len(refs)} references")
+
+    def fold(text: str) -> str:
+        return text.lower() if options.lowercase else text
+
+    if metric == Metric.EXACT:
+        frequency = Counter(map(fold, refs))
+        return max(sentences, key=lambda sentence: frequency[fold(sentence)])
     splitter = BLEU(tokenize=options.splitter).tokenizer
 
     def tokenize(text: str) -> list[str]:
-        return splitter(text.lower() if options.lowercase else text).split()
+        return splitter(fold(text)).split()
 
     # at_least[gram][k - 1]: references that hold the gram k times or more.
     at_least: dict[tuple[str, ...], list[int]] = {}

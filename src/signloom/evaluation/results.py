@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import Evaluation
 from signloom.evaluation.metrics import count_confusions, sentence_scores
-from signloom.evaluation.names import Metric, System
+from signloom.evaluation.names import MAIN_METRICS, Metric, System
 from signloom.evaluation.summary import COLUMNS, DECIMALS, KINDS
 from signloom.files import whole_file, write_file
 from signloom.translation.confidence import CONFIDENCE, write_confidence
@@ -23,7 +23,7 @@ from signloom.translation.translator import Alignment
 
 FORMAT_VERSION = 2  # of scores.json and, with it, of the tables beside it
 ALIGNMENTS_VERSION = 1  # report/attention.py reads it: studies draw with it and reach no evaluation
-GRID = ("beam_size", "length_penalty", "bleu4", "wer", "chosen")
+GRID = ("beam_size", "length_penalty", "score", "bleu4", "exact", "wer", "chosen")
 CONFUSIONS = ("split", "kind", "reference", "hypothesis", "count")
 SCHEMA = pa.schema(
     [
@@ -48,13 +48,18 @@ def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> No
         UserError: If there is no history.
     """
     folder = reports / "evaluation"
+    headline = evaluation.headline
     grid = [
         {name: int(v) if isinstance(v, bool) else v for name, v in _rounded(asdict(row)).items()}
         for row in evaluation.grid
     ]
+    for row in grid:
+        row["score"] = row[headline]
     splits = {split: found.to_map() for split, found in evaluation.splits.items()}
     scores = {
         "format_version": FORMAT_VERSION,
+        "corpus": evaluation.corpus,
+        "headline": str(headline),
         "options": asdict(evaluation.options),
         "decoding": asdict(evaluation.decoding),
         "grid": grid,
@@ -65,7 +70,7 @@ def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> No
     _write_json(folder / "scores.json", scores)
     write_confidence(folder / CONFIDENCE, evaluation.confidence)
     _write_table(folder / "hypotheses.tsv", hypothesis_rows(evaluation))
-    _write_table(folder / "systems.csv", _system_rows(splits))
+    _write_table(folder / "systems.csv", _system_rows(splits, headline))
     _write_table(folder / "grid.csv", grid, columns=GRID)
     _write_table(folder / "confusions.csv", _confusion_rows(evaluation), columns=CONFUSIONS)
     write_alignments(folder / "alignments.parquet", evaluation.alignments)
@@ -119,18 +124,19 @@ def hypothesis_rows(evaluation: Evaluation) -> Iterable[dict[str, Any]]:
             )
 
 
-def _system_rows(splits: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+def _system_rows(splits: Mapping[str, Any], headline: Metric) -> Iterable[dict[str, Any]]:
     for split, found in splits.items():
         for system, scores in found["systems"].items():
-            bleu = scores[Metric.BLEU4]
+            first, shown = scores[headline], dict.fromkeys((*MAIN_METRICS, Metric.CER))
             yield {
                 "name": f"{split} {system}",  # what `dvc plots` puts on its axis
                 "split": split,
                 "system": system,
-                "bleu4": bleu["value"],
-                "bleu4_low": bleu["low"],
-                "bleu4_high": bleu["high"],
-                **{name: scores[name]["value"] for name in (Metric.CHRF, Metric.WER, Metric.CER)},
+                "metric": str(headline),
+                "score": first["value"],
+                "score_low": first["low"],
+                "score_high": first["high"],
+                **{name: scores[name]["value"] for name in shown},
             }
 
 

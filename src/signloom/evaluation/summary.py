@@ -32,8 +32,6 @@ COLUMNS = (
     "group", "clips", *GROUP_METRICS,
     *(f"{metric}_{end}" for metric in MAIN_METRICS for end in ("low", "high")),
 )  # fmt: skip
-# What a person compares first; reports/evaluation/scores.json has every score of every system.
-HEADLINE = (Metric.BLEU4, *(metric for metric in Metric if metric != Metric.BLEU4))
 
 # Of each split and system, what was counted in its sentences.
 Counts = Mapping[str, Mapping[System, Statistics]]
@@ -99,6 +97,7 @@ class SplitScores:
     Attributes:
         clips: How many were scored.
         missing: Ids of those without landmarks or glosses.
+        clips_hash: What identifies the clips of the split with their sentences.
         constant_sentence: The sentence of the floor `constant`.
         systems: System to metric to score.
         input_check: None where all clips have one sentence.
@@ -110,6 +109,7 @@ class SplitScores:
 
     clips: int
     missing: list[str]
+    clips_hash: str
     constant_sentence: str
     systems: dict[System, dict[str, Score]]
     input_check: InputCheck | None
@@ -122,6 +122,7 @@ class SplitScores:
         content = {
             "clips": self.clips,
             "missing": self.missing,
+            "clips_hash": self.clips_hash,
             "constant_sentence": self.constant_sentence,
             "systems": {
                 str(system): {str(name): _score_map(score) for name, score in scores.items()}
@@ -205,6 +206,7 @@ def score_split(
     return SplitScores(
         clips=len(result.targets),
         missing=result.missing,
+        clips_hash=result.clips_hash,
         constant_sentence=result.texts[System.CONSTANT][0],
         systems={s: score_statistics(counted, options) for s, counted in counts.items()},
         input_check=check_input(
@@ -239,20 +241,24 @@ def check_input(
     return InputCheck(fall=found[INPUT_METRIC], shown=shown)
 
 
-def headline(splits: Mapping[str, SplitScores], seeds: SeedScores | None) -> dict[str, Any]:
+def headline(
+    splits: Mapping[str, SplitScores], seeds: SeedScores | None, *, corpus: str, metric: Metric
+) -> dict[str, Any]:
     """Pick what `dvc metrics show` prints: the content of reports/metrics.json.
 
     Args:
         splits: Scores by split.
         seeds: None for a single model.
+        corpus: Its name.
+        metric: What a person compares first, and so comes first.
     """
     metrics: dict[str, Any] = {}
     spreads = seeds.to_map()["splits"] if seeds else {}
     for split in sorted(splits, reverse=True):  # test first
         found = splits[split].to_map()
         model = found["systems"][System.MODEL]
-        extra = [name for name in model if name not in HEADLINE]
-        values: dict[str, Any] = {str(name): model[name]["value"] for name in (*HEADLINE, *extra)}
+        names = dict.fromkeys([metric, Metric.BLEU4, *Metric, *model])
+        values: dict[str, Any] = {str(name): model[name]["value"] for name in names}
         for name in WITH_INTERVAL:
             values |= {f"{name}_low": model[name]["low"], f"{name}_high": model[name]["high"]}
         for system in System:
@@ -261,7 +267,7 @@ def headline(splits: Mapping[str, SplitScores], seeds: SeedScores | None) -> dic
                 values |= {f"{system.prefix}_{n}": scores[n]["value"] for n in MAIN_METRICS}
         for row in found["breakdowns"]["sentence"]:
             key = row["group"].split()[0]  # seen or unseen
-            values[key] = {name: row[name] for name in ("clips", "bleu4", "wer")}
+            values[key] = {name: row[name] for name in ("clips", "bleu4", "wer", "exact")}
         if seeds:
             values["seeds"] = {
                 name: {key: spread[key] for key in ("mean", "std", "n")}
@@ -271,7 +277,8 @@ def headline(splits: Mapping[str, SplitScores], seeds: SeedScores | None) -> dic
         if found["hallucination"]:
             values["ignores_input"] = int(found["hallucination"]["ignores_input"])
         values |= {key: found[key] for key in ("only_sentence", "unknown_glosses") if key in found}
-        values["signature"] = model[Metric.BLEU4]["signature"]
+        values["signature"] = model[metric]["signature"]
+        values |= {"headline": str(metric), "corpus": corpus, "clips_hash": found["clips_hash"]}
         metrics[split] = values
     return metrics
 

@@ -16,10 +16,10 @@ from tqdm import tqdm
 from signloom.errors import UserError
 from signloom.evaluation.floors import best_constant, build_retrieval
 from signloom.evaluation.metrics import ScoreOptions
-from signloom.evaluation.names import System
+from signloom.evaluation.names import Metric, System
 from signloom.features.glosses import GlossSequence
 from signloom.features.sources import Source, SourceSequence
-from signloom.features.targets import Target
+from signloom.features.targets import Target, split_hash
 from signloom.progress import progress_file
 from signloom.translation.options import DecodingOptions
 from signloom.translation.translator import Translation, Translator
@@ -49,6 +49,7 @@ class SplitResult:
         targets: The clips that have landmarks or glosses, in the corpus's order.
         facts: One a target.
         missing: Ids of clips without them; they are counted and not scored.
+        clips_hash: What identifies all clips of the split with their sentences.
         translations: The model's, one a target.
         texts: System to one sentence a target. `SWAPPED` is left out where all clips have one
             sentence, `COPY` where there are no glosses to copy.
@@ -59,6 +60,7 @@ class SplitResult:
     targets: list[Target]
     facts: list[ClipFacts]
     missing: list[str]
+    clips_hash: str
     translations: list[Translation]
     texts: dict[System, list[str]]
 
@@ -69,6 +71,7 @@ def run_systems(
     sequences: Mapping[str, SourceSequence],
     decoding: DecodingOptions,
     score: ScoreOptions,
+    metric: Metric = Metric.BLEU4,
     *,
     splits: Sequence[str] = ("dev", "test"),
 ) -> list[SplitResult]:
@@ -80,6 +83,7 @@ def run_systems(
         sequences: Clip id to landmarks or glosses, of all splits.
         decoding: How the model searches.
         score: Tokenizer of the constant floor and seed of the random one.
+        metric: By which the constant floor is the best.
         splits: What to evaluate; a split without clips is left out, with a warning.
 
     Raises:
@@ -108,7 +112,7 @@ def run_systems(
             # A translation depends on what is read alone: nothing is translated again.
             texts[System.SWAPPED] = [texts[System.MODEL][other] for other in others]
         texts[System.RETRIEVAL] = [index.nearest(clip) for clip in clips]
-        texts |= _blind_floors(train_texts, refs, score, np.random.default_rng(seed))
+        texts |= _blind_floors(train_texts, refs, score, metric, np.random.default_rng(seed))
         facts = [clip_facts(clip) for clip in clips]
         if copied := [" ".join(c.glosses) for c in clips if isinstance(c, GlossSequence)]:
             texts[System.COPY] = copied
@@ -120,6 +124,7 @@ def run_systems(
                 targets=kept,
                 facts=facts,
                 missing=missing,
+                clips_hash=split_hash(targets, split),
                 translations=translations,
                 texts=texts,
             )
@@ -182,12 +187,16 @@ def swap_clips(texts: Sequence[str], rng: np.random.Generator) -> list[int] | No
 
 
 def _blind_floors(
-    train_texts: Sequence[str], refs: Sequence[str], score: ScoreOptions, rng: np.random.Generator
+    train_texts: Sequence[str],
+    refs: Sequence[str],
+    score: ScoreOptions,
+    metric: Metric,
+    rng: np.random.Generator,
 ) -> dict[System, list[str]]:
     """Return the floors that need no clip."""
     chosen = rng.integers(0, len(train_texts), len(refs))
     return {
-        System.CONSTANT: [best_constant(train_texts, refs, score)] * len(refs),
+        System.CONSTANT: [best_constant(train_texts, refs, score, metric)] * len(refs),
         System.RANDOM: [train_texts[i] for i in chosen],
     }
 

@@ -3,8 +3,9 @@
 Beside them is what the ids of glosses mean, for a model that reads glosses (`source`).
 """
 
+import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Literal
@@ -205,6 +206,12 @@ def build_targets(
             "\n".join(long) + "\nsplit these clips, or raise tokenize_targets.max_tokens"
         )
     return tokenizer, CtcLabels(kind=options.ctc, names=tuple(names)), targets
+
+
+def split_hash(clips: Iterable[Clip | Target], split: str) -> str:
+    """Return what identifies the clips of a split with their sentences, in whatever order."""
+    rows = sorted((c.clip_id, normalise_text(c.text)) for c in clips if c.split == split)
+    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:16]
 
 
 def write_labels(path: Path, labels: CtcLabels) -> None:

@@ -23,7 +23,7 @@ from signloom.errors import UserError
 from signloom.evaluation.evaluate import seed_folders
 from signloom.evaluation.floors import best_constant, build_retrieval
 from signloom.evaluation.metrics import ScoreOptions
-from signloom.evaluation.names import System
+from signloom.evaluation.names import System, headline_metric
 from signloom.evaluation.systems import plain_texts
 from signloom.features.targets import Target, read_targets
 from signloom.files import write_file
@@ -167,6 +167,7 @@ def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateO
     check_readable(store, inputs.shards)
     there = read_clip_frames(inputs.shards).keys()
     targets = [t for t in read_targets(inputs.targets) if t.clip_id in there]
+    options = options.for_texts(t.text for t in targets if t.split == "train")
     test, missing = _test_clips(store, targets, is_first=champion_version is None)
     if champion_version is None:
         return _ask_about_first(challenger, targets, test, inputs, options)
@@ -205,7 +206,8 @@ def _ask_about_first(
     refs = [clip.text for clip in test]
     frozen = {clip.clip_id: sequences[clip.clip_id] for clip in test}
     floors = {
-        System.CONSTANT: [best_constant(train, refs, inputs.score)] * len(refs),
+        System.CONSTANT: [best_constant(train, refs, inputs.score, headline_metric(train))]
+        * len(refs),
         System.RETRIEVAL: [index.nearest(clip) for clip in frozen.values()],
     }
     new = challenger.with_texts(translate_clips(challenger, frozen, keep=True))

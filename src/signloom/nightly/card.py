@@ -11,21 +11,21 @@ from pathlib import Path
 from typing import Any
 
 from signloom.config import read_json
-from signloom.corpus.manifest import SPLITS
+from signloom.corpus.manifest import SPLITS, corpus_name
 from signloom.evaluation.names import (
     GLOSS_SYSTEM_LABELS,
-    MAIN_METRICS,
     SYSTEM_LABELS,
     Metric,
     System,
+    main_metrics,
     metric_heading,
+    metric_label,
     reads_glosses,
 )
 from signloom.files import hash_file, write_file
 from signloom.nightly.store import FORGOTTEN
 
 CARD = "MODEL_CARD.md"
-METRICS = (*MAIN_METRICS, Metric.CER)
 SLICES = {
     "sentence": "sentence",
     "words": "words in the sentence",
@@ -74,6 +74,11 @@ class VersionFiles:
     hashes: Mapping[str, str]  # SHA-256 of the checkpoint's files
 
     @property
+    def corpus_name(self) -> str:
+        """The corpus on which it was scored."""
+        return self.scores.get("corpus") or corpus_name(self.corpus)
+
+    @property
     def reads_glosses(self) -> bool:
         """Whether it is a model of glosses; else one of landmarks."""
         return reads_glosses(self.spec)
@@ -105,16 +110,16 @@ def _front_matter(version: VersionFiles) -> Iterator[str]:
     splits = version.scores["splits"]
     shown = splits.get("test") or next(iter(splits.values()))
     scores = shown["systems"]["model"]
+    kinds = {Metric.BLEU4: "bleu", Metric.EXACT: "accuracy"}  # what hubs call these
     metrics = [
-        {"type": kind, "name": name, "value": scores[metric]["value"]}
-        for metric, kind, name in (
-            ("bleu4", "bleu", "BLEU-4"), ("chrf", "chrf", "chrF"), ("wer", "wer", "WER"),
-        )
+        {"type": kinds.get(metric, metric), "name": metric_label(metric),
+         "value": scores[metric]["value"]}
+        for metric in main_metrics(_headline(version.scores))
     ]  # fmt: skip
     task = {"type": "translation", "name": "Sign language translation"}
-    data = {"name": version.corpus.name, "type": version.corpus.name}
+    data = {"name": version.corpus_name, "type": version.corpus_name}
     result = {"task": task, "dataset": data, "metrics": metrics}
-    model = f"{version.corpus.name} version {version.name}"
+    model = f"{version.corpus_name} version {version.name}"
     index = [{"name": model, "results": [result]}]
     yield from ("---", "library_name: signloom", "license: other")
     yield "tags: [sign-language-translation, landmarks]"
@@ -123,7 +128,7 @@ def _front_matter(version: VersionFiles) -> Iterator[str]:
 
 
 def _page(version: VersionFiles) -> Iterator[str]:
-    yield f"# Model card: {version.corpus.name}, version {version.name}\n"
+    yield f"# Model card: {escape(version.corpus_name)}, version {version.name}\n"
     yield from _warnings(version.marks)
     yield from _what_it_is(version)
     yield from _data(version)
@@ -218,42 +223,47 @@ def _scores(scores: Mapping[str, Any]) -> Iterator[str]:
     yield "## Scores\n"
     yield "In brackets the 95 % interval of a bootstrap over clips.\n"
     for split in sorted(scores["splits"], reverse=True):  # test before dev
-        yield from _split(split, scores["splits"][split])
+        yield from _split(split, scores["splits"][split], _headline(scores))
     if seeds := scores.get("seeds"):
         yield from _seeds(seeds)
     search = ", ".join(f"{name} {value}" for name, value in scores["decoding"].items())
     yield f"Search: {search}; weights in {scores['options']['precision']}.\n"
 
 
-def _split(split: str, found: Mapping[str, Any]) -> Iterator[str]:
+def _headline(scores: Mapping[str, Any]) -> Metric:
+    return Metric(scores.get("headline", Metric.BLEU4))
+
+
+def _split(split: str, found: Mapping[str, Any], headline: Metric) -> Iterator[str]:
+    main = main_metrics(headline)
     missing = f"; {len(found['missing'])} without landmarks" if found["missing"] else ""
     yield f"### {split}: {found['clips']} clips{missing}\n"
     systems = found["systems"]
     labels = GLOSS_SYSTEM_LABELS if System.COPY in systems else SYSTEM_LABELS
     rows = [
-        [label, *(_interval(systems[system][metric]) for metric in METRICS)]
+        [label, *(_interval(systems[system][metric]) for metric in (*main, Metric.CER))]
         for system, label in labels.items()
         if system in systems
     ]
-    yield from table(["system", *map(metric_heading, METRICS)], rows)
+    yield from table(["system", *map(metric_heading, (*main, Metric.CER))], rows)
     if hallucination := found.get("hallucination"):
         yield f"{hallucination['text']}\n"
     slices = [
         [
             SLICES[kind], escape(row["group"]), row["clips"],
-            *(_interval(_of(row, metric)) for metric in MAIN_METRICS),
+            *(_interval(_of(row, metric)) for metric in main),
         ]
         for kind in SLICES
         for row in found["breakdowns"].get(kind, [])
     ]  # fmt: skip
     if slices:
-        yield from table(["slice", "", "clips", *map(metric_heading, MAIN_METRICS)], slices)
+        yield from table(["slice", "", "clips", *map(metric_heading, main)], slices)
     if any(row[2] < FEW_CLIPS for row in slices):
         yield (
             f"Slices of fewer than {FEW_CLIPS} clips say little; their intervals are too narrow. "
             "BLEU-4 of sentences under four words is 0 by its definition.\n"
         )
-    yield f"BLEU-4: `{systems[System.MODEL][Metric.BLEU4]['signature']}`.\n"
+    yield f"{metric_label(headline)}: `{systems[System.MODEL][headline]['signature']}`.\n"
 
 
 def _seeds(seeds: Mapping[str, Any]) -> Iterator[str]:

@@ -6,8 +6,8 @@ bootstrap resamples. Nothing is translated or written here. docs/nights.md expla
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -21,17 +21,18 @@ from signloom.evaluation.metrics import (
     Statistics,
     count_bleu,
     count_chrf,
+    count_exact,
     count_wer,
     split_words,
 )
-from signloom.evaluation.names import SYSTEM_LABELS, Metric, System, metric_label
+from signloom.evaluation.names import SYSTEM_LABELS, Metric, System, headline_metric, metric_label
 from signloom.evaluation.summary import INPUT_METRIC, LENGTHS
 from signloom.evaluation.systems import swap_clips
 from signloom.features.targets import Target
 
 FORMAT_VERSION = 2  # of decision.json; in version 1 the texts of rules name signers
 DECIMALS = 4
-REPORTED = (Metric.CHRF, Metric.BLEU4, Metric.WER)
+REPORTED = (Metric.CHRF, Metric.BLEU4, Metric.WER, Metric.EXACT)
 
 Result = Literal["passed", "failed", "not judged"]
 
@@ -42,7 +43,8 @@ class GateOptions:
 
     # Models of the challenger, of different seeds, at least.
     seeds: Annotated[int, Field(ge=1, le=1000)]
-    metric: Literal["chrf", "bleu4"]  # that every rule is about
+    # That every rule is about. auto: chrF, or exact match where the texts are single words.
+    metric: Literal["auto", "chrf", "bleu4", "exact"]
     level: Annotated[float, Field(ge=0.002, le=0.5)]  # of significance: 0.05 for intervals of 95 %
     # A challenger counts as equal if the lower end of the interval is above minus this many points.
     equal_margin: Annotated[float, Field(ge=0, le=100)]
@@ -50,6 +52,13 @@ class GateOptions:
     slice_min_clips: Annotated[int, Field(ge=2)]  # smaller groups of clips are shown and not judged
     # Refuse if a group loses more than this many points and the loss is statistically significant.
     slice_tolerance: Annotated[float, Field(ge=0, le=100)]
+
+    def for_texts(self, train_texts: Iterable[str]) -> "GateOptions":
+        """Return the options with a metric that fits the texts of train, where none is named."""
+        if self.metric != "auto":
+            return self
+        are_words = headline_metric(train_texts) == Metric.EXACT
+        return replace(self, metric="exact" if are_words else "chrf")
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -262,7 +271,7 @@ def count_system(
         refs: The references, none empty.
         score: The tokenizer.
     """
-    counters = (count_bleu, count_chrf, count_wer)
+    counters = (count_bleu, count_chrf, count_wer, count_exact)
     return SystemCounts(
         seeds=tuple(
             Statistics(parts=tuple(counter(hyps, refs, score) for counter in counters))

@@ -280,7 +280,10 @@ class _Night:
     ) -> Ending:
         """Build the report, keep the versions of data and code; return the ending."""
         night, outcome = self.record.content, OUTCOMES[ending.code]
-        self.record.attempt("report", build_report, night, outcome, drift, decision, self.commands)
+        self.record.attempt(
+            "report", build_report, night, self.settings.corpus.name, outcome, drift, decision,
+            self.commands,
+        )  # fmt: skip
         self._publish_versions()
         return ending
 

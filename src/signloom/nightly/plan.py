@@ -31,7 +31,7 @@ from signloom.nightly.record import StepResult
 from signloom.nightly.store import FORGOTTEN, ModelStore
 from signloom.paths import DVC_LOCK, SHARDS, TARGETS
 from signloom.provenance import git_state
-from signloom.tracking.run import TrackingOptions
+from signloom.tracking.run import TrackingOptions, read_tracking
 
 ALSO = "also_of"  # mark of a version: keys of further corpora that give the same model
 BY_HAND = "rows added by hand"  # clips of no delivery that came after the first model
@@ -101,7 +101,7 @@ def read_settings(params: Path) -> Settings:
     return Settings(
         params=params,
         corpus=load_section(params, "corpus", CorpusOptions),
-        tracking=load_section(params, "tracking", TrackingOptions),
+        tracking=read_tracking(params),
         retrain=retrain,
     )
 
@@ -141,10 +141,11 @@ def make_plan(
         is_ingested: Whether the inbox was taken in already tonight, so that it is no reason.
 
     Raises:
-        UserError: If the corpus is one of glosses and sentences.
+        UserError: If the corpus is one of glosses and sentences, or the champion's is another one.
     """
     corpus, retrain = settings.corpus, settings.retrain
     check_videos(corpus, manifest.clips)
+    _check_champion(corpus, manifest.clips, store)
     reasons = []
     look = retrain.inbox.is_dir() and not is_ingested
     if look and has_news(corpus, retrain.inbox, retrain.ingest, known=manifest):
@@ -159,6 +160,22 @@ def make_plan(
         reasons = [f"the night that decided on version {to_finish} was interrupted after it"]
     text = "; ".join(reasons) or "nothing is new"
     return Plan(text=text, kind=kind, reasons=tuple(reasons), version=version)
+
+
+def _check_champion(corpus: CorpusOptions, clips: Sequence[Clip], store: ModelStore) -> None:
+    """Refuse a champion of another corpus, with which nothing can be compared.
+
+    Raises:
+        UserError: If none of the clips that it was made from is in this corpus.
+    """
+    champion = store.champion()
+    known = seen_clips(store.facts(champion)) if champion is not None else []
+    if known and clips and not {clip.clip_id for clip in clips} & set(known):
+        raise UserError(
+            f"version {champion} in {store.root}, the champion, was made from another corpus: none "
+            f"of its {len(known)} clips is in {corpus.name} ({corpus.folder}). Keep its versions "
+            f"elsewhere (mv {store.root} {store.root}-old): a first night then begins anew"
+        )
 
 
 def _corpus_reasons(clips: Sequence[Clip], store: ModelStore) -> list[str]:

@@ -90,6 +90,7 @@ def _decision_tags(decision: Mapping[str, Any] | None) -> dict[str, str]:
 
 def build_report(
     night: Mapping[str, Any],
+    corpus: str,
     outcome: str,
     drift: DriftReport | None,
     decision: Mapping[str, Any] | None,
@@ -99,6 +100,7 @@ def build_report(
 
     Args:
         night: The content of night.json.
+        corpus: Name of the corpus; the report of another one leaves the night out.
         outcome: How the night ends.
         drift: The worst of what the drift check found; None: no clip was new.
         decision: What was decided; None: the data were refused.
@@ -108,6 +110,7 @@ def build_report(
     keys = ("verdict", "version", "champion_before", "champion", "batches", "reasons", "warnings")
     content = {
         "format_version": FORMAT_VERSION,
+        "corpus": corpus,
         "night": {"outcome": outcome, **{key: night[key] for key in keys}},
         "drift": drift and drift.to_map(),
         "decision": decision,

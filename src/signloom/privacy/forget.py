@@ -47,7 +47,7 @@ from signloom.paths import (
 )
 from signloom.privacy.models import Trained, mark_versions, trained_on, versions_of
 from signloom.privacy.names import Person, blank_columns, scrub_file, videos_like
-from signloom.tracking.run import TrackingOptions
+from signloom.tracking.run import read_tracking
 from signloom.transaction import Transaction, open_transaction
 
 # Written by stages, which write them again without the person.
@@ -393,7 +393,7 @@ def _finish_old_renames(shards: Path) -> None:
 
 def sync_marks(params: Path, project: Project) -> str:
     """Have the model registry show the marks; say what came of it."""
-    tracking = load_section(params, "tracking", TrackingOptions)
+    tracking = read_tracking(params)
     if not tracking.enabled or not project.store.versions():
         return "the model registry has nothing to be told"
     from signloom.nightly.publish import sync_registry  # it loads MLflow

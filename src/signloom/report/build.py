@@ -9,7 +9,7 @@ from pydantic import Field
 
 from signloom.config import Count, checked_dataclass
 from signloom.corpus.shards import read_shards
-from signloom.evaluation.names import MAIN_METRICS, Metric, System, metric_heading
+from signloom.evaluation.names import Metric, System, main_metrics, metric_heading
 from signloom.files import write_file
 from signloom.report import charts, quality, tables, tuning
 from signloom.report.attention import read_alignments
@@ -33,7 +33,7 @@ MAX_LISTED = 1000  # hypotheses in the page's full table; hypotheses.tsv always 
 class ReportOptions:
     """The section `report` of params.yaml."""
 
-    title: str  # heading of the page
+    title: str  # heading of the page; "": the corpus's name
     samples: Count  # clips shown of each kind (best, median, worst)
     pictures: Annotated[int, Field(ge=2)]  # frames drawn of each of these clips
     quality: QualityOptions
@@ -51,7 +51,8 @@ def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> N
     split = headline_split(sources.splits)
     model = sources.splits[split]["systems"][System.MODEL]
     # Further metrics are those of commands of the user.
-    metrics = {name: metric_heading(name) for name in (*METRIC_ORDER, *model) if name in model}
+    order = dict.fromkeys((sources.headline, *METRIC_ORDER, *model))
+    metrics = {name: metric_heading(name) for name in order if name in model}
     hypotheses = [row for row in sources.hypotheses if row["split"] == split]
     landmarks = quality.assess(sources.quality, sources.targets, options.quality)
     picked = pick_samples(hypotheses, options.samples, sources.scoring)
@@ -73,14 +74,14 @@ def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> N
     groups = draw_charts(sources, landmarks)
     text = render_page(
         "page.html",
-        title=options.title,
+        title=options.title or f"Corpus {sources.corpus}",
         verdict=verdict_sentences(sources),
         tiles=tiles(sources),
         split=split,
         splits=dict(sorted(sources.splits.items(), reverse=True)),  # test first
         score_options=sources.scoring,
         metric_names=metrics,
-        spread_names={name: metric_heading(name) for name in MAIN_METRICS},
+        spread_names={name: metric_heading(name) for name in main_metrics(sources.headline)},
         confidence=dict(sorted(sources.confidence.items(), reverse=True)),
         seeds=sources.seeds,
         system_names=system_names(sources),
@@ -95,6 +96,7 @@ def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> N
         listed_of=len(hypotheses),
         confusions=tables.list_confusions(sources.confusions, split),
         grid=tables.tabulate_grid(sources.grid),
+        headline=metric_heading(sources.headline),
         decoding=sources.decoding,
         corpus=tables.corpus_table(sources),
         quality_note=quality.describe_corpus(sources.quality),
@@ -121,7 +123,7 @@ def draw_charts(sources: Sources, landmarks: Assessment) -> dict[str, list[Chart
     breakdowns = found[headline_split(sources.splits)]["breakdowns"]
     words = tables.words_per_sentence(sources.targets, sources.scoring)
     drawn = {
-        "scores": charts.draw_systems(found, system_names(sources)),
+        "scores": charts.draw_systems(found, system_names(sources), sources.headline),
         "breakdown": charts.draw_breakdowns(breakdowns),
         "curves": charts.draw_curves(sources.epochs, sources.best_epoch),
         "lengths": [charts.draw_lengths(words)],

@@ -12,7 +12,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from signloom.evaluation.names import Metric, System
+from signloom.evaluation.names import Metric, System, metric_heading
 from signloom.report.canvas import (
     BLUE,
     GREEN,
@@ -50,13 +50,15 @@ class Chart:
     label: str  # what a person who cannot see it must know
 
 
-def draw_systems(splits: Mapping[str, Any], names: Mapping[str, str]) -> list[Chart]:
-    """BLEU-4 with intervals of the model and its floors, one panel a split."""
-    charts = []
+def draw_systems(
+    splits: Mapping[str, Any], names: Mapping[str, str], headline: Metric
+) -> list[Chart]:
+    """The headline metric with intervals of the model and its floors, one panel a split."""
+    charts, label = [], metric_heading(headline)
     for split, found in splits.items():
         systems = found["systems"]
         rows = [
-            (name, systems[system][Metric.BLEU4], BLUE if system == System.MODEL else GREY)
+            (name, systems[system][headline], BLUE if system == System.MODEL else GREY)
             for system, name in names.items()
             if system in systems
         ]
@@ -64,8 +66,8 @@ def draw_systems(splits: Mapping[str, Any], names: Mapping[str, str]) -> list[Ch
         charts.append(
             Chart(
                 name=f"scores-{split}",
-                svg=_draw_intervals(rows, f"BLEU-4, clips of {split}: {found['clips']}", HALF),
-                label=f"BLEU-4 with 95 % intervals on {split}: {best}",
+                svg=_draw_intervals(rows, f"{label}, clips of {split}: {found['clips']}", HALF),
+                label=f"{label} with 95 % intervals on {split}: {best}",
             )
         )
     return charts

@@ -13,7 +13,7 @@ from signloom.config import check_version, read_json
 from signloom.corpus.quality import ClipQuality, read_quality
 from signloom.errors import UserError
 from signloom.evaluation.metrics import ScoreOptions
-from signloom.evaluation.names import MAIN_METRICS, reads_glosses
+from signloom.evaluation.names import Metric, main_metrics, metric_label, reads_glosses
 from signloom.features.targets import Target, read_targets
 from signloom.files import write_file
 
@@ -46,6 +46,8 @@ class ReportPaths:
 class Sources:
     """What the report is made of."""
 
+    corpus: str  # its name; empty of an evaluation that did not note it
+    headline: Metric  # by which the model is judged
     splits: dict[str, Any]  # scores by split, see signloom.evaluation.summary
     options: dict[str, Any]  # scoring, and decoding before the grid
     decoding: dict[str, Any]  # as it was done
@@ -53,12 +55,12 @@ class Sources:
     confidence: dict[str, Any]  # how true it is, by split; empty of older evaluations
     seeds: dict[str, Any] | None  # means and spreads of several models
     before: dict[str, Any]  # reports/metrics.json of the kept run; empty if none is kept
-    retrain: dict[str, Any]  # night, drift, decision; empty before the first night
+    retrain: dict[str, Any]  # night, drift, decision; empty before this corpus's first night
     hypotheses: list[Row]
     confusions: list[Row]
     epochs: list[dict[str, Any]]
     best_epoch: int
-    search: dict[str, Any] | None
+    search: dict[str, Any] | None  # None: there was none
     quality: list[ClipQuality]
     rejects: list[Row]
     targets: list[Target]
@@ -84,9 +86,14 @@ def read_sources(paths: ReportPaths) -> Sources:
     scores = _read_json(paths.evaluation / "scores.json", hint=_rerun("evaluate"))
     history = _read_json(paths.checkpoint / "history.json", hint=_rerun("train"))
     trials = paths.tune / "trials.json"
+    search = _read_json(trials, hint=_rerun("tune")) if trials.is_file() else {}
     night_hint = "`signloom retrain` writes it; put {} into it to leave the night out"
     has_night = paths.retrain.is_file() and read_json(paths.retrain, hint=night_hint) != {}
+    retrain = _read_json(paths.retrain, hint=night_hint) if has_night else {}
+    corpus = scores.get("corpus", "")
     return Sources(
+        corpus=corpus,
+        headline=Metric(scores.get("headline", Metric.BLEU4)),
         splits=scores["splits"],
         options=scores["options"],
         decoding=scores["decoding"],
@@ -94,12 +101,12 @@ def read_sources(paths: ReportPaths) -> Sources:
         confidence=scores.get("confidence", {}),
         seeds=scores["seeds"],
         before=read_baseline(paths.baseline),
-        retrain=_read_json(paths.retrain, hint=night_hint) if has_night else {},
+        retrain=retrain if retrain.get("corpus", corpus) == corpus else {},
         hypotheses=_read_tsv(paths.evaluation / "hypotheses.tsv", stage="evaluate"),
         confusions=_read_csv(paths.evaluation / "confusions.csv", stage="evaluate"),
         epochs=history["epochs"],
         best_epoch=history["best_epoch"],
-        search=_read_json(trials, hint=_rerun("tune")) if trials.is_file() else None,
+        search=search if search.get("trials") else None,
         quality=read_quality(paths.landmarks / "quality.parquet"),
         rejects=_read_tsv(paths.landmarks / "rejects.tsv", stage="extract"),
         targets=read_targets(paths.targets),
@@ -182,11 +189,30 @@ class Change:
 
 
 def list_changes(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[Change]:
-    """Return what changed, of the splits and metrics that both have."""
+    """Return what changed, of the splits and metrics that both have and that can be compared."""
     return [
         Change(split, metric, float(before[split][metric]), float(found[metric]))
         for split, found in now.items()
-        if split in before
-        for metric in MAIN_METRICS
+        if split in before and not why_not_comparable(found, before[split])
+        for metric in main_metrics(found.get("headline", Metric.BLEU4))
         if metric in found and metric in before[split]
     ]
+
+
+def why_not_comparable(now: Mapping[str, Any], before: Mapping[str, Any]) -> str:
+    """Say why the scores of a split say nothing beside those of another run; empty: they do.
+
+    Args:
+        now: A split of reports/metrics.json.
+        before: The same split of the other run.
+    """
+    if any(now.get(key) != before.get(key) for key in ("clips_hash", "missing")):
+        names = [one.get("corpus") or "a corpus that was not noted" for one in (before, now)]
+        if names[0] != names[1]:
+            return f"they are of {names[0]}, these of {names[1]}"
+        return "the split's clips or sentences, or those that could be read, have changed since"
+    headlines = [one.get("headline", Metric.BLEU4) for one in (before, now)]
+    if headlines[0] == headlines[1] and now.get("signature") != before.get("signature"):
+        label = metric_label(headlines[0])
+        return f"{label} was computed in another way: {before['signature']}"
+    return ""

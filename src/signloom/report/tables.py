@@ -99,13 +99,15 @@ def list_confusions(rows: Iterable[Row], split: str) -> list[Row]:
 def tabulate_grid(rows: Sequence[Mapping[str, Any]]) -> Grid:
     """Return the grid of searches as a table; no rows for an empty grid.
 
-    A cell is a row of the grid with its `share` of the way from the worst BLEU-4 to the best.
+    A cell is a row of the grid with its `score` by the headline metric, and its `share` of the way
+    from the worst score to the best.
     """
-    values = [float(row["bleu4"]) for row in rows]
+    rows = [{"score": row["bleu4"], **row} for row in rows]
+    values = [float(row["score"]) for row in rows]
     span = (max(values) - min(values) or 1.0) if values else 1.0
     cells = {
         (row["beam_size"], row["length_penalty"]): {
-            **row, "share": (float(row["bleu4"]) - min(values)) / span
+            **row, "share": (float(row["score"]) - min(values)) / span
         }
         for row in rows
     }  # fmt: skip

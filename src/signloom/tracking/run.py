@@ -15,13 +15,15 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 
-from signloom.config import checked_dataclass
+from signloom.config import checked_dataclass, load_section
+from signloom.corpus.manifest import CorpusOptions
 from signloom.files import hash_file
 from signloom.log import ONCE, log_path
 from signloom.paths import DVC_LOCK, SPOOL
@@ -44,11 +46,19 @@ class TrackingOptions:
     """Whether and where runs are logged; the section `tracking` of params.yaml."""
 
     enabled: bool  # false: no run is logged and MLflow is never imported
-    experiment: str  # MLflow experiment, e.g. the corpus's name; made when it does not exist
+    experiment: str  # MLflow experiment, made when it does not exist; "": the corpus's name
 
-    def __post_init__(self) -> None:
-        if not self.experiment.strip():
-            raise ValueError("experiment: found an empty name, expected e.g. signloom-demo")
+
+def read_tracking(params: Path) -> TrackingOptions:
+    """Read the section `tracking`; an experiment without a name gets the corpus's.
+
+    Raises:
+        UserError: If it, or the section `corpus`, is missing or wrong.
+    """
+    options = load_section(params, "tracking", TrackingOptions)
+    if options.experiment.strip():
+        return options
+    return replace(options, experiment=load_section(params, "corpus", CorpusOptions).name)
 
 
 class Run:

@@ -155,7 +155,7 @@ class TrialTrainer:
             ScoreOptions(tokenizer=self.tune.tokenizer, resamples=100, seed=0),
         )
         measures: dict[str, float] = {
-            name: scores[name].value for name in (Metric.BLEU4, Metric.WER)
+            name: scores[name].value for name in (Metric.BLEU4, Metric.EXACT, Metric.WER)
         }
         if "latency_ms" in self.tune.objectives:
             measures["latency_ms"] = measure_latency_ms(translator, clips, greedy)

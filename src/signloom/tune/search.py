@@ -70,6 +70,7 @@ def plan_search(
         base.train, epochs=options.epochs, patience=options.epochs, seeds=base.train.seeds[:1]
     )
     base = replace(base, train=train)
+    options = options.for_texts(target.text for target in data.train.targets)
     check_run(data, base)
     check_fit(base, parse_space(options.space))
     parts = identify(base, options, hashes)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -11,6 +11,7 @@ from pydantic import Field
 
 from signloom.config import Count, Natural, checked_dataclass, parse_options
 from signloom.errors import UserError
+from signloom.evaluation.names import Metric, headline_metric
 from signloom.training.run import RunOptions
 
 HEAD_WIDTH = "model.head_width"
@@ -245,9 +246,9 @@ def overrides_of(base: RunOptions, values: Mapping[str, Value]) -> dict[str, dic
     return changes
 
 
-Objective = Literal["dev_loss", "bleu4", "wer", "latency_ms", "parameters"]
-HIGHER_IS_BETTER = ("bleu4",)
-DECODED = ("bleu4", "wer", "latency_ms")  # need the sentences of dev
+Objective = Literal["auto", "dev_loss", "bleu4", "exact", "wer", "latency_ms", "parameters"]
+HIGHER_IS_BETTER = ("bleu4", "exact")
+DECODED = ("bleu4", "exact", "wer", "latency_ms")  # need the sentences of dev
 MAX_SEED = 2**32 - 1  # of NumPy's generator, which Optuna seeds
 
 
@@ -274,9 +275,10 @@ class TuneOptions:
 
     # Of the search; each trial trains with the first of train.seeds.
     seed: Annotated[int, Field(ge=0, lt=MAX_SEED)]
-    trials: Count  # finished trials
+    trials: Natural  # finished trials; 0: no search
     epochs: Count  # of a trial, at most
-    # One, or several for a Pareto front; the first decides.
+    # One, or several for a Pareto front; the first decides. auto: exact match where the texts are
+    # single words, else the dev loss.
     objectives: Annotated[tuple[Objective, ...], Field(min_length=1)]
     pruner: Literal["none", "median", "hyperband"]  # what stops a trial by its dev loss
     storage: str  # sqlite:///FILE, or postgresql://USER@HOST/DATABASE
@@ -305,6 +307,13 @@ class TuneOptions:
                 "postgresql://USER@HOST/DATABASE"
             )
         parse_first(self.first, parse_space(self.space))
+
+    def for_texts(self, train_texts: Iterable[str]) -> "TuneOptions":
+        """Return the options with an objective that fits the texts of train in place of `auto`."""
+        are_words = headline_metric(train_texts) == Metric.EXACT
+        chosen: Objective = "exact" if are_words else "dev_loss"
+        named = [chosen if one == "auto" else one for one in self.objectives]
+        return replace(self, objectives=tuple(dict.fromkeys(named)))
 
     @property
     def directions(self) -> list[str]:

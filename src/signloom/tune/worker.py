@@ -18,7 +18,7 @@ import torch
 from signloom.config import load_section
 from signloom.errors import UserError
 from signloom.log import GROUP, group_name, open_log
-from signloom.tracking.run import TrackingOptions
+from signloom.tracking.run import read_tracking
 from signloom.training.data import TrainingFiles
 from signloom.training.run import from_scratch, read_run_options
 from signloom.tune.search import Progress, Search, Studies, open_studies, plan_search
@@ -40,7 +40,7 @@ def read_search(params: Path, files: TrainingFiles) -> Search:
         files.load(cache_mb=options.train.cache_mb, source=options.model.source),
         options,
         load_section(params, "tune", TuneOptions),
-        load_section(params, "tracking", TrackingOptions),
+        read_tracking(params),
         hashes=files.hashes(),
     )
 

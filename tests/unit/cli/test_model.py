@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 
+from pipeline.tune import main as search
 from signloom.cli.main import main
 from signloom.cli.profile import PHASES, STEPS, profile, show
 from signloom.cli.summary import count_mult_adds, list_parts
 from signloom.config import load_params
 from signloom.errors import UserError
 from signloom.models.registry import build_model
-from signloom.paths import PARAMS
+from signloom.paths import PARAMS, TUNE
 from signloom.training.run import read_run_options
 from tests import tiny
 from tests.contract.variants import build
@@ -255,3 +256,19 @@ def test_presets_are_listed_and_an_unknown_one_is_refused(
     assert [line.split()[0] for line in lines] == [path.stem for path in PRESETS]
     with pytest.raises(SystemExit, match="presets here: base, document-000"):
         main(["adopt", "--preset", "huge"])
+
+
+def test_without_a_search_there_is_no_winner_to_adopt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (tiny.ROOT / "params.yaml").read_text()
+    Path("params.yaml").write_text(text.replace("trials: 6 ", "trials: 0 "))
+    stale = TUNE / "best.json"
+    stale.parent.mkdir(parents=True)
+    stale.write_text("{}")
+    search()  # reads no landmarks: there are none here
+    assert [path.name for path in TUNE.iterdir()] == ["trials.json"]
+    for arguments in ([], ["--trial", "1"]):
+        with pytest.raises(SystemExit, match=r"no search \(tune.trials was 0\)"):
+            main(["adopt", *arguments])

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from signloom.cli.main import main
+from signloom.corpus.manifest import Clip, read_manifest, write_manifest
 from signloom.evaluation.compare import compare
 from signloom.evaluation.metrics import ScoreOptions, measure
+from signloom.features.targets import split_hash
 
 SCORES = {
     "clips": 48,
@@ -265,3 +267,56 @@ def test_looking_for_runs_in_an_empty_folder_leaves_no_database(
     with pytest.raises(SystemExit, match="no run of one"):
         main(["runs"])
     assert not list(tmp_path.iterdir())
+
+
+def project_of(folder: Path, name: str, texts: list[str]) -> None:
+    """Write params.yaml and a manifest of a corpus."""
+    corpus = folder / "data" / "raw" / name
+    corpus.mkdir(parents=True, exist_ok=True)
+    clips = [
+        Clip(clip_id=f"{split}{i}", video=None, text=text, signer=split, split=split, gloss="X")
+        for split in ("train", "dev", "test") for i, text in enumerate(texts)
+    ]  # fmt: skip
+    write_manifest(corpus / "manifest.tsv", clips)
+    section = {"folder": f"data/raw/{name}", "manifest": "manifest.tsv", "signer_disjoint": True}
+    (folder / "params.yaml").write_text(json.dumps({"corpus": section}))
+
+
+def test_scores_of_the_demo_are_not_printed_as_those_of_a_users_corpus(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "reports").mkdir()
+    project_of(tmp_path, "weather", ["rain", "sun"])
+    metrics_file(tmp_path / "reports", 87.26, corpus="demo", clips_hash="1")
+    with pytest.raises(SystemExit, match=r"scores of the corpus demo, but params\.yaml names w"):
+        main(["scores"])
+    assert capsys.readouterr().out == ""
+    clips = read_manifest(tmp_path / "data/raw/weather/manifest.tsv")
+    ours = {"corpus": "weather", "clips_hash": split_hash(clips, "test")}
+    metrics_file(tmp_path / "reports", 50.0, **ours)
+    assert "have changed since" not in printed(capsys, "scores")
+    project_of(tmp_path, "weather", ["rain", "snow"])
+    assert "the clips of test have changed since: `dvc repro` scores" in printed(capsys, "scores")
+
+
+def test_scores_of_another_corpus_are_no_change(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = metrics_file(tmp_path, 87.26, corpus="demo", clips_hash="1")
+    printed(capsys, "scores", "--metrics", path, "--keep")
+    metrics_file(tmp_path, 0.0, corpus="weather", clips_hash="2")
+    text = printed(capsys, "scores", "--metrics", path)
+    assert "->" not in text
+    reason = "not compared with the scores of test of the kept run: they are of demo, these of wea"
+    assert reason in text
+
+
+def test_scores_of_single_words_begin_with_the_share_that_is_right(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exact = {"exact": 60.0, "exact_low": 50.0, "exact_high": 70.0, "retrieval_exact": 40.0}
+    path = metrics_file(tmp_path, 0.0, headline="exact", **exact)
+    _, first, *others = printed(capsys, "scores", "--metrics", path).splitlines()
+    assert first.split() == ["exact,", "%", "60.00", "[50.00,", "70.00]", "40.00"]
+    assert not any("BLEU" in line for line in others)

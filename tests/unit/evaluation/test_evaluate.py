@@ -16,7 +16,9 @@ from signloom.evaluation.evaluate import (
     evaluate,
     try_searches,
 )
+from signloom.evaluation.names import Metric, headline_metric
 from signloom.evaluation.results import write_evaluation
+from signloom.features.targets import Target, split_hash
 from signloom.translation.options import DecodingOptions
 from signloom.translation.translator import Translator
 from tests.unit.evaluation.world import (
@@ -78,7 +80,7 @@ def test_of_equal_searches_the_first_is_used(knowing: Translator) -> None:
     clips = corpus()
     dev = [t for t in targets() if t.split == "dev"]
     decoding, rows = try_searches(
-        knowing, [clips[t.clip_id] for t in dev], [t.text for t in dev], options
+        knowing, [clips[t.clip_id] for t in dev], [t.text for t in dev], options, Metric.BLEU4
     )
     assert decoding == dataclasses.replace(DECODING, beam_size=4, length_penalty=0.8)
     assert [row.chosen for row in rows] == [True, False, False, False]
@@ -204,3 +206,62 @@ def test_a_command_that_is_not_there_is_said_with_the_mend(knowing: Translator) 
 def test_a_command_needs_a_name_of_its_own(commands: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(OPTIONS, commands=commands)
+
+
+def words_corpus() -> list[Target]:
+    """The clips of `targets`, each a single word; BLEU-4 of them is 0, whoever writes them."""
+    texts = {"train": ["tea", "cup", "tea", "milk"], "dev": ["tea", "cup"],
+             "test": ["milk", "cup", "cup"]}  # fmt: skip
+    return [
+        dataclasses.replace(target, text=texts[target.split][int(target.clip_id[-1])])
+        for target in targets()
+    ]
+
+
+class Silent(Knowing):
+    """Says nothing when it is greedy."""
+
+    def translate(self, sequences, options, **more):  # type: ignore[no-untyped-def]
+        found = super().translate(sequences, options, **more)
+        silent = options.beam_size == 1
+        return [dataclasses.replace(one, text="" if silent else one.text) for one in found]
+
+
+def test_single_words_are_not_judged_by_a_bleu_of_zero(knowing: Translator) -> None:
+    clips = corpus()
+    grid = GridOptions(beam_sizes=(1, 4), length_penalties=(1.0,))
+    options = dataclasses.replace(OPTIONS, grid=grid)
+    said = Silent(knowing, {len(clips[t.clip_id].points): t.text for t in words_corpus()})
+    said._said[len(clips["test0"].points)] = "tea"
+    found = evaluate(said, words_corpus(), clips, options, corpus="cafe")
+    test = found.metrics["test"]
+    assert (test["headline"], test["corpus"]) == ("exact", "cafe")
+    assert next(iter(test)) == "exact"
+    assert (test["exact"], test["bleu4"]) == (pytest.approx(66.6667), 0)
+    assert test["floor_exact"] == pytest.approx(66.6667)  # always "cup", not what sorts first
+    assert test["signature"].startswith("nrefs:1")
+    assert found.decoding.beam_size == 4
+    assert [(row.exact, row.chosen) for row in found.grid] == [(0.0, False), (100.0, True)]
+
+
+def test_sentences_are_judged_by_bleu(knowing: Translator) -> None:
+    test = evaluate(knowing, targets(), corpus(), OPTIONS).metrics["test"]
+    assert test["headline"] == "bleu4"
+    assert test["clips_hash"] == split_hash(reversed(targets()), "test")
+    others = [dataclasses.replace(t, text=f"{t.text} x") for t in targets()]
+    assert test["clips_hash"] != split_hash(others, "test")
+
+
+@pytest.mark.parametrize(
+    ("texts", "metric"),
+    [
+        (["tea", "cup", "thank you"], Metric.EXACT),
+        (["tea", "a cup of tea", "thank you"], Metric.BLEU4),
+        (["谢谢", "茶"], Metric.EXACT),
+        (["我想喝一杯咖啡"], Metric.BLEU4),  # one word between spaces, and a sentence
+        (["Donaudampfschiff"], Metric.EXACT),
+        ([], Metric.BLEU4),
+    ],
+)
+def test_the_headline_follows_the_texts(texts: list[str], metric: Metric) -> None:
+    assert headline_metric(texts) == metric

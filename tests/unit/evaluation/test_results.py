@@ -42,7 +42,9 @@ def test_metrics_hold_what_dvc_metrics_show_must_print(knowing: Translator) -> N
         assert found["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|")
         assert {"retrieval_bleu4", "random_bleu4", "floor_wer"} <= found.keys()
     assert metrics["test"]["seen"]["clips"] == 1
-    assert metrics["test"]["unseen"] == {"clips": 2, "bleu4": pytest.approx(100), "wer": 0}
+    assert metrics["test"]["unseen"] == {
+        "clips": 2, "bleu4": pytest.approx(100), "wer": 0, "exact": 100,
+    }  # fmt: skip
 
 
 def test_files_say_what_was_found_and_are_the_same_each_time(
@@ -78,7 +80,9 @@ def test_files_say_what_was_found_and_are_the_same_each_time(
     assert scores["decoding"] == scores["options"]["decoding"]
     assert scores["grid"] == []
     assert scores["seeds"] is None
-    assert (folder / "grid.csv").read_text() == "beam_size,length_penalty,bleu4,wer,chosen\n"
+    assert (folder / "grid.csv").read_text() == (
+        "beam_size,length_penalty,score,bleu4,exact,wer,chosen\n"
+    )
     assert (folder / "confusions.csv").read_text() == "split,kind,reference,hypothesis,count\n"
     assert read_table(folder / "curves.csv")[1]["dev_loss"] == "0.333333"
     systems = read_table(folder / "systems.csv")

@@ -149,7 +149,7 @@ def test_a_decision_can_be_written_and_names_each_rule_with_its_figures() -> Non
         "better", "equal_and_cheaper", "served", "slices", "looks", "newest",
     ]  # fmt: skip
     assert len(found["reasons"]) == len(found["rules"])
-    assert set(found["scores"]) == {"chrf", "bleu4", "wer"}
+    assert set(found["scores"]) == {"chrf", "bleu4", "wer", "exact"}
     assert len(found["scores"]["bleu4"]["challenger_seeds"]) == 3
     assert found["test"] == [clip.clip_id for clip in CLIPS]
 

@@ -52,6 +52,15 @@ def test_a_project_without_a_model_trains_its_first(settings: Settings) -> None:
     assert new_clips(read_manifest(settings.corpus.path), ModelStore()) == {}
 
 
+def test_a_champion_of_another_corpus_is_told_before_a_night_of_work(settings: Settings) -> None:
+    keep_decided(settings, ModelStore(), promote=True)
+    clips = read_manifest(settings.corpus.path)
+    others = [replace(clip, clip_id=f"new {clip.clip_id}") for clip in clips]
+    write_manifest(settings.corpus.path, others)
+    with pytest.raises(UserError, match=r"made from another corpus: none of its .*mv data/models"):
+        plan(settings)
+
+
 @pytest.mark.parametrize("promote", [True, False])
 def test_what_was_decided_on_is_not_new_whatever_was_decided(
     settings: Settings, promote: bool

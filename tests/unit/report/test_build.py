@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pipeline.tune import NO_SEARCH
 from signloom.corpus.rejects import Reject, write_rejects
 from signloom.errors import Problem, UserError
 from signloom.evaluation.results import write_alignments
@@ -183,7 +184,7 @@ def bare(project: ReportPaths, tmp_path_factory: pytest.TempPathFactory) -> Path
     write_rejects(out / "landmarks" / "rejects.tsv", [reject])
     write_alignments(out / "evaluation" / "alignments.parquet", {})
     path = out / "evaluation" / "scores.json"
-    scores = json.loads(path.read_text()) | {"grid": [], "seeds": None}
+    scores = json.loads(path.read_text()) | {"grid": [], "seeds": None, "corpus": "weather"}
     for found in scores["splits"].values():
         found["hallucination"] = None
         found["breakdowns"]["hands"] = []
@@ -191,10 +192,13 @@ def bare(project: ReportPaths, tmp_path_factory: pytest.TempPathFactory) -> Path
     path.write_text(json.dumps(scores))
     (path.parent / "confusions.csv").write_text("split,kind,reference,hypothesis,count\n")
     paths = dataclasses.replace(
-        project, evaluation=path.parent, tune=out / "nowhere", baseline=out / "nowhere.json",
-        landmarks=out / "landmarks",
+        project, evaluation=path.parent, tune=out / "tune", baseline=out / "nowhere.json",
+        landmarks=out / "landmarks", retrain=out / "retrain.json",
     )  # fmt: skip
-    build_report(paths, out, OPTIONS)
+    paths.tune.mkdir()
+    (paths.tune / "trials.json").write_text(json.dumps(NO_SEARCH))
+    paths.retrain.write_text('{"format_version": 1, "corpus": "demo", "night": "of the demo"}')
+    build_report(paths, out, dataclasses.replace(OPTIONS, title=""))
     return out
 
 
@@ -210,6 +214,12 @@ def test_what_there_is_not_the_page_says(bare: Path) -> None:
     assert not (bare / "figures" / "search.svg").exists()
     assert not list((bare / "figures").glob("attention-*"))
     assert not (bare / "figures" / "breakdown-hands.svg").exists()
+
+
+def test_the_report_of_a_users_corpus_is_not_titled_as_the_demo(bare: Path) -> None:
+    text = (bare / "index.html").read_text(encoding="utf-8")
+    assert "<title>Corpus weather</title>" in text
+    assert "Retraining" not in text  # that night was one of the demo
 
 
 def test_rejected_clips_are_listed(bare: Path) -> None:

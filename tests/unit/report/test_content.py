@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from signloom.evaluation.names import Metric
 from signloom.report.samples import mark_words, pick_samples
 from signloom.report.stage_files import Sources, read_sources
 from signloom.report.tables import corpus_table
@@ -36,20 +37,21 @@ def test_the_verdict_compares_with_the_strongest_floor(sources: Sources) -> None
     assert "without landmarks: 1 clip." in said
 
 
+KEPT = {"bleu4": 77.5, "chrf": 80.0, "wer": 83.0, "clips": 5, "missing": 0, "signature": "a|b:1"}
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
         ({}, "BLEU-4 +2.5, chrF +0.0, WER -3.0; its BLEU-4 lies within this one's"),
         ({"bleu4": 60.0}, "BLEU-4 +20.0, chrF +0.0, WER -3.0; its BLEU-4 lies outside"),
-        ({"clips": 1}, "WER -3.0 (of 1 clip, so not quite comparable)."),
-        ({"signature": "other"}, "WER -3.0 (scored in another way: other)."),
     ],
 )
 def test_the_verdict_tells_what_became_of_the_kept_run(
     sources: Sources, changes: dict[str, float | str], said: str
 ) -> None:
-    before = {"bleu4": 77.5, "chrf": 80.0, "wer": 83.0, "clips": 5, "signature": "a|b:1"} | changes
-    sources = dataclasses.replace(sources, before={"test": before})
+    sources = dataclasses.replace(sources, before={"test": KEPT | changes})
+    before = sources.before["test"]
     assert said in " ".join(verdict_sentences(sources))
     assert tiles(sources)[0].note == f"95 %: 75.0 to 85.0; before {before['bleu4']:.1f}"
 
@@ -59,6 +61,39 @@ def test_a_model_that_writes_nothing_is_named_in_the_verdict(sources: Sources) -
     sources.splits["test"]["only_sentence"] = ""
     said = "This model writes nothing for each of the 5 clips: it has not learnt to translate."
     assert said in verdict_sentences(sources)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"clips_hash": "0", "corpus": "demo"}, "they are of demo, these of mine"),
+        ({"clips_hash": "0", "corpus": "mine"}, "clips or sentences, or those that could be read"),
+        ({"missing": 1, "corpus": "mine"}, "clips or sentences, or those that could be read"),
+        ({"signature": "other"}, "BLEU-4 was computed in another way: other"),
+    ],
+)
+def test_scores_of_another_corpus_are_not_compared(
+    sources: Sources, changes: dict[str, float | str], reason: str
+) -> None:
+    kept = {"test": KEPT | changes}
+    sources = dataclasses.replace(sources, before=kept, corpus="mine")
+    text = " ".join(verdict_sentences(sources))
+    assert "The scores that were kept are not compared: " in text
+    assert reason in text
+    assert "before" not in tiles(sources)[0].note
+
+
+def test_the_headline_of_single_words_is_the_share_that_is_right(sources: Sources) -> None:
+    sources = dataclasses.replace(sources, headline=Metric.EXACT)
+    assert "the share of exactly right texts, in %, is 80.0 [75.0, 85.0]" in (
+        text := " ".join(verdict_sentences(sources))
+    )
+    assert "60.0 points above the strongest floor (nearest training clip" in text
+    assert "BLEU-4" not in text
+    assert [tile.name for tile in tiles(sources)] == [
+        "test exact, %", "test WER, %", "test chrF", "strongest floor, exact, %",
+        "blind control, exact, %", "wrong video, exact, %",
+    ]  # fmt: skip
 
 
 def test_the_corpus_table_counts_by_hand(sources: Sources) -> None:

@@ -26,7 +26,7 @@ from signloom.tracking import run as run_module
 from signloom.tracking.deliver import KEY, MAX_VALUE_CHARS, Store, deliver
 from signloom.tracking.journal import LOCK, PROBLEM, SENDING, outboxes, store_file
 from signloom.tracking.mlflow_store import hide_password, store_name
-from signloom.tracking.run import Run, TrackingOptions, flatten
+from signloom.tracking.run import Run, TrackingOptions, flatten, read_tracking
 from tests.processes import fork, wait
 
 # MLflow's own code uses what its libraries deprecate.
@@ -630,9 +630,15 @@ def test_passwords_of_a_store_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> N
     box.remove()
 
 
-def test_an_experiment_needs_a_name() -> None:
-    with pytest.raises(ValueError, match="experiment"):
-        TrackingOptions(enabled=True, experiment=" ")
+@pytest.mark.parametrize(("said", "name"), [("", "weather"), ("mine", "mine")])
+def test_runs_of_another_corpus_are_not_in_the_experiment_of_the_demo(
+    said: str, name: str, tmp_path: Path
+) -> None:
+    params = tmp_path / "params.yaml"
+    corpus = {"folder": "data/raw/weather", "manifest": "manifest.tsv", "signer_disjoint": True}
+    tracking = {"enabled": True, "experiment": said}
+    params.write_text(json.dumps({"corpus": corpus, "tracking": tracking}))
+    assert read_tracking(params).experiment == name
 
 
 def test_the_sampler_survives_an_import_of_torch_in_another_thread(
