@@ -1,24 +1,36 @@
 """Find what is wrong with the parameters and the corpus before hours of work. DVC stage `check`."""
 
+import importlib.util
+import shlex
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+
+import torch
 
 from pipeline.stage import run
 from signloom.config import load_params, load_section
-from signloom.corpus.manifest import CorpusOptions
+from signloom.corpus.landmarks import build_layout
+from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest
+from signloom.corpus.shards import shards_metadata
+from signloom.devices import pick_device
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import EvaluateOptions
 from signloom.extraction.extract import ExtractOptions
 from signloom.features.augment import AugmentOptions
-from signloom.features.features import FeatureOptions
-from signloom.features.targets import TokenizeOptions
+from signloom.features.features import FeatureOptions, check_groups, feature_width
+from signloom.features.targets import TokenizeOptions, build_glosses, build_targets
 from signloom.files import write_file
+from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions
 from signloom.paths import PARAMS
 from signloom.provenance import project_folder
 from signloom.report.build import ReportOptions
 from signloom.tracking.run import TrackingOptions
 from signloom.training.options import TrainOptions
-from signloom.tune.space import TuneOptions
+from signloom.training.run import RunOptions, check_glosses, from_scratch, read_run_options
+from signloom.training.warm_start import describe_start
+from signloom.tune.space import TuneOptions, check_fit, parse_space
 
 CHECKED = Path("data/checked.txt")
 DRAW_PARAMS = Path("data/demo/params.yaml")
@@ -41,7 +53,9 @@ SECTIONS = {
 def main() -> None:
     """Check the parameters of every stage, and that the corpus is there or will be drawn."""
     check_params(PARAMS)
-    check_corpus(load_section(PARAMS, "corpus", CorpusOptions))
+    corpus = load_section(PARAMS, "corpus", CorpusOptions)
+    check_corpus(corpus)
+    check_together(PARAMS, corpus)
     # Always the same, so that nothing after this stage runs again because of it.
     write_file(CHECKED, "the parameters are valid, the corpus folder was there\n")
 
@@ -60,6 +74,131 @@ def check_params(path: Path) -> None:
             problems.append(str(error))
     if problems:
         raise UserError("\n".join(dict.fromkeys(problems)))
+
+
+def check_together(params: Path, corpus: CorpusOptions) -> None:
+    """Check what the sections must be for each other, for the corpus and for this machine.
+
+    Each of these stops a later stage, too, but after the hours of the stages before it.
+
+    Raises:
+        UserError: If anything does not fit; all of it in one message.
+    """
+    run = read_run_options(params)
+    extract = load_section(params, "extract", ExtractOptions)
+    tokenize = load_section(params, "tokenize_targets", TokenizeOptions)
+    evaluate = load_section(params, "evaluate", EvaluateOptions)
+    tune = load_section(params, "tune", TuneOptions)
+    # A drawn corpus is not there yet.
+    clips = read_manifest(corpus.path, signer_disjoint=False) if corpus.path.is_file() else []
+    checks: list[Callable[[], object]] = [
+        lambda: pick_device(run.train.device),
+        lambda: describe_start(run.train.start_from),
+        lambda: _check_texts(clips, tokenize, run),
+        lambda: _check_input(corpus, extract, run),
+        lambda: check_fit(from_scratch(run), parse_space(tune.space)) if tune.trials else None,
+        lambda: _tell(
+            [
+                *_machine_problems(extract, evaluate, tune),
+                *_ctc_problems(clips, tokenize, evaluate, run),
+            ]
+        ),
+    ]
+    problems = []
+    for check in checks:
+        try:
+            check()
+        except UserError as error:
+            problems.append(str(error))
+    _tell(problems)
+
+
+def _tell(problems: Sequence[str]) -> None:
+    if problems:
+        raise UserError("\n".join(dict.fromkeys(problems)))
+
+
+def _check_texts(clips: Sequence[Clip], tokenize: TokenizeOptions, run: RunOptions) -> None:
+    """Refuse sentences that are too long, and clips without glosses where they are the source."""
+    if run.model.source == "tokens":
+        check_glosses(run)
+        if tokenize.source == "none":
+            raise UserError(
+                "model.source is tokens, but tokenize_targets.source is none; set that to glosses "
+                "or subwords"
+            )
+    if clips:
+        build_glosses(clips, tokenize.source)
+        build_targets(clips, tokenize)
+
+
+def _check_input(corpus: CorpusOptions, extract: ExtractOptions, run: RunOptions) -> None:
+    """Refuse groups of landmarks that there will not be, and sizes that make no model."""
+    width = 1
+    if run.model.source == "landmarks":
+        shards = corpus.imported_shards
+        layout = shards_metadata(shards).layout if shards.is_dir() else build_layout(extract.groups)
+        check_groups(run.features, layout)
+        width = feature_width(run.features, layout)
+    try:
+        with torch.device("meta"):
+            build_model(run.model, input_width=width, vocab_size=300, ctc_labels=2)
+    except ValueError as error:
+        raise UserError(f"model: {error}") from None
+
+
+def _machine_problems(
+    extract: ExtractOptions, evaluate: EvaluateOptions, tune: TuneOptions
+) -> Iterator[str]:
+    """Name what this machine lacks."""
+    for name, path in (("hand_model", extract.hand_model), ("pose_model", extract.pose_model)):
+        if path and not Path(path).is_file():
+            yield f"extract.{name}: {path} does not exist; name a .task file, or leave it empty"
+    for name, command in evaluate.commands.items():
+        program = shlex.split(command)[0]
+        if shutil.which(program) is None:
+            yield (
+                f"evaluate.commands.{name}: there is no program {program!r}; give its full path, "
+                "or take the line out"
+            )
+    if evaluate.precision == "int8" and torch.cuda.is_available():
+        yield "evaluate.precision is int8, which is for CPUs, and there is a GPU; choose bfloat16"
+    if tune.trials and tune.storage.startswith("postgresql") and _lacks("psycopg"):
+        yield (
+            "tune.storage is a PostgreSQL address, but its driver is missing; install it with "
+            '`pip install "signloom[postgres]"`'
+        )
+    if extract.executor == "ray" and _lacks("ray"):
+        yield 'extract.executor is ray, which is missing; `pip install "signloom[ray]"`'
+
+
+def _lacks(module: str) -> bool:
+    return importlib.util.find_spec(module) is None
+
+
+def _ctc_problems(
+    clips: Sequence[Clip], tokenize: TokenizeOptions, evaluate: EvaluateOptions, run: RunOptions
+) -> Iterator[str]:
+    """Name what the CTC loss, or a search that asks its head, would find nothing to spell in."""
+    has_glosses = any(clip.gloss for clip in clips if clip.split == "train") or not clips
+    if run.train.ctc_weight and run.model.source == "landmarks":
+        hint = "or set train.ctc_weight: 0"
+        if tokenize.ctc == "none":
+            yield (
+                f"train.ctc_weight is {run.train.ctc_weight}, but tokenize_targets.ctc is none, so "
+                f"there is nothing to spell; choose glosses or characters, {hint}"
+            )
+        elif tokenize.ctc == "glosses" and not has_glosses:
+            yield (
+                f"train.ctc_weight is {run.train.ctc_weight} and tokenize_targets.ctc is glosses, "
+                f"but no train clip has a gloss; choose characters, {hint}"
+            )
+    has_characters = tokenize.ctc == "characters" and run.train.ctc_weight > 0
+    if evaluate.decoding.ctc_weight and not has_characters:
+        yield (
+            f"evaluate.decoding.ctc_weight is {evaluate.decoding.ctc_weight}, which needs "
+            "tokenize_targets.ctc: characters and train.ctc_weight above 0; set it to 0"
+        )
 
 
 def check_corpus(corpus: CorpusOptions) -> None:

@@ -30,7 +30,8 @@ SHORT_BLEU = (Metric.BLEU2, Metric.BLEU3)  # between BLEU-1 and BLEU-4, and not 
 SHOWN = [metric for metric in Metric if metric not in SHORT_BLEU]
 # What is shown beside a score: the floors, then the model without its input and with a wrong one.
 BESIDE = (
-    System.CONSTANT, System.RANDOM, System.RETRIEVAL, System.BLIND, System.SWAPPED, System.COPY
+    System.CONSTANT, System.RANDOM, System.RETRIEVAL, System.LINEAR, System.BLIND, System.SWAPPED,
+    System.COPY,
 )  # fmt: skip
 
 

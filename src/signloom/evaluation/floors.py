@@ -1,7 +1,9 @@
-"""Floors: the best constant sentence, and the sentence of the nearest training clip."""
+"""Floors: the best constant sentence, that of the nearest training clip, a linear classifier's."""
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +11,10 @@ from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist as cdist_strings
 from sacrebleu.metrics.bleu import BLEU
 from scipy.spatial.distance import cdist
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from signloom.errors import UserError
 from signloom.evaluation.metrics import MAX_ORDER, FloatArray, ScoreOptions, bleu_of_sums
@@ -80,21 +86,59 @@ def _ngrams(tokens: Sequence[str]) -> Iterator[tuple[str, ...]]:
         yield from (tuple(tokens[i : i + order]) for i in range(len(tokens) - order + 1))
 
 
+Vector = npt.NDArray[np.float32]
 RETRIEVAL_FRAMES = 16  # every clip is resampled to this many to be compared
+MOST_STEPS = 200  # of the logistic regression
+MOST_CLASSES = 500  # different texts of train beyond which a text is no class to be told apart
 
 
 class RetrievalIndex:
     """Sentences that can be found by what is signed."""
 
     def __init__(
-        self, texts: Sequence[str], distances: Callable[[SourceSequence], FloatArray]
+        self,
+        texts: Sequence[str],
+        distances: Callable[[SourceSequence], FloatArray],
+        vector_of: Callable[[SourceSequence], Vector] | None = None,
+        vectors: Vector | None = None,
     ) -> None:
-        """Take the sentence of each training clip, and how far all of them are from a clip."""
+        """Take the sentence of each training clip, and how far all of them are from a clip.
+
+        Args:
+            texts: A sentence for each training clip.
+            distances: Those of a clip from all of them.
+            vector_of: What a linear classifier sees of a clip; None: there is none.
+            vectors: The same of the training clips, a row each.
+        """
         self._texts, self._distances = texts, distances
+        self._vector_of, self._vectors = vector_of, vectors
 
     def nearest(self, sequence: SourceSequence) -> str:
         """Return the sentence of the training clip nearest to a clip; of equals the first."""
         return self._texts[int(np.argmin(self._distances(sequence)))]
+
+    @property
+    def classifies(self) -> bool:
+        """Whether there are vectors, and as many different sentences as can be told apart."""
+        return self._vectors is not None and 2 <= len(set(self._texts)) <= MOST_CLASSES
+
+    def classify(self, sequences: Sequence[SourceSequence]) -> list[str]:
+        """Return the sentence that a logistic regression gives each clip.
+
+        It is what anyone would try first: every sentence of train a class, clips resampled to 16
+        frames, each number brought to mean 0 and deviation 1, scikit-learn's own settings.
+        """
+        assert self._vector_of is not None
+        found = self._classifier.predict(np.stack([self._vector_of(one) for one in sequences]))
+        return [str(text) for text in found]
+
+    @cached_property
+    def _classifier(self) -> Pipeline:
+        model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=MOST_STEPS))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # a floor may stop before the end
+            model.fit(self._vectors, self._texts)
+        return model
 
 
 def build_retrieval(
@@ -116,12 +160,15 @@ def build_retrieval(
     variance = np.square(vectors.std(axis=0), dtype=np.float64)
     variance[variance < 1e-12] = 1.0  # a column that never changes tells nothing
 
+    def vector_of(sequence: SourceSequence) -> Vector:
+        return clip_vector(translator.rows(sequence))
+
     def distances(sequence: SourceSequence) -> FloatArray:
-        query = clip_vector(translator.rows(sequence))
+        query = vector_of(sequence)
         found: FloatArray = cdist(query[None], vectors, "seuclidean", V=variance)[0]
         return found
 
-    return RetrievalIndex(texts, distances)
+    return RetrievalIndex(texts, distances, vector_of, vectors)
 
 
 def gloss_distances(lines: Sequence[Sequence[str]]) -> Callable[[SourceSequence], FloatArray]:
@@ -139,7 +186,7 @@ def gloss_distances(lines: Sequence[Sequence[str]]) -> Callable[[SourceSequence]
     return distances
 
 
-def clip_vector(matrix: Rows) -> npt.NDArray[np.float32]:
+def clip_vector(matrix: Rows) -> Vector:
     """Resample features (S, F) evenly in time and flatten them, shape (RETRIEVAL_FRAMES * F,)."""
     position = np.linspace(0, len(matrix) - 1, RETRIEVAL_FRAMES)
     before = position.astype(np.int64)

@@ -95,6 +95,7 @@ class System(StrEnum):
     SWAPPED = "swapped"
     CONSTANT = "constant"
     RETRIEVAL = "retrieval"
+    LINEAR = "linear"
     RANDOM = "random"
     COPY = "copy"  # of a model of glosses alone: the glosses in lower case
 
@@ -104,12 +105,20 @@ class System(StrEnum):
         return "floor" if self is System.CONSTANT else self.value
 
 
-# Systems that learn nothing or see nothing.
-FLOORS = (System.RETRIEVAL, System.BLIND, System.CONSTANT, System.RANDOM, System.COPY)
+# Systems that learn next to nothing or see nothing.
+FLOORS = (
+    System.RETRIEVAL,
+    System.LINEAR,
+    System.BLIND,
+    System.CONSTANT,
+    System.RANDOM,
+    System.COPY,
+)
 SYSTEM_LABELS: dict[str, str] = {
     System.MODEL: "model",
     System.GREEDY: "model, greedy search",
     System.RETRIEVAL: "nearest training clip",
+    System.LINEAR: "logistic regression",
     System.SWAPPED: "model, another clip's video",
     System.BLIND: "model, landmarks zeroed",
     System.CONSTANT: "best constant sentence",

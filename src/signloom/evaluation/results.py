@@ -106,6 +106,7 @@ def hypothesis_rows(evaluation: Evaluation) -> Iterable[dict[str, Any]]:
                     "blind": texts[System.BLIND],
                     "swapped": texts.get(System.SWAPPED, ""),
                     "retrieval": texts[System.RETRIEVAL],
+                    "linear": texts.get(System.LINEAR, ""),
                     "bleu": float(singly[Metric.BLEU4][row]),
                     "chrf": float(singly[Metric.CHRF][row]),
                     "wer": float(singly[Metric.WER][row]),

@@ -1,9 +1,10 @@
 """The systems that are scored: the model, its controls and the floors.
 
 A score means something only beside what can be had without looking: the floors here (one constant
-sentence, a random one, the sentence of the nearest training clip), and two controls: the model
-with its landmarks zeroed, and with the video of another clip. For a model of glosses these are
-unknown glosses and those of another clip, and copying the glosses is one more floor.
+sentence, a random one, the sentence of the nearest training clip, that of a logistic regression),
+and two controls: the model with its landmarks zeroed, and with the video of another clip. For a
+model of glosses these are unknown glosses and those of another clip, and copying the glosses is one
+more floor.
 """
 
 import logging
@@ -52,7 +53,8 @@ class SplitResult:
         clips_hash: What identifies all clips of the split with their sentences.
         translations: The model's, one a target.
         texts: System to one sentence a target. `SWAPPED` is left out where all clips have one
-            sentence, `COPY` where there are no glosses to copy.
+            sentence, `COPY` where there are no glosses to copy, `LINEAR` where train has one
+            text, or too many.
     """
 
     split: str
@@ -112,6 +114,8 @@ def run_systems(
             # A translation depends on what is read alone: nothing is translated again.
             texts[System.SWAPPED] = [texts[System.MODEL][other] for other in others]
         texts[System.RETRIEVAL] = [index.nearest(clip) for clip in clips]
+        if index.classifies:
+            texts[System.LINEAR] = index.classify(clips)
         texts |= _blind_floors(train_texts, refs, score, metric, np.random.default_rng(seed))
         facts = [clip_facts(clip) for clip in clips]
         if copied := [" ".join(c.glosses) for c in clips if isinstance(c, GlossSequence)]:

@@ -114,7 +114,7 @@ def check_run(data: TrainingData, options: RunOptions) -> None:
     pick_device(options.train.device)
     check_source(options.model, data.source)
     if not data.source.has_frames:
-        _check_glosses(options)
+        check_glosses(options)
         return
     data.source.check_features(options.features)
     if not options.train.ctc_weight:
@@ -128,7 +128,7 @@ def check_run(data: TrainingData, options: RunOptions) -> None:
     _check_room(data, options)
 
 
-def _check_glosses(options: RunOptions) -> None:
+def check_glosses(options: RunOptions) -> None:
     """Refuse what makes no sense for a model of glosses.
 
     Raises:

@@ -87,7 +87,7 @@ def test_files_say_what_was_found_and_are_the_same_each_time(
     assert read_table(folder / "curves.csv")[1]["dev_loss"] == "0.333333"
     systems = read_table(folder / "systems.csv")
     assert [row["system"] for row in systems if row["split"] == "test"] == [
-        "model", "greedy", "blind", "swapped", "retrieval", "constant", "random",
+        "model", "greedy", "blind", "swapped", "retrieval", "linear", "constant", "random",
     ]  # fmt: skip
     assert {row["group"] for row in read_table(folder / "by_words.csv")} == {"01-03", "04-06"}
     looked = pq.read_table(folder / "alignments.parquet").to_pylist()

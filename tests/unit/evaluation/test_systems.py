@@ -56,6 +56,17 @@ def test_retrieval_finds_the_training_clip_that_was_signed_again(translator: Tra
         assert index.nearest(again) == text
 
 
+def test_a_linear_classifier_tells_training_clips_apart(translator: Translator) -> None:
+    clips = corpus()
+    index = build_retrieval(translator, targets(), clips)
+    assert index.classifies
+    assert index.classify([clips[f"train{i}"] for i in range(len(TRAIN))]) == TRAIN
+    one_text = [replace(target, text="one") for target in targets()]
+    assert not build_retrieval(translator, one_text, clips).classifies  # scikit-learn wants two
+    results = run_systems(translator, one_text, clips, DECODING, SCORE)
+    assert all(System.LINEAR not in result.texts for result in results)
+
+
 def test_clip_vectors_have_one_length_and_keep_the_ends() -> None:
     for frames in (1, 5, 16, 40):
         matrix = np.arange(frames * 3, dtype=np.float32).reshape(frames, 3)

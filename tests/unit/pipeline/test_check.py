@@ -1,0 +1,92 @@
+"""The first stage finds what later ones would refuse after hours."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.check import main
+from signloom.config import load_params
+from signloom.corpus.manifest import SPLITS, Clip, write_manifest
+from signloom.errors import UserError
+from signloom.paths import PARAMS
+from tests.tiny import ROOT
+
+CORPUS = Path("data/raw/mine")
+DECODING = load_params(ROOT / PARAMS)["evaluate"]["decoding"] | {"ctc_weight": 0.3}
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A project whose parameters fit its corpus, which has no glosses."""
+    monkeypatch.chdir(tmp_path)
+    PARAMS.write_text((ROOT / PARAMS).read_text(encoding="utf-8"), encoding="utf-8")
+    CORPUS.mkdir(parents=True)
+    (CORPUS / "a.mp4").touch()
+    clips = [
+        Clip(clip_id=split, video=CORPUS / "a.mp4", text="one two", signer=split, split=split)
+        for split in SPLITS
+    ]
+    write_manifest(CORPUS / "manifest.tsv", clips)
+    change(corpus={"folder": str(CORPUS)}, tokenize_targets={"ctc": "characters"})
+
+
+def change(**sections: Mapping[str, Any]) -> None:
+    values = load_params(PARAMS)
+    for name, content in sections.items():
+        values[name] |= content
+    PARAMS.write_text(json.dumps(values), encoding="utf-8")
+
+
+def test_parameters_that_fit_pass_the_check() -> None:
+    main()
+    assert Path("data/checked.txt").is_file()
+    change(tune={"trials": 0, "space": {"model.d_model": {"choices": [30]}}, "first": []})
+    main()  # of a search that is left out nothing needs to fit
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ({"features": {"groups": ["hands", "lips"]}}, "features.groups asks for lips, but these"),
+        ({"train": {"device": "cuda"}}, "device: cuda was asked for, but torch sees no GPU"),
+        ({"train": {"start_from": "old"}}, "old"),
+        ({"tokenize_targets": {"ctc": "glosses"}}, "is glosses, but no train clip has a gloss"),
+        ({"tokenize_targets": {"ctc": "none"}}, "tokenize_targets.ctc is none, so there is nothin"),
+        ({"tokenize_targets": {"max_tokens": 3}}, "clip train: 4 tokens, at most 3 are accepted"),
+        ({"tokenize_targets": {"source": "glosses"}}, "3 of 3 clips have no gloss"),
+        ({"model": {"source": "tokens"}}, "train.ctc_weight is 0.3, but CTC spells"),
+        ({"model": {"source": "tokens", "subsampling": 1}, "train": {"ctc_weight": 0.0}},
+         "model.source is tokens, but tokenize_targets.source is none"),
+        ({"train": {"ctc_weight": 0.0}, "evaluate": {"decoding": DECODING}},
+         "evaluate.decoding.ctc_weight is 0.3, which needs"),
+        ({"evaluate": {"commands": {"comet": "nowhere/python lines.py"}}}, "'nowhere/python'"),
+        ({"extract": {"detector": "hands+pose", "hand_model": "no.task"}}, "no.task does not exis"),
+        ({"tune": {"space": {"model.d_model": {"choices": [30]}}, "first": []}},
+         "tune.space.model.d_model: 30 cannot be trained with (trial: model: d_m"),
+        ({"tune": {"space": {"model.d_model": {"choices": [64]},
+                             "model.head_width": {"choices": [48]}}, "first": []}},
+         "model.d_model 64 is not a multiple of model.head_width 48"),
+        ({"corpus": {"folder": "nowhere"}}, "no manifest there"),
+    ],
+)  # fmt: skip
+def test_a_wrong_parameter_is_found_before_hours_of_extraction(
+    sections: Mapping[str, Mapping[str, Any]], message: str
+) -> None:
+    change(**sections)
+    with pytest.raises(UserError) as error:
+        main()
+    assert message in str(error.value)
+    assert not Path("data/checked.txt").exists()
+
+
+def test_all_that_does_not_fit_comes_in_one_message() -> None:
+    change(
+        train={"device": "cuda"}, features={"groups": ["lips"]}, tokenize_targets={"ctc": "none"}
+    )
+    with pytest.raises(UserError) as error:
+        main()
+    for part in ("cuda was asked for", "asks for lips", "nothing to spell"):
+        assert part in str(error.value)
