@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from signloom.cli.arguments import add_params
-from signloom.config import update_params
+from signloom.config import load_params, update_params
 from signloom.errors import Problem, UserError
 from signloom.files import check_output
 
@@ -286,9 +286,12 @@ def print_plan(plan: "Plan") -> None:
 
 def print_next(options: argparse.Namespace, plan: "Plan") -> None:
     """Print the parameters to set, or set them."""
+    from signloom.cli.recipe import Sections, choose_recipe, read_facts
     from signloom.importing.new_corpus import MANIFEST, imported_groups
 
-    values: dict[str, dict[str, object]] = {
+    params = load_params(options.params)
+    reasons: list[str] = []
+    values: Sections = {
         "corpus": {
             "folder": options.corpus.as_posix(),
             "manifest": MANIFEST,
@@ -297,16 +300,23 @@ def print_next(options: argparse.Namespace, plan: "Plan") -> None:
     }
     if options.text_only:
         values |= {
-            "tokenize_targets": {"source": "subwords"},
+            "tokenize_targets": {"source": "subwords", "ctc": "none"},
             "model": {"source": "tokens", "subsampling": 1},
             "train": {"ctc_weight": 0.0},
         }
-    elif not any(clip.gloss for clip in plan.clips):
-        values["tokenize_targets"] = {"ctc": "characters"}  # there are no glosses to spell
-    if groups := imported_groups(options.corpus):
-        values["features"] = {"groups": groups}
-        if "pose" not in groups:
-            values["features"]["normalise"] = "picture"  # the body's place is not known
+    else:
+        facts = read_facts(plan.clips, options.corpus, imported_groups(options.corpus))
+        recipe, reasons = choose_recipe(facts, params)
+        recipe["tokenize_targets"] |= {"source": "none"}
+        recipe["model"] |= {"source": "landmarks"}
+        values |= recipe
+    # What another corpus was called is not this one's name.
+    for section, key in (("report", "title"), ("tracking", "experiment")):
+        if params.get(section, {}).get(key):
+            values[section] = {key: ""}
+    if reasons:
+        print("a recipe that fits these clips, to start from:")
+        print(*(f"  {reason}" for reason in reasons), sep="\n")
     if options.use:
         update_params(options.params, values)
         print(f"{options.params} names the corpus now; go on with `dvc repro`")

@@ -99,8 +99,8 @@ def _check_corpus(metrics: dict[str, Any]) -> None:
     from signloom.features.targets import split_hash
 
     corpus = load_section(PARAMS, "corpus", CorpusOptions)
-    scored = {found.get("corpus") for found in metrics.values()} - {None, ""}
-    if scored and corpus.name not in scored:
+    scored = {found.get("corpus") or "that is not noted" for found in metrics.values()}
+    if corpus.name not in scored:
         raise UserError(
             f"{METRICS} has the scores of the corpus {', '.join(sorted(scored))}, but {PARAMS} "
             f"names {corpus.name} ({corpus.folder}), of which nothing has been evaluated yet; run "

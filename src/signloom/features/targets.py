@@ -24,7 +24,7 @@ from signloom.files import whole_file, write_file
 FORMAT_VERSION = 2
 LABELS_FORMAT_VERSION = 3  # 3: what the labels mean
 
-CtcKind = Literal["glosses", "characters", "none"]
+CtcKind = Literal["glosses", "characters", "texts", "none"]
 
 
 @checked_dataclass
@@ -34,7 +34,8 @@ class TokenizeOptions:
     vocabulary: Vocabulary  # rows of the output layer: those the train text uses, or all 128,815
     max_tokens: Annotated[int, Field(ge=3)]  # longest target accepted, in tokens with bos and eos
     # What the CTC loss of training spells out (train.ctc_weight): the signs in their order, the
-    # characters of the text (where mouth or fingers spell it in that order), or nothing.
+    # characters of the text (where mouth or fingers spell it in that order), the whole text as one
+    # label (where a clip is a single sign), or nothing.
     ctc: CtcKind
     source: GlossKind  # what model.source: tokens reads: whole glosses or their subwords; none
 
@@ -237,6 +238,7 @@ def read_labels(path: Path) -> CtcLabels:
 
 def _label_names(clip: Clip, options: TokenizeOptions) -> list[str]:
     """Return what the clip's CTC labels mean; of characters, each code point."""
-    if options.ctc == "characters":
-        return list(normalise_text(clip.text))
+    text = normalise_text(clip.text)
+    if options.ctc in ("characters", "texts"):
+        return list(text) if options.ctc == "characters" else [text]
     return (clip.gloss or "").split() if options.ctc == "glosses" else []

@@ -288,6 +288,9 @@ def test_scores_of_the_demo_are_not_printed_as_those_of_a_users_corpus(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "reports").mkdir()
     project_of(tmp_path, "weather", ["rain", "sun"])
+    metrics_file(tmp_path / "reports", 87.26)  # as an older version wrote it
+    with pytest.raises(SystemExit, match="the scores of the corpus that is not noted, but"):
+        main(["scores"])
     metrics_file(tmp_path / "reports", 87.26, corpus="demo", clips_hash="1")
     with pytest.raises(SystemExit, match=r"scores of the corpus demo, but params\.yaml names w"):
         main(["scores"])

@@ -139,7 +139,7 @@ def run(translator: Translator, script: str, *arguments: str) -> Evaluation:
 def test_a_command_scores_every_system_in_one_go(knowing: Translator, tmp_path: Path) -> None:
     evaluation = run(knowing, RECALL.replace("\\\\n", "\\n"), str(tmp_path / "log"))
     (asked,) = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
-    assert len(asked) == 7 * (2 + 3)
+    assert len(asked) == 8 * (2 + 3)
     assert asked[0] == {
         "clip_id": "dev0", "source": "JE VAIS À LA MAISON",
         "hypothesis": "je vais à la maison", "reference": "je vais à la maison",
@@ -176,7 +176,7 @@ def test_no_command_can_take_the_place_of_a_column_or_a_headline(
     ("script", "message"),
     [
         ("import sys; sys.exit(3)", "exit code 3"),
-        ("print(1)", "printed 1 lines for 35 sentences"),
+        ("print(1)", "printed 1 lines for 40 sentences"),
         ("import sys; [print('bad') for _ in sys.stdin]", "line 1 is 'bad', expected a finite"),
         ("import sys; [print('nan') for _ in sys.stdin]", "line 1 is 'nan', expected a finite"),
     ],

@@ -68,6 +68,12 @@ def test_labels_may_be_the_characters_of_the_normalised_text() -> None:
     assert targets[2].labels == []  # dev has letters that train does not
 
 
+def test_a_whole_text_may_be_one_label_since_a_sign_spells_no_letters() -> None:
+    _, labels, targets = build_targets(CLIPS, dataclasses.replace(OPTIONS, ctc="texts"))
+    assert labels.names == ("bonjour", "je vais à la maison")
+    assert [target.labels for target in targets] == [[2], [1], [], []]
+
+
 def test_labels_of_arabic_are_letters_and_marks() -> None:
     clips = [dataclasses.replace(CLIPS[0], text="أَهْلًا بِكَ", gloss=None)]
     _, labels, (target,) = build_targets(clips, dataclasses.replace(OPTIONS, ctc="characters"))
