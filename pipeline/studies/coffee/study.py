@@ -15,7 +15,7 @@ Question: what do the families reach on real landmarks, sentences they have not 
 import dataclasses
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -240,6 +240,7 @@ def _draw_forever(generator: np.random.Generator) -> Iterator[Order]:
 
 BLOCK_TAKES = 30  # the set was recorded in series of so many takes
 _FRAMES_PER_SHARD = 25_000
+NO_SIGN = "-"  # label of takes that show none
 logger = logging.getLogger(__name__)
 
 
@@ -272,7 +273,7 @@ def build_corpus(options: CoffeeOptions) -> list[Clip]:
     Raises:
         UserError: If the takes are not there, or lack a sign of the orders.
     """
-    takes, sequences = _import_takes(options)
+    takes, sequences = import_takes(options, SIGNS)
     blocks = _split(takes, sequences, options.same_sitting)
     generator = np.random.default_rng(options.seed)
     orders = draw_orders(generator, sum(options.orders.values()))
@@ -348,10 +349,14 @@ def _takes_folder(options: CoffeeOptions) -> Path:
     return options.corpus.with_name(f"{options.corpus.name}-takes")
 
 
-def _import_takes(
-    options: CoffeeOptions,
+def import_takes(
+    options: CoffeeOptions, signs: Collection[str] | None = None
 ) -> tuple[dict[str, dict[int, list[str]]], dict[str, LandmarkSequence]]:
-    """Return the takes of the signs of the orders, by sign and block, and their landmarks."""
+    """Return the takes of some signs, or of all, by sign and block, and their landmarks.
+
+    Raises:
+        UserError: If the takes are not there, or lack a sign.
+    """
     if not options.words.is_file():
         raise UserError(f"{options.words} is not there; docs/results.md says where to get it")
     folder = _takes_folder(options)
@@ -371,9 +376,9 @@ def _import_takes(
             block=int(number) // BLOCK_TAKES,
         )
         for place, (label, number) in enumerate(zip(labels, numbers, strict=True))
-        if str(label) in SIGNS
+        if str(label) != NO_SIGN and (signs is None or str(label) in signs)
     ]
-    if missing := set(SIGNS) - {take.sign for take in takes}:
+    if missing := set(signs or ()) - {take.sign for take in takes}:
         raise UserError(f"{options.words}: no take of {', '.join(sorted(missing))}")
     sequences = read_shards(folder / IMPORTED_SHARDS, [take.clip_id for take in takes])
     return takes_of(takes), sequences

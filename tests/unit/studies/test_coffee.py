@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pipeline.studies.coffee.signs import choose_clips
 from pipeline.studies.coffee.study import (
     BLOCK_TAKES,
     GOODS,
@@ -25,7 +26,7 @@ from pipeline.studies.coffee.study import (
     write_tokens,
 )
 from signloom.config import load_section
-from signloom.corpus.manifest import Clip, read_manifest
+from signloom.corpus.manifest import SPLITS, Clip, read_manifest
 from signloom.corpus.shards import read_shards
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import EvaluateOptions, GridOptions
@@ -250,3 +251,18 @@ def test_takes_are_sorted_by_sign_and_block() -> None:
         for name, sign, block in (("3", "tea", 1), ("1", "tea", 0), ("2", "no", 0), ("4", "tea", 1))
     ]
     assert takes_of(takes) == {"no": {0: ["2"]}, "tea": {0: ["1"], 1: ["3", "4"]}}
+
+
+def test_single_signs_keep_a_share_of_train_and_no_sitting_in_two_splits(
+    options: CoffeeOptions,
+) -> None:
+    clips = choose_clips(options, 0.5, seed=1)
+    whole = choose_clips(options, 1.0, seed=1)
+    assert {clip.text for clip in clips} == set(SIGNS)
+    signers = {split: {c.signer for c in whole if c.split == split} for split in SPLITS}
+    assert not signers["test"] & (signers["train"] | signers["dev"])
+    for split in ("dev", "test"):
+        assert [c for c in clips if c.split == split] == [c for c in whole if c.split == split]
+    kept, every = ([c.clip_id for c in some if c.split == "train"] for some in (clips, whole))
+    assert set(kept) < set(every)
+    assert len(kept) == len(every) / 2
