@@ -36,4 +36,6 @@ def test_keys_are_described_by_the_comments_beside_them() -> None:
     sections = json.loads(build_schema(PARAMS))["properties"]
     assert sections["model"]["properties"]["norm"]["description"] == "pre or post"
     beam = sections["evaluate"]["properties"]["decoding"]["properties"]["beam_size"]
-    assert beam == {"description": "1 is greedy", "minimum": 1, "type": "integer"}
+    assert beam == {
+        "description": "1 is greedy", "minimum": 1, "maximum": 64, "type": "integer",
+    }  # fmt: skip
