@@ -23,7 +23,7 @@ from signloom.features.targets import TokenizeOptions, build_glosses, build_targ
 from signloom.files import write_file
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions
-from signloom.paths import PARAMS
+from signloom.paths import MODELS, PARAMS
 from signloom.provenance import project_folder
 from signloom.report.build import ReportOptions
 from signloom.tracking.run import TrackingOptions
@@ -93,7 +93,7 @@ def check_together(params: Path, corpus: CorpusOptions) -> None:
     clips = read_manifest(corpus.path, signer_disjoint=False) if corpus.path.is_file() else []
     checks: list[Callable[[], object]] = [
         lambda: pick_device(run.train.device),
-        lambda: describe_start(run.train.start_from),
+        lambda: _check_start(run.train.start_from),
         lambda: _check_texts(clips, tokenize, run),
         lambda: _check_input(corpus, extract, run),
         lambda: check_fit(from_scratch(run), parse_space(tune.space)) if tune.trials else None,
@@ -111,6 +111,13 @@ def check_together(params: Path, corpus: CorpusOptions) -> None:
         except UserError as error:
             problems.append(str(error))
     _tell(problems)
+
+
+def _check_start(folder: str) -> None:
+    """Refuse weights to start from that are not there."""
+    # A night names the champion only when it trains: what it named last may be gone by now.
+    if not Path(folder).is_relative_to(MODELS):
+        describe_start(folder)
 
 
 def _tell(problems: Sequence[str]) -> None:
