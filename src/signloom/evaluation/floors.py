@@ -11,7 +11,6 @@ from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist as cdist_strings
 from sacrebleu.metrics.bleu import BLEU
 from scipy.spatial.distance import cdist
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -136,7 +135,8 @@ class RetrievalIndex:
     def _classifier(self) -> Pipeline:
         model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=MOST_STEPS))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # a floor may stop before the end
+            # A floor may stop before the end, and tell sentences apart that occur once each.
+            warnings.simplefilter("ignore", UserWarning)
             model.fit(self._vectors, self._texts)
         return model
 

@@ -7,7 +7,7 @@ import torch
 
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import evaluate
-from signloom.evaluation.floors import build_retrieval, clip_vector
+from signloom.evaluation.floors import RetrievalIndex, build_retrieval, clip_vector
 from signloom.evaluation.names import System
 from signloom.evaluation.systems import run_systems, swap_clips
 from signloom.features.targets import Target
@@ -20,6 +20,7 @@ from tests.unit.evaluation.world import (
     TRAIN,
     Knowing,
     corpus,
+    sequence,
     targets,
 )
 
@@ -65,6 +66,13 @@ def test_a_linear_classifier_tells_training_clips_apart(translator: Translator) 
     assert not build_retrieval(translator, one_text, clips).classifies  # scikit-learn wants two
     results = run_systems(translator, one_text, clips, DECODING, SCORE)
     assert all(System.LINEAR not in result.texts for result in results)
+
+
+def test_a_linear_classifier_of_sentences_that_occur_once_each_warns_of_nothing() -> None:
+    texts = [f"sentence {number}" for number in range(30)]
+    vectors = np.eye(30, dtype=np.float32)
+    index = RetrievalIndex(texts, lambda clip: vectors[0], lambda clip: vectors[3], vectors)
+    assert index.classify([sequence(0)]) == ["sentence 3"]
 
 
 def test_clip_vectors_have_one_length_and_keep_the_ends() -> None:
