@@ -22,6 +22,7 @@ OPTIONS = ExtractOptions(
     min_tracking_confidence=0.5,
     hand_model="",
     pose_model="",
+    runtime="litert",
     executor="processes",
     time_limit_s=60.0,
     frames_per_shard=30,

@@ -75,7 +75,7 @@ def detectors(folder: Path) -> dict[str, DetectorOptions]:
     def options(detector: str, *groups: str, hand: str = "", pose: str = "") -> DetectorOptions:
         return DetectorOptions(
             detector=detector, groups=groups, min_detection_confidence=0.5,
-            min_tracking_confidence=0.5, hand_model=hand, pose_model=pose,
+            min_tracking_confidence=0.5, hand_model=hand, pose_model=pose, runtime="mediapipe",
         )  # type: ignore[arg-type]  # fmt: skip
 
     hand = str(write_hand_task(folder / "hand.task"))

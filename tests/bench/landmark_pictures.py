@@ -32,7 +32,7 @@ def detect(
     """One frame, BGR, and the landmarks of Holistic in it, as it comes to it along the clip."""
     options = DetectorOptions(
         detector="holistic", groups=groups, min_detection_confidence=0.5,
-        min_tracking_confidence=0.5, hand_model="", pose_model="",
+        min_tracking_confidence=0.5, hand_model="", pose_model="", runtime="mediapipe",
     )  # fmt: skip
     with quiet_native_code(), Video(video) as source:
         detector = build_detector(options)

@@ -57,7 +57,7 @@ def watch(path: Path) -> dict[str, Seen]:
         options = DetectorOptions(
             detector=name,  # type: ignore[arg-type]
             groups=("hands",), min_detection_confidence=0.5, min_tracking_confidence=0.5,
-            hand_model="", pose_model="",
+            hand_model="", pose_model="", runtime="mediapipe",
         )  # fmt: skip
         with quiet_native_code(), Video(path) as video:
             detector = build_detector(options)

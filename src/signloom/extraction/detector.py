@@ -5,7 +5,7 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -51,6 +51,9 @@ class DetectorOptions:
     """Path of a hand_landmarker .task file; empty: the models inside MediaPipe's package."""
     pose_model: str
     """Path of a pose_landmarker .task file, likewise."""
+    runtime: Literal["litert", "mediapipe"]
+    """Who runs MediaPipe's networks: LiteRT, where `uses_litert`, or MediaPipe's own graphs. The
+    landmarks are the same."""
 
     def __post_init__(self) -> None:
         build_layout(self.groups)  # raises if a group is unknown or is listed twice
@@ -71,6 +74,11 @@ class DetectorOptions:
     def layout(self) -> Layout:
         """What the detector's arrays mean."""
         return build_layout(self.groups)
+
+    @property
+    def uses_litert(self) -> bool:
+        """Whether the detector needs no graph of MediaPipe: Holistic without the face."""
+        return self.runtime == "litert" and self.detector == "holistic" and not _needs_face(self)
 
 
 class Detector(ABC):
@@ -135,17 +143,19 @@ class Detector(ABC):
 
 
 class HolisticDetector(Detector):
-    """One graph that finds a person, then the hands at the ends of the arms, then the face."""
+    """Finds a person, then the hands at the ends of the arms, then the face."""
 
     sees = ("hands", "pose", *_FACE_GROUPS)
 
     def __init__(self, options: DetectorOptions, threads: int) -> None:
+        from signloom.extraction.runtime import HolisticNetworks  # OpenCV, only where it detects
+
+        confidences = (options.min_detection_confidence, options.min_tracking_confidence)
         self.layout = options.layout
-        self._graph = HolisticGraph(
-            options.min_detection_confidence,
-            options.min_tracking_confidence,
-            face=_needs_face(options),
-            threads=threads,
+        self._found_by: HolisticGraph | HolisticNetworks = (
+            HolisticNetworks(package_folder() / "modules", *confidences, threads=threads)
+            if options.uses_litert
+            else HolisticGraph(*confidences, face=_needs_face(options), threads=threads)
         )
 
     @staticmethod
@@ -155,11 +165,11 @@ class HolisticDetector(Detector):
 
     def reset(self) -> None:
         """Forget the last clip."""
-        self._graph.reset()
+        self._found_by.reset()
 
     def find(self, rgb: npt.NDArray[np.uint8], time_s: float) -> Mapping[str, Any]:
         """Return the parts that the frame shows; see `Detector`."""
-        return self._graph.find(rgb)
+        return self._found_by.find(rgb)
 
 
 class HandsDetector(Detector):
@@ -261,7 +271,7 @@ def describe_detector(options: DetectorOptions) -> dict[str, Any]:
         "groups": options.layout.name.split("-"),
         "min_detection_confidence": options.min_detection_confidence,
         "min_tracking_confidence": options.min_tracking_confidence,
-        "mediapipe": importlib.metadata.version("mediapipe"),
+        **_runtime_versions(options),
         "models": {name: hash_file(path) for name, path in _model_files(options).items()},
     }
 
@@ -282,6 +292,16 @@ def quiet_native_code() -> Iterator[None]:
 
 def _needs_face(options: DetectorOptions) -> bool:
     return any(group in options.groups for group in _FACE_GROUPS)
+
+
+def _runtime_versions(options: DetectorOptions) -> dict[str, str]:
+    if options.uses_litert:
+        found = {"litert": importlib.metadata.version("ai-edge-litert")}
+        for name in ("contrib-python", "python", "python-headless", "contrib-python-headless"):
+            with suppress(importlib.metadata.PackageNotFoundError):
+                found.setdefault("opencv", importlib.metadata.version(f"opencv-{name}"))
+        return found
+    return {"mediapipe": importlib.metadata.version("mediapipe")}
 
 
 def _model_files(options: DetectorOptions) -> dict[str, Path]:

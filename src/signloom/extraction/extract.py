@@ -225,6 +225,7 @@ def options_of_fingerprint(
             min_tracking_confidence=fingerprint["min_tracking_confidence"],
             hand_model=hand_model,
             pose_model=pose_model,
+            runtime="litert" if "litert" in fingerprint else "mediapipe",
         )
     except KeyError as error:
         raise UserError(

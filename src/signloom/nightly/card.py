@@ -159,6 +159,7 @@ def _what_it_is(version: VersionFiles) -> Iterator[str]:
         found = (
             f" Landmarks are found by {escape(extractor.get('detector', 'an unnamed detector'))}"
             + (f" (MediaPipe {extractor['mediapipe']})" if "mediapipe" in extractor else "")
+            + (f" (LiteRT {extractor['litert']})" if "litert" in extractor else "")
             + "; those of another detector or version are refused."
         )
     yield (

@@ -34,6 +34,7 @@ OPTIONS = DetectorOptions(
     min_tracking_confidence=0.5,
     hand_model="",
     pose_model="",
+    runtime="litert",
 )
 HANDS = replace(OPTIONS, detector="hands", groups=("hands",))
 HANDS_AND_POSE = replace(OPTIONS, detector="hands+pose")
@@ -315,7 +316,9 @@ def test_task_files_need_none_of_the_graphs_that_newer_mediapipe_lacks(
 
 def test_the_description_tells_what_changes_landmarks_and_nothing_else(tmp_path: Path) -> None:
     found = describe_detector(OPTIONS)
-    assert found["mediapipe"] == "0.10.21"
+    assert found["litert"].startswith("2.3.")
+    assert found["opencv"]
+    assert describe_detector(replace(OPTIONS, runtime="mediapipe"))["mediapipe"] == "0.10.21"
     assert found["groups"] == ["hands", "pose"]
     assert {len(digest) for digest in found["models"].values()} == {64}
     assert "hand_recrop.tflite" in found["models"]

@@ -136,7 +136,9 @@ def test_what_is_wrong_with_a_video_is_kept_and_what_may_be_an_accident_is_not(
 
 def test_the_fingerprint_tells_what_changes_landmarks_and_nothing_else() -> None:
     found = json.loads(extractor_fingerprint(OPTIONS))
-    assert found["mediapipe"] == "0.10.21"
+    assert found["litert"].startswith("2.3.")
+    by_graph = json.loads(extractor_fingerprint(replace(OPTIONS, runtime="mediapipe")))
+    assert by_graph["mediapipe"] == "0.10.21"
     assert {len(digest) for digest in found["models"].values()} == {64}
     same = replace(OPTIONS, frames_per_shard=9, max_rejected_share=0.0, executor="ray")
     assert extractor_fingerprint(same) == extractor_fingerprint(OPTIONS)
@@ -145,10 +147,15 @@ def test_the_fingerprint_tells_what_changes_landmarks_and_nothing_else() -> None
 
 
 def test_a_new_video_is_extracted_as_the_model_was_trained() -> None:
-    fingerprint = json.loads(extractor_fingerprint(OPTIONS))
-    assert options_of_fingerprint(fingerprint, "", "") == OPTIONS.detector_options
+    for runtime in ("mediapipe", "litert"):
+        options = replace(OPTIONS, runtime=runtime)
+        fingerprint = json.loads(extractor_fingerprint(options))
+        assert options_of_fingerprint(fingerprint, "", "") == options.detector_options
+        with pytest.raises(
+            UserError, match=rf"another make .*\({runtime}: .*, not 0\.9\); install"
+        ):
+            options_of_fingerprint(fingerprint | {runtime: "0.9"}, "", "")
     for change, message in (
-        ({"mediapipe": "0.9"}, r"another make .*\(mediapipe: 0\.10\.21, not 0\.9\); install"),
         ({"models": {"hand_model": "ab12"}}, r"hand_model': 'ab12'.* give the \.task files"),
         ({"detector": "hands"}, "detector 'hands' sees no pose"),
     ):

@@ -1,0 +1,291 @@
+"""Regions: turned rectangles of a picture that a network looks at, and the ways there and back.
+
+Each function does what one calculator of MediaPipe does, in single precision and in its order, so
+that the numbers are the same to the bit; the calculator's file is named. Sizes are width, height.
+"""
+
+import ctypes
+import math
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+F = np.float32
+Points = npt.NDArray[np.float32]  # shape (landmarks, 2 or 3), parts of the picture
+Picture = npt.NDArray[np.uint8]
+Size = tuple[int, int]
+
+# C's own, as MediaPipe calls them: they do not always round to the nearest number.
+_C = ctypes.CDLL(None)
+_ATAN2, _COS, _SIN = _C.atan2f, _C.cosf, _C.sinf
+for _function, _count in ((_ATAN2, 2), (_COS, 1), (_SIN, 1)):
+    _function.argtypes, _function.restype = (ctypes.c_float,) * _count, ctypes.c_float
+_UP = F(math.pi * 90 / 180)
+_DOWN = F(math.pi * -90 / 180)
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A turned rectangle: MediaPipe's NormalizedRect.
+
+    Attributes:
+        x: Of the centre, in picture widths.
+        y: Likewise, in picture heights.
+        width: In picture widths.
+        height: In picture heights.
+        rotation: Clockwise, in radians.
+    """
+
+    x: np.float32
+    y: np.float32
+    width: np.float32
+    height: np.float32
+    rotation: np.float32
+
+
+# What each level of a pixel becomes, multiplied and added at once; by what black becomes.
+_LEVELS = {
+    low: (np.arange(256) * float(F(1 - low) / F(255)) + low).astype(np.float32)
+    for low in (0.0, -1.0)
+}
+WHOLE = Region(F(0.5), F(0.5), F(1), F(1), F(0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Crop:
+    """What a network sees of a region.
+
+    Attributes:
+        rgb: Shape (size, size, 3) float32.
+        padding: Of the region's width and height, the share on each side that was added to make it
+            square.
+    """
+
+    rgb: npt.NDArray[np.float32]
+    padding: tuple[np.float32, np.float32]
+
+
+def crop(
+    rgb: Picture, region: Region, size: int, *, low: float = 0.0, border: int = cv2.BORDER_REPLICATE
+) -> Crop:
+    """Cut a region out (image_to_tensor_converter_opencv.cc, PadRoi of image_to_tensor_utils.cc).
+
+    Args:
+        rgb: Shape (height, width, 3).
+        region: What to cut out.
+        size: Pixels of the square that it becomes.
+        low: What black becomes; white becomes 1.
+        border: What lies outside the picture.
+
+    Raises:
+        RuntimeError: If the picture is empty.
+    """
+    if rgb.size == 0:
+        raise RuntimeError("the frame is empty")
+    height, width = rgb.shape[:2]
+    centre = region.x * F(width), region.y * F(height)
+    sides = region.width * F(width), region.height * F(height)
+    aspect = sides[1] / sides[0]
+    if F(1) > aspect:
+        padding = F(0), (F(1) - aspect) / F(2)
+        sides = sides[0], sides[0]
+    else:
+        padding = (F(1) - F(1) / aspect) / F(2), F(0)
+        sides = sides[1], sides[1]
+    degrees = F(float(region.rotation * F(180)) / math.pi)
+    corners = cv2.boxPoints(
+        (
+            (float(centre[0]), float(centre[1])),
+            (float(sides[0]), float(sides[1])),
+            float(degrees),
+        )
+    )
+    target = np.array([[0, size], [0, 0], [size, 0], [size, size]], np.float32)
+    matrix = cv2.getPerspectiveTransform(corners, target)
+    cut = cv2.warpPerspective(rgb, matrix, (size, size), flags=cv2.INTER_LINEAR, borderMode=border)
+    return Crop(cv2.LUT(cut, _LEVELS[low]), padding)
+
+
+def uncrop(points: Points, padding: tuple[np.float32, np.float32]) -> Points:
+    """Return points of a crop as points of its region (landmark_letterbox_removal_calculator.cc).
+
+    Args:
+        points: In sizes of the crop.
+        padding: Of the crop.
+    """
+    left, top = padding
+    found = points.copy()
+    found[:, 0] = (points[:, 0] - left) / (F(1) - (left + left))
+    found[:, 1] = (points[:, 1] - top) / (F(1) - (top + top))
+    found[:, 2:] = points[:, 2:] / (F(1) - (left + left))
+    return found
+
+
+def project(points: Points, region: Region) -> Points:
+    """Return points of a region as points of the picture (landmark_projection_calculator.cc)."""
+    cos, sin = _turn(region.rotation)
+    x, y = points[:, 0] - F(0.5), points[:, 1] - F(0.5)
+    found = points.copy()
+    found[:, 0] = (cos * x - sin * y) * region.width + region.x
+    found[:, 1] = (sin * x + cos * y) * region.height + region.y
+    if points.shape[1] > 2:
+        found[:, 2] = points[:, 2] * region.width
+    return found
+
+
+def region_of_points(centre: Points, edge: Points, size: Size, *, down: bool = False) -> Region:
+    """Return the square about a centre whose side is twice the way to an edge, which is up.
+
+    It is alignment_points_to_rects_calculator.cc.
+
+    Args:
+        centre: Shape (2,), parts of the picture.
+        edge: Likewise.
+        size: Of the picture.
+        down: The edge is down.
+    """
+    x, y = centre[0] * F(size[0]), centre[1] * F(size[1])
+    to_x, to_y = edge[0] * F(size[0]), edge[1] * F(size[1])
+    side = np.sqrt((to_x - x) * (to_x - x) + (to_y - y) * (to_y - y)) * F(2)
+    rotation = _angle(_DOWN if down else _UP, to_x - x, to_y - y)
+    return _pixels(x, y, side, side, rotation, size)
+
+
+def region_of_wrist(points: Points, size: Size) -> Region:
+    """Return where a hand may be (hand_detections_from_pose_to_rects_calculator.cc).
+
+    Args:
+        points: Wrist, little finger and index finger of the pose, shape (3, 2 or 3).
+        size: Of the picture.
+    """
+    (wrist_x, wrist_y), (little_x, little_y), (index_x, index_y) = (
+        (point[0] * F(size[0]), point[1] * F(size[1])) for point in points
+    )
+    middle_x = (F(2) * index_x + little_x) / F(3)
+    middle_y = (F(2) * index_y + little_y) / F(3)
+    x, y = middle_x - wrist_x, middle_y - wrist_y
+    side = np.sqrt(x * x + y * y) * F(2)
+    rotation = _angle(F(math.pi * 0.5), x, y)
+    return _pixels(middle_x, middle_y, side, side, rotation, size)
+
+
+def region_of_hand(points: Points, size: Size) -> Region:
+    """Return the tight rectangle about a hand's landmarks (hand_landmarks_to_rect_calculator.cc).
+
+    Args:
+        points: Shape (21, 2 or 3).
+        size: Of the picture.
+    """
+    wide, high = F(size[0]), F(size[1])
+    palm = points[_PALM]
+    wrist, index, middle, ring = palm[0], palm[4], palm[6], palm[8]
+    fingers = ((index[:2] + ring[:2]) / F(2) + middle[:2]) / F(2)
+    rotation = _angle(
+        F(math.pi * 0.5), fingers[0] * wide - wrist[0] * wide, fingers[1] * high - wrist[1] * high
+    )
+    low, top = palm[:, :2].min(axis=0), palm[:, :2].max(axis=0)
+    centre_x, centre_y = (top + low) / F(2)
+    cos, sin = _turn(_wrap(-rotation))
+    x, y = (palm[:, 0] - centre_x) * wide, (palm[:, 1] - centre_y) * high
+    turned_x, turned_y = x * cos - y * sin, x * sin + y * cos
+    left, right, upper, lower = turned_x.min(), turned_x.max(), turned_y.min(), turned_y.max()
+    cos, sin = _turn(rotation)
+    middle_x, middle_y = (right + left) / F(2), (lower + upper) / F(2)
+    return _pixels(
+        middle_x * cos - middle_y * sin + wide * centre_x,
+        middle_x * sin + middle_y * cos + high * centre_y,
+        right - left,
+        lower - upper,
+        rotation,
+        size,
+    )
+
+
+_PALM = [0, 1, 2, 3, 5, 6, 9, 10, 13, 14, 17, 18]
+
+
+def grow(region: Region, size: Size, scale: float, shift: float = 0.0) -> Region:
+    """Make a region square and larger (rect_transformation_calculator.cc).
+
+    Args:
+        region: To grow.
+        size: Of the picture.
+        scale: By how much.
+        shift: First move it by so many of its heights along its own vertical.
+    """
+    wide, high = F(size[0]), F(size[1])
+    cos, sin = _turn(region.rotation)
+    way = high * region.height * F(shift)
+    x, y = region.x + -way * sin / wide, region.y + way * cos / high
+    side = max(region.width * wide, region.height * high)
+    return Region(x, y, side / wide * F(scale), side / high * F(scale), region.rotation)
+
+
+def stays(before: Region, points: Points, now: Region, size: Size) -> bool:
+    """Return whether a hand can be followed by where it was (roi_tracking_calculator.cc).
+
+    Args:
+        before: The region about its last landmarks.
+        points: Its last landmarks.
+        now: Where the pose says that the hand is.
+        size: Of the picture.
+    """
+    wide, high = F(size[0]), F(size[1])
+    cos, sin = _turn(-now.rotation)
+
+    def turn(x: npt.NDArray[np.float32], y: npt.NDArray[np.float32]) -> tuple[Points, Points]:
+        return x * wide * cos - y * high * sin, x * wide * sin + y * high * cos
+
+    before_x, before_y = turn(before.x, before.y)  # type: ignore[arg-type]
+    now_x, now_y = turn(now.x, now.y)  # type: ignore[arg-type]
+    now_wide, now_high = now.width * wide, now.height * high
+    turned = F(float(before.rotation) / math.pi * 180) - F(float(now.rotation) / math.pi * 180)
+    turned = abs(turned - F(360) if turned > 180 else turned + F(360) if turned < -180 else turned)
+    if (
+        turned > F(40)
+        or abs(before_x - now_x) > now_wide * F(0.2)
+        or abs(before_y - now_y) > now_high * F(0.2)
+        or abs(before.width * wide - now_wide) > now_wide * F(0.4)
+        or abs(before.height * high - now_high) > now_high * F(0.4)
+    ):
+        return False
+    x, y = turn(points[:, 0], points[:, 1])
+    half_wide, half_high = (side * (F(1) + F(-0.1)) * F(0.5) for side in (now_wide, now_high))
+    return bool(
+        np.all(now_x - half_wide < x)
+        and np.all(x < now_x + half_wide)
+        and np.all(now_y - half_high < y)
+        and np.all(y < now_y + half_high)
+    )
+
+
+def scale_of(region: Region, size: Size) -> np.float32:
+    """Return a region's mean side, pixels (landmarks_smoothing_calculator_utils.cc)."""
+    return (region.width * F(size[0]) + region.height * F(size[1])) / F(2)
+
+
+def _pixels(
+    x: np.float32,
+    y: np.float32,
+    width: np.float32,
+    height: np.float32,
+    rotation: np.float32,
+    size: Size,
+) -> Region:
+    wide, high = F(size[0]), F(size[1])
+    return Region(x / wide, y / high, width / wide, height / high, rotation)
+
+
+def _angle(target: np.float32, x: np.float32, y: np.float32) -> np.float32:
+    return _wrap(target - F(_ATAN2(-float(y), float(x))))
+
+
+def _wrap(angle: np.float32) -> np.float32:
+    turns = math.floor((float(angle) + math.pi) / (2 * math.pi))
+    return F(float(angle) - 2 * math.pi * turns)
+
+
+def _turn(rotation: np.float32) -> tuple[np.float32, np.float32]:
+    return F(_COS(float(rotation))), F(_SIN(float(rotation)))

@@ -1,0 +1,294 @@
+"""Networks, regions and filters beside MediaPipe's own calculators, and written out by hand."""
+
+import ctypes
+import math
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from signloom.extraction.mediapipe_models import HolisticGraph, package_folder
+from signloom.extraction.networks import Network, rewrite
+from signloom.extraction.regions import (
+    WHOLE,
+    Region,
+    crop,
+    grow,
+    project,
+    region_of_hand,
+    region_of_points,
+    region_of_wrist,
+    scale_of,
+    stays,
+    uncrop,
+)
+from signloom.extraction.runtime import (
+    HolisticNetworks,
+    PoseDetector,
+    _exp,
+    _smooth,
+    best_detection,
+    build_anchors,
+    refine,
+)
+from signloom.extraction.smoothing import LowPassFilter, OneEuroFilter
+from signloom.extraction.video import Video
+from tests.golden.landmarks import VIDEO
+from tests.mediapipe_streams import HolisticStreams
+
+F = np.float32
+MODELS = package_folder() / "modules"
+POSE = "poselandmarkcpu__"
+LOOK = f"{POSE}poselandmarkbyroicpu__"
+TENSORS = f"{LOOK}tensorstoposelandmarksandsegmentation__"
+HANDS = "handlandmarksleftandrightcpu__"
+RIGHT = f"{HANDS}handlandmarksfromposecpu_2__"
+MESSAGES = {
+    "pose": "pose_landmarks",
+    "hand": "right_hand_landmarks",
+    "pose_region": f"{POSE}pose_rect",
+    "raw": f"{TENSORS}raw_landmarks",
+    "refined": f"{TENSORS}all_landmarks",
+    "unfiltered": f"{POSE}unfiltered_pose_landmarks",
+    "scale": f"{POSE}poselandmarkfiltering__roi",
+    "auxiliary": f"{POSE}auxiliary_landmarks",
+    "next_region": "pose_landmarks_roi",
+    "wrist_region": f"{HANDS}right_hand_roi_from_pose",
+    "recrop_region": f"{HANDS}right_hand_roi_from_recrop",
+    "hand_region": f"{HANDS}right_hand_tracking_roi",
+    "last_hand_region": f"{RIGHT}handtracking__prev_hand_landmarks_roi",
+}
+CROPS = {
+    "detector_crop": f"{POSE}posedetectioncpu__input_tensors",
+    "pose_crop": f"{LOOK}input_tensors",
+    "values": f"{TENSORS}landmark_tensor",
+    "heatmap": f"{TENSORS}heatmap_tensor",
+    "recrop_crop": f"{RIGHT}handrecropbyroicpu__initial_crop_tensor",
+    "recrop_values": f"{RIGHT}handrecropbyroicpu__landmark_tensors",
+    "hand_crop": f"{RIGHT}handlandmarkcpu__input_tensor",
+    "hand_values": f"{RIGHT}handlandmarkcpu__landmark_tensors",
+}
+
+
+@pytest.fixture(scope="module")
+def frames() -> list[npt.NDArray[np.uint8]]:
+    with Video(VIDEO) as video:
+        return [frame.rgb for frame in video.frames()]
+
+
+@pytest.fixture(scope="module")
+def flows(frames: list[npt.NDArray[np.uint8]]) -> list[dict[str, Any]]:
+    """What MediaPipe's calculators sent, frame by frame."""
+    streams = HolisticStreams(list(MESSAGES.values()), CROPS)
+    names = {stream: name for name, stream in MESSAGES.items()}
+    return [
+        {names.get(name, name): value for name, value in streams.run(frame).items()}
+        for frame in frames
+    ]
+
+
+def assert_close(found: Any, expected: Any) -> None:
+    """Equal to the bit where this was written; other processors round the last bits otherwise."""
+    if isinstance(expected, Region):
+        found, expected = astuple(found), astuple(expected)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.mediapipe
+def test_each_part_of_the_pose_is_mediapipes_own(
+    frames: list[npt.NDArray[np.uint8]], flows: list[dict[str, Any]]
+) -> None:
+    size = frames[0].shape[1], frames[0].shape[0]
+    detector = PoseDetector(MODELS / "pose_detection/pose_detection.tflite", 0.5)
+    found = detector.find(frames[0])
+    assert_close(found, flows[0]["pose_region"])
+    network = Network(MODELS / "pose_landmark/pose_landmark_full.tflite", (0, 1, 3))
+    smoothers = OneEuroFilter(0.05, 80.0), OneEuroFilter(0.01, 10.0)
+    for frame, flow in zip(frames, flows, strict=True):
+        seen = crop(frame, flow["pose_region"], 256)
+        assert_close(seen.rgb.ravel(), flow["pose_crop"])
+        values, _, heatmap = network.run(flow["pose_crop"].reshape(256, 256, 3))
+        assert_close(values, flow["values"])
+        assert_close(heatmap.ravel(), flow["heatmap"])
+        refined = refine(flow["raw"], flow["heatmap"].reshape(64, 64, 39))
+        assert_close(refined, flow["refined"])
+        points = project(uncrop(flow["refined"], seen.padding), flow["pose_region"])
+        assert_close(points[:33], flow["unfiltered"])
+        assert_close(region_of_points(points[33], points[34], size), flow["scale"])
+        scale = scale_of(flow["scale"], size)
+        assert_close(_smooth(smoothers[0], flow["unfiltered"], scale, size), flow["pose"])
+        assert_close(_smooth(smoothers[1], points[33:35], scale, size), flow["auxiliary"])
+        centre, edge = flow["auxiliary"]
+        assert_close(grow(region_of_points(centre, edge, size), size, 1.25), flow["next_region"])
+
+
+@pytest.mark.mediapipe
+def test_each_part_of_a_hand_is_mediapipes_own(
+    frames: list[npt.NDArray[np.uint8]], flows: list[dict[str, Any]]
+) -> None:
+    size = frames[0].shape[1], frames[0].shape[0]
+    recrop = Network(MODELS / "holistic_landmark/hand_recrop.tflite")
+    landmarks = Network(MODELS / "hand_landmark/hand_landmark_full.tflite", (0, 1))
+    last, followed = None, 0
+    for frame, flow in zip(frames, flows, strict=True):
+        wrist = flow["pose"][[16, 18, 20]]
+        assert_close(grow(region_of_wrist(wrist, size), size, 2.7, -0.1), flow["wrist_region"])
+        seen = crop(frame, flow["wrist_region"], 256)
+        assert_close(seen.rgb.ravel(), flow["recrop_crop"])
+        (values,) = recrop.run(flow["recrop_crop"].reshape(256, 256, 3))
+        np.testing.assert_allclose(values.ravel(), flow["recrop_values"], atol=1e-3)  # of 256
+        points = flow["recrop_values"].reshape(2, 2) / F(256)
+        centre, edge = project(uncrop(points, seen.padding), flow["wrist_region"])
+        found = region_of_points(centre, edge, size, down=True)
+        assert_close(grow(found, size, 1.0, -0.1), flow["recrop_region"])
+        if last is not None:
+            before = grow(region_of_hand(last, size), size, 2.0, -0.1)
+            assert_close(before, flow["last_hand_region"])
+            is_followed = stays(flow["last_hand_region"], last, flow["recrop_region"], size)
+            followed += is_followed
+            expected = flow["last_hand_region" if is_followed else "recrop_region"]
+            assert astuple(expected) == astuple(flow["hand_region"])
+        seen = crop(frame, flow["hand_region"], 224)
+        assert_close(seen.rgb.ravel(), flow["hand_crop"])
+        values, _ = landmarks.run(flow["hand_crop"].reshape(224, 224, 3))
+        np.testing.assert_allclose(values, flow["hand_values"], atol=1e-3)  # of 224
+        last = flow["hand"]
+        if last is not None:
+            points = flow["hand_values"].reshape(-1, 3) / F(224)
+            points[:, 2] /= F(0.4)
+            assert_close(project(uncrop(points, seen.padding), flow["hand_region"]), last)
+    assert followed
+
+
+@pytest.mark.slow
+@pytest.mark.mediapipe
+def test_the_landmarks_are_those_of_mediapipes_graph(frames: list[npt.NDArray[np.uint8]]) -> None:
+    """Quick twins: the two above, and test_detector.py."""
+    graph, networks = HolisticGraph(0.5, 0.5, face=False), HolisticNetworks(MODELS, 0.5, 0.5)
+    black = np.zeros_like(frames[0])  # nobody: both forget, and detect again
+    for frame in [*frames, black, *frames[2:5]]:
+        found, expected = networks.find(frame), graph.find(frame)
+        assert found.keys() == expected.keys()
+        for part, points in expected.items():
+            np.testing.assert_allclose(found[part], points, atol=0.25 / frame.shape[1])
+    first = networks.find(frames[4])
+    networks.reset()
+    networks.find(frames[4])
+    networks.reset()
+    for frame in frames[:2]:
+        networks.find(frame)
+    networks.reset()
+    again = HolisticNetworks(MODELS, 0.5, 0.5).find(frames[4])
+    assert first.keys() == again.keys()
+    for part, points in networks.find(frames[4]).items():
+        np.testing.assert_array_equal(points, again[part])  # nothing of the last clip is left
+
+
+def test_a_network_without_an_output_gives_the_others_to_the_bit() -> None:
+    path = MODELS / "hand_landmark/hand_landmark_full.tflite"
+    whole, part = Network(path), Network(path, (1, 0))
+    picture = np.random.default_rng(1).random((224, 224, 3), np.float32)
+    points, presence, *_ = whole.run(picture)
+    for found, expected in zip(part.run(picture), (presence, points), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    content = path.read_bytes()
+    assert len(rewrite(content, (0, 1))) < len(content)
+
+
+def test_a_region_is_cut_out_turned_and_its_points_come_back() -> None:
+    picture = np.zeros((120, 160, 3), np.uint8)
+    cv2.circle(picture, (100, 40), 3, (255, 255, 255), -1)
+    region = Region(F(0.6), F(0.4), F(0.45), F(0.6), F(0.5))
+    seen = crop(picture, region, 96)
+    rows, columns = np.nonzero(seen.rgb[:, :, 0] > 0.5)
+    point = np.array([[columns.mean() / 96, rows.mean() / 96, 0.1]], np.float32)
+    found = project(uncrop(point, seen.padding), region)
+    np.testing.assert_allclose(found[0, :2] * [160, 120], [100, 40], atol=0.3)
+    assert found[0, 2] == pytest.approx(0.1 * 0.45, rel=1e-5)
+    wide = crop(picture, WHOLE, 96, low=-1.0, border=cv2.BORDER_CONSTANT)
+    assert wide.padding == (0, pytest.approx(0.125))
+    assert wide.rgb.min() == -1.0
+    assert wide.rgb.max() == pytest.approx(1.0)
+
+
+def test_a_hand_is_followed_only_if_it_is_where_the_pose_says() -> None:
+    size, points = (100, 100), np.full((21, 3), 0.5, np.float32)
+    now = Region(F(0.5), F(0.5), F(0.3), F(0.3), F(0.1))
+
+    def follows(**change: float) -> bool:
+        values = dict(zip(("x", "y", "width", "height", "rotation"), astuple(now), strict=True))
+        return stays(
+            Region(**{**values, **{k: F(v) for k, v in change.items()}}), points, now, size
+        )
+
+    assert follows()
+    assert follows(x=0.55, width=0.4)
+    assert follows(rotation=0.1 + math.radians(39))
+    assert follows(rotation=0.1 + math.radians(390))
+    assert not follows(rotation=0.1 + math.radians(41))
+    assert not follows(x=0.58)
+    assert not follows(height=0.43)
+    points[3, 0] = 0.64  # a landmark out of the region
+    assert not follows()
+
+
+def test_a_one_euro_filter_is_the_formula_of_its_paper() -> None:
+    values = np.random.default_rng(2).normal(100, 20, (12, 2)).astype(np.float32)
+    smoother, scale = OneEuroFilter(0.05, 80.0), F(200)
+    found = np.array([smoother.apply(row, scale) for row in values])
+
+    def alpha(cutoff: float) -> float:
+        return 1 / (1 + 30.0003 / (2 * math.pi * cutoff))
+
+    for column in range(2):
+        last, speed, smooth = values[0, column], 0.0, values[0, column]
+        for row in range(1, 12):
+            change = (values[row, column] - last) / 200 * 30.0003
+            speed += alpha(1.0) * (change - speed)
+            smooth += alpha(0.05 + 80 * abs(speed)) * (values[row, column] - smooth)
+            last = values[row, column]
+            assert found[row, column] == pytest.approx(smooth, rel=1e-5)
+    low_pass = LowPassFilter()
+    assert low_pass.apply(F([1.0])) == 1.0
+    assert low_pass.apply(F([0.0])) == pytest.approx(0.9)
+
+
+def test_the_best_detection_is_averaged_with_those_that_lie_on_it() -> None:
+    anchors = build_anchors(192, (8, 16, 16, 16))
+    assert anchors.shape == (2016, 2)
+    np.testing.assert_allclose(anchors[:3] * 48, [[1, 1], [1, 1], [3, 1]], rtol=1e-6)
+    boxes = np.zeros((4, 8), np.float32)
+    boxes[:, 2:4] = 40
+    boxes[:, 4] = [1, 2, 3, 50]  # the x of its first key point
+    centres = np.array([[0.5, 0.5], [0.51, 0.5], [0.9, 0.9], [0.5, 0.5]], np.float32)
+    logits = np.array([1.0, 2.0, 1.5, -3.0], np.float32)
+    found = best_detection(boxes, logits, centres, 100, F(0.5))
+    weights = 1 / (1 + np.exp(-logits[:2]))
+    expected = (weights * (centres[:2, 0] + [0.01, 0.02])).sum() / weights.sum()
+    assert found is not None
+    assert found[0, 0] == pytest.approx(expected, rel=1e-5)
+    assert best_detection(boxes, logits - 5, centres, 100, F(0.5)) is None
+
+
+def test_a_landmark_stays_where_no_heatmap_is_sure() -> None:
+    heatmap = np.full((64, 64, 2), -15.0, np.float32)
+    heatmap[20, 30, 0] = 9.0
+    points = np.array([[0.45, 0.3, 0.1], [0.5, 0.5, 0.2]], np.float32)
+    found = refine(points, heatmap)
+    assert found[0, 0] == pytest.approx(30 / 64, abs=0.01)
+    assert found[0, 1] == pytest.approx(20 / 64, abs=0.01)
+    np.testing.assert_array_equal(found[1], points[1])
+
+
+@pytest.mark.skipif(
+    not Path("/lib64/ld-linux-x86-64.so.2").exists(), reason="needs glibc on x86-64"
+)
+def test_powers_of_e_are_those_of_the_c_library() -> None:
+    power = ctypes.CDLL(None).expf
+    power.argtypes, power.restype = [ctypes.c_float], ctypes.c_float
+    values = np.random.default_rng(3).normal(0, 8, 5000).astype(np.float32)
+    np.testing.assert_array_equal(_exp(values), F([power(float(value)) for value in values]))
