@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,9 @@ from signloom.extraction.mediapipe_models import (
     package_folder,
 )
 from signloom.files import hash_file
+
+if TYPE_CHECKING:  # OpenCV and NumPy's tables, only where it detects
+    from signloom.extraction.runtime import HandNetworks, PoseNetworks
 
 DETECTOR_VERSION = 1  # raise it when the same options give other landmarks for the same frames
 
@@ -77,8 +80,9 @@ class DetectorOptions:
 
     @property
     def uses_litert(self) -> bool:
-        """Whether the detector needs no graph of MediaPipe: Holistic without the face."""
-        return self.runtime == "litert" and self.detector == "holistic" and not _needs_face(self)
+        """Whether the detector needs no graph of MediaPipe: only the face and .task files do."""
+        needs_graph = _needs_face(self) or self.hand_model or self.pose_model
+        return self.runtime == "litert" and not needs_graph
 
 
 class Detector(ABC):
@@ -178,14 +182,9 @@ class HandsDetector(Detector):
     sees: ClassVar[tuple[str, ...]] = ("hands",)
 
     def __init__(self, options: DetectorOptions, threads: int) -> None:
-        confidences = (options.min_detection_confidence, options.min_tracking_confidence)
         self.layout = options.layout
-        self._hands: HandGraph | HandTask = (
-            HandTask(Path(options.hand_model), *confidences)
-            if options.hand_model
-            else HandGraph(*confidences, threads=threads)
-        )
-        self._pose: PoseGraph | PoseTask | None = None
+        self._hands = _build_hands(options, threads)
+        self._pose: PoseGraph | PoseTask | PoseNetworks | None = None
         self._handedness = HandednessTracker()
 
     @staticmethod
@@ -223,18 +222,35 @@ class HandsPoseDetector(HandsDetector):
 
     def __init__(self, options: DetectorOptions, threads: int) -> None:
         super().__init__(options, threads)
-        confidences = (options.min_detection_confidence, options.min_tracking_confidence)
-        self._pose = (
-            PoseTask(Path(options.pose_model), *confidences)
-            if options.pose_model
-            else PoseGraph(*confidences, threads=threads)
-        )
+        self._pose = _build_pose(options, threads)
 
     @staticmethod
     def packaged_models(options: DetectorOptions) -> tuple[str, ...]:
         """Return the model files inside MediaPipe's package that it would read."""
         pose = () if options.pose_model else POSE_MODELS
         return HandsDetector.packaged_models(options) + pose
+
+
+def _build_hands(options: DetectorOptions, threads: int) -> "HandGraph | HandTask | HandNetworks":
+    confidences = (options.min_detection_confidence, options.min_tracking_confidence)
+    if options.hand_model:
+        return HandTask(Path(options.hand_model), *confidences)
+    if options.uses_litert:
+        from signloom.extraction.runtime import HandNetworks
+
+        return HandNetworks(package_folder() / "modules", *confidences, threads=threads)
+    return HandGraph(*confidences, threads=threads)
+
+
+def _build_pose(options: DetectorOptions, threads: int) -> "PoseGraph | PoseTask | PoseNetworks":
+    confidences = (options.min_detection_confidence, options.min_tracking_confidence)
+    if options.pose_model:
+        return PoseTask(Path(options.pose_model), *confidences)
+    if options.uses_litert:
+        from signloom.extraction.runtime import PoseNetworks
+
+        return PoseNetworks(package_folder() / "modules", *confidences, threads=threads)
+    return PoseGraph(*confidences, threads=threads)
 
 
 # A new detector is a class, a row here and its name in `DetectorOptions.detector`.

@@ -12,9 +12,10 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from signloom.extraction.networks import Picture
+
 F = np.float32
 Points = npt.NDArray[np.float32]  # shape (landmarks, 2 or 3), parts of the picture
-Picture = npt.NDArray[np.uint8]
 Size = tuple[int, int]
 
 # C's own, as MediaPipe calls them: they do not always round to the nearest number.
@@ -45,11 +46,6 @@ class Region:
     rotation: np.float32
 
 
-# What each level of a pixel becomes, multiplied and added at once; by what black becomes.
-_LEVELS = {
-    low: (np.arange(256) * float(F(1 - low) / F(255)) + low).astype(np.float32)
-    for low in (0.0, -1.0)
-}
 WHOLE = Region(F(0.5), F(0.5), F(1), F(1), F(0))
 
 
@@ -58,25 +54,22 @@ class Crop:
     """What a network sees of a region.
 
     Attributes:
-        rgb: Shape (size, size, 3) float32.
+        rgb: Shape (size, size, 3).
         padding: Of the region's width and height, the share on each side that was added to make it
             square.
     """
 
-    rgb: npt.NDArray[np.float32]
+    rgb: Picture
     padding: tuple[np.float32, np.float32]
 
 
-def crop(
-    rgb: Picture, region: Region, size: int, *, low: float = 0.0, border: int = cv2.BORDER_REPLICATE
-) -> Crop:
+def crop(rgb: Picture, region: Region, size: int, *, border: int = cv2.BORDER_REPLICATE) -> Crop:
     """Cut a region out (image_to_tensor_converter_opencv.cc, PadRoi of image_to_tensor_utils.cc).
 
     Args:
         rgb: Shape (height, width, 3).
         region: What to cut out.
         size: Pixels of the square that it becomes.
-        low: What black becomes; white becomes 1.
         border: What lies outside the picture.
 
     Raises:
@@ -105,7 +98,7 @@ def crop(
     target = np.array([[0, size], [0, 0], [size, 0], [size, size]], np.float32)
     matrix = cv2.getPerspectiveTransform(corners, target)
     cut = cv2.warpPerspective(rgb, matrix, (size, size), flags=cv2.INTER_LINEAR, borderMode=border)
-    return Crop(cv2.LUT(cut, _LEVELS[low]), padding)
+    return Crop(np.asarray(cut, np.uint8), padding)
 
 
 def uncrop(points: Points, padding: tuple[np.float32, np.float32]) -> Points:
@@ -206,6 +199,24 @@ def region_of_hand(points: Points, size: Size) -> Region:
 _PALM = [0, 1, 2, 3, 5, 6, 9, 10, 13, 14, 17, 18]
 
 
+def region_of_palm(low: Points, sides: Points, points: Points, size: Size) -> Region:
+    """Return the rectangle of a palm, turned so that its middle finger is up.
+
+    It is detections_to_rects_calculator.cc.
+
+    Args:
+        low: Left and upper edge, shape (2,), parts of the picture.
+        sides: Width and height, likewise.
+        points: Its key points, shape (7, 2), likewise.
+        size: Of the picture.
+    """
+    wide, high = F(size[0]), F(size[1])
+    wrist, middle = points[0], points[2]
+    rotation = _angle(_UP, middle[0] * wide - wrist[0] * wide, middle[1] * high - wrist[1] * high)
+    x, y = low + sides / F(2)
+    return Region(x, y, sides[0], sides[1], rotation)
+
+
 def grow(region: Region, size: Size, scale: float, shift: float = 0.0) -> Region:
     """Make a region square and larger (rect_transformation_calculator.cc).
 
@@ -232,32 +243,28 @@ def stays(before: Region, points: Points, now: Region, size: Size) -> bool:
         now: Where the pose says that the hand is.
         size: Of the picture.
     """
-    wide, high = F(size[0]), F(size[1])
+    sides = np.array([*size], np.float32)
+    # Turned so that the sides of `now` are upright.
     cos, sin = _turn(-now.rotation)
-
-    def turn(x: npt.NDArray[np.float32], y: npt.NDArray[np.float32]) -> tuple[Points, Points]:
-        return x * wide * cos - y * high * sin, x * wide * sin + y * high * cos
-
-    before_x, before_y = turn(before.x, before.y)  # type: ignore[arg-type]
-    now_x, now_y = turn(now.x, now.y)  # type: ignore[arg-type]
-    now_wide, now_high = now.width * wide, now.height * high
+    whole = np.concatenate(([[before.x, before.y], [now.x, now.y]], points[:, :2])) * sides
+    x, y = whole[:, 0] * cos - whole[:, 1] * sin, whole[:, 0] * sin + whole[:, 1] * cos
+    wide, high = (now.width, now.height) * sides
     turned = F(float(before.rotation) / math.pi * 180) - F(float(now.rotation) / math.pi * 180)
     turned = abs(turned - F(360) if turned > 180 else turned + F(360) if turned < -180 else turned)
     if (
         turned > F(40)
-        or abs(before_x - now_x) > now_wide * F(0.2)
-        or abs(before_y - now_y) > now_high * F(0.2)
-        or abs(before.width * wide - now_wide) > now_wide * F(0.4)
-        or abs(before.height * high - now_high) > now_high * F(0.4)
+        or abs(x[0] - x[1]) > wide * F(0.2)
+        or abs(y[0] - y[1]) > high * F(0.2)
+        or abs(before.width * sides[0] - wide) > wide * F(0.4)
+        or abs(before.height * sides[1] - high) > high * F(0.4)
     ):
         return False
-    x, y = turn(points[:, 0], points[:, 1])
-    half_wide, half_high = (side * (F(1) + F(-0.1)) * F(0.5) for side in (now_wide, now_high))
+    half_wide, half_high = (side * (F(1) + F(-0.1)) * F(0.5) for side in (wide, high))
     return bool(
-        np.all(now_x - half_wide < x)
-        and np.all(x < now_x + half_wide)
-        and np.all(now_y - half_high < y)
-        and np.all(y < now_y + half_high)
+        np.all(x[1] - half_wide < x[2:])
+        and np.all(x[2:] < x[1] + half_wide)
+        and np.all(y[1] - half_high < y[2:])
+        and np.all(y[2:] < y[1] + half_high)
     )
 
 

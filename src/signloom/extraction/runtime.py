@@ -5,16 +5,17 @@ files are named: holistic_landmark_cpu.pbtxt and the graphs in it, as version 0.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
-from signloom.extraction.networks import Network, Tensor
+from signloom.extraction.handedness import FoundHand
+from signloom.extraction.networks import Network, Picture, Tensor
 from signloom.extraction.regions import (
     WHOLE,
-    Picture,
     Points,
     Region,
     Size,
@@ -22,6 +23,7 @@ from signloom.extraction.regions import (
     grow,
     project,
     region_of_hand,
+    region_of_palm,
     region_of_points,
     region_of_wrist,
     scale_of,
@@ -37,32 +39,56 @@ _LEAST_VISIBLE = F(0.1)
 _LEAST_HAND = F(0.5)
 _REFINED_FROM = F(0.5)  # least confidence of a heatmap that corrects a landmark
 _REACH = 4  # cells of the heatmap to each side of a landmark; the graph says 3, and does 4
-_SAME_PERSON = F(0.3)  # intersection over union of two detections
+_SAME_THING = F(0.3)  # intersection over union of two detections
+_SAME_HAND = F(0.5)  # of where a hand was and where a palm is
+_MOST_HANDS = 2
 
 
-class PoseDetector:
-    """Finds the person in a whole picture (pose_detection_cpu.pbtxt).
+@dataclass(frozen=True, slots=True, eq=False)
+class Detection:
+    """Something that a detector has found.
+
+    Attributes:
+        low: Left and upper edge, shape (2,), parts of the picture.
+        sides: Width and height, likewise.
+        points: Its key points, shape (points, 2), likewise.
+    """
+
+    low: Points
+    sides: Points
+    points: Points
+
+
+class BoxDetector:
+    """Finds something in a whole picture (pose_detection_cpu.pbtxt, palm_detection_cpu.pbtxt).
 
     Args:
-        model: pose_detection.tflite.
+        model: pose_detection.tflite or the like.
+        strides: Pixels a cell, of each of its layers.
+        low: What black becomes for it.
         min_confidence: Least confidence, 0 to 1.
     """
 
-    def __init__(self, model: Path, min_confidence: float) -> None:
-        self._network = Network(model)
+    def __init__(
+        self, model: Path, strides: Sequence[int], low: float, min_confidence: float
+    ) -> None:
+        self._network = Network(model, low=low)
         self._least = F(min_confidence)
-        self._anchors = build_anchors(self._network.size, (8, 16, 32, 32, 32))
+        self._anchors = build_anchors(self._network.size, strides)
 
-    def find(self, rgb: Picture) -> Region | None:
-        """Return the region of the person who is seen best, if any."""
-        size = rgb.shape[1], rgb.shape[0]
-        seen = crop(rgb, WHOLE, self._network.size, low=-1.0, border=cv2.BORDER_CONSTANT)
+    def find(self, rgb: Picture) -> list[Detection]:
+        """Return what is there, the surest first."""
+        seen = crop(rgb, WHOLE, self._network.size, border=cv2.BORDER_CONSTANT)
         boxes, logits = self._network.run(seen.rgb)
-        points = best_detection(boxes, logits[:, 0], self._anchors, self._network.size, self._least)
-        if points is None:
-            return None
-        points = uncrop(points, seen.padding)
-        return grow(region_of_points(points[0], points[1], size), size, 1.25)
+        found = read_detections(boxes, logits[:, 0], self._anchors, self._network.size, self._least)
+        padding = np.array(seen.padding, np.float32)
+        inner = F(1) - (padding + padding)  # detection_letterbox_removal_calculator.cc
+        return [
+            Detection(
+                (one.low - padding) / inner, one.sides / inner, uncrop(one.points, seen.padding)
+            )
+            for one in found
+        ]
 
 
 def build_anchors(size: int, strides: Sequence[int]) -> npt.NDArray[np.float32]:
@@ -81,13 +107,13 @@ def build_anchors(size: int, strides: Sequence[int]) -> npt.NDArray[np.float32]:
     return np.concatenate(found)
 
 
-def best_detection(
+def read_detections(
     boxes: Tensor, logits: Tensor, anchors: Tensor, size: int, least: np.float32
-) -> Points | None:
-    """Return the key points of the detection with the best score, averaged with those on it.
+) -> list[Detection]:
+    """Return detections, the surest first, each averaged with those that lie on it.
 
-    It is tensors_to_detections_calculator.cc and the first result of
-    non_max_suppression_calculator.cc, weighted.
+    It is tensors_to_detections_calculator.cc and the weighted way of
+    non_max_suppression_calculator.cc.
 
     Args:
         boxes: Shape (boxes, 4 and twice the key points).
@@ -98,44 +124,69 @@ def best_detection(
     """
     scores = _sigmoid(np.clip(logits, -100, 100))
     (chosen,) = np.nonzero(scores >= least)
-    if not len(chosen):
-        return None
-    # Ties: as std::sort leaves them, which no test has met.
+    # Of equal scores the first; MediaPipe's order of them is the compiler's.
     chosen = chosen[np.argsort(-scores[chosen], kind="stable")]
     scores, boxes, anchors = scores[chosen], boxes[chosen], anchors[chosen]
     side = F(size)
     centres, sides = boxes[:, :2] / side + anchors, boxes[:, 2:4] / side
     low, high = centres - sides / F(2), centres + sides / F(2)
     sides = high - low
-    high = low + sides
-    overlap = np.minimum(high, high[0]) - np.maximum(low, low[0])
-    common = np.where((overlap > 0).all(axis=1), overlap[:, 0] * overlap[:, 1], F(0))
-    areas = sides[:, 0] * sides[:, 1]
-    near = common / (areas + areas[0] - common) > _SAME_PERSON
-    keypoints = boxes[:, 4:].reshape(len(boxes), -1, 2) / side + anchors[:, None]
-    weights = scores[near]
-    weighted = keypoints[near] * weights[:, None, None]
-    # In MediaPipe's order of summing.
-    found: Points = np.cumsum(weighted, axis=0)[-1] / np.cumsum(weights)[-1]
+    points = boxes[:, 4:].reshape(len(boxes), boxes.shape[1] // 2 - 2, 2) / side + anchors[:, None]
+    found = []
+    rest = np.arange(len(chosen))
+    while len(rest):
+        near = _overlap(low[rest], sides[rest], low[rest[0]], sides[rest[0]]) > _SAME_THING
+        same, weights = rest[near], scores[rest[near]]
+        if not near.any():  # a box without a size
+            found.append(Detection(low[rest[0]], sides[rest[0]], points[rest[0]]))
+            break
+        total = np.cumsum(weights)[-1]  # in MediaPipe's order of summing
+        mean = [
+            np.cumsum(values[same] * weights.reshape(-1, *[1] * (values.ndim - 1)), axis=0)[-1]
+            / total
+            for values in (low, low + sides, points)
+        ]
+        found.append(Detection(mean[0], mean[1] - mean[0], mean[2]))
+        rest = rest[~near]
     return found
+
+
+def _overlap(low: Points, sides: Points, one: Points, its_sides: Points) -> Tensor:
+    """Return the intersection over the union of rectangles, shape (n, 2), with one of them."""
+    common = np.minimum(low + sides, one + its_sides) - np.maximum(low, one)
+    areas, area = sides[:, 0] * sides[:, 1], its_sides[0] * its_sides[1]
+    shared = np.where((common > 0).all(axis=1), common[:, 0] * common[:, 1], F(0))
+    union = areas + area - shared
+    return np.where(union > 0, shared / np.where(union > 0, union, F(1)), F(0))
 
 
 class PoseTracker:
     """Follows one person's pose along a clip (pose_landmark_cpu.pbtxt).
 
     Args:
-        detector: Finds the person when there is nobody to follow.
-        model: pose_landmark_full.tflite.
-        min_confidence: Least confidence to go on following, 0 to 1.
+        models: Folder with MediaPipe's modules.
+        min_detection_confidence: Least confidence to take something for a person, 0 to 1.
+        min_tracking_confidence: Least confidence to go on following the person, 0 to 1.
         threads: Of the network.
     """
 
     def __init__(
-        self, detector: PoseDetector, model: Path, min_confidence: float, *, threads: int = 1
+        self,
+        models: Path,
+        min_detection_confidence: float,
+        min_tracking_confidence: float,
+        *,
+        threads: int = 1,
     ) -> None:
-        self._detector = detector
+        self._detector = BoxDetector(
+            models / "pose_detection/pose_detection.tflite",
+            (8, 16, 32, 32, 32),
+            -1.0,
+            min_detection_confidence,
+        )
+        model = models / "pose_landmark/pose_landmark_full.tflite"
         self._network = Network(model, (0, 1, 3), threads=threads)
-        self._least = F(min_confidence)
+        self._least = F(min_tracking_confidence)
         self.reset()
 
     def reset(self) -> None:
@@ -150,7 +201,7 @@ class PoseTracker:
     def find(self, rgb: Picture) -> tuple[Points, Tensor] | None:
         """Return 33 landmarks, shape (33, 3), and how visible each is, 0 to 1, if there is one."""
         size = rgb.shape[1], rgb.shape[0]
-        region = self._region or self._detector.find(rgb)
+        region = self._region or self._detect(rgb, size)
         self._region = None
         found = None if region is None else self._look(rgb, region)
         if region is None or found is None:
@@ -164,14 +215,21 @@ class PoseTracker:
         self._region = grow(region_of_points(auxiliary[0], auxiliary[1], size), size, 1.25)
         return _smooth(self._smooth, points[:_POSE_POINTS], scale, size), visible
 
+    def _detect(self, rgb: Picture, size: Size) -> Region | None:
+        """Return the region of the person who is seen best (pose_detection_to_roi.pbtxt)."""
+        for found in self._detector.find(rgb):
+            return grow(region_of_points(found.points[0], found.points[1], size), size, 1.25)
+        return None
+
     def _look(self, rgb: Picture, region: Region) -> tuple[Points, Tensor] | None:
         """Return the landmarks of one picture (pose_landmark_by_roi_cpu.pbtxt)."""
         seen = crop(rgb, region, self._network.size)
         values, presence, heatmap = self._network.run(seen.rgb)
         if not presence[0] > self._least:
             return None
-        values = values.reshape(-1, 5)
-        points = refine(values[:, :3] / F(self._network.size), heatmap)
+        count = _AUXILIARY.stop
+        values = values.reshape(-1, 5)[:count]
+        points = refine(values[:, :3] / F(self._network.size), heatmap[:, :, :count])
         return project(uncrop(points, seen.padding), region), _sigmoid(values[:, 3])
 
 
@@ -242,7 +300,8 @@ class HandTracker:
         if last is not None:
             before = grow(region_of_hand(last, size), size, 2.0, -0.1)
             region = before if stays(before, last, region, size) else region
-        self._last = find_hand(self._landmarks, rgb, region)
+        found = find_hand(self._landmarks, rgb, region)
+        self._last = None if found is None else found[0]
         return self._last
 
     def _locate(self, rgb: Picture, region: Region, size: Size) -> Region:
@@ -254,15 +313,115 @@ class HandTracker:
         return grow(region_of_points(centre, edge, size, down=True), size, 1.0, -0.1)
 
 
-def find_hand(network: Network, rgb: Picture, region: Region) -> Points | None:
-    """Return the landmarks of the hand in a region, if there is one (hand_landmark_cpu.pbtxt)."""
+def find_hand(
+    network: Network, rgb: Picture, region: Region, least: np.float32 = _LEAST_HAND
+) -> tuple[Points, float] | None:
+    """Return the hand in a region, if there is one (hand_landmark_cpu.pbtxt).
+
+    Args:
+        network: hand_landmark_full.tflite, its first three outputs.
+        rgb: The picture.
+        region: Where to look.
+        least: Least confidence that it is a hand.
+
+    Returns:
+        Its landmarks, shape (21, 3), and how much it looks like a left hand, 0 to 1.
+    """
     seen = crop(rgb, region, network.size)
-    values, presence = network.run(seen.rgb)
-    if not presence[0] > _LEAST_HAND:
+    values, presence, left = network.run(seen.rgb)
+    if not presence[0] > least:
         return None
     points = values.reshape(-1, 3) / F(network.size)
     points[:, 2] /= F(0.4)
-    return project(uncrop(points, seen.padding), region)
+    return project(uncrop(points, seen.padding), region), float(left[0])
+
+
+class HandNetworks:
+    """Finds what MediaPipe Hands finds: two hands, wherever they are (hand_landmark_tracking_...).
+
+    Args:
+        models: Folder with MediaPipe's modules.
+        min_detection_confidence: Least confidence to take something for a palm, 0 to 1.
+        min_tracking_confidence: Least confidence to go on following the hand, 0 to 1.
+        threads: Of a network.
+    """
+
+    def __init__(
+        self,
+        models: Path,
+        min_detection_confidence: float,
+        min_tracking_confidence: float,
+        *,
+        threads: int = 1,
+    ) -> None:
+        self._detector = BoxDetector(
+            models / "palm_detection/palm_detection_full.tflite",
+            (8, 16, 16, 16),
+            0.0,
+            min_detection_confidence,
+        )
+        self._landmarks = _hand_network(models, threads)
+        self._least = F(min_tracking_confidence)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the clip."""
+        self._regions: list[Region] = []
+
+    def find(self, rgb: Picture, time_s: float) -> list[FoundHand]:
+        """Return the hands that the next frame shows, in no order."""
+        size = rgb.shape[1], rgb.shape[0]
+        regions: list[Region] = []
+        palms = self._detect(rgb, size) if len(self._regions) < _MOST_HANDS else []
+        for region in (*palms, *self._regions):  # association_norm_rect_calculator.cc
+            regions = [other for other in regions if not _covers(region, other)]
+            regions.append(region)
+        hands, self._regions = [], []
+        for region in regions:
+            found = find_hand(self._landmarks, rgb, region, self._least)
+            if found is None:
+                continue
+            points, left = found
+            # This network thinks of mirrored pictures: its left is the signer's right. As
+            # MediaPipe's answer rounds it.
+            right = left if left > 0.5 else 1 - float(F(1 - left))
+            hands.append(FoundHand(points, right))
+            self._regions.append(grow(region_of_hand(points, size), size, 2.0, -0.1))
+        return hands
+
+    def _detect(self, rgb: Picture, size: Size) -> list[Region]:
+        """Return where hands are by their palms (palm_detection_detection_to_roi.pbtxt)."""
+        return [
+            grow(region_of_palm(palm.low, palm.sides, palm.points, size), size, 2.6, -0.5)
+            for palm in self._detector.find(rgb)[:_MOST_HANDS]
+        ]
+
+
+def _covers(region: Region, other: Region) -> bool:
+    """Return whether two regions are of one hand, turned or not."""
+    (low, sides), (its_low, its_sides) = (
+        (np.array([one.x - one.width / F(2), one.y - one.height / F(2)], np.float32),
+         np.array([one.width, one.height], np.float32))
+        for one in (region, other)
+    )  # fmt: skip
+    return bool(_overlap(low[None], sides[None], its_low, its_sides)[0] > _SAME_HAND)
+
+
+def _hand_network(models: Path, threads: int) -> Network:
+    return Network(models / "hand_landmark/hand_landmark_full.tflite", (0, 1, 2), threads=threads)
+
+
+class PoseNetworks:
+    """Finds what MediaPipe Pose finds; arguments as those of `PoseTracker`."""
+
+    def __init__(self, models: Path, *confidences: float, threads: int = 1) -> None:
+        self._tracker = PoseTracker(models, *confidences, threads=threads)
+        self.reset = self._tracker.reset
+
+    def find(self, rgb: Picture, time_s: float) -> Points | None:
+        """Return the 33 landmarks of the signer's pose in the next frame, if there is one."""
+        found = self._tracker.find(rgb)
+        return None if found is None else found[0]
 
 
 class HolisticNetworks:
@@ -283,19 +442,11 @@ class HolisticNetworks:
         *,
         threads: int = 1,
     ) -> None:
-        detector = PoseDetector(
-            models / "pose_detection/pose_detection.tflite", min_detection_confidence
-        )
         self._pose = PoseTracker(
-            detector,
-            models / "pose_landmark/pose_landmark_full.tflite",
-            min_tracking_confidence,
-            threads=threads,
+            models, min_detection_confidence, min_tracking_confidence, threads=threads
         )
         recrop = Network(models / "holistic_landmark/hand_recrop.tflite", threads=threads)
-        landmarks = Network(
-            models / "hand_landmark/hand_landmark_full.tflite", (0, 1), threads=threads
-        )
+        landmarks = _hand_network(models, threads)
         self._hands = {name: HandTracker(recrop, landmarks) for name in _WRISTS}
 
     def reset(self) -> None:

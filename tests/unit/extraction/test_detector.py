@@ -307,7 +307,7 @@ def test_task_files_need_none_of_the_graphs_that_newer_mediapipe_lacks(
 
     monkeypatch.setitem(sys.modules, "mediapipe.python.solution_base", None)  # cannot be imported
     with pytest.raises(ImportError):
-        build_detector(HANDS)
+        build_detector(replace(HANDS, runtime="mediapipe"))
     with quiet_native_code():
         detector = build_detector(tasks)
     frame = next(iter(clips.values()))[0]

@@ -28,11 +28,11 @@ from signloom.extraction.regions import (
 )
 from signloom.extraction.runtime import (
     HolisticNetworks,
-    PoseDetector,
+    PoseTracker,
     _exp,
     _smooth,
-    best_detection,
     build_anchors,
+    read_detections,
     refine,
 )
 from signloom.extraction.smoothing import LowPassFilter, OneEuroFilter
@@ -63,7 +63,6 @@ MESSAGES = {
     "last_hand_region": f"{RIGHT}handtracking__prev_hand_landmarks_roi",
 }
 CROPS = {
-    "detector_crop": f"{POSE}posedetectioncpu__input_tensors",
     "pose_crop": f"{LOOK}input_tensors",
     "values": f"{TENSORS}landmark_tensor",
     "heatmap": f"{TENSORS}heatmap_tensor",
@@ -103,15 +102,14 @@ def test_each_part_of_the_pose_is_mediapipes_own(
     frames: list[npt.NDArray[np.uint8]], flows: list[dict[str, Any]]
 ) -> None:
     size = frames[0].shape[1], frames[0].shape[0]
-    detector = PoseDetector(MODELS / "pose_detection/pose_detection.tflite", 0.5)
-    found = detector.find(frames[0])
+    found = PoseTracker(MODELS, 0.5, 0.5)._detect(frames[0], size)
     assert_close(found, flows[0]["pose_region"])
     network = Network(MODELS / "pose_landmark/pose_landmark_full.tflite", (0, 1, 3))
     smoothers = OneEuroFilter(0.05, 80.0), OneEuroFilter(0.01, 10.0)
     for frame, flow in zip(frames, flows, strict=True):
         seen = crop(frame, flow["pose_region"], 256)
-        assert_close(seen.rgb.ravel(), flow["pose_crop"])
-        values, _, heatmap = network.run(flow["pose_crop"].reshape(256, 256, 3))
+        assert_close(seen.rgb.ravel() / 255, flow["pose_crop"])
+        values, _, heatmap = network.run(seen.rgb)
         assert_close(values, flow["values"])
         assert_close(heatmap.ravel(), flow["heatmap"])
         refined = refine(flow["raw"], flow["heatmap"].reshape(64, 64, 39))
@@ -138,8 +136,8 @@ def test_each_part_of_a_hand_is_mediapipes_own(
         wrist = flow["pose"][[16, 18, 20]]
         assert_close(grow(region_of_wrist(wrist, size), size, 2.7, -0.1), flow["wrist_region"])
         seen = crop(frame, flow["wrist_region"], 256)
-        assert_close(seen.rgb.ravel(), flow["recrop_crop"])
-        (values,) = recrop.run(flow["recrop_crop"].reshape(256, 256, 3))
+        assert_close(seen.rgb.ravel() / 255, flow["recrop_crop"])
+        (values,) = recrop.run(seen.rgb)
         np.testing.assert_allclose(values.ravel(), flow["recrop_values"], atol=1e-3)  # of 256
         points = flow["recrop_values"].reshape(2, 2) / F(256)
         centre, edge = project(uncrop(points, seen.padding), flow["wrist_region"])
@@ -153,8 +151,8 @@ def test_each_part_of_a_hand_is_mediapipes_own(
             expected = flow["last_hand_region" if is_followed else "recrop_region"]
             assert astuple(expected) == astuple(flow["hand_region"])
         seen = crop(frame, flow["hand_region"], 224)
-        assert_close(seen.rgb.ravel(), flow["hand_crop"])
-        values, _ = landmarks.run(flow["hand_crop"].reshape(224, 224, 3))
+        assert_close(seen.rgb.ravel() / 255, flow["hand_crop"])
+        values, _ = landmarks.run(seen.rgb)
         np.testing.assert_allclose(values, flow["hand_values"], atol=1e-3)  # of 224
         last = flow["hand"]
         if last is not None:
@@ -191,7 +189,7 @@ def test_the_landmarks_are_those_of_mediapipes_graph(frames: list[npt.NDArray[np
 def test_a_network_without_an_output_gives_the_others_to_the_bit() -> None:
     path = MODELS / "hand_landmark/hand_landmark_full.tflite"
     whole, part = Network(path), Network(path, (1, 0))
-    picture = np.random.default_rng(1).random((224, 224, 3), np.float32)
+    picture = np.random.default_rng(1).integers(0, 256, (224, 224, 3), np.uint8)
     points, presence, *_ = whole.run(picture)
     for found, expected in zip(part.run(picture), (presence, points), strict=True):
         np.testing.assert_array_equal(found, expected)
@@ -204,15 +202,15 @@ def test_a_region_is_cut_out_turned_and_its_points_come_back() -> None:
     cv2.circle(picture, (100, 40), 3, (255, 255, 255), -1)
     region = Region(F(0.6), F(0.4), F(0.45), F(0.6), F(0.5))
     seen = crop(picture, region, 96)
-    rows, columns = np.nonzero(seen.rgb[:, :, 0] > 0.5)
+    rows, columns = np.nonzero(seen.rgb[:, :, 0] > 127)
     point = np.array([[columns.mean() / 96, rows.mean() / 96, 0.1]], np.float32)
     found = project(uncrop(point, seen.padding), region)
     np.testing.assert_allclose(found[0, :2] * [160, 120], [100, 40], atol=0.3)
     assert found[0, 2] == pytest.approx(0.1 * 0.45, rel=1e-5)
-    wide = crop(picture, WHOLE, 96, low=-1.0, border=cv2.BORDER_CONSTANT)
+    wide = crop(picture, WHOLE, 96, border=cv2.BORDER_CONSTANT)
     assert wide.padding == (0, pytest.approx(0.125))
-    assert wide.rgb.min() == -1.0
-    assert wide.rgb.max() == pytest.approx(1.0)
+    with pytest.raises(RuntimeError, match="the frame is empty"):
+        crop(picture[:0], WHOLE, 96)
 
 
 def test_a_hand_is_followed_only_if_it_is_where_the_pose_says() -> None:
@@ -257,7 +255,7 @@ def test_a_one_euro_filter_is_the_formula_of_its_paper() -> None:
     assert low_pass.apply(F([0.0])) == pytest.approx(0.9)
 
 
-def test_the_best_detection_is_averaged_with_those_that_lie_on_it() -> None:
+def test_a_detection_is_averaged_with_those_that_lie_on_it() -> None:
     anchors = build_anchors(192, (8, 16, 16, 16))
     assert anchors.shape == (2016, 2)
     np.testing.assert_allclose(anchors[:3] * 48, [[1, 1], [1, 1], [3, 1]], rtol=1e-6)
@@ -266,12 +264,14 @@ def test_the_best_detection_is_averaged_with_those_that_lie_on_it() -> None:
     boxes[:, 4] = [1, 2, 3, 50]  # the x of its first key point
     centres = np.array([[0.5, 0.5], [0.51, 0.5], [0.9, 0.9], [0.5, 0.5]], np.float32)
     logits = np.array([1.0, 2.0, 1.5, -3.0], np.float32)
-    found = best_detection(boxes, logits, centres, 100, F(0.5))
+    found = read_detections(boxes, logits, centres, 100, F(0.5))
     weights = 1 / (1 + np.exp(-logits[:2]))
     expected = (weights * (centres[:2, 0] + [0.01, 0.02])).sum() / weights.sum()
-    assert found is not None
-    assert found[0, 0] == pytest.approx(expected, rel=1e-5)
-    assert best_detection(boxes, logits - 5, centres, 100, F(0.5)) is None
+    assert len(found) == 2
+    assert found[0].points[0, 0] == pytest.approx(expected, rel=1e-5)
+    np.testing.assert_allclose(found[1].low, [0.7, 0.7], rtol=1e-5)
+    np.testing.assert_allclose(found[1].sides, [0.4, 0.4], rtol=1e-5)
+    assert read_detections(boxes, logits - 5, centres, 100, F(0.5)) == []
 
 
 def test_a_landmark_stays_where_no_heatmap_is_sure() -> None:
