@@ -80,9 +80,8 @@ class DetectorOptions:
 
     @property
     def uses_litert(self) -> bool:
-        """Whether the detector needs no graph of MediaPipe: only the face and .task files do."""
-        needs_graph = _needs_face(self) or self.hand_model or self.pose_model
-        return self.runtime == "litert" and not needs_graph
+        """Whether the detector needs no graph of MediaPipe: only .task files do."""
+        return self.runtime == "litert" and not self.hand_model and not self.pose_model
 
 
 class Detector(ABC):
@@ -157,7 +156,12 @@ class HolisticDetector(Detector):
         confidences = (options.min_detection_confidence, options.min_tracking_confidence)
         self.layout = options.layout
         self._found_by: HolisticGraph | HolisticNetworks = (
-            HolisticNetworks(package_folder() / "modules", *confidences, threads=threads)
+            HolisticNetworks(
+                package_folder() / "modules",
+                *confidences,
+                face=_needs_face(options),
+                threads=threads,
+            )
             if options.uses_litert
             else HolisticGraph(*confidences, face=_needs_face(options), threads=threads)
         )

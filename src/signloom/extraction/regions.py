@@ -17,6 +17,7 @@ from signloom.extraction.networks import Picture
 F = np.float32
 Points = npt.NDArray[np.float32]  # shape (landmarks, 2 or 3), parts of the picture
 Size = tuple[int, int]
+Pair = tuple[np.float32, np.float32]
 
 # C's own, as MediaPipe calls them: they do not always round to the nearest number.
 _C = ctypes.CDLL(None)
@@ -60,10 +61,17 @@ class Crop:
     """
 
     rgb: Picture
-    padding: tuple[np.float32, np.float32]
+    padding: Pair
 
 
-def crop(rgb: Picture, region: Region, size: int, *, border: int = cv2.BORDER_REPLICATE) -> Crop:
+def crop(
+    rgb: Picture,
+    region: Region,
+    size: int,
+    *,
+    border: int = cv2.BORDER_REPLICATE,
+    pad: bool = True,
+) -> Crop:
     """Cut a region out (image_to_tensor_converter_opencv.cc, PadRoi of image_to_tensor_utils.cc).
 
     Args:
@@ -71,22 +79,14 @@ def crop(rgb: Picture, region: Region, size: int, *, border: int = cv2.BORDER_RE
         region: What to cut out.
         size: Pixels of the square that it becomes.
         border: What lies outside the picture.
+        pad: Make the region square first.
 
     Raises:
         RuntimeError: If the picture is empty.
     """
     if rgb.size == 0:
         raise RuntimeError("the frame is empty")
-    height, width = rgb.shape[:2]
-    centre = region.x * F(width), region.y * F(height)
-    sides = region.width * F(width), region.height * F(height)
-    aspect = sides[1] / sides[0]
-    if F(1) > aspect:
-        padding = F(0), (F(1) - aspect) / F(2)
-        sides = sides[0], sides[0]
-    else:
-        padding = (F(1) - F(1) / aspect) / F(2), F(0)
-        sides = sides[1], sides[1]
+    centre, sides, padding = _pad(region, (rgb.shape[1], rgb.shape[0]), is_square=pad)
     degrees = F(float(region.rotation * F(180)) / math.pi)
     corners = cv2.boxPoints(
         (
@@ -101,7 +101,20 @@ def crop(rgb: Picture, region: Region, size: int, *, border: int = cv2.BORDER_RE
     return Crop(np.asarray(cut, np.uint8), padding)
 
 
-def uncrop(points: Points, padding: tuple[np.float32, np.float32]) -> Points:
+def _pad(region: Region, size: Size, *, is_square: bool) -> tuple[Pair, Pair, Pair]:
+    """Return a region's centre and sides in pixels, and what was added to make it square."""
+    wide, high = F(size[0]), F(size[1])
+    centre = region.x * wide, region.y * high
+    sides = region.width * wide, region.height * high
+    aspect = sides[1] / sides[0]
+    if not is_square:
+        return centre, sides, (F(0), F(0))
+    if F(1) > aspect:
+        return centre, (sides[0], sides[0]), (F(0), (F(1) - aspect) / F(2))
+    return centre, (sides[1], sides[1]), ((F(1) - F(1) / aspect) / F(2), F(0))
+
+
+def uncrop(points: Points, padding: Pair) -> Points:
     """Return points of a crop as points of its region (landmark_letterbox_removal_calculator.cc).
 
     Args:
@@ -125,6 +138,35 @@ def project(points: Points, region: Region) -> Points:
     found[:, 1] = (sin * x + cos * y) * region.height + region.y
     if points.shape[1] > 2:
         found[:, 2] = points[:, 2] * region.width
+    return found
+
+
+def project_square(points: Points, region: Region, size: Size) -> Points:
+    """Return points of a crop as points of the picture, at once.
+
+    It is the PROJECTION_MATRIX way of detection_projection_calculator.cc and
+    GetRotatedSubRectToRectTransformMatrix of image_to_tensor_utils.cc.
+
+    Args:
+        points: Shape (points, 2), in sizes of the crop.
+        region: What was cut out.
+        size: Of the picture.
+    """
+    (x, y), (width, height), _ = _pad(region, size, is_square=True)
+    cos, sin = _turn(region.rotation)
+    over, down = F(1) / F(size[0]), F(1) / F(size[1])
+    half = F(0.5)
+    found = np.empty_like(points)
+    found[:, 0] = (
+        points[:, 0] * (width * cos * over)
+        + points[:, 1] * (-height * sin * over)
+        + (-half * width * cos + half * height * sin + x) * over
+    )
+    found[:, 1] = (
+        points[:, 0] * (width * sin * down)
+        + points[:, 1] * (height * cos * down)
+        + (-half * height * cos - half * width * sin + y) * down
+    )
     return found
 
 
@@ -199,22 +241,51 @@ def region_of_hand(points: Points, size: Size) -> Region:
 _PALM = [0, 1, 2, 3, 5, 6, 9, 10, 13, 14, 17, 18]
 
 
-def region_of_palm(low: Points, sides: Points, points: Points, size: Size) -> Region:
-    """Return the rectangle of a palm, turned so that its middle finger is up.
-
-    It is detections_to_rects_calculator.cc.
+def region_of_box(
+    low: Points, sides: Points, start: Points, end: Points, size: Size, *, level: bool = False
+) -> Region:
+    """Return a rectangle, turned by two points in it (detections_to_rects_calculator.cc).
 
     Args:
         low: Left and upper edge, shape (2,), parts of the picture.
         sides: Width and height, likewise.
-        points: Its key points, shape (7, 2), likewise.
+        start: Likewise.
+        end: Likewise; the way there is up.
+        size: Of the picture.
+        level: The way there is to the right.
+    """
+    x, y = low + sides / F(2)
+    return Region(x, y, sides[0], sides[1], _rotation(start, end, size, level=level))
+
+
+def region_about(points: Points, start: Points, end: Points, size: Size) -> Region:
+    """Return the rectangle about key points (the same calculator, USE_KEYPOINTS), turned level.
+
+    Args:
+        points: Shape (points, 2), parts of the picture.
+        start: Shape (2,), likewise.
+        end: Likewise; the way there is to the right.
         size: Of the picture.
     """
+    low, high = box_of(points)
+    x, y = (low + high) / F(2)
+    width, height = high - low
+    return Region(x, y, width, height, _rotation(start, end, size, level=True))
+
+
+def box_of(points: Points) -> tuple[Points, Points]:
+    """Return lower and upper edges, shape (2,) each (landmarks_to_detection_calculator.cc).
+
+    No upper edge is below 0, since MediaPipe takes the least positive number for the least one.
+    """
+    tiny = np.finfo(np.float32).tiny
+    return points[:, :2].min(axis=0), np.maximum(points[:, :2].max(axis=0), tiny)
+
+
+def _rotation(start: Points, end: Points, size: Size, *, level: bool) -> np.float32:
     wide, high = F(size[0]), F(size[1])
-    wrist, middle = points[0], points[2]
-    rotation = _angle(_UP, middle[0] * wide - wrist[0] * wide, middle[1] * high - wrist[1] * high)
-    x, y = low + sides / F(2)
-    return Region(x, y, sides[0], sides[1], rotation)
+    x, y = end[0] * wide - start[0] * wide, end[1] * high - start[1] * high
+    return _angle(F(0) if level else _UP, x, y)
 
 
 def grow(region: Region, size: Size, scale: float, shift: float = 0.0) -> Region:
@@ -234,14 +305,32 @@ def grow(region: Region, size: Size, scale: float, shift: float = 0.0) -> Region
     return Region(x, y, side / wide * F(scale), side / high * F(scale), region.rotation)
 
 
-def stays(before: Region, points: Points, now: Region, size: Size) -> bool:
-    """Return whether a hand can be followed by where it was (roi_tracking_calculator.cc).
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far something may move from one frame to the next and still be followed.
+
+    Attributes:
+        degrees: Turn.
+        way: In sizes of its region, across and down each.
+        growth: Of its region, likewise.
+        margin: By how much the region grows that must hold the last landmarks, likewise.
+    """
+
+    degrees: float
+    way: float
+    growth: float
+    margin: float
+
+
+def stays(before: Region, points: Points, now: Region, size: Size, reach: Reach) -> bool:
+    """Return whether something can be followed by where it was (roi_tracking_calculator.cc).
 
     Args:
         before: The region about its last landmarks.
         points: Its last landmarks.
-        now: Where the pose says that the hand is.
+        now: Where something else says that it is.
         size: Of the picture.
+        reach: Limits.
     """
     sides = np.array([*size], np.float32)
     # Turned so that the sides of `now` are upright.
@@ -252,14 +341,14 @@ def stays(before: Region, points: Points, now: Region, size: Size) -> bool:
     turned = F(float(before.rotation) / math.pi * 180) - F(float(now.rotation) / math.pi * 180)
     turned = abs(turned - F(360) if turned > 180 else turned + F(360) if turned < -180 else turned)
     if (
-        turned > F(40)
-        or abs(x[0] - x[1]) > wide * F(0.2)
-        or abs(y[0] - y[1]) > high * F(0.2)
-        or abs(before.width * sides[0] - wide) > wide * F(0.4)
-        or abs(before.height * sides[1] - high) > high * F(0.4)
+        turned > F(reach.degrees)
+        or abs(x[0] - x[1]) > wide * F(reach.way)
+        or abs(y[0] - y[1]) > high * F(reach.way)
+        or abs(before.width * sides[0] - wide) > wide * F(reach.growth)
+        or abs(before.height * sides[1] - high) > high * F(reach.growth)
     ):
         return False
-    half_wide, half_high = (side * (F(1) + F(-0.1)) * F(0.5) for side in (wide, high))
+    half_wide, half_high = (side * (F(1) + F(reach.margin)) * F(0.5) for side in (wide, high))
     return bool(
         np.all(x[1] - half_wide < x[2:])
         and np.all(x[2:] < x[1] + half_wide)

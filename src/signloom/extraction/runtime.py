@@ -16,14 +16,19 @@ from signloom.extraction.handedness import FoundHand
 from signloom.extraction.networks import Network, Picture, Tensor
 from signloom.extraction.regions import (
     WHOLE,
+    Pair,
     Points,
+    Reach,
     Region,
     Size,
+    box_of,
     crop,
     grow,
     project,
+    project_square,
+    region_about,
+    region_of_box,
     region_of_hand,
-    region_of_palm,
     region_of_points,
     region_of_wrist,
     scale_of,
@@ -36,12 +41,14 @@ F = np.float32
 _POSE_POINTS, _AUXILIARY = 33, slice(33, 35)
 _WRISTS = {"left_hand": [15, 17, 19], "right_hand": [16, 18, 20]}  # wrist, little, index finger
 _LEAST_VISIBLE = F(0.1)
-_LEAST_HAND = F(0.5)
+_LEAST_HAND = _LEAST_FACE = F(0.5)
 _REFINED_FROM = F(0.5)  # least confidence of a heatmap that corrects a landmark
 _REACH = 4  # cells of the heatmap to each side of a landmark; the graph says 3, and does 4
 _SAME_THING = F(0.3)  # intersection over union of two detections
 _SAME_HAND = F(0.5)  # of where a hand was and where a palm is
 _MOST_HANDS = 2
+_HAND_REACH = Reach(degrees=40, way=0.2, growth=0.4, margin=-0.1)
+_FACE_REACH = Reach(degrees=15, way=0.1, growth=0.3, margin=-0.2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,18 +84,25 @@ class BoxDetector:
         self._anchors = build_anchors(self._network.size, strides)
 
     def find(self, rgb: Picture) -> list[Detection]:
-        """Return what is there, the surest first."""
-        seen = crop(rgb, WHOLE, self._network.size, border=cv2.BORDER_CONSTANT)
-        boxes, logits = self._network.run(seen.rgb)
-        found = read_detections(boxes, logits[:, 0], self._anchors, self._network.size, self._least)
-        padding = np.array(seen.padding, np.float32)
-        inner = F(1) - (padding + padding)  # detection_letterbox_removal_calculator.cc
-        return [
+        """Return what is in a picture, the surest first."""
+        found, padding = self.look(rgb, WHOLE)
+        left, top = padding
+        inner = np.array([F(1) - (left + left), F(1) - (top + top)], np.float32)
+        return [  # detection_letterbox_removal_calculator.cc
             Detection(
-                (one.low - padding) / inner, one.sides / inner, uncrop(one.points, seen.padding)
+                (one.low - np.array(padding, np.float32)) / inner,
+                one.sides / inner,
+                uncrop(one.points, padding),
             )
             for one in found
         ]
+
+    def look(self, rgb: Picture, region: Region) -> tuple[list[Detection], Pair]:
+        """Return what is in a region, in sizes of its crop, and the padding of that."""
+        seen = crop(rgb, region, self._network.size, border=cv2.BORDER_CONSTANT)
+        boxes, logits = self._network.run(seen.rgb)
+        found = read_detections(boxes, logits[:, 0], self._anchors, self._network.size, self._least)
+        return found, seen.padding
 
 
 def build_anchors(size: int, strides: Sequence[int]) -> npt.NDArray[np.float32]:
@@ -299,7 +313,7 @@ class HandTracker:
         region = self._locate(rgb, grow(region_of_wrist(wrist, size), size, 2.7, -0.1), size)
         if last is not None:
             before = grow(region_of_hand(last, size), size, 2.0, -0.1)
-            region = before if stays(before, last, region, size) else region
+            region = before if stays(before, last, region, size, _HAND_REACH) else region
         found = find_hand(self._landmarks, rgb, region)
         self._last = None if found is None else found[0]
         return self._last
@@ -334,6 +348,62 @@ def find_hand(
     points = values.reshape(-1, 3) / F(network.size)
     points[:, 2] /= F(0.4)
     return project(uncrop(points, seen.padding), region), float(left[0])
+
+
+class FaceTracker:
+    """Follows the face of the person whose pose is known (face_landmarks_from_pose_cpu.pbtxt).
+
+    Args:
+        models: Folder with MediaPipe's modules.
+        threads: Of a network.
+    """
+
+    def __init__(self, models: Path, *, threads: int = 1) -> None:
+        self._detector = BoxDetector(
+            models / "face_detection/face_detection_short_range.tflite", (8, 16, 16, 16), -1.0, 0.5
+        )
+        self._landmarks = Network(models / "face_landmark/face_landmark.tflite", threads=threads)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the clip."""
+        self._last: Points | None = None
+
+    def find(self, rgb: Picture, pose: Points) -> Points | None:
+        """Return the 468 landmarks of the face, shape (468, 3), if it is there.
+
+        Args:
+            rgb: The picture.
+            pose: Landmarks of the pose, shape (33, 3).
+        """
+        last, self._last = self._last, None
+        size = rgb.shape[1], rgb.shape[0]
+        region = self._detect(rgb, pose[:11], size)
+        if region is None:
+            return None
+        if last is not None:
+            before = grow(_turned_box(last, 33, 263, size), size, 1.5)
+            region = before if stays(before, last, region, size, _FACE_REACH) else region
+        seen = crop(rgb, region, self._landmarks.size, pad=False)
+        values, presence = self._landmarks.run(seen.rgb)
+        if _sigmoid(presence.ravel())[0] > _LEAST_FACE:
+            self._last = project(values.reshape(-1, 3) / F(self._landmarks.size), region)
+        return self._last
+
+    def _detect(self, rgb: Picture, head: Points, size: Size) -> Region | None:
+        """Return where the face is (face_landmarks_from_pose_to_recrop_roi, face_detection_...)."""
+        about = grow(_turned_box(head, 5, 2, size), size, 3.0)
+        found, _ = self._detector.look(rgb, about)
+        if not found:
+            return None
+        points = project_square(found[0].points, about, size)
+        return grow(region_about(points, points[0], points[1], size), size, 2.0, -0.1)
+
+
+def _turned_box(points: Points, left: int, right: int, size: Size) -> Region:
+    """Return the rectangle about landmarks, level by two of them."""
+    low, high = box_of(points)
+    return region_of_box(low, high - low, points[left], points[right], size, level=True)
 
 
 class HandNetworks:
@@ -392,7 +462,12 @@ class HandNetworks:
     def _detect(self, rgb: Picture, size: Size) -> list[Region]:
         """Return where hands are by their palms (palm_detection_detection_to_roi.pbtxt)."""
         return [
-            grow(region_of_palm(palm.low, palm.sides, palm.points, size), size, 2.6, -0.5)
+            grow(
+                region_of_box(palm.low, palm.sides, palm.points[0], palm.points[2], size),
+                size,
+                2.6,
+                -0.5,
+            )
             for palm in self._detector.find(rgb)[:_MOST_HANDS]
         ]
 
@@ -425,12 +500,13 @@ class PoseNetworks:
 
 
 class HolisticNetworks:
-    """Finds what MediaPipe Holistic finds, without the face.
+    """Finds what MediaPipe Holistic finds.
 
     Args:
         models: Folder with MediaPipe's modules.
         min_detection_confidence: Least confidence to take something for a person, 0 to 1.
         min_tracking_confidence: Least confidence to go on following the person, 0 to 1.
+        face: Whether to find the face.
         threads: Of a network.
     """
 
@@ -440,6 +516,7 @@ class HolisticNetworks:
         min_detection_confidence: float,
         min_tracking_confidence: float,
         *,
+        face: bool = False,
         threads: int = 1,
     ) -> None:
         self._pose = PoseTracker(
@@ -448,19 +525,24 @@ class HolisticNetworks:
         recrop = Network(models / "holistic_landmark/hand_recrop.tflite", threads=threads)
         landmarks = _hand_network(models, threads)
         self._hands = {name: HandTracker(recrop, landmarks) for name in _WRISTS}
+        self._face = FaceTracker(models, threads=threads) if face else None
 
     def reset(self) -> None:
         """Forget the clip."""
         self._pose.reset()
+        self._reset_parts()
+
+    def _reset_parts(self) -> None:
         for hand in self._hands.values():
             hand.reset()
+        if self._face:
+            self._face.reset()
 
     def find(self, rgb: Picture) -> dict[str, Points]:
         """Return the parts of the signer that the next frame shows."""
         found = self._pose.find(rgb)
         if found is None:
-            for hand in self._hands.values():
-                hand.reset()
+            self._reset_parts()
             return {}
         pose, visible = found
         parts = {"pose": pose}
@@ -468,7 +550,8 @@ class HolisticNetworks:
             points = self._hands[name].find(rgb, pose[wrist], visible[wrist[0]])
             if points is not None:
                 parts[name] = points
-        return parts
+        face = self._face.find(rgb, pose) if self._face else None
+        return parts if face is None else parts | {"face": face}
 
 
 def _smooth(smoother: OneEuroFilter, points: Points, scale: np.float32, size: Size) -> Points:

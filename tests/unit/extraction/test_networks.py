@@ -2,7 +2,7 @@
 
 import ctypes
 import math
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from signloom.extraction.mediapipe_models import HolisticGraph, package_folder
+from signloom.extraction.mediapipe_models import (
+    HandGraph,
+    HolisticGraph,
+    PoseGraph,
+    package_folder,
+)
 from signloom.extraction.networks import Network, rewrite
 from signloom.extraction.regions import (
     WHOLE,
@@ -27,7 +32,10 @@ from signloom.extraction.regions import (
     uncrop,
 )
 from signloom.extraction.runtime import (
+    _HAND_REACH,
+    HandNetworks,
     HolisticNetworks,
+    PoseNetworks,
     PoseTracker,
     _exp,
     _smooth,
@@ -146,7 +154,9 @@ def test_each_part_of_a_hand_is_mediapipes_own(
         if last is not None:
             before = grow(region_of_hand(last, size), size, 2.0, -0.1)
             assert_close(before, flow["last_hand_region"])
-            is_followed = stays(flow["last_hand_region"], last, flow["recrop_region"], size)
+            is_followed = stays(
+                flow["last_hand_region"], last, flow["recrop_region"], size, _HAND_REACH
+            )
             followed += is_followed
             expected = flow["last_hand_region" if is_followed else "recrop_region"]
             assert astuple(expected) == astuple(flow["hand_region"])
@@ -166,7 +176,10 @@ def test_each_part_of_a_hand_is_mediapipes_own(
 @pytest.mark.mediapipe
 def test_the_landmarks_are_those_of_mediapipes_graph(frames: list[npt.NDArray[np.uint8]]) -> None:
     """Quick twins: the two above, and test_detector.py."""
-    graph, networks = HolisticGraph(0.5, 0.5, face=False), HolisticNetworks(MODELS, 0.5, 0.5)
+    graph, networks = (
+        HolisticGraph(0.5, 0.5, face=True),
+        HolisticNetworks(MODELS, 0.5, 0.5, face=True),
+    )
     black = np.zeros_like(frames[0])  # nobody: both forget, and detect again
     for frame in [*frames, black, *frames[2:5]]:
         found, expected = networks.find(frame), graph.find(frame)
@@ -180,10 +193,31 @@ def test_the_landmarks_are_those_of_mediapipes_graph(frames: list[npt.NDArray[np
     for frame in frames[:2]:
         networks.find(frame)
     networks.reset()
-    again = HolisticNetworks(MODELS, 0.5, 0.5).find(frames[4])
+    again = HolisticNetworks(MODELS, 0.5, 0.5, face=True).find(frames[4])
     assert first.keys() == again.keys()
     for part, points in networks.find(frames[4]).items():
         np.testing.assert_array_equal(points, again[part])  # nothing of the last clip is left
+
+
+@pytest.mark.slow
+@pytest.mark.mediapipe
+def test_hands_and_pose_are_those_of_mediapipes_graphs(
+    frames: list[npt.NDArray[np.uint8]],
+) -> None:
+    """Quick twins: the parts above, which both share."""
+    hands, pose = HandNetworks(MODELS, 0.5, 0.5), PoseNetworks(MODELS, 0.5, 0.5)
+    hand_graph, pose_graph = HandGraph(0.5, 0.5), PoseGraph(0.5, 0.5)
+    black = np.zeros_like(frames[0])
+    for number, frame in enumerate([*frames, black, *frames[2:5]]):
+        found, expected = hands.find(frame, number / 15), hand_graph.find(frame, number / 15)
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one.points, other.points, atol=0.25 / frame.shape[1])
+            assert one.right == pytest.approx(other.right, abs=1e-3)
+        marks, its = pose.find(frame, number / 15), pose_graph.find(frame, number / 15)
+        assert (marks is None) == (its is None)
+        if marks is not None and its is not None:
+            np.testing.assert_allclose(marks, its, atol=0.25 / frame.shape[1])
 
 
 def test_a_network_without_an_output_gives_the_others_to_the_bit() -> None:
@@ -218,10 +252,8 @@ def test_a_hand_is_followed_only_if_it_is_where_the_pose_says() -> None:
     now = Region(F(0.5), F(0.5), F(0.3), F(0.3), F(0.1))
 
     def follows(**change: float) -> bool:
-        values = dict(zip(("x", "y", "width", "height", "rotation"), astuple(now), strict=True))
-        return stays(
-            Region(**{**values, **{k: F(v) for k, v in change.items()}}), points, now, size
-        )
+        before = replace(now, **{name: F(value) for name, value in change.items()})
+        return stays(before, points, now, size, _HAND_REACH)
 
     assert follows()
     assert follows(x=0.55, width=0.4)
