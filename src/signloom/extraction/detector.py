@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from signloom.config import Share, checked_dataclass
+from signloom.config import NonNegative, Share, checked_dataclass
 from signloom.corpus.landmarks import COORDINATES, GROUP_INDICES, POSE_WRISTS, Layout, build_layout
 from signloom.errors import UserError
 from signloom.extraction.handedness import HandednessTracker
@@ -54,9 +54,11 @@ class DetectorOptions:
     """Path of a hand_landmarker .task file; empty: the models inside MediaPipe's package."""
     pose_model: str
     """Path of a pose_landmarker .task file, likewise."""
-    runtime: Literal["litert", "mediapipe"]
+    runtime: Literal["litert", "mediapipe"] = "litert"
     """Who runs MediaPipe's networks: LiteRT, where `uses_litert`, or MediaPipe's own graphs. The
     landmarks are the same."""
+    fps: NonNegative = 0.0
+    """Frames a second that are looked at, of a video that has more; 0: all."""
 
     def __post_init__(self) -> None:
         build_layout(self.groups)  # raises if a group is unknown or is listed twice
@@ -292,6 +294,7 @@ def describe_detector(options: DetectorOptions) -> dict[str, Any]:
         "min_detection_confidence": options.min_detection_confidence,
         "min_tracking_confidence": options.min_tracking_confidence,
         **_runtime_versions(options),
+        **({"fps": options.fps} if options.fps else {}),
         "models": {name: hash_file(path) for name, path in _model_files(options).items()},
     }
 

@@ -44,7 +44,14 @@ from signloom.extraction.detector import (
     quiet_native_code,
 )
 from signloom.extraction.pool import count_workers, run_in_processes, run_with_retry
-from signloom.extraction.video import DECODER, Frame, Video, even_frames, measure_fps
+from signloom.extraction.video import (
+    DECODER,
+    Frame,
+    Video,
+    even_frames,
+    measure_fps,
+    thin_frames,
+)
 from signloom.progress import progress_file
 
 # Raise it when the same video gives other landmarks, or another reject.
@@ -113,7 +120,7 @@ def extract_video(
         options: The detector's options.
         start_s: Seconds from the start of the file; None: from the first frame.
         end_s: Likewise; None: to the last frame.
-        threads: How many a MediaPipe graph may use: 1 beside other processes, 2 for a single clip.
+        threads: How many a network may use: 1 beside other processes, 2 for a single clip.
         watch: Gets the frames as they are decoded and passes them on, to time or count them.
 
     Raises:
@@ -125,7 +132,7 @@ def extract_video(
     height = width = 0
     with Video(path) as video, quiet_native_code():
         detector: Detector | None = None
-        for frame in watch(video.frames(start_s, end_s)):
+        for frame in thin_frames(watch(video.frames(start_s, end_s)), options.fps):
             try:
                 # Not before there is a frame for it.
                 detector = detector or _new_clip(options, threads)
@@ -138,7 +145,7 @@ def extract_video(
             points.append(found)
             present.append(there)
             height, width = frame.rgb.shape[:2]
-        fps = measure_fps(times_s, video.fps)
+        fps = measure_fps(times_s, min(video.fps, options.fps or video.fps))
     if not MIN_FPS <= fps <= MAX_FPS:
         raise ClipError(
             f"it has {fps:.3g} frames a second, expected {MIN_FPS:g} to {MAX_FPS:g}", _CONVERT
@@ -226,6 +233,7 @@ def options_of_fingerprint(
             hand_model=hand_model,
             pose_model=pose_model,
             runtime="litert" if "litert" in fingerprint else "mediapipe",
+            fps=fingerprint.get("fps", 0.0),
         )
     except KeyError as error:
         raise UserError(

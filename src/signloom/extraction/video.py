@@ -4,7 +4,7 @@ import contextlib
 import math
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -316,6 +316,31 @@ def measure_fps(times_s: Sequence[float], header_fps: float) -> float:
         return header_fps
     measured = (len(times_s) - 1) / span_s
     return header_fps if abs(measured / header_fps - 1) <= _SAME_RATE else measured
+
+
+def thin_frames(frames: Iterable[Frame], fps: float) -> Iterator[Frame]:
+    """Yield of each tick of an even clock the frame nearest to it, if there is one.
+
+    Args:
+        frames: In order; the clock starts at the first one.
+        fps: Ticks a second; 0: yield all frames.
+    """
+    if not fps:
+        yield from frames
+        return
+    start_s, best, best_tick = 0.0, None, 0
+    for frame in frames:
+        start_s = start_s if best else frame.time_s
+        tick = round((frame.time_s - start_s) * fps)
+        if best and tick != best_tick:
+            yield best
+        elif best:
+            tick_s = start_s + tick / fps
+            if abs(best.time_s - tick_s) <= abs(frame.time_s - tick_s):
+                continue
+        best, best_tick = frame, tick
+    if best:
+        yield best
 
 
 def even_frames(times_s: Sequence[float], fps: float) -> npt.NDArray[np.int64]:

@@ -1,13 +1,14 @@
 """Frames come out in order, red first, at their times; test_bad_input.py has the odd files."""
 
 import math
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from signloom.extraction import video
-from signloom.extraction.video import Video, even_frames, measure_fps
+from signloom.extraction.video import Frame, Video, even_frames, measure_fps, thin_frames
 from tests import videos
 
 
@@ -104,3 +105,18 @@ def test_frames_at_one_rate_are_left_alone() -> None:
     times = [0.5 + round(i / 29.97, 3) for i in range(300)]  # as containers round them
     np.testing.assert_array_equal(even_frames(times, fps=30.0), np.arange(300))
     assert even_frames([0.2], fps=25.0).tolist() == [0]
+
+
+def test_of_each_tick_the_nearest_frame_is_looked_at() -> None:
+    def thin(times_s: Iterable[float], fps: float) -> list[float]:
+        pixel = np.zeros((1, 1, 3), np.uint8)
+        return [frame.time_s for frame in thin_frames((Frame(t, pixel) for t in times_s), fps)]
+
+    even = [7 + number / 30 for number in range(9)]
+    assert thin(even, 15) == even[::2]
+    assert thin(even, 0) == even
+    assert thin(even, 30) == even
+    assert thin(even, 60) == even  # no more than there are
+    assert thin([0.0, 0.04, 0.08, 0.12, 0.16, 0.2], 15) == [0.0, 0.08, 0.12, 0.2]
+    assert thin([0.0, 0.5, 0.51, 2.0], 15) == [0.0, 0.51, 2.0]  # a varying rate
+    assert thin([], 15) == []
