@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from signloom.config import NonNegative, Share, checked_dataclass
+from signloom.config import MIN_FPS, NonNegative, Share, checked_dataclass
 from signloom.corpus.landmarks import COORDINATES, GROUP_INDICES, POSE_WRISTS, Layout, build_layout
 from signloom.errors import UserError
 from signloom.extraction.handedness import HandednessTracker
@@ -68,6 +68,8 @@ class DetectorOptions:
                 f"groups: detector {self.detector!r} sees no {', '.join(unseen)}, only "
                 f"{', '.join(seen)}; 'holistic' sees {', '.join(HolisticDetector.sees)}"
             )
+        if 0 < self.fps < MIN_FPS:
+            raise ValueError(f"fps: found {self.fps:g}, expected 0 (all) or {MIN_FPS:g} or more")
         if self.hand_model and self.detector == "holistic":
             raise ValueError("hand_model: 'holistic' has its own; use detector 'hands+pose'")
         if self.pose_model and self.detector != "hands+pose":

@@ -328,18 +328,19 @@ def thin_frames(frames: Iterable[Frame], fps: float) -> Iterator[Frame]:
     if not fps:
         yield from frames
         return
-    start_s, best, best_tick = 0.0, None, 0
+    start_s, last_s, gap_s, tick_s = 0.0, 0.0, 0.0, 0.0
+    best: Frame | None = None
     for frame in frames:
         start_s = start_s if best else frame.time_s
-        tick = round((frame.time_s - start_s) * fps)
-        if best and tick != best_tick:
+        last_s, gap_s = frame.time_s, frame.time_s - last_s
+        its_tick_s = start_s + round((frame.time_s - start_s) * fps) / fps
+        if best and its_tick_s != tick_s:
             yield best
-        elif best:
-            tick_s = start_s + tick / fps
-            if abs(best.time_s - tick_s) <= abs(frame.time_s - tick_s):
-                continue
-        best, best_tick = frame, tick
-    if best:
+        elif best and abs(best.time_s - tick_s) <= abs(frame.time_s - tick_s):
+            continue
+        best, tick_s = frame, its_tick_s
+    # Not the last frame for a tick behind it, to which the next one would have been nearer.
+    if best and best.time_s >= tick_s - gap_s / 2:
         yield best
 
 

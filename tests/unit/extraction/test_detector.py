@@ -377,6 +377,7 @@ def test_a_mediapipe_without_models_is_named_with_a_mend(
         ({"detector": "hands+pose", "groups": ("lips",)}, "'hands[+]pose' sees no lips"),
         ({"hand_model": "a.task"}, "hand_model: 'holistic' has its own"),
         ({"pose_model": "a.task"}, "pose_model: 'holistic' cannot use one"),
+        ({"fps": 0.5}, "fps: found 0.5, expected 0 .all. or 1 or more"),
         (
             {"detector": "hands", "groups": ("hands",), "pose_model": "a.task"},
             "pose_model: 'hands' cannot use one; use detector 'hands[+]pose'",

@@ -134,6 +134,18 @@ def test_what_is_wrong_with_a_video_is_kept_and_what_may_be_an_accident_is_not(
     assert lost.reason == "MemoryError: no room"
 
 
+@pytest.mark.mediapipe
+def test_a_video_is_looked_at_as_often_as_asked(tmp_path: Path) -> None:
+    path = videos.write_video(tmp_path / "a.mp4", frames=20, fps=20.0)
+    options = OPTIONS.detector_options
+    found = extract_video(path, replace(options, fps=5.0))
+    assert (len(found.points), found.fps) == (5, 5.0)
+    assert len(extract_video(path, replace(options, fps=50.0)).points) == 20
+    thin, whole = (json.loads(extractor_fingerprint(replace(options, fps=f))) for f in (5.0, 0.0))
+    assert thin.pop("fps") == 5.0
+    assert thin == whole
+
+
 def test_the_fingerprint_tells_what_changes_landmarks_and_nothing_else() -> None:
     found = json.loads(extractor_fingerprint(OPTIONS))
     assert found["litert"].startswith("2.3.")

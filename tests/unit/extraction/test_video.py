@@ -119,4 +119,6 @@ def test_of_each_tick_the_nearest_frame_is_looked_at() -> None:
     assert thin(even, 60) == even  # no more than there are
     assert thin([0.0, 0.04, 0.08, 0.12, 0.16, 0.2], 15) == [0.0, 0.08, 0.12, 0.2]
     assert thin([0.0, 0.5, 0.51, 2.0], 15) == [0.0, 0.51, 2.0]  # a varying rate
+    assert thin(even[:8], 15) == even[:7:2]  # the next frame would be nearer to the next tick
+    assert thin([0.0], 15) == [0.0]
     assert thin([], 15) == []
