@@ -26,6 +26,7 @@ Positive = Annotated[float, pydantic.Field(gt=0)]
 NonNegative = Annotated[float, pydantic.Field(ge=0)]
 Share = Annotated[float, pydantic.Field(ge=0, le=1)]
 ShareBelowOne = Annotated[float, pydantic.Field(ge=0, lt=1)]
+MEMORY_MB = 2_000  # that the numbers of one file from elsewhere may take, 10^6 bytes
 MIN_FPS, MAX_FPS = 1.0, 1000.0  # at another rate a clip would be resampled to millions of frames
 FrameRate = Annotated[float, pydantic.Field(ge=MIN_FPS, le=MAX_FPS)]  # frames a second
 MAX_SIDE = 32_768

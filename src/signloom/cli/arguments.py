@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from signloom.config import load_params, parse_number
+from signloom.config import MEMORY_MB, Count, load_params, parse_number
 from signloom.corpus.manifest import is_manifest
 from signloom.errors import UserError
 from signloom.paths import PARAMS
@@ -23,6 +23,16 @@ def add_params(parser: argparse.ArgumentParser) -> None:
 def add_path(parser: argparse.ArgumentParser, name: str, default: Path, meaning: str) -> None:
     """Add an option with a path that is usually left at its default."""
     parser.add_argument(name, type=Path, default=default, help=f"{meaning} (default: %(default)s)")
+
+
+def add_memory(parser: Any) -> None:
+    """Let the memory be chosen that landmark files of others may take."""
+    parser.add_argument(
+        "--memory-mb",
+        type=number_of(Count),
+        default=MEMORY_MB,
+        help="most that the numbers of one landmark file may take, 10^6 bytes (%(default)s)",
+    )
 
 
 def number_of(kind: Any) -> Callable[[str], Any]:

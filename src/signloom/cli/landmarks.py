@@ -5,7 +5,7 @@ import sys
 import time
 from pathlib import Path
 
-from signloom.cli.arguments import add_path, number_of, refuse_in_corpus
+from signloom.cli.arguments import add_memory, add_path, number_of, refuse_in_corpus
 from signloom.config import FrameRate, Side
 from signloom.errors import UserError
 from signloom.files import check_output
@@ -35,6 +35,7 @@ def add_import(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fps", type=number_of(FrameRate), help=f"frames a second, {where}")
     parser.add_argument("--width", type=number_of(Side), help=f"pixels of the picture, {where}")
     parser.add_argument("--height", type=number_of(Side), help=f"pixels of the picture, {where}")
+    add_memory(parser)
     parser.set_defaults(run=run_import)
 
 
@@ -55,7 +56,12 @@ def run_import(options: argparse.Namespace) -> None:
         ImportOptions(
             format=options.format,
             groups=tuple(options.groups) if options.groups else None,
-            defaults=SourceDefaults(fps=options.fps, width=options.width, height=options.height),
+            defaults=SourceDefaults(
+                fps=options.fps,
+                width=options.width,
+                height=options.height,
+                memory_mb=options.memory_mb,
+            ),
         ),
     )
     folder = options.to / "landmarks"

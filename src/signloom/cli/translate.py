@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from signloom.cli.arguments import number_of, refuse_in_corpus
+from signloom.cli.arguments import add_memory, number_of, refuse_in_corpus
 from signloom.config import Count, FrameRate, Side
 from signloom.errors import UserError
 from signloom.paths import CHECKPOINT
@@ -112,6 +112,7 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
         )
     for name, kind in (("fps", FrameRate), ("width", Side), ("height", Side)):
         found.add_argument(f"--{name}", type=number_of(kind), help="of landmark files without it")
+    add_memory(found)
 
 
 def run_translate(options: argparse.Namespace) -> None:

@@ -108,7 +108,12 @@ class _Run:
         self._layout, self._watch = layout, Stopwatch()
         self._seconds, self._frames = 0.0, 0
         self._watch.seconds["start"] = time.time() - psutil.Process().create_time()
-        defaults = SourceDefaults(fps=options.fps, width=options.width, height=options.height)
+        defaults = SourceDefaults(
+            fps=options.fps,
+            width=options.width,
+            height=options.height,
+            memory_mb=options.memory_mb,
+        )
         self._reader = ClipReader(
             extractor,
             ReadOptions(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from signloom.config import FrameRate, Side, checked_dataclass
+from signloom.config import MEMORY_MB, Count, FrameRate, Side, checked_dataclass
 from signloom.corpus.landmarks import (
     GROUP_CHOICES,
     GROUP_INDICES,
@@ -22,6 +22,20 @@ _FARTHEST = 4.0  # pictures: most landmarks lie nearer than this, or they are no
 _NEEDED = {"pose": ("left_shoulder", "right_shoulder")}  # to normalise; others may be left out
 
 
+def check_memory(size_bytes: int, defaults: "SourceDefaults") -> None:
+    """Refuse what would take more memory than a person allows.
+
+    Raises:
+        ClipError: If it would.
+    """
+    if size_bytes > defaults.memory_mb * 1_000_000:
+        raise ClipError(
+            f"its numbers would take {size_bytes / 1_000_000:,.0f} MB of memory, expected at most "
+            f"{defaults.memory_mb:,}",
+            "cut it into smaller files, or allow more with --memory-mb",
+        )
+
+
 @checked_dataclass
 class SourceDefaults:
     """What to take where a source does not say it; None: refuse such sources."""
@@ -29,6 +43,9 @@ class SourceDefaults:
     fps: FrameRate | None
     width: Side | None
     height: Side | None
+    # Most that the numbers of one file may take, 10^6 bytes: a file of some megabytes may unpack
+    # to more than any machine has.
+    memory_mb: Count = MEMORY_MB
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,7 +5,7 @@ Fingerspelling has a row a frame (sequence_id, frame, x_face_0, ..., z_right_han
 file. Both hold shares of the picture and say neither its size nor the frame rate.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -14,15 +14,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from signloom.corpus.landmarks import COORDINATES, PART_POINTS
 from signloom.errors import ClipError, UserError
-from signloom.importing.foreign import ClipSource, ForeignClip, Part, SourceDefaults
+from signloom.importing.foreign import (
+    ClipSource,
+    ForeignClip,
+    Part,
+    SourceDefaults,
+    check_memory,
+)
 
 _LONG = ("frame", "type", "landmark_index", "x", "y", "z")
 _WIDE = ("sequence_id", "frame", "x_left_hand_0")
+_KEYS = ("sequence_id", "frame", "type", "landmark_index")  # say where a row belongs
+_ROW_BYTES = 64  # of each row, beside its columns: where it belongs
+_FRAME_BYTES = 4 * COORDINATES * sum(PART_POINTS.values())
 _MOST_GAPS = 10  # frame numbers may run over so many times the frames that are there
 
 
@@ -38,13 +46,15 @@ def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
         UserError: If a default is missing.
     """
     try:
-        with pq.ParquetFile(path) as file:
-            names = set(file.schema_arrow.names)
+        # Texts stay numbers that point at a text: each is in the file, and in memory, once.
+        names = set(pq.read_schema(path).names)
+        texts = sorted(names & {"type", "sequence_id"})
+        with pq.ParquetFile(path, read_dictionary=texts) as file:
             if set(_LONG) <= names:
-                tables = iter([(path.stem, file.read(columns=list(_LONG)))])
+                tables = iter([(path.stem, _read_table(file, _LONG, defaults))])
                 read = _long_parts
             elif set(_WIDE) <= names:
-                tables = _by_sequence(file.read(columns=_wide_columns(names)))
+                tables = _by_sequence(_read_table(file, _wide_columns(names), defaults))
                 read = _wide_parts
             else:
                 raise ClipError(
@@ -56,7 +66,7 @@ def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
         raise ClipError(reason, "restore it from where it came") from None
     sizes = require(path, defaults)
     for clip_id, table in tables:
-        yield clip_id, partial(_read_clip, clip_id, table, read, sizes)
+        yield clip_id, partial(_read_clip, clip_id, table, read, sizes, defaults)
 
 
 def require(
@@ -78,13 +88,48 @@ def require(
     return fps, width, height
 
 
+def _read_table(file: pq.ParquetFile, names: Sequence[str], defaults: SourceDefaults) -> pa.Table:
+    """Read some columns, if they are what they should be and the rows are not too many.
+
+    Raises:
+        ClipError: If not.
+    """
+    row_bytes = _ROW_BYTES
+    for name in names:
+        kind = file.schema_arrow.field(name).type
+        is_whole, is_text = pa.types.is_integer(kind), pa.types.is_dictionary(kind)
+        if name == "type":
+            is_right, expected = is_text, "texts"
+        elif name == "sequence_id":
+            is_right, expected = is_whole or is_text, "whole numbers or texts"
+        elif name == "landmark_index":
+            is_right, expected = is_whole, "whole numbers"
+        else:
+            is_right, expected = is_whole or pa.types.is_floating(kind), "numbers"
+        if not is_right:
+            raise ClipError(
+                f"its column {name} holds {kind}, expected {expected}",
+                "write it with the types that Kaggle's files have",
+            )
+        row_bytes += 4 if is_text else kind.bit_width // 8
+    check_memory(file.metadata.num_rows * row_bytes, defaults)
+    table = file.read(columns=list(names))
+    empty = [name for name in names if name in _KEYS and table[name].null_count]
+    if empty:
+        raise ClipError(f"some rows have no {empty[0]}", "leave these rows out")
+    return table
+
+
 def _read_clip(
     clip_id: str,
     table: pa.Table,
     read: Callable[[pa.Table, npt.NDArray[np.int64]], dict[str, Part]],
     sizes: tuple[float, int, int],
+    defaults: SourceDefaults,
 ) -> ForeignClip:
-    parts = read(table, _frame_rows(table["frame"].to_numpy()))
+    rows = _frame_rows(table["frame"].to_numpy())
+    check_memory((int(rows.max()) + 1) * _FRAME_BYTES, defaults)
+    parts = read(table, rows)
     fps, width, height = sizes
     return ForeignClip(clip_id=clip_id, parts=parts, fps=fps, width=width, height=height)
 
@@ -107,9 +152,11 @@ def _frame_rows(frames: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
 def _long_parts(table: pa.Table, rows: npt.NDArray[np.int64]) -> dict[str, Part]:
     xyz = np.stack([table[axis].to_numpy() for axis in "xyz"], axis=1).astype(np.float32)
     index = table["landmark_index"].to_numpy()
+    types = table["type"].unify_dictionaries().combine_chunks()
+    kinds = np.array(types.dictionary.to_pylist(), dtype=object)[types.indices.to_numpy()]
     parts = {}
     for name, count in PART_POINTS.items():
-        chosen = pc.equal(table["type"], name).to_numpy() & (index >= 0) & (index < count)
+        chosen = (kinds == name) & (index >= 0) & (index < count)
         if chosen.any():
             points = np.full((rows.max() + 1, count, COORDINATES), np.nan, np.float32)
             points[rows[chosen], index[chosen]] = xyz[chosen]
@@ -125,11 +172,15 @@ def _wide_columns(names: set[str]) -> list[str]:
 
 def _by_sequence(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     """Cut a file into its clips, in their order; their names are the sequence ids."""
-    rows: dict[Any, list[int]] = {}
-    for row, sequence in enumerate(table["sequence_id"].to_pylist()):
-        rows.setdefault(sequence, []).append(row)
-    for sequence, chosen in rows.items():
-        yield str(sequence), table.take(chosen)
+    column = table["sequence_id"].unify_dictionaries().combine_chunks()
+    is_text = pa.types.is_dictionary(column.type)
+    found, first, which = np.unique(
+        (column.indices if is_text else column).to_numpy(), return_index=True, return_inverse=True
+    )
+    rows = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
+    for number in np.argsort(first):
+        name = column.dictionary[int(found[number])] if is_text else found[number]
+        yield str(name), table.take(rows[number])
 
 
 def _wide_parts(table: pa.Table, rows: npt.NDArray[np.int64]) -> dict[str, Part]:

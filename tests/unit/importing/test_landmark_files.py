@@ -3,6 +3,8 @@
 import csv
 import json
 import re
+import subprocess
+import sys
 import unicodedata
 import zipfile
 from collections.abc import Sequence
@@ -278,18 +280,18 @@ def test_bad_files_are_told_and_the_others_kept(
         "c(1).npz": "use letters, digits, space",
         "d.npz": "expected 0 to 1 in the picture",
         "e.npz": "its frames are: left_hand 2, pose 5",
-        "f.npz": "its arrays are words (4, 77)",
+        "f.npz": "its arrays are words (4, 77) float64",
         "g.npz": "its offsets do not run from 0 to its 4 frames",
-        "h.npy": "not a readable NumPy file",
-        "i.npz": "not a readable NumPy file",
+        "h.npy": "its arrays are h (1,) object",
+        "i.npz": "i.npz is not a readable NumPy array",
         "j.pose": "not a readable .pose file",
         "k.parquet": "not a readable Parquet file",
         "l.parquet": "its columns are a",
         "m.parquet": "its frames are numbered up to 999, but only 2 are there",
         "n.npz": "not as expected (",
         "o.npz": "its left_hand has values of type <U1",
-        "p.npy": "it has no clip",
-        "q.parquet": "not as expected (",
+        "p.npy": "its p has no frames",
+        "q.parquet": "its column frame holds string, expected numbers",
         r"r\x091.npz": "use letters, digits, space",
     }
     assert found.keys() == reasons.keys()
@@ -314,9 +316,10 @@ def test_hands_that_are_no_numbers_are_refused_in_words(tmp_path: Path) -> None:
     assert found == {
         "complex.npz": "its left_hand has values of type complex128",
         "labels.npz": "it has labels of the shape (1,) for 2 clips",
-        "text.npz": "its left_hand has the shape ()",
+        "text.npz": found["text.npz"],
         "times.npz": "its left_hand has values of type datetime64[s]",
     }
+    assert "fps is not a readable NumPy array" in found["text.npz"]
 
 
 def test_frames_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
@@ -348,6 +351,105 @@ def test_a_bad_clip_does_not_cost_the_others_of_its_file(tmp_path: Path) -> None
     _, clips = run([tmp_path / "b.parquet"], tmp_path / "two")
     assert list(clips) == ["y"]
     assert [row["clip_id"] for row in rejects(tmp_path / "two")] == ["x"]
+
+
+def write_bombs(folder: Path) -> None:
+    """Write small files that unpack to gigabytes, or to more than 100 MB."""
+    rows = 2_000_000
+    long = {
+        "frame": pa.repeat(pa.scalar(1, pa.int16()), rows),
+        "type": pa.repeat("face", rows),
+        "landmark_index": pa.repeat(pa.scalar(2, pa.int16()), rows),
+        **{axis: pa.repeat(pa.scalar(0.5, pa.float32()), rows) for axis in "xyz"},
+    }
+    pq.write_table(pa.table(long), folder / "long.parquet")
+    names = ["sequence_id", "frame", *(f"{axis}_left_hand_{n}" for n in (0, 1) for axis in "xyz")]
+    wide = {name: pa.repeat(pa.scalar(0, pa.int64()), rows) for name in names}
+    pq.write_table(pa.table(wide), folder / "wide.parquet")
+    # A row for each of 50,000 frames: 543 landmarks of each would be kept.
+    sparse = pa.table(long).slice(0, 50_000).set_column(0, "frame", pa.array(range(50_000)))
+    pq.write_table(sparse, folder / "sparse.parquet")
+    shapes = {"big": (1_000_000, 1662), "huge": (10**15, 126), "many": (10**9, 0, 126)}
+    for name, shape in shapes.items():
+        header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+        with (
+            zipfile.ZipFile(folder / f"{name}.npz", "w", zipfile.ZIP_DEFLATED) as archive,
+            archive.open("frames.npy", "w") as member,
+        ):
+            np.lib.format.write_array_header_1_0(member, header)
+            member.write(b"\0" * 1_000_000)
+
+
+def test_small_files_that_unpack_to_gigabytes_are_refused_by_their_headers(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    write_bombs(source)
+    good = {name: holistic()[name] for name in ("left_hand", "right_hand")}
+    np.savez(source / "good.npz", **good, notes=np.array([{}], dtype=object))
+    size = ["--fps", "30", "--width", "640", "--height", "480", "--memory-mb", "100"]
+    code = "import resource, sys; from signloom.cli.main import main\ntry: main()\nfinally: "
+    code += "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "import", str(source), "--to", str(tmp_path / "c"), *size],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert "1 clips, 5 frames" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert int(done.stdout) < 800
+    reasons = {row["clip_id"]: row["reason"] for row in rejects(tmp_path / "c")}
+    assert reasons.pop("many") == "its frames has no frames"
+    assert reasons.keys() == {"long", "wide", "sparse", "big", "huge"}
+    for reason in reasons.values():
+        assert "MB of memory, expected at most 100" in reason
+
+
+def test_what_one_file_may_take_can_be_changed(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.zeros((2_100, 126), np.float32))
+    few = SourceDefaults(fps=30.0, width=640, height=480, memory_mb=1)
+    with pytest.raises(UserError, match=r"would take 1 MB .*at most 1; .*more with --memory-mb"):
+        run([tmp_path], tmp_path / "few", defaults=few)
+    more = SourceDefaults(fps=30.0, width=640, height=480, memory_mb=2)
+    assert len(run([tmp_path], tmp_path / "more", defaults=more)[1]) == 1
+
+
+def test_a_bad_member_of_an_archive_does_not_cost_the_others(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).random((6, 126))
+    labels = np.array(["yes", None], dtype=object)
+    np.savez(tmp_path / "a.npz", frames=rows, offsets=[0, 2, 6], labels=labels, notes=labels)
+    _, clips = run([tmp_path / "a.npz"], tmp_path / "one")
+    assert list(clips) == ["a-1", "a-2"]
+    (reject,) = rejects(tmp_path / "one")
+    assert (reject["clip_id"], "labels.npy is not a read" in reject["reason"]) == ("a-labels", True)
+    # A damaged part costs its clip: without it, the first clip would decide what all others have.
+    good = {name: holistic()[name] for name in ("left_hand", "right_hand")}
+    np.savez(tmp_path / "b.npz", **good, pose=labels)
+    np.savez(tmp_path / "c.npz", **good)
+    _, clips = run([tmp_path / "b.npz", tmp_path / "c.npz"], tmp_path / "two")
+    assert list(clips) == ["c"]
+    assert "pose.npy is not a readable NumPy array" in rejects(tmp_path / "two")[0]["reason"]
+
+
+def test_odd_columns_of_parquet_files_are_told(tmp_path: Path) -> None:
+    plain = long_table(holistic(frames=2), frames=(0, 1))
+    names = plain.column_names
+    for name, (column, values) in {
+        "list": ("x", pa.array([[0.5]] * len(plain))),
+        "float": ("landmark_index", pa.array(np.ones(len(plain)))),
+        "empty": ("frame", pa.array([None, *[1] * (len(plain) - 1)])),
+        "numbers": ("type", pa.array([1] * len(plain))),
+    }.items():
+        pq.write_table(
+            plain.set_column(names.index(column), column, values), tmp_path / f"{name}.parquet"
+        )
+    pq.write_table(plain, tmp_path / "plain.parquet")
+    _, clips = run([tmp_path], tmp_path / "corpus")
+    assert list(clips) == ["plain"]
+    reasons = {row["clip_id"]: row["reason"] for row in rejects(tmp_path / "corpus")}
+    assert "its column x holds list" in reasons["list"]
+    assert "its column landmark_index holds double, expected whole numbers" in reasons["float"]
+    assert "some rows have no frame" in reasons["empty"]
+    assert "its column type holds int64, expected texts" in reasons["numbers"]
 
 
 def test_names_are_taken_as_manifests_are_read(tmp_path: Path) -> None:
