@@ -41,8 +41,13 @@ def build_model(
     """
     family = FAMILIES[options.family]
     sizes = {"input_width": input_width, "vocab_size": vocab_size, "ctc_labels": ctc_labels}
+    model: Seq2Seq
     if family is not EncoderOnly:
-        return family(options, **sizes)
-    if eos is None:
+        model = family(options, **sizes)
+    elif eos is None:
         raise ValueError("encoder_only was built without the id that ends a sentence; give eos")
-    return EncoderOnly(options, **sizes, eos=eos)
+    else:
+        model = EncoderOnly(options, **sizes, eos=eos)
+    if options.source == "landmarks":
+        model.input_width = input_width
+    return model
