@@ -32,6 +32,7 @@ FrameRate = Annotated[float, pydantic.Field(ge=MIN_FPS, le=MAX_FPS)]  # frames a
 MAX_SIDE = 32_768
 Side = Annotated[int, pydantic.Field(ge=1, le=MAX_SIDE)]  # of a picture, pixels
 
+_MOST_VALUES = 100_000  # of a YAML file
 _MOST_SHOWN = 200  # characters of a wrong value
 _STRICT = pydantic.ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
@@ -102,7 +103,9 @@ def load_params(path: Path) -> dict[str, Any]:
         raise UserError(f"{path} does not exist; run from the project's root") from None
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
-    except (ruamel.yaml.error.YAMLError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise UserError(f"{path}: maps or lists lie in each other too deep") from None
+    except (ruamel.yaml.error.YAMLError, TypeError, ValueError) as error:
         raise UserError(f"{path} is not valid YAML: {error}") from None
     if not isinstance(values, dict):
         raise UserError(f"{path}: expected a map of sections, found {type(values).__name__}")
@@ -111,7 +114,31 @@ def load_params(path: Path) -> dict[str, Any]:
 
 def _read_yaml(text: str) -> Any:
     # Unlike PyYAML, this loader refuses a key that occurs twice.
-    return ruamel.yaml.YAML(typ="safe", pure=True).load(text)
+    values = ruamel.yaml.YAML(typ="safe", pure=True).load(text)
+    if _count_values(values, {}) > _MOST_VALUES:
+        raise ValueError(f"its aliases unfold to more than {_MOST_VALUES} values")
+    return values
+
+
+def _count_values(value: Any, counts: dict[int, int]) -> int:
+    """Return how many values there are when every alias is written out.
+
+    Raises:
+        ValueError: If a value holds itself, or the key of a map is no plain value.
+    """
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in counts:
+        counts[id(value)] = 0
+        inner = value.values() if isinstance(value, dict) else value
+        if isinstance(value, dict):
+            for key in value:
+                if not isinstance(key, str | int | float | None):
+                    raise ValueError(f"a key of a map is {key!r}, expected text")
+        counts[id(value)] = 1 + sum(_count_values(one, counts) for one in inner)
+    if not counts[id(value)]:
+        raise ValueError("an alias stands in the value that it names")
+    return counts[id(value)]
 
 
 def update_params(path: Path, overrides: Mapping[str, Mapping[str, object]]) -> tuple[str, str]:

@@ -1,5 +1,8 @@
 import dataclasses
+import itertools
+import json
 import pickle
+import re
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -11,11 +14,14 @@ from signloom.config import (
     Natural,
     ShareBelowOne,
     checked_dataclass,
+    load_params,
     load_section,
     read_json,
+    read_record,
     update_params,
 )
 from signloom.errors import UserError
+from tests.damage import damaged_texts
 
 
 @checked_dataclass
@@ -155,3 +161,73 @@ def test_an_update_of_an_unknown_key_changes_nothing(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"has no stage\.nonsense"):
         update_params(path, {"stage": {"nonsense": 1}})
     assert path.read_text() == GOOD
+
+
+LAUGHS = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n"
+    for before, name in itertools.pairwise("abcdefghij")
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (LAUGHS, "its aliases unfold to more than 100000 values"),
+        ("a: &a [*a]", "an alias stands in the value that it names"),
+        ("a: &a {b: *a}", "an alias stands in the value that it names"),
+        ("a: " + "[" * 5_000 + "]" * 5_000, "lie in each other too deep"),
+        ("a: " + "{b: " * 5_000 + "}" * 5_000, "lie in each other too deep"),
+        ("a: 2024-13-45", "is not valid YAML"),
+        ("2024-01-01: a", "a key of a map is datetime.date"),
+        ("? [a, b]\n: c", "a key of a map is"),
+        ("a: !!python/object/apply:os.system [ls]", "is not valid YAML"),
+        ("a: !!binary x", "is not valid YAML"),
+        ("a: 1\na: 2", "is not valid YAML"),
+        ("- a", "expected a map of sections, found list"),
+        ("", "expected a map of sections, found NoneType"),
+        ("a: \x00", "is not valid YAML"),
+    ],
+)
+def test_damaged_or_hostile_yaml_is_refused_in_words(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    path = tmp_path / "params.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=re.escape(message)) as caught:
+        load_params(path)
+    assert str(path) in str(caught.value)
+
+
+def test_aliases_of_a_careful_writer_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "params.yaml"
+    path.write_text("a: &one {b: 1}\nc: *one\nd: [*one, *one]")
+    assert load_params(path) == {"a": {"b": 1}, "c": {"b": 1}, "d": [{"b": 1}] * 2}
+
+
+@checked_dataclass
+class Record:
+    """A file with some keys."""
+
+    names: tuple[str, ...]
+    inner: dict[str, float]
+
+
+def test_a_damaged_record_is_refused_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    content = {"names": ["a", "b"], "inner": {"c": 0.5}, "format_version": 1, "more": {}}
+    path.write_text(json.dumps(content))
+    assert read_record(path, Record, hint="", version=1) == Record(
+        names=("a", "b"), inner={"c": 0.5}
+    )
+    refused = 0
+    for done, text in damaged_texts(content, seed=0, count=200):
+        path.write_text(text, encoding="latin-1")
+        said = ""
+        try:
+            read_record(path, Record, hint="make it again", version=1)
+        except UserError as error:
+            said = str(error)
+        assert not said or (str(path) in said and "make it again" in said), done
+        assert len(said) < 2_000, done
+        refused += bool(said)
+    assert refused > 100
