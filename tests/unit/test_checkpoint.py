@@ -166,7 +166,7 @@ def test_checkpoints_with_json_damaged_in_many_ways_are_refused_in_words(
         ({"heads": 10**9}, "heads: found 1000000000, expected at most 1024"),
         ({"d_model": 16_384}, r"tensors differ: .*found \(.*16\), expected \(.*16384"),
         ({"d_ff": 65_536}, r"tensors differ: encoder.*found \(24, 16\), expected \(65536, 16\)"),
-        ({"encoder_layers": 200}, "tensors, expected those of 200 encoder and 2 decoder layers"),
+        ({"encoder_layers": 200}, "tensors differ: .*found none, expected"),
         ({"encoder_layers": 3}, "layers.2.*: found none, expected"),
         ({"encoder_layers": 1}, r"found \(.*\), expected none"),
     ],

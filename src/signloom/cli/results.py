@@ -65,7 +65,7 @@ def run_scores(options: argparse.Namespace) -> None:
         check_output(baseline, [options.metrics], overwrite=True)
     try:
         tables = [format_scores(split, found) for split, found in metrics.items()]
-    except (AttributeError, KeyError, TypeError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise UserError(f"{options.metrics} holds no scores of an evaluation; {hint}") from None
     if options.metrics == METRICS and PARAMS.is_file():
         _check_corpus(metrics)

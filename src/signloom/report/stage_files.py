@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from signloom.config import check_version, read_json
+from signloom.config import check_version, checked_dataclass, read_json, read_record
 from signloom.corpus.quality import ClipQuality, read_quality
 from signloom.errors import UserError
 from signloom.evaluation.metrics import ScoreOptions
@@ -141,6 +141,13 @@ def _read(path: Path, stage: str) -> str:
         raise UserError(f"{path} does not exist; run `dvc repro {stage}` first") from None
 
 
+@checked_dataclass
+class _Baseline:
+    """What baseline.json holds."""
+
+    metrics: dict[str, dict[str, Any]]
+
+
 def keep_baseline(metrics: Mapping[str, Any], path: Path) -> None:
     """Write reports/baseline.json: the scores that later reports are compared with.
 
@@ -160,9 +167,8 @@ def read_baseline(path: Path) -> dict[str, Any]:
     """
     if not path.is_file():
         return {}
-    content = _read_json(path, hint="write it again with `signloom scores --keep`")
-    metrics: dict[str, Any] = content["metrics"]
-    return metrics
+    hint = "write it again with `signloom scores --keep`"
+    return read_record(path, _Baseline, hint=hint, version=VERSIONS["baseline.json"]).metrics
 
 
 def read_committed(path: Path) -> dict[str, Any]:
@@ -195,7 +201,8 @@ def list_changes(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[Chan
         for split, found in now.items()
         if split in before and not why_not_comparable(found, before[split])
         for metric in main_metrics(found.get("headline", Metric.BLEU4))
-        if metric in found and metric in before[split]
+        if isinstance(found.get(metric), int | float)
+        and isinstance(before[split].get(metric), int | float)
     ]
 
 
