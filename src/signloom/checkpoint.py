@@ -24,7 +24,7 @@ from signloom.models.seq2seq import ModelOptions, Seq2Seq
 # 2: every family, with its options; 3: what its CTC labels mean; 4: what its source ids mean
 FORMAT_VERSION = 4
 WEIGHTS, SPEC, TOKENIZER = "model.safetensors", "checkpoint.json", "tokenizer.json"
-_TRIES, _PAUSE_S = 10, 0.02  # to read a folder that others replace
+_TRIES, _PAUSE_S = 20, 0.02  # to read a folder that others replace
 _MOST_NAMED = 3  # tensors in a message
 
 
