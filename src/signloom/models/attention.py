@@ -118,6 +118,7 @@ class MultiHeadAttention(nn.Module):
         seen: Bool[Tensor, "B T M"] | None = None,
         is_causal: bool = False,
         distances: Float[Tensor, "N D"] | None = None,
+        maps: list[Tensor] | None = None,
     ) -> Float[Tensor, "B T D"]:
         """Attend from each position of `x` to the keys it may see; zeros where it sees none.
 
@@ -129,16 +130,25 @@ class MultiHeadAttention(nn.Module):
             is_causal: Whether query i sees only keys 0 to i.
             distances: With relative terms, where queries and keys are the same positions, the
                 encodings of the distances M - 1 down to 1 - M.
+            maps: Where given, what each query gives each key, (B, H, T, M), is put at its end;
+                without dropout.
         """
         query = self._split(self.query(x))
         mask = None if valid is None else valid[:, None, None, :]  # (B, 1, 1, M)
         if seen is not None:
             mask = seen[:, None]
-        if is_causal and not (valid is None and self.relative is None):
+        if is_causal and not (valid is None and self.relative is None and maps is None):
             past = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
             mask, is_causal = past if mask is None else mask & past, False
+        bias = None
         if self.relative is not None:
             query, bias = self.relative(query, distances)
+        if maps is not None:
+            scores_BHTM = query @ memory.keys.transpose(2, 3) / math.sqrt(query.shape[-1])
+            scores_BHTM = scores_BHTM if bias is None else scores_BHTM + bias
+            allowed = scores_BHTM.new_ones((), dtype=torch.bool) if mask is None else mask
+            maps.append(masked_softmax(scores_BHTM, allowed))
+        if bias is not None:
             mask = bias if mask is None else bias.masked_fill(~mask, -torch.inf)
         attended = functional.scaled_dot_product_attention(
             query,
@@ -157,24 +167,13 @@ class MultiHeadAttention(nn.Module):
         valid: Bool[Tensor, "B M"],
         is_causal: bool,
         distances: Float[Tensor, "N D"] | None,
+        maps: list[Tensor] | None = None,
     ) -> Float[Tensor, "B M D"]:
         """Attend from each position to those of the same sequence; arguments as for `forward`."""
         attended: Tensor = self(
-            x, self.project(x), valid=valid, is_causal=is_causal, distances=distances
+            x, self.project(x), valid=valid, is_causal=is_causal, distances=distances, maps=maps
         )
         return attended
-
-    def weights(
-        self, x: Float[Tensor, "B T D"], memory: KeyValue, seen: Bool[Tensor, "B Q M"]
-    ) -> Float[Tensor, "B T M"]:
-        """Return what each query gives each key that it sees, the mean over heads; Q is T or 1.
-
-        For pictures: without relative terms and dropout, and slower than `forward`, which never
-        has the weights in hand.
-        """
-        query = self._split(self.query(x))
-        scores_BHTM = query @ memory.keys.transpose(2, 3) / math.sqrt(query.shape[-1])
-        return masked_softmax(scores_BHTM, seen[:, None]).mean(dim=1)
 
     def _split(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B H T K"]:
         return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)

@@ -69,13 +69,14 @@ class ConformerLayer(nn.Module):
         x: Float[Tensor, "B M D"],
         valid: Bool[Tensor, "B M"],
         distances: Float[Tensor, "N D"] | None,
+        maps: list[Tensor] | None = None,
     ) -> Float[Tensor, "B M D"]:
-        """Mix the real positions."""
+        """Mix the real positions; where `maps` is given, put the attention at its end."""
         x = self.residuals[0](x, self.first_feed_forward)
         x = self.residuals[1](
             x,
             lambda y: self.attention.attend_self(
-                y, valid=valid, is_causal=self.is_causal, distances=distances
+                y, valid=valid, is_causal=self.is_causal, distances=distances, maps=maps
             ),
         )
         x = self.residuals[2](x, lambda y: self.convolution(y, valid))

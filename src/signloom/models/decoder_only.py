@@ -13,7 +13,14 @@ from torch import Tensor, nn
 
 from signloom.models.attention import GrowingKeyValue, KeyValue
 from signloom.models.layers import SourceEmbedding, TokenEmbedding, build_output, initialise
-from signloom.models.seq2seq import DecoderState, Memory, ModelOptions, Seq2Seq, SourceTensor
+from signloom.models.seq2seq import (
+    AttentionMaps,
+    DecoderState,
+    Memory,
+    ModelOptions,
+    Seq2Seq,
+    SourceTensor,
+)
 from signloom.models.transformer import (
     TransformerState,
     build_attention,
@@ -61,7 +68,8 @@ class PrefixLayer(nn.Module):
             x: The new positions.
             before: Keys and values of the earlier positions, in order.
             seen: Which of all positions so far, the new ones included, each new one sees.
-            maps: Where given, what each position gives all of them, (B, T, N), is put at its end.
+            maps: Where given, what each position gives all of them, (B, H, T, N), is put at its
+                end.
 
         Returns:
             The new positions, and their keys and values.
@@ -76,9 +84,7 @@ class PrefixLayer(nn.Module):
                 torch.cat([pair.keys for pair in every], dim=2),
                 torch.cat([pair.values for pair in every], dim=2),
             )
-            if maps is not None:
-                maps.append(self.attention.weights(y, known, seen))
-            return self.attention(y, known, seen=seen)
+            return self.attention(y, known, seen=seen, maps=maps)
 
         x = self.residuals[0](x, attend)
         return self.residuals[1](x, self.feed_forward), own
@@ -133,6 +139,14 @@ class DecoderOnly(Seq2Seq):
 
     def encode(self, src: SourceTensor, src_valid: Bool[Tensor, "B S"]) -> PrefixMemory:
         """Read the source; padding influences nothing."""
+        return self._read_source(src, src_valid)
+
+    def _read_source(
+        self,
+        src: SourceTensor,
+        src_valid: Bool[Tensor, "B S"],
+        maps: list[Tensor] | None = None,
+    ) -> PrefixMemory:
         x, valid = self.encoder.source(src, src_valid)
         x = self.encoder.positions(x)
         seen = valid[:, None].expand(-1, x.shape[1], -1)
@@ -140,7 +154,7 @@ class DecoderOnly(Seq2Seq):
             seen = seen.tril()
         layers = []
         for layer in self.decoder.layers:
-            x, own = layer(x, [], seen)
+            x, own = layer(x, [], seen, maps)
             layers.append(own)
         return PrefixMemory(self.encoder.norm(x), valid, layers)
 
@@ -186,9 +200,23 @@ class DecoderOnly(Seq2Seq):
         """
         maps: list[Tensor] = []
         self._read(tgt_in, memory, maps)
-        weights = torch.stack(maps).mean(dim=0)[..., : memory.valid.shape[1]]
+        weights = torch.stack([layer.mean(dim=1) for layer in maps]).mean(dim=0)[
+            ..., : memory.valid.shape[1]
+        ]
         total = weights.sum(dim=-1, keepdim=True)
         return weights / total.clamp(min=torch.finfo(weights.dtype).tiny)
+
+    def attention_maps(
+        self, src: SourceTensor, src_valid: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
+    ) -> AttentionMaps:
+        """Return the attention of every layer and head: the source's, and the target's to both."""
+        source: list[Tensor] = []
+        target: list[Tensor] = []
+        memory = self._read_source(src, src_valid, source)
+        self._read(tgt_in, memory, target)
+        length = memory.valid.shape[1]
+        own = [layer[..., length:] for layer in target]
+        return AttentionMaps.of(source, own, [layer[..., :length] for layer in target])
 
     def _read(
         self, tgt_in: Int[Tensor, "B T"], memory: Memory, maps: list[Tensor] | None = None

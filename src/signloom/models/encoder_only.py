@@ -13,7 +13,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from signloom.models.layers import initialise
-from signloom.models.seq2seq import DecoderState, Memory, ModelOptions, Seq2Seq, SourceTensor
+from signloom.models.seq2seq import (
+    AttentionMaps,
+    DecoderState,
+    Memory,
+    ModelOptions,
+    Seq2Seq,
+    SourceTensor,
+)
 from signloom.models.transformer import TransformerEncoder
 
 BLANK = 0
@@ -249,6 +256,14 @@ class EncoderOnly(Seq2Seq):
             weights = (before + emits).masked_fill(~memory.valid, IMPOSSIBLE).softmax(dim=-1)
             rows.append(weights * memory.valid)
         return torch.stack(rows, dim=1).to(memory.states.dtype)
+
+    def attention_maps(
+        self, src: SourceTensor, src_valid: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
+    ) -> AttentionMaps:
+        """Return the attention of the encoder; there is no decoder that attends."""
+        maps: list[Tensor] = []
+        self.encoder(src, src_valid, maps)
+        return AttentionMaps.of(maps, [], [])
 
 
 def _sum_products(

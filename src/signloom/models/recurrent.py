@@ -13,7 +13,14 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from signloom.models.attention import masked_softmax
 from signloom.models.layers import SourceEmbedding, TokenEmbedding, build_output, initialise
-from signloom.models.seq2seq import DecoderState, Memory, ModelOptions, Seq2Seq, SourceTensor
+from signloom.models.seq2seq import (
+    AttentionMaps,
+    DecoderState,
+    Memory,
+    ModelOptions,
+    Seq2Seq,
+    SourceTensor,
+)
 
 # What a layer remembers are hidden numbers, and of an LSTM those of its cell, too.
 RECURRENCES = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
@@ -256,6 +263,15 @@ class RecurrentSeq2Seq(Seq2Seq):
             ValueError: If the decoder has no attention.
         """
         return self.decoder.weights(*self.decoder.read(tgt_in, self.start(memory)))
+
+    def attention_maps(
+        self, src: SourceTensor, src_valid: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
+    ) -> AttentionMaps:
+        """Return the decoder's one map of the memory; nothing of one without attention."""
+        if self.decoder.score is None:
+            return AttentionMaps()
+        cross = self.align(self.encode(src, src_valid), tgt_in)
+        return AttentionMaps(cross=cross[:, None, None])
 
 
 def entering_width(options: ModelOptions) -> int:

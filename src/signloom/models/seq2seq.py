@@ -1,12 +1,13 @@
 """The one interface of all model families: a source in, logits of target tokens out.
 
 Shape letters: B clips, S source frames, M memory positions (S after subsampling), T target
-tokens, F features, D model width, V vocabulary, W beams of a clip, R rows of clip and beam.
+tokens, F features, D model width, H heads, L layers, V vocabulary, W beams of a clip, R rows of
+clip and beam.
 """
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -101,6 +102,27 @@ class Memory:
     def select(self, rows: Int[Tensor, " R"]) -> "Memory":
         """Return the memory of the given rows, in that order; rows may repeat."""
         return Memory(self.states.index_select(0, rows), self.valid.index_select(0, rows))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AttentionMaps:
+    """What each position gives each other one, by layer and head; None where a model has none.
+
+    A row sums to 1 over what its position may see, and is all zero where that is nothing. A model
+    whose decoder looks at source and target in one softmax has rows of `decoder` and `cross` that
+    sum to 1 together.
+    """
+
+    encoder: Float[Tensor, "B L H M M"] | None = None
+    decoder: Float[Tensor, "B L H T T"] | None = None
+    cross: Float[Tensor, "B L H T M"] | None = None
+
+    @classmethod
+    def of(
+        cls, encoder: Sequence[Tensor], decoder: Sequence[Tensor], cross: Sequence[Tensor]
+    ) -> "AttentionMaps":
+        """Stack the maps of layers, each (B, H, ...)."""
+        return cls(*(torch.stack(list(x), dim=1) if x else None for x in (encoder, decoder, cross)))
 
 
 class DecoderState(ABC):
@@ -248,6 +270,21 @@ class Seq2Seq(nn.Module, ABC):
         Raises:
             ValueError: If the model's decoder does not look at the memory.
         """
+
+    def attention_maps(
+        self, src: SourceTensor, src_valid: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
+    ) -> AttentionMaps:
+        """Return the attention of every layer and head while the model reads and writes.
+
+        Args:
+            src: As for `encode`.
+            src_valid: As for `encode`.
+            tgt_in: The tokens before each target position.
+
+        Returns:
+            Nothing of a model without attention, which says so in its documentation.
+        """
+        return AttentionMaps()
 
     def ctc_logits(self, memory: Memory) -> Float[Tensor, "B M L"]:
         """Return the logits of the CTC labels (0 = blank) at each memory position.

@@ -5,7 +5,7 @@ beams: W for each step so far, fewer at first.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import torch
@@ -27,7 +27,14 @@ from signloom.models.layers import (
     build_output,
     initialise,
 )
-from signloom.models.seq2seq import DecoderState, Memory, ModelOptions, Seq2Seq, SourceTensor
+from signloom.models.seq2seq import (
+    AttentionMaps,
+    DecoderState,
+    Memory,
+    ModelOptions,
+    Seq2Seq,
+    SourceTensor,
+)
 
 
 class EncoderLayer(nn.Module):
@@ -45,12 +52,13 @@ class EncoderLayer(nn.Module):
         x: Float[Tensor, "B M D"],
         valid: Bool[Tensor, "B M"],
         distances: Float[Tensor, "N D"] | None,
+        maps: list[Tensor] | None = None,
     ) -> Float[Tensor, "B M D"]:
-        """Mix the real positions."""
+        """Mix the real positions; where `maps` is given, put the attention at its end."""
         x = self.residuals[0](
             x,
             lambda y: self.attention.attend_self(
-                y, valid=valid, is_causal=self.is_causal, distances=distances
+                y, valid=valid, is_causal=self.is_causal, distances=distances, maps=maps
             ),
         )
         return self.residuals[1](x, self.feed_forward)
@@ -79,15 +87,20 @@ class TransformerEncoder(nn.Module):
         self.norm = nn.LayerNorm(d_model) if options.encoder_norm else nn.Identity()
         self.layer_drop = options.layer_drop
 
-    def forward(self, src: SourceTensor, src_valid: Bool[Tensor, "B S"]) -> Memory:
-        """Encode features or tokens."""
+    def forward(
+        self,
+        src: SourceTensor,
+        src_valid: Bool[Tensor, "B S"],
+        maps: list[Tensor] | None = None,
+    ) -> Memory:
+        """Encode features or tokens; each layer puts its attention at the end of `maps`."""
         x, valid = self.source(src, src_valid)
         x = self.positions(x)
         distances = None if self.distances is None else self.distances(x)
         for layer in self.layers:
             if self.training and is_dropped(self.layer_drop):
                 continue
-            x = layer(x, valid, distances)
+            x = layer(x, valid, distances, maps)
         return Memory(self.norm(x), valid)
 
 
@@ -139,6 +152,14 @@ class TransformerState(DecoderState):
         return TransformerState(self.past, self.memory, self.memory_valid, seen)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class DecoderMaps:
+    """Attention of the layers that have read so far, to the target and to the memory."""
+
+    own: list[Float[Tensor, "B H T T"]] = field(default_factory=list)
+    cross: list[Float[Tensor, "B H T M"]] = field(default_factory=list)
+
+
 class DecoderLayer(nn.Module):
     """Causal self-attention, attention to the memory and feed-forward."""
 
@@ -155,7 +176,7 @@ class DecoderLayer(nn.Module):
         past: KeyValue | None,
         memory: KeyValue,
         memory_valid: Bool[Tensor, "B M"],
-        maps: list[Tensor] | None = None,
+        maps: DecoderMaps | None = None,
         seen: Bool[Tensor, "B T N"] | None = None,
     ) -> tuple[Float[Tensor, "B T D"], KeyValue]:
         """Extend the sequence by T positions.
@@ -165,7 +186,7 @@ class DecoderLayer(nn.Module):
             past: Keys and values of the earlier positions; None where there are none.
             memory: Projected source.
             memory_valid: Which source positions are real.
-            maps: Where given, what each position gives the memory, (B, T, M), is put at its end.
+            maps: Where given, the attention is put at their ends.
             seen: Of several beams, which of all positions so far each new one follows.
 
         Returns:
@@ -179,12 +200,12 @@ class DecoderLayer(nn.Module):
             known = new if past is None else past.append(new)
             # A single new position may see everything before it: no mask is needed.
             is_causal = past is None and seen is None
-            return self.self_attention(y, known, seen=seen, is_causal=is_causal)
+            return self.self_attention(
+                y, known, seen=seen, is_causal=is_causal, maps=maps and maps.own
+            )
 
         def attend_memory(y: Tensor) -> Tensor:
-            if maps is not None:
-                maps.append(self.cross_attention.weights(y, memory, memory_valid[:, None]))
-            return self.cross_attention(y, memory, valid=memory_valid)
+            return self.cross_attention(y, memory, valid=memory_valid, maps=maps and maps.cross)
 
         x = self.residuals[0](x, attend_self)
         x = self.residuals[1](x, attend_memory)
@@ -222,11 +243,11 @@ class TransformerDecoder(nn.Module):
         self,
         tokens: Int[Tensor, "B T"],
         state: TransformerState,
-        maps: list[Tensor] | None = None,
+        maps: DecoderMaps | None = None,
     ) -> tuple[Float[Tensor, "B T D"], TransformerState]:
         """Return what the output projects of the new tokens and the state after them.
 
-        Where `maps` is given, each layer puts at its end where it looked, (B, T, M).
+        Where `maps` is given, each layer puts its attention at the ends.
         """
         x = self.positions(self.embedding(tokens), offset=state.length)
         return self._extend(x, state, maps)
@@ -246,7 +267,7 @@ class TransformerDecoder(nn.Module):
         self,
         x: Float[Tensor, "B T D"],
         state: TransformerState,
-        maps: list[Tensor] | None = None,
+        maps: DecoderMaps | None = None,
     ) -> tuple[Float[Tensor, "B T D"], TransformerState]:
         """Return what the output projects of embedded tokens and the state after them."""
         past: list[KeyValue] = []
@@ -308,9 +329,19 @@ class Transformer(Seq2Seq):
 
     def align(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T M"]:
         """Return where each target position looks, the mean over heads and layers."""
-        maps: list[Tensor] = []
+        maps = DecoderMaps()
         self.decoder.read(tgt_in, self.start(memory), maps)
-        return torch.stack(maps).mean(dim=0)
+        return torch.stack([layer.mean(dim=1) for layer in maps.cross]).mean(dim=0)
+
+    def attention_maps(
+        self, src: SourceTensor, src_valid: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
+    ) -> AttentionMaps:
+        """Return the attention of every layer and head."""
+        encoder: list[Tensor] = []
+        memory = self.encoder(src, src_valid, encoder)
+        maps = DecoderMaps()
+        self.decoder.read(tgt_in, self.start(memory), maps)
+        return AttentionMaps.of(encoder, maps.own, maps.cross)
 
 
 def build_attention(options: ModelOptions, *, relative: bool = False) -> MultiHeadAttention:
