@@ -18,6 +18,7 @@ from tests.contract.variants import COMBINED, VARIANTS, Subject, build
 
 LENGTHS = [9, 5, 12]
 TOKENS = torch.tensor([[1, 5, 6, 7], [1, 8, 9, 10], [1, 11, 4, 5]])
+RECURRENT = ("rnn", "gru", "lstm")
 # Float32 sums in an order that processors choose: a few units in the last place of the largest
 # numbers that are added up, and those of unnormalised decoders reach the tens.
 CLOSE = {"rtol": 1e-4, "atol": 5e-5}
@@ -336,6 +337,49 @@ def test_an_alignment_is_a_distribution_over_the_real_positions(subject: Subject
     torch.testing.assert_close(maps.sum(dim=2), sums)
     earlier = subject.model.align(memory, TOKENS[:, :2])
     torch.testing.assert_close(earlier, maps[:, :2], **CLOSE)
+
+
+def test_the_attention_of_each_head_is_a_distribution_over_what_may_be_seen(
+    subject: Subject,
+) -> None:
+    src, valid = subject.source(LENGTHS)
+    valid[1] = False
+    options, model = subject.options, subject.model
+    before = model(src, valid, TOKENS)
+    maps, memory = model.attention_maps(src, valid, TOKENS), model.encode(src, valid)
+    assert torch.equal(model(src, valid, TOKENS), before)
+    real = memory.valid[:, None, None, None].expand(-1, 1, 1, 1, -1)
+    is_filled = torch.tensor([1.0, 0.0, 1.0])
+    attends = options.family not in RECURRENT
+    assert (maps.encoder is not None) == attends
+    assert (maps.decoder is not None) == (attends and options.family != "encoder_only")
+    assert (maps.cross is not None) == (
+        options.family != "encoder_only" and (attends or options.attention != "none")
+    )
+    if maps.encoder is not None:
+        positions = real.shape[-1]
+        layers = {"decoder_only": options.decoder_layers}
+        expected = layers.get(options.family, options.encoder_layers), options.heads
+        assert maps.encoder.shape == (3, *expected, positions, positions)
+        assert not maps.encoder.masked_select(~real).any()
+        if options.causal_encoder:
+            assert not maps.encoder.triu(1).any()
+        sums = maps.encoder.sum(dim=-1)
+        torch.testing.assert_close(sums, is_filled[:, None, None, None].expand_as(sums))
+    if maps.decoder is not None and maps.cross is not None:
+        assert maps.decoder.shape == (3, options.decoder_layers, options.heads, 4, 4)
+        assert not maps.decoder.triu(1).any()
+        own, cross = maps.decoder.sum(dim=-1), maps.cross.sum(dim=-1)
+        if options.family == "decoder_only":  # source and target in one softmax
+            torch.testing.assert_close(own + cross, torch.ones_like(own))
+        else:
+            torch.testing.assert_close(own, torch.ones_like(own))
+            torch.testing.assert_close(cross, is_filled[:, None, None, None].expand_as(cross))
+    if maps.cross is not None:
+        assert not maps.cross.masked_select(~real).any()
+        mean = maps.cross.mean(dim=(1, 2))
+        mean = mean / mean.sum(dim=-1, keepdim=True).clamp(min=1e-30)
+        torch.testing.assert_close(mean, model.align(memory, TOKENS))
 
 
 @pytest.mark.parametrize("family", list(FAMILIES))

@@ -19,7 +19,13 @@ from tqdm import tqdm
 from signloom.config import Count, NonNegative, checked_dataclass
 from signloom.errors import UserError
 from signloom.evaluation.calibrate import Reliability, calibrate
-from signloom.evaluation.metrics import ScoreOptions, Statistics, score_corpus
+from signloom.evaluation.metrics import (
+    ScoreOptions,
+    Statistics,
+    pick_clips,
+    score_corpus,
+    sentence_scores,
+)
 from signloom.evaluation.names import (
     MAIN_METRICS,
     Metric,
@@ -29,6 +35,7 @@ from signloom.evaluation.names import (
 )
 from signloom.evaluation.summary import (
     DECIMALS,
+    Counts,
     SeedScores,
     SplitScores,
     count,
@@ -196,7 +203,7 @@ def evaluate(
         splits=splits,
         seeds=_score_seeds(translator, splits, others, results, sequences, options, decoding),
         train_texts=train_texts,
-        alignments=_align(translator, results, sequences),
+        alignments=_align(translator, results, sequences, counts, options.score),
         confidence=confidence,
         reliability=reliability,
     )
@@ -390,8 +397,13 @@ def _align(
     translator: Translator,
     results: Sequence[SplitResult],
     sequences: Mapping[str, SourceSequence],
+    counts: Counts,
+    options: ScoreOptions,
 ) -> dict[str, Alignment]:
-    """Ask where the model looked while it wrote each translation."""
+    """Ask where the model looked while it wrote each translation.
+
+    Of the best, median and worst clip of each split with every layer and head, for the report.
+    """
     found: dict[str, Alignment] = {}
     for result in results:
         clips = [sequences[target.clip_id] for target in result.targets]
@@ -403,5 +415,29 @@ def _align(
         found |= {
             target.clip_id: alignment
             for target, alignment in zip(result.targets, aligned, strict=True)
+        }
+        singly = sentence_scores(counts[result.split][System.MODEL])
+        rows: list[dict[str, Any]] = [
+            {
+                "clip_id": target.clip_id,
+                "reference": target.text,
+                # As in hypotheses.tsv, from which the report picks.
+                "wer": round(float(singly[Metric.WER][row]), DECIMALS),
+                "bleu": round(float(singly[Metric.BLEU4][row]), DECIMALS),
+                "row": row,
+            }
+            for row, target in enumerate(result.targets)
+        ]
+        picked = [row["row"] for _, row in pick_clips(rows, 1, options)]
+        with_heads = translator.align(
+            [clips[row] for row in picked],
+            [result.translations[row] for row in picked],
+            every_head=True,
+        )
+        found |= {
+            clip_id: replace(found[clip_id], maps=alignment.maps)
+            for clip_id, alignment in zip(
+                (result.targets[row].clip_id for row in picked), with_heads, strict=True
+            )
         }
     return found

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import islice
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import jiwer
 import numpy as np
@@ -201,6 +201,47 @@ def _check_pairs(hyps: Sequence[str], refs: Sequence[str]) -> None:
     for number, ref in enumerate(refs, start=1):
         if not ref.strip():
             raise ValueError(f"reference {number} of {len(refs)} is empty: WER is not defined")
+
+
+RowT = TypeVar("RowT", bound=Mapping[str, Any])
+
+
+def pick_clips(rows: Sequence[RowT], count: int, options: ScoreOptions) -> list[tuple[str, RowT]]:
+    """Choose the best, median and worst translations, each sentence once.
+
+    All by word error rate; of the best, the longest sentences. Fewer of them are among more.
+
+    Args:
+        rows: Clips with `clip_id`, `reference`, `wer` and `bleu`.
+        count: Clips of each kind.
+        options: Say what a word is.
+
+    Returns:
+        The kind of each and its row, the best first.
+    """
+
+    def length(row: RowT) -> int:
+        return len(split_words([row["reference"]], options)[0])
+
+    rows = sorted(rows, key=lambda row: (float(row["wer"]), -float(row["bleu"]), row["clip_id"]))
+    middle = float(rows[len(rows) // 2]["wer"])
+    orders = {
+        "worst": sorted(
+            (row for row in rows if float(row["wer"]) > 0),
+            key=lambda row: (-float(row["wer"]), float(row["bleu"])),
+        ),
+        "median": sorted(rows, key=lambda row: abs(float(row["wer"]) - middle)),
+        "best": sorted(rows, key=lambda row: (float(row["wer"]), -length(row))),
+    }
+    taken: set[str] = set()
+    picked: dict[str, list[tuple[str, RowT]]] = {group: [] for group in orders}
+    for _ in range(count):
+        for group, ordered in orders.items():
+            row = next((row for row in ordered if row["reference"] not in taken), None)
+            if row is not None:
+                taken.add(row["reference"])
+                picked[group].append((group, row))
+    return [*picked["best"], *picked["median"], *picked["worst"]]
 
 
 def split_words(

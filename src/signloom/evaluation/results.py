@@ -22,15 +22,22 @@ from signloom.translation.confidence import CONFIDENCE, write_confidence
 from signloom.translation.translator import Alignment
 
 FORMAT_VERSION = 2  # of scores.json and, with it, of the tables beside it
-ALIGNMENTS_VERSION = 1  # report/attention.py reads it: studies draw with it and reach no evaluation
+ALIGNMENTS_VERSION = 2  # report/attention.py reads it: studies draw with it and reach no evaluation
 GRID = ("beam_size", "length_penalty", "score", "bleu4", "exact", "wer", "chosen")
 CONFUSIONS = ("split", "kind", "reference", "hypothesis", "count")
+PARTS = ("encoder", "decoder", "cross")
 SCHEMA = pa.schema(
     [
         ("clip_id", pa.string()),
         ("tokens", pa.list_(pa.string())),  # of the translation; see `Alignment`
         ("step_s", pa.float64()),
         ("weights", pa.list_(pa.uint8())),  # T x M, row by row, in 255ths
+        ("source", pa.list_(pa.string())),  # the glosses at the M positions; empty: moments
+        # Of a few clips; empty for the others and where a model has none.
+        ("heads", pa.int64()),
+        ("encoder", pa.list_(pa.float32())),  # layers x heads x M x M
+        ("decoder", pa.list_(pa.float32())),  # layers x heads x T x T
+        ("cross", pa.list_(pa.float32())),  # layers x heads x T x M
     ],
     metadata={"signloom.format_version": str(ALIGNMENTS_VERSION)},
 )
@@ -156,12 +163,16 @@ def _breakdown_rows(splits: Mapping[str, Any], kind: str) -> Iterable[dict[str, 
 
 def write_alignments(path: Path, alignments: Mapping[str, Alignment]) -> None:
     """Write one row a clip; no rows for a model without attention."""
+    nothing = np.zeros(0, np.float32)
     rows = [
         {
             "clip_id": clip_id,
             "tokens": list(alignment.tokens),
             "step_s": alignment.step_s,
             "weights": np.rint(alignment.weights * 255).astype(np.uint8).ravel(),
+            "source": list(alignment.source),
+            "heads": next((part.shape[1] for part in alignment.maps.values()), 0),
+            **{name: alignment.maps.get(name, nothing).ravel() for name in PARTS},
         }
         for clip_id, alignment in alignments.items()
     ]

@@ -99,6 +99,16 @@ class GlossVocabulary:
         unknown = tuple(name for name in glosses if name not in self._ids)
         return GlossSequence(glosses, np.array(ids, dtype=np.int64), unknown)
 
+    def labels(self, sequence: GlossSequence) -> tuple[str, ...]:
+        """Return what each id stands for: a gloss; of several subwords, with their numbers."""
+        if self.kind != "subwords":
+            return sequence.glosses
+        names = []
+        for gloss in sequence.glosses:
+            count = len(self._tokenizer.encode(_as_words([gloss])))
+            names += [gloss] + [f"{gloss} ({number})" for number in range(2, count + 1)]
+        return tuple(names)
+
     @cached_property
     def _ids(self) -> dict[str, int]:
         return {name: number for number, name in enumerate(self.names, start=_FIRST_GLOSS)}

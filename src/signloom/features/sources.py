@@ -115,6 +115,10 @@ class Source(ABC):
     where_missing: ClassVar[str]
     has_frames: ClassVar[bool]
 
+    def labels(self, sequence: SourceSequence) -> tuple[str, ...]:
+        """Return a name for each row; none where rows are moments."""
+        return ()
+
     @abstractmethod
     def input_width(self, features: FeatureOptions) -> int:
         """Return the features of a frame, F, or the rows of the source embedding.
@@ -361,6 +365,10 @@ class GlossSource(Source):
                 "`signloom translate --glosses` gives it some"
             )
         return sequence.ids
+
+    def labels(self, sequence: SourceSequence) -> tuple[str, ...]:
+        """Return the glosses."""
+        return self.vocabulary.labels(sequence) if isinstance(sequence, GlossSequence) else ()
 
     def blind(self, rows: Rows) -> Rows:
         """Return the id of an unknown gloss in place of each."""

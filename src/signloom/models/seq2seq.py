@@ -1,8 +1,8 @@
 """The one interface of all model families: a source in, logits of target tokens out.
 
 Shape letters: B clips, S source frames, M memory positions (S after subsampling), T target
-tokens, F features, D model width, H heads, L layers, V vocabulary, W beams of a clip, R rows of
-clip and beam.
+tokens, F features, D model width, H heads, L layers (E of the encoder), V vocabulary, W beams of
+a clip, R rows of clip and beam.
 """
 
 import functools
@@ -113,7 +113,7 @@ class AttentionMaps:
     sum to 1 together.
     """
 
-    encoder: Float[Tensor, "B L H M M"] | None = None
+    encoder: Float[Tensor, "B E H M M"] | None = None
     decoder: Float[Tensor, "B L H T T"] | None = None
     cross: Float[Tensor, "B L H T M"] | None = None
 

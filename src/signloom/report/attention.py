@@ -5,9 +5,10 @@ Written by hand, not by matplotlib: a browser shapes labels of any script, right
 
 import html
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ import pyarrow.parquet as pq
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.errors import UserError
-from signloom.report.canvas import BLUE, GRID, INK, MUTED, ORANGE, PAPER, RED
+from signloom.report.canvas import BLUE, GRID, INK, MUTED, ORANGE, PAPER, RED, inline_svg
 from signloom.report.skeletons import draw_moments
 
 LEVELS = 16  # shades between nothing and 1
@@ -25,12 +26,21 @@ WIDTH = 760.0  # of the whole picture, SVG units
 TOP, RIGHT = 4.0, 8.0  # margins of the cells, SVG units
 FONT = "font: 11px sans-serif"
 START = '<svg xmlns="http://www.w3.org/2000/svg" viewBox='
-FORMAT_VERSION = 1  # of alignments.parquet, which evaluation/results.py writes
+FORMAT_VERSION = 2  # of alignments.parquet, which evaluation/results.py writes
 ROW_HEIGHT, LABEL_WIDTH = 18.0, 110.0  # of a token, SVG units
 MAX_PICTURE = 90.0  # side of a skeleton below the time axis, SVG units
 MAX_LABEL = 16  # characters
 TICKS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)  # between the ticks of the time axis, seconds
 MAX_TICKS = 12
+DIGITS = "0123456789abcdefg"  # a level each
+START_LABEL, END = "(start)", "(end)"
+SLANTED_HEIGHT = 64.0  # of labels below the columns, SVG units
+SQUARE = 420.0  # most of the height of a map of the source, SVG units
+PARTS = {  # of a model, in the order of the picker
+    "cross": "the translation looks at the source",
+    "encoder": "the source looks at itself",
+    "decoder": "the translation looks at itself",
+}
 _SIZE = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
 
 Matrix = npt.NDArray[np.float32] | npt.NDArray[np.float64]
@@ -45,6 +55,7 @@ class Axes:
     """Position (in columns, from the left edge of the first) and label of each tick."""
     x_label: str  # what the columns are
     title: str = ""  # over the picture; may be empty
+    is_slanted: bool = False  # labels of columns, which are words
 
 
 def draw_heatmap(
@@ -66,7 +77,7 @@ def draw_heatmap(
     rows, columns = matrix.shape
     top = 20.0 if axes.title else TOP
     cell, bottom = (width - label_width - RIGHT) / columns, top + rows * row_height
-    height = bottom + 34
+    height = bottom + (SLANTED_HEIGHT if axes.is_slanted else 0) + 34
     parts = [
         f'{START}"0 0 {width:g} {height:g}">',
         f'<rect width="{width:g}" height="{height:g}" fill="{PAPER}"/>',
@@ -84,9 +95,15 @@ def draw_heatmap(
     for position, label in axes.columns:
         x = label_width + position * cell
         parts.append(f'<path d="M{x:.1f} {bottom:g}v4" stroke="{MUTED}"/>')
-        parts.append(draw_text(x, bottom + 15, label, "middle", MUTED))
+        if axes.is_slanted:
+            text = draw_text(0, 0, label, "end", INK)
+            parts.append(
+                f'<g transform="translate({x + 3:.1f} {bottom + 12:g}) rotate(-40)">{text}</g>'
+            )
+        else:
+            parts.append(draw_text(x, bottom + 15, label, "middle", MUTED))
     centre = label_width + cell * columns / 2
-    parts.append(draw_text(centre, bottom + 29, axes.x_label, "middle", MUTED))
+    parts.append(draw_text(centre, height - 5, axes.x_label, "middle", MUTED))
     return "".join((*parts, "</svg>\n"))
 
 
@@ -141,9 +158,12 @@ def _shade(matrix: Matrix, sign: int, level: int) -> str:
 class Alignment:
     """Where a model looked while it wrote a translation."""
 
-    tokens: list[str]
-    step_s: float  # between two positions of the memory, seconds
+    tokens: Sequence[str]
+    step_s: float  # between two positions of the memory, seconds; 0 where they are glosses
     weights: npt.NDArray[np.float32]  # (T, M), rows sum to about 1
+    source: Sequence[str] = ()  # glosses at the positions; empty where they are moments
+    maps: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict)
+    """Of every layer and head by part, (L, H, rows, columns); empty where there are none."""
 
 
 def read_alignments(path: Path, clip_ids: Collection[str]) -> dict[str, Alignment]:
@@ -170,40 +190,208 @@ def read_alignments(path: Path, clip_ids: Collection[str]) -> dict[str, Alignmen
             tokens=row["tokens"],
             step_s=row["step_s"],
             weights=np.array(row["weights"], np.float32).reshape(len(row["tokens"]), -1) / 255,
+            source=row["source"],
+            maps=_read_maps(row),
         )
         for row in table.filter(wanted).to_pylist()
+    }
+
+
+def _read_maps(row: dict[str, Any]) -> dict[str, npt.NDArray[np.float32]]:
+    """Return the maps of one clip by part; none of a clip without them."""
+    target = len(row["tokens"])
+    source = len(row["weights"]) // target
+    shapes = {
+        "encoder": (source, source), "decoder": (target, target), "cross": (target, source),
+    }  # fmt: skip
+    return {
+        part: np.array(row[part], np.float32).reshape(-1, row["heads"], *shape)
+        for part, shape in shapes.items()
+        if row[part]
     }
 
 
 def draw_alignment(
     alignment: Alignment, sequence: LandmarkSequence | None = None, pictures: int = 0
 ) -> str:
-    """Draw target tokens, from the first at the top, against the clip's time.
+    """Draw target tokens, from the first at the top, against the clip's time or its glosses.
 
     Args:
         alignment: What to draw.
         sequence: The clip, to show its skeleton below the time axis.
         pictures: How many of them, side by side.
     """
-    columns = alignment.weights.shape[1]
-    seconds = columns * alignment.step_s
-    gap = next((gap for gap in TICKS_S if seconds / gap <= MAX_TICKS), seconds)
-    # A position is centred on its moment, so that moment is the middle of its column.
-    ticks = [
-        (index * gap / alignment.step_s + 0.5, f"{index * gap:g}")
-        for index in range(int((columns - 1) * alignment.step_s / gap) + 1)
-    ]
-    most = float(alignment.weights.max()) or 1.0  # all zero for a clip of padding only
-    axes = Axes(
-        rows=[_label(token) for token in alignment.tokens],
-        columns=ticks,
-        x_label=f"time in the clip, seconds (strongest: {100 * most:.0f} % of a token's attention)",
+    most = float(alignment.weights.max(initial=0))
+    picture = _draw_part(
+        alignment,
+        "cross",
+        alignment.weights,
+        f" (strongest: {100 * most:.0f} % of a token's attention)",
     )
-    weights = alignment.weights / most
-    picture = draw_heatmap(weights, axes, row_height=ROW_HEIGHT, label_width=LABEL_WIDTH)
-    if sequence is None or not pictures:
+    if sequence is None or not pictures or alignment.source:
         return picture
     return _add_skeletons(picture, alignment, sequence, pictures)
+
+
+def _draw_part(
+    alignment: Alignment,
+    part: str,
+    weights: Matrix,
+    note: str = "",
+) -> str:
+    """Draw one map, shape (rows, columns) as `PARTS` says, its strongest cell in full colour."""
+    rows, columns = weights.shape
+    tokens = [_label(token) for token in alignment.tokens]
+    tokens[-1] = tokens[-1] or END
+    ticks = (
+        _time_ticks(rows, alignment.step_s) if part == "encoder" and not alignment.source else []
+    )
+    glosses = [_label(gloss) for gloss in alignment.source]
+    if part == "decoder":
+        labels = [(index + 0.5, label) for index, label in enumerate([START_LABEL, *tokens[:-1]])]
+        x_label = "tokens before"
+    elif glosses:
+        labels = [(index + 0.5, label) for index, label in enumerate(glosses)]
+        x_label = "glosses"
+    else:
+        labels, x_label = _time_ticks(columns, alignment.step_s), "time in the clip, seconds"
+    if part != "encoder":
+        row_labels = tokens
+    elif glosses:
+        row_labels = glosses
+    else:
+        times = {int(position): f"{label} s" for position, label in ticks}
+        row_labels = [times.get(row, "") for row in range(rows)]
+    is_slanted = part == "decoder" or bool(glosses)
+    axes = Axes(rows=row_labels, columns=labels, x_label=x_label + note, is_slanted=is_slanted)
+    height = ROW_HEIGHT if any(row_labels[1:2]) or part != "encoder" else SQUARE / rows
+    most = float(weights.max(initial=0)) or 1.0  # all zero for a clip of padding only
+    return draw_heatmap(
+        weights / most, axes, row_height=min(height, ROW_HEIGHT), label_width=LABEL_WIDTH
+    )
+
+
+def _time_ticks(columns: int, step_s: float) -> list[tuple[float, str]]:
+    """Return position and label of each tick of a time axis."""
+    seconds = columns * step_s
+    gap = next((gap for gap in TICKS_S if seconds / gap <= MAX_TICKS), seconds)
+    # A position is centred on its moment, so that moment is the middle of its column.
+    return [
+        (index * gap / step_s + 0.5, f"{index * gap:g}")
+        for index in range(int((columns - 1) * step_s / gap) + 1)
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """The attention of one part of a model as `attention.js` takes it."""
+
+    label: str
+    svg: str  # the mean over layers and heads
+    layers: int
+    heads: int
+    rows: int
+    columns: int
+    strongest: str  # per cent of each head of each layer
+    cells: str  # a digit a cell, of base `LEVELS` + 1, in that head's share of its strongest one
+    has_moments: bool  # whether its columns are those of the skeletons
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picker:
+    """Attention of every layer and head, one picture at a time."""
+
+    parts: list[Part]
+    skeletons: str  # SVG below those parts whose columns are moments; may be empty
+
+
+def build_picker(
+    alignment: Alignment,
+    *,
+    name: str,
+    clip_id: str,
+    sequence: LandmarkSequence | None = None,
+    pictures: int = 0,
+) -> Picker | None:
+    """Prepare the attention of a clip for the page.
+
+    Args:
+        alignment: Of the clip, with its maps.
+        name: Unique on the page; letters, digits and hyphens.
+        clip_id: The clip, for those who cannot see the picture.
+        sequence: Its landmarks, to show skeletons.
+        pictures: How many of them.
+
+    Returns:
+        None without maps.
+    """
+    parts = [
+        _build_part(alignment, part, name, clip_id) for part in PARTS if part in alignment.maps
+    ]
+    if not parts:
+        return None
+    skeletons = ""
+    if sequence is not None and pictures and not alignment.source:
+        drawn, size = _place_skeletons(alignment, sequence, pictures, 0.0)
+        skeletons = inline_svg(
+            f'{START}"0 0 {WIDTH:g} {size:g}">{drawn}</svg>',
+            f"{name}-skeletons",
+            html.escape(f"Skeletons of {clip_id}, each under its moment"),
+        )
+    return Picker(parts=parts, skeletons=skeletons)
+
+
+def _build_part(alignment: Alignment, part: str, name: str, clip_id: str) -> Part:
+    maps = alignment.maps[part]
+    layers, heads, rows, columns = maps.shape
+    # What `align` gives is no plain mean where source and target share a softmax.
+    weights = alignment.weights if part == "cross" else maps.mean(axis=(0, 1))
+    most = maps.max(axis=(2, 3), initial=0, keepdims=True)
+    levels = np.rint(maps / np.where(most > 0, most, 1) * LEVELS).astype(np.int64)
+    label = f"Attention in {clip_id}: {PARTS[part]}; mean of {layers} layers of {heads} heads"
+    has_moments = part != "decoder" and not alignment.source
+    svg = _draw_part(alignment, part, weights)
+    if has_moments:
+        line = _draw_playhead(find_size(svg)[1] - TOP - 34, columns, alignment.step_s)
+        svg = svg.replace("</svg>", f"{line}</svg>")
+    return Part(
+        label=PARTS[part],
+        svg=inline_svg(svg, f"{name}-{part}", html.escape(label)),
+        layers=layers,
+        heads=heads,
+        rows=rows,
+        columns=columns,
+        strongest=" ".join(f"{100 * share:.3g}" for share in most.ravel().tolist()),
+        cells="".join(DIGITS[level] for level in levels.ravel().tolist()),
+        has_moments=has_moments,
+    )
+
+
+def _draw_playhead(height: float, columns: int, step_s: float) -> str:
+    """A line for the time that a moving skeleton has reached, over the cells of a map."""
+    cell = (WIDTH - LABEL_WIDTH - RIGHT) / columns
+    return (
+        f'<path d="M{LABEL_WIDTH + cell / 2:.1f} {TOP:g}v{height:g}" stroke="{RED}" '
+        f'stroke-width="1.5" visibility="hidden" data-per-second="{cell / step_s:.3f}"/>'
+    )
+
+
+def _place_skeletons(
+    alignment: Alignment, sequence: LandmarkSequence, count: int, y: float
+) -> tuple[str, float]:
+    """Draw skeletons side by side, each under its moment; return their height, too."""
+    columns = alignment.weights.shape[1]
+    slot = (WIDTH - LABEL_WIDTH - RIGHT) / count
+    size = min(slot, MAX_PICTURE)
+    middles = np.arange(0.5, count)  # slots
+    times_s = ((middles * columns / count - 0.5) * alignment.step_s).clip(min=0)
+    drawn = zip(draw_moments(sequence, times_s.tolist()), middles.tolist(), strict=True)
+    parts = [
+        place_picture(picture.svg, LABEL_WIDTH + middle * slot - size / 2, y, size, size)
+        for picture, middle in drawn
+    ]
+    paper = f'<rect y="{y:g}" width="{WIDTH:g}" height="{size:g}" fill="{PAPER}"/>'
+    return paper + "".join(parts), size
 
 
 def _add_skeletons(
@@ -212,24 +400,10 @@ def _add_skeletons(
     """Set skeletons below a heat map, each under its moment, and a line for the time played."""
     columns, rows = alignment.weights.shape[1], len(alignment.tokens)
     width, height = find_size(picture)
-    slot = (width - LABEL_WIDTH - RIGHT) / count
-    cell = slot * count / columns
-    positions = np.arange(0.5, count) * columns / count  # of their middles, columns
-    drawn = draw_moments(sequence, ((positions - 0.5) * alignment.step_s).clip(min=0).tolist())
-    size = min(slot, MAX_PICTURE)
-    parts = [
-        place_picture(drawn[i].svg, LABEL_WIDTH + position * cell - size / 2, height, size, size)
-        for i, position in enumerate(positions)
-    ]
-    line = (
-        f'<path d="M{LABEL_WIDTH + cell / 2:.1f} {TOP:g}v{rows * ROW_HEIGHT:g}" stroke="{RED}" '
-        f'stroke-width="1.5" visibility="hidden" data-per-second="{cell / alignment.step_s:.3f}"/>'
-    )
-    body = (
-        f'<rect y="{height:g}" width="{width:g}" height="{size:g}" fill="{PAPER}"/>'
-        + place_picture(picture, 0.0, 0.0, width, height)
-    )
-    return f'{START}"0 0 {width:g} {height + size:g}">{body}{"".join(parts)}{line}</svg>\n'
+    skeletons, size = _place_skeletons(alignment, sequence, count, height)
+    line = _draw_playhead(rows * ROW_HEIGHT, columns, alignment.step_s)
+    body = place_picture(picture, 0.0, 0.0, width, height) + skeletons + line
+    return f'{START}"0 0 {width:g} {height + size:g}">{body}</svg>\n'
 
 
 def _label(token: str) -> str:

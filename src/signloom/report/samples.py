@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.evaluation.metrics import ScoreOptions, align_words, split_words
-from signloom.report.attention import Alignment, draw_alignment
+from signloom.evaluation.metrics import ScoreOptions, align_words, pick_clips
+from signloom.report.attention import Alignment, Picker, build_picker, draw_alignment
 from signloom.report.canvas import inline_svg
 from signloom.report.skeletons import (
     Picture,
@@ -18,8 +18,6 @@ from signloom.report.skeletons import (
     join_pictures,
 )
 from signloom.report.stage_files import Row
-
-GROUPS = ("best", "median", "worst")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,37 +39,10 @@ class Sample:
 
 
 def pick_samples(hypotheses: Sequence[Row], count: int, options: ScoreOptions) -> list[Sample]:
-    """Choose the best, median and worst translations, `count` of each, each sentence once.
-
-    All by word error rate; of the best, the longest sentences. The options say what a word is.
-    """
-
-    def length(row: Row) -> int:
-        return len(split_words([row["reference"]], options)[0])
-
-    rows = sorted(
-        hypotheses, key=lambda row: (float(row["wer"]), -float(row["bleu"]), row["clip_id"])
-    )
-    middle = float(rows[len(rows) // 2]["wer"])
-    orders = {
-        "worst": sorted(
-            (row for row in rows if float(row["wer"]) > 0),
-            key=lambda row: (-float(row["wer"]), float(row["bleu"])),
-        ),
-        "median": sorted(rows, key=lambda row: abs(float(row["wer"]) - middle)),
-        "best": sorted(rows, key=lambda row: (float(row["wer"]), -length(row))),
-    }
-    taken: set[str] = set()
-    samples = []
-    for group, ordered in orders.items():
-        fresh = (row for row in ordered if row["reference"] not in taken)
-        for _ in range(count):
-            row = next(fresh, None)
-            if row is not None:
-                taken.add(row["reference"])
-                samples.append(mark_words(row, options, group))
-    return [sample for group in GROUPS for sample in samples
-            if sample.group == group]  # fmt: skip
+    """Choose the best, median and worst translations, `count` of each, and mark their words."""
+    return [
+        mark_words(row, options, group) for group, row in pick_clips(hypotheses, count, options)
+    ]
 
 
 def mark_words(row: Row, options: ScoreOptions, group: str = "") -> Sample:
@@ -92,7 +63,8 @@ class SampleView:
 
     sample: Sample
     player: Player | None = None  # None for a model of glosses: the sample's row has them
-    attention: str = ""  # SVG; empty for a model without attention
+    attention: str = ""  # SVG; empty for a model without attention, and beside a picker
+    picker: Picker | None = None  # of a clip whose every head was kept
     pictures: list[Picture] = field(default_factory=list)  # only where there is no attention
     figures: dict[str, str] = field(default_factory=dict)  # SVG files by name, to be written
 
@@ -113,25 +85,32 @@ def show_sample(
         alignment: Where the model looked; None if its decoder has no attention.
         pictures: Frames to draw.
     """
-    if sequence is None:
-        return SampleView(sample=sample)
     clip_id, name = sample.row["clip_id"], f"{number:02}-{sample.group}"
-    drawn = draw_pictures(sequence, pictures)
-    figures, attention = {f"sample-{name}": join_pictures(drawn)}, ""
+    figures, attention, picker = dict[str, str](), "", None
     if alignment:
         svg = figures[f"attention-{name}"] = draw_alignment(alignment, sequence, pictures)
-        attention = inline_svg(
-            svg,
-            f"attention{number}",
-            f"Attention of each token of the translation of {html.escape(clip_id)} over the "
-            "clip's time, skeletons below",
+        picker = build_picker(
+            alignment,
+            name=f"attention{number}",
+            clip_id=clip_id,
+            sequence=sequence,
+            pictures=pictures,
         )
+        below = "clip's time, skeletons below" if sequence else "glosses"
+        label = f"Attention of each token of the translation of {clip_id} over the {below}"
+        if picker is None:
+            attention = inline_svg(svg, f"attention{number}", html.escape(label))
+    if sequence is None:
+        return SampleView(sample=sample, attention=attention, picker=picker, figures=figures)
+    drawn = draw_pictures(sequence, pictures)
+    figures = {f"sample-{name}": join_pictures(drawn), **figures}
     return SampleView(
         sample=sample,
         player=build_player(
             sequence, name=f"player{number}", label=f"Moving skeleton of {clip_id}"
         ),
         attention=attention,
-        pictures=[] if attention else inline_pictures(drawn, f"sample{number}", clip_id),
+        picker=picker,
+        pictures=[] if alignment else inline_pictures(drawn, f"sample{number}", clip_id),
         figures=figures,
     )

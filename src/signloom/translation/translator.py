@@ -3,8 +3,8 @@
 Shape letters as in `seq2seq`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -64,13 +64,19 @@ class Alignment:
     Attributes:
         tokens: The text of each token of the hypothesis, eos being empty. A token that ends in
             the middle of a character is empty too: the one that completes it has the whole.
-        step_s: Time between two positions of the memory, seconds; the first is at 0.
+        step_s: Time between two positions of the memory, seconds; the first is at 0. Glosses lie
+            in no time: 0.
         weights: Attention of each token over the positions, shape (T, M); rows sum to 1.
+        source: The glosses at each position; empty where positions are moments.
+        maps: Of every layer and head, shape (L, H, rows, columns), where they were asked for and
+            the model has them: `encoder` (M x M), `decoder` (T x T), `cross` (T x M).
     """
 
     tokens: tuple[str, ...]
     step_s: float
     weights: FloatArray
+    source: tuple[str, ...] = ()
+    maps: Mapping[str, FloatArray] = field(default_factory=dict)
 
 
 class Translator:
@@ -199,24 +205,28 @@ class Translator:
 
     @torch.inference_mode()
     def align(
-        self, sequences: Sequence[SourceSequence], translations: Sequence[Translation]
+        self,
+        sequences: Sequence[SourceSequence],
+        translations: Sequence[Translation],
+        *,
+        every_head: bool = False,
     ) -> list[Alignment]:
         """Return where the model looks when it writes these translations.
 
         Args:
-            sequences: Landmarks of the clips.
+            sequences: Landmarks or glosses of the clips.
             translations: One a clip, as `translate` gave them.
+            every_head: Return the maps of every layer and head, too, which costs a pass a clip.
 
         Returns:
             One alignment a clip, in order.
 
         Raises:
-            ValueError: If the model's decoder does not look at the source, or the source has no
-                time, since it is glosses.
+            ValueError: If the model's decoder does not look at the source.
         """
-        if not self.source.has_frames:
-            raise ValueError("the model reads glosses, which do not lie in time")
         rows = [self.rows(sequence) for sequence in sequences]
+        has_time = self.source.has_frames
+        step_s = self.spec.model.subsampling / self.spec.features.fps if has_time else 0.0
         found: dict[int, Alignment] = {}
         for part in _batches([len(row) for row in rows]):
             memory = self._encode([rows[i] for i in part])
@@ -228,10 +238,27 @@ class Translator:
                 tokens = translations[index].hypothesis.tokens
                 found[index] = Alignment(
                     tokens=self._pieces(tokens),
-                    step_s=self.spec.model.subsampling / self.spec.features.fps,
+                    step_s=step_s,
                     weights=weights[row, : len(tokens), : lengths[row]].float().numpy(),
+                    source=self._labels(sequences[index]),
+                    maps=self._maps(rows[index], tokens) if every_head else {},
                 )
         return [found[index] for index in range(len(sequences))]
+
+    def _labels(self, sequence: SourceSequence) -> tuple[str, ...]:
+        """Return the glosses of each position of the memory."""
+        names, width = self.source.labels(sequence), self.spec.model.subsampling
+        return tuple(" ".join(names[i : i + width]) for i in range(0, len(names), width))
+
+    def _maps(self, row: Rows, tokens: Sequence[int]) -> dict[str, FloatArray]:
+        """Return the maps of every layer and head for one clip."""
+        src, valid = self._pad([row])
+        ids = torch.tensor([[self._ids.bos, *tokens[:-1]]], device=self._device)
+        maps = self._model.attention_maps(src, valid, ids)
+        parts = {"encoder": maps.encoder, "decoder": maps.decoder, "cross": maps.cross}
+        return {
+            name: part[0].float().cpu().numpy() for name, part in parts.items() if part is not None
+        }
 
     def _pieces(self, tokens: Sequence[int]) -> tuple[str, ...]:
         """Return what each token adds to the text."""
@@ -245,10 +272,14 @@ class Translator:
 
     @torch.inference_mode()
     def _encode(self, rows: list[Rows]) -> Memory:
+        return encode_in_parts(self._model, *self._pad(rows))
+
+    def _pad(self, rows: list[Rows]) -> tuple[SourceTensor, Tensor]:
+        """Return a batch as the model takes it, and which positions are real."""
         src, valid = pad_source(rows)
         if src.is_floating_point():
             src = src.to(next(self._model.parameters()).dtype)
-        return encode_in_parts(self._model, src.to(self._device), valid.to(self._device))
+        return src.to(self._device), valid.to(self._device)
 
     @torch.inference_mode()
     def _search(

@@ -40,11 +40,11 @@ def formula(
     memory: torch.Tensor,
     allowed: NDArray[np.bool_],  # (B, T, M)
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return softmax(Q K^T / sqrt(K)) V by query, head and clip, and the mean weights."""
+    """Return softmax(Q K^T / sqrt(K)) V by query, head and clip, and the weights."""
     (batch, queries, width), heads = x.shape, attention.heads
     size = width // heads
     mixed = np.zeros((batch, queries, width))
-    mean = np.zeros((batch, queries, memory.shape[1]))
+    given = np.zeros((batch, heads, queries, memory.shape[1]))
     for b in range(batch):
         query = linear(array(x[b]), attention.query)
         key, value = np.split(linear(array(memory[b]), attention.key_value), 2, axis=1)
@@ -54,8 +54,8 @@ def formula(
                 seen = np.flatnonzero(allowed[b, t])
                 weights = softmax(key[seen, part] @ query[t, part] / np.sqrt(size))
                 mixed[b, t, part] = weights @ value[seen, part]
-                mean[b, t, seen] += weights / heads
-    return linear(mixed, attention.output), mean
+                given[b, h, t, seen] = weights
+    return linear(mixed, attention.output), given
 
 
 @pytest.fixture(params=[True, False], ids=["biased", "bias-free"])
@@ -73,8 +73,10 @@ def test_attention_over_padded_memory_equals_the_formula(attention: MultiHeadAtt
     np.testing.assert_allclose(
         array(attention(x, projected, valid=VALID)), expected, rtol=1e-5, atol=1e-5
     )
-    found = attention.weights(x, projected, VALID[:, None])
-    np.testing.assert_allclose(array(found), weights, rtol=1e-5, atol=1e-5)
+    maps: list[torch.Tensor] = []
+    kept = attention(x, projected, valid=VALID, maps=maps)
+    assert torch.equal(kept, attention(x, projected, valid=VALID))
+    np.testing.assert_allclose(array(maps[0]), weights, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("valid", [None, VALID])
@@ -85,7 +87,10 @@ def test_causal_attention_equals_the_formula(
     allowed = np.broadcast_to(np.tri(5, dtype=bool), (3, 5, 5))
     if valid is not None:
         allowed = allowed & valid[:, None].numpy()
-    expected, _ = formula(attention, x, x, allowed)
+    expected, weights = formula(attention, x, x, allowed)
+    maps: list[torch.Tensor] = []
+    attention(x, attention.project(x), valid=valid, is_causal=True, maps=maps)
+    np.testing.assert_allclose(array(maps[0]), weights, rtol=1e-5, atol=1e-5)
     found = attention(x, attention.project(x), valid=valid, is_causal=True)
     np.testing.assert_allclose(array(found), expected, rtol=1e-5, atol=1e-5)
 
@@ -106,7 +111,9 @@ def test_a_query_that_sees_nothing_gets_the_bias_of_the_output_alone() -> None:
     found.sum().backward()
     assert x.grad is not None
     assert x.grad.isfinite().all()
-    assert not attention.weights(x, attention.project(x), nothing[:, None]).any()
+    maps: list[torch.Tensor] = []
+    attention(x, attention.project(x), valid=nothing, maps=maps)
+    assert not maps[0].any()
 
 
 def test_masked_softmax_equals_the_formula_at_any_size_of_scores() -> None:
@@ -166,7 +173,7 @@ def test_relative_attention_equals_its_definition(is_causal: bool) -> None:
     relative = attention.relative
     assert relative is not None
     x = torch.randn(2, 6, 8)
-    mixed = np.zeros((2, 6, 8))
+    mixed, weights = np.zeros((2, 6, 8)), np.zeros((2, 2, 6, 6))
     for b in range(2):
         query = linear(array(x[b]), attention.query)
         key, value = np.split(linear(array(x[b]), attention.key_value), 2, axis=1)
@@ -180,11 +187,15 @@ def test_relative_attention_equals_its_definition(is_causal: bool) -> None:
                     distance = linear(np.array(encoding(i - j, 8)), relative.position)[part]
                     content = (query[i, part] + u) @ key[j, part]
                     scores.append((content + (query[i, part] + v) @ distance) / np.sqrt(4))
-                mixed[b, i, part] = softmax(np.array(scores)) @ value[seen, part]
+                weights[b, h, i, seen] = softmax(np.array(scores))
+                mixed[b, i, part] = weights[b, h, i, seen] @ value[seen, part]
     distances = DistanceEncoding(8, dropout=0.0)(x)
+    maps: list[torch.Tensor] = []
     found = attention(
-        x, attention.project(x), valid=SELF_VALID, is_causal=is_causal, distances=distances
-    )
+        x, attention.project(x), valid=SELF_VALID, is_causal=is_causal, distances=distances,
+        maps=maps,
+    )  # fmt: skip
+    np.testing.assert_allclose(array(maps[0]), weights, rtol=1e-5, atol=1e-5)
     # Float32 against float64.
     np.testing.assert_allclose(array(found), linear(mixed, attention.output), rtol=1e-5, atol=1e-5)
 
