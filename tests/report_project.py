@@ -106,7 +106,17 @@ def search_result(trials: int) -> dict[str, Any]:
 def alignment(clip_id: str) -> Alignment:
     tokens = (*SAID[clip_id].split(), "")
     weights = np.random.default_rng(len(tokens)).dirichlet(np.ones(8), len(tokens))
-    return Alignment(tokens=tokens, step_s=0.1, weights=weights.astype(np.float32))
+    maps = {}
+    if clip_id == "test2":  # the one whose text would be a script
+        sides = {"encoder": (8, 8), "decoder": (len(tokens),) * 2, "cross": weights.shape}
+        maps = {
+            name: np.random.default_rng(rows).dirichlet(np.ones(columns), (2, 3, rows))
+            for name, (rows, columns) in sides.items()
+        }
+    return Alignment(
+        tokens=tokens, step_s=0.1, weights=weights.astype(np.float32),
+        maps={name: part.astype(np.float32) for name, part in maps.items()},
+    )  # fmt: skip
 
 
 def write_confusions(path: Path) -> None:

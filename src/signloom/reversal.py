@@ -19,7 +19,7 @@ from signloom.config import Count, checked_dataclass, load_params, parse_options
 from signloom.errors import UserError
 from signloom.features.batches import Batch, EpochBatches, pad_ids
 from signloom.models.registry import build_model
-from signloom.models.seq2seq import ModelOptions, Seq2Seq
+from signloom.models.seq2seq import FloatArray, ModelOptions, Seq2Seq
 from signloom.training.devices import open_devices
 from signloom.training.loop import EpochRecord, Fit, Trainer
 from signloom.training.options import TrainOptions
@@ -274,6 +274,25 @@ def is_result(path: Path) -> bool:
     except UserError:
         return False
     return isinstance(content, dict) and {"exact", "by_length", "epochs"} <= content.keys()
+
+
+def attend(
+    model: Seq2Seq, sequence: Symbols, ids: SpecialIds
+) -> tuple[FloatArray, dict[str, FloatArray]]:
+    """Return what the model looks at while it is given the reverse of a sequence.
+
+    Returns:
+        Where each target position looks, shape (T, M), and the maps of every layer and head.
+
+    Raises:
+        ValueError: If its decoder does not look at the source.
+    """
+    device = next(model.parameters()).device
+    batch = build_pairs([sequence], ids)
+    src, valid, tgt_in = (x.to(device) for x in (batch.src, batch.src_valid, batch.tgt[:, :-1]))
+    with torch.inference_mode():
+        looked = model.align(model.encode(src, valid), tgt_in)[0].float().cpu().numpy()
+        return looked, model.attention_maps(src, valid, tgt_in).of_clip(0)
 
 
 def summarise_lab(options: LabOptions, result: LabResult) -> dict[str, Any]:

@@ -137,6 +137,30 @@ def test_the_command_prints_epochs_and_writes_scores(
     assert (content["family"], content["seed"]) == ("lstm", 3)
     assert content["options"]["model"]["family"] == "lstm"
     assert len(content["epochs"]) == 2
+    page = out.with_suffix(".html").read_text(encoding="utf-8")
+    assert page.count('class="picker"') == 3
+    assert "attention of every layer and head in 3 test sequences" in text
+
+
+def test_the_page_of_attention_replaces_no_file_of_the_users(tmp_path: Path) -> None:
+    page = tmp_path / "lab.html"
+    page.write_text("mine")
+    with pytest.raises(SystemExit, match="is there and no page of this task"):
+        main(["task", "reverse", "--out", str(tmp_path / "lab.json")])
+    with pytest.raises(SystemExit, match=r"expected a name such as .*lab\.json"):
+        main(["task", "reverse", "--out", str(tmp_path / "new" / "lab.html")])
+    assert page.read_text() == "mine"
+
+
+def test_the_command_says_why_there_is_no_page_of_attention(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sets = [
+        part for assignment in (*TINY, "model.attention=none") for part in ("--set", assignment)
+    ]
+    main(["task", "reverse", "--family", "gru", *sets, "--out", str(tmp_path / "lab.json")])
+    assert "no page of attention: this model was built without attention" in capsys.readouterr().out
+    assert not (tmp_path / "lab.html").exists()
 
 
 def test_the_command_says_what_is_wrong() -> None:

@@ -7,13 +7,18 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from signloom.cli.arguments import add_params, add_path, refuse_in_corpus
 from signloom.config import load_params, parse_options, read_json, update_params
 from signloom.errors import UserError
 from signloom.paths import LANDMARKS, PRESETS, SHARDS, TOKENS, TUNE
 
+if TYPE_CHECKING:
+    from signloom.reversal import LabOptions, LabResult
+
+PAGE_TITLE = "Attention of the reversal lab"
+SHOWN = 3  # sequences of the reversal lab's page of attention
 _SEARCH_FIRST = "run `dvc repro tune` first"
 
 
@@ -91,6 +96,13 @@ def run_reverse(options: argparse.Namespace) -> None:
         raise UserError(
             f"{options.out} is there and no result of this task: name another file; it was left"
         )
+    page = options.out.with_suffix(".html")
+    if page == options.out:
+        raise UserError(f"--out {page}: expected a name such as {page.with_suffix('.json')}")
+    if os.path.lexists(page) and not _is_page(page):
+        raise UserError(
+            f"{page} is there and no page of this task: name another --out; it was left"
+        )
     assignments = list(options.set)
     if options.family:
         assignments.append(f"model.family={options.family}")
@@ -113,6 +125,37 @@ def run_reverse(options: argparse.Namespace) -> None:
     content = {**summarise_lab(lab, result), "options": dataclasses.asdict(lab)}
     write_file(options.out, json.dumps(content, indent=1) + "\n")
     print(f"written: {options.out}")
+    _write_attention(page, lab, result)
+
+
+def _is_page(path: Path) -> bool:
+    """Return whether a file is a page of `_write_attention`, so that it may be replaced."""
+    return path.is_file() and f"<h1>{PAGE_TITLE}".encode() in path.read_bytes()
+
+
+def _write_attention(path: Path, lab: "LabOptions", result: "LabResult") -> None:
+    """Write what each layer and head looks at in the longest test sequences."""
+    from signloom.files import write_file
+    from signloom.report.attention import Alignment, AttentionClip, render_attention
+    from signloom.reversal import attend, draw_sequences
+
+    sequences = draw_sequences(lab.task, lab.train.seed)["test"]
+    clips = []
+    for sequence in sorted(sequences, key=len, reverse=True)[:SHOWN]:
+        names = [str(symbol) for symbol in sequence]
+        try:
+            weights, maps = attend(result.model, sequence, lab.task.ids)
+        except ValueError as error:  # the one it names: the decoder does not look at the source
+            print(f"no page of attention: {error}")
+            return
+        tokens = [*reversed(names), ""]
+        alignment = Alignment(tokens=tokens, step_s=0.0, weights=weights, source=names, maps=maps)
+        clips.append(
+            AttentionClip(name=" ".join(names), text=" ".join(tokens), alignment=alignment)
+        )
+    title = f"{PAGE_TITLE}, {lab.model.family}"
+    write_file(path, render_attention(title, clips))
+    print(f"written: {path}: attention of every layer and head in {len(clips)} test sequences")
 
 
 def add_adopt(parser: argparse.ArgumentParser) -> None:

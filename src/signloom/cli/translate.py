@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 from signloom.cli.arguments import add_memory, number_of, refuse_in_corpus
 from signloom.config import Count, FrameRate, Side
 from signloom.errors import UserError
+from signloom.files import check_output, write_file
 from signloom.paths import CHECKPOINT
 from signloom.translation.options import DECODING, DecodingOptions
 
 if TYPE_CHECKING:
-    from signloom.translation.translator import Translator
+    from signloom.features.sources import SourceSequence
+    from signloom.report.attention import Alignment as ShownAlignment
+    from signloom.translation.translator import Alignment, Translation, Translator
 
 MEANINGS = {
     "beam_size": "hypotheses followed at once; 1 is greedy",
@@ -30,8 +33,9 @@ MEANINGS = {
 }
 
 
+MAX_ATTENTION = 20  # clips of a page, which stays small
 CLIP_OPTIONS = {
-    "paths": "PATH", "video": "--video", "overwrite": "--overwrite", "font": "--font",
+    "paths": "PATH", "video": "--video", "font": "--font",
     "timing": "--timing",
     "hand_model": "--hand-model", "pose_model": "--pose-model", "fps": "--fps",
     "width": "--width", "height": "--height",
@@ -68,8 +72,13 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
         "works, too, but few browsers play its MPEG-4",
     )
     parser.add_argument(
-        "--overwrite", action="store_true", help="replace films that are there already"
+        "--overwrite", action="store_true", help="replace films and pages that are there already"
     )
+    parser.add_argument(
+        "--attention", type=Path, metavar="OUT",
+        help="write a page (.html) of what each layer and head looks at, for at most "
+        f"{MAX_ATTENTION} clips or lines",
+    )  # fmt: skip
     parser.add_argument("--font", type=Path, help="of the subtitles (default: DejaVu Sans)")
     parser.add_argument("--timing", action="store_true", help="print what took how long")
     _add_model_options(parser)
@@ -182,10 +191,16 @@ def translate_glosses(options: argparse.Namespace) -> None:
             f"{options.checkpoint} was trained on landmarks, not on glosses (model.source: tokens)"
         )
     sources = [reads.vocabulary.encode(line) for line in lines]
+    inputs = [Path(one) for one in options.glosses if os.path.isfile(one)]  # noqa: PTH113 (lines, too)
+    check_attention(options, sum(1 for source in sources if len(source.ids)), inputs)
     filled = [source for source in sources if len(source.ids)]
     found = translator.translate(
         filled, decoding, n_best=options.n_best, skip_unsure=options.skip_unsure
     )
+    if options.attention:
+        pairs = list(zip(filled, found, strict=True))
+        clips = [(" ".join(source.glosses), source, one) for source, one in pairs]
+        write_attention(options, translator, clips)
     translations = iter(found)
     for source in sources:
         best = next(translations) if len(source.ids) else None
@@ -228,6 +243,75 @@ def _refuse_options_of_clips(options: argparse.Namespace) -> None:
             f"{', '.join(found)}: of videos and landmarks, without meaning for glosses; leave "
             "out this or --glosses"
         )
+
+
+def check_attention(options: argparse.Namespace, clips: int, inputs: Sequence[Path] = ()) -> None:
+    """Refuse a page that would be too large, has another name or is there already.
+
+    Raises:
+        UserError: Naming what was found and what to do.
+    """
+    out: Path | None = options.attention
+    if out is None:
+        return
+    if out.suffix != ".html":
+        raise UserError(f"--attention {out}: expected the name of a page, such as attention.html")
+    if clips > MAX_ATTENTION:
+        raise UserError(
+            f"--attention: found {clips} clips or lines, expected at most {MAX_ATTENTION}, so that "
+            "the page stays small; name fewer"
+        )
+    refuse_in_corpus(out)
+    check_output(out, inputs, overwrite=options.overwrite)
+
+
+def write_attention(
+    options: argparse.Namespace,
+    translator: "Translator",
+    found: "Sequence[tuple[str, SourceSequence, Translation]]",
+) -> None:
+    """Write the page of attention.
+
+    Args:
+        options: Of the command.
+        translator: The model.
+        found: Name, landmarks or glosses, and translation of each clip.
+    """
+    from signloom.corpus.landmarks import LandmarkSequence
+    from signloom.report.attention import AttentionClip, render_attention
+
+    sequences, translations = [clip for _, clip, _ in found], [one for *_, one in found]
+    try:
+        alignments = translator.align(sequences, translations, every_head=True)
+    except ValueError as error:  # the one it names: the decoder does not look at the source
+        raise UserError(f"--attention: {error}") from None
+    if not any(alignment.maps for alignment in alignments):
+        raise UserError("--attention: this model has no attention of layers and heads")
+    clips = [
+        AttentionClip(
+            name=name,
+            text=translation.text,
+            alignment=show_alignment(alignment),
+            sequence=clip if isinstance(clip, LandmarkSequence) else None,
+        )
+        for (name, clip, translation), alignment in zip(found, alignments, strict=True)
+    ]
+    title = f"Attention of {options.checkpoint}"
+    write_file(options.attention, render_attention(title, clips))
+    print(f"written: {options.attention}", file=sys.stderr)
+
+
+def show_alignment(alignment: "Alignment") -> "ShownAlignment":
+    """Return an alignment as the report draws it, which knows no model."""
+    from signloom.report.attention import Alignment as ShownAlignment
+
+    return ShownAlignment(
+        tokens=alignment.tokens,
+        step_s=alignment.step_s,
+        weights=alignment.weights,
+        source=alignment.source,
+        maps=alignment.maps,
+    )
 
 
 def read_lines(given: Sequence[str]) -> list[str]:

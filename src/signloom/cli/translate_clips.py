@@ -17,7 +17,7 @@ import psutil  # type: ignore[import-untyped]
 from tqdm import tqdm
 
 from signloom.cli.arguments import refuse_in_corpus
-from signloom.cli.translate import load_translator
+from signloom.cli.translate import check_attention, load_translator, write_attention
 from signloom.corpus.landmarks import NO_LANDMARKS, Layout
 from signloom.errors import UserError, readable_name
 from signloom.extraction.video import ENCODERS
@@ -34,9 +34,10 @@ from signloom.translation.inputs import (
 )
 
 if TYPE_CHECKING:
+    from signloom.features.sources import SourceSequence
     from signloom.translation.options import DecodingOptions
     from signloom.translation.timed import TimedTranslation
-    from signloom.translation.translator import Translator
+    from signloom.translation.translator import Translation, Translator
 
 CLIPS_AT_ONCE = 16  # the model translates them together; they are printed together, too
 
@@ -68,9 +69,11 @@ def translate_clips(options: argparse.Namespace) -> None:
         inputs = [source.path for source in sources]
         if options.video and options.video.suffix in ENCODERS:
             check_output(options.video, inputs, overwrite=options.overwrite)
+        check_attention(options, len(sources), inputs)
         run = _Run(options, extractor, layout, loading, inputs)
         with tqdm(total=len(sources), unit=" clips", file=progress_file()) as bar:
             run.translate(sources, bar)
+        run.write_attention()
     if options.timing:
         run.print_timing()
     if run.failed:
@@ -122,6 +125,7 @@ class _Run:
             partial(self._watch.measure_each, "video decoding"),
         )
         self._films: set[Path] = set()
+        self._attended: list[tuple[str, SourceSequence, Translation]] = []
 
     def translate(self, sources: Iterable[ClipPath], bar: "tqdm[Any]") -> None:
         """Read, translate, print and film the clips, some at a time."""
@@ -140,9 +144,17 @@ class _Run:
                 )
             for clip, timed in zip(batch, found, strict=True):
                 self._print(clip, timed)
+                if self._options.attention:
+                    self._attended.append((clip.clip_id, clip.sequence, timed.translation))
                 if self._options.video:
                     with self._watch.measure("films"):
                         self._film(clip, timed)
+
+    def write_attention(self) -> None:
+        """Write the page of attention, where one was asked for and a clip was translated."""
+        check_attention(self._options, len(self._attended), self._inputs)
+        if self._attended:
+            write_attention(self._options, self._wait()[0], self._attended)
 
     def print_timing(self) -> None:
         """Print what took how long, on stderr."""

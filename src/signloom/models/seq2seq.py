@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from jaxtyping import Bool, Float, Int
 from pydantic import Field
@@ -88,6 +90,7 @@ class ModelOptions:
             )
 
 
+FloatArray = npt.NDArray[np.float32]
 # Features of landmarks, or ids of source tokens.
 SourceTensor = Float[Tensor, "B S F"] | Int[Tensor, "B S"]
 
@@ -123,6 +126,15 @@ class AttentionMaps:
     ) -> "AttentionMaps":
         """Stack the maps of layers, each (B, H, ...)."""
         return cls(*(torch.stack(list(x), dim=1) if x else None for x in (encoder, decoder, cross)))
+
+    def of_clip(self, row: int) -> dict[str, FloatArray]:
+        """Return the maps of one clip by name, those that there are, (L, H, rows, columns)."""
+        parts = {"encoder": self.encoder, "decoder": self.decoder, "cross": self.cross}
+        return {
+            name: part[row].float().cpu().numpy()
+            for name, part in parts.items()
+            if part is not None
+        }
 
 
 class DecoderState(ABC):

@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.errors import UserError
 from signloom.report.canvas import BLUE, GRID, INK, MUTED, ORANGE, PAPER, RED, inline_svg
-from signloom.report.skeletons import draw_moments
+from signloom.report.pages import render_page
+from signloom.report.skeletons import build_player, draw_moments
 
 LEVELS = 16  # shades between nothing and 1
 WIDTH = 760.0  # of the whole picture, SVG units
@@ -32,6 +33,7 @@ MAX_PICTURE = 90.0  # side of a skeleton below the time axis, SVG units
 MAX_LABEL = 16  # characters
 TICKS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)  # between the ticks of the time axis, seconds
 MAX_TICKS = 12
+PICTURES = 8  # skeletons below a map on a page of attention
 DIGITS = "0123456789abcdefg"  # a level each
 START_LABEL, END = "(start)", "(end)"
 SLANTED_HEIGHT = 64.0  # of labels below the columns, SVG units
@@ -339,6 +341,38 @@ def build_picker(
             html.escape(f"Skeletons of {clip_id}, each under its moment"),
         )
     return Picker(parts=parts, skeletons=skeletons)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionClip:
+    """One clip, or line of glosses, of a page of attention."""
+
+    name: str
+    text: str  # its translation
+    alignment: Alignment | None  # None of a model without attention
+    sequence: LandmarkSequence | None = None
+
+
+def render_attention(title: str, clips: Sequence[AttentionClip]) -> str:
+    """Return a page with the attention of every layer and head in some clips."""
+    shown = [
+        {
+            "name": clip.name,
+            "text": clip.text,
+            "player": build_player(
+                clip.sequence, name=f"player{number}", label=f"Moving skeleton of {clip.name}"
+            ) if clip.sequence else None,
+            "picker": build_picker(
+                clip.alignment,
+                name=f"attention{number}",
+                clip_id=clip.name,
+                sequence=clip.sequence,
+                pictures=PICTURES,
+            ) if clip.alignment else None,
+        }
+        for number, clip in enumerate(clips, start=1)
+    ]  # fmt: skip
+    return render_page("attention.html", title=title, clips=shown)
 
 
 def _build_part(alignment: Alignment, part: str, name: str, clip_id: str) -> Part:

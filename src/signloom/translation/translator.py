@@ -254,11 +254,7 @@ class Translator:
         """Return the maps of every layer and head for one clip."""
         src, valid = self._pad([row])
         ids = torch.tensor([[self._ids.bos, *tokens[:-1]]], device=self._device)
-        maps = self._model.attention_maps(src, valid, ids)
-        parts = {"encoder": maps.encoder, "decoder": maps.decoder, "cross": maps.cross}
-        return {
-            name: part[0].float().cpu().numpy() for name, part in parts.items() if part is not None
-        }
+        return self._model.attention_maps(src, valid, ids).of_clip(0)
 
     def _pieces(self, tokens: Sequence[int]) -> tuple[str, ...]:
         """Return what each token adds to the text."""

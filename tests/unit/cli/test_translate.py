@@ -70,10 +70,30 @@ def test_unknown_glosses_are_translated_and_told(
     assert "3 glosses of 2 lines never occurred in train: nie, 🙂" in err
 
 
+def test_the_attention_of_glosses_is_a_page_with_both_axes_in_words(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    translate(checkpoint, "--attention", str(page), "--glosses", "HAUS <b>", "WIND")
+    text = page.read_text(encoding="utf-8")
+    assert text.count('class="picker"') == 2
+    assert text.count("<script") == 1
+    assert "&lt;b&gt;" in text
+    assert "<b>" not in text
+    with pytest.raises(SystemExit, match="is there already: give --overwrite"):
+        translate(checkpoint, "--attention", str(page), "--glosses", "HAUS")
+    translate(checkpoint, "--attention", str(page), "--overwrite", "--glosses", "HAUS")
+    assert page.read_text(encoding="utf-8").count('class="picker"') == 1
+    with pytest.raises(SystemExit, match=r"expected the name of a page, such as attention\.html"):
+        translate(checkpoint, "--attention", str(tmp_path), "--glosses", "HAUS")
+    with pytest.raises(SystemExit, match="found 21 clips or lines, expected at most 20"):
+        translate(checkpoint, "--attention", "b.html", "--glosses", *["HAUS"] * 21)
+
+
 def test_what_does_not_go_together_is_refused(checkpoint: Path, tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="trained on glosses"):
         translate(checkpoint, "a.mp4")
-    of_clips = ["--font", "a.ttf", "--fps", "0", "--pose-model", "a.task", "--timing"]
+    of_clips = ["--font", "a.ttf", "--fps", "25", "--pose-model", "a.task", "--timing"]
     with pytest.raises(SystemExit, match="PATH, --font, --timing, --pose-model, --fps: of videos"):
         translate(checkpoint, "a.mp4", *of_clips, "--glosses", "HAUS")
     with pytest.raises(SystemExit, match="found no gloss"):

@@ -8,8 +8,8 @@ import torch
 
 from signloom.checkpoint import Checkpoint, build_from_spec
 from signloom.evaluation.evaluate import evaluate
-from signloom.evaluation.metrics import score_corpus
-from signloom.evaluation.results import write_evaluation
+from signloom.evaluation.metrics import pick_clips, score_corpus
+from signloom.evaluation.results import hypothesis_rows, write_evaluation
 from signloom.features.tokenizer import Tokenizer
 from signloom.translation.search import Hypothesis
 from signloom.translation.translator import Translation, Translator
@@ -121,6 +121,26 @@ def test_the_attention_is_that_of_the_translation_over_the_clips_own_frames(
         assert looked.step_s == pytest.approx(1 / FEATURES.fps)
         (alone,) = translator.align([clip], [translation])
         assert alone.weights == pytest.approx(looked.weights, abs=1e-5)
+        (every,) = translator.align([clip], [translation], every_head=True)
+        assert set(every.maps) == {"encoder", "decoder", "cross"}
+        assert every.maps["encoder"].shape[2:] == (frames, frames)
+        assert every.maps["cross"].mean(axis=(0, 1)) == pytest.approx(looked.weights, abs=1e-5)
+
+
+def test_every_head_is_kept_of_the_best_the_median_and_the_worst_clip_alone(
+    translator: Translator,
+) -> None:
+    evaluation = evaluate(translator, targets(), corpus(), OPTIONS)
+    kept = [clip_id for clip_id, found in evaluation.alignments.items() if found.maps]
+    rows = [
+        {name: str(value) for name, value in row.items()} for row in hypothesis_rows(evaluation)
+    ]
+    for split in ("dev", "test"):
+        of_split = [row for row in rows if row["split"] == split]
+        picked = {row["clip_id"] for _, row in pick_clips(of_split, 1, SCORE)}
+        assert picked == {clip_id for clip_id in kept if clip_id.startswith(split)}
+        more = {row["clip_id"] for _, row in pick_clips(of_split, 2, SCORE)}
+        assert picked <= more
 
 
 def test_a_token_in_the_middle_of_a_character_has_no_text_of_its_own(

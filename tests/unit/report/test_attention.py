@@ -1,5 +1,6 @@
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,10 @@ from signloom.errors import UserError
 from signloom.evaluation.results import write_alignments
 from signloom.report.attention import (
     LEVELS,
+    PARTS,
     Alignment,
     Axes,
+    build_picker,
     draw_alignment,
     draw_heatmap,
     join_heatmaps,
@@ -110,7 +113,7 @@ def test_another_format_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "alignments.parquet"
     schema = pa.schema([("clip_id", pa.string())], metadata={"signloom.format_version": "9"})
     pq.write_table(pa.table({"clip_id": ["a"]}, schema=schema), path)
-    with pytest.raises(UserError, match="found format version 9, this Signloom reads 1"):
+    with pytest.raises(UserError, match="found format version 9, this Signloom reads 2"):
         read_alignments(path, ["a"])
 
 
@@ -128,6 +131,58 @@ def test_time_runs_along_the_positions_of_the_memory() -> None:
     column = (760 - 110 - 8) / 8
     assert places[0] == pytest.approx(110 + column / 2, abs=0.06)
     assert places[1] - places[0] == pytest.approx(4 * column, abs=0.11)
+
+
+def with_maps(source: tuple[str, ...] = ()) -> Looked:
+    rng = np.random.default_rng(0)
+    shapes = {"encoder": (3, 4, 5, 5), "decoder": (2, 4, 2, 2), "cross": (2, 4, 2, 5)}
+    maps = {part: rng.dirichlet(np.ones(shape[-1]), shape[:-1]) for part, shape in shapes.items()}
+    maps = {part: values.astype(np.float32) for part, values in maps.items()}
+    return Looked(
+        tokens=("a", ""), step_s=0.0 if source else 0.5, weights=maps["cross"].mean(axis=(0, 1)),
+        source=source, maps=maps,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("source", [(), ("HAUS", "<i>", "B", "C", "D")])
+def test_the_maps_of_every_head_come_back_from_the_table(
+    tmp_path: Path, source: tuple[str, ...]
+) -> None:
+    looked = with_maps(source)
+    plain = Looked(tokens=("b",), step_s=0.5, weights=np.ones((1, 2), np.float32))
+    write_alignments(tmp_path / "a.parquet", {"x": looked, "y": plain})
+    found = read_alignments(tmp_path / "a.parquet", ["x", "y"])
+    assert list(found["x"].source) == list(source)
+    assert found["y"].maps == {}
+    assert set(found["x"].maps) == set(looked.maps)
+    for part, values in looked.maps.items():
+        np.testing.assert_array_equal(found["x"].maps[part], values)
+
+
+def test_a_picker_has_every_head_in_shades_of_its_strongest_weight() -> None:
+    looked = with_maps(("HAUS", "<i>", "B", "C", "D"))
+    shown = Alignment(**{field.name: getattr(looked, field.name) for field in fields(Alignment)})
+    picker = build_picker(shown, name="a", clip_id="<x>")
+    assert picker is not None
+    assert [part.label for part in picker.parts] == list(PARTS.values())
+    assert picker.skeletons == ""
+    for part, (name, values) in zip(
+        picker.parts, ((name, looked.maps[name]) for name in PARTS), strict=True
+    ):
+        assert (part.layers, part.heads, part.rows, part.columns) == values.shape
+        strongest = np.array([float(share) / 100 for share in part.strongest.split(" ")])
+        np.testing.assert_allclose(strongest, values.max(axis=(2, 3)).ravel(), rtol=0.005)
+        levels = np.array([int(digit, LEVELS + 1) for digit in part.cells])
+        weights = (
+            levels.reshape(values.shape) / LEVELS * strongest.reshape((*values.shape[:2], 1, 1))
+        )
+        assert np.abs(weights - values).max() <= (0.5 / LEVELS + 0.006) * strongest.max(), name
+    cross, encoder, decoder = (part.svg for part in picker.parts)
+    assert cross.count("HAUS") == 1  # glosses are columns
+    assert encoder.count("HAUS") == 2  # and rows
+    assert "(start)" in decoder
+    assert not any("<i>" in svg or "<x>" in svg for svg in (cross, encoder, decoder))
+    assert build_picker(replace(shown, maps={}), name="a", clip_id="x") is None
 
 
 def test_a_clip_that_nothing_looks_at_is_drawn_empty() -> None:

@@ -15,7 +15,7 @@ from signloom.errors import Problem, UserError
 from signloom.evaluation.results import write_alignments
 from signloom.report.build import ReportOptions, build_report
 from signloom.report.stage_files import ReportPaths, read_sources
-from tests.report_project import OPTIONS, QUALITY
+from tests.report_project import OPTIONS, QUALITY, SAID
 
 
 class Page(HTMLParser):
@@ -89,10 +89,11 @@ def test_every_figure_says_in_words_what_it_shows(page_text: str) -> None:
     figures = [svg for svg in svgs if svg.get("role") == "img"]
     # Charts; a player and attention of five samples; two clips of bad quality with a bar each.
     panels = 2 + 5 + 3 + 1 + 10 + 1 + 5
-    assert len(figures) == panels + 5 * 2 + 2 * (OPTIONS.pictures + 1)
+    # One sample has three parts to pick from, and skeletons below them, in place of one picture.
+    assert len(figures) == panels + 5 * 2 + 3 + 2 * (OPTIONS.pictures + 1)
     assert all(svg["aria-label"] for svg in figures)
     # Without a role: heat map and skeletons within the figure of the attention.
-    assert len(svgs) - len(figures) == 5 * (OPTIONS.pictures + 1)
+    assert len(svgs) - len(figures) == 5 * (OPTIONS.pictures + 1) - 1
     assert "BLEU-4 with 95 % intervals on test: model 80.0, " in page_text
 
 
@@ -200,6 +201,21 @@ def bare(project: ReportPaths, tmp_path_factory: pytest.TempPathFactory) -> Path
     paths.retrain.write_text('{"format_version": 1, "corpus": "demo", "night": "of the demo"}')
     build_report(paths, out, dataclasses.replace(OPTIONS, title=""))
     return out
+
+
+def test_layers_and_heads_can_be_picked_where_they_were_kept(page_text: str) -> None:
+    assert page_text.count('class="picker"') == 1
+    parts = re.findall(
+        r'class="part" data-layers="2" data-heads="3" data-rows="(\d+)" data-columns="(\d+)" '
+        r'data-strongest="([\d. ]+)" data-cells="([0-9a-g]+)"( data-moments)?( hidden)?>',
+        page_text,
+    )
+    tokens = len(SAID["test2"].split()) + 1
+    sides = [(tokens, 8), (8, 8), (tokens, tokens)]
+    assert [(int(rows), int(columns)) for rows, columns, *_ in parts] == sides
+    assert [len(cells) for *_, cells, _, _ in parts] == [6 * r * c for r, c in sides]
+    assert [bool(hidden) for *_, hidden in parts] == [False, True, True]
+    assert [bool(moments) for *_, moments, _ in parts] == [True, True, False]
 
 
 def test_what_there_is_not_the_page_says(bare: Path) -> None:
