@@ -36,7 +36,7 @@ MAX_TICKS = 12
 PICTURES = 8  # skeletons below a map on a page of attention
 DIGITS = "0123456789abcdefg"  # a level each
 START_LABEL, END = "(start)", "(end)"
-SLANTED_HEIGHT = 64.0  # of labels below the columns, SVG units
+SLANTED_HEIGHT = 4.5  # of a letter of a slanted label below the columns, SVG units
 SQUARE = 420.0  # most of the height of a map of the source, SVG units
 PARTS = {  # of a model, in the order of the picker
     "cross": "the translation looks at the source",
@@ -79,7 +79,9 @@ def draw_heatmap(
     rows, columns = matrix.shape
     top = 20.0 if axes.title else TOP
     cell, bottom = (width - label_width - RIGHT) / columns, top + rows * row_height
-    height = bottom + (SLANTED_HEIGHT if axes.is_slanted else 0) + 34
+    longest = max((len(label) for _, label in axes.columns), default=0)
+    slanted = SLANTED_HEIGHT * longest if axes.is_slanted else 0.0
+    height = bottom + slanted + 34
     parts = [
         f'{START}"0 0 {width:g} {height:g}">',
         f'<rect width="{width:g}" height="{height:g}" fill="{PAPER}"/>',
@@ -254,7 +256,7 @@ def _draw_part(
         x_label = "tokens before"
     elif glosses:
         labels = [(index + 0.5, label) for index, label in enumerate(glosses)]
-        x_label = "glosses"
+        x_label = "source"
     else:
         labels, x_label = _time_ticks(columns, alignment.step_s), "time in the clip, seconds"
     if part != "encoder":
