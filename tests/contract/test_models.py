@@ -116,6 +116,10 @@ def test_wrong_shapes_end_in_words(subject: Subject) -> None:
         (lambda: model.start(torn), r"memory\.valid: found bool .*, as memory\.states"),
         (lambda: model.start(flat), r"memory\.states: found .*expected numbers of shape \(B, M, D"),
         (lambda: model.step(TOKENS, state), r"tokens: found int64 of shape \(3, 4\), expected ids"),
+        (
+            lambda: model.attention_maps(src, valid, TOKENS[0]),
+            r"tgt_in: found int64 of shape \(4,\), expected ids of shape \(3, T\), as src",
+        ),
         (lambda: model.step(TOKENS[:, 0].float(), state), "tokens: found float32"),
     ]
     if not reads_ids:

@@ -194,6 +194,12 @@ def _check_target(model: "Seq2Seq", memory: Memory, tgt_in: Tensor) -> None:
         raise _wrong("tgt_in", tgt_in, f"ids of shape ({len(memory.states)}, T), as memory")
 
 
+def _check_both(model: "Seq2Seq", src: Tensor, src_valid: Tensor, tgt_in: Tensor) -> None:
+    _check_source(model, src, src_valid)
+    if not _holds_ids(tgt_in) or tgt_in.ndim != 2 or len(tgt_in) != len(src):
+        raise _wrong("tgt_in", tgt_in, f"ids of shape ({len(src)}, T), as src")
+
+
 def _check_tokens(model: "Seq2Seq", tokens: Tensor, state: DecoderState) -> None:
     if tokens.ndim != 1 or not _holds_ids(tokens):
         raise _wrong("tokens", tokens, "ids of shape (R,), one for each beam of the state")
@@ -212,6 +218,7 @@ _CHECKS: dict[str, Callable[..., None]] = {
     "encode": _check_source,
     "decode_states": _check_target,
     "align": _check_target,
+    "attention_maps": _check_both,
     "start": _check_memory,
     "step": _check_tokens,
 }
