@@ -171,9 +171,10 @@ def is_alive(pid: int) -> bool:
 
 
 def is_inferring(pid: int) -> bool:
-    """Whether MediaPipe's libraries are loaded, which is when a worker has its first clip."""
+    """Whether LiteRT's or MediaPipe's libraries are loaded: a worker has its first clip."""
     try:
-        return "_framework_bindings" in Path(f"/proc/{pid}/maps").read_text()
+        maps = Path(f"/proc/{pid}/maps").read_text()
+        return any(name in maps for name in ("_pywrap_litert_interpreter", "_framework_bindings"))
     except OSError:
         return False
 
