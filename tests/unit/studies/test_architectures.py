@@ -70,8 +70,8 @@ def test_every_variant_gets_the_same_recipe_and_every_seed() -> None:
     [
         ({"train": {"epoch": 1}}, "study.train.epoch is not an option; did you mean `epochs`"),
         (
-            {"variants": {"x": {"family": "rnn"}}, "learning_rates": {}},
-            "study.variants.x.family: found 'rnn'",
+            {"variants": {"x": {"family": "cnn"}}, "learning_rates": {}},
+            "study.variants.x.family: found 'cnn'",
         ),
     ],
 )

@@ -152,7 +152,7 @@ def test_rows_keep_their_bits_and_vanished_ones_are_dropped(
     before, after = old.model.state_dict(), new.model.state_dict()
     old_names, new_names = old.tokenizer.row_names, new.tokenizer.row_names
     known = [name for name in new_names if name in old_names]
-    for key in TOKEN_ROWS:
+    for key in set(TOKEN_ROWS) & set(after):
         assert torch.equal(
             after[key][[new_names.index(name) for name in known]],
             before[key][[old_names.index(name) for name in known]],

@@ -112,7 +112,7 @@ def test_landmarks_that_the_model_needs_and_a_file_lacks_are_named(tmp_path: Pat
 def test_a_torn_file_and_a_missing_one_are_named_and_do_not_stop_the_rest(tmp_path: Path) -> None:
     torn = tmp_path / "torn.npz"
     torn.write_bytes(b"PK no archive")
-    for path, problem in ((torn, "not a readable NumPy file"), (tmp_path / "gone.npz", "no such")):
+    for path, problem in ((torn, "is not a readable NumPy"), (tmp_path / "gone.npz", "no such")):
         (clip,) = reader(IMPORTED).read(ClipPath(path=path), HANDS_POSE)
         assert isinstance(clip, UnreadableClip)
         assert str(path) in clip.name
