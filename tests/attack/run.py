@@ -39,8 +39,8 @@ PAGE, MARKS = Path("docs/benchmarks.md"), ("<!-- attack -->", "<!-- end of attac
 MOST_S, MOST_MB, MOST_CHARACTERS = 60.0, 2000, 20_000  # seconds of the processor
 HANGS_S = 30.0  # without any use of the processor: whoever waits so long waits for ever
 MOST_BYTES = 4 * 2**30  # that a process may ask for, so that the attack leaves the machine alone
-# Where a command may always write: caches, DVC's own folder, and locks.
-ANYWHERE = ("data/cache/*", ".dvc/*", "*.lock", "*/lock", "data/.*", "data/raw/.*")
+# Where a command may always write: caches, logs, DVC's own folder, and locks.
+ANYWHERE = ("data/logs/*", "data/cache/*", ".dvc/*", "*.lock", "*/lock", "data/.*", "data/raw/.*")
 OTHER = "other"  # the kind of what nobody would give to a verb
 Sandbox = Path
 """A folder with `project`, `outside` (nothing there may change) and `home`."""

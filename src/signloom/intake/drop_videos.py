@@ -61,7 +61,12 @@ def plan_drop(corpus: CorpusOptions, landmarks: Path) -> Dropped:
     refuse_drawn(corpus.folder)
     ids = {clip.clip_id for clip in clips}
     known = read_clip_frames(landmarks / SHARDS_NAME).keys()
-    rejects = (landmarks / REJECTS_NAME).read_text(encoding="utf-8").splitlines()[1:]
+    try:
+        rejects = (landmarks / REJECTS_NAME).read_text(encoding="utf-8").splitlines()[1:]
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{landmarks / REJECTS_NAME} is damaged ({error.reason}); run `dvc repro extract` again"
+        ) from None
     without_landmarks = {line.split("\t")[0] for line in rejects}
     if unknown := sorted(ids ^ (known | without_landmarks)):
         raise UserError(
