@@ -78,7 +78,7 @@ def environment(folder: Path) -> dict[str, str]:
 def _params() -> dict[str, Any]:
     params: dict[str, Any] = yaml.safe_load((ROOT / "pipeline/smoke/params.yaml").read_text())
     params["corpus"]["folder"] = CORPUS.as_posix()
-    params["extract"] |= {"detector": "hands", "groups": ["hands"], "max_rejected_share": 0.5}
+    params["extract"] |= {"detector": "hands", "groups": ["hands"], "max_rejected_share": 0.95}
     params["features"] |= {"fps": 10, "groups": ["hands"], "normalise": "picture"}
     params["model"] |= {"d_model": 16, "d_ff": 16, "heads": 2}
     params["train"] |= {"epochs": 3, "seeds": [1], "snapshot_s": 0.0}
