@@ -23,7 +23,7 @@ from signloom.features.targets import TokenizeOptions, build_glosses, build_targ
 from signloom.files import write_file
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions
-from signloom.paths import MODELS, PARAMS
+from signloom.paths import CHECKPOINT, EVALUATION, LANDMARKS, MODELS, PARAMS, TOKENS, TUNE
 from signloom.provenance import project_folder
 from signloom.report.build import ReportOptions
 from signloom.tracking.run import TrackingOptions
@@ -33,6 +33,7 @@ from signloom.training.warm_start import describe_start
 from signloom.tune.space import TuneOptions, check_fit, parse_space
 
 CHECKED = Path("data/checked.txt")
+OUTPUTS = (LANDMARKS, TOKENS, CHECKPOINT, EVALUATION, TUNE)  # folders that DVC removes first
 DRAW_PARAMS = Path("data/demo/params.yaml")
 # What the stages read of params.yaml, by section.
 SECTIONS = {
@@ -149,7 +150,7 @@ def _check_input(corpus: CorpusOptions, extract: ExtractOptions, run: RunOptions
         width = feature_width(run.features, layout)
     try:
         with torch.device("meta"):
-            build_model(run.model, input_width=width, vocab_size=300, ctc_labels=2)
+            build_model(run.model, input_width=width, vocab_size=300, ctc_labels=2, eos=1)
     except ValueError as error:
         raise UserError(f"model: {error}") from None
 
@@ -209,11 +210,19 @@ def _ctc_problems(
 
 
 def check_corpus(corpus: CorpusOptions) -> None:
-    """Check that there is a manifest, or will be since stage `draw` makes it.
+    """Check that there is a manifest, or will be since stage `draw` makes it, in a safe folder.
 
     Raises:
-        UserError: If there is none.
+        UserError: If there is none, or a stage would empty its folder.
     """
+    folder = corpus.folder.resolve()
+    for output in OUTPUTS:
+        emptied = output.resolve()
+        if emptied.is_relative_to(folder) or folder.is_relative_to(emptied):
+            raise UserError(
+                f"corpus.folder is {corpus.folder}, but stages empty {output} before they write "
+                "it; put the corpus into a folder of its own, such as data/raw/NAME"
+            )
     is_drawn = DRAW_PARAMS.is_file() and corpus.folder == Path(
         load_params(DRAW_PARAMS)["draw"]["out"]
     )

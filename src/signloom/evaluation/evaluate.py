@@ -1,5 +1,8 @@
 """The evaluation of a checkpoint on a corpus.
 
+In this order: the search is chosen on dev, every split is translated, systems and floors are scored
+beside the model, and how sure it may be is measured.
+
 Learned metrics (BLEURT, COMET) need weights of gigabytes and libraries of their own. They stay
 outside: whoever has them writes a few lines around them (docs/evaluation.md has some).
 """

@@ -192,7 +192,7 @@ def _data(version: VersionFiles) -> Iterator[str]:
     yield from table(["split", "clips", "hours", "who signs (clips)"], rows)
     batches = facts.get("batches")
     told = ", ".join(map(escape, batches)) if batches else "none" if batches == [] else _NOT_SAID
-    yield f"Deliveries after the founding stock: {told}.\n"
+    yield f"Deliveries after the first clips: {told}.\n"
     yield (
         "**Who does not sign.** Everyone else. Who the signers are (region, age, first language, "
         "handedness, skin), and who is missing, only the people who recorded them can say: put it "
@@ -308,8 +308,8 @@ def _limits(version: VersionFiles) -> Iterator[str]:
         found.append("It reads glosses, no videos: what glosses leave out is lost.")
     else:
         found += _limits_of_landmarks(spec["features"])
-    found.append("It marks no sentence as uncertain: it writes fluent sentences even where it has "
-                 "understood nothing.")  # fmt: skip
+    found.append("It writes fluent sentences even where it has understood nothing. Some of these "
+                 "`signloom translate` marks as unsure; the others can be wrong, too.")  # fmt: skip
     yield from bullets(found)
 
 

@@ -38,7 +38,7 @@ def test_a_card_tells_data_scores_and_what_made_the_version(
         "# Model card: weekly, version 0001",
         "| train | 4 | 0.50 | train\\_s0 (2), train\\_s1 (2) |",
         "| test | 3 | 0.10 | test\\_s0 (2), test\\_s1 (1) |",
-        "Deliveries after the founding stock: 2026-11-14, 2026-11-21.",
+        "Deliveries after the first clips: 2026-11-14, 2026-11-21.",
         f"### test: {test['clips']} clips",
         f"{bleu['value']:.1f} [{bleu['low']:.1f}, {bleu['high']:.1f}]",
         test["hallucination"]["text"],

@@ -11,6 +11,7 @@ from pipeline.check import main
 from signloom.config import load_params
 from signloom.corpus.manifest import SPLITS, Clip, write_manifest
 from signloom.errors import UserError
+from signloom.models.registry import FAMILIES
 from signloom.paths import PARAMS
 from tests.tiny import ROOT
 
@@ -85,6 +86,21 @@ def test_a_wrong_parameter_is_found_before_hours_of_extraction(
         main()
     assert message in str(error.value)
     assert not Path("data/checked.txt").exists()
+
+
+@pytest.mark.parametrize("folder", [".", "data", "data/landmarks", "reports/tune/mine"])
+def test_a_corpus_in_a_folder_that_stages_empty_is_refused(folder: str) -> None:
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    (Path(folder) / "manifest.tsv").write_bytes((CORPUS / "manifest.tsv").read_bytes())
+    change(corpus={"folder": folder})
+    with pytest.raises(UserError, match="a folder of its own"):
+        main()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_passes_the_check(family: str) -> None:
+    change(model={"family": family})
+    main()
 
 
 def test_all_that_does_not_fit_comes_in_one_message() -> None:
