@@ -19,6 +19,7 @@ from signloom.errors import UserError
 from signloom.files import hash_file, whole_file
 
 MANIFEST_VERSION = 1
+MOST_ROWS = 2_000_000  # of a Parquet table
 
 _VERSION_LINE = re.compile(r'"?#\s*signloom-manifest\s+([^\s,"]+)[\s,"]*')  # spreadsheets pad
 _VERSION_KEY = b"signloom.manifest_version"  # in the schema metadata of a Parquet file
@@ -149,7 +150,12 @@ def _read_parquet(path: Path) -> Table:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.ParquetFile(path).read()
+        with pq.ParquetFile(path) as file:
+            if (rows_there := file.metadata.num_rows) > MOST_ROWS:  # some kB may say billions
+                raise UserError(
+                    f"{path}: has {rows_there:,} rows, expected at most {MOST_ROWS:,}, a row a clip"
+                )
+            table = file.read()
     except (pa.ArrowException, OSError) as error:
         raise UserError(f"{path}: not a readable Parquet file: {error}") from None
     metadata = table.schema.metadata or {}

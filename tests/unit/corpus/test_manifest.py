@@ -330,3 +330,13 @@ def test_videos_and_imported_landmarks_do_not_mix(
 
 def test_a_corpus_of_videos_names_every_video(write: Callable[..., Path]) -> None:
     assert problem_of_row(write, "a\t\tx\tanna\ttrain\t\t\t\t") == "video is empty"
+
+
+def test_a_small_file_that_says_billions_of_rows_is_refused_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("signloom.corpus.manifest.MOST_ROWS", 1)
+    path = tmp_path / "manifest.parquet"
+    pq.write_table(pa.table({"clip_id": ["a", "b"]}), path)
+    with pytest.raises(UserError, match=r"has 2 rows, expected at most 1, a row a clip"):
+        read_manifest(path)

@@ -142,6 +142,11 @@ def test_landmarks_that_are_not_of_these_videos_keep_them(corpus: CorpusOptions)
     write_manifest(corpus.path, clips)
     assert contents(corpus.folder) == before
     assert not list(staging_folder(corpus).rglob("*.parquet"))
+    rejects = (LANDMARKS / "rejects.tsv").read_bytes()
+    (LANDMARKS / "rejects.tsv").write_bytes(b"\xb4")
+    with pytest.raises(UserError, match=r"rejects.tsv is damaged"):
+        drop(corpus)
+    (LANDMARKS / "rejects.tsv").write_bytes(rejects)
     shard = min((LANDMARKS / "shards").iterdir())
     shard.write_bytes(shard.read_bytes()[:-40] + bytes(40))
     with pytest.raises(UserError, match="damaged shard"):
