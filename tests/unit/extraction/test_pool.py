@@ -196,10 +196,12 @@ def test_a_senseless_number_of_processes_is_refused(
 
 
 PARENT = """
-import multiprocessing, time
+import multiprocessing, signal, time
 from signloom.extraction.pool import run_in_processes
 
 if __name__ == "__main__":
+    # A test run in the background of a shell has SIGINT ignored, which children inherit.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     results = run_in_processes(time.sleep, [0, 60], 1)
     next(results)
     print(*[child.pid for child in multiprocessing.active_children()], flush=True)
