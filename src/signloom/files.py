@@ -58,7 +58,7 @@ def check_output(path: Path, inputs: Iterable[Path], *, overwrite: bool) -> None
         return
     for given in inputs:
         if given.exists() and path.exists() and path.samefile(given):
-            raise UserError(f"{path} is {given}, which is read: give another name; it was left")
+            raise UserError(f"cannot write to {path}: it is the input {given}; give another name")
     if path.is_dir():
         raise UserError(f"{path} is a folder, expected the name of a file")
     if not overwrite:

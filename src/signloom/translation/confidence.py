@@ -110,7 +110,9 @@ class TrainClips:
                 found.append(f"{text.format(this)} (train's clips: {low} to {high})")
         distance = float(self.distances(encoding[None])[0])
         if distance > self.limit:
-            found.append(f"{distance / self.limit:.1f} times the usual distance from train's clips")
+            found.append(
+                f"{distance / self.limit:.1f} times as far from train's clips as the limit"
+            )
         return tuple(found)
 
 

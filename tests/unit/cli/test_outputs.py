@@ -105,7 +105,7 @@ def test_keeping_scores_does_not_write_onto_them(project: Path) -> None:
     scores.write_text("{}")
     for make in (os.symlink, os.link):
         make(scores, project / "baseline.json")
-        refuse(project, "which is read", "scores", "--keep", "--metrics", "metrics.json")
+        refuse(project, "it is the input", "scores", "--keep", "--metrics", "metrics.json")
         (project / "baseline.json").unlink()
 
 
@@ -120,7 +120,7 @@ def test_init_does_not_write_onto_its_tables(project: Path) -> None:
         os.link(folder / name, folder / "table.tsv")
         init = ["init", folder.name, "--text-only", "--force", "--table"]
         for given in (f"{folder.name}/{name}", f"{folder.name}/table.tsv"):
-            refuse(project, "which is read", *init, given)
+            refuse(project, "it is the input", *init, given)
 
 
 def test_init_keeps_a_list_that_it_did_not_write(project: Path) -> None:

@@ -251,7 +251,7 @@ def test_distances_are_those_of_the_written_out_covariance() -> None:
     far = (np.array(found.centre) + 2 * found.limit * directions[0] * found.deviations[0]).astype(
         np.float32
     )
-    assert found.differences(TRAIN[0], far) == ("2.0 times the usual distance from train's clips",)
+    assert found.differences(TRAIN[0], far) == ("2.0 times as far from train's clips as the limit",)
 
 
 def test_movement_does_not_depend_on_the_frame_rate() -> None:
