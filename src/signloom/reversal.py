@@ -244,9 +244,9 @@ def reverse_all(
             part = sequences[start : start + DECODED_AT_ONCE]
             src, valid = pad_ids(part, PAD)
             memory = model.encode(src.to(device), valid.to(device))
-            for sequence, (found, *_) in zip(
-                part, search(model, memory, ids, decoding), strict=True
-            ):
+            keys = [" ".join(map(str, sequence)) for sequence in part]
+            every = search(model, memory, ids, decoding, keys=keys)
+            for sequence, (found, *_) in zip(part, every, strict=True):
                 right[sequence] = found.tokens == (*reversed(sequence), ids.eos)
     return right
 

@@ -93,6 +93,11 @@ class EvaluateOptions:
     commands: dict[str, str]
 
     def __post_init__(self) -> None:
+        if self.decoding.temperature and self.grid.beam_sizes:
+            raise ValueError(
+                f"decoding.temperature: found {self.decoding.temperature}, which draws tokens, but "
+                "grid compares beam searches; set grid.beam_sizes and grid.length_penalties to []"
+            )
         for name, command in self.commands.items():
             is_taken = name.startswith(TAKEN_PREFIXES) or name.endswith(TAKEN_SUFFIXES)
             if name in TAKEN or is_taken or not name.isidentifier():
@@ -147,7 +152,10 @@ class Evaluation:
 def describe(translator: Translator, options: EvaluateOptions) -> str:
     """Return a name by which a person tells this evaluation from others."""
     model = translator.spec.model
-    search = "best of grid" if options.grid.beam_sizes else f"beam {options.decoding.beam_size}"
+    decoding = options.decoding
+    search = "best of grid" if options.grid.beam_sizes else f"beam {decoding.beam_size}"
+    if decoding.temperature:
+        search = f"drawn at temperature {decoding.temperature:g}"
     return (
         f"{model.family} {model.encoder_layers}+{model.decoder_layers}x{model.d_model} "
         f"{model.norm}-norm, {search}"

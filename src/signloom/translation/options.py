@@ -6,6 +6,8 @@ from pydantic import Field
 
 from signloom.config import Natural, Share, checked_dataclass
 
+MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 10.0
+
 
 @checked_dataclass
 class DecodingOptions:
@@ -19,8 +21,29 @@ class DecodingOptions:
     max_tokens: Annotated[int, Field(ge=1, le=512)]  # longest translation, eos included
     no_repeat_ngram: Natural  # no run of so many tokens appears twice; 0 allows every one
     ctc_weight: Share  # share of the CTC head in log_prob; needs characters as its labels
+    # 0: the best are searched; else tokens are drawn, with their log-probabilities divided by this.
+    temperature: Annotated[float, Field(ge=0, le=MAX_TEMPERATURE)] = 0.0
+    top_k: Natural = 0  # drawn among so many best tokens; 0: among all
+    # Drawn among the best tokens that have this share together (Holtzman et al. 2020).
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    seed: Natural = 1  # of what is drawn
 
     def __post_init__(self) -> None:
+        if 0 < self.temperature < MIN_TEMPERATURE:
+            raise ValueError(
+                f"temperature: found {self.temperature}, expected 0 (the best are searched) or "
+                f"{MIN_TEMPERATURE} to {MAX_TEMPERATURE}; top_k 1 draws nothing but the best token"
+            )
+        if not self.temperature and (self.top_k or self.top_p < 1):
+            raise ValueError(
+                "top_k and top_p say what tokens are drawn from, but temperature 0 draws none; "
+                "set temperature, such as 1"
+            )
+        if self.temperature and self.ctc_weight:
+            raise ValueError(
+                f"ctc_weight: found {self.ctc_weight}, expected 0 where tokens are drawn "
+                f"(temperature {self.temperature}): the CTC head can only rank"
+            )
         if self.min_tokens > self.max_tokens:
             raise ValueError(
                 f"min_tokens: found {self.min_tokens}, expected at most max_tokens "

@@ -1,11 +1,12 @@
-"""Beam search over any model family.
+"""Beam search over any model family, and sampling.
 
 Shape letters: B clips in work, W beams a clip, R rows (B times W), T tokens so far, V vocabulary,
 K tokens or beams taken of each row or clip.
 """
 
+import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -63,8 +64,12 @@ def search(
     *,
     n_best: int = 1,
     labels_of: LabelsOf | None = None,
+    keys: Sequence[str] = (),
 ) -> list[list[Hypothesis]]:
-    """Find the best hypotheses of each clip by beam search.
+    """Find the best hypotheses of each clip by beam search, or draw some.
+
+    Where `temperature` is not 0, hypotheses are drawn token by token, each on its own; some may be
+    equal. What is drawn depends on the seed and the clip's key alone, not on the batch.
 
     A beam that ends becomes a hypothesis and leaves the search with its slot: a clip's beams,
     open and ended, are never more than `beam_size`, and beam size 1 is greedy search. A clip is
@@ -77,6 +82,7 @@ def search(
         options: Width, penalty and limits.
         n_best: Hypotheses returned of each clip, at most `beam_size`.
         labels_of: Labels of the CTC head for tokens; needed where `ctc_weight` is not 0.
+        keys: What identifies each clip; needed where `temperature` is not 0.
 
     Returns:
         For each clip, in order, its hypotheses by falling score; those that did not end within
@@ -94,7 +100,26 @@ def search(
             f"decoding.ctc_weight is {options.ctc_weight}, but this model has no CTC head over "
             "characters; set it to 0"
         )
-    return _Search(model, memory, ids, options, n_best, labels_of).run()
+    if not options.temperature:
+        return _Search(model, memory, ids, options, n_best, labels_of).run()
+    # Each sample is a clip of its own, followed by one beam whose next token is drawn.
+    dice = [_die(options.seed, key, sample) for key in keys for sample in range(n_best)]
+    rows = torch.arange(len(memory.states), device=memory.states.device)
+    memory = memory.select(rows.repeat_interleave(n_best))
+    if len(dice) != len(memory.states):
+        raise ValueError(f"found {len(keys)} keys, expected one for each of {len(rows)} clips")
+    one = replace(options, beam_size=1)
+    drawn = [found for (found,) in _Search(model, memory, ids, one, 1, None, dice).run()]
+    return [
+        sorted(drawn[start : start + n_best], key=_score, reverse=True)
+        for start in range(0, len(drawn), n_best)
+    ]
+
+
+def _die(seed: int, key: str, sample: int) -> torch.Generator:
+    """Return the generator of one sample of one clip."""
+    digest = hashlib.sha256(f"{seed} {sample} {key}".encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,6 +165,7 @@ class _Search:
         options: DecodingOptions,
         n_best: int,
         labels_of: LabelsOf | None,
+        dice: Sequence[torch.Generator] = (),  # of each clip, where tokens are drawn
     ) -> None:
         clips, device = len(memory.states), memory.states.device
         self._model, self._ids, self._options, self._n_best = model, ids, options, n_best
@@ -147,6 +173,7 @@ class _Search:
         nothing = torch.zeros(clips, 1, device=device)
         bos = torch.full((clips, 1, 1), ids.bos, device=device)
         self._labels_of = labels_of if options.ctc_weight else None
+        self._dice = dice
         labelled = None
         if self._labels_of:
             labelled = LabelledBeams.start(model.ctc_logits(memory), memory.valid)
@@ -205,8 +232,13 @@ class _Search:
         pairs, size = None, self._options.no_repeat_ngram
         if size:
             pairs = repeats(self._beams.tokens[:, :, 1:].flatten(0, 1), size)
-        count = self._options.beam_size + (CTC_CANDIDATES if self._labels_of else 0)
-        found = best_tokens(logits, min(count, logits.shape[1]), banned=banned, banned_pairs=pairs)
+        if self._dice:
+            dice = [self._dice[clip] for clip in self._clips]
+            found = draw_tokens(logits, self._options, dice, banned=banned, banned_pairs=pairs)
+        else:
+            most = self._options.beam_size + (CTC_CANDIDATES if self._labels_of else 0)
+            count = min(most, logits.shape[1])
+            found = best_tokens(logits, count, banned=banned, banned_pairs=pairs)
         return found[0].view(clips, width, -1), found[1].view(clips, width, -1)
 
     def _end_beams(self, grown: _Beams) -> _Beams:
@@ -291,11 +323,52 @@ def best_tokens(
         banned_pairs: Further bans: row and token.
     """
     total = _log_sum_exp(logits)
+    _ban(logits, banned, banned_pairs)
+    best, tokens = _top(logits, count)
+    return best.float() - total, tokens
+
+
+def draw_tokens(
+    logits: Float[Tensor, "R V"],
+    options: DecodingOptions,
+    dice: Sequence[torch.Generator],
+    *,
+    banned: Sequence[int],
+    banned_pairs: Int[Tensor, "N 2"] | None = None,
+) -> tuple[Float[Tensor, "R 1"], Int[Tensor, "R 1"]]:
+    """Draw a token of each row.
+
+    Returns:
+        The log-probability of each, as of `best_tokens`: what it is drawn from does not change it.
+    """
+    total = _log_sum_exp(logits)
+    _ban(logits, banned, banned_pairs)
+    kept = logits.double() / options.temperature
+    if options.top_k:
+        best = _top(logits, min(options.top_k, logits.shape[1]))[1]
+        kept = torch.full_like(kept, -torch.inf).scatter(1, best, kept.gather(1, best))
+    # The clamp is for a row in which everything is banned.
+    shares = (kept - kept.amax(dim=1, keepdim=True).clamp(min=-1e300)).exp()
+    if options.top_p < 1:
+        ordered, tokens = shares.sort(dim=1, descending=True)
+        before = ordered.cumsum(dim=1) - ordered
+        is_out = before >= options.top_p * ordered.sum(dim=1, keepdim=True)
+        shares = shares.scatter(1, tokens, ordered.masked_fill(is_out, 0))
+    # In the vocabulary's order: equal shares may be sorted otherwise in another batch. Chance has
+    # 24 bits, so that its product with the sum is never rounded up to it.
+    sums = shares.cumsum(dim=1)
+    chance = torch.stack([torch.rand(1, generator=die).double() for die in dice]).to(sums.device)
+    drawn = torch.searchsorted(sums, chance * sums[:, -1:], right=True)
+    drawn = drawn.clamp(max=logits.shape[1] - 1)
+    return logits.gather(1, drawn).float() - total, drawn
+
+
+def _ban(
+    logits: Float[Tensor, "R V"], banned: Sequence[int], banned_pairs: Int[Tensor, "N 2"] | None
+) -> None:
     logits[:, list(banned)] = -torch.inf
     if banned_pairs is not None:
         logits[banned_pairs[:, 0], banned_pairs[:, 1]] = -torch.inf
-    best, tokens = _top(logits, count)
-    return best.float() - total, tokens
 
 
 def _log_sum_exp(logits: Float[Tensor, "R V"]) -> Float[Tensor, "R 1"]:

@@ -3,6 +3,7 @@
 Shape letters as in `seq2seq`.
 """
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from signloom.devices import pick_device
 from signloom.errors import UserError
 from signloom.features.batches import group_by_length, pad_ids, pad_source
 from signloom.features.features import FloatArray
+from signloom.features.glosses import GlossSequence
 from signloom.features.sources import Rows, Source, SourceSequence
 from signloom.models.seq2seq import Memory, Seq2Seq, SourceTensor
 from signloom.translation.confidence import (
@@ -151,7 +153,7 @@ class Translator:
 
         Args:
             sequences: Their landmarks or glosses, as the model was trained.
-            options: How to search.
+            options: How to search, or what to draw from.
             n_best: Translations wanted of each clip, at most `options.beam_size`.
             skip_unsure: Give those an empty text, and no alternatives, that are unsure or of a clip
                 unlike those of train.
@@ -176,7 +178,8 @@ class Translator:
         done: dict[int, Translation] = {}
         for part in _batches([len(row) for row in rows]):
             memory = self._encode([rows[i] for i in part])
-            found = self._search(memory, options, n_best)
+            keys = [clip_key(sequences[i]) for i in part] if options.temperature else []
+            found = self._search(memory, options, n_best, keys)
             encodings = mean_states(memory)
             for index, hypotheses, encoding in zip(part, found, encodings, strict=True):
                 best, *others = (
@@ -279,10 +282,12 @@ class Translator:
 
     @torch.inference_mode()
     def _search(
-        self, memory: Memory, options: DecodingOptions, n_best: int
+        self, memory: Memory, options: DecodingOptions, n_best: int, keys: Sequence[str]
     ) -> list[list[Hypothesis]]:
-        labels_of = self._labels_of(options)
-        return search(self._model, memory, self._ids, options, n_best=n_best, labels_of=labels_of)
+        return search(
+            self._model, memory, self._ids, options,
+            n_best=n_best, labels_of=self._labels_of(options), keys=keys,
+        )  # fmt: skip
 
     def _labels_of(self, options: DecodingOptions) -> LabelsOf | None:
         """Return the CTC labels of tokens, where the search asks for them.
@@ -301,6 +306,14 @@ class Translator:
                 "with tokenize_targets.ctc: characters and train.ctc_weight above 0"
             )
         return TokenLabels(self._tokenizer, labels).labels_of
+
+
+def clip_key(sequence: SourceSequence) -> str:
+    """Return what identifies a clip by its content: the same in a file, a film and a request."""
+    if isinstance(sequence, GlossSequence):
+        return " ".join(sequence.glosses)
+    points = np.nan_to_num(sequence.points).astype(np.float16)  # as landmarks are stored
+    return hashlib.sha256(points.tobytes()).hexdigest()
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:

@@ -21,6 +21,7 @@ from signloom.evaluation.results import write_evaluation
 from signloom.features.targets import Target, split_hash
 from signloom.translation.options import DecodingOptions
 from signloom.translation.translator import Translator
+from tests import tiny
 from tests.unit.evaluation.world import (
     DECODING,
     DEV,
@@ -95,6 +96,11 @@ def test_without_a_grid_or_without_dev_the_search_is_the_configured_one(
     assert found.decoding == DECODING
     assert found.grid == []
     assert "no dev clip" in caplog.text
+
+
+def test_a_grid_beside_sampling_is_refused() -> None:
+    with pytest.raises(UserError, match=r"grid\.beam_sizes and grid\.length_penalties to \[\]"):
+        dataclasses.replace(WITH_GRID, decoding=tiny.decoding(temperature=1.0))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 import itertools
 import math
+from collections import Counter
 
 import pytest
+import scipy.stats
 import torch
 
 from signloom.errors import UserError
@@ -14,6 +16,7 @@ from signloom.translation.search import (
     Hypothesis,
     SpecialIds,
     best_tokens,
+    draw_tokens,
     repeats,
     search,
 )
@@ -416,3 +419,115 @@ def test_a_token_that_would_repeat_a_run_is_named(
     pairs = repeats(torch.tensor([other, history]), size).tolist()
     assert [token for row, token in pairs if row == 1] == expected
     assert size == 1 or all(row == 1 for row, _ in pairs)
+
+
+HOT = 8.0  # so that a model with sharp opinions says several things
+KEYS = ["first", "second", "third", "fourth"]
+LOGITS = [-1.0, 4.0, 0.5, 2.0, 1.0, 2.5]  # token 0 is banned below
+
+
+@pytest.mark.parametrize(
+    ("changes", "kept"),
+    [
+        ({}, [1, 2, 3, 4, 5]),
+        ({"temperature": 2.0}, [1, 2, 3, 4, 5]),
+        ({"top_k": 3}, [1, 3, 5]),
+        # Of 1, 5, 3, 4, 2 in this order two have 0.85 of the whole, three 0.94.
+        ({"top_p": 0.9, "temperature": 1.0}, [1, 3, 5]),
+        ({"top_p": 0.8}, [1, 5]),
+        ({"top_p": 1e-9}, [1]),
+    ],
+)
+def test_tokens_are_drawn_as_the_softmax_says(changes: dict[str, float], kept: list[int]) -> None:
+    options = tiny.decoding(**{"temperature": 1.0, **changes})
+    rows = 4_000
+    dice = [torch.Generator().manual_seed(row) for row in range(rows)]
+    found, drawn = draw_tokens(torch.tensor([LOGITS] * rows), options, dice, banned=[0])
+    counts = Counter(drawn.flatten().tolist())
+    weights = [math.exp(LOGITS[token] / options.temperature) for token in kept]
+    expected = [rows * weight / sum(weights) for weight in weights]
+    assert set(counts) == set(kept)
+    if len(kept) > 1:
+        assert scipy.stats.chisquare([counts[token] for token in kept], expected).pvalue > 0.001
+    # The log-probability is the model's, whatever is drawn from.
+    log_probs = torch.tensor(LOGITS).log_softmax(dim=0)
+    torch.testing.assert_close(found.flatten(), log_probs[drawn.flatten()])
+
+
+def test_where_everything_is_banned_a_draw_is_impossible_and_no_error() -> None:
+    die = torch.Generator().manual_seed(1)
+    options = tiny.decoding(temperature=1.0, top_k=2, top_p=0.5)
+    found, _ = draw_tokens(torch.tensor([LOGITS]), options, [die], banned=range(6))
+    assert found.tolist() == [[-math.inf]]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_sample_depends_on_seed_and_clip_alone(family: str) -> None:
+    model = small_model(family=family)
+    options = tiny.decoding(beam_size=3, temperature=1.5)
+    memory = memory_of(model)
+    together = search(model, memory, IDS, options, n_best=3, keys=KEYS)
+    assert together == search(model, memory, IDS, options, n_best=3, keys=KEYS)
+    order = [2, 0, 3, 1]
+    other = search(
+        model, memory.select(torch.tensor(order)), IDS, options, keys=[KEYS[i] for i in order]
+    )
+    for clip, (drawn,) in zip(order, other, strict=True):
+        assert drawn.tokens in [found.tokens for found in together[clip]]  # the first of the three
+        alone = memory.select(torch.tensor([clip]))
+        ((again,),) = search(model, alone, IDS, options, keys=[KEYS[clip]])
+        assert again.tokens == drawn.tokens
+        assert again.log_prob == pytest.approx(drawn.log_prob, **CLOSE)
+    assert all(
+        [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+        for found in together
+    )
+    reseeded = tiny.decoding(beam_size=3, temperature=1.5, seed=2)
+    assert search(model, memory, IDS, reseeded, n_best=3, keys=KEYS) != together
+
+
+def test_sentences_are_drawn_as_often_as_they_are_likely() -> None:
+    model = small_model()
+    row = memory_of(model).select(torch.tensor([0]))
+    options = tiny.decoding(max_tokens=3, temperature=HOT)
+    count = 600
+    many = row.select(torch.zeros(count, dtype=torch.int64))
+    found = search(model, many, IDS, options, keys=[str(n) for n in range(count)])
+    counts = Counter(best.tokens for (best,) in found)
+    # pad and bos are never said, and keep a share of the model's opinion.
+    open_ends = [(*body,) for body in itertools.product((3, 4), repeat=3)]
+    every = [*every_translation(3), *open_ends]
+    likely = torch.tensor([allowed(model, row, tokens) for tokens in every])
+    assert float(likely.sum()) == pytest.approx(1.0, abs=1e-5)
+    often = [i for i in range(len(every)) if likely[i] * count >= 5]
+    rest = count - sum(counts[every[i]] for i in often)
+    observed = [*(counts[every[i]] for i in often), rest]
+    expected = [*(float(likely[i]) * count for i in often)]
+    expected.append(count - sum(expected))
+    assert len(often) >= 3
+    assert scipy.stats.chisquare(observed, expected).pvalue > 0.001
+
+
+@torch.inference_mode()
+def allowed(model: Seq2Seq, row: Memory, tokens: tuple[int, ...]) -> float:
+    """Return the probability of tokens where pad and bos are never drawn."""
+    logits = model.decode(row, torch.tensor([[IDS.bos, *tokens[:-1]]]))[0]
+    logits[:, [IDS.pad, IDS.bos]] = -torch.inf
+    shares = (logits / HOT).softmax(dim=-1)
+    return math.prod(float(shares[step, token]) for step, token in enumerate(tokens))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"temperature": 1e-5}, "expected 0 .* or 0.01 to 10.0"),
+        ({"temperature": 11.0}, "at most 10"),
+        ({"top_k": 5}, "set temperature, such as 1"),
+        ({"top_p": 0.9}, "set temperature, such as 1"),
+        ({"temperature": 1.0, "ctc_weight": 0.3}, "the CTC head can only rank"),
+        ({"temperature": 1.0, "top_p": 0.0}, "more than 0"),
+    ],
+)
+def test_what_cannot_be_drawn_from_is_refused(changes: dict[str, float], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        tiny.decoding(**changes)

@@ -14,6 +14,7 @@ from signloom.features.targets import NO_LABELS, CtcLabels
 from signloom.features.tokenizer import Tokenizer
 from signloom.translation import translator as encoding
 from signloom.translation.precision import Precision
+from signloom.translation.serving import from_payload, to_payload
 from signloom.translation.translator import Translator, encode_in_parts
 from tests import tiny
 from tests.contract.variants import DOCUMENT_003, build
@@ -52,6 +53,18 @@ def test_alternatives_are_the_next_best_and_change_nothing_about_the_best() -> N
         tokens = [t.hypothesis.tokens for t in (translation, *translation.alternatives)]
         assert len(set(tokens)) == 3
         assert all(t.alternatives == () for t in translation.alternatives)
+
+
+def test_what_is_drawn_of_a_clip_depends_on_no_other_and_not_on_where_it_came_from() -> None:
+    translator = Translator(checkpoint(), CPU)
+    options = tiny.decoding(beam_size=3, temperature=2.0)
+    found = translator.translate(CLIPS, options, n_best=3)
+    sent = [from_payload(to_payload(clip), HANDS_POSE) for clip in reversed(CLIPS)]
+    again = [*reversed(translator.translate(sent, options))]
+    for one, three in zip(again, found, strict=True):
+        drawn = [t.hypothesis.tokens for t in (three, *three.alternatives)]
+        assert one.hypothesis.tokens in drawn
+    assert len({t.hypothesis.tokens for t in found}) == len(CLIPS)
 
 
 def test_characters_of_the_ctc_head_have_a_say() -> None:
