@@ -168,7 +168,7 @@ def test_a_served_model_answers_as_the_translator_does(
         ({"length_penalty": 1e9}, {}, "length_penalty: found 1000000000.0, expected at most 10"),
         ({"n_best": 5}, {}, r"n_best: found 5, expected 1 to beam_size \(4\)"),
         ({"n_best": "all"}, {}, "n_best: found 'all', expected a whole number"),
-        ({"temperature": 1}, {}, "temperature is not an option"),
+        ({"warmth": 1}, {}, "warmth is not an option"),
         ({"ctc_weight": 0.5}, {}, "set it to 0"),
         ({}, {"fps": 1e-3}, "fps: found 0.001, expected at least 1"),
         ({}, {"fps": 1e-9}, "fps: found 1e-09, expected at least 1"),
