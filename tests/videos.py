@@ -146,6 +146,15 @@ def write_picture(path: Path, kind: str) -> Path:
     return path
 
 
+def write_pictures(folder: Path, name: str = "{}.png", numbers: Iterable[int] = range(5)) -> Path:
+    """A folder of numbered frames as pictures; `name` says how their number is written."""
+    folder.mkdir(parents=True)
+    for number in numbers:
+        path = folder / name.format(number)
+        path.write_bytes(cv2.imencode(path.suffix, numbered_frame(number))[1].tobytes())
+    return folder
+
+
 def write_truncated(path: Path) -> Path:
     """An .avi whose header promises twice the frames that are there."""
     raw = write_video(path, frames=80, fourcc="MJPG").read_bytes()

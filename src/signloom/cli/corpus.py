@@ -11,8 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from signloom.cli.arguments import add_params, add_removal, confirm
-from signloom.config import load_params, load_section, parse_options
+from signloom.cli.arguments import add_params, add_removal, confirm, number_of
+from signloom.config import FrameRate, load_params, load_section, parse_options
 from signloom.errors import UserError
 from signloom.paths import LANDMARKS
 
@@ -43,6 +43,9 @@ def add_ingest(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--signer", metavar="NAME", help="who signs, where no table names the signer"
     )
+    parser.add_argument(
+        "--fps", type=number_of(FrameRate), help="of folders of pictures, where no table says it"
+    )
     parser.add_argument("--dry-run", action="store_true", help="report, write nothing")
     parser.add_argument("--json", action="store_true", help="print what came in as JSON")
     add_params(parser)
@@ -65,6 +68,7 @@ def run_ingest(options: argparse.Namespace) -> None:
             bounds,
             table=options.table,
             signer=options.signer,
+            fps=options.fps,
             inbox=[one.resolve() for one in options.sources] == [inbox.resolve()],
             dry_run=options.dry_run,
         )

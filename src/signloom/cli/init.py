@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from signloom.cli.arguments import add_params
-from signloom.config import load_params, update_params
+from signloom.cli.arguments import add_params, number_of
+from signloom.config import FrameRate, load_params, update_params
 from signloom.errors import Problem, UserError
 from signloom.files import check_output
 
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from signloom.importing.new_corpus import Plan
     from signloom.importing.user_tables import Row, Sources, UserTable
 
-TIMES = ("start_s", "end_s", "start_frame", "end_frame")  # of videos only
+TIMES = ("start_s", "end_s", "start_frame", "end_frame", "fps")  # of videos only
 FIELDS = (
-    "clip_id, video, text, signer, split, gloss, language, start_s, end_s, start_frame, end_frame"
+    "clip_id, video, text, signer, split, gloss, language, start_s, end_s, start_frame, "
+    "end_frame, fps"
 )
 
 
@@ -69,7 +70,9 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
         help="deal the clips to the splits, such as 80 10 10",
     )  # fmt: skip
     parser.add_argument("--by", choices=("signer", "clip"), default="signer", help="deal these")
-    parser.add_argument("--fps", type=float, help="of start_frame and end_frame")
+    parser.add_argument(
+        "--fps", type=number_of(FrameRate), help="of start_frame and end_frame, and of pictures"
+    )
     parser.add_argument("--unspaced", action="store_true", help="take the spaces out of the text")
     parser.add_argument("--separator", choices=("tab", "pipe", "comma", "semicolon"))
     parser.add_argument("--encoding", help="as Python names it, such as utf-8 or gb18030")
@@ -275,6 +278,8 @@ def print_plan(plan: "Plan") -> None:
         print(f"  first {one.clip_id}: {one.text!r} by {one.signer}")
     if plan.renamed:
         print(f"  {plan.renamed} names hold characters that a clip_id may not; they became _")
+    if gaps := plan.gaps():
+        print(f"  {gaps}")
     if shared := plan.shared_signers():
         splits = Counter(" and ".join(splits) for splits in shared.values())
         parts = ", ".join(f"{count} in {names}" for names, count in splits.items())

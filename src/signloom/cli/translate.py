@@ -124,7 +124,11 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
             help=f"the {part}_landmarker .task file that the model was trained with, if any",
         )
     for name, kind in (("fps", FrameRate), ("width", Side), ("height", Side)):
-        found.add_argument(f"--{name}", type=number_of(kind), help="of landmark files without it")
+        found.add_argument(
+            f"--{name}",
+            type=number_of(kind),
+            help="of landmark files without it, and of folders of pictures",
+        )
     add_memory(found)
 
 

@@ -264,6 +264,8 @@ class VideoPaths:
             return f"leaves the manifest's folder {self._folder}; put the manifest above its videos"
         if not is_file:
             hint = "; write / between folders" if "\\" in video else ""
+            if path.is_dir():
+                hint = "; `signloom init` makes video files of folders of pictures"
             return f"is not a file in {self._folder}{hint}; restore it or remove the row"
         return None
 
@@ -280,7 +282,7 @@ OF_VIDEOS = ("video", "start_s", "end_s")  # not of a corpus of imported landmar
 OPTIONAL = (*OF_VIDEOS, "gloss", "language", "batch")
 VIDEO_SUFFIXES = (
     ".mp4", ".m4v", ".mov", ".avi", ".mkv", ".webm", ".mpg", ".mpeg", ".wmv", ".flv", ".3gp",
-    ".ogv", ".ts",
+    ".ogv", ".ts", ".gif",
 )  # fmt: skip
 """Files that are taken for videos in a folder; a file that is named itself may end in anything."""
 

@@ -1,5 +1,6 @@
 """A new corpus from a user's table and folder of videos (`signloom init`)."""
 
+import filecmp
 import hashlib
 import os
 import shutil
@@ -8,6 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
+
+from tqdm import tqdm
 
 from signloom.corpus.landmarks import GROUP_CHOICES
 from signloom.corpus.manifest import (
@@ -22,23 +25,34 @@ from signloom.corpus.manifest import (
     read_manifest,
     write_manifest,
 )
-from signloom.errors import Problem, UserError, name_problem
+from signloom.errors import ClipError, Problem, UserError, name_problem
+from signloom.extraction.pictures import (
+    PACKED_SUFFIX,
+    PictureFolder,
+    describe_gaps,
+    is_picture,
+    is_picture_folder,
+    open_pictures,
+)
 from signloom.files import begins_as_ours, whole_file, write_file
 from signloom.importing.user_tables import Row, Source, how_to_use
+from signloom.progress import progress_file
 
-PICTURES = (".png", ".jpg", ".jpeg")
 VIDEOS = "videos"  # folder in the corpus for videos that lie elsewhere
 
 
 class VideoFolder:
-    """All videos below a folder, found by path, by name, or by name without its ending."""
+    """All videos below a folder, found by path, by name, or by name without its ending.
+
+    A folder of pictures is one of its name, where no file has that name.
+    """
 
     def __init__(self, folder: Path, *, follow_links: bool = True) -> None:
         if not folder.is_dir():
             raise UserError(f"--videos {folder}: no such folder")
         self.folder = folder
         self._by_stem: dict[str, list[Path]] = defaultdict(list)
-        self._pictures: set[str] = set()  # folders of pictures, one a clip
+        self._pictures: dict[str, list[Path]] = defaultdict(list)  # folders of them, one a clip
         seen: set[tuple[int, int]] = set()
         for root, folders, names in os.walk(folder, followlinks=follow_links):
             below, found = Path(root).relative_to(folder), Path(root).stat()
@@ -51,8 +65,8 @@ class VideoFolder:
                 suffix = PurePosixPath(name).suffix.lower()
                 if suffix in VIDEO_SUFFIXES:
                     self._by_stem[stem(name)].append(below / name)
-                elif suffix in PICTURES:
-                    self._pictures.update(below.parts)
+            if is_picture_folder(names):
+                self._pictures[below.name].append(below)
 
     def find(self, name: str) -> tuple[Path | None, str]:
         """Return the path below the folder of the video that a cell means, or None and why not.
@@ -60,7 +74,9 @@ class VideoFolder:
         Of several videos with the name, the one counts whose path ends as the cell says.
         """
         wanted = PurePosixPath(name.replace("\\", "/"))
-        found = self._by_stem.get(stem(wanted.name), [])
+        if is_picture(wanted.name):  # PHOENIX's tables say NAME/1/*.png
+            wanted = wanted.parent
+        found = self._by_stem.get(stem(wanted.name)) or self._pictures.get(wanted.name, [])
         if len(found) > 1:
             parts = (*wanted.parts[:-1], stem(wanted.name))
             ends = [p for p in found if (*p.parts[:-1], stem(p.name))[-len(parts) :] == parts]
@@ -70,17 +86,21 @@ class VideoFolder:
             return found[0], ""
         if found:
             return None, f"{len(found)} videos have its name"
-        if self._pictures.intersection(wanted.parts):
-            return None, "its video is a folder of pictures (docs/data.md joins them)"
         return None, "no video of its name"
 
 
-def place_video(source: Path, target: Path, *, copy: bool, force: bool) -> None:
-    """Link or copy a video to where the manifest names it.
+def place_video(source: Path | PictureFolder, target: Path, *, copy: bool, force: bool) -> None:
+    """Link or copy a video, or pack a folder of pictures, to where the manifest names it.
 
     Raises:
         UserError: If another file is there and `force` does not allow to replace it.
     """
+    if isinstance(source, PictureFolder):
+        with whole_file(target) as temporary:
+            source.pack(temporary)
+            if target.exists() and not force and not filecmp.cmp(temporary, target, shallow=False):
+                raise UserError(f"{target} is there already; --force replaces it")
+        return
     source = source.resolve()
     if target.is_symlink() or target.exists():
         is_same = target.resolve() == source and target.is_symlink() != copy
@@ -158,7 +178,7 @@ class RowOptions:
     split_names: Mapping[str, str]
     """What the table calls its splits, beyond the usual names, and train, dev or test."""
     fps: float | None
-    """Frames a second of start_frame and end_frame."""
+    """Frames a second of start_frame and end_frame, and of folders of pictures."""
     unspaced: bool
     """Take the spaces out of the text, for scripts without them."""
     shares: tuple[float, float, float] | None
@@ -190,8 +210,13 @@ class Plan:
 
     clips: list[Clip] = field(default_factory=list)
     refusals: list[RefusedRow] = field(default_factory=list)
-    videos: dict[Path, Path] = field(default_factory=dict)  # in the corpus -> where it lies now
+    videos: dict[Path, Path | PictureFolder] = field(default_factory=dict)
+    """Where a video belongs in the corpus, and where it lies now."""
     renamed: int = 0  # clips whose id is not the table's name, since it could name no clip
+
+    def gaps(self) -> str:
+        """Say which folders lack pictures; empty if none does."""
+        return describe_gaps(one for one in self.videos.values() if isinstance(one, PictureFolder))
 
     def shared_signers(self) -> dict[str, list[str]]:
         """Return the signers who are in several splits, and in which."""
@@ -226,19 +251,26 @@ def plan_corpus(
         name, values = _values(row, split, options)
         clip_id = clip_id_of(name)
         problem = _problem(clip_id, values, first.get(clip_id), options)
-        video = None
+        video = pictures = None
         if not problem and imported is not None and clip_id not in imported:
             problem = Problem("no landmarks of it were imported", "", (name,))
         elif not problem and videos is not None:
             wanted = values.get("video") or name
             video, reason = videos.find(wanted)
             problem = Problem(reason, "", (wanted,)) if video is None else None
+            if video and (videos.folder / video).is_dir():
+                try:
+                    fps = values.get("fps") or options.fps
+                    pictures = open_pictures(videos.folder / video, fps)
+                except ClipError as error:
+                    problem = replace(error.problem, concerns=(wanted,))
         if problem:
             plan.refusals.append(RefusedRow(row.table, row.line, clip_id or name, problem))
             continue
         first[clip_id] = row
         plan.renamed += clip_id != name
-        path = _path_in_corpus(corpus, videos, video, plan) if videos and video else None
+        source = pictures or video
+        path = _path_in_corpus(corpus, videos, source, plan) if videos and source else None
         start_s, end_s, _ = parse_segment(values)
         plan.clips.append(
             Clip(
@@ -318,9 +350,16 @@ def _problem(
     return None
 
 
-def _path_in_corpus(corpus: Path, videos: VideoFolder, video: Path, plan: Plan) -> Path:
+def _path_in_corpus(
+    corpus: Path, videos: VideoFolder, video: Path | PictureFolder, plan: Plan
+) -> Path:
     """Return the path of a video in the corpus, and note where it has to come from."""
     folder, root = videos.folder.resolve(), corpus.resolve()
+    if isinstance(video, PictureFolder):
+        below = video.path.relative_to(videos.folder)
+        target = corpus / VIDEOS / below.parent / f"{video.path.name}{PACKED_SUFFIX}"
+        plan.videos[target] = video
+        return target
     if folder.is_relative_to(root):
         return corpus / folder.relative_to(root) / video
     target = corpus / VIDEOS / video
@@ -380,13 +419,20 @@ def write_corpus(plan: Plan, corpus: Path, *, copy: bool, force: bool) -> None:
         force: Replace what is there.
 
     Raises:
-        UserError: If a file is in the way.
+        UserError: If a file is in the way, or too few pictures can be packed.
     """
     if not (force or begins_as_ours(corpus / REFUSED, _REFUSED_HEADER)):
         raise UserError(f"{corpus / REFUSED} is there and no list of ours; --force replaces it")
     corpus.mkdir(parents=True, exist_ok=True)
-    for target, source in plan.videos.items():
-        place_video(source, target, copy=copy, force=force)
+    places = tqdm(plan.videos.items(), "placing", unit=" videos", delay=1.0, file=progress_file())
+    for target, source in places:
+        try:
+            place_video(source, target, copy=copy, force=force)
+        except ClipError as error:  # of pictures, none of which was opened before
+            lost = [clip for clip in plan.clips if clip.video == target]
+            plan.refusals += [RefusedRow("", 0, clip.clip_id, error.problem) for clip in lost]
+            plan.clips = [clip for clip in plan.clips if clip.video != target]
+    check_plan(plan)
     _write_refusals(corpus / REFUSED, plan)
     write_manifest(corpus / MANIFEST, plan.clips)
     read_manifest(corpus / MANIFEST, signer_disjoint=not plan.shared_signers())  # as stages will

@@ -203,6 +203,7 @@ KNOWN_NAMES: dict[str, tuple[str, ...]] = {
     "end_s": ("end_s",),
     "start_frame": ("start_frame",),
     "end_frame": ("end_frame",),
+    "fps": ("fps",),
     "gloss": ("gloss", "glosses", "orth"),
     "language": ("language", "lang"),
 }

@@ -4,6 +4,7 @@ A folder with a table brings the rows of the table, whose videos lie anywhere be
 without one, each video has a text file of its name beside it, whose first line is the sentence.
 """
 
+import logging
 import math
 import os
 import re
@@ -15,7 +16,13 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from signloom.corpus.manifest import VIDEO_SUFFIXES, read_table
-from signloom.errors import Problem, UserError, name_problem, readable_name
+from signloom.errors import ClipError, Problem, UserError, name_problem, readable_name
+from signloom.extraction.pictures import (
+    PACKED_SUFFIX,
+    describe_gaps,
+    is_picture_folder,
+    open_pictures,
+)
 from signloom.importing.new_corpus import NAMES, VideoFolder, stem
 from signloom.importing.user_tables import (
     Sources,
@@ -26,7 +33,18 @@ from signloom.importing.user_tables import (
 )
 
 _VERSION_MARK = b"# signloom-manifest"  # the first line of our own manifests
-_FIELDS = ("clip_id", "video", "text", "signer", "split", "start_s", "end_s", "gloss", "language")
+_FIELDS = (
+    "clip_id",
+    "video",
+    "text",
+    "signer",
+    "split",
+    "start_s",
+    "end_s",
+    "gloss",
+    "language",
+    "fps",
+)
 SIGNER_FILE = "signer.txt"
 _NAMED_TABLES = ("table.tsv", "manifest.tsv")
 _FORMS: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
@@ -37,6 +55,8 @@ _NOTES = ("readme", "license", "licence")  # texts that belong to no video
 
 _LINK = Problem("it is a link, which may lead anywhere", "put the file itself in its place")
 _NO_TABLE = Problem("the table is a link or no file", _LINK.hint)
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +84,8 @@ class Request:
     table: Path | None = None  # table of the clips in the only source; None: look for tables
     signer: str | None = None
     """Who signs where no table says it; None: `signer.txt`, or the folder's name."""
+    fps: float | None = None  # of folders of pictures, where no table says it
+    packed: Path | None = None  # folder for the video files made of them; None: none is made
     inbox: bool = False  # whether a source is no delivery itself, so that its name names no signer
     settle_s: float  # a file must not have changed for so many seconds
 
@@ -129,7 +151,7 @@ def _scan_folders(source: Path, request: Request) -> Found:
         elif len(tables) == 1:
             yield from _scan_table(folder, tables[0], request)
         elif not tables:
-            yield from _scan_sidecars(folder, names, source, request)
+            yield from _scan_sidecars(folder, names, _pictures_in(folder, folders), source, request)
     for error in closed:
         folder = Path(error.filename)
         problem = Problem(
@@ -166,15 +188,17 @@ def _scan_table(folder: Path, table: Path, request: Request) -> Found:
         values["split"] = NAMES.get(asked.lower(), asked)
         cell = values.get("video") or values.get("clip_id", "")
         values["clip_id"] = stem(values.get("clip_id") or PurePosixPath(cell).name)
-        path = None
+        path: Path | None = None
         if not problems or cell:
             path, problem = _find_video(videos, cell)
             problems += [problem] if problem else []
         if path is not None:
             named.add(path)
-            if fresh := _fresh([path], request):
+            if fresh := _fresh(_files_of(path), request):
                 yield from fresh
                 continue
+            path, problem = _pack(path, values.get("fps"), request)
+            problems += [problem] if problem else []
         yield Candidate(folder.as_posix(), where, path, values, tuple(problems))
     for path in _videos_below(folder):
         if path not in named:
@@ -186,28 +210,34 @@ def _scan_table(folder: Path, table: Path, request: Request) -> Found:
         below[:] = _shown(below)
 
 
-def _scan_sidecars(folder: Path, names: Sequence[str], source: Path, request: Request) -> Found:
+def _scan_sidecars(
+    folder: Path, names: Sequence[str], pictures: Sequence[str], source: Path, request: Request
+) -> Found:
     texts = {Path(name).stem: name for name in names if name.lower().endswith(".txt")}
     videos = {name: stem(name) for name in names if name.lower().endswith(VIDEO_SUFFIXES)}
+    videos |= {name: name for name in pictures if name in texts}
     for name, base in videos.items():
         text = texts.get(base)
-        if fresh := _fresh([folder / name, *([folder / text] if text else [])], request):
+        files = _files_of(folder / name) + ([folder / text] if text else [])
+        if fresh := _fresh(files, request):
             yield from fresh
             continue
         sentence, text_problem = _read_line(folder, text)
         signer, signer_problem = _signer_of(folder, source, request)
         several = Problem("several videos have its name", "leave one of them")
         is_link = (folder / name).is_symlink()
+        path, unpacked = (None, None) if is_link else _pack(folder / name, None, request)
         problems = (
             _LINK if is_link else None,
             several if list(videos.values()).count(base) > 1 else None,
             text_problem,
             signer_problem,
+            unpacked,
         )
         yield Candidate(
             folder.as_posix(),
             name,
-            None if is_link else folder / name,
+            path,
             {"clip_id": base, "text": sentence, "signer": signer},
             tuple(problem for problem in problems if problem),
         )
@@ -324,12 +354,48 @@ def _find_video(videos: VideoFolder, cell: str) -> tuple[Path | None, Problem | 
     return (None, _LINK) if path.is_symlink() else (path, None)
 
 
+def _pack(
+    path: Path, fps: str | float | None, request: Request
+) -> tuple[Path | None, Problem | None]:
+    """Return a video as a file: itself, or what a folder of pictures becomes, or why it cannot."""
+    if not path.is_dir() or request.packed is None:
+        return path, None
+    try:
+        packed = request.packed / f"{sum(1 for _ in request.packed.iterdir())}{PACKED_SUFFIX}"
+        pictures = open_pictures(path, fps or request.fps)
+        pictures.pack(packed)
+    except ClipError as error:
+        return None, error.problem
+    if gaps := describe_gaps([pictures]):
+        logger.warning("%s", gaps)
+    return packed, None
+
+
+def _files_of(video: Path) -> list[Path]:
+    """Return the file of a video, or its pictures and their folder."""
+    return [video, *(video.iterdir() if video.is_dir() else ())]
+
+
+def _pictures_in(folder: Path, names: Sequence[str]) -> list[str]:
+    """Return which folders of these names hold the pictures of a clip."""
+    return [name for name in names if is_picture_folder(_names_in(folder / name))]
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        return [] if folder.is_symlink() else [path.name for path in folder.iterdir()]
+    except OSError:  # told elsewhere
+        return []
+
+
 def _videos_below(folder: Path) -> Iterator[Path]:
     for root, folders, names in os.walk(folder):
         folders[:] = _shown(folders)
         for name in _shown(names):
             if name.lower().endswith(VIDEO_SUFFIXES):
                 yield Path(root, name)
+        if is_picture_folder(names):
+            yield Path(root)
 
 
 def _age_s(path: Path) -> float:

@@ -2,9 +2,12 @@
 
 import hashlib
 import json
+import shutil
+import tempfile
+import weakref
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
 from signloom.corpus.manifest import Clip, CorpusOptions, Manifest, load_manifest, parse_segment
@@ -65,7 +68,7 @@ def other_id(name: str, content: Content) -> str:
     return f"{clip_id_of(name)}-{_digest(content)[:8]}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Inbox:
     """The result of a scan of some folders, with the index of the corpus."""
 
@@ -105,11 +108,14 @@ def read_inbox(corpus: CorpusOptions, request: Request, known: Manifest | None =
     manifest = load_manifest(corpus, known)
     clips = manifest.clips
     check_videos(corpus, clips)
-    candidates, waiting = scan(request)
+    packed = Path(tempfile.mkdtemp(prefix="signloom-pictures-"))
+    candidates, waiting = scan(replace(request, packed=packed))
     videos = [*(clip.video for clip in clips), *(one.video for one in candidates)]
     hashes = VideoHashes(cache_folder()).hash_videos(video for video in videos if video)
     index = build_index(clips, hashes, read_withdrawn(corpus))
-    return Inbox(manifest, index, candidates, waiting, hashes)
+    found = Inbox(manifest, index, candidates, waiting, hashes)
+    weakref.finalize(found, shutil.rmtree, packed, ignore_errors=True)
+    return found
 
 
 def has_news(

@@ -153,6 +153,7 @@ def ingest(
     day: str | None = None,
     table: Path | None = None,
     signer: str | None = None,
+    fps: float | None = None,
     inbox: bool = False,
     dry_run: bool = False,
     known: Manifest | None = None,
@@ -166,6 +167,7 @@ def ingest(
         day: Names the batch, a second one of a day gets a number; None: today.
         table: Table of the clips in the only source; None: found in the folders.
         signer: Who signs where no table says it; None: `signer.txt`, or the folder's name.
+        fps: Frames a second of folders of pictures, where no table says it.
         inbox: The sources hold deliveries, so their own names name no signer.
         dry_run: Only say what would come in.
         known: The manifest, if the caller has read it.
@@ -180,7 +182,12 @@ def ingest(
         raise UserError(f"--table {table} describes one folder, found {len(sources)}")
     check_growable(corpus, sources)
     request = Request(
-        sources=sources, table=table, signer=signer, inbox=inbox, settle_s=options.settle_s
+        sources=sources,
+        table=table,
+        signer=signer,
+        fps=fps,
+        inbox=inbox,
+        settle_s=options.settle_s,
     )
     if dry_run:
         found, checked = _check_inbox(corpus, request, options, known)

@@ -280,10 +280,10 @@ def lay_over(rgb: Picture, overlay: Overlay) -> None:
 
 def _video_frames(clip: GivenClip) -> Iterator[Picture]:
     """Yield the pictures that belong to the frames of the landmarks."""
-    with Video(clip.source) as video:
+    with Video(clip.packed or clip.source) as video:
         times_s = [frame.time_s for frame in video.frames()]
     repeats = np.bincount(even_frames(times_s, clip.sequence.fps), minlength=len(times_s))
-    with Video(clip.source) as video:
+    with Video(clip.packed or clip.source) as video:
         for frame, count in zip(video.frames(), repeats, strict=True):
             height, width = (size - size % 2 for size in frame.rgb.shape[:2])
             yield from (frame.rgb[:height, :width].copy() for _ in range(count))

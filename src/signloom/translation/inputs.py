@@ -5,6 +5,10 @@ What a model was trained on decides which of them it can read.
 """
 
 import json
+import logging
+import shutil
+import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +20,17 @@ from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadat
 from signloom.errors import ClipError, Problem, UserError, name_problem, readable_name
 from signloom.extraction.detector import DetectorOptions
 from signloom.extraction.extract import extract_video, options_of_fingerprint
+from signloom.extraction.pictures import (
+    PACKED_SUFFIX,
+    describe_gaps,
+    is_picture_folder,
+    open_pictures,
+)
 from signloom.extraction.video import Frame
 from signloom.importing.foreign import SourceDefaults
 from signloom.importing.importer import FORMATS, IMPORT_VERSION, read_foreign
+
+logger = logging.getLogger(__name__)
 
 _SHARDS = "shard-*.parquet"
 _THREADS = 2  # of MediaPipe's graph: somebody waits for this one clip
@@ -40,6 +52,7 @@ class GivenClip:
     clip_id: str  # name of the file without its ending, or of the clip in it
     sequence: LandmarkSequence
     is_video: bool
+    packed: Path | None = None  # the video file that a folder of pictures became
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +85,7 @@ def find_clips(paths: Sequence[Path], extractor: Mapping[str, Any]) -> list[Clip
     """
     found: dict[ClipPath, None] = {}
     for path in paths:
-        if not path.is_dir():
+        if not path.is_dir() or (_is_pictures(path) and not _is_imported(extractor)):
             found[ClipPath(path=path)] = None
         elif shards := _shards_in(path):
             _check_shards(shards, extractor)
@@ -117,11 +130,11 @@ class ClipReader:
             yield from (_given(path, name, clip) for name, clip in clips.items())
         elif problem := name_problem(path):
             yield UnreadableClip(name=readable_name(path), problem=problem)
-        elif not path.is_file():
+        elif not path.exists():
             yield UnreadableClip(
                 name=str(path), problem=Problem("there is no such file", "check the path")
             )
-        elif _is_foreign(path):
+        elif path.is_file() and _is_foreign(path):
             _check_foreign(path, self._extractor)
             for clip_id, clip in read_foreign(path, layout, self._options.defaults):
                 if isinstance(clip, LandmarkSequence):
@@ -136,11 +149,26 @@ class ClipReader:
             self._detector = options_of_fingerprint(
                 self._extractor, self._options.hand_model, self._options.pose_model
             )
+        packed = None
         try:
-            clip = extract_video(path, self._detector, threads=_THREADS, watch=self._watch)
+            if path.is_dir():
+                pictures = open_pictures(path, self._options.defaults.fps)
+                packed = self._folder_of_packed() / f"{path.name}{PACKED_SUFFIX}"
+                pictures.pack(packed)
+                if gaps := describe_gaps([pictures]):
+                    logger.warning("%s", gaps)
+            clip = extract_video(
+                packed or path, self._detector, threads=_THREADS, watch=self._watch
+            )
         except ClipError as error:
             return UnreadableClip(name=str(path), problem=error.problem)
-        return GivenClip(source=path, clip_id=path.stem, sequence=clip, is_video=True)
+        name = path.name if packed else path.stem
+        return GivenClip(source=path, clip_id=name, sequence=clip, is_video=True, packed=packed)
+
+    def _folder_of_packed(self) -> Path:
+        folder = Path(tempfile.mkdtemp(prefix="signloom-pictures-"))
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        return folder
 
 
 def _given(path: Path, clip_id: str, clip: LandmarkSequence) -> GivenClip:
@@ -165,12 +193,19 @@ def _files_in(folder: Path, extractor: Mapping[str, Any]) -> list[Path]:
     suffixes: Iterable[str] = VIDEO_SUFFIXES
     if _is_imported(extractor):
         suffixes = [end for name in _formats(extractor) for end in FORMATS[name]]
-    files = [path for path in folder.rglob("*") if path.suffix.lower() in suffixes]
-    if found := sorted(path for path in files if path.is_file()):
-        return found
+    below = list(folder.rglob("*"))
+    found = [path for path in below if path.suffix.lower() in suffixes and path.is_file()]
+    if not _is_imported(extractor):
+        found += [path for path in below if _is_pictures(path)]
+    if found:
+        return sorted(found)
     raise UserError(
         f"{folder}: no file there ends in {', '.join(suffixes)}, which is what this model reads"
     )
+
+
+def _is_pictures(path: Path) -> bool:
+    return path.is_dir() and is_picture_folder(one.name for one in path.iterdir())
 
 
 def _is_foreign(path: Path) -> bool:

@@ -151,8 +151,9 @@ def test_wrong_pairs_and_columns_are_refused() -> None:
 @pytest.fixture
 def videos(tmp_path: Path) -> VideoFolder:
     for name in (
-        "train/a.mp4", "dev/a.mp4", "train/b.AVI", "v1.2.mkv", "c/1/images0001.png", "e.mp4",
-        "e.webm", "notes.txt",
+        "train/a.mp4", "dev/a.mp4", "train/b.AVI", "v1.2.mkv", "c/1/images0001.png",
+        "c/1/images0002.png", "e.mp4", "e.webm", "notes.txt", "train/b/1.jpg", "train/b/2.jpg",
+        "f.GIF",
     ):  # fmt: skip
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -165,10 +166,12 @@ def videos(tmp_path: Path) -> VideoFolder:
     [
         ("train/a", "train/a.mp4"),
         ("dev\\a.mp4", "dev/a.mp4"),
-        ("b", "train/b.AVI"),
+        ("b", "train/b.AVI"),  # not the folder of its pictures, which lies beside it
         ("360p/b.avi", "train/b.AVI"),  # moved, but there is one only
         ("v1.2", "v1.2.mkv"),  # a dot is no ending
         ("e.webm", "e.webm"),
+        ("f", "f.GIF"),
+        ("c/1/*.png", "c/1"),
     ],
 )
 def test_a_video_is_found_by_what_tables_say(videos: VideoFolder, name: str, found: str) -> None:
@@ -181,8 +184,7 @@ def test_a_video_is_found_by_what_tables_say(videos: VideoFolder, name: str, fou
         ("a", "2 videos have its name"),
         ("z", "no video of its name"),
         ("notes.txt", "no video of its name"),
-        ("c/1/*.png", "a folder of pictures"),
-        ("c", "a folder of pictures"),
+        ("c", "no video of its name"),
     ],
 )
 def test_a_video_that_is_not_found_is_said_why(videos: VideoFolder, name: str, reason: str) -> None:

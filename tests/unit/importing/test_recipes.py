@@ -12,7 +12,9 @@ import pytest
 from signloom.cli.main import main
 from signloom.config import load_params
 from signloom.corpus.manifest import Clip, read_manifest
+from signloom.extraction.video import Video
 from tests.tiny import ROOT
+from tests.videos import number_of, write_pictures
 
 
 def commands(section: str) -> list[list[str]]:
@@ -57,14 +59,17 @@ def test_phoenix_2014t() -> None:
             "name|video|start|end|speaker|orth|translation",
             f"{name}|{name}/1/*.png|-1|-1|Signer08|JETZT WETTER|und nun das wetter .",
         )
-        write(f"{root}/features/videos/{split}/{name}.mp4", split)
+        folder = Path(f"{root}/features/fullFrame-210x260px/{split}/{name}")
+        write_pictures(folder, "images{:04d}.png", range(1, 8))
     clips = run("RWTH-PHOENIX-Weather 2014T")
     assert [clip.split for clip in clips] == ["train", "dev", "test"]
     assert (clips[0].clip_id, clips[0].text, clips[0].gloss, clips[0].language) == (
         "11August_2010_Wednesday_tagesschau-1", "und nun das wetter .", "JETZT WETTER", "de",
     )  # fmt: skip
     assert clips[1].video is not None
-    assert clips[1].video.read_text() == "dev\n"
+    with Video(clips[1].video) as video:
+        assert video.fps == 25
+        assert [number_of(frame.rgb) for frame in video.frames()] == list(range(1, 8))
 
 
 def test_how2sign() -> None:
@@ -103,7 +108,8 @@ def test_csl_daily() -> None:
         *(f"{name}|{split}" for name, split in zip(names, ("train", "dev", "test"), strict=False)),
     )
     for name in names:
-        write(f"CSL-Daily/videos/{name}.mp4", name)
+        folder = Path(f"CSL-Daily/sentence/frames_512x512/{name}")
+        write_pictures(folder, "{:06d}.jpg", range(6))
     with pytest.raises(SystemExit, match="1 rows were left out"):  # split_1.txt lacks one
         run("CSL-Daily")
     clips = read_manifest(Path("data/raw/csl-daily/manifest.tsv"))
@@ -111,6 +117,9 @@ def test_csl_daily() -> None:
         ("他今天0", "P0000", "train"), ("他今天1", "P0001", "dev"), ("他今天2", "P0002", "test"),
     ]  # fmt: skip
     assert clips[0].gloss == "他 今天 几"
+    assert clips[0].video is not None
+    with Video(clips[0].video) as video:
+        assert (video.fps, len(list(video.frames()))) == (30, 6)
 
 
 def landmarks(frames: int) -> dict[str, list[float]]:

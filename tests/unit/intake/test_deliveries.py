@@ -10,12 +10,13 @@ import pytest
 
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.errors import Problem
+from signloom.extraction.video import Video
 from signloom.intake import checks
 from signloom.intake.checks import Probed, Segment, probe
 from signloom.intake.inbox import has_news
 from signloom.intake.ingest import ingest
 from tests.intake import DAY, OPTIONS, deliver, reasons, take, write_rows
-from tests.videos import write_cut_off, write_video
+from tests.videos import encode_animation, write_cut_off, write_pictures, write_video
 
 
 def test_what_is_no_good_video_is_left_out(corpus: CorpusOptions) -> None:
@@ -151,3 +152,38 @@ def test_two_videos_may_not_share_a_text_file(corpus: CorpusOptions) -> None:
     write_video(video.with_suffix(".avi"), frames=21, fourcc="MJPG")
     found = reasons(take(corpus, "in"))
     assert found == dict.fromkeys(("a.avi", "a.mp4"), "several videos have its name")
+
+
+def test_folders_of_pictures_come_in_as_videos_and_only_once(corpus: CorpusOptions) -> None:
+    write_pictures(Path("in/ada/films/one"), "f{}.jpg", range(8, 16))
+    write_rows(
+        Path("in/ada/table.tsv"),
+        [{"video": "films/one", "text": "demain elle boit", "signer": "ada", "fps": "10"}],
+    )
+    write_pictures(Path("in/eve/two"), "{:04d}.png", range(20, 32))
+    Path("in/eve/two.txt").write_text("elle boit de l'eau")
+    assert has_news(corpus, Path("in"), OPTIONS)
+    result = take(corpus, "in")
+    assert "no frame rate" in reasons(result)["two"]
+    (one,) = result.clips
+    assert one.video == corpus.folder / f"videos/{DAY}/one.mov"
+    with Video(one.video) as video:
+        assert (video.fps, len(list(video.frames()))) == (10, 8)
+    (two,) = take(corpus, "in", fps=25.0).clips
+    assert two.signer == "eve"
+    again = take(corpus, "in", fps=25.0)
+    assert (again.clips, again.known, again.rejects) == ([], 2, [])
+    write_pictures(Path("in/ada/films/forgotten"))
+    assert (
+        "no row of table.tsv names it" in reasons(take(corpus, "in", fps=25.0))["films/forgotten"]
+    )
+    Path("in/ada/films/one/f9.jpg").write_bytes(Path("in/ada/films/one/f8.jpg").read_bytes())
+    assert take(corpus, "in", fps=25.0, dry_run=True).clips  # one picture changed: another content
+
+
+def test_a_gif_comes_in(corpus: CorpusOptions) -> None:
+    Path("in/ada").mkdir(parents=True)
+    encode_animation(Path("in/ada/wave.gif"), frames=12)
+    Path("in/ada/wave.txt").write_text("demain elle boit")
+    (clip,) = take(corpus, "in").clips
+    assert clip.video == corpus.folder / f"videos/{DAY}/wave.gif"

@@ -1,4 +1,6 @@
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,8 @@ import pytest
 from signloom.corpus.landmarks import HANDS_POSE, build_layout
 from signloom.corpus.shards import write_shards
 from signloom.errors import UserError
+from signloom.extraction.extract import extractor_fingerprint
+from signloom.extraction.video import Frame
 from signloom.importing.foreign import SourceDefaults
 from signloom.translation.inputs import (
     ClipPath,
@@ -18,6 +22,8 @@ from signloom.translation.inputs import (
     find_clips,
 )
 from tests import tiny
+from tests.extraction import OPTIONS
+from tests.videos import number_of, write_pictures
 
 VIDEOS = {"detector": "holistic", "mediapipe": "0.10.21"}
 IMPORTED = {"detector": "imported", "import_version": 1, "source": "kaggle+numpy"}
@@ -51,6 +57,31 @@ def test_a_folder_gives_what_the_model_reads_in_the_order_of_names(tmp_path: Pat
     assert names(IMPORTED) == ["a/x.npz", "c.parquet"]
     twice = find_clips([tmp_path / "b.MP4", tmp_path, tmp_path / "gone.mp4"], VIDEOS)
     assert [source.path.name for source in twice] == ["b.MP4", "z.mov", "gone.mp4"]
+
+
+def test_a_folder_of_pictures_is_a_video(tmp_path: Path) -> None:
+    folder = write_pictures(tmp_path / "a/clip", "{:03d}.png")
+    assert find_clips([folder], VIDEOS) == [ClipPath(path=folder)]
+    assert find_clips([tmp_path], VIDEOS) == [ClipPath(path=folder)]
+    with pytest.raises(UserError, match="no file there ends in"):
+        find_clips([folder], IMPORTED)
+    extractor = json.loads(extractor_fingerprint(OPTIONS))
+    seen: list[int] = []
+
+    def watch(frames: Iterator[Frame]) -> Iterator[Frame]:
+        for frame in frames:
+            seen.append(number_of(frame.rgb))
+            yield frame
+
+    options = ReadOptions(hand_model="", pose_model="", defaults=DEFAULTS)
+    (clip,) = ClipReader(extractor, options, watch).read(ClipPath(path=folder), HANDS_POSE)
+    assert isinstance(clip, GivenClip)
+    assert (clip.clip_id, clip.source, clip.sequence.fps) == ("clip", folder, DEFAULTS.fps)
+    assert seen == list(range(5))
+    rateless = replace(options, defaults=SourceDefaults(fps=None, width=None, height=None))
+    (refused,) = ClipReader(extractor, rateless).read(ClipPath(path=folder), HANDS_POSE)
+    assert isinstance(refused, UnreadableClip)
+    assert "--fps 25" in str(refused.problem)
 
 
 def test_a_folder_without_anything_to_read_says_what_it_looked_for(tmp_path: Path) -> None:

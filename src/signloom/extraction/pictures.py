@@ -1,0 +1,183 @@
+"""Folders of numbered pictures, and how one becomes a video file that holds the same bytes."""
+
+import itertools
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from signloom.config import FrameRate, parse_number
+from signloom.errors import ClipError, UserError, name_problem
+
+_SUFFIXES = (".png", ".jpg", ".jpeg")
+PACKED_SUFFIX = ".mov"  # it counts time in frames, and takes PNG and JPEG as they are
+_FEWEST = 2  # pictures of a clip; one alone is a cover or a thumbnail
+_MOST_GAPS = 3  # numbers may run to so many times the pictures that are there
+_KINDS = {b"\x89PNG": ("png", "rgb24"), b"\xff\xd8\xff": ("mjpeg", "yuvj420p")}
+
+
+@dataclass(frozen=True, slots=True)
+class PictureFolder:
+    """A clip as pictures.
+
+    Attributes:
+        path: The folder.
+        fps: Frames a second.
+        missing: Numbers that are left out between the first picture and the last.
+    """
+
+    path: Path
+    fps: float
+    missing: tuple[int, ...] = ()
+
+    def pack(self, target: Path) -> None:
+        """Write the video file: no picture is decoded or encoded, so no pixel changes.
+
+        Where a number is left out, the picture before it stays longer. The bytes of the file
+        depend on those of the pictures, their numbers and the frame rate only.
+
+        Args:
+            target: Ends in `PACKED_SUFFIX`, or says so to nobody else.
+
+        Raises:
+            ClipError: If a picture is neither PNG nor JPEG, or some are of another kind.
+        """
+        import av  # here, since it loads slowly
+
+        numbers, files = zip(*number_pictures(self.path), strict=True)
+        step = math.gcd(*(number - numbers[0] for number in numbers))
+        rate = Fraction(self.fps).limit_denominator(1001)
+        kind = _kind(files[0], files[0].read_bytes())
+        with av.open(
+            f"file:{target.absolute()}", "w", format="mov", options={"fflags": "+bitexact"}
+        ) as container:
+            stream = container.add_stream(kind[0], rate=rate)
+            assert isinstance(stream, av.VideoStream)
+            stream.width, stream.height = _size(files[0])
+            stream.pix_fmt = kind[1]
+            for number, file in zip(numbers, files, strict=True):
+                content = file.read_bytes()
+                if _kind(file, content) != kind:
+                    raise ClipError(
+                        f"{files[0].name} and {file.name} are pictures of two kinds",
+                        "write them all as PNG, or all as JPEG",
+                    )
+                packet = av.Packet(content)
+                packet.stream, packet.time_base, packet.is_keyframe = stream, 1 / rate, True
+                packet.pts = packet.dts = (number - numbers[0]) // step
+                packet.duration = 1
+                container.mux(packet)
+
+
+def open_pictures(folder: Path, fps: float | str | None) -> PictureFolder:
+    """Look at a folder of pictures; none is opened.
+
+    Args:
+        folder: The folder.
+        fps: Frames a second, as a number or as a table has it; nothing: nobody says it.
+
+    Raises:
+        ClipError: If the pictures have no order, or there is no frame rate.
+    """
+    numbers = [number for number, _ in number_pictures(folder)]
+    if not fps:
+        raise ClipError(
+            "it is a folder of pictures, which has no frame rate",
+            "say how many a second, as in --fps 25 or in a column fps",
+        )
+    try:
+        rate = parse_number(str(fps), FrameRate)
+    except UserError as error:
+        raise ClipError(f"its frame rate: {error}", "correct it") from None
+    step = math.gcd(*(number - numbers[0] for number in numbers))
+    expected = range(numbers[0], numbers[-1], step)
+    if len(expected) > _MOST_GAPS * len(numbers):
+        raise ClipError(
+            f"its {len(numbers)} pictures are numbered {numbers[0]} to {numbers[-1]}",
+            "number them one by one",
+        )
+    return PictureFolder(folder, rate, tuple(sorted(set(expected) - set(numbers))))
+
+
+def is_picture_folder(names: Iterable[str]) -> bool:
+    """Return whether files of these names in one folder are pictures enough to be a clip."""
+    return sum(map(is_picture, names)) >= _FEWEST
+
+
+def number_pictures(folder: Path) -> list[tuple[int, Path]]:
+    """Return the pictures of a folder in the order of their numbers: img9 before img10.
+
+    The number is the one run of digits in which the names differ.
+
+    Raises:
+        ClipError: If it has too few, or their names differ in something else.
+    """
+    files = _pictures(folder)
+    if len(files) < _FEWEST:
+        raise ClipError(
+            f"a folder with {len(files)} pictures is no video", f"give one with {_FEWEST} or more"
+        )
+    if bad := next((problem for file in files if (problem := name_problem(file))), None):
+        raise ClipError(bad.reason, bad.hint)
+    shapes = {re.sub("[0-9]+", "#", file.stem): file.name for file in files}
+    columns = list(zip(*(re.findall("[0-9]+", file.stem) for file in files), strict=False))
+    differing = [column for column in columns if len(set(column)) > 1]
+    if len(shapes) > 1 or len(differing) != 1:
+        two = list(shapes.values())[:2] if len(shapes) > 1 else [files[0].name, files[-1].name]
+        raise ClipError(
+            f"the names of its pictures differ in more than a number ({', '.join(two)})",
+            "name them alike, as in 0001.png, and take away what is no frame",
+        )
+    numbered = sorted(zip(map(int, differing[0]), files, strict=True))
+    for (one, file), (other, second) in itertools.pairwise(numbered):
+        if one == other:
+            raise ClipError(
+                f"two of its pictures have the number {one} ({file.name}, {second.name})",
+                "leave one of them",
+            )
+    return numbered
+
+
+def describe_gaps(folders: Iterable[PictureFolder]) -> str:
+    """Say which folders lack pictures; empty if none does."""
+    lacking = [folder for folder in folders if folder.missing]
+    if not lacking:
+        return ""
+    first = lacking[0]
+    more = f" and {len(first.missing) - 1} more" if len(first.missing) > 1 else ""
+    return (
+        f"{len(lacking)} folders lack pictures between the first and the last, of which the one "
+        f"before stays longer (first {first.path.name}: number {first.missing[0]}{more})"
+    )
+
+
+def _pictures(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if is_picture(path.name))
+
+
+def is_picture(name: str) -> bool:
+    """Return whether a file of this name is taken for a picture."""
+    return name.lower().endswith(_SUFFIXES) and not name.startswith(".")
+
+
+def _kind(file: Path, content: bytes) -> tuple[str, str]:
+    """Return codec and format of the pixels, by the first bytes."""
+    for start, kind in _KINDS.items():
+        if content.startswith(start):
+            return kind
+    raise ClipError(f"{file.name} is no PNG and no JPEG", "write it again, or leave it out")
+
+
+def _size(file: Path) -> tuple[int, int]:
+    import av
+
+    try:
+        with av.open(f"file:{file.absolute()}") as picture:
+            found = picture.streams.video[0]
+            if found.width and found.height:
+                return found.width, found.height
+    except (av.FFmpegError, IndexError):
+        pass
+    raise ClipError(f"{file.name} is a damaged picture", "copy it again")
