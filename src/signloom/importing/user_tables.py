@@ -136,17 +136,22 @@ def _decode(path: Path, encoding: str | None) -> tuple[str, str]:
         raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path}: cannot be read ({error})") from None
-    if encoding is None:
-        encoding = next((name for bom, name in _BOMS.items() if raw.startswith(bom)), "utf-8")
-        try:
-            return raw.decode(encoding), encoding
-        except UnicodeDecodeError:
-            guess = f"no UTF-8 and so taken for {_FALLBACK} (else say --encoding)"
-            return raw.decode(_FALLBACK, errors="replace"), guess
     try:
-        return raw.decode(encoding), encoding
+        return decode_text(raw, encoding)
     except (UnicodeDecodeError, LookupError) as error:
         raise UserError(f"{path}: cannot be read as {encoding} ({error})") from None
+
+
+def decode_text(raw: bytes, encoding: str | None) -> tuple[str, str]:
+    """Return a text and the name of its encoding; None: by its mark, else UTF-8, else Windows'."""
+    if encoding is not None:
+        return raw.decode(encoding), encoding
+    encoding = next((name for bom, name in _BOMS.items() if raw.startswith(bom)), "utf-8")
+    try:
+        return raw.decode(encoding), encoding
+    except UnicodeDecodeError:
+        guess = f"no UTF-8 and so taken for {_FALLBACK} (else say --encoding)"
+        return raw.decode(_FALLBACK, errors="replace"), guess
 
 
 def _find_separator(path: Path, text: str) -> str:

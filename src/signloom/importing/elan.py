@@ -1,0 +1,298 @@
+"""ELAN files (.eaf): tiers of annotations in time, read and written.
+
+Format: https://www.mpi.nl/tools/elan/EAF_Annotation_Format_3.0_and_ELAN.pdf
+"""
+
+import mimetypes
+import os
+import xml.etree.ElementTree as ET
+from bisect import bisect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import NoReturn
+from urllib.parse import quote, unquote, urlsplit
+
+from signloom.errors import UserError
+from signloom.files import write_file
+
+_CHUNK_CHARACTERS = 1 << 16
+_CONSTRAINTS = {  # ELAN's own words; it expects all four in every file
+    "Time_Subdivision": "Time subdivision of parent annotation's time interval, no time gaps "
+    "allowed within this interval",
+    "Symbolic_Subdivision": "Symbolic subdivision of a parent annotation. Annotations refering to "
+    "the same parent are ordered",
+    "Symbolic_Association": "1-1 association with a parent annotation",
+    "Included_In": "Time alignable annotations within the parent annotation's time interval, gaps "
+    "are allowed",
+}
+_SCHEMA = "http://www.mpi.nl/tools/elan/EAFv3.0.xsd"
+_XSI = "http://www.w3.org/2001/XMLSchema-instance"
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """A value of a tier from one time to another.
+
+    Attributes:
+        name: Its id in the file.
+        start_ms: Milliseconds from the start of the annotated film.
+        end_ms: Likewise.
+        value: As typed.
+        parent: Id of the annotation that it describes; empty: none.
+    """
+
+    name: str
+    start_ms: int
+    end_ms: int
+    value: str
+    parent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """A line of annotations, in the order of time.
+
+    Attributes:
+        name: Unique in the file.
+        participant: Who signs or speaks; empty: not said.
+        language: Id of the language of the values; empty: not said.
+        parent: The tier whose annotations these describe; empty: none.
+        annotations: None overlaps another one where ELAN wrote the file.
+    """
+
+    name: str
+    participant: str = ""
+    language: str = ""
+    parent: str = ""
+    annotations: Sequence[Annotation] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Elan:
+    """A file: its tiers, and the films that it annotates by their relative paths."""
+
+    tiers: Sequence[Tier]
+    media: Sequence[str]
+
+
+class _Tree(ET.TreeBuilder):
+    """Builds the tree of a document that declares nothing of its own, entities least of all."""
+
+    def doctype(self, *_: object) -> NoReturn:
+        raise UserError("declares a document type, which may hold a bomb of entities")
+
+
+def read_elan(path: Path, text: str) -> Elan:
+    """Read an .eaf file.
+
+    Args:
+        path: Named in errors.
+        text: Its content.
+
+    Raises:
+        UserError: If it is no whole ELAN file, or declares entities; no entity is ever expanded.
+    """
+    parser = ET.XMLParser(target=_Tree())
+    try:
+        for start in range(0, len(text), _CHUNK_CHARACTERS):
+            parser.feed(text[start : start + _CHUNK_CHARACTERS])
+        root = parser.close()
+        if root.tag != "ANNOTATION_DOCUMENT":
+            raise UserError(f"is {root.tag!r} and no ANNOTATION_DOCUMENT")
+        return _read_document(root)
+    except ET.ParseError as error:
+        raise UserError(
+            f"{path}: broken XML ({error}); open it in ELAN and save it again"
+        ) from None
+    except KeyError as error:
+        raise UserError(
+            f"{path}: its annotations refer to {error}, which is not there; open it in ELAN and "
+            "save it again"
+        ) from None
+    except (UserError, ValueError) as error:
+        raise UserError(f"{path}: {error}; expected a file that ELAN saved") from None
+
+
+def _read_document(root: ET.Element) -> Elan:
+    header = root.find("HEADER")
+    units = "milliseconds" if header is None else header.get("TIME_UNITS", "milliseconds")
+    if units != "milliseconds":
+        raise UserError(f"its times are {units}, expected milliseconds")
+    media = [] if header is None else header.findall("MEDIA_DESCRIPTOR")
+    # Times are those of the first film, which need not begin with the annotations.
+    origin_ms = int(media[0].get("TIME_ORIGIN", "0")) if media else 0
+    slots: dict[str, int | None] = {}
+    for slot in root.iterfind("TIME_ORDER/TIME_SLOT"):
+        value = slot.get("TIME_VALUE")
+        slots[slot.attrib["TIME_SLOT_ID"]] = None if value is None else int(value) + origin_ms
+    tiers = root.findall("TIER")
+    aligned = {
+        tier.attrib["TIER_ID"]: [
+            (one.attrib["TIME_SLOT_REF1"], one.attrib["TIME_SLOT_REF2"], one)
+            for one in tier.iterfind("ANNOTATION/ALIGNABLE_ANNOTATION")
+        ]
+        for tier in tiers
+    }
+    times = _interpolate(slots, [[found[:2] for found in tier] for tier in aligned.values()])
+    known: dict[str, Annotation] = {}
+    for pieces in aligned.values():
+        for first, last, one in pieces:
+            name = one.attrib["ANNOTATION_ID"]
+            # An interval that some tools write the wrong way round is for its reader to refuse.
+            known[name] = Annotation(name, times[first], times[last], _value(one))
+    _place_references(tiers, known)
+    found = [
+        Tier(
+            tier.attrib["TIER_ID"], tier.get("PARTICIPANT", "").strip(),
+            tier.get("LANG_REF") or "", tier.get("PARENT_REF") or "",
+            sorted(
+                (known[one.attrib["ANNOTATION_ID"]] for one in tier.iterfind("ANNOTATION/*")),
+                key=lambda one: (one.start_ms, one.end_ms),
+            ),
+        )
+        for tier in tiers
+    ]  # fmt: skip
+    return Elan(found, _media_paths(media))
+
+
+def _value(annotation: ET.Element) -> str:
+    return annotation.findtext("ANNOTATION_VALUE") or ""
+
+
+def _interpolate(
+    slots: Mapping[str, int | None], tiers: Sequence[Sequence[tuple[str, str]]]
+) -> dict[str, int]:
+    """Give every slot a time: ELAN leaves out those within a chain, which divide it evenly."""
+    times = {name: value for name, value in slots.items() if value is not None}
+    for pieces in tiers:
+        after = dict(pieces)
+        for first in [name for name in after if name in times]:
+            chain = {first: None}  # keeps the order and finds circles
+            last = after[first]
+            while last not in times and last in after and last not in chain:
+                chain[last] = None
+                last = after[last]
+            if last in times:
+                step = (times[last] - times[first]) / len(chain)
+                times.update({n: round(times[first] + i * step) for i, n in enumerate(chain)})
+    # What hangs in no chain lies between its neighbours in the list of slots.
+    order = list(slots)
+    known = [(index, times[name]) for index, name in enumerate(order) if name in times]
+    if order and not known:
+        raise UserError("no time slot has a time")
+    where = [index for index, _ in known]
+    for index in set(range(len(order))) - set(where):
+        at = bisect(where, index)
+        (i, low), (j, high) = known[max(at - 1, 0)], known[min(at, len(known) - 1)]
+        share = (index - i) / (j - i) if j != i else 0.0
+        times[order[index]] = round(low + share * (high - low))
+    return times
+
+
+def _place_references(tiers: Sequence[ET.Element], known: dict[str, Annotation]) -> None:
+    """Add the annotations that have no times of their own: they share those of their parents."""
+    waiting: dict[tuple[str, str], list[ET.Element]] = {}
+    for tier in tiers:
+        for one in tier.iterfind("ANNOTATION/REF_ANNOTATION"):
+            key = tier.attrib["TIER_ID"], one.attrib["ANNOTATION_REF"]
+            waiting.setdefault(key, []).append(one)
+    while waiting:
+        ready = [key for key in waiting if key[1] in known]
+        if not ready:
+            raise KeyError(next(iter(waiting))[1])
+        for key in ready:
+            whole, pieces = known[key[1]], _in_order(waiting.pop(key))
+            step = (whole.end_ms - whole.start_ms) / len(pieces)
+            for i, one in enumerate(pieces):
+                name, first = one.attrib["ANNOTATION_ID"], whole.start_ms
+                edges = round(first + step * i), round(first + step * (i + 1))
+                known[name] = Annotation(name, edges[0], edges[1], _value(one), key[1])
+
+
+def _in_order(pieces: list[ET.Element]) -> list[ET.Element]:
+    """Return the annotations of one parent as they follow each other."""
+    after = {one.get("PREVIOUS_ANNOTATION", ""): one for one in pieces}
+    chain: list[ET.Element] = []
+    name = ""
+    while (one := after.pop(name, None)) is not None:
+        chain.append(one)
+        name = one.attrib["ANNOTATION_ID"]
+    return chain if len(chain) == len(pieces) else pieces
+
+
+def _media_paths(descriptors: Sequence[ET.Element]) -> list[str]:
+    """Return what is left of the addresses of films when no folder outside is meant by them."""
+    found = []
+    for one in descriptors:
+        url = one.get("RELATIVE_MEDIA_URL") or one.get("MEDIA_URL") or ""
+        path = unquote(urlsplit(url).path if url.startswith("file:") else url).replace("\\", "/")
+        parts = [part for part in PurePosixPath(path).parts if part not in ("/", "..", ".")]
+        found += [str(PurePosixPath(*parts))] if parts and "\0" not in path else []
+    return found
+
+
+def write_elan(path: Path, tiers: Sequence[Tier], film: Path | None) -> None:
+    """Write an .eaf file that ELAN opens, always the same for the same tiers.
+
+    Args:
+        path: The file.
+        tiers: Parents before their children, whose annotations each name another parent. The
+            names of annotations are given anew.
+        film: The film that is annotated, linked by its path as seen from the file.
+    """
+    root = ET.Element("ANNOTATION_DOCUMENT", {
+        "AUTHOR": "signloom", "DATE": "1970-01-01T00:00:00+00:00", "FORMAT": "3.0",
+        "VERSION": "3.0", f"{{{_XSI}}}noNamespaceSchemaLocation": _SCHEMA,
+    })  # fmt: skip
+    ET.register_namespace("xsi", _XSI)
+    header = ET.SubElement(root, "HEADER", {"MEDIA_FILE": "", "TIME_UNITS": "milliseconds"})
+    if film is not None:
+        relative = quote(Path(os.path.relpath(film, path.parent)).as_posix())
+        address = f"./{relative}"
+        kind = mimetypes.guess_type(film.name)[0] or "video/*"
+        media = {"MEDIA_URL": address, "MIME_TYPE": kind, "RELATIVE_MEDIA_URL": address}
+        ET.SubElement(header, "MEDIA_DESCRIPTOR", media)
+    order = ET.SubElement(root, "TIME_ORDER")
+    # A slot for each edge, as ELAN has it: annotations that share one would be moved together.
+    edges = sorted(
+        (time_ms, is_start, place, number)
+        for place, tier in enumerate(tiers)
+        for number, one in enumerate(() if tier.parent else tier.annotations)
+        for is_start, time_ms in ((True, one.start_ms), (False, one.end_ms))
+    )
+    slots = {edge[1:]: f"ts{index}" for index, edge in enumerate(edges, start=1)}
+    for edge in edges:
+        slot = {"TIME_SLOT_ID": slots[edge[1:]], "TIME_VALUE": str(edge[0])}
+        ET.SubElement(order, "TIME_SLOT", slot)
+    names: dict[str, str] = {}
+    for place, tier in enumerate(tiers):
+        row = ET.SubElement(root, "TIER", {
+            "LINGUISTIC_TYPE_REF": "detail" if tier.parent else "sentence", "TIER_ID": tier.name,
+            **({"PARENT_REF": tier.parent} if tier.parent else {}),
+            **({"PARTICIPANT": tier.participant} if tier.participant else {}),
+            **({"LANG_REF": tier.language} if tier.language else {}),
+        })  # fmt: skip
+        for number, one in enumerate(tier.annotations):
+            name = names[one.name] = f"a{len(names) + 1}"
+            if tier.parent:
+                kind, refers = "REF_ANNOTATION", {"ANNOTATION_REF": names[one.parent]}
+            else:
+                kind = "ALIGNABLE_ANNOTATION"
+                refers = {"TIME_SLOT_REF1": slots[True, place, number],
+                          "TIME_SLOT_REF2": slots[False, place, number]}  # fmt: skip
+            cell = ET.SubElement(ET.SubElement(row, "ANNOTATION"), kind,
+                                 {"ANNOTATION_ID": name, **refers})  # fmt: skip
+            ET.SubElement(cell, "ANNOTATION_VALUE").text = one.value
+    for name, constraint in (("sentence", {}), ("detail", {"CONSTRAINTS": "Symbolic_Association"})):
+        aligned = "false" if constraint else "true"
+        ET.SubElement(root, "LINGUISTIC_TYPE", {
+            "GRAPHIC_REFERENCES": "false", "LINGUISTIC_TYPE_ID": name,
+            "TIME_ALIGNABLE": aligned, **constraint,
+        })  # fmt: skip
+    for language in sorted({tier.language for tier in tiers} - {""}):
+        ET.SubElement(root, "LANGUAGE", {"LANG_ID": language, "LANG_LABEL": language})
+    for name, meaning in _CONSTRAINTS.items():
+        ET.SubElement(root, "CONSTRAINT", {"STEREOTYPE": name, "DESCRIPTION": meaning})
+    ET.indent(root)
+    write_file(path, ET.tostring(root, encoding="UTF-8", xml_declaration=True) + b"\n")
