@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup format check test test-all demo smoke repro report ui bench soak attack clean
 
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
 STAMP := .venv/.installed
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Neither DVC nor MLflow reports home: see .dvc/config and signloom.tracking for the same setting.
@@ -17,8 +17,8 @@ help:  ## list the targets
 setup: $(STAMP)  ## make .venv and install the locked packages
 
 $(STAMP): constraints.txt pyproject.toml
-	@test -n "$(PYTHON)" || { echo "Signloom needs Python 3.11; install it or run make PYTHON=/path/to/python3.11"; exit 1; }
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(v != (3, 11) and f"Signloom needs Python 3.11 (mediapipe has no wheel for later ones), found {v[0]}.{v[1]}; run make PYTHON=/path/to/python3.11")'
+	@test -n "$(PYTHON)" || { echo "Signloom needs Python 3.11 or 3.12; install one or run make PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(v not in ((3, 11), (3, 12)) and f"Signloom needs Python 3.11 or 3.12 (mediapipe has no wheel for later ones), found {v[0]}.{v[1]}; run make PYTHON=/path/to/python3.11")'
 	$(PYTHON) -m venv .venv
 	.venv/bin/python -m pip install --quiet --upgrade "pip>=25"
 	.venv/bin/python -m pip install --progress-bar on --constraint constraints.txt --editable ".[dev]"

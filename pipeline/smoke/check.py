@@ -1,6 +1,8 @@
-"""Fail if the smoke model has not learnt its training clips by heart, or a run was not logged."""
+"""Fail if the model has not learnt its clips by heart, a run is missing or the notebook fails."""
 
+import json
 import logging
+import os
 import sqlite3
 import subprocess
 import sys
@@ -25,6 +27,7 @@ def main() -> None:
     """Check what the stages wrote, and the way from a video to its sentence."""
     by_heart = check_sentences()
     check_command(by_heart)
+    run_notebook(Path("docs/demo.ipynb"))
     with sqlite3.connect(Path("mlflow.db")) as database:
         (runs,) = database.execute("SELECT count(*) FROM runs WHERE status = 'FINISHED'").fetchone()
     search = read_json(TUNE / "trials.json", hint="run `dvc repro tune` first")
@@ -65,6 +68,20 @@ def check_command(by_heart: dict[str, str]) -> None:
     logging.info("signloom translate %s: %s", clip.video, done.stdout.strip())
     if done.returncode or done.stdout != f"{by_heart[clip.clip_id]}\n":
         sys.exit(f"smoke: expected {by_heart[clip.clip_id]!r}; {done.stderr}")
+
+
+def run_notebook(path: Path) -> None:
+    """Run the cells of a notebook of plain Python one after the other, as Jupyter does."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    quiet = {**os.environ, "MPLBACKEND": "agg"}
+    done = subprocess.run(
+        [sys.executable, "-"], input="\n".join(code), capture_output=True, text=True, env=quiet,
+        check=False,
+    )  # fmt: skip
+    logging.info("%s:\n%s", path, done.stdout)
+    if done.returncode:
+        sys.exit(f"smoke: {path} failed: {done.stderr}")
 
 
 if __name__ == "__main__":

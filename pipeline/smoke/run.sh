@@ -9,11 +9,12 @@ if [ -e "$work" ] && [ ! -e "$work/.signloom-smoke" ]; then
   echo "smoke: $work exists and is not an earlier smoke run; give another folder" && exit 1
 fi
 rm -rf "$work"
-mkdir -p "$work/data/demo" "$work/reports"
+mkdir -p "$work/data/demo" "$work/reports" "$work/docs"
 touch "$work/.signloom-smoke"
 cp -r "$root/src" "$root/pipeline" "$root/dvc.yaml" "$root/.dvcignore" "$work/"
 cp "$root/pipeline/smoke/params.yaml" "$work/params.yaml"
 cp "$root/reports/retrain.json" "$work/reports/"
+cp "$root/docs/demo.ipynb" "$work/docs/"
 cp "$root/data/demo/dvc.yaml" "$work/data/demo/dvc.yaml"
 cp "$root/pipeline/smoke/draw.yaml" "$work/data/demo/params.yaml"
 cd "$work"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from signloom.cli import corpus, init, landmarks, model, nights, results, translate
+from signloom.cli import corpus, init, landmarks, model, nights, project, results, translate
 from signloom.terminal import run_program
 
 # A command is described by a function that names what it runs. Torch, MediaPipe and the like are
@@ -16,6 +16,7 @@ from signloom.terminal import run_program
 COMMANDS: dict[str, dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]]] = {
     "data": {
         "init": (init.add_init, "make a corpus folder from a table and videos"),
+        "project": (project.add_project, "make a folder for another corpus beside this one"),
         "ingest": (corpus.add_ingest, "take new videos and their sentences into the corpus"),
         "withdraw": (corpus.add_withdraw, "take a delivery out of the corpus again"),
         "forget": (corpus.add_forget, "remove a signer: clips, videos, landmarks, copies"),

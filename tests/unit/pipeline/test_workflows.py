@@ -210,3 +210,12 @@ def test_a_comment_of_an_earlier_run_is_written_anew(tmp_path: Path) -> None:
         done = bash(script, tmp_path, EARLIER=earlier, **names)
         assert done.returncode == 0, done.stderr
         assert expected in (tmp_path / "asked").read_text().splitlines()[-1]
+
+
+def test_the_container_installs_the_system_packages_that_the_gate_installs() -> None:
+    def packages(name: str) -> set[str]:
+        text = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", " ")
+        (line,) = re.findall(r"apt-get install ([^&>]*)", text)
+        return {word for word in line.split() if not word.startswith("-")}
+
+    assert packages(".ci/run") <= packages("Containerfile")

@@ -1,0 +1,92 @@
+"""The command that makes another project folder beside this one, for another corpus."""
+
+import argparse
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from signloom.errors import UserError
+from signloom.files import write_file
+from signloom.paths import BASELINE, LAST_NIGHT, PARAMS
+
+LINKED = ("src", "pipeline", "presets", "dvc.yaml", "params.schema.json")  # the code: one for all
+COPIED = (PARAMS.name, ".gitignore", ".dvcignore")
+NEXT = """\
+{folder} has its own params.yaml, data, scores and runs; the code is this project's. Next:
+  cd {folder}
+  signloom init data/raw/NAME --videos DIR --table FILE --use
+  dvc repro"""
+
+
+def add_project(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom project`."""
+    parser.description = (
+        "Make a folder for another corpus: its own params.yaml, data, checkpoint, scores, report "
+        "and runs, beside those of this project and with its code. Every command runs in it as "
+        "here."
+    )
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="for example corpora/weather")
+    parser.set_defaults(run=run_project)
+
+
+def run_project(options: argparse.Namespace) -> None:
+    """Make the folder and say what comes next."""
+    make_project(Path.cwd(), options.folder)
+    print(NEXT.format(folder=options.folder))
+
+
+def make_project(root: Path, folder: Path) -> None:
+    """Make a project folder that shares the code of another and nothing else.
+
+    Args:
+        root: the project whose code, and params.yaml to begin with, it gets
+        folder: where; missing or empty
+
+    Raises:
+        UserError: If `root` is no project, or the folder holds something, or lies in the code.
+    """
+    missing = [name for name in (*LINKED, *COPIED) if not (root / name).exists()]
+    if missing:
+        raise UserError(
+            f"{root} lacks {', '.join(missing)}: run this in the folder of a Signloom project"
+        )
+    place = folder.resolve()
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise UserError(f"{folder} exists and is no empty folder: name another")
+    inside = place.relative_to(root).parts[:1] if place.is_relative_to(root) else ()
+    if inside and inside[0] in (*LINKED, "data", "reports", ".git", ".dvc"):
+        raise UserError(
+            f"{folder} would lie in {inside[0]}, which the stages watch: name another place, for "
+            "example corpora/weather"
+        )
+    place.mkdir(parents=True, exist_ok=True)
+    for name in LINKED:
+        (place / name).symlink_to(os.path.relpath(root / name, place))
+    for name in COPIED:
+        shutil.copyfile(root / name, place / name)
+    (place / BASELINE).parent.mkdir()
+    write_file(place / BASELINE, '{"format_version": 1, "metrics": {}}\n')
+    write_file(place / LAST_NIGHT, "{}\n")
+    (place / "data").mkdir()
+    _start_dvc(root, place)
+
+
+def _start_dvc(root: Path, place: Path) -> None:
+    """Make the folder a project of DVC's, whose cache is the first one's: files are kept once."""
+    if importlib.util.find_spec("dvc") is None:
+        return
+    is_in_git = any((one / ".git").exists() for one in place.parents)
+    how = "--subdir" if is_in_git else "--no-scm"
+    done = subprocess.run(
+        [sys.executable, "-m", "dvc", "init", "--quiet", how],
+        cwd=place, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise UserError(f"`dvc init` failed in {place}: {done.stderr.strip()}")
+    cache = os.path.relpath(root / ".dvc/cache", place / ".dvc")
+    write_file(
+        place / ".dvc/config", f"[core]\n    analytics = false\n[cache]\n    dir = {cache}\n"
+    )
