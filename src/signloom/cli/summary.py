@@ -17,6 +17,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from signloom.config import load_section
 from signloom.corpus.landmarks import build_layout
 from signloom.corpus.shards import shards_metadata
+from signloom.devices import pick_device
 from signloom.errors import UserError
 from signloom.features.features import FeatureOptions, feature_width
 from signloom.features.targets import read_glosses, read_labels
@@ -25,6 +26,8 @@ from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
 from signloom.paths import LABELS, SHARDS, TARGETS, TOKENIZER
 from signloom.training.options import TrainOptions
+from signloom.translation.options import DECODING
+from signloom.translation.search import SpecialIds, search
 
 REPEATS = 7  # of each latency; the median is printed
 
@@ -47,28 +50,41 @@ def print_summary(options: argparse.Namespace) -> None:
     features = load_section(options.params, "features", FeatureOptions)
     sizes = find_sizes(options, model_options, features)
     torch.manual_seed(0)
+    eos = sizes.vocab_size - 1  # any id will do
     model = build_model(
         model_options,
         input_width=sizes.input_width,
         vocab_size=sizes.vocab_size,
         ctc_labels=sizes.ctc_labels,
-        eos=sizes.vocab_size - 1,  # any id will do
+        eos=eos,
     ).eval()
     inputs = _random_inputs(sizes, model_options.source)
     parts = list_parts(model, inputs)
     parameters, mult_adds = count_parameters(model), count_mult_adds(model, inputs)
-    latency = measure_latency(model, inputs)
+    totals = count_by_half(model)
+    device = pick_device("auto")  # as `signloom translate` does
+    latency = measure_latency(model.to(device), [tensor.to(device) for tensor in inputs], eos)
     if options.json:
-        print(json.dumps(_as_json(parts, inputs, sizes, parameters, mult_adds, latency), indent=1))
+        found = _as_json(parts, inputs, sizes, parameters, mult_adds, latency)
+        content = {**found, "parameters_of": totals, "device": describe_device(device)}
+        print(json.dumps(content, indent=1))
         return
     print(format_parts(parts, options.depth))
-    print(f"parameters: {parameters:,} ({4 * parameters / 1e6:.1f} MB)")
+    halves = ", ".join(f"{name} {number:,}" for name, number in totals.items())
+    print(f"parameters: {parameters:,} ({4 * parameters / 1e6:.1f} MB): {halves}")
     print(f"outputs of all layers: {sum(part.output_bytes for part in parts) / 1e6:.1f} MB")
     print(f"input: {_sizes_line(sizes)}")
     counted = ", ".join(f"{name} {number / 1e6:,.1f} million" for name, number in mult_adds.items())
     print(f"mult-adds: {counted}")
     shown = ", ".join(f"{name} {1000 * seconds:.1f} ms" for name, seconds in latency.items())
-    print(f"latency on this CPU, {torch.get_num_threads()} threads, median of {REPEATS}: {shown}")
+    print(f"latency on {describe_device(device)}, median of {REPEATS}: {shown}")
+
+
+def describe_device(device: torch.device) -> str:
+    """Return what a latency was measured on, in words."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"this CPU, {torch.get_num_threads()} threads"
 
 
 def find_sizes(options: argparse.Namespace, model: ModelOptions, features: FeatureOptions) -> Sizes:
@@ -188,9 +204,15 @@ def _first_tensor(value: object) -> torch.Tensor | None:
     return next((found for item in items if (found := _first_tensor(item)) is not None), None)
 
 
-def measure_latency(model: Seq2Seq, inputs: list[torch.Tensor]) -> dict[str, float]:
-    """Return seconds to encode, to feed one token, and to translate greedily."""
+def measure_latency(model: Seq2Seq, inputs: list[torch.Tensor], eos: int) -> dict[str, float]:
+    """Return seconds to encode, to feed one token, and to write whole sentences of that length.
+
+    Greedily, the least that a sentence costs, and by the search of `signloom translate`.
+    """
     src, valid, tgt = inputs
+    length = tgt.shape[1]
+    decoding = dataclasses.replace(DECODING, min_tokens=length, max_tokens=length)
+    ids = SpecialIds(pad=0, bos=1, eos=eos)
 
     def greedy() -> None:
         state, tokens = model.start(model.encode(src, valid)), tgt[:, 0]
@@ -201,15 +223,36 @@ def measure_latency(model: Seq2Seq, inputs: list[torch.Tensor]) -> dict[str, flo
     with torch.inference_mode():
         state = model.start(model.encode(src, valid))
         return {
-            "encode": _time(lambda: model.encode(src, valid)),
-            "step": _time(lambda: model.step(tgt[:, 0], state)),
-            f"greedy_{tgt.shape[1]}": _time(greedy),
+            "encode": _time(lambda: model.encode(src, valid), src.device),
+            "step": _time(lambda: model.step(tgt[:, 0], state), src.device),
+            f"greedy_{length}": _time(greedy, src.device),
+            f"beam_{decoding.beam_size}_{length}": _time(
+                lambda: search(model, model.encode(src, valid), ids, decoding), src.device
+            ),
         }
 
 
 def count_parameters(model: Seq2Seq) -> int:
     """Count the numbers that training changes."""
     return sum(parameter.numel() for parameter in model.parameters())
+
+
+def count_by_half(model: Seq2Seq) -> dict[str, int]:
+    """Count them by encoder, decoder, the head that writes tokens, and the CTC head.
+
+    What halves share, as a matrix of embeddings that is the head's too, counts where it comes
+    first.
+    """
+    head = set(model.head.parameters())
+    seen: set[torch.nn.Parameter] = set()
+    found: dict[str, int] = {}
+    for name, child in model.named_children():
+        for parameter in child.parameters():
+            if parameter not in seen:
+                half = "head" if parameter in head else name
+                found[half] = found.get(half, 0) + parameter.numel()
+                seen.add(parameter)
+    return found
 
 
 def count_mult_adds(model: Seq2Seq, inputs: list[torch.Tensor]) -> dict[str, int]:
@@ -241,12 +284,17 @@ def _lstm_flops(
     return 2 * prod(x[:-1]) * (prod(input_weight) + prod(recurrent))
 
 
-def _time(action: Callable[[], object]) -> float:
-    action()  # first uses allocate
+def _time(action: Callable[[], object], device: torch.device) -> float:
+    def run() -> None:
+        action()
+        if device.type == "cuda":  # which works on while Python goes on
+            torch.cuda.synchronize(device)
+
+    run()  # first uses allocate
     seconds = []
     for _ in range(REPEATS):
         start = time.perf_counter()
-        action()
+        run()
         seconds.append(time.perf_counter() - start)
     return median(seconds)
 

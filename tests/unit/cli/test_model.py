@@ -11,7 +11,7 @@ import torch
 from pipeline.tune import main as search
 from signloom.cli.main import main
 from signloom.cli.profile import PHASES, STEPS, profile, show
-from signloom.cli.summary import count_mult_adds, list_parts
+from signloom.cli.summary import count_by_half, count_mult_adds, list_parts
 from signloom.config import load_params
 from signloom.errors import UserError
 from signloom.models.registry import build_model
@@ -36,11 +36,12 @@ def test_the_table_names_parts_sizes_and_speed(
     assert "[2, 30, 299]" in text  # the features of the layout that params.yaml names
     assert "[2, 20, 300]" in text  # logits
     assert re.search(r"^  encoder \(TransformerEncoder\) .* [\d,]+$", text, re.MULTILINE)
-    assert re.search(r"^parameters: [\d,]+ \(\d\.\d MB\)$", text, re.MULTILINE)
+    totals = r"encoder [\d,]+, decoder [\d,]+, head [\d,]+$"
+    assert re.search(rf"^parameters: [\d,]+ \(\d\.\d MB\): {totals}", text, re.MULTILINE)
     assert "outputs of all layers: " in text
     assert "mult-adds: encode" in text
-    for name in ("encode", "step", "greedy_20"):
-        assert f"{name} " in text.splitlines()[-1]
+    for name in ("latency on", "encode", "step", "greedy_20", "beam_4_20"):
+        assert f"{name} " in f"{text.splitlines()[-1]} "
 
 
 @pytest.mark.parametrize("family", ["transformer", "conformer", "lstm"])
@@ -55,7 +56,8 @@ def test_json_counts_every_parameter(
     assert found["parameters"] == whole["parameters"]
     assert found["bytes"]["parameters"] == 4 * found["parameters"]
     assert found["sizes"]["vocab_size"] == 300
-    assert set(found["latency_s"]) == {"encode", "step", "greedy_3"}
+    assert sum(found["parameters_of"].values()) == whole["parameters"]
+    assert set(found["latency_s"]) == {"encode", "step", "greedy_3", "beam_4_3"}
     assert all(seconds > 0 for seconds in found["latency_s"].values())
 
 
@@ -69,6 +71,10 @@ def test_no_part_counts_twice(family: str) -> None:
     by_name = {part.name: part for part in parts}
     assert by_name["encoder"].output == [2, 9, 16]
     assert by_name["decoder.output"].parameters == tiny.VOCAB  # its matrix is the embedding's
+    halves = count_by_half(subject.model)
+    assert sum(halves.values()) == whole.parameters
+    assert halves["head"] == tiny.VOCAB
+    assert halves["encoder"] == by_name["encoder"].parameters
 
 
 def test_mult_adds_by_hand() -> None:
