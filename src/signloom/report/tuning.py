@@ -62,6 +62,7 @@ def search_note(search: Mapping[str, Any]) -> str:
         f"{len(trials)} trials, of which {complete} ran to their end and "
         f"{len(trials) - complete} were stopped early; trial 0 has the values of params.yaml. "
     )
+    note += "".join(f"{one}. " for one in search.get("notes", []))
     confirmed = best["confirmed"]
     if confirmed:
         rows = [

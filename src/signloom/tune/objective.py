@@ -29,6 +29,7 @@ from signloom.tune.space import (
     Limits,
     Parameter,
     TuneOptions,
+    Value,
     apply_values,
 )
 
@@ -170,11 +171,13 @@ class SearchObjective:
     base: RunOptions
     space: Mapping[str, Parameter]
     slots: int
+    others: Mapping[int, Mapping[str, Value]]  # of a slot: what it sets beside the space
 
     def __call__(self, trial: optuna.Trial) -> tuple[float, ...]:
         """Return the objectives of a trial."""
-        claim_slot(trial, self.slots)
+        others = self.others.get(claim_slot(trial, self.slots), {})
         values = {name: parameter.suggest(trial, name) for name, parameter in self.space.items()}
+        values |= others
         trial.set_user_attr(DRAWN, values)
         try:
             options = apply_values(self.base, values)

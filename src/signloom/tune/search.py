@@ -6,6 +6,7 @@ processes, here or on other machines, may work on it at the same time.
 
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,6 +31,7 @@ from signloom.tune.storage import identify, open_storage, open_study, quiet, stu
 from signloom.tune.summary import pick_candidates, summarise
 
 Progress = Callable[[int, int], None]
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +74,11 @@ def plan_search(
     base = replace(base, train=train)
     options = options.for_texts(target.text for target in data.train.targets)
     check_run(data, base)
-    check_fit(base, parse_space(options.space))
+    space = parse_space(options.space)
+    check_fit(base, space)
+    for one in parse_first(options.first, space):
+        if one.note:
+            logger.info("%s", one.note)
     parts = identify(base, options, hashes)
     return Search(
         data=data, base=base, options=options, tracking=tracking, name=study_name(parts),
@@ -100,6 +106,7 @@ class Studies:
         self.search, self.study = search, study
         self._storage = storage
         self.space = parse_space(search.options.space)
+        self._named = parse_first(search.options.first, self.space)
         self._first = self._first_values()
 
     def work(
@@ -132,6 +139,7 @@ class Studies:
                 SearchObjective(
                     trainer=trainer([f"trial {slot:02}" for slot in range(options.trials)]),
                     base=self.search.base, space=self.space, slots=options.trials,
+                    others={slot: one.others for slot, one in enumerate(self._named, start=1)},
                 ),
                 fixed_values=lambda slot: self._first[slot] if slot < len(self._first) else {},
                 heartbeat_s=options.heartbeat_s,
@@ -205,8 +213,7 @@ class Studies:
     def _first_values(self) -> Sequence[dict[str, Value]]:
         """Return what is tried first: the current parameters, then those that were named."""
         current = current_values(self.search.base, self.space)
-        named = parse_first(self.search.options.first, self.space)
-        return [current, *({**current, **values} for values in named)]
+        return [current, *({**current, **one.values} for one in self._named)]
 
     def _open_run(self, trial: optuna.Trial, name: str) -> Run:
         return Run.start(

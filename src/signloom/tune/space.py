@@ -51,6 +51,13 @@ class Parameter:
             return value in self.choices
         return not isinstance(value, str) and self.low <= value <= self.high
 
+    def nearest(self, value: float) -> Value:
+        """Return the value of this dimension of numbers that is nearest to another."""
+        if self.choices:
+            found: Value = min(self.choices, key=lambda choice: abs(choice - value))
+            return found
+        return type(self.ends[0])(min(max(value, self.low), self.high))
+
 
 def parse_space(space: Mapping[str, Any]) -> dict[str, Parameter]:
     """Check a search space.
@@ -58,11 +65,7 @@ def parse_space(space: Mapping[str, Any]) -> dict[str, Parameter]:
     Raises:
         ValueError: If a name is not an option, or a dimension is malformed; all in one message.
     """
-    hints = {
-        f"{section.name}.{name}": hint
-        for section in dataclasses.fields(RunOptions)
-        for name, hint in typing.get_type_hints(section.type).items()
-    } | {HEAD_WIDTH: int, D_FF_RATIO: float}
+    hints = _hints()
     parsed, problems = {}, []
     for name, content in space.items():
         if name not in hints:
@@ -99,24 +102,65 @@ def _misfits(space: Mapping[str, Parameter]) -> list[str]:
     ]
 
 
-def parse_first(
-    first: Sequence[Mapping[str, Any]], space: Mapping[str, Parameter]
-) -> list[dict[str, Value]]:
-    """Check configurations that are to be tried first.
+def _hints() -> dict[str, Any]:
+    """Return the type of each option that training reads."""
+    return {
+        f"{section.name}.{name}": hint
+        for section in dataclasses.fields(RunOptions)
+        for name, hint in typing.get_type_hints(section.type).items()
+    } | {HEAD_WIDTH: int, D_FF_RATIO: float}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class First:
+    """A configuration that is tried first.
+
+    Attributes:
+        values: Of the space.
+        others: Of options that are not searched; none where the space has no room for it.
+        note: What is tried instead where there is no room; empty: it is tried as it is.
+    """
+
+    values: dict[str, Value]
+    others: dict[str, Value]
+    note: str
+
+
+def parse_first(first: Sequence[Mapping[str, Any]], space: Mapping[str, Parameter]) -> list[First]:
+    """Return the configurations that are to be tried first, as far as the space has room for them.
 
     Raises:
-        ValueError: If one names what is not searched, or a value lies outside its dimension.
+        ValueError: If a name is no option, or a value outside its dimension has none near it.
     """
-    problems = []
-    for number, values in enumerate(first):
-        for name, value in values.items():
-            if name not in space:
-                problems.append(f"first[{number}].{name} is not in the space")
-            elif not space[name].holds(value):
-                problems.append(f"first[{number}].{name}: {value!r} lies outside its range")
+    hints, found, problems = _hints(), [], []
+    decided = {"model.heads": HEAD_WIDTH, "model.d_ff": D_FF_RATIO}
+    for number, given in enumerate(first):
+        where, near = f"first[{number}]", {}
+        for name, value in given.items():
+            if name not in hints or name in SET_BY_SEARCH:
+                problems.append(f"{where}.{name} is not an option that a search can set")
+            elif decided.get(name) in space:
+                problems.append(f"{where}.{name}: the space has {decided[name]}; give that instead")
+            elif name in space and not space[name].holds(value):
+                if any(isinstance(one, str | bool) for one in (value, *space[name].ends)):
+                    problems.append(f"{where}.{name}: {value!r} lies outside its range")
+                else:
+                    near[name] = space[name].nearest(value)
+        values = {name: value for name, value in given.items() if name in space}
+        others = {name: value for name, value in given.items() if name not in space}
+        note = ""
+        if near:
+            instead = [f"{name} {near[name]} instead of {given[name]}" for name in near]
+            others, kept = {}, ", ".join(others)
+            note = (
+                f"The configuration tune.{where} lies outside tune.space. Tried instead: "
+                + ", ".join(instead)
+                + (f"; of {kept} the current values" if kept else "")
+            )
+        found.append(First(values={**values, **near}, others=others, note=note))
     if problems:
         raise ValueError("\n".join(problems))
-    return [dict(values) for values in first]
+    return found
 
 
 def _parse_parameter(content: object, hint: Any) -> Parameter:
@@ -288,7 +332,9 @@ class TuneOptions:
     confirm: ConfirmOptions
     # Of bleu4, see evaluate.score.
     tokenizer: Literal["13a", "intl", "char", "zh", "none", "phoenix_legacy"]
-    first: list[dict[str, Any]]  # tried after the current parameters, from `section.key` to value
+    # Tried after the current parameters, from `section.key` to value; if it lies outside the space,
+    # what is nearest in it.
+    first: list[dict[str, Any]]
     space: dict[str, Any]  # from `section.key` to {choices: [...]} or {low, high, log}
 
     GONE: ClassVar = {"decoding": "bleu4, wer and latency_ms are of greedy search; remove it"}

@@ -15,7 +15,7 @@ from signloom.errors import UserError
 from signloom.training.run import RunOptions
 from signloom.tune.objective import MEASURES
 from signloom.tune.slots import DRAWN, REASON, finished
-from signloom.tune.space import TuneOptions, overrides_of
+from signloom.tune.space import TuneOptions, overrides_of, parse_first, parse_space
 
 FORMAT_VERSION = 2
 
@@ -43,16 +43,22 @@ def summarise(
     front = pareto_front(ended, options)
     confirmed = confirm_rows(confirmation, ended, options) if confirmation else []
     number = confirmed[0]["number"] if confirmed else front[0]
+    first = parse_first(options.first, parse_space(options.space))
     best = next(trial for trial in trials if trial["number"] == number)
     return {
         "format_version": FORMAT_VERSION,
         "study": study.study_name,
         "objective": options.objectives[0],
         "objectives": dict(zip(options.objectives, options.directions, strict=True)),
-        "best": {**best, "overrides": overrides_of(base, best["params"]), "confirmed": confirmed},
+        "best": {
+            **best,
+            "overrides": overrides_of(base, ended[number].user_attrs[DRAWN]),
+            "confirmed": confirmed,
+        },
         "overrides": {str(n): overrides_of(base, ended[n].user_attrs[DRAWN]) for n in front},
         "front": front,
         "trials": trials,
+        "notes": [one.note for one in first if one.note],
         "importance": _importance(study, options, len(complete)),
     }
 
@@ -69,7 +75,7 @@ def _row(slot: int, trial: FrozenTrial, options: TuneOptions) -> dict[str, Any]:
         "value": value,
         "values": values,
         "parameters": measures.get("parameters"),
-        "params": trial.user_attrs.get(DRAWN, {}),
+        "params": {n: v for n, v in trial.user_attrs.get(DRAWN, {}).items() if n in trial.params},
         "intermediate": {str(k): abs(v) for k, v in trial.intermediate_values.items()},
         "reason": trial.user_attrs.get(REASON),
     }

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from signloom.config import load_params, load_section
 from signloom.errors import UserError
 from signloom.tracking.run import Run, TrackingOptions
 from signloom.training.run import train
@@ -15,10 +16,12 @@ from signloom.tune.slots import FINISHED, REASON
 from signloom.tune.space import (
     ConfirmOptions,
     Limits,
+    TuneOptions,
     apply_values,
     check_fit,
     current_values,
     overrides_of,
+    parse_first,
     parse_space,
 )
 from tests import tiny
@@ -32,9 +35,71 @@ def test_the_documents_recipe_comes_after_the_current_parameters(tmp_path: Path)
     assert second["params"] == {**first["params"], **recipe}  # the rest stays as it is
 
 
-def test_a_first_configuration_outside_the_space_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"first\[0\].model.d_model: 512 lies outside"):
-        dataclasses.replace(OPTIONS, first=[{"model.d_model": 512}])
+def test_the_documents_configuration_is_tried_as_it_is_where_the_space_has_room(
+    tmp_path: Path,
+) -> None:
+    """Options that are not searched belong to it, too, in the trial and in what is adopted."""
+    whole = {"model.d_model": 8, "train.learning_rate": 0.01, "model.activation": "relu",
+             "model.d_ff": 24, "model.decoder_norm": False}  # fmt: skip
+    options = dataclasses.replace(
+        OPTIONS, trials=2, first=[whole], confirm=ConfirmOptions(top=2, seeds=1)
+    )
+    found = studies(tmp_path, options)
+    found.work()
+    summary = found.summary()
+    assert summary["notes"] == []
+    drawn = found.study.trials[1].user_attrs["drawn"]
+    assert whole.items() <= drawn.items()
+    assert summary["trials"][1]["params"].keys() == summary["trials"][0]["params"].keys()
+    confirmation = found.confirmation()
+    assert confirmation
+    trained = confirmation[1][1].model
+    assert (trained.d_model, trained.activation, trained.d_ff) == (8, "relu", 24)
+    assert not trained.decoder_norm
+    # What it weighs is what these options weigh, not those of the file.
+    expected = count_parameters(found.search.data, apply_values(found.search.base, drawn))
+    assert summary["trials"][1]["parameters"] == expected
+
+
+def test_outside_the_space_what_is_nearest_is_tried_and_said() -> None:
+    space = parse_space(OPTIONS.space)
+    largest = max(space["model.d_model"].ends)
+    (found,) = parse_first([{"model.d_model": 512, "model.activation": "relu"}], space)
+    assert found.values == {"model.d_model": largest}
+    assert found.others == {}
+    assert f"model.d_model {largest} instead of 512; of model.activation the current" in found.note
+
+
+def test_the_demo_tries_document_000_as_far_as_its_space_goes() -> None:
+    tune = load_section(tiny.ROOT / "params.yaml", "tune", TuneOptions)
+    (named,) = tune.first
+    preset = load_params(tiny.ROOT / "presets/document-000.yaml")["model"]
+    ours = {name.removeprefix("model."): value for name, value in named.items()}
+    assert ours.pop("head_width") == preset["d_model"] // preset.pop("heads")
+    base = load_params(tiny.ROOT / "params.yaml")["model"]
+    said = {name: value for name, value in preset.items() if name in ours or value != base[name]}
+    assert {name: ours[name] for name in said} == said  # all in which it differs from the file
+    (found,) = parse_first(tune.first, parse_space(tune.space))
+    assert found.values == {
+        "model.norm": "post", "model.dropout": 0.1, "model.d_model": 192, "model.head_width": 32,
+        "model.encoder_layers": 3, "model.decoder_layers": 3, "train.learning_rate": 5e-4,
+    }  # fmt: skip
+    assert found.others == {}
+
+
+@pytest.mark.parametrize(
+    ("first", "message"),
+    [
+        ({"model.norm": "both"}, r"first\[0\].model.norm: 'both' lies outside"),
+        ({"model.size": 3}, r"first\[0\].model.size is not an option"),
+        ({"train.epochs": 3}, r"first\[0\].train.epochs is not an option"),
+    ],
+)
+def test_a_first_configuration_that_means_nothing_is_refused(
+    first: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(OPTIONS, first=[first])
 
 
 def test_the_winner_is_the_best_over_seeds_that_did_not_choose_it(tmp_path: Path) -> None:
