@@ -29,7 +29,8 @@ def add_import(parser: argparse.ArgumentParser) -> None:
         "--groups",
         nargs="+",
         metavar="GROUP",
-        help="of hands, pose, lips, face_outline (default: hands, and pose if it is there)",
+        help="of hands, pose, lips, face_outline, brows, eyes, gaze (default: hands, and pose if "
+        "it is there)",
     )
     where = "where the source does not have it"
     parser.add_argument("--fps", type=number_of(FrameRate), help=f"frames a second, {where}")

@@ -69,6 +69,21 @@ FACE_OUTLINE_LANDMARKS = (
     *_around("chin", "lower_outline", 9),
 )  # 36: the upper row from ear to ear over the forehead, then the lower one over the chin
 
+_SIDES = ("right", "left")
+_BROW = tuple(f"{edge}_brow_{number}" for edge in ("upper", "lower") for number in range(1, 6))
+BROW_LANDMARKS = ("bridge", *(f"{side}_{mark}" for side in _SIDES for mark in _BROW))
+# 21: the bridge of the nose, by which brows rise and fall; each edge from the temple to the nose
+
+_LIDS = tuple(f"{edge}_lid_{number}" for edge in ("upper", "lower") for number in range(1, 8))
+EYE_LANDMARKS = tuple(
+    f"{side}_{mark}" for side in _SIDES for mark in ("outer_corner", "inner_corner", *_LIDS)
+)  # 32: each lid from the temple to the nose
+
+_IRIS = ("iris", *(f"iris_{edge}" for edge in ("outer", "top", "inner", "bottom")))
+GAZE_LANDMARKS = tuple(
+    f"{side}_{mark}" for side in _SIDES for mark in ("outer_corner", "inner_corner", *_IRIS)
+)  # 14: the corners again, between which an iris moves; outer is towards the temple
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -192,6 +207,9 @@ GROUP_CHOICES: dict[str, tuple[Group, ...]] = {
     "pose": (Group("pose", POSE_LANDMARKS),),
     "lips": (Group("lips", LIP_LANDMARKS),),
     "face_outline": (Group("face_outline", FACE_OUTLINE_LANDMARKS),),
+    "brows": (Group("brows", BROW_LANDMARKS),),
+    "eyes": (Group("eyes", EYE_LANDMARKS),),
+    "gaze": (Group("gaze", GAZE_LANDMARKS),),
 }
 """What a user may choose (`extract.groups`), in the order in which layouts hold them."""
 
@@ -302,20 +320,38 @@ _FACE_OUTLINE = (
     *(377, 400, 378, 379, 365, 397, 288, 361, 323),  # chin to left cheek
 )
 
+_BROWS = (
+    *(168, 70, 63, 105, 66, 107, 46, 53, 52, 65, 55),  # bridge, right upper and lower edge
+    *(300, 293, 334, 296, 336, 276, 283, 282, 295, 285),  # left
+)
+
+_EYES = (
+    *(33, 133, 246, 161, 160, 159, 158, 157, 173, 7, 163, 144, 145, 153, 154, 155),  # right
+    *(263, 362, 466, 388, 387, 386, 385, 384, 398, 249, 390, 373, 374, 380, 381, 382),
+)
+
+_GAZE = (
+    *(33, 133, 468, 471, 470, 469, 472),  # right
+    *(263, 362, 473, 474, 475, 476, 477),
+)
+
 GROUP_INDICES: dict[str, tuple[str, tuple[int, ...]]] = {
     "left_hand": ("left_hand", tuple(range(len(HAND_LANDMARKS)))),
     "right_hand": ("right_hand", tuple(range(len(HAND_LANDMARKS)))),
     "pose": ("pose", _POSE),
     "lips": ("face", _LIPS),
     "face_outline": ("face", _FACE_OUTLINE),
+    "brows": ("face", _BROWS),
+    "eyes": ("face", _EYES),
+    "gaze": ("face", _GAZE),
 }
 """Group of a layout: the part it is taken from, and the index there of each of its landmarks."""
 
-assert [len(GROUP_INDICES[group][1]) for group in ("pose", "lips", "face_outline")] == [
-    len(POSE_LANDMARKS),
-    len(LIP_LANDMARKS),
-    len(FACE_OUTLINE_LANDMARKS),
-], "a group and its indices differ in length"
+assert all(
+    len(GROUP_INDICES[group.name][1]) == len(group.landmarks)
+    for groups in GROUP_CHOICES.values()
+    for group in groups
+), "a group and its indices differ in length"
 
 
 def check_same_extractor(

@@ -21,6 +21,7 @@ from signloom.extraction.mediapipe_models import (
     HAND_MODELS,
     HOLISTIC_MODELS,
     POSE_MODELS,
+    REFINED_FACE_MODELS,
     HandGraph,
     HandTask,
     HolisticGraph,
@@ -35,7 +36,8 @@ if TYPE_CHECKING:  # OpenCV and NumPy's tables, only where it detects
 
 DETECTOR_VERSION = 1  # raise it when the same options give other landmarks for the same frames
 
-_FACE_GROUPS = ("lips", "face_outline")
+_REFINED_GROUPS = ("brows", "eyes", "gaze")
+_FACE_GROUPS = ("lips", "face_outline", *_REFINED_GROUPS)
 
 
 @checked_dataclass
@@ -164,15 +166,23 @@ class HolisticDetector(Detector):
                 package_folder() / "modules",
                 *confidences,
                 face=_needs_face(options),
+                refined=_needs_refined_face(options),
                 threads=threads,
             )
             if options.uses_litert
-            else HolisticGraph(*confidences, face=_needs_face(options), threads=threads)
+            else HolisticGraph(
+                *confidences,
+                face=_needs_face(options),
+                refined=_needs_refined_face(options),
+                threads=threads,
+            )
         )
 
     @staticmethod
     def packaged_models(options: DetectorOptions) -> tuple[str, ...]:
         """Return the model files inside MediaPipe's package that it would read."""
+        if _needs_refined_face(options):
+            return HOLISTIC_MODELS + REFINED_FACE_MODELS
         return HOLISTIC_MODELS + (FACE_MODELS if _needs_face(options) else ())
 
     def reset(self) -> None:
@@ -317,6 +327,10 @@ def quiet_native_code() -> Iterator[None]:
 
 def _needs_face(options: DetectorOptions) -> bool:
     return any(group in options.groups for group in _FACE_GROUPS)
+
+
+def _needs_refined_face(options: DetectorOptions) -> bool:
+    return any(group in options.groups for group in _REFINED_GROUPS)
 
 
 def _runtime_versions(options: DetectorOptions) -> dict[str, str]:

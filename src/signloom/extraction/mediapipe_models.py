@@ -35,6 +35,7 @@ FACE_MODELS = (
     "modules/face_detection/face_detection_short_range.tflite",
     "modules/face_landmark/face_landmark.tflite",
 )
+REFINED_FACE_MODELS = (FACE_MODELS[0], "modules/face_landmark/face_landmark_with_attention.tflite")
 
 _POSE_DETECTION = "posedetectioncpu__TensorsToDetectionsCalculator.min_score_thresh"
 _POSE_TRACKING = (
@@ -106,6 +107,7 @@ class HolisticGraph:
         min_detection_confidence: Least confidence to take something for a person, 0 to 1.
         min_tracking_confidence: Least confidence to go on following the person, 0 to 1.
         face: Whether to find the face: a tenth more work.
+        refined: Whether to find its brows, lids and irises well.
         threads: Parts of the graph that may run at once; with 2 both hands are looked at together.
     """
 
@@ -115,12 +117,13 @@ class HolisticGraph:
         min_tracking_confidence: float,
         *,
         face: bool,
+        refined: bool = False,
         threads: int = 1,
     ) -> None:
         self._parts = ("left_hand", "right_hand", "pose", "face")[: 4 if face else 3]
         self._graph = _Graph(
             "holistic_landmark/holistic_landmark_cpu",
-            side_inputs=_POSE_INPUTS | ({"refine_face_landmarks": False} if face else {}),
+            side_inputs=_POSE_INPUTS | ({"refine_face_landmarks": refined} if face else {}),
             parameters={
                 f"poselandmarkcpu__{_POSE_DETECTION}": min_detection_confidence,
                 f"poselandmarkcpu__{_POSE_TRACKING}": min_tracking_confidence,

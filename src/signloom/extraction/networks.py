@@ -16,6 +16,8 @@ import numpy.typing as npt
 
 cv2.setNumThreads(1)  # a worker a core detects beside the others
 
+LIDS, IRIS = 16, 5  # landmarks of the edges of an eye's lids, which come first, and of its iris
+
 Picture = npt.NDArray[np.uint8]
 Tensor = npt.NDArray[np.float32]
 
@@ -40,12 +42,7 @@ class Network:
         low: float = 0.0,
         threads: int = 1,
     ) -> None:
-        # Here, in the processes that detect.
-        from ai_edge_litert.interpreter import Interpreter
-
-        content = rewrite(path.read_bytes(), outputs)
-        self._interpreter = Interpreter(model_content=content, num_threads=threads)
-        self._interpreter.allocate_tensors()
+        self._interpreter = _open(rewrite(path.read_bytes(), outputs), threads)
         # Multiplied and added at once, as OpenCV does for MediaPipe: rounded once.
         scale = float(np.float32(1 - low) / np.float32(255))
         self._levels = (np.arange(256) * scale + low).astype(np.float32)
@@ -70,7 +67,135 @@ class Network:
         cv2.LUT(picture, self._levels, dst=self._interpreter.tensor(self._input)()[0])
 
 
-def rewrite(content: bytes, outputs: Sequence[int] | None) -> bytes:
+class MeshNetwork:
+    """The face network with attention, whose three kinds of own operators LiteRT does not know.
+
+    It is run in two parts, and what lies between them is done here, after MediaPipe's
+    landmarks_to_transform_matrix.cc, transform_tensor_bilinear.cc and transform_landmarks.cc: the
+    coarse face says where lips and eyes are, these are cut out of the features, turned level, and
+    their landmarks are put back.
+
+    Args:
+        path: face_landmark_with_attention.tflite.
+        threads: Of one run.
+    """
+
+    def __init__(self, path: Path, *, threads: int = 1) -> None:
+        from flatbuffers import flexbuffers
+
+        content = path.read_bytes()
+        model, _ = _read(content)
+        (graph,) = model.subgraphs
+        frames, cuts, moves = (
+            [o for o in graph.operators if model.operatorCodes[o.opcodeIndex].customCode == name]
+            for name in (b"Landmarks2TransformMatrix", b"TransformTensorBilinear",
+                         b"TransformLandmarks")
+        )  # fmt: skip
+        self._frames = [flexbuffers.Loads(bytes(frame.customOptions)) for frame in frames]
+        between = [frame.outputs[0] for frame in frames] + [cut.outputs[0] for cut in cuts]
+        asked = [graph.outputs[0], graph.outputs[-1], cuts[0].inputs[0]]
+        asked += [frame.inputs[0] for frame in frames]
+        put = [number for move in moves for number in move.inputs]
+        cut_at = list(graph.inputs), asked
+        self._whole = _open(rewrite(content, None, cut_at=cut_at), threads)
+        self._parts = _open(rewrite(content, None, cut_at=(between, put)), threads)
+        self.size = int(self._whole.get_input_details()[0]["shape"][1])
+        """Pixels of the square picture that it reads."""
+
+    def run(self, picture: Picture) -> list[Tensor]:
+        """Return 478 landmarks, pixels of the picture, and the logit that it is a face.
+
+        Those of the irises come last and have the mean depth of their lids
+        (landmarks_refinement_calculator.cc).
+
+        Args:
+            picture: Shape (size, size, 3).
+
+        Raises:
+            RuntimeError: If LiteRT fails.
+        """
+        seen = (picture.astype(np.float32) * (np.float32(1) / np.float32(255)))[None]
+        mesh, presence, features, *meshes = _run(self._whole, [seen])
+        matrices = [_level(one[0], frame) for one, frame in zip(meshes, self._frames, strict=True)]
+        found = _run(
+            self._parts,
+            [matrix[None] for matrix in matrices]
+            + [_cut_level(features[0], matrix)[None] for matrix in matrices],
+        )
+        lips, right, left = [frame["subset_idxs"] for frame in self._frames]
+        points = np.concatenate([mesh.reshape(-1, 3), np.zeros((2 * IRIS, 3), np.float32)])
+        irises = [slice(-2 * IRIS, -IRIS), slice(-IRIS, None)]
+        for where, part, matrix in zip(
+            (lips, right, irises[0], left, irises[1]), found[::2], found[1::2], strict=True
+        ):
+            points[where, :2] = part[0] @ matrix[0, :2, :2].T + matrix[0, :2, 3]
+        for iris, eye in zip(irises, (right, left), strict=True):
+            points[iris, 2] = points[eye[:LIDS], 2].mean(dtype=np.float64)
+        return [points, presence]
+
+
+def _level(points: Tensor, frame: Any) -> Tensor:
+    """Return the matrix that puts a cut-out where its landmarks are, shape (4, 4)."""
+    left, right = points[frame["left_rotation_idx"]], points[frame["right_rotation_idx"]]
+    angle = np.arctan2(right[1] - left[1], right[0] - left[0]) - frame["target_rotation_radians"]
+    cos, sin = np.cos(angle), np.sin(angle)
+    turn = np.array([[cos, -sin], [sin, cos]], np.float32)
+    marks = points[frame["subset_idxs"], :2] @ turn  # level
+    low, high = marks.min(axis=0), marks.max(axis=0)
+    cells = np.array([frame["output_width"], frame["output_height"]], np.float32)
+    scale = np.array([frame["scale_x"], frame["scale_y"]], np.float32) * (high - low) / cells
+    matrix = np.eye(4, dtype=np.float32)
+    matrix[:2, :2] = turn * scale
+    matrix[:2, 3] = turn @ ((low + high) / 2) - matrix[:2, :2] @ (cells / 2)
+    return matrix
+
+
+def _cut_level(features: Tensor, matrix: Tensor, cells: int = 16) -> Tensor:
+    """Return a square of features between whose cells is read, shape (cells, cells, channels)."""
+    y, x = np.mgrid[:cells, :cells].astype(np.float32) + np.float32(0.5)
+    at = np.stack([x, y], axis=-1) @ matrix[:2, :2].T + matrix[:2, 3] - np.float32(0.5)
+    last = np.array(features.shape[1::-1]) - 1
+    inside = np.all((at >= 0) & (at <= last), axis=-1)
+    first = np.floor(at).astype(int).clip(0, last)
+    after = np.minimum(first + 1, last)
+    across, down = np.moveaxis((at - first)[..., None], 2, 0)
+    upper, lower = (
+        (1 - across) * features[row, first[..., 0]] + across * features[row, after[..., 0]]
+        for row in (first[..., 1], after[..., 1])
+    )
+    cut = (1 - down) * upper + down * lower
+    return np.where(inside[..., None], cut, 0).astype(np.float32)
+
+
+def _open(content: bytes, threads: int) -> Any:
+    # Here, in the processes that detect.
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(model_content=content, num_threads=threads)
+    interpreter.allocate_tensors()
+    return interpreter
+
+
+def _run(interpreter: Any, tensors: Sequence[Tensor]) -> list[Tensor]:
+    for given, tensor in zip(interpreter.get_input_details(), tensors, strict=True):
+        interpreter.set_tensor(given["index"], tensor)
+    interpreter.invoke()
+    return [interpreter.get_tensor(found["index"]) for found in interpreter.get_output_details()]
+
+
+def _read(content: bytes) -> tuple[Any, Any]:
+    """Return a .tflite file as objects, and their module."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    return schema.ModelT.InitFromObj(schema.Model.GetRootAsModel(content, 0)), schema
+
+
+def rewrite(
+    content: bytes,
+    outputs: Sequence[int] | None,
+    *,
+    cut_at: tuple[Sequence[int], Sequence[int]] | None = None,
+) -> bytes:
     """Return a .tflite file with some of its outputs and only the operators that they need.
 
     Products with a number a channel, which the files call depthwise convolutions of 1x1, become a
@@ -79,19 +204,21 @@ def rewrite(content: bytes, outputs: Sequence[int] | None) -> bytes:
     Args:
         content: Of the file.
         outputs: By number; None: all.
+        cut_at: Tensors that become its inputs and its outputs, instead of those that it has.
     """
     import flatbuffers
-    from ai_edge_litert import schema_py_generated as schema
 
-    model = schema.ModelT.InitFromObj(schema.Model.GetRootAsModel(content, 0))
+    model, schema = _read(content)
     (graph,) = model.subgraphs
     if outputs is not None:
         graph.outputs = [graph.outputs[number] for number in outputs]
+    if cut_at is not None:
+        graph.inputs, graph.outputs = cut_at
     wanted, kept = set(graph.outputs), []
     for operator in reversed(graph.operators):
         if wanted.intersection(operator.outputs):
             kept.append(operator)
-            wanted.update(operator.inputs)
+            wanted.update(set(operator.inputs).difference(graph.inputs))
     graph.operators = []
     for operator in reversed(kept):
         graph.operators += _split_product(operator, model, schema) or [operator]

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from signloom.extraction.handedness import FoundHand
-from signloom.extraction.networks import Network, Picture, Tensor
+from signloom.extraction.networks import MeshNetwork, Network, Picture, Tensor
 from signloom.extraction.regions import (
     WHOLE,
     Pair,
@@ -355,14 +355,20 @@ class FaceTracker:
 
     Args:
         models: Folder with MediaPipe's modules.
+        refined: Look again at lips, eyes and brows, and find the irises.
         threads: Of a network.
     """
 
-    def __init__(self, models: Path, *, threads: int = 1) -> None:
+    def __init__(self, models: Path, *, refined: bool = False, threads: int = 1) -> None:
         self._detector = BoxDetector(
             models / "face_detection/face_detection_short_range.tflite", (8, 16, 16, 16), -1.0, 0.5
         )
-        self._landmarks = Network(models / "face_landmark/face_landmark.tflite", threads=threads)
+        folder = models / "face_landmark"
+        self._landmarks = (
+            MeshNetwork(folder / "face_landmark_with_attention.tflite", threads=threads)
+            if refined
+            else Network(folder / "face_landmark.tflite", threads=threads)
+        )
         self.reset()
 
     def reset(self) -> None:
@@ -370,7 +376,7 @@ class FaceTracker:
         self._last: Points | None = None
 
     def find(self, rgb: Picture, pose: Points) -> Points | None:
-        """Return the 468 landmarks of the face, shape (468, 3), if it is there.
+        """Return the landmarks of the face, shape (468, 3), refined (478, 3), if it is there.
 
         Args:
             rgb: The picture.
@@ -507,6 +513,7 @@ class HolisticNetworks:
         min_detection_confidence: Least confidence to take something for a person, 0 to 1.
         min_tracking_confidence: Least confidence to go on following the person, 0 to 1.
         face: Whether to find the face.
+        refined: Whether to find its brows, lids and irises well.
         threads: Of a network.
     """
 
@@ -517,6 +524,7 @@ class HolisticNetworks:
         min_tracking_confidence: float,
         *,
         face: bool = False,
+        refined: bool = False,
         threads: int = 1,
     ) -> None:
         self._pose = PoseTracker(
@@ -525,7 +533,7 @@ class HolisticNetworks:
         recrop = Network(models / "holistic_landmark/hand_recrop.tflite", threads=threads)
         landmarks = _hand_network(models, threads)
         self._hands = {name: HandTracker(recrop, landmarks) for name in _WRISTS}
-        self._face = FaceTracker(models, threads=threads) if face else None
+        self._face = FaceTracker(models, refined=refined, threads=threads) if face else None
 
     def reset(self) -> None:
         """Forget the clip."""

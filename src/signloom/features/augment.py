@@ -24,9 +24,14 @@ from signloom.features.features import (
     BoolArray,
     FloatArray,
     flatten,
+    has_choice,
     repeat_mark,
     stretch_arrays,
 )
+
+# For the other choices a span is drawn in any case, so that a corpus without these gets the numbers
+# that it got when there were only those.
+_DRAWN_IF_THERE = ("brows", "eyes", "gaze")
 
 
 @checked_dataclass
@@ -201,6 +206,8 @@ def _hide_parts(
 ) -> None:
     """Remove body, lips or face for a while."""
     for choice, groups in GROUP_CHOICES.items():
+        if choice in _DRAWN_IF_THERE and not has_choice(layout, choice):
+            continue
         span = _draw_span(len(points), options.part_drop, options.max_span, generator)
         for group in groups:
             if choice != "hands" and group.name in layout.group_names:

@@ -25,7 +25,8 @@ from signloom.errors import UserError
 FloatArray = npt.NDArray[np.float32]
 BoolArray = npt.NDArray[np.bool_]
 Origin = Literal["body", "picture"]
-GroupChoice = Literal["hands", "pose", "lips", "face_outline"]  # the keys of GROUP_CHOICES
+# The keys of GROUP_CHOICES
+GroupChoice = Literal["hands", "pose", "lips", "face_outline", "brows", "eyes", "gaze"]
 HANDS = ("left_hand", "right_hand")
 # Of a flat hand (S, 21 * C), the wrist's coordinates once for each landmark.
 WRIST_COLUMNS = np.tile(np.arange(COORDINATES), len(HAND_LANDMARKS))
@@ -35,8 +36,8 @@ SAME_RATE = 0.02
 # width usual for a signer filmed from the waist up, in picture heights.
 FALLBACK_SHOULDER_WIDTH = 0.4
 # Shoulder widths of a usual adult, for clips measured by another part: a palm (wrist to middle
-# knuckle), a mouth and a face are about this many times smaller.
-PALMS, MOUTHS, FACES = 4.0, 7.0, 2.5
+# knuckle), a mouth, a face, the brows and the eyes are about this many times smaller.
+PALMS, MOUTHS, FACES, BROWS, EYES = 4.0, 7.0, 2.5, 3.5, 4.0
 # Choice of groups, best first, to the two ends of what is measured, and the factor that makes a
 # shoulder width of it. The centre is the middle between the ends, for hands the wrist.
 _MEASURES: dict[str, tuple[tuple[tuple[str, str, str], ...], float]] = {
@@ -44,6 +45,9 @@ _MEASURES: dict[str, tuple[tuple[tuple[str, str, str], ...], float]] = {
     "hands": (tuple((hand, "wrist", "middle_mcp") for hand in HANDS), PALMS),
     "lips": ((("lips", "left_outer_corner", "right_outer_corner"),), MOUTHS),
     "face_outline": ((("face_outline", "left_upper_outline_8", "right_upper_outline_8"),), FACES),
+    "brows": ((("brows", "left_upper_brow_1", "right_upper_brow_1"),), BROWS),
+    "eyes": ((("eyes", "left_outer_corner", "right_outer_corner"),), EYES),
+    "gaze": ((("gaze", "left_outer_corner", "right_outer_corner"),), EYES),
 }
 
 
@@ -189,14 +193,35 @@ def _group_parts(
         centre = marks.mean(axis=1, keepdims=True)
         shape = flatten((marks - centre) / mouth_width(marks, layout))
         return [shape, centre[:, 0, :2]] if has_choice(layout, "pose") else [shape]
-    return [flatten(marks[..., :2])]
+    marks = marks[..., :2]
+    if name == "brows":
+        # Beside the bridge of the nose and in their own width: heads nod, brows rise.
+        span = _apart(marks, layout, name, "left_upper_brow_1", "right_upper_brow_1")
+        bridge = layout.groups[layout.group(name)].landmarks.index("bridge")
+        return [flatten((marks - marks[:, bridge : bridge + 1]) / span)]
+    if name in ("eyes", "gaze"):
+        return [_eye_part(marks, layout, name, side) for side in ("right", "left")]
+    return [flatten(marks)]
+
+
+def _eye_part(marks: FloatArray, layout: Layout, group: str, side: str) -> FloatArray:
+    """Return one eye about the middle of its corners, in its own width."""
+    names = layout.groups[layout.group(group)].landmarks
+    corners = [f"{side}_{end}_corner" for end in ("outer", "inner")]
+    columns = [number for number, mark in enumerate(names) if mark.startswith(side)]
+    middle = marks[:, [names.index(corner) for corner in corners]].mean(axis=1, keepdims=True)
+    return flatten((marks[:, columns] - middle) / _apart(marks, layout, group, *corners))
 
 
 def mouth_width(marks: FloatArray, layout: Layout) -> np.float32:
     """The clip's median distance between the corners of the mouth, (S, 40, C) to one number."""
-    names = layout.groups[layout.group("lips")].landmarks
-    left, right = (marks[:, names.index(f"{side}_outer_corner"), :2] for side in ("left", "right"))
-    widths = np.linalg.norm(left - right, axis=1)
+    return _apart(marks[..., :2], layout, "lips", "left_outer_corner", "right_outer_corner")
+
+
+def _apart(marks: FloatArray, layout: Layout, group: str, one: str, other: str) -> np.float32:
+    """The clip's median distance of two landmarks of a group, (S, points, 2) to one number."""
+    names = layout.groups[layout.group(group)].landmarks
+    widths = np.linalg.norm(marks[:, names.index(one)] - marks[:, names.index(other)], axis=1)
     if np.isnan(widths).all():
         return np.float32(1.0)
     return np.float32(max(float(np.nanmedian(widths)), 1e-3))

@@ -31,6 +31,14 @@ HEAD_STYLE = f'fill="none" stroke="{GREY}" stroke-width="1.6"'
 CLOSED_LINES = {
     "lips": ((*range(11), *range(19, 10, -1), 0), (*range(20, 31), *range(39, 30, -1), 20)),
     "face_outline": ((*range(17), *range(35, 16, -1), 0),),
+    "brows": tuple(
+        (*range(first, first + 5), *range(first + 9, first + 4, -1), first) for first in (1, 11)
+    ),
+    "eyes": tuple(
+        (first, *range(first + 2, first + 9), first + 1, *range(first + 15, first + 8, -1), first)
+        for first in (0, 16)
+    ),
+    "gaze": ((3, 4, 5, 6, 3), (10, 11, 12, 13, 10)),
 }
 START = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {SIZE:g} {SIZE:g}">'
 BAR_HEIGHT = 5.0  # of a hand in the bars of `draw_presence`, SVG units
@@ -245,7 +253,7 @@ def list_strokes(layout: Layout) -> list[Stroke]:
         strokes.append(Stroke(marks=arms, colour=GREY, width=1.6))
     for name, lines in CLOSED_LINES.items():
         if name in layout.group_names:
-            colour = PURPLE if name == "lips" else GREY
+            colour = GREY if name == "face_outline" else PURPLE
             strokes += [_stroke(layout, name, line, colour, width=1.0) for line in lines]
     for name, colour in HANDS.items():
         if name in layout.group_names:

@@ -14,7 +14,8 @@ def test_every_group_has_an_index_for_each_landmark() -> None:
     assert GROUP_INDICES.keys() == GROUPS.keys()
     for name, (part, indices) in GROUP_INDICES.items():
         assert len(indices) == len(set(indices)) == len(GROUPS[name].landmarks)
-        assert max(indices) < PART_POINTS[part]
+        irises = 10 if name == "gaze" else 0  # behind the others
+        assert max(indices) < PART_POINTS[part] + irises
 
 
 @pytest.mark.mediapipe
@@ -70,3 +71,24 @@ def test_lips_and_outline_are_the_lines_that_mediapipe_draws() -> None:
     lower = chain("face_outline", "right_lower_outline_9..left_lower_outline_9")
     outline = edges([*upper, *reversed(lower)])
     assert outline == {frozenset(pair) for pair in theirs.FACEMESH_FACE_OVAL}
+
+
+@pytest.mark.mediapipe
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_brows_lids_and_irises_are_the_lines_that_mediapipe_draws(side: str) -> None:
+    from mediapipe.python.solutions import face_mesh_connections as theirs
+
+    def drawn(name: str) -> set[frozenset[int]]:
+        return {frozenset(pair) for pair in getattr(theirs, f"FACEMESH_{side.upper()}_{name}")}
+
+    brows = set()
+    for edge in ("upper", "lower"):
+        line = chain("brows", f"{side}_{edge}_brow_1..{side}_{edge}_brow_5")
+        brows |= edges(line) - {frozenset((line[0], line[-1]))}
+    assert brows == drawn("EYEBROW")
+    upper = chain("eyes", f"{side}_upper_lid_1..{side}_upper_lid_7")
+    lower = chain("eyes", f"{side}_lower_lid_1..{side}_lower_lid_7")
+    outer, inner = chain("eyes", f"{side}_outer_corner", f"{side}_inner_corner")
+    assert edges([outer, *upper, inner, *reversed(lower)]) == drawn("EYE")
+    assert chain("gaze", f"{side}_outer_corner", f"{side}_inner_corner") == [outer, inner]
+    assert edges(chain("gaze", f"{side}_iris_outer..{side}_iris_bottom")) == drawn("IRIS")

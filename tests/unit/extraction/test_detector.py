@@ -39,6 +39,7 @@ OPTIONS = DetectorOptions(
 HANDS = replace(OPTIONS, detector="hands", groups=("hands",))
 HANDS_AND_POSE = replace(OPTIONS, detector="hands+pose")
 ALL_GROUPS = replace(OPTIONS, groups=("hands", "pose", "lips", "face_outline"))
+REFINED = replace(OPTIONS, groups=("lips", "brows", "eyes", "gaze"))
 DRAWING = DrawOptions(
     out=Path("corpus"), seed=3, train_signers=1, dev_signers=0, test_signers=0,
     clips_per_signer=2, max_signs=1, unseen_share=0.0, fps=15.0, width=320, height=240,
@@ -364,6 +365,13 @@ def test_a_mediapipe_without_models_is_named_with_a_mend(
     monkeypatch.setattr("signloom.extraction.detector.package_folder", lambda: tmp_path)
     with pytest.raises(UserError, match=r"does not hold the models face_.*0\.10\.21, or use"):
         describe_detector(ALL_GROUPS)
+
+
+def test_brows_eyes_and_gaze_have_a_network_of_their_own() -> None:
+    plain, refined = (describe_detector(options)["models"] for options in (ALL_GROUPS, REFINED))
+    assert set(plain) ^ set(refined) == {
+        "face_landmark.tflite", "face_landmark_with_attention.tflite",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from signloom.extraction.mediapipe_models import (
     PoseGraph,
     package_folder,
 )
-from signloom.extraction.networks import Network, rewrite
+from signloom.extraction.networks import MeshNetwork, Network, _cut_level, _level, rewrite
 from signloom.extraction.regions import (
     WHOLE,
     Region,
@@ -174,11 +174,14 @@ def test_each_part_of_a_hand_is_mediapipes_own(
 
 @pytest.mark.slow
 @pytest.mark.mediapipe
-def test_the_landmarks_are_those_of_mediapipes_graph(frames: list[npt.NDArray[np.uint8]]) -> None:
-    """Quick twins: the two above, and test_detector.py."""
+@pytest.mark.parametrize("refined", [False, True])
+def test_the_landmarks_are_those_of_mediapipes_graph(
+    frames: list[npt.NDArray[np.uint8]], refined: bool
+) -> None:
+    """Quick twins: the two above, the parts of a refined face below, and test_detector.py."""
     graph, networks = (
-        HolisticGraph(0.5, 0.5, face=True),
-        HolisticNetworks(MODELS, 0.5, 0.5, face=True),
+        HolisticGraph(0.5, 0.5, face=True, refined=refined),
+        HolisticNetworks(MODELS, 0.5, 0.5, face=True, refined=refined),
     )
     black = np.zeros_like(frames[0])  # nobody: both forget, and detect again
     for frame in [*frames, black, *frames[2:5]]:
@@ -193,7 +196,7 @@ def test_the_landmarks_are_those_of_mediapipes_graph(frames: list[npt.NDArray[np
     for frame in frames[:2]:
         networks.find(frame)
     networks.reset()
-    again = HolisticNetworks(MODELS, 0.5, 0.5, face=True).find(frames[4])
+    again = HolisticNetworks(MODELS, 0.5, 0.5, face=True, refined=refined).find(frames[4])
     assert first.keys() == again.keys()
     for part, points in networks.find(frames[4]).items():
         np.testing.assert_array_equal(points, again[part])  # nothing of the last clip is left
@@ -218,6 +221,41 @@ def test_hands_and_pose_are_those_of_mediapipes_graphs(
         assert (marks is None) == (its is None)
         if marks is not None and its is not None:
             np.testing.assert_allclose(marks, its, atol=0.25 / frame.shape[1])
+
+
+@pytest.mark.mediapipe
+def test_a_refined_face_has_its_irises_in_its_eyes() -> None:
+    network = MeshNetwork(MODELS / "face_landmark/face_landmark_with_attention.tflite")
+    points, _ = network.run(np.full((network.size, network.size, 3), 128, np.uint8))
+    assert points.shape == (478, 3)
+    for iris, outer, inner, lids in ((468, 33, 133, [159, 145]), (473, 263, 362, [386, 374])):
+        corners = points[[outer, inner], 0]
+        assert corners.min() < points[iris, 0] < corners.max()
+        assert points[iris : iris + 5, 2] == pytest.approx(points[lids, 2].mean(), abs=5)
+
+
+@pytest.mark.parametrize("degrees", [0.0, 25.0, -100.0])
+def test_features_are_cut_out_level_and_read_between_their_cells(degrees: float) -> None:
+    corners = np.array([[-4, 0, 7], [4, 0, 7], [0, 3, 7], [0, -3, 7]], np.float32)
+    angle = math.radians(degrees)
+    turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]], F)
+    corners[:, :2] = corners[:, :2] @ turn.T + 24
+    frame = {
+        "left_rotation_idx": 0, "right_rotation_idx": 1, "target_rotation_radians": 0.0,
+        "subset_idxs": [0, 1, 2, 3], "scale_x": 1.5, "scale_y": 1.5,
+        "output_width": 16, "output_height": 16,
+    }  # fmt: skip
+    matrix = _level(corners, frame)
+    y, x = np.mgrid[:48, :48].astype(F) + F(0.5)
+    cut = _cut_level(np.stack([x, y], axis=-1), matrix)  # features that say where they are
+    # One and a half times the box about the marks, in its own axes.
+    cells = (np.arange(16) + 0.5) / 16 - 0.5
+    across, down = np.meshgrid(cells * 12, cells * 9)
+    expected = np.stack([across, down], axis=-1) @ turn.T + 24
+    np.testing.assert_allclose(cut, expected, rtol=1e-5)
+    outside = matrix.copy()
+    outside[0, 3] += 100
+    assert not _cut_level(np.ones((48, 48, 2), F), outside).any()
 
 
 def test_a_network_without_an_output_gives_the_others_to_the_bit() -> None:

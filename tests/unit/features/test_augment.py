@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from signloom.corpus.landmarks import GROUP_CHOICES, HANDS_POSE, build_layout
-from signloom.features.augment import AugmentOptions, augment, mirror, mirrored_points
+from signloom.features.augment import (
+    AugmentOptions,
+    _hide_parts,
+    augment,
+    mirror,
+    mirrored_points,
+)
 from signloom.features.features import compute_features
 from tests import tiny
 
@@ -49,12 +55,15 @@ def test_each_landmark_has_one_partner() -> None:
     layout = build_layout(tuple(GROUP_CHOICES))
     partners = np.array(mirrored_points(layout))
     np.testing.assert_array_equal(partners[partners], np.arange(layout.points))
-    alone = {layout.landmark_names[mark] for mark in np.flatnonzero(partners == np.arange(127))}
+    alone = {
+        layout.landmark_names[mark] for mark in np.flatnonzero(partners == np.arange(len(partners)))
+    }
     assert alone == {
         "pose.nose",
         *(f"lips.{row}_{line}" for row in ("upper", "lower") for line in ("outer", "inner")),
         "face_outline.forehead",
         "face_outline.chin",
+        "brows.bridge",
     }
 
 
@@ -191,3 +200,14 @@ def test_augmented_clips_still_make_features() -> None:
 def test_impossible_options_are_refused(change: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=next(iter(change))):
         dataclasses.replace(tiny.AUGMENT, **change)
+
+
+def test_a_corpus_without_brows_is_augmented_as_before_there_were_any() -> None:
+    options = dataclasses.replace(tiny.NO_AUGMENT, part_drop=1.0, max_span=0.5)
+    before = ("hands", "pose", "lips", "face_outline")
+    for layout in (HANDS_POSE, build_layout(before)):
+        clip = tiny.clip(layout)
+        own, plain = np.random.default_rng(5), np.random.default_rng(5)
+        _hide_parts(clip.points.copy(), clip.present.copy(), layout, options, own)
+        plain.random(3 * len(before))  # fingers are folded by what comes next
+        assert own.random() == plain.random()

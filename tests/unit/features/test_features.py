@@ -30,6 +30,7 @@ LEFT, RIGHT = HANDS_POSE.slice("left_hand"), HANDS_POSE.slice("right_hand")
         (("hands",), ("hands",)),
         (("lips",), ("lips",)),
         (("face_outline",), ("face_outline",)),
+        (("brows", "eyes", "gaze"), ("brows", "eyes", "gaze")),
         (tuple(GROUP_CHOICES), ("lips", "pose")),
         (tuple(GROUP_CHOICES), tuple(GROUP_CHOICES)),
     ],
@@ -114,7 +115,18 @@ def test_normalising_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    "layout", [("hands", "pose"), ("hands",), ("lips",), ("face_outline",), ("pose", "lips")]
+    "layout",
+    [
+        ("hands", "pose"),
+        ("hands",),
+        ("lips",),
+        ("face_outline",),
+        ("pose", "lips"),
+        ("brows",),
+        ("eyes",),
+        ("gaze",),
+        ("pose", "brows"),
+    ],
 )
 def test_features_do_not_see_where_and_how_large_the_signer_is(layout: tuple[str, ...]) -> None:
     clip = tiny.clip(build_layout(layout))
@@ -124,14 +136,15 @@ def test_features_do_not_see_where_and_how_large_the_signer_is(layout: tuple[str
     before, after = compute_features(clip, options), compute_features(other, options)
     np.testing.assert_allclose(before, after, atol=1e-4)  # float32 after division
     seen = dataclasses.replace(options, normalise="picture", hand_origin="body")
-    if layout != ("lips",):
+    if not {"lips", "brows", "eyes", "gaze"}.issuperset(layout):
         change = compute_features(clip, seen) - compute_features(other, seen)
         assert np.abs(change).max() > 0.1
 
 
-def test_lips_do_not_see_the_head_move() -> None:
-    clip = tiny.clip(build_layout(("lips",)))
-    options = dataclasses.replace(tiny.FEATURES, groups=("lips",))
+@pytest.mark.parametrize("group", ["lips", "brows", "eyes", "gaze"])
+def test_lips_brows_and_eyes_do_not_see_the_head_move(group: str) -> None:
+    clip = tiny.clip(build_layout((group,)))
+    options = dataclasses.replace(tiny.FEATURES, groups=(group,))
     drift = np.linspace(0, 0.3, 12, dtype=np.float32)[:, None, None]
     moved = dataclasses.replace(clip, points=clip.points + drift)
     np.testing.assert_allclose(
@@ -151,6 +164,31 @@ def test_a_mouth_is_one_wide_and_lies_where_it_is() -> None:
     np.testing.assert_allclose(shape.mean(axis=1), 0, atol=1e-5)
     lips = normalise(clip, "body")[:, clip.layout.slice("lips"), :2]
     np.testing.assert_allclose(place, lips.mean(axis=1), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("group", "moving", "still"),
+    [
+        ("brows", "right_upper_brow_3", "bridge"),
+        ("eyes", "left_upper_lid_4", "left_outer_corner"),
+        ("gaze", "right_iris", "right_inner_corner"),
+    ],
+)
+def test_a_brow_a_lid_and_an_iris_are_measured_by_what_stays(
+    group: str, moving: str, still: str
+) -> None:
+    clip = tiny.clip(build_layout((group,)))
+    clip = dataclasses.replace(clip, points=np.repeat(clip.points[:1], 12, axis=0))
+    options = dataclasses.replace(tiny.FEATURES, groups=(group,), differences=0, presence=False)
+    points = clip.points.copy()
+    points[6:, clip.layout.index(group, moving), 1] -= 0.1
+    matrix = compute_features(dataclasses.replace(clip, points=points), options)
+    change = (matrix[6] - matrix[0]).reshape(-1, 2)
+    names = clip.layout.groups[0].landmarks
+    assert change[names.index(moving)] == pytest.approx([0, change[:, 1].min()])
+    assert change[names.index(still)] == pytest.approx([0, 0])
+    assert np.count_nonzero(np.abs(change[:, 1]) > 1e-6) == 1
+    assert change[:, 1].min() < 0
 
 
 def test_changes_by_hand() -> None:
