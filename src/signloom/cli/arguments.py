@@ -2,15 +2,19 @@
 
 import argparse
 import contextlib
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from signloom.config import MEMORY_MB, Count, load_params, parse_number
 from signloom.corpus.manifest import is_manifest
 from signloom.errors import UserError
 from signloom.paths import PARAMS
+
+if TYPE_CHECKING:
+    from signloom.importing.captions import Choice, CueRules
 
 
 def add_params(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +37,47 @@ def add_memory(parser: Any) -> None:
         default=MEMORY_MB,
         help="most that the numbers of one landmark file may take, 10^6 bytes (%(default)s)",
     )
+
+
+def add_captions(parser: argparse.ArgumentParser) -> None:
+    """Say what to take of captions, and how cues become clips."""
+    group = parser.add_argument_group("captions")
+    group.add_argument("--tier", default="", metavar="NAME", help="the sentences in ELAN; may "
+                       "have *; in .ass files the style")  # fmt: skip
+    group.add_argument("--gloss-tier", default="", metavar="NAME", help="the glosses in ELAN")
+    group.add_argument("--signer-tier", default="", metavar="NAME", help="the signer in ELAN, "
+                       "where no participant is named")  # fmt: skip
+    group.add_argument("--language", default="", metavar="CODE", help="take these captions only")
+    for flag, default, meaning in (
+        ("--shift", 0.0, "move all cues by so many seconds"),
+        ("--padding", 0.0, "widen each cue by so many seconds, into pauses only"),
+        ("--least", 0.0, "leave out shorter cues, seconds"),
+        ("--most", math.inf, "leave out longer cues, seconds"),
+        ("--join-cues", None, "join a cue that ends no sentence with the next, if at most so "
+         "many seconds lie between"),
+    ):  # fmt: skip
+        group.add_argument(flag, type=float, default=default, metavar="S", help=meaning)
+
+
+def read_caption_options(options: argparse.Namespace) -> "tuple[Choice, CueRules]":
+    """Return what `add_captions` was told.
+
+    Raises:
+        UserError: If a number is none.
+    """
+    from signloom.importing.captions import Choice, CueRules
+
+    choice = Choice(
+        tier=options.tier, gloss_tier=options.gloss_tier, signer_tier=options.signer_tier,
+        language=options.language,
+    )  # fmt: skip
+    numbers = (options.shift, options.padding, options.least, options.join_cues or 0.0)
+    if not all(map(math.isfinite, numbers)) or min(numbers[1:]) < 0 or not options.most > 0:
+        raise UserError("--shift, --padding, --least, --most and --join-cues are seconds")
+    return choice, CueRules(
+        shift_s=options.shift, padding_s=options.padding, min_s=options.least,
+        max_s=options.most, join_s=options.join_cues,
+    )  # fmt: skip
 
 
 def number_of(kind: Any) -> Callable[[str], Any]:

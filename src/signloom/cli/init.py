@@ -8,14 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from signloom.cli.arguments import add_params, number_of
+from signloom.cli.arguments import add_captions, add_params, number_of, read_caption_options
 from signloom.config import FrameRate, load_params, update_params
 from signloom.errors import Problem, UserError
 from signloom.files import check_output
 
 if TYPE_CHECKING:
     from signloom.importing.new_corpus import Plan
-    from signloom.importing.user_tables import Row, Sources, UserTable
+    from signloom.importing.user_tables import Sources, UserTable
 
 TIMES = ("start_s", "end_s", "start_frame", "end_frame", "fps")  # of videos only
 FIELDS = (
@@ -42,6 +42,11 @@ def add_init(parser: argparse.ArgumentParser) -> None:
         "--table", action="extend", nargs="+", default=[], metavar="[SPLIT=]FILE",
         help="the clips, a row each; with train=, dev= and test= a table a split",
     )  # fmt: skip
+    parser.add_argument(
+        "--captions", type=Path, nargs="*", metavar="FILE",
+        help="a clip for each cue of these files or folders, or of those beside the videos; a "
+        "table then has a row a film",
+    )  # fmt: skip
     parser.add_argument("--join", type=Path, metavar="FILE", help="a table with further columns")
     for flag, form, meaning in (
         ("--column", "FIELD=COLUMN", "what the table calls a field"),
@@ -53,6 +58,7 @@ def add_init(parser: argparse.ArgumentParser) -> None:
             flag, nargs="+", action="extend", default=[], metavar=form, help=meaning
         )
     _add_reading(parser)
+    add_captions(parser)
     parser.add_argument(
         "--copy", action="store_true", help="copy the videos instead of linking them"
     )
@@ -69,7 +75,7 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
         "--shares", nargs=3, type=float, metavar=("TRAIN", "DEV", "TEST"),
         help="deal the clips to the splits, such as 80 10 10",
     )  # fmt: skip
-    parser.add_argument("--by", choices=("signer", "clip"), default="signer", help="deal these")
+    parser.add_argument("--by", choices=("signer", "film", "clip"), default="signer")
     parser.add_argument(
         "--fps", type=number_of(FrameRate), help="of start_frame and end_frame, and of pictures"
     )
@@ -90,8 +96,11 @@ def run_init(options: argparse.Namespace) -> None:
 
     if not (options.force or options.dry_run):
         check_free(options.corpus)
-    if not options.table:
-        raise UserError("give --table FILE: the table that names the clips, a row each")
+    if not options.table and options.captions is None:
+        raise UserError(
+            "give --table FILE: the table that names the clips, a row each, or --captions: a clip "
+            "for each cue beside the videos"
+        )
     read = [Path(text.partition("=")[2] or text) for text in options.table]
     for name in (MANIFEST, REFUSED):
         check_output(options.corpus / name, [*read, *filter(None, [options.join])], overwrite=True)
@@ -129,6 +138,7 @@ def make_plan(options: argparse.Namespace, ask: Callable[[str], str] | None) -> 
         options: The command line.
         ask: Puts a question to a person; None: nobody is there.
     """
+    from signloom.importing.captioned import read_films
     from signloom.importing.new_corpus import (
         RefusedRow,
         RowOptions,
@@ -136,9 +146,20 @@ def make_plan(options: argparse.Namespace, ask: Callable[[str], str] | None) -> 
         imported_clips,
         plan_corpus,
     )
-    from signloom.importing.user_tables import read_pairs
+    from signloom.importing.user_tables import read_pairs, same_header
 
-    tables, rows, header = _read_tables(options)
+    tables = _read_tables(options)
+    rows = [(row, split) for table, split in tables for row in table.rows]
+    header = same_header([table for table, _ in tables]) if tables else []
+    videos = VideoFolder(options.videos) if options.videos else None
+    refusals: list[RefusedRow] = []
+    if options.captions is not None:
+        if videos is None:
+            raise UserError("--captions: give --videos DIR, too: where their films lie")
+        columns = read_pairs(options.column, "--column")
+        choice, rules = read_caption_options(options)
+        found = read_films(videos, options.captions, tables, columns, choice, rules)
+        rows, header, refusals = found.rows, found.header, found.refusals
     has_splits = all(split for _, split in rows) or options.shares is not None
     sources = _find_sources(options, header, has_splits, ask)
     imported = imported_clips(options.corpus)
@@ -157,17 +178,17 @@ def make_plan(options: argparse.Namespace, ask: Callable[[str], str] | None) -> 
             text_only=options.text_only,
         ),
         options.corpus,
-        VideoFolder(options.videos) if options.videos else None,
+        videos,
         imported,
     )
     torn = [
         RefusedRow(
             table.path.name, line, "", Problem("its cells do not fit the columns", "", (why,))
         )
-        for table in tables
+        for table, _ in tables
         for line, why in table.torn
     ]
-    plan.refusals[:0] = torn
+    plan.refusals[:0] = torn + refusals
     return plan
 
 
@@ -197,28 +218,25 @@ def _find_sources(
     return sources
 
 
-def _read_tables(
-    options: argparse.Namespace,
-) -> tuple[list["UserTable"], list[tuple["Row", str | None]], list[str]]:
-    """Return the tables, their rows with the split each was given for, and the columns of all."""
+def _read_tables(options: argparse.Namespace) -> list[tuple["UserTable", str | None]]:
+    """Return the tables with the split each was given for."""
     from signloom.importing.new_corpus import NAMES
-    from signloom.importing.user_tables import join_rows, read_user_table, same_header
+    from signloom.importing.user_tables import join_rows, read_user_table
 
     def read(path: Path) -> "UserTable":
         table = read_user_table(path, options.separator, options.encoding)
         print(f"{path}: {len(table.rows) + len(table.torn)} rows, {table.how}")
         return table
 
-    tables, rows = [], []
+    tables: list[tuple[UserTable, str | None]] = []
     other = read(options.join) if options.join else None
     for text in options.table:
         name, mark, rest = text.partition("=")
         split = NAMES.get(name.lower()) if mark else None
         table = read(Path(rest if split else text))
         table = join_rows(table, other) if other else table
-        tables.append(table)
-        rows += [(row, split) for row in table.rows]
-    return tables, rows, same_header(tables)
+        tables.append((table, split))
+    return tables
 
 
 def _check_sources(options: argparse.Namespace, there: set[str], header: list[str]) -> None:
@@ -274,8 +292,10 @@ def print_plan(plan: "Plan") -> None:
         texts = len({clip.text for clip in clips})
         print(f"  {split:<5} {len(clips)} clips, {signers} signers, {texts} different texts")
     if plan.clips:
-        one = plan.clips[0]
-        print(f"  first {one.clip_id}: {one.text!r} by {one.signer}")
+        is_cut = plan.clips[0].end_s is not None
+        for clip in plan.clips[: 5 if is_cut else 1]:
+            times = f" {clip.start_s or 0:.3f} to {clip.end_s:.3f} s" if clip.end_s else ""
+            print(f"  first {clip.clip_id}{times}: {clip.text!r} by {clip.signer}")
     if plan.renamed:
         print(f"  {plan.renamed} names hold characters that a clip_id may not; they became _")
     if gaps := plan.gaps():
@@ -284,6 +304,8 @@ def print_plan(plan: "Plan") -> None:
         splits = Counter(" and ".join(splits) for splits in shared.values())
         parts = ", ".join(f"{count} in {names}" for names, count in splits.items())
         print(f"  signers in several splits: {parts}. Scores then say little about other signers")
+    if torn := plan.shared_films():
+        print(f"  films in several splits: {torn}. --by film deals each to one")
     for reason, count, row in count_reasons(plan.refusals):
         detail = f": {row.detail}" if row.detail else ""
         print(f"  left out {count}: {reason} (first {row.table} line {row.line}{detail})")

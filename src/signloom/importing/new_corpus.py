@@ -68,6 +68,10 @@ class VideoFolder:
             if is_picture_folder(names):
                 self._pictures[below.name].append(below)
 
+    def all(self) -> list[Path]:
+        """Return the paths of all videos below the folder."""
+        return [path for found in self._by_stem.values() for path in found]
+
     def find(self, name: str) -> tuple[Path | None, str]:
         """Return the path below the folder of the video that a cell means, or None and why not.
 
@@ -127,29 +131,30 @@ NAMES = {
 }  # fmt: skip
 
 
-def deal_splits(signers: Mapping[str, str], shares: Sequence[float], by: str) -> dict[str, str]:
+def deal_splits(of: Mapping[str, str], shares: Sequence[float], by: str) -> dict[str, str]:
     """Deal clips to the splits, always in the same way; new ones later: `ingest.deal_signers`.
 
     Args:
-        signers: Clip id and signer.
+        of: Clip id and its signer or film.
         shares: Of train, dev and test; any scale.
-        by: `signer`: all clips of a signer go to one split, the busiest signers first, each to
-            the split that lacks most; `clip`: signers are torn apart.
+        by: `signer` or `film`: all clips of one go to one split, the busiest first, each to the
+            split that lacks most; `clip`: signers and films are torn apart.
 
     Returns:
         Clip id and split.
 
     Raises:
-        UserError: If there are fewer signers than splits to fill.
+        UserError: If there are fewer signers or films than splits to fill.
     """
     wanted = [name for name, share in zip(SPLITS, shares, strict=True) if share > 0]
     # A hash, and not the order of the table: neighbours may come from one recording.
-    units = {clip: signer if by == "signer" else clip for clip, signer in signers.items()}
+    units = {clip: clip if by == "clip" else unit for clip, unit in of.items()}
     sizes = Counter(units.values())
     if len(sizes) < len(wanted):
+        hint = "--by film, or --by clip," if by == "signer" else "--by clip"
         raise UserError(
-            f"found {len(sizes)} signers for {len(wanted)} splits; expected one or more each. Say "
-            "--by clip to have the same signers in all splits, and say so beside the scores"
+            f"found {len(sizes)} {by}s for {len(wanted)} splits; expected one or more each. Say "
+            f"{hint} to have the same signers in all splits, and say so beside the scores"
         )
     order = sorted(sizes, key=lambda unit: (-sizes[unit], hashlib.sha256(unit.encode()).digest()))
     goal = {
@@ -184,7 +189,7 @@ class RowOptions:
     shares: tuple[float, float, float] | None
     """Deal the clips to train, dev and test in these shares; None: the table says the split."""
     by: str
-    """What to deal: `signer` or `clip`."""
+    """What to deal: `signer`, `film` or `clip`."""
     text_only: bool
     """Make a text corpus: every clip needs glosses, none a video."""
 
@@ -225,6 +230,14 @@ class Plan:
             found[clip.signer].add(clip.split)
         order = SPLITS.index
         return {who: sorted(of, key=order) for who, of in sorted(found.items()) if len(of) > 1}
+
+    def shared_films(self) -> int:
+        """Return how many videos have clips in several splits."""
+        found: dict[Path, set[str]] = defaultdict(set)
+        for clip in self.clips:
+            if clip.video:
+                found[clip.video].add(clip.split)
+        return sum(len(splits) > 1 for splits in found.values())
 
 
 def plan_corpus(
@@ -280,10 +293,29 @@ def plan_corpus(
             )
         )  # fmt: skip
     if options.shares and plan.clips:
-        signers = {clip.clip_id: clip.signer for clip in plan.clips}
-        dealt = deal_splits(signers, options.shares, options.by)
+        dealt = deal_splits(_group_clips(plan.clips, options.by), options.shares, options.by)
         plan.clips = [replace(clip, split=dealt[clip.clip_id]) for clip in plan.clips]
     return plan
+
+
+def _group_clips(clips: Sequence[Clip], by: str) -> dict[str, str]:
+    """Return clips with their film, or with their signer; who shares a film counts as one."""
+    if by == "film":
+        return {clip.clip_id: str(clip.video or clip.clip_id) for clip in clips}
+    same: dict[str, str] = {}
+
+    def first_of(signer: str) -> str:
+        while signer in same:
+            signer = same[signer]
+        return signer
+
+    films: dict[Path, str] = {}
+    for clip in clips:
+        if clip.video:
+            one, other = first_of(films.setdefault(clip.video, clip.signer)), first_of(clip.signer)
+            if one != other:
+                same[other] = one
+    return {clip.clip_id: first_of(clip.signer) for clip in clips}
 
 
 def clip_id_of(name: str) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from signloom.cli.main import main
+from signloom.corpus.manifest import read_manifest
 from signloom.errors import UserError
 from signloom.importing.captions import (
     Choice,
@@ -20,6 +23,7 @@ from signloom.importing.captions import (
     split_name,
     write_captions,
 )
+from tests.videos import write_video
 
 
 def write(path: Path, text: str | bytes) -> Path:
@@ -375,3 +379,116 @@ def test_other_formats_are_written(tmp_path):
     with pytest.raises(UserError, match="captions are written as"):
         write_captions(tmp_path / "f.doc", cues)
     assert math.isinf(CueRules().max_s)
+
+
+def init(tmp_path, *more, films="films"):
+    """Run `signloom init` as a user would; return its exit code."""
+    params = tmp_path / "params.yaml"
+    params.write_bytes(Path("params.yaml").read_bytes())
+    argv = ["init", tmp_path / "corpus", "--videos", tmp_path / films, "--params", params, *more]
+    try:
+        main([str(word) for word in argv])
+    except SystemExit as end:
+        print(end.code, file=sys.stderr)
+        return 1
+    return 0
+
+
+@pytest.fixture
+def films(tmp_path):
+    """Two films of two seconds with captions."""
+    folder = tmp_path / "films"
+    (folder / "day").mkdir(parents=True)
+    for name, signer in (("day/one", "Anna"), ("two", "Bo")):
+        write_video(folder / f"{name}.mp4")
+        cues = [cue(0, 0.8, "Eins.", signer=signer), cue(1, 1.8, "Zwei.", signer=signer)]
+        write_captions(folder / f"{name}.vtt", cues)
+    return folder
+
+
+def refused(tmp_path):
+    lines = (tmp_path / "corpus" / "refused.tsv").read_text().splitlines()[1:]
+    return {(row.split("\t")[0], row.split("\t")[3]) for row in lines}
+
+
+def test_init_makes_a_clip_of_each_cue_beside_its_film(tmp_path, films, capsys):
+    assert init(tmp_path, "--captions", "--shares", "50", "50", "0", "--padding", "0.05") == 0
+    clips = read_manifest(tmp_path / "corpus" / "manifest.tsv")
+    assert [(c.clip_id, c.start_s, c.end_s, c.text, c.signer) for c in clips] == [
+        ("one-00000000", 0.0, 0.85, "Eins.", "Anna"), ("one-00000950", 0.95, 1.85, "Zwei.", "Anna"),
+        ("two-00000000", 0.0, 0.85, "Eins.", "Bo"), ("two-00000950", 0.95, 1.85, "Zwei.", "Bo"),
+    ]  # fmt: skip
+    assert len({(c.video, c.split) for c in clips}) == 2
+    assert "one-00000950 0.950 to 1.850 s: 'Zwei.' by Anna" in capsys.readouterr().out
+
+
+def test_a_dry_run_shows_the_first_clips_and_writes_nothing(tmp_path, films, capsys):
+    assert init(tmp_path, "--captions", "--shares", "1", "1", "0", "--dry-run") == 0
+    out = capsys.readouterr().out
+    assert "first one-00000000 0.000 to 0.800 s: 'Eins.' by Anna" in out
+    assert not (tmp_path / "corpus").exists()
+
+
+def test_captions_without_film_and_films_without_captions_are_listed(tmp_path, films):
+    write_captions(films / "lost.srt", [cue(0, 1)])
+    write(films / "two.de.vtt", (films / "two.vtt").read_bytes())
+    write_video(films / "silent.mp4")
+    write(
+        films / "day" / "one.vtt",
+        (films / "day" / "one.vtt").read_text()
+        + """
+oops
+00:00:01.9xx --> 00:00:02.000
+weg
+
+00:00:01.900 --> 00:00:09.000
+zu lang
+
+00:00:20.000 --> 00:00:21.000
+zu spät
+""",
+    )
+    write(films / "bomb.eaf", "<!DOCTYPE x [<!ENTITY a 'b'>]><x>&a;</x>")
+    assert init(tmp_path, "--captions", "--shares", "1", "1", "0", "--by", "clip") == 1
+    assert refused(tmp_path) == {
+        ("lost.srt", "no video of its name is below --videos"),
+        ("two.de.vtt", "several caption files are of its film"),
+        ("silent.mp4", "no captions are beside it"),
+        ("one.vtt", "its times cannot be read"),
+        ("one.vtt", "it lies beyond its film"),
+        ("bomb.eaf", "its captions cannot be read"),
+    }
+
+
+def test_a_film_is_in_one_split_also_where_two_people_sign_in_it(tmp_path, films, capsys):
+    write_captions(films / "two.vtt", [cue(0, 0.5, signer="Anna"), cue(1, 1.5, signer="Bo")])
+    assert init(tmp_path, "--captions", "--shares", "1", "1", "0") == 1
+    assert "found 1 signers for 2 splits" in capsys.readouterr().err
+    assert init(tmp_path, "--captions", "--shares", "1", "1", "0", "--by", "film") == 0
+    clips = read_manifest(tmp_path / "corpus" / "manifest.tsv", signer_disjoint=False)
+    assert len({(c.video, c.split) for c in clips}) == 2
+    argv = ["--captions", "--shares", "1", "1", "0", "--by", "clip", "--force"]
+    assert init(tmp_path, *argv) == 0
+    assert "films in several splits: " in capsys.readouterr().out
+
+
+def test_a_table_of_films_says_signer_split_and_captions(tmp_path, films):
+    table = write(tmp_path / "films" / "films.tsv", "video\tcaptions\tperson\tsplit\n"
+                  "one\tcues.csv\tAnna\ttrain\ntwo\tother.srt\tBo\tdev\n")  # fmt: skip
+    write(films / "cues.csv", "start_s,end_s,text\n0.2,1,Ja.\n")
+    write_captions(films / "other.srt", [cue(0.5, 1.5, "Nein.")])
+    assert init(tmp_path, "--captions", "--table", str(table)) == 0
+    clips = read_manifest(tmp_path / "corpus" / "manifest.tsv")
+    assert [(c.text, c.signer, c.split, c.start_s) for c in clips] == [
+        ("Ja.", "Anna", "train", 0.2), ("Nein.", "Bo", "dev", 0.5),
+    ]  # fmt: skip
+
+
+def test_one_language_of_two_is_taken(tmp_path, films):
+    for code, word in (("de", "Haus."), ("en", "House.")):
+        write_captions(films / f"two.{code}.vtt", [cue(0, 1, word, signer="Bo")])
+    (films / "two.vtt").unlink()
+    argv = ["--captions", "--language", "en", "--shares", "1", "1", "0"]
+    assert init(tmp_path, *argv) == 0
+    clips = read_manifest(tmp_path / "corpus" / "manifest.tsv")
+    assert [c.text for c in clips if c.signer == "Bo"] == ["House."]
