@@ -26,6 +26,7 @@ def main() -> None:
     write_targets(TARGETS, targets, glosses)
     write_labels(LABELS, labels)
     tokenizer.save(TOKENIZER)
+    logging.info("tokenizer.json with SHA-256 %s", tokenizer.source_sha256)
     logging.info(
         "%d sentences, %d tokens, vocabulary of %d rows, %d CTC labels, %d glosses to read",
         len(targets),

@@ -18,7 +18,7 @@ from signloom.config import checked_dataclass, parse_options, read_record
 from signloom.corpus.manifest import Clip
 from signloom.errors import UserError
 from signloom.features.glosses import NO_GLOSSES, GlossKind, GlossVocabulary
-from signloom.features.tokenizer import Tokenizer, Vocabulary, normalise_text
+from signloom.features.tokenizer import Tokenizer, Vocabulary, normalise_text, read_source
 from signloom.files import whole_file, write_file
 
 FORMAT_VERSION = 2
@@ -38,6 +38,7 @@ class TokenizeOptions:
     # label (where a clip is a single sign), or nothing.
     ctc: CtcKind
     source: GlossKind  # what model.source: tokens reads: whole glosses or their subwords; none
+    tokenizer: str = ""  # a tokenizer.json in place of DeepSeek V3's; empty: that
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,10 +175,13 @@ def build_targets(
         a clip.
 
     Raises:
-        UserError: If a sentence is longer than `max_tokens`; all of them in one message.
+        UserError: If a sentence is longer than `max_tokens`, all of them in one message; or
+            `tokenizer` is no file to tokenise with.
     """
     train = [clip for clip in clips if clip.split == "train"]
-    tokenizer = Tokenizer.build((normalise_text(c.text) for c in train), options.vocabulary)
+    source = read_source(Path(options.tokenizer)) if options.tokenizer else ""
+    texts = (normalise_text(clip.text) for clip in train)
+    tokenizer = Tokenizer.build(texts, options.vocabulary, source)
     names = sorted({name for clip in train for name in _label_names(clip, options)})
     label_of = {name: label for label, name in enumerate(names, start=1)}
     targets = []

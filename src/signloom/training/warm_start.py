@@ -19,7 +19,7 @@ from torch import Tensor
 from signloom.checkpoint import Checkpoint, CheckpointSpec, load_checkpoint
 from signloom.errors import UserError
 from signloom.features.targets import CtcLabels
-from signloom.features.tokenizer import load_source
+from signloom.features.tokenizer import SourceVocabulary, load_source
 from signloom.files import hash_folder
 
 # Tensors with a row for each source token of a model of glosses, for each target token, and for
@@ -71,7 +71,15 @@ def warm_start(checkpoint: Checkpoint, folder: Path, *, seed: int) -> None:
     _check_exists(folder)
     chosen = folder / "seeds" / str(seed)
     old = load_checkpoint(chosen if chosen.is_dir() else folder, torch.device("cpu"))
-    if problems := list(_differences(old.spec, checkpoint.spec)):
+    problems = list(_differences(old.spec, checkpoint.spec))
+    sources = [one.tokenizer.source_sha256 for one in (old, checkpoint)]
+    if len(set(sources)) > 1:  # the same id is another token
+        problems.append(
+            "tokenize_targets.tokenizer: trained with a file of SHA-256 {:.12}, now {:.12}".format(
+                *sources
+            )
+        )
+    if problems:
         raise UserError(
             f"train.start_from: {folder} does not fit what is to be trained:\n"
             + "".join(f"  {problem}\n" for problem in problems)
@@ -90,9 +98,10 @@ def warm_start(checkpoint: Checkpoint, folder: Path, *, seed: int) -> None:
                 weights[name] = carry_rows(weights[name], before, after)
     checkpoint.model.load_state_dict(weights)
     logger.info("training starts from the weights of %s", folder)
-    for kind, (_, before, after) in rows.items():
+    for kind, (tensors, before, after) in rows.items():
         if before:
-            _log_rows(kind, before, after)
+            source = old.tokenizer.source if tensors is TOKEN_ROWS else load_source()
+            _log_rows(kind, before, after, source)
 
 
 def carry_rows(
@@ -143,20 +152,22 @@ def _differences(old: CheckpointSpec, new: CheckpointSpec) -> Iterator[str]:
         yield f"CTC labels: trained with {old.ctc.kind}, now {new.ctc.kind}"
 
 
-def _log_rows(kind: str, before: Sequence[str], after: Sequence[str]) -> None:
+def _log_rows(
+    kind: str, before: Sequence[str], after: Sequence[str], source: SourceVocabulary
+) -> None:
     """Log how many rows are known, new and gone, and name some of them."""
     known = set(before) & set(after)
     parts = [f"{len(known)} kept"]
     for verb, names in (("new", after), ("gone", before)):
         others = [name for name in names if name not in known]
         if others:
-            shown = ", ".join(repr(_text_of(name)) for name in others[:_MOST_NAMED])
+            shown = ", ".join(repr(_text_of(name, source)) for name in others[:_MOST_NAMED])
             more = ", ..." if len(others) > _MOST_NAMED else ""
             parts.append(f"{len(others)} {verb} ({shown}{more})")
     logger.info("  %s: %s", kind, ", ".join(parts))
 
 
-def _text_of(name: str) -> str:
+def _text_of(name: str, source: SourceVocabulary) -> str:
     """Return the text behind the name of a token's row; labels and glosses are their own."""
     number = name.removeprefix("id ")
-    return load_source().pieces[int(number)].decode(errors="replace") if number != name else name
+    return source.pieces[int(number)].decode(errors="replace") if number != name else name

@@ -1,10 +1,21 @@
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import tokenizers
 
 from signloom.errors import UserError
-from signloom.features.tokenizer import Tokenizer, load_source, normalise_text
+from signloom.features.tokenizer import (
+    CONTROLS,
+    Tokenizer,
+    Vocabulary,
+    load_source,
+    normalise_text,
+    read_source,
+)
+from signloom.files import hash_file
 
 TEXTS = ("je vais à la maison", "bonjour", "je t'aime")
 HARD = (
@@ -83,3 +94,137 @@ def test_a_foreign_file_is_refused(tmp_path: Path, key: str, value: object, mess
 
 def test_text_is_normalised() -> None:
     assert normalise_text("  e\u0301te\u0301  \n la ") == "été la"
+
+
+@pytest.fixture(scope="module")
+def own() -> dict[str, Any]:
+    """A tokenizer.json that is trained here, byte-level BPE with DeepSeek's control tokens."""
+    model = tokenizers.Tokenizer(tokenizers.models.BPE())
+    model.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    model.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=300, special_tokens=[*CONTROLS, "<think>"], show_progress=False,
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+    )  # fmt: skip
+    model.train_from_iterator(TEXTS * 20, trainer)
+    found: dict[str, Any] = json.loads(model.to_str())
+    return found
+
+
+def written(folder: Path, content: object) -> Path:
+    path = folder / "own.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+@pytest.mark.parametrize("vocabulary", ["pruned", "full"])
+def test_a_file_of_ones_own_takes_the_place_of_deepseeks(
+    tmp_path: Path, own: dict[str, Any], vocabulary: Vocabulary
+) -> None:
+    path = written(tmp_path, own)
+    tokenizer = Tokenizer.build(TEXTS, vocabulary, read_source(path))
+    assert tokenizer.source_sha256 == hash_file(path)
+    for text in (*TEXTS, *HARD):
+        ids = tokenizer.encode(text)
+        assert tokenizer.decode(ids) == text
+        assert not {tokenizer.pad, tokenizer.bos, tokenizer.eos} & set(ids)
+        assert all(0 <= index < tokenizer.vocab_size for index in ids)
+    if vocabulary == "full":
+        assert tokenizer.vocab_size == len(tokenizer.source.pieces)
+    assert len(tokenizer.encode("bonjour")) < len("bonjour")
+    assert len(set(tokenizer.row_names)) == tokenizer.vocab_size
+    path.unlink()  # what is saved needs it no more
+    tokenizer.save(tmp_path / "tokenizer.json")
+    assert Tokenizer.load(tmp_path / "tokenizer.json") == tokenizer
+
+
+def without(own: dict[str, Any], *keys: str) -> dict[str, Any]:
+    copy: dict[str, Any] = json.loads(json.dumps(own))
+    inner = copy
+    for key in keys[:-1]:
+        inner = inner[key]
+    del inner[keys[-1]]
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda own: "{", "no JSON"),
+        (lambda own: "", "no JSON"),
+        (lambda own: "[" * 100_000, "no JSON"),
+        (lambda own: [], "TypeError .*; expected a tokenizer.json of a byte-level"),
+        (lambda own: without(own, "model", "vocab"), "KeyError 'vocab'"),
+        (lambda own: without(own, "model", "vocab", "a"), "without 1 of the 256 bytes"),
+        (lambda own: without(own, "model", "merges"), "library tokenizers cannot read it"),
+        (lambda own: own | {"model": own["model"] | {"type": "Unigram"}}, "type Unigram"),
+        (lambda own: own | {"model": own["model"] | {"dropout": 0.1}}, "dropout 0.1"),
+        (
+            lambda own: own | {"model": own["model"] | {"vocab": {"a": "b"}}},
+            "id of a token is no whole number",
+        ),
+        (
+            lambda own: (
+                own | {"model": own["model"] | {"vocab": own["model"]["vocab"] | {"z": 9**5}}}
+            ),
+            "have other ids than 0 to",
+        ),
+        (
+            lambda own: (
+                own | {"model": own["model"] | {"vocab": own["model"]["vocab"] | {"▁": 300}}}
+            ),
+            "'▁', which is no byte",
+        ),
+        (lambda own: own | {"added_tokens": [{"id": -1}]}, "KeyError 'content'"),
+        (lambda own: own | {"added_tokens": "none"}, "TypeError"),
+        (lambda own: own | {"added_tokens": [{"id": 300, "content": "\ud800"}]}, "is no text"),
+    ],
+)
+def test_a_file_that_is_no_byte_level_tokeniser_ends_in_words(
+    tmp_path: Path, own: dict[str, Any], change: Callable[[dict[str, Any]], object], message: str
+) -> None:
+    path = written(tmp_path, change(own))
+    with pytest.raises(UserError, match=message) as caught:
+        read_source(path)
+    assert str(path) in str(caught.value)
+
+
+def test_no_file_no_text_and_too_large_a_file_end_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UserError, match=r"cannot be read .No such file.*or leave it empty"):
+        read_source(tmp_path / "nothing.json")
+    with pytest.raises(UserError, match=r"cannot be read .Is a directory"):
+        read_source(tmp_path)
+    path = tmp_path / "bytes.json"
+    path.write_bytes(bytes(range(256)))
+    with pytest.raises(UserError, match=r"tokenize_targets.tokenizer: .*bytes.json: 'utf-8'"):
+        read_source(path)
+    monkeypatch.setattr("signloom.features.tokenizer.MAX_SOURCE_BYTES", 100)
+    with pytest.raises(UserError, match=r"bytes.json: 256 bytes, expected at most 100"):
+        read_source(path)
+
+
+def test_a_file_that_changes_texts_is_refused(tmp_path: Path, own: dict[str, Any]) -> None:
+    text = read_source(written(tmp_path, own | {"normalizer": {"type": "Lowercase"}}))
+    with pytest.raises(UserError, match="its tokens of 'Bonjour' spell another text"):
+        Tokenizer.build(["Bonjour"], "pruned", text)
+
+
+def test_a_full_vocabulary_needs_control_tokens(tmp_path: Path, own: dict[str, Any]) -> None:
+    text = json.dumps(own).replace(json.dumps(CONTROLS[1])[1:-1], "<end>")
+    text = read_source(written(tmp_path, text))
+    with pytest.raises(UserError, match=r"lacks DeepSeek's control tokens <｜end.*set it to"):
+        Tokenizer.build(TEXTS, "full", text)
+    Tokenizer.build(TEXTS, "pruned", text)
+
+
+def test_a_saved_file_of_ones_own_that_was_changed_is_refused(
+    tmp_path: Path, own: dict[str, Any]
+) -> None:
+    path = tmp_path / "tokenizer.json"
+    Tokenizer.build(TEXTS, "pruned", read_source(written(tmp_path, own))).save(path)
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content | {"source_json": content["source_json"] + " "}))
+    with pytest.raises(UserError, match=r"made from a tokenizer.json with SHA-256"):
+        Tokenizer.load(path)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
 import torch
 
 from signloom.checkpoint import (
@@ -19,7 +20,7 @@ from signloom.errors import UserError
 from signloom.features.glosses import GlossKind, GlossVocabulary
 from signloom.features.sources import GlossSource, LandmarkSource
 from signloom.features.targets import CtcLabels
-from signloom.features.tokenizer import Tokenizer, Vocabulary
+from signloom.features.tokenizer import Tokenizer, Vocabulary, read_source
 from signloom.files import hash_folder
 from signloom.training.data import TrainingData
 from signloom.training.run import Result, RunOptions, prepare, train, write_results
@@ -108,6 +109,26 @@ def test_with_the_same_vocabulary_the_model_is_the_trained_one(
     weights = new.model.state_dict()
     assert all(torch.equal(weights[name], value) for name, value in old.model.state_dict().items())
     assert torch.equal(logits(new, [1, 5, 260])[0], logits(old, [1, 5, 260])[0])
+
+
+def test_a_model_with_another_tokenizer_json_is_refused_and_names_it_in_its_provenance(
+    tmp_path: Path,
+) -> None:
+    trained(tmp_path / "old")
+    whole = tokenizers.Tokenizer(tokenizers.models.BPE())
+    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    trainer = tokenizers.trainers.BpeTrainer(initial_alphabet=alphabet, show_progress=False)
+    whole.train_from_iterator([], trainer)
+    (tmp_path / "own.json").write_text(whole.to_str())
+    own = Tokenizer.build(tiny.SENTENCES, "pruned", read_source(tmp_path / "own.json"))
+    other = dataclasses.replace(checkpoint(), tokenizer=own)
+    found = rf"tokenizer: trained with a file of SHA-256 ecb6f9fc\w+, now {own.source_sha256[:12]}"
+    with pytest.raises(UserError, match=found):
+        warm_start(other, tmp_path / "old", seed=1)
+    files = tiny.write_project(tmp_path / "project")
+    assert "tokenizer" not in files.hashes()  # of DeepSeek V3's nothing is noted beside the targets
+    own.save(files.tokenizer)
+    assert files.hashes()["tokenizer"] == own.source_sha256
 
 
 @pytest.mark.parametrize("family", FAMILIES)
