@@ -116,7 +116,8 @@ def test_a_model_with_another_tokenizer_json_is_refused_and_names_it_in_its_prov
 ) -> None:
     trained(tmp_path / "old")
     whole = tokenizers.Tokenizer(tokenizers.models.BPE())
-    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    whole.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = whole.pre_tokenizer.alphabet()
     trainer = tokenizers.trainers.BpeTrainer(initial_alphabet=alphabet, show_progress=False)
     whole.train_from_iterator([], trainer)
     (tmp_path / "own.json").write_text(whole.to_str())
