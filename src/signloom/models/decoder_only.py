@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from signloom.models.attention import GrowingKeyValue, KeyValue
-from signloom.models.layers import SourceEmbedding, TokenEmbedding, build_output, initialise
+from signloom.models.layers import SourceEmbedding, initialise
 from signloom.models.seq2seq import (
     AttentionMaps,
     DecoderState,
@@ -22,6 +22,7 @@ from signloom.models.seq2seq import (
     SourceTensor,
 )
 from signloom.models.transformer import (
+    DecoderStack,
     TransformerState,
     build_attention,
     build_feed_forward,
@@ -101,22 +102,13 @@ class PrefixReader(nn.Module):
         self.is_causal = options.causal_encoder
 
 
-class PrefixDecoder(nn.Module):
-    """Embeddings, positions, the layers that source and target share, and the output.
+class PrefixDecoder(DecoderStack):
+    """A stack whose layers source and target share.
 
     Positions of the target begin at 0 again; its embeddings tell it from the source.
     """
 
-    def __init__(self, options: ModelOptions, vocab_size: int) -> None:
-        super().__init__()
-        self.embedding = TokenEmbedding(
-            vocab_size, options.d_model, is_scaled=options.embedding_scale
-        )
-        self.positions = build_positions(options)
-        self.layers = nn.ModuleList(PrefixLayer(options) for _ in range(options.decoder_layers))
-        self.norm = nn.LayerNorm(options.d_model) if options.decoder_norm else nn.Identity()
-        self.output = build_output(self.embedding, options.d_model, is_tied=options.tied_embeddings)
-        self.layer_drop = options.layer_drop
+    layer = PrefixLayer
 
 
 class DecoderOnly(Seq2Seq):

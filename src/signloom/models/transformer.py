@@ -212,14 +212,10 @@ class DecoderLayer(nn.Module):
         return self.residuals[2](x, self.feed_forward), known
 
 
-class TransformerDecoder(nn.Module):
-    """Embeddings, positions, layers and the projection to the vocabulary.
+class DecoderStack(nn.Module):
+    """Embeddings, positions, layers and the projection to the vocabulary."""
 
-    Token padding needs no mask: it comes after the real tokens, which causal attention hides.
-
-    Source: document 000 (158,455,760 parameters at 130,000 tokens, width 512, 6 layers, d_ff
-    2048, post norm, no final norm); document 002 for the embedding scale and the final norm.
-    """
+    layer: Callable[[ModelOptions], nn.Module]
 
     def __init__(self, options: ModelOptions, vocab_size: int) -> None:
         super().__init__()
@@ -227,10 +223,23 @@ class TransformerDecoder(nn.Module):
             vocab_size, options.d_model, is_scaled=options.embedding_scale
         )
         self.positions = build_positions(options)
-        self.layers = nn.ModuleList(DecoderLayer(options) for _ in range(options.decoder_layers))
+        build = type(self).layer
+        self.layers = nn.ModuleList(build(options) for _ in range(options.decoder_layers))
         self.norm = nn.LayerNorm(options.d_model) if options.decoder_norm else nn.Identity()
         self.output = build_output(self.embedding, options.d_model, is_tied=options.tied_embeddings)
         self.layer_drop = options.layer_drop
+
+
+class TransformerDecoder(DecoderStack):
+    """A stack that looks at the memory.
+
+    Token padding needs no mask: it comes after the real tokens, which causal attention hides.
+
+    Source: document 000 (158,455,760 parameters at 130,000 tokens, width 512, 6 layers, d_ff
+    2048, post norm, no final norm); document 002 for the embedding scale and the final norm.
+    """
+
+    layer = DecoderLayer
 
     def project(self, memory: Memory) -> list[KeyValue]:
         """Project the memory once for every layer."""
