@@ -9,6 +9,7 @@ import contextlib
 import functools
 import json
 import logging
+import math
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -61,6 +62,10 @@ _READERS = 4  # threads that read the cache
 # MediaPipe's memory grows by some 0.1 MB a clip and never shrinks; a new process, which gives it
 # back, costs a second, 0.4 % of the work on 100 clips.
 _CLIPS_PER_WORKER = 100
+# Of one film: few enough to share a film among the workers, to lose little when one dies and to
+# give memory back in time; many enough that opening the film and seeking cost nothing beside them.
+_SEGMENTS_PER_JOB = 10
+_HEADERS_PER_JOB = 1000
 _CONVERT = "convert the video to 640x480 .mp4"
 _BYTES_PER_FRAME = 2000  # at least, of videos whose header does not count their frames
 
@@ -128,24 +133,32 @@ def extract_video(
         DetectionError: If MediaPipe fails on it.
         UserError: If a model file is missing.
     """
+    with Video(path) as video, quiet_native_code():
+        frames = thin_frames(watch(video.frames(start_s, end_s)), options.fps)
+        return _detect(video, frames, options, threads)
+
+
+def _detect(
+    video: Video, frames: Iterator[Frame], options: DetectorOptions, threads: int = 1
+) -> LandmarkSequence:
+    """Return the landmarks of the frames of a clip; raises as `extract_video`."""
     times_s, points, present = [], [], []
     height = width = 0
-    with Video(path) as video, quiet_native_code():
-        detector: Detector | None = None
-        for frame in thin_frames(watch(video.frames(start_s, end_s)), options.fps):
-            try:
-                # Not before there is a frame for it.
-                detector = detector or _new_clip(options, threads)
-                found, there = detector.detect(frame.rgb, frame.time_s)
-            except RuntimeError as error:
-                _detector.cache_clear()  # who knows what state it is in
-                reason = " ".join(f"MediaPipe failed: {error}".split())
-                raise DetectionError(reason, _CONVERT) from error
-            times_s.append(frame.time_s)
-            points.append(found)
-            present.append(there)
-            height, width = frame.rgb.shape[:2]
-        fps = measure_fps(times_s, min(video.fps, options.fps or video.fps))
+    detector: Detector | None = None
+    for frame in frames:
+        try:
+            # Not before there is a frame for it.
+            detector = detector or _new_clip(options, threads)
+            found, there = detector.detect(frame.rgb, frame.time_s)
+        except RuntimeError as error:
+            _detector.cache_clear()  # who knows what state it is in
+            reason = " ".join(f"MediaPipe failed: {error}".split())
+            raise DetectionError(reason, _CONVERT) from error
+        times_s.append(frame.time_s)
+        points.append(found)
+        present.append(there)
+        height, width = frame.rgb.shape[:2]
+    fps = measure_fps(times_s, min(video.fps, options.fps or video.fps))
     if not MIN_FPS <= fps <= MAX_FPS:
         raise ClipError(
             f"it has {fps:.3g} frames a second, expected {MIN_FPS:g} to {MAX_FPS:g}", _CONVERT
@@ -184,19 +197,61 @@ def extract_entry(segment: Segment, options: DetectorOptions) -> bytes | Problem
         return Problem(" ".join(f"{type(error).__name__}: {error}".split()), _CONVERT)
 
 
-def count_frames(segment: Segment) -> int | bytes | Problem:
-    """Return how many frames a segment has by the header, or the entry of an unreadable one.
+def extract_part(part: Sequence[Segment], options: DetectorOptions) -> list[bytes | Problem]:
+    """Return the cache entries of segments of one video; what a worker process does.
+
+    The video is opened once and decoded from segment to segment. Each entry is that of the segment
+    alone.
+
+    Args:
+        part: In the order of their starts.
+        options: Of the detector.
+
+    Raises:
+        UserError: If the detector cannot be built, which concerns all clips.
+    """
+    if len(part) == 1:
+        return [extract_entry(part[0], options)]
+    entries: list[bytes | Problem] = []
+    next_starts = [segment.start_s or 0.0 for segment in part[1:]]
+    try:
+        with Video(part[0].video) as video, quiet_native_code():
+            for segment, keep_from_s in zip(part, [*next_starts, math.inf], strict=True):
+                frames = video.frames(segment.start_s, segment.end_s, keep_from_s)
+                found = _detect(video, thin_frames(frames, options.fps), options)
+                entries.append(pack_landmarks(found))
+    except UserError:
+        raise
+    except Exception:
+        _detector.cache_clear()
+        # What is damaged for one need not be so for those after it.
+        entries.append(extract_entry(part[len(entries)], options))
+        rest = part[len(entries) :]
+        entries += extract_part(rest, options) if rest else []
+    return entries
+
+
+def count_frames(part: Sequence[Segment]) -> list[int | bytes | Problem]:
+    """Return how many frames segments of a video have by the header, or entries of unreadable ones.
 
     Where the header does not say, the size of the file gives an upper bound. Never raises.
     """
+    found: list[int | bytes | Problem] = []
     try:
-        with Video(segment.video) as video:
-            frames = video.count_frames(segment.start_s, segment.end_s)
-        return frames or segment.video.stat().st_size // _BYTES_PER_FRAME + 1
+        with Video(part[0].video) as video:
+            for segment in part:
+                try:
+                    frames = video.count_frames(segment.start_s, segment.end_s)
+                    most = segment.video.stat().st_size // _BYTES_PER_FRAME + 1
+                    found.append(frames or most)
+                except ClipError as error:
+                    found.append(pack_unreadable(error.problem))
     except ClipError as error:
-        return pack_unreadable(error.problem)
+        found = [pack_unreadable(error.problem)] * len(part)
     except Exception as error:
-        return Problem(" ".join(f"{type(error).__name__}: {error}".split()), _CONVERT)
+        problem = Problem(" ".join(f"{type(error).__name__}: {error}".split()), _CONVERT)
+        found = [problem] * len(part)
+    return found
 
 
 def extractor_fingerprint(options: DetectorOptions) -> str:
@@ -428,18 +483,32 @@ def _read_headers(
     """
     expected = {}
     run = functools.partial(run_in_processes, count_frames, limit_s=lambda _: options.time_limit_s)
-    found = run_with_retry(run, [task.segment for task in tasks], count_workers())
+    of = {task.segment: task for task in tasks}
+    found = run_with_retry(run, _split_films(list(of), _HEADERS_PER_JOB), count_workers())
     with contextlib.closing(found):
         # `delay`: no bar where it would be gone at once.
         bar = tqdm(
             found, "reading headers", len(tasks), unit=" clips", delay=1.0, file=progress_file()
         )
-        for number, outcome in bar:
+        for segment, outcome in bar:
+            task = of[segment]
             if isinstance(outcome, int):
-                expected[tasks[number]] = outcome
+                expected[task] = outcome
             else:
-                results.add(tasks[number], _store(tasks[number], outcome, cache))
+                results.add(task, _store(task, outcome, cache))
     return expected
+
+
+def _split_films(segments: Sequence[Segment], most: int) -> list[list[Segment]]:
+    """Return segments in parts of one video each, in the order of their starts."""
+    films: dict[Path, list[Segment]] = {}
+    for segment in segments:
+        films.setdefault(segment.video, []).append(segment)
+    parts = []
+    for film in films.values():
+        film.sort(key=lambda one: (one.start_s or 0.0, one.end_s or math.inf))
+        parts += [film[start : start + most] for start in range(0, len(film), most)]
+    return parts
 
 
 def _infer(
@@ -458,18 +527,23 @@ def _infer(
         run: Makes a pass over some jobs.
         workers: Who share the first pass.
     """
+    of = {task.segment: task for task in expected}
+    parts = _split_films(list(of), _SEGMENTS_PER_JOB)
+
+    def count(part: Sequence[Segment]) -> int:
+        return sum(expected[of[segment]] for segment in part)
+
     # Long ones first: a long one at the end would leave all workers but one without work.
-    tasks = sorted(expected, key=lambda task: -expected[task])
-    frames = {task.segment: expected[task] for task in tasks}
+    parts.sort(key=count, reverse=True)
     run_once = functools.partial(
         run,
-        functools.partial(extract_entry, options=_with_absolute_paths(options)),
-        limit_s=lambda segment: options.time_limit_s + frames[segment],
+        functools.partial(extract_part, options=_with_absolute_paths(options)),
+        limit_s=lambda part: options.time_limit_s * len(part) + count(part),
         jobs_per_worker=_CLIPS_PER_WORKER,
     )
-    with contextlib.closing(run_with_retry(run_once, list(frames), workers)) as outcomes:
-        for number, outcome in outcomes:
-            yield tasks[number], _store(tasks[number], outcome, cache)
+    with contextlib.closing(run_with_retry(run_once, parts, workers)) as outcomes:
+        for segment, outcome in outcomes:
+            yield of[segment], _store(of[segment], outcome, cache)
 
 
 def _store(task: _Task, outcome: bytes | Problem, cache: LandmarkCache) -> int | Problem:

@@ -197,32 +197,37 @@ class Pool(ABC, Generic[Job]):
 
 
 def run_with_retry(
-    run: Callable[[Sequence[Job], int], Iterator[tuple[int, Any]]],
-    jobs: Sequence[Job],
+    run: Callable[[Sequence[Sequence[Job]], int], Iterator[tuple[int, Any]]],
+    parts: Sequence[Sequence[Job]],
     workers: int,
-) -> Generator[tuple[int, Any], None, None]:
-    """Run jobs; try those that get lost once more, each alone and after all the others.
+) -> Generator[tuple[Job, Any], None, None]:
+    """Run parts of jobs; try those that get lost once more, each alone and after all the others.
 
     Alone: so that it has the machine's memory to itself, and takes nobody with it.
 
     Args:
-        run: Makes one pass over some jobs with some workers, as `Pool.run`.
-        jobs: All of them.
+        run: Makes one pass over some parts with some workers, as `Pool.run`; the result of a part
+            is a result, or a `Problem`, for each of its jobs.
+        parts: All jobs; those of a part are done one after another.
         workers: Processes of the first pass.
 
     Yields:
-        The number of each job with its result, or with the `Problem` of its second try.
+        Each job with its result, or with the `Problem` of its second try.
     """
     lost = []
-    for number, outcome in run(jobs, workers):
-        if isinstance(outcome, Problem):
-            lost.append(number)
-        else:
-            yield number, outcome
-    for number, outcome in run([jobs[number] for number in lost], 1):
-        if isinstance(outcome, Problem):
-            outcome = replace(outcome, reason=f"{outcome.reason}, also when tried again alone")
-        yield lost[number], outcome
+    for number, outcome in run(parts, workers):
+        part = parts[number]
+        outcomes = [outcome] * len(part) if isinstance(outcome, Problem) else outcome
+        for job, found in zip(part, outcomes, strict=True):
+            if isinstance(found, Problem):
+                lost.append(job)
+            else:
+                yield job, found
+    for number, outcome in run([[job] for job in lost], 1):
+        found = outcome if isinstance(outcome, Problem) else outcome[0]
+        if isinstance(found, Problem):
+            found = replace(found, reason=f"{found.reason}, also when tried again alone")
+        yield lost[number], found
 
 
 def count_workers() -> int:

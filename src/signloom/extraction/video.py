@@ -4,7 +4,8 @@ import contextlib
 import math
 import os
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -39,6 +40,8 @@ MIN_WHOLE = 0.5
 MAX_PIXELS = 7680 * 4320  # 8K; a picture takes three bytes a pixel, several times over
 _SEEK_FROM_S = 2.0  # below, decoding from the start is cheaper than seeking
 _SEEK_MARGIN_S = 1.0  # seeking lands on a key frame near the target: aim before it
+_READ_ON_S = 10.0  # to the next segment, where the container lists no key frames
+_MOST_KEPT_BYTES = 256_000_000  # of pictures that two segments share
 _TIME_STEP_S = 5e-4  # containers round times to milliseconds: half of one is "the same time"
 _UNEVEN_S = 0.1  # a frame this far from its tick of an even clock is at a varying rate
 _SAME_RATE = 0.02  # relative; headers round
@@ -82,6 +85,12 @@ class Video:
         self._is_torn = False  # whether the demuxer calls a packet corrupt
         self._packets = 0  # read in a row from the file's start
         self.missing_frames = 0
+        # Decoded already, for segments that follow each other: what the last one left to the next.
+        self._reader: Iterator[tuple[float, VideoFrame]] | None = None
+        self._last_s = -math.inf
+        self._kept: deque[tuple[float, VideoFrame]] = deque()
+        self._kept_from_s = math.inf
+        self._is_even = True  # whether all times are the container's
         self._reformatter = VideoReformatter()  # one for all frames: it computes tables
         self._container, self._stream = _open(path)
         self.fps = float(self._stream.guessed_rate or 0)
@@ -103,6 +112,7 @@ class Video:
                 f"its picture is {width}x{height}, more than 8K",
                 "make it smaller: ffmpeg -i IN -vf scale=1280:-2 -c:v libx264 OUT.mp4",
             )
+        self._most_kept = max(1, _MOST_KEPT_BYTES // (2 * width * height + 1))
         self.duration_s: float | None = None
         # Matroska's duration counts from before the first frame.
         self._uncounted_s = 0.0
@@ -150,12 +160,22 @@ class Video:
             )
         return round((stop_s - start_s) * self.fps)
 
-    def frames(self, start_s: float | None = None, end_s: float | None = None) -> Iterator[Frame]:
+    def frames(
+        self,
+        start_s: float | None = None,
+        end_s: float | None = None,
+        keep_from_s: float = math.inf,
+    ) -> Iterator[Frame]:
         """Yield the frames shown from `start_s` (included) to `end_s` (excluded), once.
+
+        Segments that are read one after another, in the order of their starts, are decoded in one
+        go; what lies between them is decoded or sought over, whichever is less work.
 
         Args:
             start_s: Seconds from the start of the file; None: from the first frame.
             end_s: Likewise; None: to the last frame.
+            keep_from_s: Start of the next segment: frames from there on that are decoded for this
+                one are kept for that one.
 
         Raises:
             ClipError: If the segment lies outside the video, has no frame or frames of two sizes,
@@ -163,15 +183,18 @@ class Video:
         """
         start_s = start_s or 0.0
         self.count_frames(start_s, end_s)
+        self.missing_frames = 0
         covered_s = start_s
         count, size = 0, None
-        for time_s, picture in self._pictures(start_s):
+        pictures = self._pictures(start_s, keep_from_s)
+        for time_s, picture in pictures:
             if end_s is not None and time_s >= end_s - _TIME_STEP_S:
                 if size is None:
                     raise ClipError(
                         f"no frame is shown from {start_s:g} to {end_s:g} s",
                         "correct start_s and end_s in the manifest",
                     )
+                pictures.close()  # now, not when somebody collects it
                 return  # the stream goes on, so nothing is missing
             if size and time_s > covered_s + _MAX_HOLE_S:
                 raise ClipError(
@@ -197,24 +220,63 @@ class Video:
             )
         self._check_covered(start_s, end_s, covered_s, count)
 
-    def _pictures(self, start_s: float) -> Iterator[tuple[float, VideoFrame]]:
+    def _pictures(
+        self, start_s: float, keep_from_s: float
+    ) -> Generator[tuple[float, VideoFrame], None, None]:
         """Yield time and decoded picture of all frames from `start_s` on, in order."""
-        timed = self._timed(first_s=0.0)
+        reader = self._go_on(start_s) or self._seek(start_s)
+        kept, self._kept, self._kept_from_s = self._kept, deque(maxlen=self._most_kept), keep_from_s
+        try:
+            while found := kept.popleft() if kept else next(reader, None):
+                self._last_s = max(self._last_s, found[0])
+                if found[0] >= keep_from_s - _TIME_STEP_S:
+                    self._kept.append(found)
+                if found[0] >= start_s - _TIME_STEP_S:
+                    yield found
+        finally:
+            self._kept.extend(kept)
+
+    def _go_on(self, start_s: float) -> Iterator[tuple[float, VideoFrame]] | None:
+        """Return what reads on from where the last segment ended; None: seeking is better."""
+        if self._reader is None or not self._is_even:
+            return None
+        is_whole = len(self._kept) < self._most_kept or self._kept[0][0] <= start_s
+        if self._kept and is_whole and self._kept_from_s <= start_s:
+            return self._reader  # all that is needed of what was decoded is there
+        if start_s <= self._last_s + _TIME_STEP_S:
+            return None
+        index = self._stream.index_entries
+        target = self._start + round((start_s - _SEEK_MARGIN_S) / self._tick_s)
+        entry = index.search_timestamp(target) if len(index) else -1
+        if entry < 0:
+            return self._reader if start_s - self._last_s < _READ_ON_S else None
+        key_s = (index[entry].timestamp - self._start) * self._tick_s
+        return self._reader if key_s <= self._last_s else None
+
+    def _seek(self, start_s: float) -> Iterator[tuple[float, VideoFrame]]:
+        """Return what reads from at or before a time, as if nothing had been read before."""
+        self._kept.clear()
+        self._last_s = -math.inf
         if start_s > _SEEK_FROM_S:
             target_s = start_s - _SEEK_MARGIN_S
             with contextlib.suppress(av.FFmpegError):
                 target = self._start + round(target_s / self._tick_s)
                 self._container.seek(target, stream=self._stream)
-            timed = self._timed(first_s=None)
+            self._reader = self._timed(first_s=None)
             self._packets = -(1 << 62)  # nobody knows how many there were before
-            time_s, _ = next(timed, (math.inf, None))
-            if time_s >= start_s - _TIME_STEP_S:
-                # Sparse key frames or a broken index: decode from the first frame on.
-                self.close()
-                self._container, self._stream = _open(self._path)
-                self._packets = 0
-                timed = self._timed(first_s=0.0)
-        yield from (found for found in timed if found[0] >= start_s - _TIME_STEP_S)
+            self._last_s, _ = next(self._reader, (math.inf, None))
+            if self._last_s < start_s - _TIME_STEP_S:
+                return self._reader
+            # Sparse key frames or a broken index: decode from the first frame on.
+            self._reader, self._last_s = None, -math.inf
+        elif self._reader is None:
+            self._reader = self._timed(first_s=0.0)
+            return self._reader
+        self.close()
+        self._container, self._stream = _open(self._path)
+        self._packets = 0
+        self._reader = self._timed(first_s=0.0)
+        return self._reader
 
     def _timed(self, first_s: float | None) -> Iterator[tuple[float, VideoFrame]]:
         """Yield time and picture of what the decoder gives, each later than the one before.
@@ -230,6 +292,7 @@ class Video:
             ticks = picture.dts if self._is_avi or picture.pts is None else picture.pts
             time_s = -math.inf if ticks is None else (ticks - self._start) * self._tick_s
             if time_s <= last_s:
+                self._is_even = False
                 if last_s == -math.inf:
                     if first_s is None:
                         return
@@ -293,7 +356,8 @@ class Video:
             return
         if stop_s is not None and covered >= MIN_COVERED * (stop_s - start_s):
             return
-        has_all = 0 < self._stream.frames <= self._packets
+        # Only from the start on, as if the segment had been read alone.
+        has_all = start_s <= _SEEK_FROM_S and 0 < self._stream.frames <= self._packets
         if stop_s is not None and has_all and not (self._is_damaged or self._is_torn):
             promised = round((stop_s - start_s) * self.fps)
             if count >= MIN_WHOLE * promised:

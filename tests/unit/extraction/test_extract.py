@@ -19,6 +19,7 @@ from signloom.extraction.extract import (
     Segment,
     count_frames,
     extract_entry,
+    extract_part,
     extract_video,
     extractor_fingerprint,
     options_of_fingerprint,
@@ -105,6 +106,23 @@ def test_a_segment_is_extracted_as_if_cut_out(clips: list[Clip], detector: Detec
 
 
 @pytest.mark.mediapipe
+def test_segments_of_a_film_in_one_go_are_those_extracted_alone(clips: list[Clip]) -> None:
+    film = clips[0].video
+    assert film
+    spans = [(None, 0.4), (0.3, 0.7), (50.0, 51.0), (0.8, 1.2)]  # the third is not in the film
+    part = [Segment(video=film, start_s=start_s, end_s=end_s) for start_s, end_s in spans]
+    options = OPTIONS.detector_options
+    entries = extract_part(part, options)
+    assert entries == [extract_entry(segment, options) for segment in part]
+    assert isinstance(entries[2], bytes)
+    assert isinstance(unpack_frames(entries[2]), Problem)
+    assert [unpack_frames(entries[at]) for at in (0, 1, 3)] == [6, 6, 6]  # bytes, at 15 a second
+    counts = count_frames(part)
+    assert counts[:2] == [6, 6]
+    assert counts[2] == entries[2]
+
+
+@pytest.mark.mediapipe
 def test_a_broken_video_raises_and_leaves_the_terminal_in_peace(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -118,7 +136,7 @@ def test_what_is_wrong_with_a_video_is_kept_and_what_may_be_an_accident_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut = Segment(video=videos.write_cut_off(tmp_path / "cut.mp4"), start_s=None, end_s=None)
-    for entry in (count_frames(cut), extract_entry(cut, OPTIONS.detector_options)):
+    for entry in (count_frames([cut])[0], extract_entry(cut, OPTIONS.detector_options)):
         assert isinstance(entry, bytes)
         reason = unpack_frames(entry)
         assert isinstance(reason, Problem)

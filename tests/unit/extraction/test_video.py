@@ -1,11 +1,12 @@
 """Frames come out in order, red first, at their times; test_bad_input.py has the odd files."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from av.video.frame import VideoFrame
 
 from signloom.extraction import video
 from signloom.extraction.video import Frame, Video, even_frames, measure_fps, thin_frames
@@ -54,6 +55,81 @@ def test_a_segment_holds_the_frames_from_start_to_before_end(
     long_video: Path, start_s: float | None, end_s: float | None, expected: range
 ) -> None:
     assert numbers(long_video, start_s, end_s) == list(expected)
+
+
+FILMS = [("a.mp4", "libx264"), ("a.mkv", "libx264"), ("a.avi", "mpeg4"), ("a.mpg", "mpeg2video"),
+         ("a.webm", "libvpx-vp9"), ("a.ts", "libx264"), ("a.mp4", "mpeg4")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "codec"), FILMS)
+def test_segments_read_one_after_another_are_those_read_alone(
+    tmp_path: Path, name: str, codec: str
+) -> None:
+    path = videos.encode_constant(tmp_path / name, codec, frames=250)
+    order = np.random.default_rng(0)
+    for padding_s in (0.0, 0.9):  # the second time neighbours overlap
+        starts = np.cumsum(order.uniform(0.1, 1.6, 9)).round(3)
+        segments = [(max(0.0, s - padding_s), s + 0.4 + padding_s) for s in starts if s < 8.5]
+        with Video(path) as opened:
+            for index, (start_s, end_s) in enumerate(segments):
+                after = segments[index + 1][0] if index + 1 < len(segments) else math.inf
+                found = list(opened.frames(start_s, end_s, after))
+                with Video(path) as alone:
+                    expected = list(alone.frames(start_s, end_s))
+                assert [frame.time_s for frame in found] == [frame.time_s for frame in expected]
+                for one, other in zip(found, expected, strict=True):
+                    np.testing.assert_array_equal(one.rgb, other.rgb)
+
+
+@pytest.mark.parametrize("overlap_s", [0.0, 0.5])
+def test_no_frame_of_a_film_is_decoded_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overlap_s: float
+) -> None:
+    path = videos.encode_constant(tmp_path / "a.mp4", "libx264", frames=250)
+    decoded = []
+    decode = Video._decoded
+
+    def count(opened: Video) -> Iterator[VideoFrame]:
+        for picture in decode(opened):
+            decoded.append(picture.pts)
+            yield picture
+
+    monkeypatch.setattr(Video, "_decoded", count)
+    with Video(path) as opened:
+        for number in range(9):
+            list(opened.frames(number, number + 0.6 + overlap_s, number + 1.0))
+    assert len(decoded) == len(set(decoded)) <= 250
+
+
+def test_a_long_pause_is_sought_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = videos.encode_video(
+        tmp_path / "a.mp4", [number / 25 for number in range(250)], options={"g": "25"}
+    )
+    decoded = []
+    decode = Video._decoded
+
+    def count(opened: Video) -> Iterator[VideoFrame]:
+        for picture in decode(opened):
+            decoded.append(picture.pts)
+            yield picture
+
+    monkeypatch.setattr(Video, "_decoded", count)
+    with Video(path) as opened:
+        for start_s in (0.0, 9.0):
+            assert len(list(opened.frames(start_s, start_s + 0.4, 9.0))) == 10
+    assert len(decoded) < 80
+
+
+def test_more_is_not_kept_for_the_next_segment_than_memory_has_room_for(
+    long_video: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(video, "_MOST_KEPT_BYTES", 5 * 2 * videos.WIDTH * videos.HEIGHT)
+    with Video(long_video) as opened:
+        for start_s, expected in ((2.4, range(60, 110)), (2.8, range(70, 120)), (3.2, [80])):
+            end_s = 3.24 if start_s == 3.2 else start_s + 2.0
+            found = opened.frames(start_s, end_s, start_s + 0.4)
+            assert [videos.number_of(frame.rgb) for frame in found] == list(expected)
+            assert len(opened._kept) <= 5
 
 
 def test_a_relative_path_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

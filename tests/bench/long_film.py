@@ -1,0 +1,89 @@
+"""What a long film costs beside the inference of its cues.
+
+    python -m tests.bench.long_film [CUES]
+
+Joins clips of the demo corpus with pauses of 0.5 to 3 s into one H.264 film (320x240, 15 frames/s,
+a key frame every 250 frames), and prints the CPU seconds of this process for: inference alone
+(frames already decoded), the segments in parts as `extract` works them off, and each segment on its
+own, opened and sought anew.
+"""
+
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import av
+
+from signloom.config import load_section
+from signloom.corpus.manifest import CorpusOptions, read_manifest
+from signloom.extraction.extract import (
+    _SEGMENTS_PER_JOB,
+    ExtractOptions,
+    Segment,
+    _detect,
+    _split_films,
+    extract_entry,
+    extract_part,
+)
+from signloom.extraction.video import Frame, Video, thin_frames
+from signloom.paths import PARAMS
+
+
+def join_clips(path: Path, cues: int) -> list[Segment]:
+    """Write a film of so many clips; return where they are in it."""
+    clips = read_manifest(load_section(PARAMS, "corpus", CorpusOptions).path)
+    order, segments, frames = random.Random(0), [], 0
+    with av.open(str(path), "w") as out:
+        stream = out.add_stream("libx264", rate=15, options={"preset": "fast"})
+        assert isinstance(stream, av.VideoStream)
+        stream.width, stream.height, stream.pix_fmt = 320, 240, "yuv420p"
+        for clip in clips[:cues]:
+            assert clip.video
+            with Video(clip.video) as video:
+                pictures = [frame.rgb for frame in video.frames()]
+            pause = round(order.uniform(0.5, 3.0) * 15)
+            for rgb in [pictures[0]] * pause + pictures:
+                out.mux(stream.encode(av.VideoFrame.from_ndarray(rgb, format="rgb24")))
+            start_s, frames = (frames + pause) / 15, frames + pause + len(pictures)
+            segments.append(Segment(video=path, start_s=start_s, end_s=frames / 15))
+        out.mux(stream.encode(None))
+    print(f"{cues} cues, {frames / 15 / 60:.1f} minutes, {path.stat().st_size / 1e6:.1f} MB")
+    return segments
+
+
+def decode(part: list[Segment]) -> list[list[Frame]]:
+    """Return the frames of segments."""
+    with Video(part[0].video) as video:
+        return [list(video.frames(one.start_s, one.end_s)) for one in part]
+
+
+def main(cues: int) -> None:
+    options = load_section(PARAMS, "extract", ExtractOptions).detector_options
+    with tempfile.TemporaryDirectory() as folder:
+        segments = join_clips(Path(folder) / "film.mp4", cues)
+        parts = _split_films(segments, _SEGMENTS_PER_JOB)
+        extract_entry(segments[0], options)  # the networks are loaded
+        spent = {"inference alone": 0.0, "in parts": 0.0, "one by one": 0.0}
+        for part in parts:  # taking turns, so that a busy machine is busy for all
+            frames = decode(part)
+            with Video(part[0].video) as video:
+                begun = time.process_time()
+                for found in frames:
+                    _detect(video, thin_frames(iter(found), options.fps), options)
+                spent["inference alone"] += time.process_time() - begun
+            begun = time.process_time()
+            entries = extract_part(part, options)
+            spent["in parts"] += time.process_time() - begun
+            begun = time.process_time()
+            alone = [extract_entry(segment, options) for segment in part]
+            spent["one by one"] += time.process_time() - begun
+            assert entries == alone, "a segment depends on those before it"
+    for what, seconds in spent.items():
+        more = seconds / spent["inference alone"] - 1
+        print(f"{what:<16} {seconds:8.1f} s CPU  {more:+.1%}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 120)
