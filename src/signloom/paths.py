@@ -37,3 +37,4 @@ EVALUATION = REPORTS / "evaluation"
 TUNE = REPORTS / "tune"
 NIGHTS = REPORTS / "retrain"
 LAST_NIGHT = REPORTS / "retrain.json"  # of the last night that did something
+APP = Path("data/app")  # recordings of `signloom app`, until they are delivered, and consents

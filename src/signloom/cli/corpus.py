@@ -344,6 +344,7 @@ def add_forget(parser: argparse.ArgumentParser) -> None:
 
 def run_forget(options: argparse.Namespace) -> None:
     """Print what is there, ask, remove, print what is left to do."""
+    from signloom.app.takes import TakeStore
     from signloom.nightly.lock import hold_lock
     from signloom.privacy.forget import (
         Removal,
@@ -360,6 +361,8 @@ def run_forget(options: argparse.Namespace) -> None:
     removal = find_removal(options.signer, project)
     for part in plan_removal(removal.person, project):
         print(f"{len(part.found):6,}  {part.what}")
+    recordings = TakeStore()
+    print(f"{len(recordings.of(removal.person.signer)):6,}  recordings of the app, and consents")
     print("\n".join(tell_models(removal.trained, project.store)))
     if options.dry_run:
         print("nothing was removed (--dry-run)")
@@ -375,4 +378,5 @@ def run_forget(options: argparse.Namespace) -> None:
             print(f"- {line}")
 
     with hold_lock():  # no night in between
+        recordings.forget(removal.person.signer)
         remove(removal, project, tell)

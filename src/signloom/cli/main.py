@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from signloom.cli import corpus, init, landmarks, model, nights, project, results, translate
+from signloom.cli import app, corpus, init, landmarks, model, nights, project, results, translate
 from signloom.terminal import run_program
 
 # A command is described by a function that names what it runs. Torch, MediaPipe and the like are
@@ -25,6 +25,10 @@ COMMANDS: dict[str, dict[str, tuple[Callable[[argparse.ArgumentParser], None], s
         "import": (landmarks.add_import, "read landmarks from .pose, Kaggle or NumPy files"),
         "export": (landmarks.add_export, "write landmarks as .pose files for other tools"),
         "cache": (landmarks.add_cache, "print what the landmark cache holds, or prune it"),
+    },
+    "app": {
+        "app": (app.add_app, "record, label, deliver and translate in a browser"),
+        "wanted": (app.add_wanted, "list what to record next, with reasons"),
     },
     "model": {
         "summary": (model.add_summary, "print the configured model: parts, size, speed"),

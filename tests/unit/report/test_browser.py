@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -79,11 +79,11 @@ class Tab:
                 self._loaded = True
         return message
 
-    def show(self, path: Path, *, width: int, height: int = 900, **media: str) -> None:
+    def show(self, path: Path | str, *, width: int, height: int = 900, **media: str) -> None:
         """Open a file in a window of that size and wait until it is loaded.
 
         Args:
-            path: The page.
+            path: The page, or its address.
             width: Of the window, CSS pixels; narrow ones are phones.
             height: Of the window, CSS pixels.
             media: Features to emulate, `prefers_color_scheme="dark"`.
@@ -93,7 +93,7 @@ class Tab:
         features = [{"name": k.replace("_", "-"), "value": v} for k, v in media.items()]
         self.send("Emulation.setEmulatedMedia", features=features)
         self._loaded = False
-        self.send("Page.navigate", url=path.resolve().as_uri())
+        self.send("Page.navigate", url=path if isinstance(path, str) else path.resolve().as_uri())
         while not self._loaded:
             self._receive()
 
@@ -113,12 +113,13 @@ class Tab:
 
 
 @contextmanager
-def open_tab(profile: Path, seconds: float = 120.0) -> Iterator[Tab]:
+def open_tab(profile: Path, seconds: float = 120.0, flags: Sequence[str] = ()) -> Iterator[Tab]:
     """Start a browser for some seconds at most and hand out its tab.
 
     Args:
         profile: An empty folder for what the browser keeps.
         seconds: When a browser that hangs is killed, so that a test fails and does not wait.
+        flags: Further ones of its command line.
     """
     program = find_chromium()
     assert program is not None
@@ -131,7 +132,7 @@ def open_tab(profile: Path, seconds: float = 120.0) -> Iterator[Tab]:
         os.dup2(high[1], ANSWER_FD)
 
     process = subprocess.Popen(
-        [program, *FLAGS, f"--user-data-dir={profile}"],
+        [program, *FLAGS, *flags, f"--user-data-dir={profile}"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         pass_fds=(COMMAND_FD, ANSWER_FD), preexec_fn=place,
     )  # fmt: skip

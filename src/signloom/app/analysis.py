@@ -1,0 +1,157 @@
+"""What can be said of a film: its landmarks, their faults, its translation and how sure that is."""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from signloom.config import load_section, read_json
+from signloom.corpus.landmarks import LandmarkSequence
+from signloom.corpus.quality import measure_quality
+from signloom.errors import UserError
+from signloom.evaluation.names import FLOORS
+from signloom.extraction.detector import DetectorOptions
+from signloom.extraction.extract import ExtractOptions, extract_video, options_of_fingerprint
+from signloom.extraction.video import Frame
+from signloom.features.sources import LandmarkSource
+from signloom.features.targets import read_targets
+from signloom.nightly.store import ModelStore
+from signloom.paths import CHECKPOINT, EVALUATION, PARAMS, TARGETS
+from signloom.report.quality import QualityOptions, build_checks
+from signloom.translation.options import DECODING, DecodingOptions
+from signloom.translation.timed import to_json, translate_timed
+from signloom.translation.translator import Translator
+
+DARK = 50.0  # mean brightness of 255 below which hands are seen badly
+_EVERY = 10  # frames of which one is looked at for its brightness
+_BEST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What translates, and what is known of it."""
+
+    translator: Translator
+    decoding: DecodingOptions
+    name: str
+    scores: dict[str, Any]  # its test score beside the best floor; empty where it was not scored
+
+
+class Analyst:
+    """Looks at films, one after the other: the champion if there is one, else the checkpoint."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._model: Model | None = None
+        self._stamp: object = None
+        self._checks = build_checks(QualityOptions(worst=0))
+
+    def look(self, film: Path) -> dict[str, Any]:
+        """Return landmarks, faults and the translation of a film.
+
+        Raises:
+            ClipError: If it cannot be read.
+            UserError: If there is no model, and params.yaml describes no detector either.
+        """
+        with self._lock:
+            model = self._load()
+            light: list[float] = []
+            sequence = extract_video(
+                film, self._detector(model), threads=2, watch=lambda found: _watch(found, light)
+            )
+            quality = replace(measure_quality(film.stem, sequence), clip_id=film.stem)
+            faults = [name for name, check in self._checks.items() if check.fails(quality)]
+            if light and np.mean(light) < DARK:
+                faults.append("dark")
+            return {
+                "seconds": round(sequence.seconds, 3),
+                "faults": faults,
+                "skeleton": _skeleton(sequence),
+                "translation": self._translate(model, sequence),
+            }
+
+    def describe(self) -> dict[str, Any] | None:
+        """Return what is known of the model; None if there is none."""
+        with self._lock:
+            model = self._load()
+        if model is None:
+            return None
+        train = [one for one in read_targets(TARGETS) if one.split == "train"]
+        signers = len({one.signer for one in train})
+        return {"name": model.name, "train_clips": len(train), "signers": signers, **model.scores}
+
+    def _translate(self, model: Model | None, sequence: LandmarkSequence) -> dict[str, Any] | None:
+        if model is None:
+            return None
+        best = min(_BEST, model.decoding.beam_size)
+        found = translate_timed(model.translator, [sequence], model.decoding, n_best=best)
+        return {**to_json(found[0]), "unsure": found[0].translation.check.is_unsure}
+
+    def _detector(self, model: Model | None) -> DetectorOptions:
+        if model is not None:
+            source = model.translator.source
+            assert isinstance(source, LandmarkSource)
+            return options_of_fingerprint(source.extractor, "", "")
+        return load_section(PARAMS, "extract", ExtractOptions).detector_options
+
+    def _load(self) -> Model | None:
+        """Return the model of now; a promotion meanwhile is noticed."""
+        store = ModelStore()
+        version = store.champion()
+        checkpoint = store.checkpoint(version) if version else CHECKPOINT
+        evaluation = store.evaluation(version) if version else EVALUATION
+        weights = checkpoint / "model.safetensors"
+        if not weights.is_file():
+            return None
+        stamp = (weights, weights.stat().st_mtime_ns)
+        if stamp != self._stamp:
+            translator = Translator.load(checkpoint)
+            if not isinstance(translator.source, LandmarkSource):
+                raise UserError(f"{checkpoint} was trained on glosses: it cannot read films")
+            scores, decoding = _read_scores(evaluation / "scores.json")
+            name = f"champion {version}" if version else checkpoint.as_posix()
+            self._model = Model(translator, decoding, name, scores)
+            self._stamp = stamp
+        return self._model
+
+
+def _watch(frames: Iterator[Frame], light: list[float]) -> Iterator[Frame]:
+    for number, frame in enumerate(frames):
+        if number % _EVERY == 0:
+            light.append(float(frame.rgb.mean()))
+        yield frame
+
+
+def _read_scores(path: Path) -> tuple[dict[str, Any], DecodingOptions]:
+    """Return the headline score of test beside its best floor, and the search that was chosen."""
+    if not path.is_file():
+        return {}, DECODING
+    content = read_json(path, hint="run `dvc repro evaluate`")
+    try:
+        metric, systems = content["headline"], content["splits"]["test"]["systems"]
+        own = systems["model"][metric]
+        floors = {name: systems[name][metric]["value"] for name in FLOORS if name in systems}
+        floor = max(floors, key=lambda name: floors[name])
+        scores = {
+            "metric": metric, "score": own["value"], "low": own["low"], "high": own["high"],
+            "floor": floor, "floor_score": floors[floor],
+            "clips": content["splits"]["test"]["clips"],
+        }  # fmt: skip
+        return scores, DecodingOptions(**content["decoding"])
+    except (KeyError, TypeError, ValueError):
+        raise UserError(f"{path} is damaged; run `dvc repro evaluate`") from None
+
+
+def _skeleton(sequence: LandmarkSequence) -> dict[str, Any]:
+    """Return the points in thousandths of the picture, None where nothing was found."""
+    there = ~np.isnan(sequence.points[..., 0])
+    scaled = np.where(there[..., None], sequence.points[..., :2], 0)
+    whole = np.rint(1000 * scaled).astype(int)
+    frames = [
+        [[int(x), int(y)] if seen else None for (x, y), seen in zip(points, row, strict=True)]
+        for points, row in zip(whole, there, strict=True)
+    ]
+    return {"fps": sequence.fps, "frames": frames}

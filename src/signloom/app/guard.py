@@ -1,0 +1,125 @@
+"""Who may ask the app: one token, known hosts, our own pages; what pages may load."""
+
+import hmac
+import secrets
+import time
+from collections.abc import Collection
+
+from starlette.datastructures import Headers, MutableHeaders, QueryParams
+from starlette.requests import cookie_parser
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+COOKIE = "signloom"
+OPEN = ("/login", "/app.css", "/login.js", "/texts.json")  # what a browser may have without a token
+_TRIES, _WINDOW_S = 20, 60.0  # wrong tokens and passwords in so many seconds, before all must wait
+
+# Nothing but files of this server: no inline script, no frame, no form elsewhere.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
+    "media-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'; frame-src 'self'"
+)
+# The report has its script inside. In this sandbox it belongs to no origin: it reaches no cookie
+# and may ask this server for nothing.
+REPORT_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; "
+    "style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'"
+)
+
+
+class Guard:
+    """Lets through what brings the token, asks for one of our hosts and comes from our pages.
+
+    Checking the host keeps out pages that let their name point to this machine (DNS rebinding);
+    a header of our own on whatever changes something keeps out forms of other pages.
+
+    Args:
+        app: What is guarded.
+        hosts: Values of the header `Host` that are ours.
+        password: Needed besides, where others in the house may reach the server; empty: none.
+        secure: Whether the server speaks TLS.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, hosts: Collection[str], password: str, secure: bool
+    ) -> None:
+        self.token = secrets.token_urlsafe(32)
+        self._app, self._hosts, self._password, self._secure = app, hosts, password, secure
+        self._wrong: list[float] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or pass on with the headers that every answer has."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+        refused = self._refusal(scope)
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.setdefault("content-security-policy", POLICY)
+                headers["x-content-type-options"] = "nosniff"
+                headers["referrer-policy"] = "no-referrer"
+                headers["cache-control"] = "no-store"
+                headers["permissions-policy"] = "camera=(self), microphone=(), geolocation=()"
+                headers["cross-origin-opener-policy"] = "same-origin"
+            await send(message)
+
+        await (refused or self._app)(scope, receive, send_with_headers)
+
+    def login(self, password: str) -> Response:
+        """Answer to a password."""
+        if self._is_flooded():
+            return _refuse("too many wrong tries: wait a minute", 429)
+        if not self._password or not hmac.compare_digest(
+            password.encode(), self._password.encode()
+        ):
+            self._wrong.append(time.monotonic())
+            return _refuse("wrong password", 403)
+        answer = JSONResponse({})
+        self._give(answer)
+        return answer
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        if headers.get("host") not in self._hosts:
+            return _refuse("this server has another name", 421)
+        method, path = scope["method"], scope["path"]
+        if method not in ("GET", "HEAD"):
+            origin = headers.get("origin")
+            place = f"{'https' if self._secure else 'http'}://{headers['host']}"
+            if origin not in (None, place) or headers.get("x-signloom") != "1":
+                return _refuse("this comes from another page", 403)
+        if path in OPEN:
+            return None
+        given = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
+        if hmac.compare_digest(given.encode(), self.token.encode()):
+            return None
+        if self._is_flooded():
+            return _refuse("too many wrong tries: wait a minute", 429)
+        asked = QueryParams(scope["query_string"]).get("token")
+        if path == "/" and asked is not None and not self._password:
+            if hmac.compare_digest(asked.encode(), self.token.encode()):
+                answer = RedirectResponse("/", 303)
+                self._give(answer)
+                return answer
+            self._wrong.append(time.monotonic())
+        if path == "/" and self._password:
+            return RedirectResponse("/login", 303)
+        return _refuse("open the address that `signloom app` printed", 401)
+
+    def _give(self, answer: Response) -> None:
+        answer.set_cookie(
+            COOKIE, self.token, httponly=True, samesite="strict", secure=self._secure, path="/"
+        )
+
+    def _is_flooded(self) -> bool:
+        since = time.monotonic() - _WINDOW_S
+        self._wrong = [when for when in self._wrong if when > since]
+        return len(self._wrong) >= _TRIES
+
+
+def _refuse(why: str, status: int) -> Response:
+    return JSONResponse({"error": why}, status)

@@ -1,0 +1,496 @@
+// The app's page: camera, recordings that are sent while they are made, translations, nights.
+// Texts of people only ever become textContent.
+
+const $ = (selector, root = document) => root.querySelector(selector);
+const texts = await (await fetch("/texts.json")).json();
+let words = texts.en;
+let start = {};
+
+// --- small helpers ---------------------------------------------------------------------------
+
+function say(name, values = {}) {
+  const text = words[name] ?? texts.en[name] ?? name;
+  return text.replace(/\{(\w+)\}/g, (_, key) => values[key] ?? "");
+}
+
+function element(tag, { text, ...attributes } = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  if (text !== undefined) node.textContent = text;
+  node.append(...children);
+  return node;
+}
+
+function tell(text) {
+  $("#message").textContent = text;
+}
+
+const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
+
+async function ask(method, path, body) {
+  const answer = await fetch(path, {
+    method,
+    headers: method === "GET" ? {} : { "x-signloom": "1" },
+    body: body instanceof Blob || body === undefined ? body : JSON.stringify(body),
+  });
+  const content = await answer.json().catch(() => ({}));
+  if (answer.ok) return content;
+  throw Object.assign(new Error(content.error ?? answer.statusText), { status: answer.status, content });
+}
+
+// Run a handler; what goes wrong is said, never swallowed.
+function guarded(handler) {
+  return async (...given) => {
+    try {
+      tell("");
+      await handler(...given);
+    } catch (error) {
+      tell(error.message);
+    }
+  };
+}
+
+function on(selector, event, handler) {
+  $(selector).addEventListener(event, guarded(handler));
+}
+
+// --- language ----------------------------------------------------------------------------------
+
+function speak(language) {
+  words = texts[language] ?? texts.en;
+  document.documentElement.lang = language;
+  document.documentElement.dir = words._direction;
+  localStorage.setItem("language", language);
+  for (const node of document.querySelectorAll("[data-t]")) node.textContent = say(node.dataset.t);
+  for (const node of document.querySelectorAll("[data-l]")) node.ariaLabel = say(node.dataset.l);
+  $("#language").value = language;
+}
+
+for (const [code, { _name }] of Object.entries(texts)) {
+  $("#language").append(element("option", { value: code, text: _name }));
+}
+$("#language").addEventListener("change", (event) => { speak(event.target.value); show(); });
+
+// --- sending a film in pieces --------------------------------------------------------------------
+
+// Sends pieces as they come and tries again until the server has them: it says how much it has.
+class Sender {
+  constructor(id, sent = 0) {
+    this.id = id;
+    this.pieces = []; // [offset, blob], in order
+    this.size = sent;
+    this.sending = null;
+  }
+
+  add(blob) {
+    for (let from = 0; from < blob.size; from += start.piece) {
+      const part = blob.slice(from, from + start.piece);
+      this.pieces.push([this.size, part]);
+      this.size += part.size;
+    }
+    this.sending ??= this.send().finally(() => { this.sending = null; });
+  }
+
+  async send() {
+    while (this.pieces.length) {
+      const [offset, blob] = this.pieces[0];
+      try {
+        const path = `/api/takes/${this.id}/film?offset=${offset}`;
+        await ask("PUT", path, blob);
+        this.pieces.shift();
+      } catch (error) {
+        if (error.status && error.status !== 507) throw error;
+        tell(error.status ? error.message : say("waiting"));
+        await pause(1500);
+      }
+    }
+  }
+
+  async finish() {
+    while (this.sending) await this.sending;
+    for (;;) {
+      try {
+        return await ask("POST", `/api/takes/${this.id}/whole`, { size: this.size });
+      } catch (error) {
+        if (error.status) throw error;
+        tell(say("waiting"));
+        await pause(1500);
+      }
+    }
+  }
+}
+
+// --- camera ----------------------------------------------------------------------------------------
+
+const FORMATS = ["video/webm;codecs=vp9", "video/webm;codecs=vp8", "video/webm", "video/mp4"];
+let stream = null;
+let recorder = null;
+let sender = null;
+
+async function openCamera() {
+  if (stream) return;
+  try {
+    stream = await navigator.mediaDevices.getUserMedia({
+      video: { width: { ideal: 640 }, height: { ideal: 480 }, frameRate: { ideal: 30 } },
+      audio: false,
+    });
+  } catch (error) {
+    throw new Error(say("no_camera", { why: error.message }));
+  }
+  $("#preview").srcObject = stream;
+  await $("#preview").play();
+}
+
+function closeCamera() {
+  for (const track of stream?.getTracks() ?? []) track.stop();
+  stream = null;
+}
+
+// Count down, record, and send each second as it is there: a page that dies loses one second.
+async function beginRecording(text, signer) {
+  await openCamera();
+  $("#go").hidden = true;
+  for (const number of [3, 2, 1]) {
+    $("#count").textContent = number;
+    await pause(700);
+  }
+  $("#count").textContent = "";
+  const type = FORMATS.find((one) => MediaRecorder.isTypeSupported(one));
+  const suffix = type.startsWith("video/mp4") ? ".mp4" : ".webm";
+  const take = await ask("POST", "/api/takes", { text, signer, suffix });
+  sender = new Sender(take.id);
+  recorder = new MediaRecorder(stream, { mimeType: type, videoBitsPerSecond: 2_500_000 });
+  recorder.addEventListener("dataavailable", (event) => sender.add(event.data));
+  recorder.start(1000);
+  $("#stop").hidden = false;
+  $("#stop").focus();
+}
+
+async function endRecording() {
+  $("#stop").hidden = true;
+  const ended = new Promise((done) => recorder.addEventListener("stop", done, { once: true }));
+  recorder.stop();
+  await ended;
+  tell(say("saving"));
+  const take = await sender.finish();
+  tell(say("looking"));
+  try {
+    return [take, await ask("POST", `/api/takes/${take.id}/look`)];
+  } finally {
+    tell("");
+    $("#go").hidden = false;
+  }
+}
+
+// --- what was recorded -------------------------------------------------------------------------------
+
+// A player with the skeleton over it, and the words lit at their moments.
+function drawLook(place, take, look) {
+  const video = element("video", { src: `/api/takes/${take.id}/film`, controls: "", playsinline: "" });
+  const canvas = element("canvas", { "aria-hidden": "true" });
+  const player = element("div", { class: "player" }, video, canvas);
+  const slow = element("button", { text: "½×", "aria-pressed": "false" });
+  slow.addEventListener("click", () => {
+    video.playbackRate = video.playbackRate === 1 ? 0.5 : 1;
+    slow.ariaPressed = String(video.playbackRate !== 1);
+  });
+  place.replaceChildren(player, slow);
+  if (!look) return;
+  const faults = look.faults.map((name) => say(`f_${name}`));
+  const verdict = faults.length
+    ? element("ul", { class: "faults" }, ...faults.map((text) => element("li", { text })))
+    : element("p", { text: say("fine") });
+  place.append(verdict);
+  const tokens = drawTranslation(place, look.translation);
+  const draw = () => {
+    drawSkeleton(canvas, video, look.skeleton);
+    for (const [node, token] of tokens) {
+      const now = video.currentTime >= token.start_s && video.currentTime < token.end_s;
+      node.classList.toggle("now", now);
+    }
+    if (canvas.isConnected) requestAnimationFrame(draw);
+  };
+  draw();
+}
+
+function drawTranslation(place, found) {
+  if (!found) return [];
+  if (!found.text) place.append(element("p", { class: "unsure", text: say("silent") }));
+  const tokens = (found.tokens ?? []).map((token) => [element("span", { text: token.text }), token]);
+  const line = tokens.length
+    ? element("p", { class: "said tokens" }, ...tokens.map(([node]) => node))
+    : element("p", { class: "said", text: found.text });
+  place.append(line);
+  if (found.familiar === false) place.append(element("p", { class: "unsure", text: say("unfamiliar") }));
+  if (found.unsure) {
+    const confidence = found.confidence?.toFixed(2);
+    place.append(element("p", { class: "unsure", text: say("unsure", { confidence }) }));
+  }
+  const others = found.alternatives.map((one) => one.text).filter((text) => text && text !== found.text);
+  if (others.length) {
+    place.append(element("p", { class: "soft", text: say("others", { texts: others.join(" / ") }) }));
+  }
+  return tokens;
+}
+
+function drawSkeleton(canvas, video, skeleton) {
+  const { clientWidth: width, clientHeight: height } = canvas;
+  canvas.width = width;
+  canvas.height = height;
+  const frame = skeleton.frames[Math.min(
+    Math.floor(video.currentTime * skeleton.fps), skeleton.frames.length - 1)];
+  if (!frame || !video.videoWidth) return;
+  const scale = Math.min(width / video.videoWidth, height / video.videoHeight);
+  const wide = video.videoWidth * scale;
+  const high = video.videoHeight * scale;
+  const pen = canvas.getContext("2d");
+  pen.fillStyle = "#ffd84d";
+  for (const point of frame) {
+    if (!point) continue;
+    pen.beginPath();
+    pen.arc((width - wide) / 2 + (point[0] * wide) / 1000, (height - high) / 2 + (point[1] * high) / 1000, 2.5, 0, 7);
+    pen.fill();
+  }
+}
+
+// --- consent -------------------------------------------------------------------------------------------
+
+// Asked once a signer and day, before the first recording.
+const agreed = new Set();
+
+async function consentOf(signer) {
+  const day = new Date().toDateString();
+  const takes = await ask("GET", "/api/takes");
+  if (agreed.has(signer + day) || takes.some((one) => one.signer === signer && one.agreed)) return true;
+  const dialog = $("#consent");
+  const wording = start.consent || say("consent_words");
+  $("#consent-words").textContent = wording;
+  $("#for-training").checked = $("#for-showing").checked = false;
+  dialog.showModal();
+  await new Promise((done) => dialog.addEventListener("close", done, { once: true }));
+  if (dialog.returnValue !== "yes") return false;
+  const purposes = [];
+  if ($("#for-training").checked) purposes.push("training");
+  if ($("#for-showing").checked) purposes.push("showing");
+  await ask("POST", "/api/consents", { signer, purposes, until: $("#until").value, wording });
+  agreed.add(signer + day);
+  return true;
+}
+
+// --- the tabs ------------------------------------------------------------------------------------------
+
+let prompt = 0;
+let current = null; // the take that is shown
+
+function nextPrompt() {
+  if (start.prompts.length) $("#sentence").value = start.prompts[prompt++ % start.prompts.length];
+}
+
+const tabs = {
+  async record() {
+    $("#record-camera").append($("#camera"));
+    $("#camera").hidden = false;
+    $("#next").hidden = !start.prompts.length;
+    if (!$("#sentence").value) nextPrompt();
+    await openCamera();
+  },
+
+  async clips() {
+    const takes = await ask("GET", "/api/takes");
+    $("#list").replaceChildren(...takes.map(drawTake));
+    if (!takes.length) $("#list").append(element("li", { text: say("none") }));
+  },
+
+  async translate() {
+    const { model } = start;
+    $("#model").textContent = !model ? say("no_model")
+      : say(model.metric ? "model_is" : "model_plain", rounded(model));
+    $("#translate-camera").append($("#camera"));
+    $("#camera").hidden = !model;
+    if (model) await openCamera();
+  },
+
+  async wanted() {
+    const { sentences, signers } = await ask("GET", "/api/wanted");
+    $("#wishes").replaceChildren(...sentences.map(({ text, reasons }) => {
+      const why = reasons.map((one) => say(`r_${one.kind}`, rounded(one))).join("; ");
+      const go = element("button", { text: say("record") });
+      go.addEventListener("click", () => { $("#sentence").value = text; location.hash = "record"; });
+      return element("li", {}, element("strong", { text }), element("p", { class: "soft", text: why }), go);
+    }));
+    $("#people").replaceChildren(
+      ...Object.entries(signers).map(([name, clips]) => element("li", { text: `${name}: ${clips}` })));
+  },
+
+  async nights() {
+    const found = await ask("GET", "/api/nights");
+    const lines = [element("p", { text: `${say("champion")}: ${found.champion ?? "–"}` })];
+    if (found.night) {
+      const { started, verdict, outcome } = found.night;
+      lines.push(element("h3", { text: say("last_night") }),
+        element("p", { text: `${started}: ${verdict || outcome}` }));
+    } else {
+      lines.push(element("p", { text: say("no_night") }));
+    }
+    if (found.again.length) {
+      lines.push(element("h3", { text: say("left_out") }), element("ul", {},
+        ...found.again.map((one) => element("li", { text: `${one.clip}: ${one.reason} (${one.hint})` }))));
+    }
+    if (found.history.length) {
+      lines.push(element("h3", { text: say("history") }), element("ul", {},
+        ...found.history.map((one) => element("li", { text: Object.values(one).join(" · ") }))));
+    }
+    const used = (found.bytes / 1e6).toFixed(1);
+    lines.push(element("p", { class: "soft", text: say("disk", { used, free: found.free_gb }) }));
+    $("#night").replaceChildren(...lines);
+    $("#report").hidden = !found.report;
+    $("#rollback").hidden = !found.champion;
+  },
+};
+
+function rounded(values) {
+  const short = ([name, value]) =>
+    [name, typeof value === "number" ? Math.round(value * 100) / 100 : value];
+  return Object.fromEntries(Object.entries(values).map(short));
+}
+
+function drawTake(take) {
+  const text = element("input", { value: take.text, "aria-label": say("sentence") });
+  const signer = element("input", { value: take.signer, "aria-label": say("signer") });
+  const place = element("div");
+  const button = (name, handler) => {
+    const node = element("button", { text: say(name) });
+    node.addEventListener("click", guarded(handler));
+    return node;
+  };
+  const row = element("div", { class: "row" });
+  if (take.state === "recording") {
+    row.append(button("keep", async () => {
+      await ask("POST", `/api/takes/${take.id}/whole`, { size: take.bytes });
+      show();
+    }));
+  } else {
+    row.append(button("check", async () => {
+      drawLook(place, take, null);
+      tell(say("looking"));
+      const look = await ask("POST", `/api/takes/${take.id}/look`);
+      tell("");
+      drawLook(place, take, look);
+      if (!text.value && look.translation) text.value = look.translation.text;
+    }));
+  }
+  if (take.state !== "delivered") {
+    row.append(button("save", async () => {
+      await consentOf(signer.value);
+      await ask("PATCH", `/api/takes/${take.id}`, { text: text.value, signer: signer.value });
+    }));
+  }
+  row.append(button("remove", async () => {
+    if (!confirm(say("remove_sure"))) return;
+    await ask("DELETE", `/api/takes/${take.id}`);
+    show();
+  }));
+  const state = `${take.made.slice(0, 16).replace("T", " ")} · ${say(`state_${take.state}`)}`;
+  return element("li", {},
+    element("p", { class: "soft", text: state }),
+    element("div", { class: "fields" }, signer, text), row, place);
+}
+
+async function show() {
+  const name = tabs[location.hash.slice(1)] ? location.hash.slice(1) : "record";
+  for (const other of Object.keys(tabs)) $(`#${other}`).hidden = other !== name;
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.hash === `#${name}`) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  if (!["record", "translate"].includes(name)) closeCamera();
+  await guarded(tabs[name])();
+}
+
+// --- buttons ---------------------------------------------------------------------------------------------
+
+const isTranslating = () => !$("#translate").hidden;
+
+on("#next", "click", nextPrompt);
+
+on("#go", "click", async () => {
+  const signer = isTranslating() ? "" : $("#signer").value.trim();
+  const text = isTranslating() ? "" : $("#sentence").value.trim();
+  if (!isTranslating()) {
+    if (!signer || !text) throw new Error(say("name_first"));
+    if (!(await consentOf(signer))) return;
+  }
+  $("#taken").hidden = $("#answer").hidden = true;
+  try {
+    await beginRecording(text, signer);
+  } catch (error) {
+    $("#go").hidden = false;
+    throw error;
+  }
+});
+
+on("#stop", "click", async () => {
+  const [take, look] = await endRecording();
+  current = take;
+  const place = isTranslating() ? $("#answer") : $("#taken");
+  place.hidden = false;
+  drawLook($(".look", place), take, look);
+});
+
+on("#keep", "click", async () => {
+  $("#taken").hidden = true;
+  nextPrompt();
+});
+
+on("#again", "click", async () => {
+  await ask("DELETE", `/api/takes/${current.id}`);
+  $("#taken").hidden = true;
+});
+
+// A translation that is not right becomes a clip to be labelled, its text the hypothesis.
+on("#wrong", "click", async () => {
+  const said = $("#answer .said")?.textContent ?? "";
+  await ask("PATCH", `/api/takes/${current.id}`, { text: said });
+  location.hash = "clips";
+});
+
+on("#files", "change", async (event) => {
+  for (const file of event.target.files) {
+    const dot = file.name.lastIndexOf(".");
+    const suffix = file.name.slice(dot);
+    const take = await ask("POST", "/api/takes", { text: "", signer: $("#signer").value, suffix });
+    const upload = new Sender(take.id);
+    upload.add(file);
+    tell(`${say("saving")} ${file.name}`);
+    await upload.finish();
+  }
+  event.target.value = "";
+  tell("");
+  show();
+});
+
+on("#deliver", "click", async () => {
+  const done = await ask("POST", "/api/deliver", {});
+  await tabs.clips();
+  const left = Object.values(done.left).join("\n");
+  tell(`${done.takes.length ? say("delivered", { count: done.takes.length }) : say("nothing")}\n${left}`);
+});
+
+on("#rollback", "click", async () => {
+  if (!confirm(say("rollback_sure"))) return;
+  const { champion } = await ask("POST", "/api/rollback", {});
+  await tabs.nights();
+  tell(say("rolled_back", { version: champion }));
+});
+
+document.addEventListener("keydown", (event) => {
+  const isTyping = ["INPUT", "SELECT", "BUTTON", "A"].includes(event.target.tagName);
+  if (event.key !== " " || isTyping || $("#camera").hidden) return;
+  event.preventDefault();
+  ($("#stop").hidden ? $("#go") : $("#stop")).click();
+});
+
+window.addEventListener("hashchange", show);
+const wish = localStorage.getItem("language") ?? navigator.language.slice(0, 2);
+speak(texts[wish] ? wish : "en");
+await guarded(async () => { start = await ask("GET", "/api/start"); await show(); })();

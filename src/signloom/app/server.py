@@ -1,0 +1,283 @@
+"""The routes of the app: pages, recordings, translations, nights."""
+
+import contextlib
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from anyio import to_thread
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from signloom.app.analysis import Analyst
+from signloom.app.guard import REPORT_POLICY
+from signloom.app.takes import MAX_PIECE, Consent, TakeError, TakeStore
+from signloom.app.wanted import count_signers, list_again, list_wanted
+from signloom.config import load_params, load_section, parse_options, read_json
+from signloom.corpus.manifest import CorpusOptions
+from signloom.errors import ClipError, UserError
+from signloom.features.targets import read_targets
+from signloom.nightly.store import ModelStore
+from signloom.paths import APP, LAST_NIGHT, PARAMS, REPORT_PAGE, TARGETS
+
+PAGES = Path(__file__).parent / "pages"
+FILES = ("app.css", "app.js", "login.js", "texts.json")
+_MAX_JSON = 100_000  # bytes
+_CONSENT = "consent.txt"  # in data/app: the organisation's own words
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class App:
+    """The server's parts: recordings, the model, the inbox."""
+
+    def __init__(
+        self, *, prompts: list[str], login: Callable[[str], Response] | None = None
+    ) -> None:
+        self.takes, self._analyst = TakeStore(), Analyst()
+        self._prompts = prompts
+        self.login = login
+
+    def build(self) -> Starlette:
+        """Return the application without its guard."""
+        routes = [
+            Route("/", self._page),
+            Route("/login", self._login_page),
+            Route("/login", self._log_in, methods=["POST"]),
+            *(Route(f"/{name}", self._file) for name in FILES),
+            Route("/report", self._report),
+            Route("/api/start", self._start),
+            Route("/api/takes", self._list),
+            Route("/api/takes", self._begin, methods=["POST"]),
+            Route("/api/takes/{id}", self._change, methods=["PATCH"]),
+            Route("/api/takes/{id}", self._remove, methods=["DELETE"]),
+            Route("/api/takes/{id}/film", self._film),
+            Route("/api/takes/{id}/film", self._append, methods=["PUT"]),
+            Route("/api/takes/{id}/whole", self._finish, methods=["POST"]),
+            Route("/api/takes/{id}/look", self._look, methods=["POST"]),
+            Route("/api/consents", self._agree, methods=["POST"]),
+            Route("/api/deliver", self._deliver, methods=["POST"]),
+            Route("/api/wanted", self._wanted),
+            Route("/api/nights", self._nights),
+            Route("/api/rollback", self._roll_back, methods=["POST"]),
+        ]
+
+        @contextlib.asynccontextmanager
+        async def life(_app: Starlette) -> AsyncIterator[None]:
+            await to_thread.run_sync(self.takes.settle, _inbox())
+            yield
+
+        handlers: Any = {TakeError: _say, ClipError: _say, UserError: _say}
+        return Starlette(routes=routes, lifespan=life, exception_handlers=handlers)
+
+    async def _page(self, _request: Request) -> Response:
+        return FileResponse(PAGES / "index.html")
+
+    async def _login_page(self, _request: Request) -> Response:
+        return FileResponse(PAGES / "login.html")
+
+    async def _log_in(self, request: Request) -> Response:
+        given = await _read_json(request)
+        if self.login is None:
+            raise TakeError("no password is asked for here", 404)
+        return self.login(str(given.get("password", "")))
+
+    async def _file(self, request: Request) -> Response:
+        return FileResponse(PAGES / request.url.path.removeprefix("/"))
+
+    async def _report(self, _request: Request) -> Response:
+        if not REPORT_PAGE.is_file():
+            raise TakeError("there is no report yet: run `dvc repro`", 404)
+        return FileResponse(REPORT_PAGE, headers={"content-security-policy": REPORT_POLICY})
+
+    async def _start(self, _request: Request) -> Response:
+        """What a page needs to begin."""
+
+        def find() -> dict[str, Any]:
+            own = APP / _CONSENT
+            usage = shutil.disk_usage(APP.parent if APP.parent.is_dir() else Path())
+            return {
+                "prompts": self._prompts,
+                "consent": own.read_text(encoding="utf-8") if own.is_file() else "",
+                "model": self._analyst.describe(),
+                "free_gb": round(usage.free / 1e9, 1),
+                "piece": MAX_PIECE // 2,
+            }
+
+        return JSONResponse(await to_thread.run_sync(find))
+
+    async def _list(self, _request: Request) -> Response:
+        def find() -> list[dict[str, Any]]:
+            today = date.today().isoformat()
+            found = []
+            for take in self.takes.list_takes():
+                agreed = self.takes.consents(take.signer)
+                is_asked = bool(agreed) and agreed[-1].day == today
+                found.append({**asdict(take), "bytes": self.takes.size(take), "agreed": is_asked})
+            return found
+
+        return JSONResponse(await to_thread.run_sync(find))
+
+    async def _begin(self, request: Request) -> Response:
+        given = await _read_json(request)
+        values = {name: str(given.get(name, "")) for name in ("text", "signer", "suffix")}
+        take = await to_thread.run_sync(lambda: self.takes.begin(**values))
+        return JSONResponse(asdict(take), 201)
+
+    async def _append(self, request: Request) -> Response:
+        """Take a piece of a film; a piece that was cut off on the way is not kept."""
+        take = self.takes.get(request.path_params["id"])
+        try:
+            offset = int(request.query_params.get("offset", ""))
+        except ValueError:
+            raise TakeError("offset: expected a number of bytes") from None
+        if offset < 0:
+            raise TakeError("offset: expected a number of bytes")
+        piece = await _read_body(request, MAX_PIECE)
+        try:
+            size = await to_thread.run_sync(self.takes.append, take, offset, piece)
+        except TakeError as error:
+            size = self.takes.size(take)
+            return JSONResponse({"error": str(error), "size": size}, error.status)
+        return JSONResponse({"size": size})
+
+    async def _finish(self, request: Request) -> Response:
+        given = await _read_json(request)
+        take = self.takes.get(request.path_params["id"])
+        size = given.get("size")
+        if not isinstance(size, int):
+            raise TakeError("size: expected a number of bytes")
+        done = await to_thread.run_sync(self.takes.finish, take, size)
+        return JSONResponse(asdict(done))
+
+    async def _change(self, request: Request) -> Response:
+        given = await _read_json(request)
+        take = self.takes.get(request.path_params["id"])
+        asked = {name: str(given[name]) for name in ("text", "signer") if name in given}
+        return JSONResponse(asdict(self.takes.change(take, **asked)))
+
+    async def _remove(self, request: Request) -> Response:
+        self.takes.remove(self.takes.get(request.path_params["id"]))
+        return JSONResponse({})
+
+    async def _film(self, request: Request) -> Response:
+        take = self.takes.get(request.path_params["id"])
+        if take.state == "recording":
+            raise TakeError("this recording is not whole yet", 409)
+        return FileResponse(self.takes.film(take))
+
+    async def _look(self, request: Request) -> Response:
+        """Find the landmarks of a film, what is wrong with them, and what is signed."""
+        take = self.takes.get(request.path_params["id"])
+        if take.state == "recording":
+            raise TakeError("this recording is not whole yet", 409)
+        return JSONResponse(await to_thread.run_sync(self._analyst.look, self.takes.film(take)))
+
+    async def _agree(self, request: Request) -> Response:
+        given = await _read_json(request)
+        values = {**given, "day": date.today().isoformat()}
+        consent = parse_options(values, Consent, where="consent")
+        if not consent.signer.strip():
+            raise TakeError("signer: expected a name")
+        if consent.until:
+            try:
+                date.fromisoformat(consent.until)
+            except ValueError:
+                raise TakeError("until: expected a day such as 2027-12-31") from None
+        await to_thread.run_sync(self.takes.agree, consent)
+        return JSONResponse({}, 201)
+
+    async def _deliver(self, request: Request) -> Response:
+        given = await _read_json(request)
+        ids = given.get("ids")
+        if ids is not None and not (isinstance(ids, list) and all(isinstance(i, str) for i in ids)):
+            raise TakeError("ids: expected a list")
+        done = await to_thread.run_sync(self.takes.deliver, _inbox(), ids)
+        folder = done.folder.as_posix() if done.folder else None
+        return JSONResponse({"folder": folder, "takes": done.takes, "left": done.left})
+
+    async def _wanted(self, _request: Request) -> Response:
+        return JSONResponse(await to_thread.run_sync(find_wanted))
+
+    async def _nights(self, _request: Request) -> Response:
+        def find() -> dict[str, Any]:
+            store = ModelStore()
+            night = read_json(LAST_NIGHT, hint="remove it") if LAST_NIGHT.is_file() else {}
+            return {
+                "champion": store.champion(),
+                "versions": store.versions(),
+                "history": [asdict(change) for change in store.pointer().history],
+                "night": {key: night.get(key) for key in _NIGHT_KEYS} if night else None,
+                "again": [
+                    {"clip": one.where, "reason": one.reason, "hint": one.hint}
+                    for one in list_again(load_section(PARAMS, "corpus", CorpusOptions))
+                ],
+                "report": REPORT_PAGE.is_file(),
+                "bytes": sum(one.stat().st_size for one in APP.rglob("*") if one.is_file()),
+                "free_gb": round(shutil.disk_usage(Path()).free / 1e9, 1),
+            }
+
+        return JSONResponse(await to_thread.run_sync(find))
+
+    async def _roll_back(self, _request: Request) -> Response:
+        """Go back as `signloom champion rollback` does, DVC and the registry told."""
+        program = Path(sys.executable).with_name("signloom")
+        command = [str(program), "champion", "rollback"]
+
+        def run() -> "subprocess.CompletedProcess[str]":
+            return subprocess.run(command, capture_output=True, text=True, check=False)
+
+        done = await to_thread.run_sync(run)
+        if done.returncode:
+            raise TakeError(done.stderr.strip().splitlines()[-1], 409)
+        return JSONResponse({"champion": ModelStore().champion()})
+
+
+_NIGHT_KEYS = ("outcome", "verdict", "started", "ended", "warnings", "steps", "version")
+
+
+def find_wanted() -> dict[str, Any]:
+    """Return what to record next, for JSON."""
+    return {
+        "sentences": [asdict(one) for one in list_wanted()],
+        "signers": count_signers(read_targets(TARGETS)),
+    }
+
+
+def _inbox() -> Path:
+    """Return the folder that nights take deliveries from."""
+    return Path(load_params(PARAMS)["retrain"]["inbox"])
+
+
+async def _say(_request: Request, error: Exception) -> Response:
+    status = error.status if isinstance(error, TakeError) else 422
+    return JSONResponse({"error": str(error)}, status)
+
+
+async def _read_json(request: Request) -> dict[str, Any]:
+    body = await _read_body(request, _MAX_JSON)
+    try:
+        content = json.loads(body)
+    except ValueError:
+        raise TakeError("expected JSON") from None
+    if not isinstance(content, dict):
+        raise TakeError("expected a JSON object")
+    return content
+
+
+async def _read_body(request: Request, most: int) -> bytes:
+    """Return the body of a request, which never takes more memory than allowed."""
+    found = bytearray()
+    async for part in request.stream():
+        found += part
+        if len(found) > most:
+            raise TakeError(f"more than {most} bytes at once", 413)
+    return bytes(found)

@@ -1,0 +1,316 @@
+"""Takes: recordings on disk, from their first bytes to their delivery.
+
+A take is a folder with its film and `take.json`. A film grows by pieces, each where the bytes on
+disk end, so that whatever dies in the middle goes on from there. What is delivered appears in the
+inbox as a whole folder, by one rename.
+"""
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import threading
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from signloom.config import checked_dataclass, parse_options, read_json
+from signloom.corpus.manifest import VIDEO_SUFFIXES
+from signloom.errors import UserError
+from signloom.files import flush_to_disk, to_text, write_file
+from signloom.paths import APP
+
+MAX_FILM = 2 * 10**9  # bytes of one film
+MAX_PIECE = 8 * 10**6  # bytes of one piece
+MAX_UNFINISHED = 100
+_ID = re.compile(r"[0-9a-f]{16}")
+_HINT = "remove its folder if the recording is of no use"
+
+State = Literal["recording", "whole", "delivered"]
+Purpose = Literal["training", "showing"]
+
+
+class TakeError(UserError):
+    """A request about a take that cannot be met; `status` is that of HTTP."""
+
+    def __init__(self, text: str, status: int = 400) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+@checked_dataclass
+class Take:
+    """What take.json holds."""
+
+    id: str
+    text: str  # the sentence; empty: not labelled yet
+    signer: str
+    made: str  # when it began, ISO 8601
+    suffix: str  # of the film's file
+    state: State
+    delivery: str = ""  # name of its folder in the inbox, from just before it appears there
+
+
+@checked_dataclass
+class Consent:
+    """What a signer agreed to on a day."""
+
+    signer: str
+    day: str
+    purposes: list[Purpose]
+    until: str  # last day that it holds, ISO 8601; empty: until it is withdrawn
+    wording: str  # what was shown
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A delivery, and what stayed behind."""
+
+    folder: Path | None  # None: nothing was fit to be delivered
+    takes: list[str]
+    left: dict[str, str]  # why, by take
+
+
+class TakeStore:
+    """The takes of a project."""
+
+    def __init__(self, root: Path = APP) -> None:
+        self._takes, self._consents = root / "takes", root / "consents"
+        self._writing = threading.Lock()
+
+    def list_takes(self) -> list[Take]:
+        """Return all takes, the newest first."""
+        found = [
+            self.get(folder.name)
+            for folder in (self._takes.iterdir() if self._takes.is_dir() else ())
+            if _ID.fullmatch(folder.name) and (folder / "take.json").is_file()
+        ]
+        return sorted(found, key=lambda take: (take.made, take.id), reverse=True)
+
+    def begin(self, *, text: str, signer: str, suffix: str) -> Take:
+        """Make an empty take.
+
+        Raises:
+            TakeError: If the ending is no video's, or too many recordings were never ended.
+        """
+        suffix = suffix.lower()
+        if suffix not in VIDEO_SUFFIXES:
+            raise TakeError(f"{suffix!r} is no ending of a video: {', '.join(VIDEO_SUFFIXES)}", 415)
+        open_ones = sum(take.state == "recording" for take in self.list_takes())
+        if open_ones >= MAX_UNFINISHED:
+            raise TakeError(f"{open_ones} recordings were begun and not ended; remove some", 429)
+        made = datetime.now().isoformat(timespec="milliseconds")
+        take = Take(
+            id=secrets.token_hex(8), text=_line(text), signer=_line(signer), made=made,
+            suffix=suffix, state="recording",
+        )  # fmt: skip
+        (self._takes / take.id).mkdir(parents=True)
+        return self._keep(take)
+
+    def get(self, take_id: str) -> Take:
+        """Return a take.
+
+        Raises:
+            TakeError: If there is none.
+        """
+        path = self._folder(take_id) / "take.json"
+        if not path.is_file():
+            raise TakeError("there is no such recording", 404)
+        return parse_options(read_json(path, hint=_HINT), Take, where=str(path))
+
+    def film(self, take: Take) -> Path:
+        """Return the file of its film; of one that is not whole yet, what there is of it."""
+        folder = self._folder(take.id)
+        return folder / (f"film{take.suffix}" if take.state != "recording" else "film.part")
+
+    def size(self, take: Take) -> int:
+        """Return how many bytes of the film are here."""
+        path = self.film(take)
+        return path.stat().st_size if path.is_file() else 0
+
+    def append(self, take: Take, offset: int, piece: bytes) -> int:
+        """Add a piece of the film and return its size; what is here already changes nothing.
+
+        Raises:
+            TakeError: If the film is whole, too long, or the piece begins where none is awaited;
+                507 if the disk is full.
+        """
+        if take.state != "recording":
+            raise TakeError("this recording is whole already", 409)
+        with self._writing:  # the same piece may come twice at once
+            return self._append(take, offset, piece)
+
+    def _append(self, take: Take, offset: int, piece: bytes) -> int:
+        size = self.size(take)
+        if offset > size:
+            raise TakeError(f"the next byte awaited is number {size}, found {offset}", 409)
+        piece = piece[size - offset :]
+        if size + len(piece) > MAX_FILM:
+            raise TakeError(f"a film may have {MAX_FILM / 1e9:g} GB", 413)
+        path = self.film(take)
+        try:
+            with path.open("ab") as file:
+                file.write(piece)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.truncate(path, size)
+            why = f"the disk takes no more ({error.strerror}): free some room"
+            raise TakeError(why, 507) from None
+        return size + len(piece)
+
+    def finish(self, take: Take, size: int) -> Take:
+        """Call the film whole.
+
+        Raises:
+            TakeError: If it has another size than the sender says, or none.
+        """
+        if take.state != "recording":
+            return take
+        found = self.size(take)
+        if found != size or not size:
+            raise TakeError(f"{found} bytes are here, the whole film has {size}", 409)
+        part = self.film(take)
+        flush_to_disk(part)
+        done = self._with(take, state="whole")
+        part.rename(self.film(done))
+        return self._keep(done)
+
+    def change(self, take: Take, *, text: str | None = None, signer: str | None = None) -> Take:
+        """Correct the sentence or the signer of a take that is not delivered.
+
+        Raises:
+            TakeError: If it is delivered.
+        """
+        if take.state == "delivered":
+            raise TakeError("this recording is delivered; correct it with a new one", 409)
+        text = take.text if text is None else _line(text)
+        signer = take.signer if signer is None else _line(signer)
+        return self._keep(self._with(take, text=text, signer=signer))
+
+    def remove(self, take: Take) -> None:
+        """Delete a take with its film; what was delivered stays in the inbox or the corpus."""
+        shutil.rmtree(self._folder(take.id))
+
+    def agree(self, consent: Consent) -> None:
+        """Keep what a signer agreed to, beside what was agreed to before."""
+        self._consents.mkdir(parents=True, exist_ok=True)
+        name = f"{date.today().isoformat()}-{secrets.token_hex(4)}.json"
+        write_file(self._consents / name, to_text(asdict(consent)))
+
+    def consents(self, signer: str) -> list[Consent]:
+        """Return what a signer agreed to, the latest last."""
+        found = []
+        for path in sorted(self._consents.glob("*.json"), key=lambda one: one.stat().st_mtime_ns):
+            one = parse_options(read_json(path, hint="remove it"), Consent, where=str(path))
+            if one.signer == _line(signer):
+                found.append(one)
+        return found
+
+    def deliver(self, inbox: Path, ids: Sequence[str] | None = None) -> Delivered:
+        """Put whole, labelled takes of signers who agreed into the inbox, as one folder.
+
+        Args:
+            inbox: Where deliveries are taken from (`retrain.inbox`).
+            ids: Which; None: all that are not delivered.
+
+        Raises:
+            TakeError: If one is not there.
+        """
+        asked = [self.get(one) for one in ids] if ids is not None else self.list_takes()[::-1]
+        takes, left = [], {}
+        for take in asked:
+            if take.state == "delivered":
+                continue
+            if why := self._why_not(take):
+                left[take.id] = why
+            else:
+                takes.append(take)
+        if not takes:
+            return Delivered(None, [], left)
+        inbox.mkdir(parents=True, exist_ok=True)
+        folder = inbox / f"app-{date.today().isoformat()}-{secrets.token_hex(3)}"
+        hidden = inbox / f".{folder.name}"  # scans pass over names that begin with a dot
+        hidden.mkdir()
+        rows = ["clip_id\tvideo\ttext\tsigner"]
+        for take in takes:
+            name = f"{take.id}{take.suffix}"
+            _link(self.film(take), hidden / name)
+            rows.append("\t".join((take.id, name, take.text, take.signer)))
+        write_file(hidden / "table.tsv", "\n".join(rows) + "\n")
+        agreed = {take.signer: asdict(self.consents(take.signer)[-1]) for take in takes}
+        write_file(hidden / "consent.json", to_text(agreed))
+        for take in takes:
+            self._keep(self._with(take, delivery=folder.name))
+        hidden.rename(folder)
+        flush_to_disk(inbox)
+        for take in takes:
+            self._keep(self._with(take, state="delivered", delivery=folder.name))
+        return Delivered(folder, [take.id for take in takes], left)
+
+    def settle(self, inbox: Path) -> None:
+        """Finish or undo deliveries that a crash cut off."""
+        for take in self.list_takes():
+            if take.delivery and take.state == "whole":
+                arrived = (inbox / take.delivery).is_dir()
+                kept = {"state": "delivered"} if arrived else {"delivery": ""}
+                self._keep(self._with(take, **kept))
+        for rest in inbox.glob(".app-*"):
+            shutil.rmtree(rest)
+
+    def of(self, signer: str) -> list[Take]:
+        """Return the takes of a signer."""
+        return [take for take in self.list_takes() if take.signer == signer]
+
+    def forget(self, signer: str) -> None:
+        """Delete the takes and consents of a signer."""
+        for take in self.of(signer):
+            self.remove(take)
+        for path in self._consents.glob("*.json"):
+            if read_json(path, hint="remove it").get("signer") == signer:
+                path.unlink()
+
+    def _why_not(self, take: Take) -> str:
+        if take.state == "recording":
+            return "its film is not whole"
+        if not take.text or not take.signer:
+            return "its sentence or its signer is missing"
+        consents = self.consents(take.signer)
+        if not consents:
+            return f"{take.signer} has not agreed to anything yet"
+        last = consents[-1]
+        if "training" not in last.purposes:
+            return f"{take.signer} has not agreed to training"
+        if last.until and last.until < date.today().isoformat():
+            return f"{take.signer} agreed until {last.until}"
+        return ""
+
+    def _folder(self, take_id: str) -> Path:
+        """Return the folder of a take; nothing but an id of ours ever becomes part of a path."""
+        if not _ID.fullmatch(take_id):
+            raise TakeError("there is no such recording", 404)
+        return self._takes / take_id
+
+    def _keep(self, take: Take) -> Take:
+        write_file(self._folder(take.id) / "take.json", to_text(asdict(take)))
+        return take
+
+    @staticmethod
+    def _with(take: Take, **changes: Any) -> Take:
+        return Take(**{**asdict(take), **changes})
+
+
+def _line(text: str) -> str:
+    """Return a text as one line, as a table takes it."""
+    return unicodedata.normalize("NFC", " ".join(text.split()))[:1000]
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system
+        shutil.copyfile(source, target)
+        flush_to_disk(target)

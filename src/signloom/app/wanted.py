@@ -1,0 +1,141 @@
+"""What to record next, with reasons: rare and confused words, unsure sentences, few signers."""
+
+import csv
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from signloom.corpus.manifest import CorpusOptions
+from signloom.errors import UserError
+from signloom.features.targets import Target, read_targets
+from signloom.intake.ledgers import IntakeReject, read_rejects
+from signloom.paths import EVALUATION, TARGETS
+
+RARE = 3  # a word in fewer train clips than this is rare
+FEW = 3  # a sentence signed by fewer people than this
+UNSURE = 0.5  # a dev clip whose translation is right with less than this probability
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a sentence is wanted, in figures that a page can put into words."""
+
+    kind: str  # rare, confused, unsure or signers
+    word: str = ""  # of rare and confused
+    other: str = ""  # what a confused word was taken for
+    count: float = 0.0  # clips of a rare word, confusions, probability, signers
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A sentence that would teach the model something."""
+
+    text: str
+    reasons: list[Reason]
+
+
+def list_wanted(
+    *, targets: Path = TARGETS, evaluation: Path = EVALUATION, most: int = 50
+) -> list[Wanted]:
+    """Return sentences of train and dev worth recording, the most urgent first.
+
+    Sentences of test are not proposed: who records them spoils the score.
+
+    Args:
+        targets: What `tokenize_targets` wrote.
+        evaluation: What `evaluate` wrote; without it only the corpus itself is looked at.
+        most: How many, at most.
+
+    Raises:
+        UserError: If there are no targets, or a file is damaged.
+    """
+    known = read_targets(targets)
+    test = {target.text for target in known if target.split == "test"}
+    open_ones = [one for one in known if one.split != "test"]
+    train = [one for one in open_ones if one.split == "train"]
+    clips_of = Counter(word for one in train for word in set(_words(one.text)))
+    confused = _read_confused(evaluation / "confusions.csv")
+    unsure = _read_unsure(evaluation / "hypotheses.tsv")
+    signers: dict[str, set[str]] = defaultdict(set)
+    for one in train:
+        signers[one.text].add(one.signer)
+    found = []
+    for text in dict.fromkeys(one.text for one in open_ones):
+        if text in test:
+            continue
+        words = dict.fromkeys(_words(text))
+        reasons = [
+            Reason("rare", word=word, count=clips_of[word])
+            for word in words
+            if clips_of[word] < RARE
+        ]
+        reasons += [
+            Reason("confused", word=word, other=other, count=count)
+            for word in words
+            for other, count in confused.get(word, ())
+        ]
+        if text in unsure:
+            reasons.append(Reason("unsure", count=unsure[text]))
+        if 0 < len(signers[text]) < FEW:
+            reasons.append(Reason("signers", count=len(signers[text])))
+        if reasons:
+            found.append(Wanted(text, reasons))
+    return sorted(found, key=lambda one: (-_urgency(one), one.text))[:most]
+
+
+def list_again(corpus: CorpusOptions) -> list[IntakeReject]:
+    """Return the clips that were left out and could be recorded again."""
+    return read_rejects(corpus)
+
+
+def count_signers(known: Sequence[Target]) -> dict[str, int]:
+    """Return how many clips of train each person signed, the fewest first."""
+    found = Counter(one.signer for one in known if one.split == "train")
+    return dict(sorted(found.items(), key=lambda pair: pair[1]))
+
+
+def _urgency(one: Wanted) -> float:
+    """Return how much a sentence would teach: each reason counts, the worst cases more."""
+    weights = {"rare": 2.0, "confused": 1.0, "unsure": 1.0, "signers": 0.5}
+    return sum(
+        weights[reason.kind] * (reason.count if reason.kind == "confused" else 1.0)
+        for reason in one.reasons
+    )
+
+
+def _words(text: str) -> list[str]:
+    return text.casefold().split()
+
+
+def _read_confused(path: Path) -> dict[str, list[tuple[str, int]]]:
+    """Return what dev's words were taken for, and how often."""
+    found: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    for row in _read(path, ",", ("split", "kind", "reference", "hypothesis", "count")):
+        if row["split"] == "dev" and row["kind"] == "substitute":
+            found[row["reference"].casefold()].append((row["hypothesis"], int(row["count"])))
+    return found
+
+
+def _read_unsure(path: Path) -> dict[str, float]:
+    """Return dev's sentences that the model is unsure of, with the least probability of each."""
+    found: dict[str, float] = {}
+    for row in _read(path, "\t", ("split", "reference")):
+        if row["split"] == "dev" and row.get("confidence"):
+            sure = float(row["confidence"])
+            if sure < UNSURE:
+                found[row["reference"]] = min(sure, found.get(row["reference"], 1.0))
+    return found
+
+
+def _read(path: Path, delimiter: str, columns: Sequence[str]) -> list[dict[str, str]]:
+    if not path.is_file():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        if delimiter == "\t":
+            rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+        else:
+            rows = list(csv.DictReader(file))
+    if rows and not set(columns) <= rows[0].keys():
+        raise UserError(f"{path} lacks columns {', '.join(columns)}; run `dvc repro evaluate`")
+    return rows

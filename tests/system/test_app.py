@@ -1,0 +1,170 @@
+"""The app in a real browser: the drawn signer records herself and is taken into a corpus.
+
+Quick twins: tests/unit/app.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+
+from signloom.app.takes import TakeStore
+from signloom.cli.main import main
+from signloom.corpus.manifest import read_manifest
+from signloom.demo.draw import DrawOptions, draw_clip, plan_clips
+from tests.intake import found_corpus
+from tests.tiny import ROOT
+from tests.unit.report.test_browser import DESK, PHONE, Tab, find_chromium, open_tab
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.mediapipe,
+    pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine"),
+]
+WAIT_S = 60.0
+EVIL = "<script>alert(1)</script> oui"
+
+
+def write_camera(folder: Path) -> Path:
+    """Draw a signer and write what a camera would see of her, again and again."""
+    options = DrawOptions(
+        out=folder, seed=1, train_signers=1, dev_signers=1, test_signers=1, clips_per_signer=1,
+        max_signs=3, unseen_share=0.0, fps=15, width=320, height=240,
+    )  # fmt: skip
+    (folder / "videos").mkdir(parents=True)
+    clip = plan_clips(options)[0]
+    draw_clip(clip, options, folder)
+    camera = folder / "camera.y4m"
+    with av.open(str(folder / f"videos/{clip.clip_id}.mp4")) as video, camera.open("wb") as file:
+        file.write(b"YUV4MPEG2 W640 H480 F15:1 Ip A1:1 C420jpeg\n")
+        for frame in video.decode(video=0):
+            picture = frame.reformat(width=640, height=480, format="yuv420p").to_ndarray()
+            file.write(b"FRAME\n" + np.ascontiguousarray(picture).tobytes())
+    return camera
+
+
+class Server:
+    """`signloom app` as a process that may be killed and started again."""
+
+    def __init__(self, project: Path) -> None:
+        self.project = project
+        self.process: subprocess.Popen[str] | None = None
+
+    def start(self) -> str:
+        program = Path(sys.executable).with_name("signloom")
+        self.process = subprocess.Popen(
+            [program, "app", "--no-browser", "--port", str(8700 + os.getpid() % 90)],
+            cwd=self.project, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        with self.process.stdout as said:
+            return said.readline().strip()
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        assert self.process is not None
+        self.process.send_signal(how)
+        self.process.wait(20)
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    project = tmp_path / "project"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    found_corpus(project)
+    text = (ROOT / "params.yaml").read_text(encoding="utf-8")
+    text = text.replace("folder: data/demo/corpus", "folder: data/raw/weekly")
+    (project / "params.yaml").write_text(text.replace("settle_s: 10.0", "settle_s: 0.0"))
+    found = Server(project)
+    yield found
+    if found.process is not None and found.process.poll() is None:
+        found.stop(signal.SIGKILL)
+
+
+def wait_for(tab: Tab, condition: str) -> None:
+    until = time.monotonic() + WAIT_S
+    while not tab.run(condition):
+        assert time.monotonic() < until, (condition, tab.run("document.body.innerText"))
+        time.sleep(0.1)
+
+
+def press(tab: Tab, selector: str) -> None:
+    tab.run(f"document.querySelector({selector!r}).click()")
+
+
+def write(tab: Tab, selector: str, text: str) -> None:
+    tab.run(f"document.querySelector({selector!r}).value = {text!r}")
+
+
+def begin(tab: Tab) -> None:
+    press(tab, "#go")
+    wait_for(
+        tab, "document.querySelector('#consent').open || !document.querySelector('#stop').hidden"
+    )
+    if tab.run("document.querySelector('#consent').open"):
+        press(tab, "#for-training")
+        press(tab, "#consent button[value=yes]")
+    wait_for(tab, "!document.querySelector('#stop').hidden")
+
+
+def test_the_drawn_signer_records_herself_and_a_night_can_take_her_in(
+    server: Server, tmp_path: Path
+) -> None:
+    camera = write_camera(tmp_path / "drawn")
+    flags = ("--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream",
+             f"--use-file-for-fake-video-capture={camera}")  # fmt: skip
+    address = server.start()
+    with open_tab(tmp_path / "profile", 240.0, flags) as tab:
+        tab.show(address, width=DESK)
+        wait_for(tab, "document.querySelector('#preview').videoWidth > 0")
+        write(tab, "#signer", "zoe")
+        write(tab, "#sentence", EVIL)
+        begin(tab)
+        time.sleep(3.5)
+        press(tab, "#stop")
+        wait_for(tab, "!document.querySelector('#taken').hidden")
+        assert tab.run("document.querySelectorAll('#taken canvas').length") == 1
+        press(tab, "#keep")
+        # The second recording meets a server that dies and comes back.
+        write(tab, "#sentence", "elle mange du pain")
+        begin(tab)
+        time.sleep(1.5)
+        server.stop(signal.SIGKILL)
+        time.sleep(2.0)
+        tab.complaints.clear()  # that nothing answered was to be
+        token = server.start().partition("token=")[2]
+        tab.send("Network.setCookie", name="signloom", value=token, url=address.partition("?")[0])
+        time.sleep(1.0)
+        press(tab, "#stop")
+        wait_for(tab, "!document.querySelector('#taken').hidden")
+        tab.complaints.clear()
+        for tab_name in ("clips", "wanted", "nights", "clips"):
+            tab.run(f"location.hash = {tab_name!r}")
+            time.sleep(0.5)
+        assert tab.run("document.querySelectorAll('#list > li').length") == 2
+        assert EVIL in tab.run("[...document.querySelectorAll('#list input')].map((i) => i.value)")
+        for width in (PHONE, DESK):
+            tab.send("Emulation.setDeviceMetricsOverride", width=width, height=900,
+                     deviceScaleFactor=1, mobile=width == PHONE)  # fmt: skip
+            assert tab.run("document.documentElement.scrollWidth <= innerWidth")
+        press(tab, "#deliver")
+        wait_for(tab, "document.querySelector('#message').textContent.includes('2')")
+        # `wanted` asks for what no training has written yet; the browser notes the answer 422.
+        assert [one for one in tab.complaints if "422" not in one] == []
+    films = [TakeStore().film(take) for take in TakeStore().list_takes()]
+    assert len(films) == 2
+    for film in films:
+        with av.open(str(film)) as video:
+            assert sum(1 for _ in video.decode(video=0)) > 20
+    shutil.rmtree(server.project / "data/app")
+    main(["ingest", "data/inbox"])
+    texts = [clip.text for clip in read_manifest(server.project / "data/raw/weekly/manifest.tsv")]
+    assert set(texts[-2:]) == {EVIL, "elle mange du pain"}
