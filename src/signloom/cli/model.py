@@ -175,7 +175,7 @@ def run_adopt(options: argparse.Namespace) -> None:
     """Write a search's winner or a preset into the parameters and print the difference."""
     if options.list:
         for path in sorted(PRESETS.glob("*.yaml")):
-            print(f"{path.stem:<14} {path.read_text(encoding='utf-8').splitlines()[0].strip('# ')}")
+            print(f"{path.stem:<18} {path.read_text(encoding='utf-8').splitlines()[0].strip('# ')}")
         return
     if options.preset is not None:
         overrides = _read_preset(options.preset)
