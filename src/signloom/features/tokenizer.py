@@ -14,18 +14,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import tokenizers
-from pydantic import Field
 
-from signloom.config import checked_dataclass, read_record
+from signloom.config import Natural, checked_dataclass, read_record
 from signloom.errors import UserError
 from signloom.files import write_file
 
 FORMAT_VERSION = 1
 SOURCE_SHA256 = "ecb6f9fc369894346f0511f4074ca75cee5cd5f3b06d02f1ba35fcd39f8e121d"
-MOST_ROWS = 2**24
+SOURCE_ROWS, MOST_ROWS = 128_815, 2**24  # of DeepSeek's file; of any
 BYTES = 256
 # Rows of the pruned vocabulary: these three, one for each byte, then the used ids in order.
 PAD, BOS, EOS = 0, 1, 2
@@ -69,12 +68,8 @@ class Tokenizer:
                 the control tokens of a full vocabulary.
         """
         source = load_source(source_json)
-        if vocabulary == "full":
-            source.check_controls()
-            if not source_json:
-                return cls(vocabulary="full", source_ids=(), pieces=())
-        used = set()
-        for text in texts:
+        used = set(source.controls) if vocabulary == "full" else set()  # or refused
+        for text in texts if source_json or vocabulary == "pruned" else ():
             tokens = source.encode(text)
             used.update(tokens)
             if source_json and b"".join(source.pieces[t] for t in tokens) != text.encode():
@@ -82,11 +77,9 @@ class Tokenizer:
                     f"tokenize_targets.tokenizer: its tokens of {text!r} spell another text; "
                     "expected a tokenizer.json that changes none (no lower case, no added space)"
                 )
-        if vocabulary == "full":
-            return cls(vocabulary="full", source_ids=(), pieces=(), source_json=source_json)
-        kept = tuple(sorted(used - set(source.byte_ids)))
+        kept = () if vocabulary == "full" else tuple(sorted(used - set(source.byte_ids)))
         pieces = tuple(source.pieces[token] for token in kept)
-        return cls(vocabulary="pruned", source_ids=kept, pieces=pieces, source_json=source_json)
+        return cls(vocabulary=vocabulary, source_ids=kept, pieces=pieces, source_json=source_json)
 
     @property
     def source(self) -> "SourceVocabulary":
@@ -199,6 +192,11 @@ class Tokenizer:
         except ValueError as error:
             raise UserError(f"{path}: pieces are no hexadecimal bytes ({error}); {hint}") from None
         ids, needed = found.source_ids, 0 if found.vocabulary == "full" else len(pieces)
+        rows = MOST_ROWS if found.source_json else SOURCE_ROWS
+        if any(index >= rows for index in ids):
+            raise UserError(
+                f"{path}: source_ids: found {max(ids)}, expected less than {rows}; {hint}"
+            )
         if len(ids) != needed or len(pieces) != needed or list(ids) != sorted(set(ids)):
             raise UserError(
                 f"{path}: vocabulary is {found.vocabulary}, found {len(ids)} source_ids and "
@@ -217,7 +215,7 @@ class _File:
 
     source_sha256: str
     vocabulary: Vocabulary
-    source_ids: tuple[Annotated[int, Field(ge=0, lt=MOST_ROWS)], ...]
+    source_ids: tuple[Natural, ...]
     pieces: tuple[str, ...]
     source_json: str = ""
 
@@ -233,20 +231,13 @@ class SourceVocabulary:
 
     @property
     def controls(self) -> tuple[int, ...]:
-        """The ids of bos, eos and pad, where it has them."""
-        return tuple(self.added[name] for name in CONTROLS)
-
-    def check_controls(self) -> None:
-        """Refuse a full vocabulary without bos, eos and pad.
-
-        Raises:
-            UserError: If one is missing.
-        """
+        """The ids of bos, eos and pad; a UserError where one is missing."""
         if missing := [name for name in CONTROLS if name not in self.added]:
             raise UserError(
                 "tokenize_targets.vocabulary is full, but the tokenizer.json lacks DeepSeek's "
                 f"control tokens {', '.join(missing)}; set it to pruned, which has its own"
             )
+        return tuple(self.added[name] for name in CONTROLS)
 
     def encode(self, text: str) -> list[int]:
         """Return source ids; text that looks like a control token stays text."""

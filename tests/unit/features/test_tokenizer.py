@@ -82,6 +82,7 @@ def test_a_saved_tokenizer_is_the_same(tmp_path: Path, vocabulary: str) -> None:
     [
         ("format_version", 9, "found format version 9, this Signloom reads 1"),
         ("source_sha256", "0", "made from a tokenizer.json with SHA-256 0"),
+        ("source_ids", [999_999], "source_ids: found 999999, expected less than 128815"),
     ],
 )
 def test_a_foreign_file_is_refused(tmp_path: Path, key: str, value: object, message: str) -> None:

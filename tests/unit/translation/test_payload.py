@@ -146,15 +146,16 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
     return model, context
 
 
+@pytest.mark.parametrize("drawn", [{}, {"temperature": 1.5, "top_k": 20, "top_p": 0.9, "seed": 7}])
 def test_a_served_model_answers_as_the_translator_does(
-    served: tuple[Any, Any],
+    served: tuple[Any, Any], drawn: dict[str, Any]
 ) -> None:
     model, context = served
     clip = tiny.halve(tiny.sequence())
-    params = {"beam_size": 3, "max_tokens": 6, "n_best": 2}
+    params = {"beam_size": 3, "max_tokens": 6, "n_best": 2, **drawn}
     found = model.predict(context, pd.DataFrame([to_payload(clip)]), params)
     translator = Translator.load(Path(context.artifacts["checkpoint"]), torch.device("cpu"))
-    options = dataclasses.replace(DECODING, beam_size=3, max_tokens=6)
+    options = dataclasses.replace(DECODING, beam_size=3, max_tokens=6, **drawn)
     assert found == [to_json(one) for one in translate_timed(translator, [clip], options, n_best=2)]
 
 
