@@ -1,14 +1,16 @@
-"""Options of a study: the project's parameters with changes."""
+"""Options of a study: its own, and the project's parameters with changes."""
 
 import dataclasses
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
-from signloom.config import parse_options
+from signloom.config import load_params, parse_options
 from signloom.models.seq2seq import ModelOptions
 from signloom.training.options import TrainOptions
 
 T = TypeVar("T", ModelOptions, TrainOptions)
+S = TypeVar("S")
 
 
 def change_options(options: T, changes: Mapping[str, Any], where: str) -> T:
@@ -19,3 +21,19 @@ def change_options(options: T, changes: Mapping[str, Any], where: str) -> T:
     """
     values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
     return parse_options({**values, **changes}, type(options), where=where)
+
+
+def load_study(params: Path, kind: type[S], *, is_long: bool) -> S:
+    """Read the section `study` of a study's parameters.
+
+    Args:
+        params: Its params.yaml.
+        kind: Made by `checked_dataclass`.
+        is_long: Put the section `long` over it, whose settings take hours instead of minutes.
+
+    Raises:
+        UserError: If something is missing or refused.
+    """
+    values = load_params(params)
+    study = {**values["study"], **(values["long"] if is_long else {})}
+    return parse_options(study, kind, where=f"{params}: study")

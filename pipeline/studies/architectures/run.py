@@ -6,12 +6,8 @@ from typing import Any
 
 from pipeline.stage import run
 from pipeline.studies.architectures.page import build_page
-from pipeline.studies.architectures.study import (
-    ArchitecturesOptions,
-    plan_corpus,
-    plan_reversal,
-    run_jobs,
-)
+from pipeline.studies.architectures.study import ArchitecturesOptions, plan_corpus
+from pipeline.studies.jobs import run_jobs
 from pipeline.studies.results import write_results
 from signloom.config import load_section
 from signloom.evaluation.evaluate import EvaluateOptions
@@ -29,16 +25,14 @@ def main() -> None:
     options = load_section(STUDY, "study", ArchitecturesOptions)
     evaluate = load_section(PARAMS, "evaluate", EvaluateOptions)
     corpus = plan_corpus(options, from_scratch(read_run_options(PARAMS)), evaluate, TrainingFiles())
-    reversal = plan_reversal(options)
 
     def log(found: dict[str, Any]) -> None:
-        score = found.get("scores", {}).get("test", {}).get("bleu4", found.get("exact"))
+        score = found["scores"]["test"]["bleu4"]
         logging.info("%s, seed %d: %s", found["variant"], found["seed"], score)
 
     results = {
-        "format_version": 1,
+        "format_version": 2,
         "corpus": list(run_jobs(corpus, options.workers, log)),
-        "reversal": list(run_jobs(reversal, options.workers, log)),
     }
     write_results(OUT, results, render_study(build_page(results, evaluate.score)))
 

@@ -1,15 +1,11 @@
-"""Study of architectures: variants trained alike on a corpus and on the reversal lab.
+"""Study of architectures: variants trained alike on a corpus.
 
-Question: what do the architectures reach with equal epochs, at what cost, and does a decoder that
-gets only the encoder's last state fail on long sentences, as document 001 says?
+Question: what do the architectures reach with equal epochs, and at what cost?
 """
 
 import dataclasses
-import multiprocessing
 import resource
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -22,7 +18,6 @@ from signloom.corpus.shards import read_shards
 from signloom.evaluation.evaluate import EvaluateOptions
 from signloom.evaluation.metrics import score_corpus
 from signloom.features.targets import read_targets
-from signloom.reversal import LabOptions, read_lab, run_lab
 from signloom.training.data import TrainingFiles
 from signloom.training.run import RunOptions, train
 from signloom.translation.translator import Translator
@@ -39,8 +34,6 @@ class ArchitecturesOptions:
     # Name to changes of the section `model`.
     variants: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
     learning_rates: dict[str, float]  # of variants that want another than the common one
-    reversal: list[str]  # changes to the reversal lab, such as train.epochs=4
-    reversal_seeds: list[int]  # of each variant on the reversal lab
     workers: Count  # runs at a time; 1 where processor time is to mean something
 
     def __post_init__(self) -> None:
@@ -94,27 +87,6 @@ class CorpusJob:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReversalJob:
-    """One training on the reversal lab."""
-
-    variant: str
-    options: LabOptions
-
-    def run(self) -> dict[str, Any]:
-        """Train and test."""
-        torch.set_num_threads(1)
-        result = run_lab(self.options, log=lambda record: None)
-        return {
-            "variant": self.variant,
-            "seed": self.options.train.seed,
-            "exact": round(result.exact, 4),
-            "by_length": {str(k): round(v, 4) for k, v in result.by_length.items()},
-            "dev_loss": round(result.dev_loss, 4),
-            "cpu_s": round(result.cpu_s, 1),
-        }
-
-
 def plan_corpus(
     options: ArchitecturesOptions, base: RunOptions, evaluate: EvaluateOptions, files: TrainingFiles
 ) -> list[CorpusJob]:
@@ -133,39 +105,6 @@ def plan_corpus(
             run = dataclasses.replace(base, model=model, train=train_options)
             jobs.append(CorpusJob(variant=variant, options=run, evaluate=evaluate, files=files))
     return jobs
-
-
-def plan_reversal(options: ArchitecturesOptions) -> list[ReversalJob]:
-    """Return the trainings on the reversal lab.
-
-    Raises:
-        UserError: If a change names no option or its value is refused.
-    """
-    jobs = []
-    for seed in options.reversal_seeds:
-        base = read_lab([*options.reversal, f"train.seeds=[{seed}]"])
-        for variant, changes in options.variants.items():
-            model = change_options(base.model, changes, f"study.variants.{variant}")
-            jobs.append(
-                ReversalJob(variant=variant, options=dataclasses.replace(base, model=model))
-            )
-    return jobs
-
-
-def run_jobs(
-    jobs: Sequence[CorpusJob | ReversalJob], workers: int, log: Callable[[dict[str, Any]], None]
-) -> Iterator[dict[str, Any]]:
-    """Run each job in a process of its own, whose memory and time are the job's alone."""
-    with ProcessPoolExecutor(
-        workers, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=1
-    ) as pool:
-        for found in pool.map(_run, jobs):
-            log(found)
-            yield found
-
-
-def _run(job: CorpusJob | ReversalJob) -> dict[str, Any]:
-    return job.run()
 
 
 def _peak_mb() -> float:

@@ -9,6 +9,7 @@ from pipeline.studies.gradients.study import (
     GradientOptions,
     measure_flows,
     summarise_flows,
+    train_deep,
     train_stacks,
 )
 from pipeline.studies.results import write_results
@@ -27,6 +28,8 @@ class StudyOptions:
 
     flow: GradientOptions
     trained_depths: list[int]
+    deep_depths: list[int]
+    seeds: list[int]  # of each training
     reversal: list[str]
 
 
@@ -36,13 +39,22 @@ def main() -> None:
     model = load_section(PARAMS, "model", ModelOptions)
     flows = []
     for flow in measure_flows(model, options.flow):
-        logging.info("%d layers, %s, %s: %.3g %%", flow.depth, flow.norm, flow.wiring, flow.share)
+        kind = f"{flow.initialization}, {flow.depth} layers, {flow.norm}, {flow.wiring}"
+        logging.info("%s: %.3g %%", kind, flow.share)
         flows.append(flow)
-    trained = []
-    for found in train_stacks(read_lab(options.reversal), options.trained_depths):
+    lab, trained, deep = read_lab(options.reversal), [], []
+    for found in train_stacks(lab, options.trained_depths, options.seeds):
         logging.info("%s", found)
         trained.append(found)
-    results = {"format_version": 1, "flows": summarise_flows(flows), "trained": trained}
+    for found in train_deep(lab, options.deep_depths, options.seeds):
+        logging.info("%s", found)
+        deep.append(found)
+    results = {
+        "format_version": 2,
+        "flows": summarise_flows(flows),
+        "trained": trained,
+        "deep": deep,
+    }
     write_results(OUT, results, render_study(build_page(results)))
 
 

@@ -1,7 +1,8 @@
 """Study of gradients by depth and block.
 
-Question: how much of the gradient at the top of a stack of layers is left at its bottom, with and
-without residual connections and layer norms? Document 000 prints a table of it.
+Questions: how much of the gradient at the top of a stack of layers is left at its bottom, with and
+without residual connections and layer norms, and which of these stacks learn? Document 000 prints
+a table of the first.
 """
 
 import math
@@ -26,8 +27,12 @@ from signloom.training.loss import token_loss
 
 Wiring = Literal["residual", "plain"]
 Norm = Literal["post", "pre", "none"]
+Initialization = Literal["torch", "xavier"]
 WIRINGS: tuple[Wiring, ...] = ("residual", "plain")
 NORMS: tuple[Norm, ...] = ("post", "pre", "none")
+# Document 000 keeps what PyTorch draws, documents 001 and 002 draw Glorot's.
+INITIALIZATIONS: tuple[Initialization, ...] = ("torch", "xavier")
+NO_WARMUP = 1  # steps
 
 # Share of the first layer in document 000's table, % by layers: 0.7 ** n and 0.7 * n.
 PRINTED = {
@@ -56,6 +61,7 @@ class Flow:
 
     Attributes:
         depth: Encoder layers, N.
+        initialization: Of the weights.
         norm: Before each block, after it, or nowhere.
         wiring: With the residual sums, or without.
         arriving: Length of the loss's gradient at the stack's input and at the output of each
@@ -66,6 +72,7 @@ class Flow:
     """
 
     depth: int
+    initialization: Initialization
     norm: Norm
     wiring: Wiring
     arriving: list[float]
@@ -106,14 +113,16 @@ def rewire(stack: nn.Module, *, norm: Norm, wiring: Wiring) -> None:
 
 
 def measure_flows(model: ModelOptions, options: GradientOptions) -> Iterator[Flow]:
-    """Measure every depth, norm and wiring, at the start of training.
+    """Measure every initialisation, depth, norm and wiring, at the start of training.
 
     Args:
-        model: Width and kind of layers; depth and norm are varied.
+        model: Width and kind of layers; the rest is varied.
         options: How much is measured.
     """
-    for depth, norm, wiring in product(options.depths, NORMS, WIRINGS):
-        kind = replace(model, encoder_layers=depth, norm="post" if norm == "none" else norm)
+    for initialization, depth, norm, wiring in product(
+        INITIALIZATIONS, options.depths, NORMS, WIRINGS
+    ):
+        kind = _vary(model, depth, norm, initialization)
         runs = [
             _measure(kind, options, seed, norm=norm, wiring=wiring)
             for seed in range(1, options.seeds + 1)
@@ -124,6 +133,7 @@ def measure_flows(model: ModelOptions, options: GradientOptions) -> Iterator[Flo
         )
         yield Flow(
             depth=depth,
+            initialization=initialization,
             norm=norm,
             wiring=wiring,
             arriving=arriving,
@@ -179,24 +189,74 @@ def _spread(states: Float[Tensor, "B S D"]) -> float:
     return float((away.norm() / states.norm()).detach())
 
 
-def train_stacks(lab: LabOptions, depths: Iterable[int]) -> Iterator[dict[str, Any]]:
-    """Train encoders of each depth, norm and wiring on the reversal lab.
+def train_stacks(
+    lab: LabOptions, depths: Iterable[int], seeds: Iterable[int]
+) -> Iterator[dict[str, Any]]:
+    """Train encoders of each kind on the reversal lab.
 
     A gradient that arrives is worth nothing unless it teaches, so what counts is what is learnt.
+
+    Args:
+        lab: Sequences, model and recipe; the encoder is varied.
+        depths: Encoder layers.
+        seeds: Of each kind.
     """
-    for depth, norm, wiring in product(depths, NORMS, WIRINGS):
-        model = replace(lab.model, encoder_layers=depth, norm="post" if norm == "none" else norm)
+    for kind in product(seeds, INITIALIZATIONS, depths, NORMS, WIRINGS):
+        seed, initialization, depth, norm, wiring = kind
+        model = _vary(lab.model, depth, norm, initialization)
+        yield _train(replace(lab, model=model), seed, norm=norm, wiring=wiring)
 
-        def prepare(built: Seq2Seq, norm: Norm = norm, wiring: Wiring = wiring) -> None:
-            rewire(built.get_submodule("encoder.layers"), norm=norm, wiring=wiring)
 
-        found: dict[str, Any] = {"depth": depth, "norm": norm, "wiring": wiring}
-        try:
-            result = run_lab(replace(lab, model=model), log=lambda record: None, prepare=prepare)
-        except DivergedError:
-            yield found | {"exact": 0.0, "dev_loss": None}
-            continue
-        yield found | {"exact": round(result.exact, 4), "dev_loss": round(result.dev_loss, 4)}
+def train_deep(
+    lab: LabOptions, depths: Iterable[int], seeds: Iterable[int]
+) -> Iterator[dict[str, Any]]:
+    """Train deep encoders, post-norm and pre-norm, with the lab's warm-up and without.
+
+    Args:
+        lab: Sequences, model and recipe; the encoder's weights are PyTorch's, as document 000's.
+        depths: Encoder layers.
+        seeds: Of each kind.
+    """
+    norms: tuple[Norm, Norm] = ("post", "pre")
+    for seed, depth, norm, warmup in product(
+        seeds, depths, norms, (lab.train.warmup_steps, NO_WARMUP)
+    ):
+        model = _vary(lab.model, depth, norm, "torch")
+        recipe = replace(lab.train, warmup_steps=warmup)
+        yield _train(replace(lab, model=model, train=recipe), seed, norm=norm, wiring="residual")
+
+
+def _vary(
+    model: ModelOptions, depth: int, norm: Norm, initialization: Initialization
+) -> ModelOptions:
+    return replace(
+        model,
+        encoder_layers=depth,
+        norm="post" if norm == "none" else norm,
+        initialization=initialization,
+    )
+
+
+def _train(lab: LabOptions, seed: int, *, norm: Norm, wiring: Wiring) -> dict[str, Any]:
+    """Train one model whose encoder is rewired; return what it was and how well it learnt."""
+
+    def prepare(built: Seq2Seq) -> None:
+        rewire(built.get_submodule("encoder.layers"), norm=norm, wiring=wiring)
+
+    found: dict[str, Any] = {
+        "initialization": lab.model.initialization,
+        "depth": lab.model.encoder_layers,
+        "norm": norm,
+        "wiring": wiring,
+        "warmup_steps": lab.train.warmup_steps,
+        "seed": seed,
+    }
+    options = replace(lab, train=replace(lab.train, seeds=[seed]))
+    try:
+        result = run_lab(options, log=lambda record: None, prepare=prepare)
+    except DivergedError:
+        return found | {"exact": 0.0, "dev_loss": None}
+    return found | {"exact": round(result.exact, 4), "dev_loss": round(result.dev_loss, 4)}
 
 
 def summarise_flows(flows: Iterable[Flow]) -> list[dict[str, Any]]:

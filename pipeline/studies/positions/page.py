@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.studies.charts import Panel, curves_figure, mean_curve
 from pipeline.studies.positions.study import BoolMatrix, FloatMatrix, Sight, shift_distances
 from signloom.models.layers import sinusoids
 from signloom.report import canvas
 from signloom.report.attention import Axes, draw_heatmap, join_heatmaps
-from signloom.report.canvas import GREY, SERIES
+from signloom.report.canvas import SERIES
 from signloom.report.study import Figure, Section, StudyPage, Table
 
 COMMAND = "dvc repro pipeline/studies/positions/dvc.yaml"
@@ -43,8 +44,7 @@ def build_page(sights: Mapping[str, Sight], trained: Rows, *, trained_to: int) -
 
 
 def _by_length(trained: Rows, kind: str) -> dict[int, float]:
-    own = [row["by_length"] for row in trained if row["positions"] == kind]
-    return {int(length): mean(found[length] for found in own) for length in own[0]}
+    return mean_curve([row["by_length"] for row in trained if row["positions"] == kind])
 
 
 def _kinds(trained: Rows) -> list[str]:
@@ -194,9 +194,24 @@ def _learnt_section(trained: Rows, trained_to: int) -> Section:
             "lengths that training never showed."
         ],
         parts=[
-            Figure(name="learnt", svg=_learnt_chart(trained, trained_to),
-                   caption=f"Mean of {_seeds(trained)} seeds.",
-                   label="Exact match by sequence length for each kind of positions"),
+            curves_figure(
+                "learnt",
+                [
+                    Panel(
+                        title="sequences turned round without a mistake, %",
+                        x_label="symbols (right of the line: longer than any in training)",
+                        curves={
+                            kind: {n: 100 * share for n, share in _by_length(trained, kind).items()}
+                            for kind in _kinds(trained)
+                        },
+                        limits=(-3, 103),
+                        line_at=trained_to + 0.5,
+                    )
+                ],
+                height=2.9,
+                caption=f"Mean of {_seeds(trained)} seeds.",
+                label="Exact match by sequence length for each kind of positions",
+            ),
             Table(
                 caption="Exact match on held-out sequences, and the factors learnt by “scaled”",
                 header=["positions", f"up to {trained_to}", *(f"{n} symbols" for n in longer),
@@ -205,22 +220,6 @@ def _learnt_section(trained: Rows, trained_to: int) -> Section:
             ),
         ],
     )  # fmt: skip
-
-
-def _learnt_chart(trained: Rows, trained_to: int) -> str:
-    """Exact match over the length, for each kind of positions."""
-    with canvas.style():
-        figure, (panel,) = canvas.build_panels(1, height=2.9)
-        for colour, kind in zip(SERIES, _kinds(trained), strict=False):
-            found = _by_length(trained, kind)
-            panel.plot(list(found), [100 * share for share in found.values()],
-                       color=colour, marker="o", markersize=4, label=kind)  # fmt: skip
-        panel.axvline(trained_to + 0.5, color=GREY, linewidth=1, linestyle=(0, (3, 3)))
-        panel.set_title("sequences turned round without a mistake, %")
-        panel.set_xlabel("symbols (right of the line: longer than any in training)")
-        panel.set_ylim(-3, 103)
-        panel.legend()
-        return canvas.render_svg(figure)
 
 
 def _seeds(trained: Rows) -> int:

@@ -2,13 +2,9 @@ import dataclasses
 
 import pytest
 
-from pipeline.studies.architectures.page import build_page, score_by_length
-from pipeline.studies.architectures.study import (
-    ArchitecturesOptions,
-    plan_corpus,
-    plan_reversal,
-    run_jobs,
-)
+from pipeline.studies.architectures.page import build_page
+from pipeline.studies.architectures.study import ArchitecturesOptions, plan_corpus
+from pipeline.studies.lengths import score_by_length
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import EvaluateOptions, GridOptions
 from signloom.evaluation.metrics import ScoreOptions
@@ -30,13 +26,8 @@ OPTIONS = ArchitecturesOptions(
     train={"epochs": 1},
     variants={"LSTM": {"family": "lstm", "attention": "none"}, "Transformer": {}},
     learning_rates={"LSTM": 0.005},
-    reversal=[
-        "task.symbols=5", "task.min_length=2", "task.max_length=3", "task.train=20", "task.dev=10",
-        "task.test=10", "model.d_model=16", "model.heads=2", "model.d_ff=16", "train.epochs=1",
-    ],
-    reversal_seeds=[1],
     workers=1,
-)  # fmt: skip
+)
 
 
 def corpus_run(variant: str, seed: int, bleu: float) -> dict[str, object]:
@@ -81,20 +72,9 @@ def test_a_wrong_change_is_named(change: dict[str, object], message: str) -> Non
         plan_corpus(options, run_options(), EVALUATE, TrainingFiles())
 
 
-@pytest.mark.slow
-def test_a_job_runs_in_a_process_of_its_own() -> None:
-    """Quick twin: tests/unit/extraction/test_pool.py."""
-    logged: list[str] = []
-    (job, _) = plan_reversal(OPTIONS)
-    (found,) = run_jobs([job], 1, lambda row: logged.append(row["variant"]))
-    assert logged == ["LSTM"]
-    assert found["seed"] == 1
-    assert set(found["by_length"]) <= {"2", "3"}
-
-
 def test_sentences_of_one_length_are_scored_together() -> None:
     runs = [corpus_run("a", seed, 50.0) for seed in (1, 2)]
-    found = score_by_length(runs, SCORE)["a"]
+    found = score_by_length(runs, SCORE, [3, 5])["a"]
     assert list(found) == ["1-3", "4-5"]
     assert (found["4-5"]["clips"], found["4-5"]["wer"]) == (2, 0)
     assert found["4-5"]["bleu4"] == pytest.approx(100)
@@ -105,15 +85,10 @@ def test_the_page_says_what_was_measured() -> None:
     runs = [
         corpus_run(name, seed, b) for name, b in (("LSTM", 10.0), ("<b>", 80.0)) for seed in (1, 2)
     ]
-    reversal = [
-        {"variant": name, "seed": 1, "exact": exact, "by_length": {"3": 1.0, "9": exact},
-         "dev_loss": 0.1, "cpu_s": 3.0}
-        for name, exact in (("LSTM", 0.25), ("<b>", 1.0))
-    ]  # fmt: skip
-    results = {"corpus": runs, "reversal": reversal}
+    results = {"corpus": runs}
     page = render_study(build_page(results, SCORE))
     assert page == render_study(build_page(results, SCORE))
     assert "<b>" not in page
-    for text in ("BLEU-4 of 80.0", "LSTM 100 and 25 %", "10.0 ± 0.0", "a|b:1"):
+    for text in ("BLEU-4 of 80.0", "10.0 ± 0.0", "a|b:1"):
         assert text in page
-    assert page.count('role="img"') == 3
+    assert page.count('role="img"') == 2

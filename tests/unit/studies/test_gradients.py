@@ -1,16 +1,20 @@
 import dataclasses
+from itertools import product
 
 import pytest
 import torch
 
 from pipeline.studies.gradients.page import build_page
 from pipeline.studies.gradients.study import (
+    NORMS,
     PRINTED,
+    WIRINGS,
     GradientOptions,
     Plain,
     measure_flows,
     rewire,
     summarise_flows,
+    train_deep,
     train_stacks,
 )
 from signloom.models.layers import Residual
@@ -64,7 +68,8 @@ def test_rewiring_reaches_every_block_and_nothing_else() -> None:
 
 def test_every_kind_is_measured_at_every_layer() -> None:
     flows = list(measure_flows(SMALL, OPTIONS))
-    assert len(flows) == 2 * 3 * 2
+    assert len(flows) == 2 * 2 * 3 * 2
+    assert {flow.initialization for flow in flows} == {"torch", "xavier"}
     for flow in flows:
         assert len(flow.arriving) == len(flow.spread) == flow.depth + 1
         assert len(flow.weights) == flow.depth
@@ -82,29 +87,53 @@ def test_without_norm_the_gradient_of_a_chain_is_the_product_of_its_layers() -> 
 
 
 def test_the_residual_sum_keeps_frames_apart() -> None:
-    flows = {(f.depth, f.norm, f.wiring): f for f in measure_flows(SMALL, OPTIONS)}
+    flows = list(measure_flows(SMALL, OPTIONS))
+    flows = {(f.depth, f.norm, f.wiring): f for f in flows if f.initialization == "xavier"}
     for norm in ("pre", "post"):
         plain, whole = flows[4, norm, "plain"], flows[4, norm, "residual"]
         assert plain.spread[-1] < 0.01 * whole.spread[-1]
 
 
+def trained(seed: int, exact: float, **kind: object) -> dict[str, object]:
+    row = {"initialization": "torch", "depth": 2, "norm": "post", "wiring": "residual",
+           "warmup_steps": 60, "dev_loss": 0.1}  # fmt: skip
+    return {**row, "seed": seed, "exact": exact, **kind}
+
+
+def test_the_page_says_what_was_measured_with_both_initialisations() -> None:
+    results = {
+        "flows": summarise_flows(measure_flows(SMALL, OPTIONS)),
+        "trained": [
+            trained(seed, exact, initialization=drawn)
+            for seed in (1, 2)
+            for drawn, exact in (("torch", 1.0), ("xavier", 0.24))
+        ],
+        "deep": [trained(1, 0.5, warmup_steps=1), trained(2, 0.0, warmup_steps=1, dev_loss=None)],
+    }
+    page = render_study(build_page(results))
+    assert page == render_study(build_page(results))
+    for text in (
+        "post-norm, no residual", "printed, no residual", "PyTorch&#39;s initialisation",
+        "Xavier initialisation", "these learn: post-norm, residual (torch, 2 layers)",
+        "post-norm, residual (xavier, 2 layers) 24.0 ± 0.0 %", "(1 diverged)", "no warm-up",
+    ):  # fmt: skip
+        assert text in page
+    assert page.count('role="img"') == 3
+
+
 @pytest.mark.slow
-def test_the_page_says_what_was_measured() -> None:
-    """Quick twins: the tests of its figures above, tests/unit/studies/test_architectures.py."""
+def test_every_kind_is_trained_with_each_seed() -> None:
+    """Quick twins: the tests of its figures above."""
     lab = read_lab([
         "task.symbols=5", "task.min_length=2", "task.max_length=3", "task.train=20", "task.dev=10",
         "task.test=10", "model.d_model=16", "model.heads=2", "model.d_ff=16", "train.epochs=1",
     ])  # fmt: skip
-    trained = list(train_stacks(lab, [2]))
-    assert [(row["norm"], row["wiring"]) for row in trained] == [
-        (norm, wiring) for norm in ("post", "pre", "none") for wiring in ("residual", "plain")
-    ]
-    results = {"flows": summarise_flows(measure_flows(SMALL, OPTIONS)), "trained": trained}
-    page = render_study(build_page(results))
-    assert page == render_study(build_page(results))
-    for text in ("post-norm, no residual", "printed, without residuals", "Reversal lab"):
-        assert text in page
-    assert page.count('role="img"') == 2
+    found = list(train_stacks(lab, [2], [4]))
+    kinds = [(row["initialization"], row["norm"], row["wiring"]) for row in found]
+    assert kinds == list(product(("torch", "xavier"), NORMS, WIRINGS))
+    assert {row["seed"] for row in found} == {4}
+    deep = [(row["norm"], row["warmup_steps"]) for row in train_deep(lab, [2], [1])]
+    assert deep == [("post", 60), ("post", 1), ("pre", 60), ("pre", 1)]
 
 
 def test_a_depth_of_one_is_refused() -> None:

@@ -1,0 +1,52 @@
+"""Train with and without attention on sources of many lengths. DVC stage `bottleneck`.
+
+With `--tables FOLDER`, which holds phoenix14t.{train,dev,test}.tsv, glosses are translated, too.
+"""
+
+import argparse
+import logging
+from pathlib import Path
+
+from pipeline.stage import run
+from pipeline.studies.bottleneck.page import build_page
+from pipeline.studies.bottleneck.study import BottleneckOptions, train_reversal
+from pipeline.studies.bottleneck.text import read_text, train_text
+from pipeline.studies.options import load_study
+from pipeline.studies.results import write_results
+from signloom.report.study import render_study
+from signloom.training.run import read_run_options
+
+FOLDER = Path("pipeline/studies")
+OUT = Path("reports/studies/bottleneck")
+
+
+def main() -> None:
+    """Train, measure, write results and page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tables", type=Path, help="folder of glosses and sentences")
+    parser.add_argument("--long", action="store_true", help="longer sequences; hours")
+    arguments = parser.parse_args()
+    options = load_study(
+        FOLDER / "bottleneck/params.yaml", BottleneckOptions, is_long=arguments.long
+    )
+    reversal, text = [], []
+    for found in train_reversal(options):
+        logging.info("%s, seed %d: %s", found["variant"], found["seed"], found["exact"])
+        reversal.append(found)
+    if arguments.tables:
+        base = read_run_options(FOLDER / "gloss_to_text/params.yaml")
+        for found in train_text(options, base, read_text(arguments.tables)):
+            logging.info("%s, seed %d: %s", found["variant"], found["seed"], found["scores"])
+            text.append(found)
+    results = {
+        "format_version": 1,
+        "lengths": options.lengths,
+        "reversal": reversal,
+        "text": text,
+    }
+    page = render_study(build_page(results))
+    write_results(OUT, results, page)
+
+
+if __name__ == "__main__":
+    run(main)

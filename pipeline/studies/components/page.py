@@ -1,0 +1,58 @@
+"""The page of the study of a Transformer's parts."""
+
+from statistics import mean
+
+from pipeline.studies.charts import Panel, Row, build_table, curves_figure, group, spread
+from signloom.report.study import Section, StudyPage
+
+COMMAND = "dvc repro pipeline/studies/components/dvc.yaml"
+
+
+def build_page(results: Row) -> StudyPage:
+    """Say what was measured; every number comes from the results."""
+    groups = group(results["trained"])
+    base, *others = groups
+    loss = {name: mean(row["dev_loss"] for row in rows) for name, rows in groups.items()}
+    exact = {name: spread(100 * row["exact"] for row in rows) for name, rows in groups.items()}
+    losses = {
+        name: dict(enumerate(sorted(row["dev_loss"] for row in rows), 1))
+        for name, rows in groups.items()
+    }
+    columns = {
+        "exact match, %": lambda rows: spread(100 * row["exact"] for row in rows),
+        "symbols right in any order, %": lambda rows: spread(100 * r["unordered"] for r in rows),
+        "encoding moved by order": lambda rows: f"{mean(row['moved'] for row in rows):.2g}",
+        "dev loss, nats": lambda rows: spread((row["dev_loss"] for row in rows), 3),
+        "parameters": lambda rows: f"{rows[0]['parameters'] / 1e3:.0f} k",
+        "CPU-s": lambda rows: f"{mean(row['cpu_s'] for row in rows):.0f}",
+    }
+    return StudyPage(
+        title="The parts of a Transformer, one at a time",
+        lead=[
+            "Is order lost without positions, what are the feed-forward block, its width and its "
+            "activation worth, how many heads does it take, and what does layer drop do?",
+            f"Turned round without a mistake: {base} {exact[base]} %; "
+            + "; ".join(f"{name} {exact[name]} %" for name in others)
+            + f". The lowest dev loss has {min(loss, key=loss.__getitem__)}.",
+        ],
+        sections=[
+            Section(
+                title="On the reversal lab",
+                text=[
+                    f"Every variant is {base} but for what its name says, trained alike. “Moved”: "
+                    "by how much a symbol's encoding changes when the source is turned round, a "
+                    "share of its length; 0 means that the encoder cannot know the order."
+                ],
+                parts=[
+                    curves_figure(
+                        "losses",
+                        [Panel(title="dev loss, nats", x_label="seed, best first", curves=losses,
+                               log="y", ticks=list(losses[base]))],
+                        label="Dev loss of each seed of every variant; table below",
+                    ),
+                    build_table(f"Seeds: {len(groups[base])}", groups, columns),
+                ],
+            )
+        ],
+        command=COMMAND,
+    )  # fmt: skip

@@ -1,0 +1,43 @@
+"""Measure time and memory of a step by length. DVC stage `cost`; `--device cuda` on a GPU."""
+
+import argparse
+import logging
+from pathlib import Path
+
+import torch
+
+from pipeline.stage import run
+from pipeline.studies.cost.page import build_page
+from pipeline.studies.cost.study import CostOptions, plan_jobs
+from pipeline.studies.jobs import run_jobs
+from pipeline.studies.options import load_study
+from pipeline.studies.results import write_results
+from signloom.config import load_section
+from signloom.models.seq2seq import ModelOptions
+from signloom.report.study import render_study
+
+PARAMS = Path("pipeline/studies/cost/params.yaml")
+OUT = Path("reports/studies/cost")
+
+
+def main() -> None:
+    """Measure each model at each length in a process of its own, write results and page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--long", action="store_true", help="document 000's sizes, 8 clips")
+    arguments = parser.parse_args()
+    options = load_study(PARAMS, CostOptions, is_long=arguments.long)
+    jobs = plan_jobs(options, load_section(PARAMS, "model", ModelOptions), arguments.device)
+    steps = list(run_jobs(jobs, 1, lambda found: logging.info("%s", found)))
+    is_gpu = arguments.device == "cuda"
+    results = {
+        "format_version": 1,
+        "device": torch.cuda.get_device_name() if is_gpu else "a CPU, one thread",
+        "clips": options.clips,
+        "steps": steps,
+    }
+    write_results(OUT, results, render_study(build_page(results)))
+
+
+if __name__ == "__main__":
+    run(main)

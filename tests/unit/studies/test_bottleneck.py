@@ -1,0 +1,106 @@
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+
+from pipeline.studies.bottleneck.page import build_page
+from pipeline.studies.bottleneck.study import BottleneckOptions, differentiate, train_reversal
+from pipeline.studies.bottleneck.text import read_text, train_text
+from pipeline.studies.options import load_study
+from signloom.models.registry import build_model
+from signloom.report.study import render_study
+from signloom.reversal import build_pairs, read_lab
+from signloom.training.run import read_run_options
+from tests.tiny import ROOT
+
+STUDIES = ROOT / "pipeline/studies"
+LAB = [
+    "task.symbols=5", "task.min_length=2", "task.max_length=3", "task.train=20", "task.dev=10",
+    "task.test=40", "model.d_model=16", "model.heads=2", "model.d_ff=16", "train.epochs=1",
+]  # fmt: skip
+OPTIONS = BottleneckOptions(
+    seeds=[1],
+    variants={
+        "GRU, one way": {"family": "gru", "attention": "none", "bidirectional": False},
+        "GRU + attention, both ways": {"family": "gru", "attention": "dot"},
+        "Transformer": {"family": "transformer"},
+    },
+    reversal=LAB,
+    gradient_symbols=6,
+    text_variants=["GRU, one way", "Transformer"],
+    text_model={"d_model": 16, "heads": 2, "d_ff": 16, "encoder_layers": 1, "decoder_layers": 1},
+    text_train={"epochs": 1, "learning_rate": 0.001, "warmup_steps": 2},
+    learning_rates={},
+    lengths=[3, 5],
+    contextual="Transformer",
+    senses={"ABEND": {"greeting": "guten abend", "time": "am abend"}},
+)
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+@pytest.mark.parametrize("name", ["bottleneck", "components", "cost"])
+def test_the_parameters_of_a_study_are_read_short_and_long(name: str, is_long: bool) -> None:
+    module = __import__(f"pipeline.studies.{name}.study", fromlist=["study"])
+    kind = getattr(module, f"{name.capitalize()}Options")
+    load_study(STUDIES / name / "params.yaml", kind, is_long=is_long)
+
+
+def test_without_attention_the_gradient_reaches_a_source_step_through_all_later_ones() -> None:
+    lab = read_lab(LAB)
+    batch = build_pairs([(1, 2, 3, 4, 5, 1, 2, 3)], lab.task.ids)
+    found = {}
+    for attention in ("none", "additive"):
+        options = dataclasses.replace(
+            lab.model, family="rnn", attention=attention, bidirectional=False,
+            initialization="torch",
+        )  # fmt: skip
+        torch.manual_seed(0)
+        model = build_model(options, input_width=8, vocab_size=8, ctc_labels=0)
+        found[attention] = differentiate(model, batch)
+        assert all(parameter.grad is None for parameter in model.parameters())
+    assert len(found["none"]) == 8
+    assert max(found["none"]) == max(found["additive"]) == 1
+    assert found["none"][0] < 0.02 < found["additive"][0]
+
+
+def write_tables(folder: Path) -> None:
+    lines = {
+        "GUT ABEND ZUSCHAUER": "guten abend liebe zuschauer .",
+        "ABEND REGEN": "am abend regnet es .",
+        "SONNE ABEND WARM": "sonnig und am abend warm .",
+        "GUT ABEND": "guten abend .",
+    }
+    for split in ("train", "dev", "test"):
+        rows = [
+            f"{split}/{number}\ts1\t{gloss}\t{text}\t9\n"
+            for number, (gloss, text) in enumerate([*lines.items()] * 13)
+        ]
+        table = "name\tsigner\tgloss\ttext\tnum_frames\n" + "".join(rows)
+        (folder / f"phoenix14t.{split}.tsv").write_text(table, encoding="utf-8")
+
+
+def test_the_page_has_sequences_sentences_and_senses(tmp_path: Path) -> None:
+    write_tables(tmp_path)
+    text = read_text(tmp_path)
+    base = read_run_options(STUDIES / "gloss_to_text/params.yaml")
+    results = {
+        "lengths": OPTIONS.lengths,
+        "reversal": list(train_reversal(OPTIONS)),
+        "text": list(train_text(OPTIONS, base, text)),
+    }
+    assert [row["variant"] for row in results["text"]] == OPTIONS.text_variants
+    senses = results["text"][1]["senses"]["ABEND"]
+    assert senses["occurrences"] == {"greeting": 78, "time": 78}
+    assert senses["neighbours"] == 1  # equal sentences have equal states
+    assert len(results["reversal"][0]["wrong"]) == 3
+    page = render_study(build_page(results))
+    for shown in (
+        "Which words are forgotten",
+        "ABEND, greeting",
+        "GUT ABEND ZUSCHAUER",
+        "greeting 78",
+    ):
+        assert shown in page
+    assert page.count('role="img"') == 6
+    assert render_study(build_page({**results, "text": []})).count('role="img"') == 3

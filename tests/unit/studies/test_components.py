@@ -1,0 +1,60 @@
+import dataclasses
+
+import torch
+
+from pipeline.studies.components.page import build_page
+from pipeline.studies.components.study import (
+    ComponentsOptions,
+    drop_feed_forward,
+    measure_order,
+    train_components,
+)
+from signloom.models.layers import FeedForward
+from signloom.models.registry import build_model
+from signloom.report.study import render_study
+from signloom.reversal import read_lab
+from tests.tiny import MODEL
+
+LAB = [
+    "task.symbols=5", "task.min_length=2", "task.max_length=3", "task.train=20", "task.dev=10",
+    "task.test=10", "model.d_model=16", "model.heads=2", "model.d_ff=16", "train.epochs=1",
+]  # fmt: skip
+
+
+def test_without_feed_forward_its_residual_adds_nothing() -> None:
+    torch.manual_seed(0)
+    model = build_model(MODEL, input_width=6, vocab_size=9, ctc_labels=0).eval()
+    blocks = [module for module in model.modules() if isinstance(module, FeedForward)]
+    for block in blocks:
+        torch.nn.init.zeros_(block.project.weight)
+        torch.nn.init.zeros_(block.project.bias)
+    source, valid = torch.randn(2, 5, 6), torch.ones(2, 5, dtype=torch.bool)
+    given = source, valid, torch.ones(2, 3, dtype=torch.int64)
+    expected = model(*given)
+    drop_feed_forward(model)
+    assert not any(isinstance(module, FeedForward) for module in model.modules())
+    assert torch.equal(model(*given), expected)
+
+
+def test_an_encoder_without_positions_knows_no_order() -> None:
+    lab = read_lab(LAB)
+    moved = {}
+    for kind in ("none", "sinusoidal"):
+        options = dataclasses.replace(lab.model, positions=kind)
+        torch.manual_seed(0)
+        model = build_model(options, input_width=8, vocab_size=8, ctc_labels=0)
+        moved[kind] = measure_order(model.eval(), lab)
+    assert moved["none"] < 1e-5 < 1e-2 < moved["sinusoidal"]
+
+
+def test_the_page_names_every_part() -> None:
+    variants = {"base": {}, "<no> block": {"feed_forward": "none"}}
+    options = ComponentsOptions(seeds=[1, 2], variants=variants, reversal=LAB)
+    trained = list(train_components(options))
+    assert [(row["variant"], row["seed"]) for row in trained] == [
+        ("base", 1), ("<no> block", 1), ("base", 2), ("<no> block", 2),
+    ]  # fmt: skip
+    assert trained[1]["parameters"] < trained[0]["parameters"]
+    page = render_study(build_page({"trained": trained}))
+    assert "&lt;no&gt; block" in page
+    assert page.count('role="img"') == 1

@@ -1,0 +1,31 @@
+from pipeline.studies.cost.page import build_page
+from pipeline.studies.cost.study import CostOptions, plan_jobs
+from signloom.report.study import render_study
+from tests.tiny import MODEL
+
+OPTIONS = CostOptions(
+    lengths=[4, 8],
+    clips=1,
+    tokens=3,
+    input_width=6,
+    vocab_size=9,
+    repeats=1,
+    variants={"LSTM": {"family": "lstm"}, "Transformer": {}},
+)
+
+
+def test_a_step_of_every_model_is_measured_at_every_length() -> None:
+    found = [job.run() for job in plan_jobs(OPTIONS, MODEL, "cpu")]
+    assert [(row["variant"], row["length"]) for row in found] == [
+        ("LSTM", 4), ("Transformer", 4), ("LSTM", 8), ("Transformer", 8),
+    ]  # fmt: skip
+    assert all(row["ms"] > 0 and row["memory_mb"] >= 0 for row in found)
+
+
+def test_the_page_has_the_power_with_which_a_step_grows() -> None:
+    steps = [
+        {"variant": "LSTM", "length": n, "ms": 2.0 * n, "memory_mb": n * n} for n in (32, 64, 128)
+    ]
+    page = render_study(build_page({"device": "a CPU", "clips": 1, "steps": steps}))
+    assert "From 64 to 128 frames time grows with the power LSTM 1.0, memory with LSTM 2.0" in page
+    assert page.count('role="img"') == 1
