@@ -38,14 +38,11 @@ def main() -> None:
         for found in train_text(options, base, read_text(arguments.tables)):
             logging.info("%s, seed %d: %s", found["variant"], found["seed"], found["scores"])
             text.append(found)
-    results = {
-        "format_version": 1,
-        "lengths": options.lengths,
-        "reversal": reversal,
-        "text": text,
-    }
-    page = render_study(build_page(results))
-    write_results(OUT, results, page)
+    results = {"format_version": 1, "lengths": options.lengths, "reversal": reversal}
+    page = render_study(build_page({**results, "text": text}))
+    # The sentences belong to those who published them: numbers alone are kept.
+    numbers = [{name: row[name] for name in row if name != "sentences"} for row in text]
+    write_results(OUT, {**results, "text": numbers}, page)
 
 
 if __name__ == "__main__":

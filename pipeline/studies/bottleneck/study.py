@@ -45,7 +45,6 @@ class BottleneckOptions:
     text_variants: list[str]  # which of them translate glosses
     text_model: dict[str, Any]  # changes to `model` of the study gloss_to_text
     text_train: dict[str, Any]  # changes to its `train`
-    learning_rates: dict[str, float]  # on text, by family, where it is not the common one
     lengths: list[int]  # most words of each group of sentences but the last
     contextual: str  # the variant whose states are compared
     # Gloss to names of what it may mean; each is a pattern that the translation then has.

@@ -87,8 +87,7 @@ def train_text(options: BottleneckOptions, base: RunOptions, text: Text) -> Iter
             base.model, {**options.text_model, **options.variants[variant]}, "study.text_model"
         )
         recipe = change_options(base.train, {**options.text_train, "seeds": [seed]}, "study.train")
-        rate = options.learning_rates.get(model.family, recipe.learning_rate)
-        run = replace(base, model=model, train=replace(recipe, learning_rate=rate))
+        run = replace(base, model=model, train=recipe)
         checkpoint, fit = train(text.data, run, provenance={}, log=lambda record: None)
         found = {
             "variant": variant,
@@ -161,8 +160,8 @@ def compare_senses(
         found[gloss] = {
             "occurrences": {sense: int((labels == sense).sum()) for sense in patterns},
             "asked": {sense: int(((labels == sense) & ~is_known).sum()) for sense in patterns},
-            "neighbours": _share_alike(near, labels, is_known),
-            "untrained": _share_alike(
+            "neighbours": share_alike(near, labels, is_known),
+            "untrained": share_alike(
                 (other := _states(untrained, sequences, places)) @ other.T, labels, is_known
             ),
             "cosine_same": round(float(near[same & apart].mean()), 4),
@@ -190,7 +189,7 @@ def _states(model: Seq2Seq, sequences: Sequence[GlossSequence], places: Sequence
     return np.asarray(away / np.linalg.norm(away, axis=1, keepdims=True))
 
 
-def _share_alike(
+def share_alike(
     near: States, labels: npt.NDArray[np.str_], is_known: npt.NDArray[np.bool_]
 ) -> float:
     """Return how many of the nearest train occurrences have the sense of one of dev or test."""

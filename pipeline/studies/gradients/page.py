@@ -23,6 +23,7 @@ NOTHING = 1e-16  # what is as good as nothing in double precision
 def build_page(results: Mapping[str, Any]) -> StudyPage:
     """Say what was measured; every number comes from the results."""
     flows, trained, deep = results["flows"], results["trained"], results["deep"]
+    stacks = group(trained, _kind)
     return StudyPage(
         title="Gradient flow through stacks of encoder layers",
         lead=[
@@ -30,7 +31,7 @@ def build_page(results: Mapping[str, Any]) -> StudyPage:
             "with and without residual connections, with layer norm after each block, before it "
             "or nowhere, and which of these stacks learn?",
             *(_verdict(flows, drawn) for drawn in INITIALIZATIONS),
-            _learnt(trained),
+            f"Trained on the reversal lab: {_learnt(stacks)}",
         ],
         sections=[
             _shares_section(flows),
@@ -40,7 +41,7 @@ def build_page(results: Mapping[str, Any]) -> StudyPage:
                 "The same stacks as the encoder of a model that turns symbol sequences round, "
                 "trained alike; exact match on sequences that were not in training, mean and "
                 "standard deviation over the seeds.",
-                group(trained, _kind),
+                stacks,
             ),
             _trained_section(
                 "Deep stacks, with and without warm-up",
@@ -94,14 +95,12 @@ def _verdict(flows: Rows, drawn: str) -> str:
     )
 
 
-def _learnt(trained: Rows) -> str:
+def _learnt(groups: Mapping[str, Rows]) -> str:
     names: dict[bool, list[str]] = {True: [], False: []}
-    for kind, rows in group(trained, _kind).items():
-        names[mean(row["exact"] for row in rows) >= LEARNT].append(kind)
-    return (
-        f"Trained on the reversal lab with {trained[0]['depth']} layers, these learn: "
-        f"{'; '.join(names[True]) or 'none'}. These do not: {'; '.join(names[False]) or 'none'}."
-    )
+    for name, rows in groups.items():
+        names[mean(row["exact"] for row in rows) >= LEARNT].append(name)
+    learn, do_not = ("; ".join(names[key]) or "none" for key in (True, False))
+    return f"These learn: {learn}. These do not: {do_not}."
 
 
 def _kind(row: Row) -> str:
@@ -132,17 +131,20 @@ def _shares_section(flows: Rows) -> Section:
     for drawn in INITIALIZATIONS:
         names = group(_of(flows, drawn), _name)
         measured = {
-            name: {row["depth"]: max(row["share"], NOTHING) for row in rows}
-            for name, rows in names.items()
+            name: {row["depth"]: row["share"] for row in rows} for name, rows in names.items()
         }
-        curves = {**printed, **measured}
+        shares = {**printed, **measured}
+        curves = {
+            name: {depth: max(share, NOTHING) for depth, share in curve.items()}
+            for name, curve in shares.items()
+        }
         panels.append(
             Panel(title=DRAWN[drawn], x_label="layers", curves=curves, log="y", ticks=depths)
         )
         tables += [
             build_table(
                 f"Gradient at the bottom, % of the top; {DRAWN[drawn]}",
-                curves,
+                shares,
                 {f"{n} layers": lambda curve, n=n: _percent(curve.get(n)) for n in depths},  # type: ignore[misc]
             ),
             build_table(
@@ -225,10 +227,9 @@ def _loss(rows: Rows) -> str:
 def _trained_section(title: str, text: str, groups: Mapping[str, Rows]) -> Section:
     columns = {"exact match": _exact, "dev loss, nats a symbol": _loss}
     seeds = max(len(rows) for rows in groups.values())
-    said = "; ".join(f"{name} {_exact(rows)}" for name, rows in groups.items())
     return Section(
         title=title,
-        text=[f"{text} {said}."],
+        text=[text, _learnt(groups)],
         parts=[build_table(f"Reversal lab; seeds: {seeds}", groups, columns)],
     )
 

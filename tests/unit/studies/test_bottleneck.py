@@ -1,12 +1,13 @@
 import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from pipeline.studies.bottleneck.page import build_page
 from pipeline.studies.bottleneck.study import BottleneckOptions, differentiate, train_reversal
-from pipeline.studies.bottleneck.text import read_text, train_text
+from pipeline.studies.bottleneck.text import read_text, share_alike, train_text
 from pipeline.studies.options import load_study
 from signloom.models.registry import build_model
 from signloom.report.study import render_study
@@ -31,7 +32,6 @@ OPTIONS = BottleneckOptions(
     text_variants=["GRU, one way", "Transformer"],
     text_model={"d_model": 16, "heads": 2, "d_ff": 16, "encoder_layers": 1, "decoder_layers": 1},
     text_train={"epochs": 1, "learning_rate": 0.001, "warmup_steps": 2},
-    learning_rates={},
     lengths=[3, 5],
     contextual="Transformer",
     senses={"ABEND": {"greeting": "guten abend", "time": "am abend"}},
@@ -64,6 +64,25 @@ def test_without_attention_the_gradient_reaches_a_source_step_through_all_later_
     assert found["none"][0] < 0.02 < found["additive"][0]
 
 
+def test_the_page_says_which_variant_forgets() -> None:
+    row = {"by_length": {"2": 1.0, "9": 0.25}, "wrong": [0.0, 0.5], "exact": 0.5, "dev_loss": 0.1,
+           "gradient": {"start": [0.01, 1.0], "trained": [0.5, 1.0]}, "cpu_s": 1.0}  # fmt: skip
+    reversal = [
+        {**row, "variant": name, "seed": seed} for name in OPTIONS.variants for seed in (1, 2)
+    ]
+    page = render_study(build_page({"lengths": [3], "reversal": reversal, "text": []}))
+    for shown in ("GRU, one way 100 and 25 %", "Which words are forgotten", "50.0 ± 0.0"):
+        assert shown in page
+    assert page.count('role="img"') == 3
+
+
+def test_neighbours_are_those_of_train_and_count_once_for_each_meaning() -> None:
+    labels = np.array(["a", "a", "b", "a", "b"])
+    is_known = np.array([True, True, True, False, False])
+    near = np.zeros((5, 5))
+    assert share_alike(near, labels, is_known) == pytest.approx((2 / 3 + 1 / 3) / 2, abs=1e-4)
+
+
 def write_tables(folder: Path) -> None:
     lines = {
         "GUT ABEND ZUSCHAUER": "guten abend liebe zuschauer .",
@@ -80,7 +99,9 @@ def write_tables(folder: Path) -> None:
         (folder / f"phoenix14t.{split}.tsv").write_text(table, encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_page_has_sequences_sentences_and_senses(tmp_path: Path) -> None:
+    """Quick twins: the tests of the page and of the senses above."""
     write_tables(tmp_path)
     text = read_text(tmp_path)
     base = read_run_options(STUDIES / "gloss_to_text/params.yaml")
