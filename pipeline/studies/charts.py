@@ -90,6 +90,33 @@ def curves_figure(
     return Figure(name=name, svg=draw_curves(panels, **options), label=label, caption=caption)
 
 
+def dots_figure(
+    name: str, panels: Mapping[str, Mapping[str, Sequence[float]]], *, label: str
+) -> Figure:
+    """Return panels with a row for each variant, a dot in it for each seed.
+
+    Args:
+        name: Unique on the page.
+        panels: Title to name of a variant to the value of each seed.
+        label: What a person who cannot see it must know.
+    """
+    variants = list(next(iter(panels.values())))
+    with canvas.style():
+        height = 0.36 * len(variants) + 1.2
+        figure, axes = canvas.build_panels(len(panels), height=height, share_y=True)
+        for axis, (title, values) in zip(axes, panels.items(), strict=True):
+            for place, own in enumerate(values.values()):
+                axis.plot(own, [place] * len(own), "o", color=BLUE, alpha=0.45, markersize=6)
+                axis.plot([mean(own)], [place], "|", color=INK, markersize=15)
+            axis.set_yticks(range(len(variants)), variants)
+            axis.set_ylim(len(variants) - 0.5, -0.5)
+            axis.set_xlim(left=0)
+            axis.set_title(title)
+        svg = canvas.render_svg(figure)
+    caption = "A dot for each seed, a line at their mean."
+    return Figure(name=name, svg=svg, label=label, caption=caption)
+
+
 def by_variant(row: Row) -> str:
     """Return the name of the variant that a row is of."""
     return str(row["variant"])

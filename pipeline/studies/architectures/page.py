@@ -4,32 +4,12 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import Any
 
-from pipeline.studies.charts import spread
+from pipeline.studies.charts import dots_figure, spread
 from pipeline.studies.lengths import lengths_section, score_by_length
 from signloom.evaluation.metrics import ScoreOptions
-from signloom.report import canvas
-from signloom.report.canvas import BLUE, INK
-from signloom.report.study import Figure, Section, StudyPage, Table
+from signloom.report.study import Section, StudyPage, Table
 
 Row = Mapping[str, Any]
-
-
-def scores_chart(runs: Sequence[Row], variants: Sequence[str]) -> str:
-    """BLEU-4 and WER of every variant, a dot for each seed."""
-    with canvas.style():
-        figure, panels = canvas.build_panels(2, height=0.36 * len(variants) + 1.2, share_y=True)
-        for panel, name, title in zip(
-            panels, ("bleu4", "wer"), ("test BLEU-4", "test WER, %"), strict=True
-        ):
-            for place, variant in enumerate(variants):
-                values = [r["scores"]["test"][name] for r in runs if r["variant"] == variant]
-                panel.plot(values, [place] * len(values), "o", color=BLUE, alpha=0.45, markersize=6)
-                panel.plot([mean(values)], [place], "|", color=INK, markersize=15)
-            panel.set_yticks(range(len(variants)), variants)
-            panel.set_ylim(len(variants) - 0.5, -0.5)
-            panel.set_xlim(left=0)
-            panel.set_title(title)
-        return canvas.render_svg(figure)
 
 
 COMMAND = "dvc repro pipeline/studies/architectures/dvc.yaml"
@@ -98,11 +78,13 @@ def _scores_section(runs: Sequence[Row], seeds: int) -> Section:
             "time of training, memory the growth of the process while it trains."
         ],
         parts=[
-            Figure(
-                name="scores",
-                svg=scores_chart(runs, variants),
+            dots_figure(
+                "scores",
+                {
+                    title: {v: _scores(runs, v, "test", name) for v in variants}
+                    for name, title in (("bleu4", "test BLEU-4"), ("wer", "test WER, %"))
+                },
                 label="Test BLEU-4 and word error rate of each variant; table below",
-                caption="A dot for each seed, a line at their mean.",
             ),
             Table(
                 caption="Means over the seeds, with standard deviations. BLEU: "

@@ -2,7 +2,7 @@
 
 from statistics import mean
 
-from pipeline.studies.charts import Panel, Row, build_table, curves_figure, group, spread
+from pipeline.studies.charts import Row, build_table, dots_figure, group, spread
 from signloom.report.study import Section, StudyPage
 
 COMMAND = "dvc repro pipeline/studies/components/dvc.yaml"
@@ -14,10 +14,6 @@ def build_page(results: Row) -> StudyPage:
     base, *others = groups
     loss = {name: mean(row["dev_loss"] for row in rows) for name, rows in groups.items()}
     exact = {name: spread(100 * row["exact"] for row in rows) for name, rows in groups.items()}
-    losses = {
-        name: dict(enumerate(sorted(row["dev_loss"] for row in rows), 1))
-        for name, rows in groups.items()
-    }
     columns = {
         "exact match, %": lambda rows: spread(100 * row["exact"] for row in rows),
         "symbols right in any order, %": lambda rows: spread(100 * r["unordered"] for r in rows),
@@ -44,11 +40,19 @@ def build_page(results: Row) -> StudyPage:
                     "share of its length; 0 means that the encoder cannot know the order."
                 ],
                 parts=[
-                    curves_figure(
-                        "losses",
-                        [Panel(title="dev loss, nats", x_label="seed, best first", curves=losses,
-                               log="y", ticks=list(losses[base]))],
-                        label="Dev loss of each seed of every variant; table below",
+                    dots_figure(
+                        "scores",
+                        {
+                            title: {
+                                name: [scale * row[key] for row in rows]
+                                for name, rows in groups.items()
+                            }
+                            for key, title, scale in (
+                                ("exact", "exact match, %", 100),
+                                ("unordered", "symbols right in any order, %", 100),
+                            )
+                        },
+                        label="Exact match and symbols right of each variant; table below",
                     ),
                     build_table(f"Seeds: {len(groups[base])}", groups, columns),
                 ],
