@@ -19,6 +19,11 @@ UNDECIDING = {
 APART = {
     ("tune", "report"): "charts show the result",
     ("architectures", "report"): "the page shows the result",
+    ("bottleneck", "report"): "the page shows the result",
+    ("bottleneck", "corpus"): "nothing is read from a corpus",
+    ("components", "report"): "the page shows the result",
+    ("components", "corpus"): "nothing is read from a corpus",
+    ("cost", "report"): "the page shows the result",
     ("gradients", "report"): "the page shows the result",
     ("gradients", "corpus"): "nothing is read from a corpus",
     ("positions", "report"): "the page shows the result",
