@@ -13,7 +13,7 @@ from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
 from signloom.corpus.quality import measure_quality, write_quality
 from signloom.corpus.shards import write_shards
 from signloom.evaluation.metrics import ScoreOptions
-from signloom.evaluation.names import Metric
+from signloom.evaluation.names import MAIN_METRICS, Metric
 from signloom.evaluation.results import write_alignments
 from signloom.features.targets import Target, write_targets
 from signloom.report.build import ReportOptions
@@ -66,7 +66,9 @@ def score(value: float, *, spread: float = 5.0) -> dict[str, Any]:
 def split_scores(split: str, model: float) -> dict[str, Any]:
     values = {"model": model, "greedy": model - 1, "blind": 8.0, "swapped": 12.0,
               "retrieval": 20.0, "constant": 10.0, "random": 2.0}  # fmt: skip
-    row = {"clips": 1, "chrf": 50.0, "chrf_low": 40.0, "chrf_high": 60.0}
+    row: dict[str, Any] = {"clips": 1}
+    for metric in MAIN_METRICS:
+        row |= {metric: 50.0, f"{metric}_low": 40.0, f"{metric}_high": 60.0}
     return {
         "clips": len(TEXTS[split]),
         "missing": [],
@@ -179,7 +181,7 @@ def write_project(root: Path) -> ReportPaths:
             "decoding": {"beam_size": 4, "length_penalty": 1.0},
             "grid": [
                 {"beam_size": beam, "length_penalty": penalty, "bleu4": 50.0 + beam + penalty,
-                 "wer": 33.0, "chosen": (beam, penalty) == (4, 1.0)}
+                 "wer": 33.0, "chosen": int((beam, penalty) == (4, 1.0))}
                 for beam in (1, 4) for penalty in (0.5, 1.0)
             ],
             "seeds": {"names": ["checkpoint", "2"], "splits": {
@@ -201,7 +203,9 @@ def write_project(root: Path) -> ReportPaths:
         paths.baseline: {"format_version": 1, "metrics": {}},
         paths.checkpoint / "history.json": {"format_version": 1, "best_epoch": 4, "epochs": epochs},
         paths.checkpoint / "checkpoint.json": {
-            "format_version": 4, "model": {"d_model": 16}, "features": {"fps": 15.0},
+            "format_version": 4, "features": {"fps": 15.0, "groups": ["hands"]},
+            "model": {"family": "transformer", "encoder_layers": 1, "decoder_layers": 1,
+                      "d_model": 16},
             "extractor": {"models": {"hand.tflite": "ab12"}},
             "provenance": {"data": {"landmarks": "cd34"}, "libraries": {"torch": "2"},
                            "threads": 2, "params": {"train": {"seeds": [1]}}},

@@ -3,9 +3,11 @@
 import contextlib
 import dataclasses
 import difflib
+import errno
 import functools
 import io
 import json
+import stat
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -33,7 +35,9 @@ MAX_SIDE = 32_768
 Side = Annotated[int, pydantic.Field(ge=1, le=MAX_SIDE)]  # of a picture, pixels
 
 _MOST_VALUES = 100_000  # of a YAML file
+_MOST_YAML, _MOST_JSON = 2_000_000, 500_000_000  # bytes of a file that is read as a whole
 _MOST_SHOWN = 200  # characters of a wrong value
+_MOST_NAMED = 5  # wrong values of a damaged file
 _STRICT = pydantic.ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
@@ -57,6 +61,19 @@ def checked_dataclass(cls: type[T]) -> type[T]:
 
     made.__init__ = __init__
     return typing.cast("type[T]", made)
+
+
+def shape(**fields: Any) -> Any:
+    """Return what a map of a file must have, for `check_shape`.
+
+    Args:
+        fields: Types by key; in a pair with its default what may be missing.
+    """
+    found: dict[str, Any] = {
+        name: one if isinstance(one, tuple) else (one, ...) for name, one in fields.items()
+    }
+    config = pydantic.ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
+    return pydantic.create_model("Shape", __config__=config, **found)
 
 
 def _no_bool(value: object) -> object:
@@ -98,7 +115,7 @@ def load_params(path: Path) -> dict[str, Any]:
         UserError: If the file is missing, is not YAML or is not a map.
     """
     try:
-        values = _read_yaml(path.read_text(encoding="utf-8"))
+        values = _read_yaml(_read_text(path, _MOST_YAML))
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; run from the project's root") from None
     except OSError as error:
@@ -110,6 +127,22 @@ def load_params(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise UserError(f"{path}: expected a map of sections, found {type(values).__name__}")
     return values
+
+
+def _read_text(path: Path, most_bytes: int) -> str:
+    """Read a whole file, but no device or pipe, which may have no end.
+
+    Raises:
+        OSError: If it cannot be read, is no regular file or is larger than any that is meant.
+    """
+    state = path.stat()
+    if not stat.S_ISREG(state.st_mode) and not stat.S_ISDIR(state.st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file but a device, pipe or socket")
+    if state.st_size > most_bytes:
+        raise OSError(
+            errno.EFBIG, f"found {state.st_size:,} bytes, expected at most {most_bytes:,}"
+        )
+    return path.read_text(encoding="utf-8")
 
 
 def _read_yaml(text: str) -> Any:
@@ -293,6 +326,7 @@ _EXPECTED = {
     "int_parsing_size": "a smaller number", "float_parsing": "a number",
     "finite_number": "a finite number", "string_type": "text", "list_type": "a list",
     "tuple_type": "a list", "dict_type": "a map", "dataclass_type": "a map of options",
+    "model_type": "a map",
     "greater_than": "more than {gt:.10g}", "greater_than_equal": "at least {ge:.10g}",
     "less_than": "less than {lt:.10g}", "less_than_equal": "at most {le:.10g}",
     "too_short": "{min_length} or more", "multiple_of": "a multiple of {multiple_of}",
@@ -349,7 +383,7 @@ def read_json(path: Path, *, hint: str) -> Any:
         UserError: If it is missing, cannot be read or is not JSON.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(_read_text(path, _MOST_JSON))
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; {hint}") from None
     except OSError as error:
@@ -388,6 +422,34 @@ def parse_record(content: object, kind: type[T], *, where: str, hint: str) -> T:
         return parse_options(content, kind, where=f"{where}: ")
     except UserError as error:
         raise UserError(f"{error}\n{hint}") from None
+
+
+def check_shape(content: object, kind: Any, *, where: Path, hint: str) -> Any:
+    """Return what a file that a command wrote holds, as it is, if readers can rely on it.
+
+    Args:
+        content: Plain maps, lists, numbers and texts.
+        kind: Of `shape`: the keys that are read; others may be there.
+        where: The file.
+        hint: What to do if it is damaged, as the end of the message.
+
+    Raises:
+        UserError: If a key is missing or of another type, or a number is not finite.
+    """
+    try:
+        pydantic.TypeAdapter(kind).validate_json(json.dumps(content))
+    except pydantic.ValidationError as error:
+        found = [_describe(problem, kind, f"{where}: ") for problem in error.errors()]
+        more = [f"and {len(found) - _MOST_NAMED} more"] * (len(found) > _MOST_NAMED)
+        told = "\n".join([*found[:_MOST_NAMED], *more])
+        raise UserError(f"{told}\nthe file is damaged; {hint}") from None
+    return content
+
+
+def get_map(values: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a section of `load_params`; an empty one where there is none or it is no map."""
+    found = values.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def check_version(path: Path, content: Any, expected: int, *, hint: str) -> None:

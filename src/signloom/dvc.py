@@ -12,8 +12,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from signloom.config import load_params
-from signloom.errors import UserError
+from signloom.config import get_map, load_params
+from signloom.errors import UserError, name_problem, readable_name
 from signloom.paths import REPORTS
 
 _WAIT_S, _PAUSE_S = 600.0, 2.0  # for another DVC
@@ -21,6 +21,17 @@ _BUSY = re.compile("unable to acquire lock|is busy|blocked by", re.IGNORECASE)
 _LINKED = (Path("data"), REPORTS)  # where DVC puts files
 
 logger = logging.getLogger(__name__)
+
+
+def check_names(folder: Path) -> None:
+    """Refuse a folder with a file that DVC cannot name; it says so itself without the name.
+
+    Raises:
+        UserError: If there is one.
+    """
+    for path in sorted(folder.rglob("*")):
+        if problem := name_problem(path):
+            raise UserError(f"{readable_name(path)}: {problem}")
 
 
 def track_version(folder: Path) -> str:
@@ -40,6 +51,10 @@ def track_version(folder: Path) -> str:
         return f"{folder} lies in no DVC repository: no version of it is kept"
     if importlib.util.find_spec("dvc") is None:
         return "DVC is not installed: no version is kept"
+    try:
+        check_names(folder)
+    except UserError as error:
+        return f"no version of {folder} is kept: {error}"
     # The Python that runs us: `dvc` may be another's.
     command = [sys.executable, "-m", "dvc", "add", str(place)]
     deadline, is_told = time.monotonic() + _WAIT_S, False
@@ -88,7 +103,7 @@ def refuse_drawn(folder: Path) -> None:
     place = folder.resolve()
     for parent in place.parents:
         if (path := parent / "dvc.yaml").is_file():
-            for name, stage in load_params(path).get("stages", {}).items():
+            for name, stage in get_map(load_params(path), "stages").items():
                 if any(place == out or out in place.parents for out in _outs(parent, stage)):
                     raise UserError(
                         f"{folder} is written by the stage `{name}` of {path}, which would write "

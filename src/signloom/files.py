@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import errno
 import hashlib
 import json
 import os
@@ -43,6 +44,19 @@ def write_file(path: Path, content: str | bytes) -> None:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
+def check_writable(path: Path) -> None:
+    """Refuse what nobody can write, before hours of work: a file, or what is to replace a folder.
+
+    Raises:
+        OSError: If the folder that is to hold it, or the nearest that is there, takes no new file.
+    """
+    above = next(folder for folder in path.absolute().parents if os.path.lexists(folder))
+    if not above.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(above))
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(above))
+
+
 def check_output(path: Path, inputs: Iterable[Path], *, overwrite: bool) -> None:
     """Refuse to write a file onto what a command reads, or over a file that nobody gave up.
 
@@ -53,7 +67,9 @@ def check_output(path: Path, inputs: Iterable[Path], *, overwrite: bool) -> None
 
     Raises:
         UserError: If `path` is one of the inputs, or is there already.
+        OSError: If it cannot be written.
     """
+    check_writable(path)
     if not os.path.lexists(path):
         return
     for given in inputs:
@@ -75,7 +91,9 @@ def check_output_folder(folder: Path, inputs: Iterable[Path], made: Collection[s
 
     Raises:
         UserError: If it has anything else, or holds an input or lies in one.
+        OSError: If it cannot be written.
     """
+    check_writable(folder)
     place = folder.resolve()
     for given in map(Path.resolve, inputs):
         if place.is_relative_to(given) or given.is_relative_to(place):

@@ -288,7 +288,7 @@ def run_drop_videos(options: argparse.Namespace) -> None:
             LANDMARKS,
             frames_per_shard=extract.frames_per_shard,
             max_rejected_share=extract.max_rejected_share,
-            check=_check_extracted,
+            check=lambda: _check_extracted(corpus.folder),
         )
     if found is None:
         holds = (
@@ -300,12 +300,15 @@ def run_drop_videos(options: argparse.Namespace) -> None:
     print(COPIES_LEFT)
 
 
-def _check_extracted() -> None:
+def _check_extracted(corpus: Path) -> None:
     """Ask DVC whether the landmarks are those of the videos as they are.
 
     Raises:
         UserError: If they are not, or DVC cannot tell.
     """
+    from signloom.dvc import check_names
+
+    check_names(corpus)
     command = [sys.executable, "-m", "dvc", "status", "--json", "extract"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -87,7 +87,7 @@ def add_task(parser: argparse.ArgumentParser) -> None:
 
 def run_reverse(options: argparse.Namespace) -> None:
     """Train, print each epoch and the scores, write them as JSON."""
-    from signloom.files import write_file
+    from signloom.files import check_output, write_file
     from signloom.reversal import is_result, read_lab, run_lab, summarise_lab
     from signloom.training.loop import EpochRecord
 
@@ -96,6 +96,7 @@ def run_reverse(options: argparse.Namespace) -> None:
         raise UserError(
             f"{options.out} is there and no result of this task: name another file; it was left"
         )
+    check_output(options.out, [], overwrite=True)
     page = options.out.with_suffix(".html")
     if page == options.out:
         raise UserError(f"--out {page}: expected a name such as {page.with_suffix('.json')}")

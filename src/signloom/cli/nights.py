@@ -9,7 +9,14 @@ from dataclasses import asdict
 from typing import Any
 
 from signloom.cli.arguments import add_params
-from signloom.config import load_params, load_section, parse_options, read_json
+from signloom.config import (
+    check_shape,
+    get_map,
+    load_params,
+    load_section,
+    parse_options,
+    read_json,
+)
 from signloom.errors import UserError
 from signloom.paths import CHECKPOINT, EVALUATION, MODELS, PARAMS, SHARDS, SPOOL, TARGETS
 from signloom.provenance import project_folder
@@ -183,18 +190,22 @@ def _update_dvc() -> None:
 
 def _add_version(options: argparse.Namespace) -> None:
     from signloom.corpus.manifest import CorpusOptions, read_manifest
+    from signloom.evaluation.records import SPEC
     from signloom.nightly.plan import gather_facts
     from signloom.nightly.store import ModelStore
 
     store = ModelStore()
-    spec = read_json(CHECKPOINT / "checkpoint.json", hint="run `dvc repro train` first")
-    made = spec.get("provenance", {})
+    path, hint = CHECKPOINT / "checkpoint.json", "run `dvc repro train` first"
+    made = check_shape(read_json(path, hint=hint), SPEC, where=path, hint=hint).get(
+        "provenance", {}
+    )
     corpus = load_section(PARAMS, "corpus", CorpusOptions)
+    start = made.get("start") or {}
     starts = {str(store.checkpoint(version)): version for version in store.versions()}
     facts = gather_facts(
         read_manifest(corpus.path, corpus.signer_disjoint),
         params=PARAMS,
-        parent=starts.get(made.get("start", {}).get("folder")),
+        parent=starts.get(start.get("folder", "")),
         reasons=["signloom champion add"],
     )
     if made.get("data") != facts["data"]:
@@ -215,9 +226,9 @@ def _judge_version(options: argparse.Namespace) -> None:
 
     params = load_params(PARAMS)
     where = f"{PARAMS}: retrain.gate"
-    gate = parse_options(params.get("retrain", {}).get("gate"), GateOptions, where=where)
+    gate = parse_options(get_map(params, "retrain").get("gate"), GateOptions, where=where)
     score = parse_options(
-        params.get("evaluate", {}).get("score"), ScoreOptions, where=f"{PARAMS}: evaluate.score"
+        get_map(params, "evaluate").get("score"), ScoreOptions, where=f"{PARAMS}: evaluate.score"
     )
     corpus = load_section(PARAMS, "corpus", CorpusOptions)
     inputs = GateInputs(
@@ -240,7 +251,9 @@ def _judge_version(options: argparse.Namespace) -> None:
 def _reasons(decision: dict[str, Any]) -> list[str]:
     """Return the reasons of a decision, and for which signers the challenger is worse."""
     rows = [
-        row for row in decision["slices"] if (row["kind"], row["result"]) == ("signer", "worse")
+        row
+        for row in decision.get("slices", [])
+        if (row["kind"], row.get("result")) == ("signer", "worse")
     ]
     worse = ", ".join(row["group"] for row in rows)
     return [*decision["reasons"], *([f"worse for: {worse}"] if worse else [])]

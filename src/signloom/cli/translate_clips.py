@@ -21,7 +21,7 @@ from signloom.cli.translate import check_attention, load_translator, write_atten
 from signloom.corpus.landmarks import NO_LANDMARKS, Layout
 from signloom.errors import UserError, readable_name
 from signloom.extraction.video import ENCODERS
-from signloom.files import check_output
+from signloom.files import check_output, check_writable
 from signloom.importing.foreign import SourceDefaults
 from signloom.progress import progress_file
 from signloom.translation.inputs import (
@@ -69,6 +69,8 @@ def translate_clips(options: argparse.Namespace) -> None:
         inputs = [source.path for source in sources]
         if options.video and options.video.suffix in ENCODERS:
             check_output(options.video, inputs, overwrite=options.overwrite)
+        elif options.video:  # a folder; each film of it is checked before it is written
+            check_writable(options.video / "film")
         check_attention(options, len(sources), inputs)
         run = _Run(options, extractor, layout, loading, inputs)
         with tqdm(total=len(sources), unit=" clips", file=progress_file()) as bar:

@@ -19,7 +19,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from signloom.config import Count, NonNegative, checked_dataclass
+from signloom.config import Count, NonNegative, checked_dataclass, get_map
 from signloom.errors import UserError
 from signloom.evaluation.calibrate import Reliability, calibrate
 from signloom.evaluation.metrics import (
@@ -373,8 +373,8 @@ def load_seeds(checkpoint: Path, precision: Precision) -> Iterator[tuple[str, Tr
 
 def seed_name(provenance: Mapping[str, Any]) -> str:
     """Return the seed of a checkpoint, from its record of how it was made."""
-    seeds = provenance.get("params", {}).get("train", {}).get("seeds", ["first"])
-    return str(seeds[0])
+    seeds = get_map(get_map(provenance, "params"), "train").get("seeds")
+    return str(seeds[0]) if isinstance(seeds, list) and seeds else "first"
 
 
 def _score_seeds(

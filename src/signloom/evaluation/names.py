@@ -6,6 +6,8 @@ from enum import StrEnum
 from statistics import mean
 from typing import Any
 
+from signloom.config import get_map
+
 
 class Metric(StrEnum):
     """The metrics that every sentence is scored by; users may add others (`evaluate.commands`)."""
@@ -139,4 +141,4 @@ def reads_glosses(spec: Mapping[str, Any]) -> bool:
     Args:
         spec: A checkpoint.json, or parameters; both have `model.source`.
     """
-    return bool((spec.get("model") or {}).get("source") == "tokens")
+    return bool(get_map(spec, "model").get("source") == "tokens")

@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from signloom.errors import UserError
+from signloom.config import check_shape, read_json
 from signloom.evaluation.evaluate import Evaluation
 from signloom.evaluation.metrics import count_confusions, sentence_scores
 from signloom.evaluation.names import MAIN_METRICS, Metric, System
+from signloom.evaluation.records import EPOCHS
 from signloom.evaluation.summary import COLUMNS, DECIMALS, KINDS
 from signloom.files import whole_file, write_file
 from signloom.translation.confidence import CONFIDENCE, write_confidence
@@ -84,9 +85,8 @@ def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> No
     for kind in KINDS:
         rows = _breakdown_rows(splits, kind)
         _write_table(folder / f"by_{kind}.csv", rows, columns=("name", "split", *COLUMNS))
-    if not history.is_file():
-        raise UserError(f"{history} does not exist; run `dvc repro train` first")
-    epochs = json.loads(history.read_text(encoding="utf-8"))["epochs"]
+    hint = "run `dvc repro train` again"
+    epochs = check_shape(read_json(history, hint=hint), EPOCHS, where=history, hint=hint)["epochs"]
     _write_table(folder / "curves.csv", (_rounded(epoch, digits=6) for epoch in epochs))
     # Last: who sees the metrics may rely on the rest.
     _write_json(reports / "metrics.json", evaluation.metrics)

@@ -9,13 +9,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 import safetensors
 import torch
 
 from signloom.checkpoint import FORMAT_VERSION, SPEC, WEIGHTS
-from signloom.config import check_version, parse_options, read_json
+from signloom.config import check_shape, check_version, parse_options, read_json, shape
 from signloom.corpus.landmarks import LandmarkSequence, check_same_extractor
 from signloom.corpus.manifest import Clip
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata
@@ -80,7 +79,7 @@ def read_candidate(store: ModelStore, version: int) -> Candidate:
         folder=store.folder(version),
         checkpoints=(checkpoint, *seed_folders(checkpoint)),
         decoding=parse_options(search["decoding"], DecodingOptions, where=where),
-        precision=cast("Precision", search["precision"]),
+        precision=search["precision"],
     )
 
 
@@ -103,6 +102,8 @@ def check_readable(store: ModelStore, shards: Path) -> None:
     content, made = read_json(path, hint=hint), shards_metadata(shards)
     old = f"go back to the Signloom that made the champion, or go on without it: {go_on}"
     check_version(path, content, FORMAT_VERSION, hint=old)
+    landmarks = shape(extractor=dict[str, object], layout=dict[str, object])
+    check_shape(content, landmarks, where=path, hint=hint)
     check_same_extractor(json.loads(made.extractor), content["extractor"], hint=hint)
     if json.loads(made.layout.to_json()) != content["layout"]:
         name = content["layout"].get("name")
@@ -275,8 +276,9 @@ def translate_clips(
         return {}
     path = candidate.folder / TRANSLATIONS / f"{_hash_task(candidate, sequences)}.json"
     if keep and path.is_file():
-        found: dict[str, list[str]] = read_json(path, hint=f"remove {path}")
-        return found
+        hint = f"remove {path}"
+        found = check_shape(read_json(path, hint=hint), dict[str, list[str]], where=path, hint=hint)
+        return dict(found)
     clips = list(sequences.values())
     by_seed = []
     for folder in candidate.checkpoints:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from signloom.config import read_json
+from signloom.config import check_shape, read_json
 from signloom.corpus.manifest import SPLITS, corpus_name
+from signloom.evaluation import records
 from signloom.evaluation.names import (
     GLOSS_SYSTEM_LABELS,
     SYSTEM_LABELS,
@@ -90,16 +91,20 @@ def _read_files(folder: Path, corpus: Path, marks: Mapping[str, Any]) -> Version
     Raises:
         UserError: If checkpoint.json, scores.json or version.json is missing or torn.
     """
-    hint = "bring the version back with `dvc checkout` or `dvc pull`"
+
+    def read(path: Path, kind: Any) -> Any:
+        hint = "bring the version back with `dvc checkout` or `dvc pull`"
+        return check_shape(read_json(path, hint=hint), kind, where=path, hint=hint)
+
     checkpoint, decision = folder / "checkpoint", folder / "decision.json"
     files = sorted(path for path in checkpoint.rglob("*") if path.is_file())
     return VersionFiles(
         name=folder.name,
         corpus=corpus,
-        facts=read_json(folder / "version.json", hint=hint),
-        spec=read_json(checkpoint / "checkpoint.json", hint=hint),
-        scores=read_json(folder / "evaluation/scores.json", hint=hint),
-        decision=read_json(decision, hint=hint) if decision.is_file() else {},
+        facts=read(folder / "version.json", records.VERSION),
+        spec=read(checkpoint / "checkpoint.json", records.SPEC),
+        scores=read(folder / "evaluation/scores.json", records.SCORES),
+        decision=read(decision, records.DECISION) if decision.is_file() else {},
         marks=marks,
         hashes={path.relative_to(folder).as_posix(): hash_file(path) for path in files},
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from signloom.config import read_json
+from signloom.config import check_shape, read_json, shape
 from signloom.corpus.manifest import Clip, Manifest, load_manifest
 from signloom.errors import UserError, explain
 from signloom.files import to_text, write_file
@@ -56,6 +56,7 @@ from signloom.nightly.store import DECISION, ModelStore
 from signloom.paths import RETRAIN_UNFINISHED
 from signloom.tracking.run import NIGHT, Run
 
+_UNFINISHED = shape(version=int | None)  # of the file that a night which failed leaves
 STAGES_LOG, DRIFT = "stages.log", "drift.json"  # beside night.json
 
 # Exit code and the word for it in night.json.
@@ -318,9 +319,9 @@ def read_unfinished() -> int | None:
     """Return the version that came to the gate in a night that was interrupted or failed later."""
     if not RETRAIN_UNFINISHED.is_file():
         return None
-    version: int | None = read_json(RETRAIN_UNFINISHED, hint=f"remove {RETRAIN_UNFINISHED}")[
-        "version"
-    ]
+    hint, path = f"remove {RETRAIN_UNFINISHED}", RETRAIN_UNFINISHED
+    found = check_shape(read_json(path, hint=hint), _UNFINISHED, where=path, hint=hint)
+    version: int | None = found["version"]
     return version
 
 

@@ -15,9 +15,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from signloom.config import checked_dataclass, load_params, load_section, parse_options
+from signloom.config import checked_dataclass, get_map, load_params, load_section, parse_options
 from signloom.corpus.manifest import SPLITS, Clip, CorpusOptions, Manifest
 from signloom.corpus.shards import read_clip_frames, read_clip_rates
+from signloom.dvc import check_names
 from signloom.errors import UserError
 from signloom.evaluation.names import reads_glosses
 from signloom.features.targets import read_targets
@@ -90,17 +91,20 @@ def read_settings(params: Path) -> Settings:
             f"{params}: model.source is tokens, and a night is for models of landmarks; set "
             "model.source: landmarks"
         )
-    train = content.get("train") or {}
-    seeds = parse_options(train.get("seeds"), list[int], where=f"{params}: train.seeds")
+    seeds = parse_options(
+        get_map(content, "train").get("seeds"), list[int], where=f"{params}: train.seeds"
+    )
     if len(seeds) < retrain.gate.seeds:
         raise UserError(
             f"{params}: train.seeds has {len(seeds)} seeds, and a challenger is judged by "
             f"{retrain.gate.seeds} (retrain.gate.seeds); set train.seeds: "
             f"{list(range(1, retrain.gate.seeds + 1))}"
         )
+    corpus = load_section(params, "corpus", CorpusOptions)
+    check_names(corpus.folder)
     return Settings(
         params=params,
-        corpus=load_section(params, "corpus", CorpusOptions),
+        corpus=corpus,
         tracking=read_tracking(params),
         retrain=retrain,
     )

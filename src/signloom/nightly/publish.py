@@ -62,7 +62,7 @@ def _registered(store: ModelStore, version: int) -> RegisteredVersion:
     return RegisteredVersion(
         number=version,
         checkpoint=store.checkpoint(version),
-        checkpoint_hash=store.facts(version)["checkpoint_hash"],
+        checkpoint_hash=store.facts(version).get("checkpoint_hash", ""),
         files=[path for path in files if path.is_file()],
         tags={**_decision_tags(store.decision(version)), **marks},
     )
@@ -72,8 +72,8 @@ def _decision_tags(decision: Mapping[str, Any] | None) -> dict[str, str]:
     """Return a decision with its main figures as tags."""
     if decision is None:
         return {"decision": "not judged"}
-    metric = decision["metric"]
-    scores = decision["scores"][metric]
+    metric = decision.get("metric", "")
+    scores = decision.get("scores", {}).get(metric, {})
     names = ("champion", "challenger", "difference", "low", "high", "p_value")
     figures = {
         f"{metric}_{name}": f"{scores[name]:g}" for name in names if scores.get(name) is not None
@@ -83,7 +83,7 @@ def _decision_tags(decision: Mapping[str, Any] | None) -> dict[str, str]:
         "decision.verdict": decision["verdict"],
         "decision.reasons": "\n".join(decision["reasons"]),
         "decision.over": str(decision["champion"] or "none"),
-        "decision.clips": str(decision["clips"]),
+        "decision.clips": str(decision.get("clips", 0)),
         **{f"decision.{name}": value for name, value in figures.items()},
     }
 

@@ -14,8 +14,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from signloom.config import check_version, checked_dataclass, parse_options, read_json
+from signloom.config import (
+    check_shape,
+    check_version,
+    checked_dataclass,
+    parse_options,
+    read_json,
+    shape,
+)
 from signloom.errors import UserError
+from signloom.evaluation import records
 from signloom.files import copy_folder, hash_folder, to_text
 from signloom.paths import MODELS
 from signloom.transaction import Transaction, open_transaction
@@ -252,7 +260,8 @@ class ModelStore:
 
     def facts(self, version: int) -> dict[str, Any]:
         """Return version.json: the facts given, `format_version` and `checkpoint_hash`."""
-        return self._read(self.folder(version) / VERSION)
+        path = self.folder(version) / VERSION
+        return dict(check_shape(self._read(path), records.VERSION, where=path, hint=_HINT))
 
     def search_options(self, version: int) -> dict[str, Any]:
         """Return how a version searches: `decoding`, chosen by its evaluation, and `precision`.
@@ -262,15 +271,17 @@ class ModelStore:
         """
         path = self.evaluation(version) / "scores.json"
         content = read_json(path, hint=_HINT)
-        try:
-            return {"decoding": content["decoding"], "precision": content["options"]["precision"]}
-        except (KeyError, TypeError):
-            raise UserError(f"{path} does not record the search options; {_HINT}") from None
+        check_shape(content, records.SEARCHED, where=path, hint=_HINT)
+        return {"decoding": content["decoding"], "precision": content["options"]["precision"]}
 
     def decision(self, version: int) -> dict[str, Any] | None:
         """Return what the gate decided about a version; None if it was not asked."""
         path = self.folder(version) / DECISION
-        return read_json(path, hint=_HINT) if path.is_file() else None
+        if not path.is_file():
+            return None
+        return dict(
+            check_shape(read_json(path, hint=_HINT), records.DECISION, where=path, hint=_HINT)
+        )
 
     def keep_decision(self, version: int, decision: Mapping[str, Any]) -> None:
         """Write the gate's decision into a version's folder; promotes nothing."""
@@ -281,7 +292,7 @@ class ModelStore:
     def frozen_test(self) -> list[str] | None:
         """Return the ids of the clips on which champions are compared; None before the first."""
         path = self.root / FROZEN
-        return list(self._read(path)["clips"]) if path.is_file() else None
+        return list(self._read(path, clips=list[str])["clips"]) if path.is_file() else None
 
     def freeze_test(self, clips: Sequence[str]) -> list[str]:
         """Fix the test clips once and for all; later calls change nothing.
@@ -311,7 +322,7 @@ class ModelStore:
 
     def _all_marks(self) -> dict[str, dict[str, Any]]:
         path = self.root / MARKS
-        return dict(self._read(path)["marks"]) if path.is_file() else {}
+        return dict(self._read(path, marks=records.MARKS)["marks"]) if path.is_file() else {}
 
     def forgotten(self, version: int) -> int:
         """Return how many clips of people who were forgotten since a version learnt from."""
@@ -351,7 +362,7 @@ class ModelStore:
 
     def _point(self, change: Transaction, version: int, action: Action, by: str) -> None:
         self.check_known(version)
-        if hash_folder(self.checkpoint(version)) != self.facts(version)["checkpoint_hash"]:
+        if hash_folder(self.checkpoint(version)) != self.facts(version).get("checkpoint_hash"):
             raise UserError(
                 f"{self.checkpoint(version)} is not what it was when it was kept: a file is torn "
                 f"or was changed; {_HINT}"
@@ -373,10 +384,10 @@ class ModelStore:
         past = [change.version for change in pointer.history]
         return 1 + max([pointer.challenger or 0, *self.versions(), *past])
 
-    def _read(self, path: Path) -> dict[str, Any]:
-        content: dict[str, Any] = read_json(path, hint=_HINT)
+    def _read(self, path: Path, **fields: Any) -> dict[str, Any]:
+        content = read_json(path, hint=_HINT)
         check_version(path, content, FORMAT_VERSION, hint="use the Signloom that wrote it")
-        return content
+        return dict(check_shape(content, shape(**fields), where=path, hint=_HINT))
 
     def _write(self, change: Transaction, name: str, content: Mapping[str, Any]) -> None:
         change.write(self.root / name, to_text({"format_version": FORMAT_VERSION, **content}))

@@ -17,11 +17,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from signloom.config import load_params, load_section, parse_options, read_json
+from signloom.config import (
+    check_shape,
+    get_map,
+    load_params,
+    load_section,
+    parse_options,
+    read_json,
+)
 from signloom.corpus.manifest import Clip, CorpusOptions, check_splits, read_manifest
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata, write_shards
-from signloom.dvc import DvcCache, refuse_drawn, track_again, track_version
+from signloom.dvc import DvcCache, check_names, refuse_drawn, track_again, track_version
 from signloom.errors import UserError
+from signloom.evaluation.records import SPEC
 from signloom.extraction.cache import VideoHashes, cache_folder, cache_key
 from signloom.extraction.extract import ExtractOptions, extractor_fingerprint
 from signloom.extraction.video import DECODER
@@ -87,11 +95,11 @@ class Part:
 
 def read_project(params: Path) -> Project:
     """Read where things lie from a parameters file in the project's root."""
-    inbox = load_params(params).get("retrain", {}).get("inbox")  # who retrains by hand has none
+    inbox = get_map(load_params(params), "retrain").get("inbox")  # who retrains by hand has none
     return Project(
         corpus=load_section(params, "corpus", CorpusOptions),
         extract=load_section(params, "extract", ExtractOptions),
-        copies=(*([Path(inbox)] if inbox else []), WITHDRAWN_VIDEOS),
+        copies=(*([Path(str(inbox))] if inbox else []), WITHDRAWN_VIDEOS),
         store=ModelStore(MODELS),
     )
 
@@ -127,6 +135,7 @@ def find_removal(signer: str, project: Project) -> Removal:
             "forgotten before, nothing is left to remove.)"
         )
     refuse_drawn(project.corpus.folder)
+    check_names(project.corpus.folder)
     check_splits(project.corpus.path, [clip for clip in clips if clip.signer != name])
     person = _describe(name, theirs, clips, project)
     return Removal(person, trained_on(person, project.store))
@@ -187,7 +196,8 @@ def _extractors(project: Project) -> Iterable[str]:
         yield shards_metadata(SHARDS).extractor
     for version in project.store.versions():
         path = project.store.checkpoint(version) / "checkpoint.json"
-        content = read_json(path, hint=f"bring it back with `dvc checkout {MODELS}.dvc`")
+        hint = f"bring it back with `dvc checkout {MODELS}.dvc`"
+        content = check_shape(read_json(path, hint=hint), SPEC, where=path, hint=hint)
         yield json.dumps(content.get("extractor"), sort_keys=True)
 
 

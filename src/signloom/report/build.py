@@ -9,6 +9,7 @@ from pydantic import Field
 
 from signloom.config import Count, checked_dataclass
 from signloom.corpus.shards import read_shards
+from signloom.errors import UserError
 from signloom.evaluation.names import Metric, System, main_metrics, metric_heading
 from signloom.files import write_file
 from signloom.report import charts, quality, tables, tuning
@@ -54,6 +55,8 @@ def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> N
     order = dict.fromkeys((sources.headline, *METRIC_ORDER, *model))
     metrics = {name: metric_heading(name) for name in order if name in model}
     hypotheses = [row for row in sources.hypotheses if row["split"] == split]
+    if not hypotheses:
+        raise UserError(f"{paths.evaluation}/hypotheses.tsv has no clip of {split}; evaluate again")
     landmarks = quality.assess(sources.quality, sources.targets, options.quality)
     picked = pick_samples(hypotheses, options.samples, sources.scoring)
     clip_ids = [sample.row["clip_id"] for sample in picked]

@@ -3,15 +3,17 @@
 import csv
 import io
 import json
+import math
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from signloom.config import check_version, checked_dataclass, read_json, read_record
+from signloom.config import check_shape, check_version, read_json, shape
 from signloom.corpus.quality import ClipQuality, read_quality
 from signloom.errors import UserError
+from signloom.evaluation import records
 from signloom.evaluation.metrics import ScoreOptions
 from signloom.evaluation.names import Metric, main_metrics, metric_label, reads_glosses
 from signloom.features.targets import Target, read_targets
@@ -21,6 +23,14 @@ VERSIONS = {
     "scores.json": 2, "history.json": 1, "trials.json": 2, "checkpoint.json": 4, "retrain.json": 1,
     "baseline.json": 1,
 }  # fmt: skip
+COLUMNS = {  # that are read; there may be others
+    "hypotheses.tsv": ("clip_id", "split", "signer", "seen_in_train", "reference", "hypothesis",
+                       "wer", "bleu", "log_prob"),
+    "confusions.csv": ("split", "kind", "reference", "hypothesis", "count"),
+    "rejects.tsv": ("clip_id", "reason", "mend"),
+}  # fmt: skip
+NUMBERS = ("wer", "bleu", "log_prob", "count")
+_ANY = shape(trials=list[Any])  # of trials.json, also where there was no search
 Row = dict[str, str]
 
 
@@ -83,13 +93,15 @@ def read_sources(paths: ReportPaths) -> Sources:
     Raises:
         UserError: If a file is missing or of another format version; says which stage writes it.
     """
-    scores = _read_json(paths.evaluation / "scores.json", hint=_rerun("evaluate"))
-    history = _read_json(paths.checkpoint / "history.json", hint=_rerun("train"))
+    scores = _read_json(paths.evaluation / "scores.json", records.SCORES, hint=_rerun("evaluate"))
+    history = _read_json(paths.checkpoint / "history.json", records.HISTORY, hint=_rerun("train"))
     trials = paths.tune / "trials.json"
-    search = _read_json(trials, hint=_rerun("tune")) if trials.is_file() else {}
+    search = _read_json(trials, _ANY, hint=_rerun("tune")) if trials.is_file() else {"trials": []}
+    if search["trials"]:
+        check_shape(search, records.TRIALS, where=trials, hint=_rerun("tune"))
     night_hint = "`signloom retrain` writes it; put {} into it to leave the night out"
     has_night = paths.retrain.is_file() and read_json(paths.retrain, hint=night_hint) != {}
-    retrain = _read_json(paths.retrain, hint=night_hint) if has_night else {}
+    retrain = _read_json(paths.retrain, records.NIGHT, hint=night_hint) if has_night else {}
     corpus = scores.get("corpus", "")
     return Sources(
         corpus=corpus,
@@ -102,15 +114,17 @@ def read_sources(paths: ReportPaths) -> Sources:
         seeds=scores["seeds"],
         before=read_baseline(paths.baseline),
         retrain=retrain if retrain.get("corpus", corpus) == corpus else {},
-        hypotheses=_read_tsv(paths.evaluation / "hypotheses.tsv", stage="evaluate"),
-        confusions=_read_csv(paths.evaluation / "confusions.csv", stage="evaluate"),
+        hypotheses=_read_table(paths.evaluation / "hypotheses.tsv", stage="evaluate"),
+        confusions=_read_table(paths.evaluation / "confusions.csv", stage="evaluate"),
         epochs=history["epochs"],
         best_epoch=history["best_epoch"],
-        search=search if search.get("trials") else None,
+        search=search if search["trials"] else None,
         quality=read_quality(paths.landmarks / "quality.parquet"),
-        rejects=_read_tsv(paths.landmarks / "rejects.tsv", stage="extract"),
+        rejects=_read_table(paths.landmarks / "rejects.tsv", stage="extract"),
         targets=read_targets(paths.targets),
-        checkpoint=_read_json(paths.checkpoint / "checkpoint.json", hint=_rerun("train")),
+        checkpoint=_read_json(
+            paths.checkpoint / "checkpoint.json", records.SPEC, hint=_rerun("train")
+        ),
     )
 
 
@@ -118,34 +132,37 @@ def _rerun(stage: str) -> str:
     return f"run `dvc repro {stage}` again"
 
 
-def _read_json(path: Path, *, hint: str) -> dict[str, Any]:
-    content: dict[str, Any] = read_json(path, hint=hint)
+def _read_json(path: Path, kind: Any, *, hint: str) -> dict[str, Any]:
+    content = read_json(path, hint=hint)
     check_version(path, content, VERSIONS[path.name], hint=hint)
-    return content
+    return dict(check_shape(content, kind, where=path, hint=hint))
 
 
-def _read_csv(path: Path, *, stage: str) -> list[Row]:
-    return list(csv.DictReader(io.StringIO(_read(path, stage), newline="")))
-
-
-def _read_tsv(path: Path, *, stage: str) -> list[Row]:
-    lines = _read(path, stage).split("\n")
-    rows = csv.DictReader((line for line in lines if line), delimiter="\t", quoting=csv.QUOTE_NONE)
-    return list(rows)
-
-
-def _read(path: Path, stage: str) -> str:
+def _read_table(path: Path, *, stage: str) -> list[Row]:
+    """Read a table; a .tsv has no quotes, and no line end in a cell."""
+    is_tsv = path.suffix == ".tsv"
     try:
-        return path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
+        lines = text.split("\n") if is_tsv else io.StringIO(text, newline="")
+        rows = csv.DictReader(
+            (line for line in lines if line),
+            delimiter="\t" if is_tsv else ",",
+            quoting=csv.QUOTE_NONE if is_tsv else csv.QUOTE_MINIMAL,
+        )
+        if lacking := [name for name in COLUMNS[path.name] if name not in (rows.fieldnames or ())]:
+            raise ValueError(f"no column {lacking[0]}")
+        found = list(rows)
+        for row in found:
+            for name in COLUMNS[path.name]:
+                if row[name] is None or (name in NUMBERS and not math.isfinite(float(row[name]))):
+                    raise ValueError(f"found {row[name]!r} as {name}")
+        return found
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; run `dvc repro {stage}` first") from None
-
-
-@checked_dataclass
-class _Baseline:
-    """What baseline.json holds."""
-
-    metrics: dict[str, dict[str, Any]]
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}); {_rerun(stage)}") from None
+    except (csv.Error, ValueError) as error:
+        raise UserError(f"{path} is damaged ({error}); {_rerun(stage)}") from None
 
 
 def keep_baseline(metrics: Mapping[str, Any], path: Path) -> None:
@@ -168,7 +185,7 @@ def read_baseline(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     hint = "write it again with `signloom scores --keep`"
-    return read_record(path, _Baseline, hint=hint, version=VERSIONS["baseline.json"]).metrics
+    return dict(_read_json(path, shape(metrics=records.KEPT), hint=hint)["metrics"])
 
 
 def read_committed(path: Path) -> dict[str, Any]:
@@ -178,10 +195,9 @@ def read_committed(path: Path) -> dict[str, Any]:
             ["git", "show", f"HEAD:./{path.name}"],
             cwd=path.parent, capture_output=True, text=True, check=True,
         )  # fmt: skip
-        content = json.loads(done.stdout)
+        return dict(check_shape(json.loads(done.stdout), records.KEPT, where=path, hint=""))
     except (OSError, subprocess.CalledProcessError, ValueError):
         return {}
-    return content if isinstance(content, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)

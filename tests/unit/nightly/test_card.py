@@ -90,7 +90,8 @@ def test_terms_in_the_corpus_are_quoted_and_missing_ones_said(
 def test_the_decision_and_a_withdrawal_are_told(
     store: ModelStore, corpus: Path, tmp_path: Path
 ) -> None:
-    decision = {"verdict": "version 1 is the first champion", "reasons": ["floors passed: <b>"]}
+    decision = {"verdict": "version 1 is the first champion", "reasons": ["floors passed: <b>"],
+                "champion": None, "promote": True, "test": []}  # fmt: skip
     (store.folder(1) / "decision.json").write_text(json.dumps(decision))
     marks = {
         "forgotten": [

@@ -133,7 +133,7 @@ def test_names_of_versions(store: ModelStore) -> None:
 
 def decided(version: int, champion: int | None, *, promote: bool) -> dict[str, object]:
     return {"version": version, "champion": champion, "promote": promote, "test": ["a"],
-            "reasons": ["better failed: by 3 points"]}  # fmt: skip
+            "reasons": ["better failed: by 3 points"], "verdict": "it was judged"}  # fmt: skip
 
 
 def test_the_gate_backs_only_what_it_allowed_over_the_present_champion(store: ModelStore) -> None:

@@ -198,7 +198,10 @@ def bare(project: ReportPaths, tmp_path_factory: pytest.TempPathFactory) -> Path
     )  # fmt: skip
     paths.tune.mkdir()
     (paths.tune / "trials.json").write_text(json.dumps(NO_SEARCH))
-    paths.retrain.write_text('{"format_version": 1, "corpus": "demo", "night": "of the demo"}')
+    night = {"outcome": "promoted", "verdict": "of the demo", "batches": []}
+    paths.retrain.write_text(json.dumps({
+        "format_version": 1, "corpus": "demo", "night": night, "drift": None, "decision": None,
+    }))  # fmt: skip
     build_report(paths, out, dataclasses.replace(OPTIONS, title=""))
     return out
 

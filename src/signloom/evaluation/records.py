@@ -1,0 +1,140 @@
+"""What the files of evaluations, trainings, searches and nights must hold for those who read them.
+
+Whoever writes such a file may write more; what is not always there is in a pair with a default.
+"""
+
+from types import GenericAlias
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from signloom.config import Count, Natural, shape
+from signloom.evaluation.names import MAIN_METRICS, Metric, System
+
+_ALWAYS = (System.MODEL, System.BLIND, System.CONSTANT)  # scored in every evaluation
+_NUMBER: Any = float | None
+_SHOWN: Any = dict[str, Any]  # whatever it holds
+
+
+def _list(kind: Any, least: int = 0) -> Any:
+    return Annotated[GenericAlias(list, (kind,)), Field(min_length=least)]
+
+
+def _map(kind: Any, least: int = 0) -> Any:
+    return Annotated[GenericAlias(dict, (str, kind)), Field(min_length=least)]
+
+
+def _check_systems(systems: dict[str, Any]) -> dict[str, Any]:
+    for system in (*_ALWAYS, *systems):
+        for metric in Metric:
+            if metric not in systems.get(system, {}):
+                raise ValueError(f"{system} has no {metric}")
+    return systems
+
+
+def _check_group(row: dict[str, Any]) -> dict[str, Any]:
+    for name in (f"{metric}{end}" for metric in MAIN_METRICS for end in ("", "_low", "_high")):
+        if type(row.get(name)) not in (int, float):
+            raise ValueError(f"{name} is no number")
+    if type(row.get("clips")) is not int or type(row.get("group")) is not str:
+        raise ValueError("without a group and its number of clips")
+    return row
+
+
+def _check_search(search: Any) -> Any:
+    valued = [trial for trial in search.trials if trial.value is not None]
+    done = [trial for trial in valued if trial.state == "COMPLETE"]
+    if not done or len({tuple(sorted(trial.params)) for trial in valued}) > 1:
+        raise ValueError("no trial has ended, or they varied different parameters")
+    if any({search.objective, *search.objectives} - trial.values.keys() for trial in done):
+        raise ValueError("a trial lacks an objective")
+    return search
+
+
+# scores.json
+_SCORE = shape(value=float, low=float, high=float, signature=str)
+_INPUT_CHECK = shape(
+    metric=Metric, model=float, swapped=float, fall=float, low=float, high=float, p_value=float,
+    ignores_input=bool, text=str,
+)  # fmt: skip
+_SPLIT = shape(
+    clips=Natural, missing=list[str], clips_hash=(str, ""), constant_sentence=str,
+    only_sentence=(str, ""), hallucination=_INPUT_CHECK | None,
+    systems=Annotated[_map(_map(_SCORE)), AfterValidator(_check_systems)],
+    breakdowns=_map(_list(Annotated[_SHOWN, AfterValidator(_check_group)])),
+)  # fmt: skip
+_LEVEL = shape(confidence=float, clips=Count, right=Natural, low=float, high=float)
+_SPREAD = shape(mean=float, std=float, n=Natural, values=list[float])
+_SEARCH = {"beam_size": Count, "length_penalty": float}
+_PRECISION = Literal["float32", "bfloat16", "int8"]
+SEARCHED = shape(decoding=_SHOWN, options=shape(precision=_PRECISION))
+SCORES = shape(
+    corpus=(str, ""), headline=(Metric, Metric.BLEU4), splits=_map(_SPLIT, 1),
+    options=shape(precision=_PRECISION, score=_SHOWN), decoding=shape(**_SEARCH),
+    grid=_list(shape(**_SEARCH, bleu4=float, wer=float, chosen=Natural, score=(float, 0.0))),
+    confidence=(_map(shape(levels=_list(_LEVEL), calibration_error=(float, 0.0),
+                           unsure=(Natural, 0), unfamiliar=(Natural, 0))), {}),
+    seeds=shape(names=list[str], splits=_map(_map(_SPREAD))) | None,
+)  # fmt: skip
+# baseline.json: splits of metrics.json, as far as runs are compared by them
+KEPT = _map(shape(
+    clips_hash=(str, ""), missing=(Natural, 0), corpus=(str, ""), signature=(str, ""),
+    headline=(Metric, Metric.BLEU4), **{metric: (float, 0.0) for metric in MAIN_METRICS},
+))  # fmt: skip
+# history.json
+_EPOCH = shape(
+    epoch=Natural, train_loss=float, dev_loss=float, dev_accuracy=(float, 0.0), lr=(float, 0.0)
+)
+EPOCHS = shape(epochs=_list(_EPOCH, 1))
+HISTORY = shape(best_epoch=Natural, epochs=_list(_EPOCH, 1))
+# trials.json of a search
+_TRIAL = shape(number=Natural, state=str, value=_NUMBER, values=dict[str, float],
+               parameters=(_NUMBER, None), params=_SHOWN)  # fmt: skip
+_CONFIRMED = shape(number=Natural, mean=float, values=_list(float, 1))
+_TRIALS = shape(
+    objective=str, objectives=dict[str, Literal["minimize", "maximize"]], trials=_list(_TRIAL),
+    best=shape(number=Natural, value=float, params=_SHOWN, confirmed=_list(_CONFIRMED)),
+    front=list[int], importance=dict[str, float],
+)  # fmt: skip
+TRIALS: Any = Annotated[_TRIALS, AfterValidator(_check_search)]
+# decision.json of a version
+_ENDS = ("champion", "challenger", "difference", "low", "high", "p_value")
+_DUEL = {name: (_NUMBER, None) for name in _ENDS}
+_SLICE = shape(**_DUEL, kind=str, group=str, clips=(Natural, 0), result=(str, ""))
+_DECISION: dict[str, Any] = {
+    "champion": int | None, "promote": bool, "verdict": str, "reasons": list[str],
+    "test": list[str], "metric": (str, ""), "clips": (Natural, 0),
+    "scores": (_map(shape(**_DUEL)), {}), "slices": (_list(_SLICE), []),
+}  # fmt: skip
+DECISION = shape(**_DECISION)
+# version.json; what it does not have is not known
+VERSION = shape(
+    checkpoint_hash=(str, ""), corpus_key=(str, ""), parent=(int | None, None),
+    batches=(list[str], []), clips=(dict[str, list[str]], {}), rejected=(list[str], []),
+    signers=(_map(_map(Natural)), {}), hours=(dict[str, float], {}),
+)  # fmt: skip
+# marks.json, by version
+_FORGOTTEN = shape(clips=Natural, request=(str, ""), splits=(list[str], []),
+                   through=(int | None, None))  # fmt: skip
+MARKS = _map(shape(forgotten=(_list(_FORGOTTEN), []), also_of=(list[str], [])))
+# retrain.json
+_FINDING = shape(
+    check=str, level=Literal["stop", "warn", "ok"], what=str, mend=str, statistic=_NUMBER,
+    warn=_NUMBER, stop=_NUMBER, clips=list[str], signer=(str | None, None),
+)  # fmt: skip
+_OVERALL = shape(auc=float, usual_auc=float, p_value=float)
+NIGHT = shape(
+    corpus=(str, ""), night=shape(outcome=str, verdict=str, batches=list[str]),
+    drift=shape(findings=_list(_FINDING), new=Natural, old=Natural, batch=str,
+                overall=(_OVERALL | None, None)) | None,
+    decision=shape(**_DECISION, version=int, level=float, notes=(list[str], []),
+                   rules=_list(shape(name=str, result=str, text=str))) | None,
+)  # fmt: skip
+# checkpoint.json, as far as it is shown
+_PROVENANCE = shape(params=(dict[str, _SHOWN], {}), libraries=(_SHOWN, {}), data=(_SHOWN, {}),
+                    start=(dict[str, str] | None, None))  # fmt: skip
+SPEC = shape(
+    model=shape(family=str, encoder_layers=Natural, decoder_layers=Natural, d_model=Natural),
+    features=shape(groups=list[str], fps=float), extractor=(_SHOWN | None, {}),
+    provenance=(_PROVENANCE, {}),
+)  # fmt: skip
