@@ -30,6 +30,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import psutil
+import yaml
 
 from tests.attack import inputs
 from tests.attack.project import CORPUS, end_second_night, environment, link_code, make_project
@@ -401,17 +402,18 @@ def _damaging(path: str, change: inputs.Maker) -> Callable[[Path], str]:
 
 
 def damages(path: Path) -> Iterator[tuple[str, inputs.Maker]]:
-    """Yield what may happen to a file; of JSON each value, too."""
+    """Yield what may happen to a file; of JSON and YAML each value, too."""
     yield from inputs.DAMAGES.items()
-    if path.suffix == ".json":
-        for name, text in inputs.wrong_values(path.read_text(encoding="utf-8")):
-            yield name, inputs.bytes_of(text.encode())
+    if path.suffix in (".json", ".yaml"):
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".yaml":
+            text = json.dumps(yaml.safe_load(text))  # which is YAML, too
+        for name, wrong in inputs.wrong_values(text):
+            yield name, inputs.bytes_of(wrong.encode())
 
 
 def wrong_params(base: Path) -> Iterator[tuple[str, str]]:
     """Yield params.yaml with one value wrong or missing (JSON is YAML), and unusual YAML."""
-    import yaml
-
     content = yaml.safe_load((base / "params.yaml").read_text(encoding="utf-8"))
     yield from inputs.wrong_values(json.dumps(content))
     for name, raw in inputs.YAML.items():
