@@ -1,6 +1,7 @@
 import dataclasses
 import itertools
 import json
+import os
 import pickle
 import re
 from pathlib import Path
@@ -140,6 +141,25 @@ def test_a_folder_is_no_parameters_file(tmp_path: Path) -> None:
 def test_a_folder_in_place_of_a_json_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"cannot be read .*; mend it"):
         read_json(tmp_path, hint="mend it")
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe", "large"])
+def test_a_file_without_end_is_refused_before_it_takes_the_memory(
+    tmp_path: Path, kind: str
+) -> None:
+    path = tmp_path / "params.yaml"
+    if kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.touch()
+        os.truncate(path, 10**12)
+    said = "found 1,000,000,000,000 bytes" if kind == "large" else "no regular file"
+    with pytest.raises(UserError, match=rf"params.yaml cannot be read: .*{said}"):
+        load_params(path)
+    with pytest.raises(UserError, match=rf"{said}.*; make it again"):
+        read_json(path, hint="make it again")
 
 
 def test_updates_keep_comments_and_order(tmp_path: Path) -> None:

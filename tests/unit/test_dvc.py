@@ -66,6 +66,18 @@ def test_another_failure_of_dvc_is_said_and_not_waited_for(
     assert said == "`dvc add corpus` failed (no space): no version is kept"
 
 
+def test_a_file_whose_name_is_not_utf8_is_named_before_dvc_is_asked(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend(monkeypatch, "not asked")
+    (folder / os.fsdecode(b"caf\xe9.mp4")).touch()
+    said = dvc.track_version(folder)
+    assert said == (
+        r"no version of corpus is kept: corpus/caf\xe9.mp4: its name is not UTF-8; rename it"
+    )
+    assert Path("answer0").exists()
+
+
 @pytest.mark.slow
 def test_an_ingest_beside_dvc_repro_leaves_a_version_or_is_finished_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

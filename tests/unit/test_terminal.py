@@ -106,6 +106,7 @@ def test_a_name_that_is_not_utf8_is_said_in_words() -> None:
     assert name_problem("café.mp4") is None
     assert readable_name(name) == r"caf\xe9.mp4"
     assert readable_name("a\tb\n\x1b.mp4") == r"a\x09b\x0a\x1b.mp4"
+    assert readable_name("\x9b31mred.mp4") == r"\x9b31mred.mp4"
 
 
 def test_a_mistake_of_ours_keeps_its_traceback() -> None:

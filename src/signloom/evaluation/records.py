@@ -100,7 +100,8 @@ TRIALS: Any = Annotated[_TRIALS, AfterValidator(_check_search)]
 # decision.json of a version
 _ENDS = ("champion", "challenger", "difference", "low", "high", "p_value")
 _DUEL = {name: (_NUMBER, None) for name in _ENDS}
-_SLICE = shape(**_DUEL, kind=str, group=str, clips=(Natural, 0), result=(str, ""))
+_GROUP = {"kind": str, "group": str}
+_SLICE = shape(**_DUEL, **_GROUP, result=(str, ""))
 _DECISION: dict[str, Any] = {
     "champion": int | None, "promote": bool, "verdict": str, "reasons": list[str],
     "test": list[str], "metric": (str, ""), "clips": (Natural, 0),
@@ -123,12 +124,16 @@ _FINDING = shape(
     warn=_NUMBER, stop=_NUMBER, clips=list[str], signer=(str | None, None),
 )  # fmt: skip
 _OVERALL = shape(auc=float, usual_auc=float, p_value=float)
+_SHOWN_TOO: dict[str, Any] = {
+    "version": int, "level": float, "clips": Natural, "notes": (list[str], []),
+    "rules": _list(shape(name=str, result=str, text=str)), "scores": _map(shape(**_DUEL)),
+    "slices": _list(shape(**_DUEL, **_GROUP, clips=Natural, result=str)),
+}  # fmt: skip
 NIGHT = shape(
     corpus=(str, ""), night=shape(outcome=str, verdict=str, batches=list[str]),
     drift=shape(findings=_list(_FINDING), new=Natural, old=Natural, batch=str,
                 overall=(_OVERALL | None, None)) | None,
-    decision=shape(**_DECISION, version=int, level=float, notes=(list[str], []),
-                   rules=_list(shape(name=str, result=str, text=str))) | None,
+    decision=shape(**_DECISION | _SHOWN_TOO) | None,
 )  # fmt: skip
 # checkpoint.json, as far as it is shown
 _PROVENANCE = shape(params=(dict[str, _SHOWN], {}), libraries=(_SHOWN, {}), data=(_SHOWN, {}),

@@ -24,12 +24,12 @@ from signloom.config import (
     load_section,
     parse_options,
     read_json,
+    shape,
 )
 from signloom.corpus.manifest import Clip, CorpusOptions, check_splits, read_manifest
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata, write_shards
 from signloom.dvc import DvcCache, check_names, refuse_drawn, track_again, track_version
 from signloom.errors import UserError
-from signloom.evaluation.records import SPEC
 from signloom.extraction.cache import VideoHashes, cache_folder, cache_key
 from signloom.extraction.extract import ExtractOptions, extractor_fingerprint
 from signloom.extraction.video import DECODER
@@ -61,6 +61,7 @@ from signloom.transaction import Transaction, open_transaction
 # Written by stages, which write them again without the person.
 DERIVED = (LANDMARKS, TOKENS, EVALUATION, REPORT_PAGE, FIGURES)
 REASON = "consent withdrawn"
+_MADE_BY = shape(extractor=(dict[str, Any] | None, None))  # of a checkpoint.json
 _FORGOTTEN = "forgotten"  # what a removal ends with, unlike other changes of the corpus
 _LEDGER_COLUMNS = {DELIVERIES: ("source", "reason"), WITHDRAWN: ("file", "reason")}
 
@@ -197,7 +198,7 @@ def _extractors(project: Project) -> Iterable[str]:
     for version in project.store.versions():
         path = project.store.checkpoint(version) / "checkpoint.json"
         hint = f"bring it back with `dvc checkout {MODELS}.dvc`"
-        content = check_shape(read_json(path, hint=hint), SPEC, where=path, hint=hint)
+        content = check_shape(read_json(path, hint=hint), _MADE_BY, where=path, hint=hint)
         yield json.dumps(content.get("extractor"), sort_keys=True)
 
 

@@ -158,7 +158,7 @@ def _finding_row(found: Content) -> FindingRow:
 
 def _duel_row(name: str, row: Content, **further: Any) -> DuelRow:
     """Write both scores and their difference; dashes where there is nothing to compare."""
-    is_compared = row.get("difference") is not None
+    is_compared = all(row.get(name) is not None for name in ("difference", "low", "high"))
     return DuelRow(
         name=name,
         before=_score(row.get("champion")),

@@ -2,11 +2,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from signloom.cli.main import main
 from signloom.corpus.manifest import Clip, write_manifest
+from signloom.errors import UserError
 from signloom.features.targets import read_targets
 from signloom.files import hash_file, hash_folder
 from signloom.nightly.store import ModelStore
@@ -85,6 +87,37 @@ def test_only_force_promotes_what_the_gate_refused(
     store.keep_decision(2, {**refused, "version": 2, "champion": 1, "promote": True})
     main(["champion", "promote", "2"])
     assert store.pointer().history[1].by == "anna"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("0001/decision.json", {"promote": True}, "verdict is missing"),
+        ("0001/decision.json", [], "found [], expected a map"),
+        ("0001/decision.json", {"slices": [None]}, "slices[0]: found None, expected a map"),
+        ("0001/version.json", {"format_version": 1, "signers": 3}, "signers: found 3"),
+        ("marks.json", {"format_version": 1, "marks": {"0001": {"forgotten": 1}}}, "found 1"),
+        ("frozen_test.json", {"format_version": 1}, "clips is missing"),
+    ],
+)
+def test_a_damaged_file_of_a_version_is_named(
+    project: Path, capsys: pytest.CaptureFixture[str], name: str, content: Any, said: str
+) -> None:
+    add_version(project, d_model=8)
+    main(["champion", "promote", "1", "--force"])
+    path = ModelStore().root / name
+    path.write_text(json.dumps(content))
+    store = ModelStore()
+    reads = {"decision": store.refusal, "version": store.facts, "marks": store.forgotten,
+             "frozen_test": lambda _: store.frozen_test()}  # fmt: skip
+    with pytest.raises(UserError) as caught:
+        reads[path.stem](1)
+    assert said in str(caught.value)
+    assert f"{path}: " in str(caught.value)
+    assert "dvc checkout" in str(caught.value)
+    if name.endswith("decision.json"):
+        with pytest.raises(SystemExit, match=r"decision\.json: "):
+            main(["champion", "show"])
 
 
 def test_the_versions_are_listed_and_the_champion_is_explained(

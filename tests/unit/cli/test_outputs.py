@@ -60,6 +60,17 @@ def test_nothing_is_written_into_a_corpus(project: Path, out: str) -> None:
     refuse(project, "lies in the corpus", "translate", "shards", *film)
 
 
+def test_where_nothing_can_be_written_is_said_before_the_work(project: Path) -> None:
+    below = "mine/a.pose/out"  # a file, no folder
+    words = "a.pose: Not a directory; it is in the way"
+    refuse(project, words, "task", "reverse", "--out", f"{below}/r.json")
+    refuse(project, words, "export", below, "--landmarks", "shards")
+    for out in (f"{below}/film.webm", f"{below}/films"):
+        refuse(project, words, "translate", "shards", "--video", out, "--checkpoint", "model")
+    for kind in ("onnx", "mlflow"):
+        refuse(project, words, "export-model", below, "--format", kind, "--checkpoint", "model")
+
+
 def test_an_export_replaces_no_file_unless_told(project: Path) -> None:
     export = ["export", "mine", "--landmarks", "shards"]
     refuse(project, "a.pose is there already: give --overwrite", *export)

@@ -59,7 +59,13 @@ def attempt(*cases: tuple[str, str]) -> list[str]:
 @pytest.mark.parametrize(
     "commands",
     [
-        ["ingest data/inbox", "withdraw x --reason y", "adopt --preset short", INIT],
+        [
+            "ingest data/inbox",
+            "withdraw x --reason y",
+            "adopt --preset short",
+            INIT,
+            "task reverse --out new/r.json",
+        ],
         pytest.param(
             ["retrain", "forget ada --yes", "drop-videos --yes", "champion promote 1 --force"],
             marks=pytest.mark.slow,

@@ -13,9 +13,34 @@ from pipeline.tune import NO_SEARCH
 from signloom.corpus.rejects import Reject, write_rejects
 from signloom.errors import Problem, UserError
 from signloom.evaluation.results import write_alignments
+from signloom.report import tables
 from signloom.report.build import ReportOptions, build_report
-from signloom.report.stage_files import ReportPaths, read_sources
+from signloom.report.night import show_night
+from signloom.report.stage_files import ReportPaths, Sources, read_sources
+from signloom.report.tuning import search_note
+from signloom.report.verdict import tiles, verdict_sentences
+from tests.damage import damaged_texts
 from tests.report_project import OPTIONS, QUALITY, SAID
+
+NIGHT = {
+    "format_version": 1, "corpus": "",
+    "night": {"outcome": "refused", "verdict": "version 2 stays out", "batches": ["a"]},
+    "drift": {
+        "new": 3, "old": 9, "batch": "a", "overall": None,
+        "findings": [{
+            "check": "colour", "level": "warn", "what": "w", "mend": "m", "statistic": 0.5,
+            "warn": 0.1, "stop": None, "clips": ["a-1"], "signer": None,
+        }],
+    },
+    "decision": {
+        "version": 2, "champion": 1, "promote": False, "verdict": "no", "reasons": ["r"],
+        "test": ["c"], "metric": "chrf", "clips": 1, "level": 0.05,
+        "rules": [{"name": "better", "result": "failed", "text": "t"}],
+        "scores": {"chrf": {"champion": 3.0, "challenger": 2.0, "difference": -1.0, "low": -2.0,
+                            "high": 0.5}},
+        "slices": [{"kind": "signer", "group": "ada", "clips": 1, "result": "few"}],
+    },
+}  # fmt: skip
 
 
 class Page(HTMLParser):
@@ -265,6 +290,80 @@ def test_a_kept_run_of_another_version_says_how_to_keep_one(
     path.write_text('{"format_version": 7, "metrics": {}}')
     with pytest.raises(UserError, match=r"version 7, this Signloom reads 1; .*scores --keep"):
         read_sources(dataclasses.replace(project, baseline=path))
+
+
+DAMAGED = ("evaluation/scores.json", "checkpoint/history.json", "checkpoint/checkpoint.json",
+           "tune/trials.json", "retrain.json", "baseline.json")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_file_of_a_stage_ends_in_no_traceback(
+    project: ReportPaths, tmp_path: Path, name: str
+) -> None:
+    shutil.copytree(project.evaluation.parent, tmp_path / "own")
+    own = {
+        field.name: tmp_path / "own" / getattr(project, field.name).name
+        for field in dataclasses.fields(project)
+    }
+    path, refused = tmp_path / "own" / name, 0
+    if name == "retrain.json":
+        path.write_text(json.dumps(NIGHT))
+    if name == "baseline.json":
+        kept = {"headline": "bleu4", "bleu4": 40.0, "chrf": 50.0, "wer": 60.0, "signature": "a"}
+        path.write_text(json.dumps({"format_version": 1, "metrics": {"test": kept}}))
+    content = json.loads(path.read_text(encoding="utf-8"))
+    for done, text in damaged_texts(content, seed=1, count=25):
+        path.write_text(text, encoding="latin-1")
+        try:
+            sources = read_sources(ReportPaths(**own))
+        except UserError as error:
+            said = str(error)
+        else:
+            said = ""
+            _use(sources)
+        assert not said or path.name in said, done
+        refused += bool(said)
+    assert refused > 12
+
+
+def _use(sources: Sources) -> None:
+    """Make the page's words and tables, which takes no second as its charts do."""
+    verdict_sentences(sources)
+    tiles(sources)
+    tables.tabulate_grid(sources.grid)
+    tables.run_details(sources)
+    show_night(sources.retrain)
+    if sources.search:
+        search_note(sources.search)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "said"),
+    [
+        ("hypotheses.tsv", "\t40\t", "\tx\t", "damaged (could not convert string"),
+        ("hypotheses.tsv", "\t40\t", "\tnan\t", "found 'nan' as wer"),
+        ("hypotheses.tsv", "signer", "", "no column signer"),
+        ("hypotheses.tsv", "\t-1.5\n", "\n", "found None as log_prob"),
+        ("hypotheses.tsv", "test0\ttest", "test0\tdev", ""),
+        ("confusions.csv", ",9", ",", "could not convert string"),
+        ("confusions.csv", "dev", '"', "damaged ("),
+    ],
+)
+def test_a_damaged_table_of_a_stage_is_named(
+    project: ReportPaths, tmp_path: Path, name: str, old: str, new: str, said: str
+) -> None:
+    evaluation = shutil.copytree(project.evaluation, tmp_path / "own")
+    text = (evaluation / name).read_text(encoding="utf-8")
+    assert old in text
+    (evaluation / name).write_text(text.replace(old, new), encoding="utf-8")
+    own = dataclasses.replace(project, evaluation=evaluation)
+    if not said:
+        read_sources(own)
+        return
+    with pytest.raises(UserError) as caught:
+        read_sources(own)
+    assert said in str(caught.value)
+    assert f"{name} is damaged" in str(caught.value)
 
 
 @pytest.mark.parametrize(("key", "value"), [("samples", 0), ("pictures", 1)])
