@@ -52,6 +52,7 @@ def translate_clips(options: argparse.Namespace) -> None:
     """
     if options.video:
         refuse_in_corpus(options.video)
+        check_writable(options.video)
     # Torch takes a second to import: landmarks of the first clip are looked for meanwhile.
     with ThreadPoolExecutor(1) as pool:
         loading = pool.submit(load_translator, options)
@@ -69,8 +70,6 @@ def translate_clips(options: argparse.Namespace) -> None:
         inputs = [source.path for source in sources]
         if options.video and options.video.suffix in ENCODERS:
             check_output(options.video, inputs, overwrite=options.overwrite)
-        elif options.video:  # a folder; each film of it is checked before it is written
-            check_writable(options.video / "film")
         check_attention(options, len(sources), inputs)
         run = _Run(options, extractor, layout, loading, inputs)
         with tqdm(total=len(sources), unit=" clips", file=progress_file()) as bar:
