@@ -4,8 +4,8 @@ import importlib.metadata
 import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from signloom.config import MIN_FPS, NonNegative, Share, checked_dataclass
 from signloom.corpus.landmarks import COORDINATES, GROUP_INDICES, POSE_WRISTS, Layout, build_layout
 from signloom.errors import UserError
-from signloom.extraction.handedness import HandednessTracker
+from signloom.extraction.handedness import FoundHand, HandednessTracker
 from signloom.extraction.mediapipe_models import (
     FACE_MODELS,
     HAND_MODELS,
@@ -25,10 +25,12 @@ from signloom.extraction.mediapipe_models import (
     HandGraph,
     HandTask,
     HolisticGraph,
+    Points,
     PoseGraph,
     PoseTask,
     package_folder,
 )
+from signloom.extraction.video import Frame
 from signloom.files import hash_file
 
 if TYPE_CHECKING:  # OpenCV and NumPy's tables, only where it detects
@@ -38,6 +40,10 @@ DETECTOR_VERSION = 1  # raise it when the same options give other landmarks for 
 
 _REFINED_GROUPS = ("brows", "eyes", "gaze")
 _FACE_GROUPS = ("lips", "face_outline", *_REFINED_GROUPS)
+
+Marks = tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]
+"""Points, shape (P, 3), NaN where absent, and presence, shape (G,): see `Detector.layout`."""
+Found = Generator[tuple[Frame, Mapping[str, Any]], None, None]
 
 
 @checked_dataclass
@@ -95,7 +101,7 @@ class Detector(ABC):
 
     Attributes:
         sees: The groups of landmarks that a detector of this class can find.
-        layout: What the arrays of `detect` mean.
+        layout: What the arrays of `Marks` mean.
     """
 
     sees: ClassVar[tuple[str, ...]]
@@ -103,7 +109,7 @@ class Detector(ABC):
 
     @abstractmethod
     def __init__(self, options: DetectorOptions, threads: int) -> None:
-        """Build it; `threads` parts of a graph may run at once."""
+        """Build it; with more than one of `threads`, parts of a frame are looked for at once."""
 
     @staticmethod
     @abstractmethod
@@ -129,18 +135,30 @@ class Detector(ABC):
             RuntimeError: If MediaPipe fails.
         """
 
-    def detect(
-        self, rgb: npt.NDArray[np.uint8], time_s: float
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
-        """Return the landmarks of the next frame of the clip; arguments as those of `find`.
+    def find_all(self, frames: Iterator[Frame]) -> Found:
+        """Yield the next frames of the clip, each with its parts; see `find`."""
+        for frame in frames:
+            yield frame, self.find(frame.rgb, frame.time_s)
 
-        Returns:
-            Points, shape (P, 3), NaN where absent, and presence, shape (G,); see `layout`.
+    def detect_all(self, frames: Iterator[Frame]) -> Generator[tuple[Frame, Marks], None, None]:
+        """Yield the next frames of the clip, each with its landmarks.
 
         Raises:
             RuntimeError: If MediaPipe fails.
         """
-        parts = self.find(rgb, time_s)
+        with closing(self.find_all(frames)) as found:
+            for frame, parts in found:
+                yield frame, self._arrange(parts)
+
+    def detect(self, rgb: npt.NDArray[np.uint8], time_s: float) -> Marks:
+        """Return the landmarks of the next frame of the clip; arguments as those of `find`.
+
+        Raises:
+            RuntimeError: If MediaPipe fails.
+        """
+        return self._arrange(self.find(rgb, time_s))
+
+    def _arrange(self, parts: Mapping[str, Any]) -> Marks:
         points = np.full((self.layout.points, COORDINATES), np.nan, np.float32)
         present = np.zeros(len(self.layout.groups), np.bool_)
         for column, name in enumerate(self.layout.group_names):
@@ -167,7 +185,7 @@ class HolisticDetector(Detector):
                 *confidences,
                 face=_needs_face(options),
                 refined=_needs_refined_face(options),
-                threads=threads,
+                at_once=threads > 1,
             )
             if options.uses_litert
             else HolisticGraph(
@@ -193,6 +211,13 @@ class HolisticDetector(Detector):
         """Return the parts that the frame shows; see `Detector`."""
         return self._found_by.find(rgb)
 
+    def find_all(self, frames: Iterator[Frame]) -> Found:
+        """Yield the next frames with their parts, chunk by chunk where the networks are ours."""
+        if isinstance(self._found_by, HolisticGraph):
+            yield from super().find_all(frames)
+        else:
+            yield from self._found_by.find_all(frames)
+
 
 class HandsDetector(Detector):
     """Finds hands wherever they are; tells left and right itself."""
@@ -200,7 +225,7 @@ class HandsDetector(Detector):
     sees: ClassVar[tuple[str, ...]] = ("hands",)
 
     def __init__(self, options: DetectorOptions, threads: int) -> None:
-        self.layout = options.layout
+        self.layout, self._threads = options.layout, threads
         self._hands = _build_hands(options, threads)
         self._pose: PoseGraph | PoseTask | PoseNetworks | None = None
         self._handedness = HandednessTracker()
@@ -219,9 +244,29 @@ class HandsDetector(Detector):
 
     def find(self, rgb: npt.NDArray[np.uint8], time_s: float) -> Mapping[str, Any]:
         """Return the parts that the frame shows; see `Detector`."""
-        pose = self._pose.find(rgb, time_s) if self._pose else None
+        ((_, parts),) = self.find_all(iter([Frame(time_s, rgb)]))
+        return parts
+
+    def find_all(self, frames: Iterator[Frame]) -> Found:
+        """Yield the next frames with their parts, chunk by chunk."""
+        from signloom.extraction.runtime import in_chunks
+
+        for frame, pose, (hands,) in in_chunks(
+            frames, self._find_pose, self._find_hands, at_once=self._threads > 1
+        ):
+            yield frame, self._tell_sides(frame.rgb, pose, hands)
+
+    def _find_pose(self, frame: Frame) -> Points | None:
+        return self._pose.find(frame.rgb, frame.time_s) if self._pose else None
+
+    def _find_hands(self, frames: Sequence[Frame], _: object) -> list[list[FoundHand]]:
+        return [self._hands.find(frame.rgb, frame.time_s) for frame in frames]
+
+    def _tell_sides(
+        self, rgb: npt.NDArray[np.uint8], pose: Points | None, hands: list[FoundHand]
+    ) -> Mapping[str, Any]:
         left, right = self._handedness.assign(
-            self._hands.find(rgb, time_s),
+            hands,
             arms=None if pose is None else pose[list(POSE_WRISTS), :2],
             aspect=rgb.shape[1] / rgb.shape[0],
         )
@@ -256,7 +301,7 @@ def _build_hands(options: DetectorOptions, threads: int) -> "HandGraph | HandTas
     if options.uses_litert:
         from signloom.extraction.runtime import HandNetworks
 
-        return HandNetworks(package_folder() / "modules", *confidences, threads=threads)
+        return HandNetworks(package_folder() / "modules", *confidences)
     return HandGraph(*confidences, threads=threads)
 
 
@@ -267,7 +312,7 @@ def _build_pose(options: DetectorOptions, threads: int) -> "PoseGraph | PoseTask
     if options.uses_litert:
         from signloom.extraction.runtime import PoseNetworks
 
-        return PoseNetworks(package_folder() / "modules", *confidences, threads=threads)
+        return PoseNetworks(package_folder() / "modules", *confidences)
     return PoseGraph(*confidences, threads=threads)
 
 
@@ -284,7 +329,8 @@ def build_detector(options: DetectorOptions, *, threads: int = 1) -> Detector:
 
     Args:
         options: What it finds.
-        threads: Parts of a graph that may run at once; no landmark depends on it. Tasks know none.
+        threads: More than one: look for the parts of a frame at once, and decode ahead; no landmark
+            depends on it.
 
     Raises:
         UserError: If a model file is missing or cannot be used.

@@ -7,6 +7,7 @@ which order.
 
 import contextlib
 import functools
+import itertools
 import json
 import logging
 import math
@@ -125,7 +126,8 @@ def extract_video(
         options: The detector's options.
         start_s: Seconds from the start of the file; None: from the first frame.
         end_s: Likewise; None: to the last frame.
-        threads: How many a network may use: 1 beside other processes, 2 for a single clip.
+        threads: 1 beside other processes; more where cores are free and somebody waits for this
+            clip: it is decoded ahead, and its parts are looked for at once.
         watch: Gets the frames as they are decoded and passes them on, to time or count them.
 
     Raises:
@@ -144,20 +146,19 @@ def _detect(
     """Return the landmarks of the frames of a clip; raises as `extract_video`."""
     times_s, points, present = [], [], []
     height = width = 0
-    detector: Detector | None = None
-    for frame in frames:
-        try:
-            # Not before there is a frame for it.
-            detector = detector or _new_clip(options, threads)
-            found, there = detector.detect(frame.rgb, frame.time_s)
-        except RuntimeError as error:
-            _detector.cache_clear()  # who knows what state it is in
-            reason = " ".join(f"MediaPipe failed: {error}".split())
-            raise DetectionError(reason, _CONVERT) from error
-        times_s.append(frame.time_s)
-        points.append(found)
-        present.append(there)
-        height, width = frame.rgb.shape[:2]
+    first = next(frames)  # no detector before there is a frame for it
+    try:
+        detector = _new_clip(options, threads)
+        with contextlib.closing(detector.detect_all(itertools.chain([first], frames))) as found:
+            for frame, (marks, there) in found:
+                times_s.append(frame.time_s)
+                points.append(marks)
+                present.append(there)
+                height, width = frame.rgb.shape[:2]
+    except RuntimeError as error:
+        _detector.cache_clear()  # who knows what state it is in
+        reason = " ".join(f"MediaPipe failed: {error}".split())
+        raise DetectionError(reason, _CONVERT) from error
     fps = measure_fps(times_s, min(video.fps, options.fps or video.fps))
     if not MIN_FPS <= fps <= MAX_FPS:
         raise ClipError(

@@ -31,21 +31,16 @@ class Network:
         path: A .tflite file with one input.
         outputs: Which of its outputs are wanted, by number; None: all of them.
         low: What black becomes for it; white becomes 1.
-        threads: Of one run.
     """
 
     def __init__(
-        self,
-        path: Path,
-        outputs: Sequence[int] | None = None,
-        *,
-        low: float = 0.0,
-        threads: int = 1,
+        self, path: Path, outputs: Sequence[int] | None = None, *, low: float = 0.0
     ) -> None:
-        self._interpreter = _open(rewrite(path.read_bytes(), outputs), threads)
+        self._interpreter = _open(rewrite(path.read_bytes(), outputs))
         # Multiplied and added at once, as OpenCV does for MediaPipe: rounded once.
-        scale = float(np.float32(1 - low) / np.float32(255))
-        self._levels = (np.arange(256) * scale + low).astype(np.float32)
+        self._scale = np.float32(1 - low) / np.float32(255)
+        self._levels = (np.arange(256) * float(self._scale) + low).astype(np.float32)
+        self._is_shifted = low != 0
         (given,) = self._interpreter.get_input_details()
         self._input = given["index"]
         self._outputs = [found["index"] for found in self._interpreter.get_output_details()]
@@ -64,7 +59,11 @@ class Network:
 
     def _put(self, picture: Picture) -> None:
         # In place: LiteRT allows no view of its memory while it runs.
-        cv2.LUT(picture, self._levels, dst=self._interpreter.tensor(self._input)()[0])
+        tensor = self._interpreter.tensor(self._input)()[0]
+        if self._is_shifted:
+            cv2.LUT(picture, self._levels, dst=tensor)
+        else:
+            np.multiply(picture, self._scale, out=tensor, dtype=np.float32)  # in half the time
 
 
 class MeshNetwork:
@@ -77,10 +76,9 @@ class MeshNetwork:
 
     Args:
         path: face_landmark_with_attention.tflite.
-        threads: Of one run.
     """
 
-    def __init__(self, path: Path, *, threads: int = 1) -> None:
+    def __init__(self, path: Path) -> None:
         from flatbuffers import flexbuffers
 
         content = path.read_bytes()
@@ -97,8 +95,8 @@ class MeshNetwork:
         asked += [frame.inputs[0] for frame in frames]
         put = [number for move in moves for number in move.inputs]
         cut_at = list(graph.inputs), asked
-        self._whole = _open(rewrite(content, None, cut_at=cut_at), threads)
-        self._parts = _open(rewrite(content, None, cut_at=(between, put)), threads)
+        self._whole = _open(rewrite(content, None, cut_at=cut_at))
+        self._parts = _open(rewrite(content, None, cut_at=(between, put)))
         self.size = int(self._whole.get_input_details()[0]["shape"][1])
         """Pixels of the square picture that it reads."""
 
@@ -167,11 +165,11 @@ def _cut_level(features: Tensor, matrix: Tensor, cells: int = 16) -> Tensor:
     return np.where(inside[..., None], cut, 0).astype(np.float32)
 
 
-def _open(content: bytes, threads: int) -> Any:
+def _open(content: bytes) -> Any:
     # Here, in the processes that detect.
     from ai_edge_litert.interpreter import Interpreter
 
-    interpreter = Interpreter(model_content=content, num_threads=threads)
+    interpreter = Interpreter(model_content=content, num_threads=1)
     interpreter.allocate_tensors()
     return interpreter
 
@@ -228,7 +226,10 @@ def rewrite(
 
 
 def _split_product(operator: Any, model: Any, schema: Any) -> list[Any]:
-    """Return a depthwise convolution of 1x1 as two operators, nothing for any other."""
+    """Return a depthwise convolution of 1x1 as two operators, nothing for any other.
+
+    Their constants are as wide as the picture: XNNPACK works off what it repeats in steps of it.
+    """
     (graph,) = model.subgraphs
     options = operator.builtinOptions
     if not isinstance(options, schema.DepthwiseConv2DOptionsT):
@@ -244,10 +245,10 @@ def _split_product(operator: Any, model: Any, schema: Any) -> list[Any]:
     product = copy.copy(graph.tensors[result])
     product.name, product.buffer = product.name + b"_product", 0
     graph.tensors.append(product)
-    made = []
+    columns, between, made = product.shape[2], len(graph.tensors) - 1, []
     for kind, inputs, output in (
-        ("MUL", [given, factors], len(graph.tensors) - 1),
-        ("ADD", [len(graph.tensors) - 1, bias], result),
+        ("MUL", [given, _repeat(factors, columns, model)], between),
+        ("ADD", [between, _repeat(bias, columns, model)], result),
     ):
         code = schema.OperatorCodeT()
         code.builtinCode = code.deprecatedBuiltinCode = getattr(schema.BuiltinOperator, kind)
@@ -260,3 +261,16 @@ def _split_product(operator: Any, model: Any, schema: Any) -> list[Any]:
         part.builtinOptions = getattr(schema, f"{name}T")()
         made.append(part)
     return made
+
+
+def _repeat(number: int, columns: int, model: Any) -> int:
+    """Return a new constant tensor with a constant's numbers, one a channel, for each column."""
+    (graph,) = model.subgraphs
+    tensor = copy.copy(graph.tensors[number])
+    buffer = copy.copy(model.buffers[tensor.buffer])
+    tensor.name, tensor.buffer = tensor.name + b"_repeated", len(model.buffers)
+    tensor.shape = [1, 1, columns, tensor.shape[-1]]
+    buffer.data = np.tile(buffer.data, columns)
+    graph.tensors.append(tensor)
+    model.buffers.append(buffer)
+    return len(graph.tensors) - 1

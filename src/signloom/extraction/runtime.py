@@ -4,9 +4,14 @@ What lies between the networks is written here after MediaPipe's graphs and calc
 files are named: holistic_landmark_cpu.pbtxt and the graphs in it, as version 0.10.21 has them.
 """
 
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 import cv2
 import numpy as np
@@ -36,8 +41,11 @@ from signloom.extraction.regions import (
     uncrop,
 )
 from signloom.extraction.smoothing import LowPassFilter, OneEuroFilter
+from signloom.extraction.video import Frame
 
 F = np.float32
+T = TypeVar("T")
+FoundPose = tuple[Points, Tensor]  # 33 landmarks and how visible each is
 _POSE_POINTS, _AUXILIARY = 33, slice(33, 35)
 _WRISTS = {"left_hand": [15, 17, 19], "right_hand": [16, 18, 20]}  # wrist, little, index finger
 _LEAST_VISIBLE = F(0.1)
@@ -49,6 +57,50 @@ _SAME_HAND = F(0.5)  # of where a hand was and where a palm is
 _MOST_HANDS = 2
 _HAND_REACH = Reach(degrees=40, way=0.2, growth=0.4, margin=-0.1)
 _FACE_REACH = Reach(degrees=15, way=0.1, growth=0.3, margin=-0.2)
+# Frames that one network looks at before the next: its weights stay in the processor's cache.
+_CHUNK = 8
+_CHUNK_BYTES = 32_000_000  # of their pictures, at most
+
+
+def in_chunks(
+    frames: Iterator[Frame],
+    first: Callable[[Frame], T],
+    *then: Callable[[Sequence[Frame], Sequence[T]], Sequence[Any]],
+    at_once: bool,
+) -> Generator[tuple[Frame, T, list[Any]], None, None]:
+    """Yield each frame with what is found in it, chunk by chunk; nothing found depends on chunks.
+
+    Args:
+        frames: Of a clip.
+        first: Looks at a frame.
+        then: Each looks at a chunk's frames and at what `first` found in them.
+        at_once: In threads: frames are decoded ahead, `first` is a chunk ahead of the others.
+    """
+    with ThreadPoolExecutor(2 + len(then)) as pool:  # no thread before it gets work
+        ahead: Callable[[Iterator[Any]], Iterator[Any]] = partial(_ahead, pool) if at_once else iter
+        chunks = ahead(_chunks(frames))
+        for chunk, leads in ahead((chunk, [first(frame) for frame in chunk]) for chunk in chunks):
+            looks = [partial(look, chunk, leads) for look in then]
+            others = pool.map(_call, looks) if at_once else map(_call, looks)
+            yield from zip(chunk, leads, map(list, zip(*others, strict=True)), strict=True)
+
+
+def _call(function: Callable[[], T]) -> T:
+    return function()
+
+
+def _chunks(frames: Iterator[Frame]) -> Iterator[list[Frame]]:
+    for frame in frames:
+        size = min(_CHUNK, max(1, _CHUNK_BYTES // max(1, frame.rgb.nbytes)))
+        yield [frame, *itertools.islice(frames, size - 1)]
+
+
+def _ahead(pool: ThreadPoolExecutor, items: Iterator[T]) -> Iterator[T]:
+    """Yield items while a thread makes the next one."""
+    coming = pool.submit(next, items, None)
+    while (item := coming.result()) is not None:
+        coming = pool.submit(next, items, None)
+        yield item
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,16 +233,10 @@ class PoseTracker:
         models: Folder with MediaPipe's modules.
         min_detection_confidence: Least confidence to take something for a person, 0 to 1.
         min_tracking_confidence: Least confidence to go on following the person, 0 to 1.
-        threads: Of the network.
     """
 
     def __init__(
-        self,
-        models: Path,
-        min_detection_confidence: float,
-        min_tracking_confidence: float,
-        *,
-        threads: int = 1,
+        self, models: Path, min_detection_confidence: float, min_tracking_confidence: float
     ) -> None:
         self._detector = BoxDetector(
             models / "pose_detection/pose_detection.tflite",
@@ -198,8 +244,7 @@ class PoseTracker:
             -1.0,
             min_detection_confidence,
         )
-        model = models / "pose_landmark/pose_landmark_full.tflite"
-        self._network = Network(model, (0, 1, 3), threads=threads)
+        self._network = Network(models / "pose_landmark/pose_landmark_full.tflite", (0, 1, 3))
         self._least = F(min_tracking_confidence)
         self.reset()
 
@@ -212,7 +257,7 @@ class PoseTracker:
         self._visible = LowPassFilter()
         self._smooth, self._smooth_auxiliary = OneEuroFilter(0.05, 80.0), OneEuroFilter(0.01, 10.0)
 
-    def find(self, rgb: Picture) -> tuple[Points, Tensor] | None:
+    def find(self, rgb: Picture) -> FoundPose | None:
         """Return 33 landmarks, shape (33, 3), and how visible each is, 0 to 1, if there is one."""
         size = rgb.shape[1], rgb.shape[0]
         region = self._region or self._detect(rgb, size)
@@ -235,7 +280,7 @@ class PoseTracker:
             return grow(region_of_points(found.points[0], found.points[1], size), size, 1.25)
         return None
 
-    def _look(self, rgb: Picture, region: Region) -> tuple[Points, Tensor] | None:
+    def _look(self, rgb: Picture, region: Region) -> FoundPose | None:
         """Return the landmarks of one picture (pose_landmark_by_roi_cpu.pbtxt)."""
         seen = crop(rgb, region, self._network.size)
         values, presence, heatmap = self._network.run(seen.rgb)
@@ -288,38 +333,44 @@ class HandTracker:
     Args:
         recrop: Finds the hand near a wrist: hand_recrop.tflite.
         landmarks: hand_landmark_full.tflite.
+        wrist: Wrist, little finger and index finger among the pose's landmarks.
     """
 
-    def __init__(self, recrop: Network, landmarks: Network) -> None:
-        self._recrop, self._landmarks = recrop, landmarks
+    def __init__(self, recrop: Network, landmarks: Network, wrist: list[int]) -> None:
+        self._recrop, self._landmarks, self._wrist = recrop, landmarks, wrist
         self.reset()
 
     def reset(self) -> None:
         """Forget the clip."""
         self._last: Points | None = None
 
-    def find(self, rgb: Picture, wrist: Points, visible: np.float32) -> Points | None:
-        """Return the 21 landmarks of the hand, shape (21, 3), if it is there.
+    def follow(
+        self, frames: Sequence[Frame], poses: Sequence[FoundPose | None]
+    ) -> list[Points | None]:
+        """Return the 21 landmarks of the hand in the next frames, shape (21, 3), where it is."""
+        regions = [self._locate(frame.rgb, pose) for frame, pose in zip(frames, poses, strict=True)]
+        return [
+            self._find(frame.rgb, region) for frame, region in zip(frames, regions, strict=True)
+        ]
 
-        Args:
-            rgb: The picture.
-            wrist: Wrist, little finger and index finger of the pose, shape (3, 3).
-            visible: How visible the wrist is, 0 to 1.
-        """
+    def _find(self, rgb: Picture, region: Region | None) -> Points | None:
         last, self._last = self._last, None
-        if not visible > _LEAST_VISIBLE:
+        if region is None:
             return None
-        size = rgb.shape[1], rgb.shape[0]
-        region = self._locate(rgb, grow(region_of_wrist(wrist, size), size, 2.7, -0.1), size)
         if last is not None:
+            size = rgb.shape[1], rgb.shape[0]
             before = grow(region_of_hand(last, size), size, 2.0, -0.1)
             region = before if stays(before, last, region, size, _HAND_REACH) else region
         found = find_hand(self._landmarks, rgb, region)
         self._last = None if found is None else found[0]
         return self._last
 
-    def _locate(self, rgb: Picture, region: Region, size: Size) -> Region:
-        """Return where the hand is in a region (hand_recrop_by_roi_cpu.pbtxt)."""
+    def _locate(self, rgb: Picture, pose: FoundPose | None) -> Region | None:
+        """Return where the hand may be by the pose (hand_recrop_by_roi_cpu.pbtxt)."""
+        if pose is None or not pose[1][self._wrist[0]] > _LEAST_VISIBLE:
+            return None
+        size = rgb.shape[1], rgb.shape[0]
+        region = grow(region_of_wrist(pose[0][self._wrist], size), size, 2.7, -0.1)
         seen = crop(rgb, region, self._recrop.size)
         (values,) = self._recrop.run(seen.rgb)
         points = values.reshape(2, 2) / F(self._recrop.size)
@@ -356,18 +407,17 @@ class FaceTracker:
     Args:
         models: Folder with MediaPipe's modules.
         refined: Look again at lips, eyes and brows, and find the irises.
-        threads: Of a network.
     """
 
-    def __init__(self, models: Path, *, refined: bool = False, threads: int = 1) -> None:
+    def __init__(self, models: Path, *, refined: bool = False) -> None:
         self._detector = BoxDetector(
             models / "face_detection/face_detection_short_range.tflite", (8, 16, 16, 16), -1.0, 0.5
         )
         folder = models / "face_landmark"
         self._landmarks = (
-            MeshNetwork(folder / "face_landmark_with_attention.tflite", threads=threads)
+            MeshNetwork(folder / "face_landmark_with_attention.tflite")
             if refined
-            else Network(folder / "face_landmark.tflite", threads=threads)
+            else Network(folder / "face_landmark.tflite")
         )
         self.reset()
 
@@ -375,19 +425,21 @@ class FaceTracker:
         """Forget the clip."""
         self._last: Points | None = None
 
-    def find(self, rgb: Picture, pose: Points) -> Points | None:
-        """Return the landmarks of the face, shape (468, 3), refined (478, 3), if it is there.
+    def follow(
+        self, frames: Sequence[Frame], poses: Sequence[FoundPose | None]
+    ) -> list[Points | None]:
+        """Return the face in the next frames, shape (468, 3), refined (478, 3), where it is."""
+        regions = [self._detect(frame.rgb, pose) for frame, pose in zip(frames, poses, strict=True)]
+        return [
+            self._find(frame.rgb, region) for frame, region in zip(frames, regions, strict=True)
+        ]
 
-        Args:
-            rgb: The picture.
-            pose: Landmarks of the pose, shape (33, 3).
-        """
+    def _find(self, rgb: Picture, region: Region | None) -> Points | None:
         last, self._last = self._last, None
-        size = rgb.shape[1], rgb.shape[0]
-        region = self._detect(rgb, pose[:11], size)
         if region is None:
             return None
         if last is not None:
+            size = rgb.shape[1], rgb.shape[0]
             before = grow(_turned_box(last, 33, 263, size), size, 1.5)
             region = before if stays(before, last, region, size, _FACE_REACH) else region
         seen = crop(rgb, region, self._landmarks.size, pad=False)
@@ -396,9 +448,12 @@ class FaceTracker:
             self._last = project(values.reshape(-1, 3) / F(self._landmarks.size), region)
         return self._last
 
-    def _detect(self, rgb: Picture, head: Points, size: Size) -> Region | None:
+    def _detect(self, rgb: Picture, pose: FoundPose | None) -> Region | None:
         """Return where the face is (face_landmarks_from_pose_to_recrop_roi, face_detection_...)."""
-        about = grow(_turned_box(head, 5, 2, size), size, 3.0)
+        if pose is None:
+            return None
+        size = rgb.shape[1], rgb.shape[0]
+        about = grow(_turned_box(pose[0][:11], 5, 2, size), size, 3.0)
         found, _ = self._detector.look(rgb, about)
         if not found:
             return None
@@ -419,16 +474,10 @@ class HandNetworks:
         models: Folder with MediaPipe's modules.
         min_detection_confidence: Least confidence to take something for a palm, 0 to 1.
         min_tracking_confidence: Least confidence to go on following the hand, 0 to 1.
-        threads: Of a network.
     """
 
     def __init__(
-        self,
-        models: Path,
-        min_detection_confidence: float,
-        min_tracking_confidence: float,
-        *,
-        threads: int = 1,
+        self, models: Path, min_detection_confidence: float, min_tracking_confidence: float
     ) -> None:
         self._detector = BoxDetector(
             models / "palm_detection/palm_detection_full.tflite",
@@ -436,7 +485,7 @@ class HandNetworks:
             0.0,
             min_detection_confidence,
         )
-        self._landmarks = _hand_network(models, threads)
+        self._landmarks = _hand_network(models)
         self._least = F(min_tracking_confidence)
         self.reset()
 
@@ -488,15 +537,15 @@ def _covers(region: Region, other: Region) -> bool:
     return bool(_overlap(low[None], sides[None], its_low, its_sides)[0] > _SAME_HAND)
 
 
-def _hand_network(models: Path, threads: int) -> Network:
-    return Network(models / "hand_landmark/hand_landmark_full.tflite", (0, 1, 2), threads=threads)
+def _hand_network(models: Path) -> Network:
+    return Network(models / "hand_landmark/hand_landmark_full.tflite", (0, 1, 2))
 
 
 class PoseNetworks:
     """Finds what MediaPipe Pose finds; arguments as those of `PoseTracker`."""
 
-    def __init__(self, models: Path, *confidences: float, threads: int = 1) -> None:
-        self._tracker = PoseTracker(models, *confidences, threads=threads)
+    def __init__(self, models: Path, *confidences: float) -> None:
+        self._tracker = PoseTracker(models, *confidences)
         self.reset = self._tracker.reset
 
     def find(self, rgb: Picture, time_s: float) -> Points | None:
@@ -514,7 +563,7 @@ class HolisticNetworks:
         min_tracking_confidence: Least confidence to go on following the person, 0 to 1.
         face: Whether to find the face.
         refined: Whether to find its brows, lids and irises well.
-        threads: Of a network.
+        at_once: Look for pose, hands and face in threads of their own.
     """
 
     def __init__(
@@ -525,41 +574,40 @@ class HolisticNetworks:
         *,
         face: bool = False,
         refined: bool = False,
-        threads: int = 1,
+        at_once: bool = False,
     ) -> None:
-        self._pose = PoseTracker(
-            models, min_detection_confidence, min_tracking_confidence, threads=threads
-        )
-        recrop = Network(models / "holistic_landmark/hand_recrop.tflite", threads=threads)
-        landmarks = _hand_network(models, threads)
-        self._hands = {name: HandTracker(recrop, landmarks) for name in _WRISTS}
-        self._face = FaceTracker(models, refined=refined, threads=threads) if face else None
+        self._pose = PoseTracker(models, min_detection_confidence, min_tracking_confidence)
+        self._at_once = at_once
+        self._others: dict[str, HandTracker | FaceTracker] = {}
+        for name, wrist in _WRISTS.items():
+            if at_once or not self._others:  # a network runs once at a time
+                recrop = Network(models / "holistic_landmark/hand_recrop.tflite")
+                landmarks = _hand_network(models)
+            self._others[name] = HandTracker(recrop, landmarks, wrist)
+        if face:
+            self._others["face"] = FaceTracker(models, refined=refined)
 
     def reset(self) -> None:
         """Forget the clip."""
         self._pose.reset()
-        self._reset_parts()
+        for other in self._others.values():
+            other.reset()
 
-    def _reset_parts(self) -> None:
-        for hand in self._hands.values():
-            hand.reset()
-        if self._face:
-            self._face.reset()
+    def find_all(
+        self, frames: Iterator[Frame]
+    ) -> Generator[tuple[Frame, dict[str, Points]], None, None]:
+        """Yield the next frames of the clip with the parts of the signer that they show."""
+        others = [other.follow for other in self._others.values()]
+        for frame, pose, found in in_chunks(
+            frames, lambda frame: self._pose.find(frame.rgb), *others, at_once=self._at_once
+        ):
+            parts = dict(zip(self._others, found, strict=True)) | {"pose": pose and pose[0]}
+            yield frame, {name: points for name, points in parts.items() if points is not None}
 
     def find(self, rgb: Picture) -> dict[str, Points]:
         """Return the parts of the signer that the next frame shows."""
-        found = self._pose.find(rgb)
-        if found is None:
-            self._reset_parts()
-            return {}
-        pose, visible = found
-        parts = {"pose": pose}
-        for name, wrist in _WRISTS.items():
-            points = self._hands[name].find(rgb, pose[wrist], visible[wrist[0]])
-            if points is not None:
-                parts[name] = points
-        face = self._face.find(rgb, pose) if self._face else None
-        return parts if face is None else parts | {"face": face}
+        ((_, parts),) = self.find_all(iter([Frame(0.0, rgb)]))
+        return parts
 
 
 def _smooth(smoother: OneEuroFilter, points: Points, scale: np.float32, size: Size) -> Points:
@@ -572,7 +620,9 @@ def _sigmoid(logits: Tensor) -> Tensor:
     return F(1) / (F(1) + _exp(-logits))
 
 
-_EXP_TABLE = 2.0 ** (np.arange(32) / 32)
+_EXP_STEPS = 87 * 32 * 3 // 2  # to each side of 1; beyond, single precision ends
+_POWERS = np.array([math.ldexp(2.0 ** (step % 32 / 32), step // 32)
+                    for step in range(-_EXP_STEPS, _EXP_STEPS + 1)])  # fmt: skip
 _EXP_TERMS = (
     float.fromhex("0x1.c6af84b912394p-20"),
     float.fromhex("0x1.ebfce50fac4f3p-13"),
@@ -584,8 +634,7 @@ def _exp(values: Tensor) -> Tensor:
     """Return what glibc's expf returns (e_expf.c), which MediaPipe calls; NumPy's differs."""
     scaled = values.astype(np.float64).clip(-87, 87) * (32 * float.fromhex("0x1.71547652b82fep+0"))
     steps = np.rint(scaled)
-    rest, count = scaled - steps, steps.astype(np.int64)
-    power = np.ldexp(_EXP_TABLE[count % 32], (count // 32).astype(np.int32))
+    rest, power = scaled - steps, _POWERS[steps.astype(np.intp) + _EXP_STEPS]
     cubic, square, line = _EXP_TERMS
     small = (cubic * rest + square) * (rest * rest) + (line * rest + 1)
     return (small * power).astype(np.float32)

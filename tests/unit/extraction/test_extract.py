@@ -2,7 +2,10 @@
 
 import json
 import os
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +27,8 @@ from signloom.extraction.extract import (
     extractor_fingerprint,
     options_of_fingerprint,
 )
-from signloom.extraction.video import Video
+from signloom.extraction.runtime import _CHUNK, _chunks, in_chunks
+from signloom.extraction.video import Frame, Video
 from tests import videos
 from tests.extraction import OPTIONS, draw_two_clips, frames_of
 
@@ -120,6 +124,61 @@ def test_segments_of_a_film_in_one_go_are_those_extracted_alone(clips: list[Clip
     counts = count_frames(part)
     assert counts[:2] == [6, 6]
     assert counts[2] == entries[2]
+
+
+@pytest.mark.mediapipe
+@pytest.mark.parametrize("detector_name", ["holistic", "hands+pose"])
+def test_landmarks_found_in_threads_are_the_same_to_the_bit(
+    clips: list[Clip], detector_name: str
+) -> None:
+    assert clips[0].video
+    options = replace(OPTIONS.detector_options, detector=detector_name)
+    one_by_one = extract_video(clips[0].video, options)
+    at_once = extract_video(clips[0].video, options, threads=2)
+    assert len(one_by_one.points) > 2 * _CHUNK  # so that one chunk waits for another
+    np.testing.assert_array_equal(at_once.points, one_by_one.points)
+    np.testing.assert_array_equal(at_once.present, one_by_one.present)
+
+
+def test_an_error_in_a_thread_reaches_who_waits_and_ends_the_threads() -> None:
+    frames = [Frame(number / 25, np.zeros((2, 2, 3), np.uint8)) for number in range(40)]
+    before = threading.active_count()
+
+    def find(frame: Frame, wrong: int | None = None) -> int:
+        if wrong is not None and frame is frames[wrong]:
+            raise RuntimeError(f"frame {wrong} is wrong")
+        return round(frame.time_s * 25)
+
+    def double(chunk: Sequence[Frame], found: Sequence[int]) -> list[int]:
+        assert [find(frame) for frame in chunk] == list(found)
+        return [2 * number for number in found]
+
+    for at_once in (False, True):
+        found = in_chunks(iter(frames), find, double, double, at_once=at_once)
+        assert [(one is frames[n], n, two) for one, n, two in found] == [
+            (True, n, [2 * n, 2 * n]) for n in range(40)
+        ]
+        look = partial(find, wrong=20)
+        with pytest.raises(RuntimeError, match="frame 20 is wrong"):
+            list(in_chunks(iter(frames), look, double, at_once=at_once))
+
+        def cut() -> Iterator[Frame]:
+            yield from frames[:20]
+            raise ClipError("decoding stops", "copy it again")
+
+        with pytest.raises(ClipError, match="decoding stops"):
+            list(in_chunks(cut(), find, double, at_once=at_once))
+        left = in_chunks(iter(frames), find, double, at_once=at_once)
+        next(left)
+        left.close()
+        assert threading.active_count() == before
+
+
+def test_few_big_pictures_are_kept_at_once() -> None:
+    frames = [Frame(0.0, np.empty((2160, 3840, 3), np.uint8)) for _ in range(3)]
+    assert [len(chunk) for chunk in _chunks(iter(frames))] == [1, 1, 1]
+    small = [Frame(0.0, np.empty((240, 320, 3), np.uint8)) for _ in range(11)]
+    assert [len(chunk) for chunk in _chunks(iter(small))] == [8, 3]
 
 
 @pytest.mark.mediapipe

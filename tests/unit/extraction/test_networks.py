@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import cv2
+import flatbuffers
 import numpy as np
 import numpy.typing as npt
 import pytest
+from ai_edge_litert import schema_py_generated as schema
+from ai_edge_litert.interpreter import Interpreter
 
 from signloom.extraction.mediapipe_models import (
     HandGraph,
@@ -267,6 +270,34 @@ def test_a_network_without_an_output_gives_the_others_to_the_bit() -> None:
         np.testing.assert_array_equal(found, expected)
     content = path.read_bytes()
     assert len(rewrite(content, (0, 1))) < len(content)
+
+
+def test_a_product_a_channel_is_rounded_twice_as_mediapipe_rounds_it() -> None:
+    """Which `rewrite` writes as a multiplication and an addition, constants a column each."""
+    path = MODELS / "holistic_landmark/hand_recrop.tflite"
+    model = schema.ModelT.InitFromObj(
+        schema.Model.GetRootAsModel(rewrite(path.read_bytes(), None), 0)
+    )
+    (graph,) = model.subgraphs
+    graph.operators = graph.operators[:4]  # a convolution, its activation, the product
+    convolved, *_ = graph.operators[2].inputs
+    graph.outputs = [convolved, *graph.operators[3].outputs]
+    builder = flatbuffers.Builder(0)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    interpreter = Interpreter(model_content=bytes(builder.Output()), num_threads=1)
+    interpreter.allocate_tensors()
+    picture = np.random.default_rng(4).random((1, 256, 256, 3), np.float32)
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], picture)
+    interpreter.invoke()
+    given, found = (
+        interpreter.get_tensor(one["index"]) for one in interpreter.get_output_details()
+    )
+    factors, bias = (
+        model.buffers[graph.tensors[operator.inputs[1]].buffer].data.view(np.float32)
+        for operator in graph.operators[2:]
+    )
+    assert factors.size == 128 * 8
+    np.testing.assert_array_equal(found, given * factors[:8] + bias[:8])
 
 
 def test_a_region_is_cut_out_turned_and_its_points_come_back() -> None:
