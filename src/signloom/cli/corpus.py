@@ -11,7 +11,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from signloom.cli.arguments import add_params, add_removal, confirm, number_of
+from signloom.cli.arguments import (
+    add_captions,
+    add_params,
+    add_removal,
+    confirm,
+    number_of,
+    read_caption_options,
+)
 from signloom.config import FrameRate, load_params, load_section, parse_options
 from signloom.errors import UserError
 from signloom.paths import LANDMARKS
@@ -23,6 +30,7 @@ if TYPE_CHECKING:
     from signloom.intake.ingest import IngestResult
     from signloom.intake.options import IngestOptions
 
+CORRECTED = ("text", "gloss", "start_s", "end_s")  # what captions change of a clip
 MAX_LISTED = 20  # rejects that `signloom ingest` prints
 STOPPED = 5  # exit code of a check that stops, as of `signloom retrain`
 COPIES_LEFT = (
@@ -34,9 +42,9 @@ COPIES_LEFT = (
 def add_ingest(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom ingest`."""
     parser.description = (
-        "Check the videos of DIR, with a table or a .txt file beside each, and copy "
-        "the good ones into the corpus. Run twice, it changes nothing. docs/data.md has the "
-        "rules."
+        "Check the videos of DIR, with a table, or a .txt file or captions beside each, and copy "
+        "the good ones into the corpus; captions without a video correct the clips that they "
+        "name. Run twice, it changes nothing. docs/data.md has the rules."
     )
     parser.add_argument("sources", nargs="+", type=Path, metavar="DIR", help="what was delivered")
     parser.add_argument("--table", type=Path, metavar="FILE", help="of the clips in the only DIR")
@@ -48,6 +56,7 @@ def add_ingest(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="report, write nothing")
     parser.add_argument("--json", action="store_true", help="print what came in as JSON")
+    add_captions(parser)
     add_params(parser)
     parser.set_defaults(run=run_ingest)
 
@@ -60,6 +69,7 @@ def run_ingest(options: argparse.Namespace) -> None:
 
     corpus = load_section(options.params, "corpus", CorpusOptions)
     bounds, inbox = _read_intake_params(options.params)
+    choice, rules = read_caption_options(options)
     # A night reads the manifest several times: nothing comes in between.
     with contextlib.nullcontext() if options.dry_run else hold_lock():
         result = ingest(
@@ -68,6 +78,8 @@ def run_ingest(options: argparse.Namespace) -> None:
             bounds,
             table=options.table,
             signer=options.signer,
+            choice=choice,
+            rules=rules,
             fps=options.fps,
             inbox=[one.resolve() for one in options.sources] == [inbox.resolve()],
             dry_run=options.dry_run,
@@ -100,6 +112,13 @@ def _ingest_json(result: "IngestResult") -> str:
     content = {
         "batch": result.batch,
         "clips": clips,
+        "changes": [
+            {
+                "clip_id": before.clip_id,
+                **{name: [getattr(clip, name) for clip in (before, after)] for name in CORRECTED},
+            }
+            for before, after in result.changes
+        ],
         "rejects": [row_cells(reject) for reject in result.rejects],
         "known": result.known,
         "waiting": [path.as_posix() for path in result.waiting],
@@ -118,6 +137,13 @@ def _ingest_text(result: "IngestResult", dry_run: bool) -> str:
         if clips := [clip for clip in result.clips if clip.split == split]:
             signers = ", ".join(sorted({clip.signer for clip in clips}))
             lines.append(f"  {split:<5} {len(clips)} clips by {signers}")
+    if result.changes:
+        lines.append(f"{len(result.changes)} clips {'would be' if dry_run else 'were'} corrected")
+    for before, after in result.changes:
+        lines.append(f"  {before.clip_id}")
+        for name in CORRECTED:
+            old, new = getattr(before, name), getattr(after, name)
+            lines += [f"    - {name}: {old}", f"    + {name}: {new}"] if old != new else []
     if result.known:
         lines.append(f"{result.known} clips were in the corpus before")
     if result.waiting:

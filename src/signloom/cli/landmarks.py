@@ -5,11 +5,11 @@ import sys
 import time
 from pathlib import Path
 
-from signloom.cli.arguments import add_memory, add_path, number_of, refuse_in_corpus
+from signloom.cli.arguments import add_memory, add_params, add_path, number_of, refuse_in_corpus
 from signloom.config import FrameRate, Side
 from signloom.errors import UserError
 from signloom.files import check_output
-from signloom.paths import SHARDS
+from signloom.paths import EVALUATION, SHARDS
 
 
 def add_import(parser: argparse.ArgumentParser) -> None:
@@ -80,8 +80,14 @@ def run_import(options: argparse.Namespace) -> None:
 
 def add_export(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom export`."""
+    parser.description = (
+        "Write a .pose file for the landmarks of each clip; or with --format captions, for each "
+        "film of the corpus, an ELAN file with sentences, glosses and the hypotheses of the last "
+        "evaluation, and .vtt files. Corrected ELAN files come back by `signloom ingest`."
+    )
     parser.add_argument("folder", type=Path, metavar="OUT_DIR", help="made if need be")
-    parser.add_argument("--format", choices=("pose",), default="pose")
+    parser.add_argument("--format", choices=("pose", "captions"), default="pose")
+    add_params(parser)
     add_path(parser, "--landmarks", SHARDS, "shards to read")
     parser.add_argument("--clips", nargs="+", metavar="ID", help="clip ids (default: all)")
     parser.add_argument("--overwrite", action="store_true", help="replace files that are there")
@@ -102,6 +108,9 @@ def run_export(options: argparse.Namespace) -> None:
     from signloom.progress import progress_file
 
     refuse_in_corpus(options.folder)
+    if options.format == "captions":
+        _export_captions(options)
+        return
     clip_ids = options.clips or list(read_clip_frames(options.landmarks))
     paths = {clip_id: options.folder / f"{clip_id}.pose" for clip_id in clip_ids}
     for clip_id, path in paths.items():
@@ -111,6 +120,54 @@ def run_export(options: argparse.Namespace) -> None:
     for clip_id, path in tqdm(paths.items(), "writing", unit=" clips", file=progress_file()):
         write_pose(path, read_shards(options.landmarks, [clip_id])[clip_id])
     print(f"{len(paths)} files in {options.folder}", file=sys.stderr)
+
+
+def _export_captions(options: argparse.Namespace) -> None:
+    """Write the caption files of each film of the corpus."""
+    from signloom.config import load_section
+    from signloom.corpus.manifest import CorpusOptions, read_manifest
+    from signloom.importing.captioned import caption_files, film_cues
+    from signloom.importing.captions import write_captions
+
+    corpus = load_section(options.params, "corpus", CorpusOptions)
+    clips = read_manifest(corpus.path, corpus.signer_disjoint)
+    if unknown := sorted(set(options.clips or ()) - {clip.clip_id for clip in clips}):
+        raise UserError(f"{corpus.path} has no clip {', '.join(unknown)}")
+    wanted = [clip for clip in clips if not options.clips or clip.clip_id in options.clips]
+    hypotheses = _read_hypotheses(EVALUATION / "hypotheses.tsv")
+    films = film_cues(wanted, hypotheses)
+    files = {
+        path: (film, cues)
+        for film, every in films.items()
+        for path, cues in caption_files(
+            options.folder / film.relative_to(corpus.folder), every
+        ).items()
+    }
+    for path in files:
+        check_output(path, [], overwrite=options.overwrite)
+    for path, (film, cues) in files.items():
+        write_captions(path, cues, film)
+    told = sum(clip.clip_id in hypotheses for clip in wanted)
+    print(
+        f"{len(files)} files of {len(films)} films in {options.folder}: {len(wanted)} clips, "
+        f"{told} with a hypothesis",
+        file=sys.stderr,
+    )
+
+
+def _read_hypotheses(path: Path) -> dict[str, tuple[str, float | None]]:
+    """Return text and confidence of the last evaluation by clip id; none if there was none."""
+    from signloom.corpus.manifest import read_table
+
+    if not path.is_file():
+        return {}
+    table = read_table(path)
+    found: dict[str, tuple[str, float | None]] = {}
+    for _, cells in table.rows:
+        row = dict(zip(table.header, cells, strict=False))
+        score = row.get("confidence", "")
+        found[row["clip_id"]] = row["hypothesis"], float(score) if score else None
+    return found
 
 
 def add_cache(parser: argparse.ArgumentParser) -> None:

@@ -23,7 +23,7 @@ COMMANDS: dict[str, dict[str, tuple[Callable[[argparse.ArgumentParser], None], s
         "drift": (corpus.add_drift, "compare the clips of a delivery with the old ones"),
         "drop-videos": (corpus.add_drop_videos, "delete the videos and keep their landmarks"),
         "import": (landmarks.add_import, "read landmarks from .pose, Kaggle or NumPy files"),
-        "export": (landmarks.add_export, "write landmarks as .pose files for other tools"),
+        "export": (landmarks.add_export, "write landmarks as .pose files, or captions for ELAN"),
         "cache": (landmarks.add_cache, "print what the landmark cache holds, or prune it"),
     },
     "app": {

@@ -2,9 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from signloom.corpus.manifest import Clip
 from signloom.errors import ClipError, Problem, UserError, name_problem
 from signloom.importing.captions import (
     READ_SUFFIXES,
@@ -207,10 +208,61 @@ def _add_film(
         refuse(table, numbers[cue.where], problem.reason, *concerns, clip=clip_name(name, cue))
     cells, split = said.get(film, ({}, None))
     for cue in taken:
+        # A clip that has no times comes back without any.
+        is_film = cue.clip_id and cue.start_s == 0 and cue.end_s == _milliseconds(duration_s)
+        times = ("", "") if is_film else (f"{cue.start_s:.3f}", f"{cue.end_s:.3f}")
         own = {
             "clip_id": clip_name(name, cue), "video": film.as_posix(), "text": cue.text,
-            "start_s": f"{cue.start_s:.3f}", "end_s": f"{cue.end_s:.3f}", "gloss": cue.gloss,
+            "start_s": times[0], "end_s": times[1], "gloss": cue.gloss,
             "signer": cue.signer or cells.get("signer", ""),
             "language": cue.language or cells.get("language", ""),
         }  # fmt: skip
         found.rows.append((Row(table, numbers[cue.where], {**cells, **own}), split))
+
+
+def _milliseconds(duration_s: float | None) -> float | None:
+    return None if duration_s is None else round(duration_s, 3)
+
+
+def film_cues(
+    clips: Sequence[Clip], hypotheses: Mapping[str, tuple[str, float | None]]
+) -> dict[Path, list[Cue]]:
+    """Return the cues of each film of a corpus: its clips with what a model says.
+
+    Args:
+        clips: Those without a video are left out.
+        hypotheses: Text and score by clip id.
+
+    Raises:
+        UserError: If no clip has a video, or it is asked in vain how long a film is.
+    """
+    films: dict[Path, list[Cue]] = defaultdict(list)
+    for clip in clips:
+        if clip.video is None:
+            continue
+        end_s = clip.end_s
+        if end_s is None:
+            try:
+                end_s = measure_film(clip.video)
+            except ClipError as error:
+                raise UserError(f"{clip.video}: {error}") from None
+        if end_s is None:
+            raise UserError(
+                f"{clip.video}: its header has no length; give the clip {clip.clip_id} an end_s"
+            )
+        hypothesis, score = hypotheses.get(clip.clip_id, ("", None))
+        films[clip.video].append(Cue(
+            start_s=clip.start_s or 0.0, end_s=end_s, text=clip.text, signer=clip.signer,
+            language=clip.language or "", gloss=clip.gloss or "", clip_id=clip.clip_id,
+            hypothesis=hypothesis, score=score,
+        ))  # fmt: skip
+    if not films:
+        raise UserError("no clip has a video, so there is no film to write captions for")
+    return films
+
+
+def caption_files(film: Path, cues: Sequence[Cue]) -> dict[Path, list[Cue]]:
+    """Return the caption files to write for a film, and their cues."""
+    files = {film.with_suffix(".eaf"): list(cues), film.with_suffix(".vtt"): list(cues)}
+    said = [replace(cue, text=cue.hypothesis) for cue in cues if cue.hypothesis]
+    return {**files, film.with_suffix(".hypotheses.vtt"): said} if said else files

@@ -6,7 +6,7 @@ import os
 import shutil
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
@@ -300,22 +300,30 @@ def plan_corpus(
 
 def _group_clips(clips: Sequence[Clip], by: str) -> dict[str, str]:
     """Return clips with their film, or with their signer; who shares a film counts as one."""
+    films = {clip.clip_id: str(clip.video or clip.clip_id) for clip in clips}
     if by == "film":
-        return {clip.clip_id: str(clip.video or clip.clip_id) for clip in clips}
+        return films
+    same = join_signers((films[clip.clip_id], clip.signer) for clip in clips)
+    return {clip.clip_id: same[clip.signer] for clip in clips}
+
+
+def join_signers(signed: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return for each signer one of those who share films, the same for all of them.
+
+    Args:
+        signed: Films and signers.
+    """
     same: dict[str, str] = {}
 
     def first_of(signer: str) -> str:
-        while signer in same:
+        while same.setdefault(signer, signer) != signer:
             signer = same[signer]
         return signer
 
-    films: dict[Path, str] = {}
-    for clip in clips:
-        if clip.video:
-            one, other = first_of(films.setdefault(clip.video, clip.signer)), first_of(clip.signer)
-            if one != other:
-                same[other] = one
-    return {clip.clip_id: first_of(clip.signer) for clip in clips}
+    films: dict[str, str] = {}
+    for film, signer in signed:
+        same[first_of(signer)] = first_of(films.setdefault(film, signer))
+    return {signer: first_of(signer) for signer in same}
 
 
 def clip_id_of(name: str) -> str:

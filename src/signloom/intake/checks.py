@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from signloom.corpus.manifest import SPLITS, field_problem, id_problem, parse_segment
+from signloom.corpus.manifest import SPLITS, Clip, field_problem, id_problem, parse_segment
 from signloom.errors import ClipError, Problem
 from signloom.extraction.pool import count_workers, run_in_processes
 from signloom.importing.new_corpus import clip_id_of
@@ -168,6 +168,8 @@ class Checked:
     rejects: list[tuple[Candidate, list[Problem]]]
     known: int
     """Candidates that came in before."""
+    changes: list[tuple[Clip, Clip]]
+    """Clips of the corpus, and as corrected captions have them."""
 
 
 def check_candidates(inbox: Inbox, options: IngestOptions, *, signer_disjoint: bool) -> Checked:
@@ -181,11 +183,19 @@ def check_candidates(inbox: Inbox, options: IngestOptions, *, signer_disjoint: b
     index = inbox.index
     first: dict[Content, Candidate] = {}
     new: list[tuple[Candidate, Content | None]] = []
+    corrected: list[tuple[Candidate, Clip, Clip]] = []
+    known = 0
     for candidate in inbox.candidates:
+        if correction := inbox.correction(candidate):
+            known += correction[0] == correction[1]
+            corrected += [(candidate, *correction)] if correction[0] != correction[1] else []
+            continue
         content = inbox.content(candidate)
         is_first = content is None or first.setdefault(content, candidate) is candidate
         if content is None or not is_first or not index.holds(candidate, content):
             new.append((candidate, content))
+        else:
+            known += 1
     asked = _splits_asked([candidate for candidate, _ in new])
     spellings = _spellings([*index.splits, *asked])
     # The founders alone, if there are any: what comes in must not widen what may come in.
@@ -198,6 +208,16 @@ def check_candidates(inbox: Inbox, options: IngestOptions, *, signer_disjoint: b
         for video, content in shown
     ]))  # fmt: skip
     accepted, rejects = [], []
+    changes: dict[str, tuple[Clip, Clip]] = {}
+    for candidate, before, after in corrected:
+        problems = [*candidate.problems, *_row_problems(candidate, rules, options)]
+        problems += _change_problems(candidate, before, after, inbox, options)
+        if before.clip_id in changes:
+            problems.append(Problem("another cue corrects the clip, too", "leave one of them"))
+        if problems:
+            rejects.append((candidate, problems))
+        else:
+            changes[before.clip_id] = before, after
     for candidate, content in new:
         problems = [*candidate.problems, *_row_problems(candidate, rules, options)]
         if content is not None and first[content] is not candidate:
@@ -219,7 +239,29 @@ def check_candidates(inbox: Inbox, options: IngestOptions, *, signer_disjoint: b
         if signer_disjoint:
             split = next(iter(index.splits.get(signer) or asked[signer]), "")
         accepted.append(Accepted(candidate, candidate.video, content, split))
-    return Checked(accepted, rejects, known=len(inbox.candidates) - len(new))
+    return Checked(accepted, rejects, known, list(changes.values()))
+
+
+def _change_problems(
+    candidate: Candidate, before: Clip, after: Clip, inbox: Inbox, options: IngestOptions
+) -> list[Problem]:
+    """Look at the signer and the new times of a clip that is corrected."""
+    problems = []
+    if candidate.values["signer"] != before.signer:
+        concerns = (candidate.values["signer"], before.signer)
+        hint = "correct the participant; signers are changed in the manifest"
+        problems.append(Problem("its signer is not that of the clip", hint, concerns))
+    times = after.start_s, after.end_s
+    video = before.video if before.video in inbox.hashes else None
+    if video and times != (before.start_s, before.end_s):
+        sha256, size_bytes = inbox.hashes[video].sha256, inbox.hashes[video].signature[0]
+        if clip := inbox.index.contents.get((sha256, *times)):
+            problems.append(
+                Problem("another clip has these times", "leave one of them", (clip.clip_id,))
+            )
+        [found] = probe_all([Segment(video, *times, size_bytes)])
+        problems += _picture_problems(found, options)
+    return problems
 
 
 def _row_problems(
@@ -258,7 +300,10 @@ def _content_problems(
         hint = "remove it here; to take it in again, remove its line from withdrawn.tsv"
         return [Problem(f"{reason}: {gone.reason}", hint)]
     if clip := index.contents.get(content):
-        hint = "remove it here; to correct a clip, edit the manifest or withdraw its batch"
+        hint = (
+            "remove it here; to correct a clip, bring its captions (`signloom export --format "
+            "captions`), edit the manifest or withdraw its batch"
+        )
         return [Problem("the corpus has its content already", hint, (clip.clip_id,))]
     others = index.signers.get(sha256, set()) - {candidate.values.get("signer", "")}
     if others:

@@ -1,7 +1,8 @@
 """Deliveries: folders of new clips with their tables.
 
 A folder with a table brings the rows of the table, whose videos lie anywhere below it. In a folder
-without one, each video has a text file of its name beside it, whose first line is the sentence.
+without one, each video has a text file of its name beside it, whose first line is the sentence, or
+captions, whose cues are clips. Captions without a video correct clips that the corpus has.
 """
 
 import logging
@@ -10,6 +11,7 @@ import os
 import re
 import time
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -22,6 +24,15 @@ from signloom.extraction.pictures import (
     describe_gaps,
     is_picture_folder,
     open_pictures,
+)
+from signloom.importing.captioned import clip_name, measure_film
+from signloom.importing.captions import (
+    READ_SUFFIXES,
+    Choice,
+    CueRules,
+    apply_rules,
+    read_captions,
+    split_name,
 )
 from signloom.importing.new_corpus import NAMES, VideoFolder, stem
 from signloom.importing.user_tables import (
@@ -69,6 +80,9 @@ class Candidate:
     values: Mapping[str, str] = field(default_factory=dict)
     """Cells of a manifest by column; empty or missing: not said."""
     problems: tuple[Problem, ...] = ()  # what was found in the scan
+    corrects: str = ""
+    """The captions without a video that it is of: a clip that the corpus has, or a part of its
+    film."""
 
     @property
     def name(self) -> str:
@@ -87,6 +101,8 @@ class Request:
     fps: float | None = None  # of folders of pictures, where no table says it
     packed: Path | None = None  # folder for the video files made of them; None: none is made
     inbox: bool = False  # whether a source is no delivery itself, so that its name names no signer
+    choice: Choice = field(default_factory=Choice)  # what to take of captions
+    rules: CueRules = field(default_factory=CueRules)  # how their cues become clips
     settle_s: float  # a file must not have changed for so many seconds
 
 
@@ -216,8 +232,15 @@ def _scan_sidecars(
     texts = {Path(name).stem: name for name in names if name.lower().endswith(".txt")}
     videos = {name: stem(name) for name in names if name.lower().endswith(VIDEO_SUFFIXES)}
     videos |= {name: name for name in pictures if name in texts}
+    captions: dict[str, list[Path]] = defaultdict(list)
+    for one in (folder / name for name in names if name.lower().endswith(READ_SUFFIXES)):
+        is_whole = one.stem in videos.values()
+        captions[one.stem if is_whole else split_name(one)[0]].append(one)
     for name, base in videos.items():
         text = texts.get(base)
+        if files := captions.pop(base, []):
+            yield from _scan_captions(folder, name, files, text, source, request)
+            continue
         files = _files_of(folder / name) + ([folder / text] if text else [])
         if fresh := _fresh(files, request):
             yield from fresh
@@ -241,6 +264,8 @@ def _scan_sidecars(
             {"clip_id": base, "text": sentence, "signer": signer},
             tuple(problem for problem in problems if problem),
         )
+    for files in captions.values():
+        yield from _scan_captions(folder, None, files, None, source, request)
     for base, name in texts.items():
         is_note = name == SIGNER_FILE or name.lower().startswith(_NOTES)
         if not is_note and base not in videos.values():
@@ -249,6 +274,53 @@ def _scan_sidecars(
             if not fresh:
                 problem = Problem("no video of its name", "bring the video beside it")
                 yield _refused(folder, name, problem)
+
+
+def _scan_captions(
+    folder: Path,
+    video: str | None,
+    files: Sequence[Path],
+    text: str | None,
+    source: Path,
+    request: Request,
+) -> Found:
+    """Yield the cues of a video's captions; of None, those that correct clips of the corpus."""
+    if fresh := _fresh([*files, *([folder / video] if video else [])], request):
+        yield from fresh
+        return
+    film = folder / video if video else None
+    path, others = files[0], [*(file.name for file in files[1:]), *([text] if text else [])]
+    problem = _LINK if any(one.is_symlink() for one in (*files, film) if one) else None
+    if others and not problem:
+        listed = ", ".join((path.name, *others))
+        problem = Problem("several files have its sentences", "leave one of them", (listed,))
+    try:
+        if not problem:
+            found = read_captions(path, request.choice)
+            cues, broken = found.cues, found.broken
+            if film:
+                cues, left_out = apply_rules(cues, request.rules, measure_film(film))
+                broken = [*broken, *((cue.where, why) for cue, why in left_out)]
+    except (UserError, ClipError) as error:
+        reason = " ".join(str(error).replace(str(path), path.name).split())
+        problem = Problem(reason, "correct the captions")
+    if problem:
+        yield _refused(folder, path.name, problem)
+        return
+    for where, why in broken:
+        yield _refused(folder, f"{path.name} {where}", why)
+    signer, no_signer = _signer_of(folder, source, request)
+    for cue in cues:
+        values = {
+            "clip_id": clip_name(stem(video), cue) if video else cue.clip_id, "text": cue.text,
+            "start_s": f"{cue.start_s:.3f}", "end_s": f"{cue.end_s:.3f}", "gloss": cue.gloss,
+            "signer": cue.signer or (signer if video else ""), "language": cue.language,
+        }  # fmt: skip
+        problems = (no_signer,) if video and no_signer and not values["signer"] else ()
+        where = f"{path.name} {cue.where}"
+        yield Candidate(
+            folder.as_posix(), where, film, values, problems, corrects="" if film else path.name
+        )
 
 
 def _signer_of(folder: Path, source: Path, request: Request) -> tuple[str, Problem | None]:

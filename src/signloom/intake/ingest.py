@@ -20,7 +20,8 @@ from signloom.corpus.manifest import (
 )
 from signloom.errors import UserError, shorten
 from signloom.files import flush_to_disk, hash_file
-from signloom.importing.new_corpus import VIDEOS, clip_id_of
+from signloom.importing.captions import Choice, CueRules
+from signloom.importing.new_corpus import VIDEOS, clip_id_of, join_signers
 from signloom.intake.checks import Accepted, Checked, check_candidates
 from signloom.intake.deliveries import Request, from_project
 from signloom.intake.inbox import Inbox, Index, other_id, read_inbox
@@ -124,9 +125,13 @@ def _find_splits(
         return [one.split or SPLITS[0] for one in accepted]
     counts = Counter(clip.split for clip in index.clips)
     counts.update(one.split for one in accepted if one.split)
-    new = Counter(one.candidate.values["signer"] for one in accepted if not one.split)
-    dealt = deal_signers(new, counts, options.shares)
-    return [one.split or dealt[one.candidate.values["signer"]] for one in accepted]
+    # Who shares a film with somebody goes where that one goes: no film is in two splits.
+    signers = [one.candidate.values["signer"] for one in accepted]
+    same = join_signers((one.content[0], who) for one, who in zip(accepted, signers, strict=True))
+    found = {same[who]: one.split for one, who in zip(accepted, signers, strict=True) if one.split}
+    new = Counter(same[who] for who in signers if same[who] not in found)
+    found |= deal_signers(new, counts, options.shares)
+    return [one.split or found[same[who]] for one, who in zip(accepted, signers, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +142,8 @@ class IngestResult:
     batch: str | None = None  # name under which the clips came in; None if there are none
     clips: list[Clip] = field(default_factory=list)
     """New clips; after a crash, those of the interrupted batch as well."""
+    changes: list[tuple[Clip, Clip]] = field(default_factory=list)
+    """Clips that were corrected: before and after."""
     rejects: list[IntakeReject] = field(default_factory=list)  # rejected files in the sources
     known: int = 0  # clips in the sources that were in the corpus before
     waiting: list[Path] = field(default_factory=list)
@@ -154,6 +161,8 @@ def ingest(
     table: Path | None = None,
     signer: str | None = None,
     fps: float | None = None,
+    choice: Choice | None = None,
+    rules: CueRules | None = None,
     inbox: bool = False,
     dry_run: bool = False,
     known: Manifest | None = None,
@@ -168,6 +177,8 @@ def ingest(
         table: Table of the clips in the only source; None: found in the folders.
         signer: Who signs where no table says it; None: `signer.txt`, or the folder's name.
         fps: Frames a second of folders of pictures, where no table says it.
+        choice: What to take of captions; None: as its defaults say.
+        rules: How their cues become clips; None: each one is a clip.
         inbox: The sources hold deliveries, so their own names name no signer.
         dry_run: Only say what would come in.
         known: The manifest, if the caller has read it.
@@ -186,6 +197,8 @@ def ingest(
         table=table,
         signer=signer,
         fps=fps,
+        choice=choice or Choice(),
+        rules=rules or CueRules(),
         inbox=inbox,
         settle_s=options.settle_s,
     )
@@ -197,6 +210,7 @@ def ingest(
             manifest=found.manifest,
             batch=batch if clips else None,
             clips=clips,
+            changes=checked.changes,
             rejects=_list_rejects(corpus, found, checked, options),
             known=checked.known,
             waiting=sorted(set(found.waiting)),
@@ -210,22 +224,25 @@ def ingest(
         rejects = _list_rejects(corpus, found, checked, options)
         for sha256, place in places.items():
             change.move(change.staged / sha256, place)
-        if clips:
-            stage_manifest(corpus, change, [*found.index.clips, *clips])
+        after = {before.clip_id: new for before, new in checked.changes}
+        corrected = [after.get(clip.clip_id, clip) for clip in found.index.clips]
+        if clips or after:
+            stage_manifest(corpus, change, [*corrected, *clips])
         named = "; ".join(from_project(one).as_posix() for one in sources)
         delivery = Delivery(batch, day, len(clips), 0, named, IN, "")
         _stage_tables(corpus, change, delivery, rejects, sources)
         done, manifest = Finished("", ""), found.manifest
         if change.operations:
             done = commit(corpus, change, batch if clips else "")
-        if clips:
-            manifest = Manifest([*manifest.clips, *clips], hash_file(corpus.path))
+        if clips or after:
+            manifest = Manifest([*corrected, *clips], hash_file(corpus.path))
         earlier = earlier or Finished("", "")
         cut_short = [c for c in found.index.clips if earlier.batch and c.batch == earlier.batch]
         return IngestResult(
             manifest=manifest,
             batch=(batch if clips else "") or earlier.batch or None,
             clips=[*cut_short, *clips],
+            changes=checked.changes,
             rejects=rejects,
             known=checked.known,
             waiting=sorted({*found.waiting, *gone.values()}),

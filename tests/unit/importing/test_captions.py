@@ -3,17 +3,19 @@
 import json
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from signloom.cli.main import main
-from signloom.corpus.manifest import read_manifest
+from signloom.corpus.manifest import Clip, read_manifest
 from signloom.errors import UserError
+from signloom.importing.captioned import film_cues
 from signloom.importing.captions import (
     Choice,
     Cue,
@@ -492,3 +494,71 @@ def test_one_language_of_two_is_taken(tmp_path, films):
     assert init(tmp_path, *argv) == 0
     clips = read_manifest(tmp_path / "corpus" / "manifest.tsv")
     assert [c.text for c in clips if c.signer == "Bo"] == ["House."]
+
+
+def clips_of(film, spans, signer="Anna", split="train"):
+    return [
+        Clip(clip_id=f"{film.stem}_{number}", video=film, text=text, signer=signer, split=split,
+             start_s=start_s, end_s=end_s, gloss=gloss, language="fr")
+        for number, (start_s, end_s, text, gloss) in enumerate(spans)
+    ]  # fmt: skip
+
+
+_SPANS = st.lists(
+    st.tuples(st.integers(0, 1000), st.integers(20, 900), st.just("Ça va ?") | _WORDS,
+              st.sampled_from([None, "CA ALLER"]))
+    .map(lambda s: (s[0] / 1000, (s[0] + s[1]) / 1000, f"a{s[2]}", s[3])),
+    min_size=1, max_size=6,
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=15, suppress_health_check=list(HealthCheck))
+@given(one=_SPANS, two=_SPANS)
+def test_a_corpus_goes_to_elan_and_comes_back_the_same(tmp_path, films, one, two):
+    whole = [(None, None, "tout", "TOUT")]
+    clips = [
+        *clips_of(films / "day" / "one.mp4", one),
+        *clips_of(films / "two.mp4", whole + two, "Bo", "dev"),
+    ]
+    for path in films.rglob("*.vtt"):
+        path.unlink()
+    for film, cues in film_cues(clips, {}).items():
+        write_captions(film.with_suffix(".eaf"), cues, film)
+    table = write(tmp_path / "splits.tsv", "video\tsplit\none\ttrain\ntwo\tdev\n")
+    assert init(tmp_path, "--captions", "--table", str(table), "--force") == 0
+    back = read_manifest(tmp_path / "corpus" / "manifest.tsv")
+    videos = {clip.video.name for clip in back}
+    assert videos == {"one.mp4", "two.mp4"}
+    assert sorted((replace(c, video=Path(c.video.name)) for c in back), key=str) == sorted(
+        (replace(c, video=Path(c.video.name)) for c in clips), key=str
+    )
+
+
+def test_export_writes_references_and_hypotheses_of_each_film(tmp_path, films, monkeypatch, capsys):
+    corpus = tmp_path / "corpus"
+    argv = ["--captions", "--shares", "1", "1", "0", "--use"]
+    assert init(tmp_path, *argv) == 0
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "reports" / "evaluation"
+    folder.mkdir(parents=True)
+    write(folder / "hypotheses.tsv", "clip_id\treference\thypothesis\tconfidence\n"
+          "one-00000000\tEins.\tUns.\t0.25\n")  # fmt: skip
+    export = ["export", "out", "--format", "captions", "--params", str(tmp_path / "params.yaml")]
+    main(export)
+    assert "5 files of 2 films in out: 4 clips, 1 with a hypothesis" in capsys.readouterr().err
+    path = tmp_path / "out" / "videos" / "day" / "one.eaf"
+    assert [c.text for c in read_captions(path).cues] == ["Eins.", "Zwei."]
+    assert lines(path, Choice(tier="hypothesis")) == [(0.0, 0.8, "Uns.")]
+    assert lines(path, Choice(tier="score")) == [(0.0, 0.8, "0.250")]
+    [address] = [word for word in path.read_text().split('"') if word.startswith("./")][:1]
+    assert (path.parent / address).resolve() == (films / "day" / "one.mp4").resolve()
+    assert lines(path.with_suffix(".hypotheses.vtt")) == [(0.0, 0.8, "Uns.")]
+    assert [c.clip_id for c in read_captions(path.with_suffix(".vtt")).cues] == [
+        "one-00000000", "one-00001000",
+    ]  # fmt: skip
+    with pytest.raises(SystemExit, match="is there already"):
+        main(export)
+    with pytest.raises(SystemExit, match="lies in the corpus"):
+        main([*export[:1], str(corpus / "x"), *export[2:]])
+    with pytest.raises(SystemExit, match="has no clip gone"):
+        main([*export, "--clips", "gone"])

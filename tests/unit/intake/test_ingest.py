@@ -10,6 +10,8 @@ import pytest
 from signloom.cli.main import main
 from signloom.corpus.manifest import CorpusOptions, read_manifest, write_manifest
 from signloom.errors import UserError
+from signloom.importing.captioned import film_cues
+from signloom.importing.captions import Cue, write_captions
 from signloom.intake.inbox import has_news
 from signloom.intake.ledgers import read_deliveries
 from signloom.intake.withdraw import withdraw
@@ -259,3 +261,114 @@ def test_controls_in_the_name_of_a_delivered_file_are_written_down_as_text(
 ) -> None:
     deliver(Path("in/ada"), "red\x1b[31m", frames=20)
     assert list(reasons(take(corpus, "in"))) == [r"red\u001b[31m.mp4"]
+
+
+def export(corpus: CorpusOptions, folder: Path) -> dict[str, Path]:
+    """Write the captions of a corpus as `signloom export` does; return them by clip."""
+    found = {}
+    for film, cues in film_cues(read_manifest(corpus.path), {}).items():
+        path = folder / f"{film.stem}.eaf"
+        write_captions(path, cues, film)
+        found.update((cue.clip_id, path) for cue in cues)
+    return found
+
+
+def test_captions_beside_a_film_come_in_as_clips(corpus: CorpusOptions) -> None:
+    Path("in/dora").mkdir(parents=True)
+    film = write_video(Path("in/dora/talk.mp4"), frames=75)
+    cues = [("elle boit du café", 0.0, 1.0), ("il va à l'école", 1.2, 2.6), ("", 2.6, 2.9),
+            ("tu vas à la maison", 2.9, 9.0)]  # fmt: skip
+    write_captions(film.with_suffix(".srt"), [
+        Cue(start_s=start_s, end_s=end_s, text=text) for text, start_s, end_s in cues
+    ])  # fmt: skip
+    result = take(corpus, "in")
+    assert [(c.clip_id, c.start_s, c.end_s, c.text, c.signer) for c in result.clips] == [
+        ("talk-00000000", 0.0, 1.0, "elle boit du café", "dora"),
+        ("talk-00001200", 1.2, 2.6, "il va à l'école", "dora"),
+    ]  # fmt: skip
+    assert len({clip.video for clip in result.clips}) == 1
+    assert list(reasons(result).values()) == ["its text is empty", "it lies beyond its film"]
+    again = take(corpus, "in")
+    assert (len(again.clips), again.known) == (0, 2)
+
+
+def test_a_corpus_in_elan_comes_home_as_it_left(corpus: CorpusOptions) -> None:
+    export(corpus, Path("home"))
+    before = corpus.path.read_bytes()
+    result = take(corpus, "home")
+    assert (result.clips, result.changes, result.rejects, result.known) == ([], [], [], 5)
+    assert corpus.path.read_bytes() == before
+
+
+def test_a_corrected_text_is_a_change_and_never_a_double(corpus: CorpusOptions) -> None:
+    path = export(corpus, Path("home"))["ada-0"]
+    path.write_text(path.read_text().replace("je vais à la maison", "je vais à l'école"))
+    seen = take(corpus, "home", dry_run=True)
+    assert [(old.text, new.text) for old, new in seen.changes] == [
+        ("je vais à la maison", "je vais à l'école")
+    ]
+    assert has_news(corpus, Path("home"), OPTIONS)
+    result = take(corpus, "home")
+    assert len(result.changes) == 1
+    clips = {clip.clip_id: clip for clip in read_manifest(corpus.path)}
+    assert len(clips) == 5
+    assert clips["ada-0"].text == "je vais à l'école"
+    assert (clips["ada-0"].start_s, clips["ada-0"].end_s) == (None, None)
+    again = take(corpus, "home")
+    assert (again.changes, again.known) == ([], 5)
+    assert not has_news(corpus, Path("home"), OPTIONS)
+
+
+def test_moved_times_and_a_forgotten_sentence_come_home_too(corpus: CorpusOptions) -> None:
+    folder = Path("home")
+    export(corpus, folder)
+    [film] = [clip.video for clip in read_manifest(corpus.path) if clip.clip_id == "cleo-4"]
+    write_captions(folder / "cleo-4.eaf", [
+        Cue(start_s=0.0, end_s=0.28, text="maman boit du café", signer="cleo", clip_id="cleo-4"),
+        Cue(start_s=0.28, end_s=0.56, text="elle boit de l'eau", signer="cleo"),
+    ], film)  # fmt: skip
+    result = take(corpus, "home")
+    [(before, after)] = result.changes
+    assert (before.end_s, after.start_s, after.end_s) == (None, None, 0.28)
+    [new] = result.clips
+    assert (new.clip_id, new.text, new.split, new.video) == (
+        "cleo-4-00000280", "elle boit de l'eau", "test", film,
+    )  # fmt: skip
+    assert (new.start_s, new.end_s) == (0.28, 0.56)
+
+
+def test_captions_that_correct_nothing_of_the_corpus_are_left_out(corpus: CorpusOptions) -> None:
+    folder = Path("home")
+    one = Cue(start_s=0.0, end_s=1.0, text="elle boit du café", signer="ada")
+    write_captions(folder / "a.eaf", [replace(one, clip_id="gone-7")])
+    write_captions(folder / "b.eaf", [one])
+    write_captions(folder / "c.eaf", [replace(one, clip_id="ada-0", end_s=0.4, signer="eve")])
+    write_captions(folder / "d.eaf", [replace(one, clip_id="ada-1", end_s=50.0)])
+    (folder / "e.eaf").write_text("<!DOCTYPE x [<!ENTITY a 'b'>]><x>&a;</x>")
+    before = corpus.path.read_bytes()
+    result = take(corpus, "home")
+    nobody = "captions without a video correct clips that the corpus has, and it has no such clip"
+    xml = "declares a document type, which may hold a bomb of entities"
+    assert reasons(result) == {
+        "a.eaf text@ada a1": nobody,
+        "b.eaf text@ada a1": nobody,
+        "c.eaf text@eve a1": "its signer is not that of the clip",
+        "d.eaf text@ada a1": "the segment 0 to 50 s runs past the end of the video, 0.44 s",
+        "e.eaf": f"e.eaf: {xml}; expected a file that ELAN saved",
+    }
+    assert corpus.path.read_bytes() == before
+
+
+def test_who_shares_a_film_comes_into_one_split(corpus: CorpusOptions) -> None:
+    Path("in").mkdir()
+    cues = [("elle boit du café", "mia"), ("il va à l'école", "noe"), ("tu manges du pain", "mia")]
+    for number in range(6):
+        film = write_video(Path(f"in/talk{number}.mp4"), frames=75 + number)
+        write_captions(film.with_suffix(".vtt"), [
+            Cue(start_s=start_s, end_s=start_s + 1.0, text=text, signer=f"{signer}{number}")
+            for start_s, (text, signer) in enumerate(cues)
+        ])  # fmt: skip
+    result = take(corpus, "in", signer="somebody")
+    assert len(result.clips) == 18
+    assert len({(clip.video, clip.split) for clip in result.clips}) == 6
+    assert len({clip.split for clip in result.clips}) == 3
