@@ -147,7 +147,7 @@ def _export_captions(options: argparse.Namespace) -> None:
         check_output(path, [], overwrite=options.overwrite)
     for path, (film, cues) in files.items():
         write_captions(path, cues, film)
-    told = sum(clip.clip_id in hypotheses for clip in wanted)
+    told = sum(bool(cue.hypothesis) for every in films.values() for cue in every)
     print(
         f"{len(files)} files of {len(films)} films in {options.folder}: {len(wanted)} clips, "
         f"{told} with a hypothesis",

@@ -14,7 +14,7 @@ from pathlib import Path
 from signloom.errors import Problem, UserError
 from signloom.files import to_text, write_file
 from signloom.importing.elan import Annotation, Elan, Tier, read_elan, write_elan
-from signloom.importing.user_tables import KNOWN_NAMES, decode_text, read_user_table
+from signloom.importing.user_tables import decode_text, find_sources, read_user_table
 
 FORMAT_VERSION = 1  # of the .json files
 READ_SUFFIXES = (".eaf", ".vtt", ".srt", ".ass", ".ssa", ".json3")
@@ -225,58 +225,44 @@ def _read_json3(path: Path, text: str, _: Choice) -> Captions:
     return Captions(path, cues)
 
 
-_TIME_COLUMNS = {
-    "start": {"start_s": 1.0, "start": 1.0, "begin": 1.0, "start_ms": 1e-3},
-    "end": {"end_s": 1.0, "end": 1.0, "stop": 1.0, "end_ms": 1e-3},
-}
+_TIMES_OF_TABLES = {"start": "start_s", "begin": "start_s", "end": "end_s", "stop": "end_s"}
 
 
 def _read_table(path: Path) -> Captions:
     table = read_user_table(path, None, None)
-    plain = {re.sub(r"[\s-]+", "_", name.lower()): name for name in table.header}
-    columns = {
-        field: next((plain[name] for name in KNOWN_NAMES[field] if name in plain), "")
-        for field in ("text", "signer", "gloss", "language", "clip_id")
-    }
-    edges = {
-        edge: next(((plain[n], unit) for n, unit in names.items() if n in plain), None)
-        for edge, names in _TIME_COLUMNS.items()
-    }
-    if not (columns["text"] and edges["start"] and edges["end"]):
+    given = {_TIMES_OF_TABLES.get(name.lower(), ""): name for name in table.header}
+    given.pop("", None)
+    sources = find_sources(table.header, given, {}, {}, None)
+    if not {"start_s", "end_s", "text"} <= sources.keys():
         raise UserError(
             f"{path}: found the columns {', '.join(table.header)}; expected start_s, end_s and text"
         )
-    cues, broken = [], [
-        (f"line {line}", Problem("its cells do not fit the columns", "correct it", (why,)))
-        for line, why in table.torn
-    ]  # fmt: skip
+    cues, why = [], "its cells do not fit the columns"
+    broken = [(f"line {line}", Problem(why, "correct it", (cut,))) for line, cut in table.torn]
     for row in table.rows:
-        where = f"line {row.line}"
-        values = {name: " ".join(row.cells.get(column, "").split())
-                  for name, column in columns.items()}  # fmt: skip
-        given = {edge: row.cells[found[0]] for edge, found in edges.items() if found}
-        times = {e: _parse_time(given[e], found[1]) for e, found in edges.items() if found}
-        if None in times.values():
-            concerns = tuple(given.values())
-            broken.append((where, Problem("its times cannot be read", "correct it", concerns)))
+        values = {name: " ".join(source.of(row.cells).split()) for name, source in sources.items()}
+        start_s, end_s = _parse_time(values["start_s"]), _parse_time(values["end_s"])
+        if start_s is None or end_s is None:
+            concerns = values["start_s"], values["end_s"]
+            problem = Problem("its times cannot be read", "correct it", concerns)
+            broken.append((f"line {row.line}", problem))
             continue
-        start_s, end_s = times["start"] or 0.0, times["end"] or 0.0
         cues.append(Cue(
-            start_s=start_s, end_s=end_s, where=where, text=values["text"],
-            signer=values["signer"], gloss=values["gloss"], language=values["language"],
-            clip_id=values["clip_id"],
+            start_s=start_s, end_s=end_s, where=f"line {row.line}", text=values["text"],
+            signer=values.get("signer", ""), gloss=values.get("gloss", ""),
+            language=values.get("language", ""), clip_id=values.get("clip_id", ""),
         ))  # fmt: skip
     return Captions(path, cues, broken)
 
 
-def _parse_time(text: str, unit: float) -> float | None:
+def _parse_time(text: str) -> float | None:
     if clock := re.fullmatch(_CLOCK, text):
         return _seconds(*clock.groups())
     try:
-        found = float(text.replace(",", ".")) * unit
+        found = float(text.replace(",", "."))
     except ValueError:
         return None
-    return round(found, 6) if math.isfinite(found) and "_" not in text else None
+    return found if math.isfinite(found) and "_" not in text else None
 
 
 def _read_eaf(path: Path, text: str, choice: Choice) -> Captions:
@@ -292,7 +278,7 @@ def _read_eaf(path: Path, text: str, choice: Choice) -> Captions:
                 text=" ".join(one.value.split()),  # ELAN has no tags
                 signer=_values_in(one, signers) or tier.participant, language=tier.language,
                 gloss=_values_in(one, glosses), clip_id=_values_in(one, ids),
-                where=f"{tier.name} {one.name}",
+                where=f"annotation {one.name}",
             ))  # fmt: skip
     return Captions(path, sorted(cues, key=lambda cue: cue.start_s), media=elan.media)
 

@@ -149,7 +149,7 @@ def test_table_with_times(tmp_path):
     found = read_captions(write(tmp_path / "film.csv", text))
     assert found.cues == [Cue(start_s=1.5, end_s=3.0, text="Hallo", signer="Anna", where="line 2")]
     assert [where for where, _ in found.broken] == ["line 3"]
-    table = pa.table({"start_ms": [1250], "end_ms": [2000], "text": ["Ja"]})
+    table = pa.table({"start_s": [1.25], "end_s": [2.0], "text": ["Ja"]})
     pq.write_table(table, tmp_path / "film.parquet")
     assert lines(tmp_path / "film.parquet") == [(1.25, 2.0, "Ja")]
     with pytest.raises(UserError, match="expected start_s, end_s and text"):
