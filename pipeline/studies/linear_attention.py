@@ -1,7 +1,7 @@
 """Linear attention in the encoder beside softmax: does it learn, and what does a pass cost?
 
 `python -m pipeline.studies.linear_attention` prints a table: exact match on the reversal lab with
-three seeds, and the time to encode one sequence of each length. Some five minutes of a CPU.
+three seeds, and the CPU time to encode one sequence of each length. Some five minutes of a CPU.
 
 Katharopoulos et al. (2020), "Transformers are RNNs": softmax(q k) v becomes phi(q) (phi(k) v) with
 phi(x) = elu(x) + 1, whose cost grows with the length and not with its square.
@@ -72,7 +72,7 @@ def main() -> None:
             found.append(100 * result.exact)
             logging.info(f"| {name} | {seed} | {found[-1]:.1f} | {result.cpu_s:.0f} |")
         logging.info(f"| {name} | mean | {mean(found):.1f} | |")
-    logging.info("\n| positions | softmax, ms | linear, ms |\n|---|---|---|")
+    logging.info("\n| positions | softmax, CPU ms | linear, CPU ms |\n|---|---|---|")
     lab = read_lab([])
     models = [
         build_model(lab.model, input_width=21, vocab_size=21, ctc_labels=0, eos=2).eval()
@@ -87,13 +87,13 @@ def main() -> None:
 
 @torch.inference_mode()
 def seconds_to_encode(model: Seq2Seq, length: int) -> float:
-    """Return the median time to encode one sequence of tokens."""
+    """Return the median CPU time to encode one sequence of tokens."""
     src, valid = torch.ones(1, length, dtype=torch.int64), torch.ones(1, length, dtype=torch.bool)
     seconds = []
     for _ in range(REPEATS + 1):
-        start = time.perf_counter()
+        start = time.process_time()
         model.encode(src, valid)
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     return median(seconds[1:])
 
 
