@@ -19,7 +19,7 @@ from pipeline.studies.charts import (
     mean_curve,
     spread,
 )
-from pipeline.studies.lengths import lengths_section, score_by_length
+from pipeline.studies.sentences import lengths_section, score_by_length, score_columns, score_dots
 from signloom.report.study import Section, StudyPage
 
 CELLS = ("RNN", "GRU", "LSTM", "Transformer")  # begin the names of variants
@@ -190,29 +190,16 @@ def _gradient_section(groups: Groups) -> Section:
 
 
 def _text_section(groups: Groups) -> Section:
-    losses = {name: mean_curve(row["nats"] for row in rows) for name, rows in groups.items()}
     return Section(
         title="Glosses to German",
         text=[
             "PHOENIX-2014T, every variant trained alike and decoded greedily; small models and few "
-            "epochs, so compare the rows. The picture has the loss at each target position of dev, "
-            "the true tokens before it given."
+            "epochs, so compare the rows."
         ],
         parts=[
-            _by_way("losses", "loss, nats", "target token", losses),
+            score_dots(groups),
             build_table(
-                f"Means with standard deviations; seeds: {_seeds(groups)}",
-                groups,
-                {
-                    "parameters": lambda rows: f"{rows[0]['parameters'] / 1e3:.0f} k",
-                    **{
-                        f"{split} {label}": lambda rows, s=split, m=metric: spread(  # type: ignore[misc]
-                            row["scores"][s][m] for row in rows
-                        )
-                        for split in ("dev", "test")
-                        for metric, label in (("bleu4", "BLEU-4"), ("wer", "WER"))
-                    },
-                },
+                f"Means with standard deviations; seeds: {_seeds(groups)}", groups, score_columns()
             ),
         ],
     )

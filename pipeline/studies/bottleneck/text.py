@@ -18,7 +18,7 @@ from pipeline.studies.options import change_options
 from signloom.checkpoint import Checkpoint, build_from_spec
 from signloom.corpus.manifest import SPLITS, Clip
 from signloom.evaluation.metrics import ScoreOptions, score_corpus
-from signloom.features.batches import FixedBatches, pad_ids
+from signloom.features.batches import pad_ids
 from signloom.features.glosses import GlossSequence, split_glosses
 from signloom.features.sources import GlossSource
 from signloom.features.targets import (
@@ -94,7 +94,6 @@ def train_text(options: BottleneckOptions, base: RunOptions, text: Text) -> Iter
             "seed": seed,
             "parameters": sum(p.numel() for p in checkpoint.model.parameters()),
             "dev_loss": round(fit.dev_loss, 4),
-            "nats": _losses_by_place(checkpoint.model, text, run),
             **_translate(checkpoint, text),
         }
         if variant == options.contextual:
@@ -115,20 +114,6 @@ def _translate(checkpoint: Checkpoint, text: Text) -> Row:
         scores[split] = {name: round(found[name].value, 2) for name in ("bleu4", "chrf", "wer")}
         sentences += [[split, ref, hyp] for ref, hyp in zip(refs, hyps, strict=True)]
     return {"scores": scores, "sentences": sentences}
-
-
-def _losses_by_place(model: Seq2Seq, text: Text, run: RunOptions) -> list[float]:
-    """Return the mean loss at each target position of dev, in nats, the true ones before given."""
-    pad, size = text.data.tokenizer.pad, run.train.max_frames
-    total, count = np.zeros(128), np.zeros(128)
-    for batch in FixedBatches(text.data.dev, run.features, max_frames=size, pad=pad):
-        with torch.inference_mode():
-            logits = model(batch.src, batch.src_valid, batch.tgt[:, :-1])
-        valid, places = batch.tgt_valid[:, 1:], batch.tgt.shape[1] - 1
-        picked = logits.log_softmax(dim=-1).gather(2, batch.tgt[:, 1:, None])[..., 0]
-        total[:places] -= (picked * valid).sum(dim=0).double().numpy()
-        count[:places] += valid.sum(dim=0).numpy()
-    return [round(float(nats), 4) for nats in (total / count.clip(1))[count >= NEIGHBOURS * 10]]
 
 
 def compare_senses(
@@ -159,7 +144,6 @@ def compare_senses(
         apart = ~np.eye(len(labels), dtype=bool)
         found[gloss] = {
             "occurrences": {sense: int((labels == sense).sum()) for sense in patterns},
-            "asked": {sense: int(((labels == sense) & ~is_known).sum()) for sense in patterns},
             "neighbours": share_alike(near, labels, is_known),
             "untrained": share_alike(
                 (other := _states(untrained, sequences, places)) @ other.T, labels, is_known

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import torch
 from pydantic import Field
 
+from pipeline.studies.linear_attention import linearise
 from pipeline.studies.options import change_options
 from signloom.config import Count, checked_dataclass
 from signloom.devices import peak_memory_mb, pick_device, reset_peak_memory
@@ -20,6 +21,8 @@ from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions
 from signloom.training.loss import token_loss
 from signloom.training.optim import build_optimizer
+
+LINEAR = {"linear": True}
 
 
 @checked_dataclass
@@ -32,7 +35,8 @@ class CostOptions:
     input_width: Count  # features of a frame
     vocab_size: Count
     repeats: Count  # steps measured, after one that is not
-    variants: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]  # changes to `model`
+    # Name to changes of `model`, or to `linear: true` for linear attention in its encoder.
+    variants: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +48,7 @@ class CostJob:
     options: CostOptions
     length: int
     device: str
+    is_linear: bool = False  # attention in the encoder
 
     def run(self) -> dict[str, Any]:
         """Take steps; on a CPU with one thread, by processor time, which neighbours do not slow."""
@@ -53,6 +58,8 @@ class CostJob:
         model = build_model(
             self.model, input_width=sizes.input_width, vocab_size=sizes.vocab_size, ctc_labels=0
         ).to(device)
+        if self.is_linear:
+            linearise(model)
         optimizer = build_optimizer(model, optimizer="adamw", learning_rate=1e-4, weight_decay=0.01)
         src = torch.randn(sizes.clips, self.length, sizes.input_width, device=device)
         valid = torch.ones(sizes.clips, self.length, dtype=torch.bool, device=device)
@@ -96,12 +103,20 @@ def plan_jobs(options: CostOptions, base: ModelOptions, device: str) -> list[Cos
     Raises:
         UserError: If a change names no option or its value is refused.
     """
-    models = {
-        variant: change_options(base, changes, f"study.variants.{variant}")
-        for variant, changes in options.variants.items()
-    }
-    return [
-        CostJob(variant=variant, model=model, options=options, length=length, device=device)
-        for length in options.lengths
-        for variant, model in models.items()
-    ]
+    jobs = []
+    for variant, changes in options.variants.items():
+        is_linear = changes == LINEAR
+        where = f"study.variants.{variant}"
+        model = change_options(base, {} if is_linear else changes, where)
+        jobs += [
+            CostJob(
+                variant=variant,
+                model=model,
+                options=options,
+                length=length,
+                device=device,
+                is_linear=is_linear,
+            )
+            for length in options.lengths
+        ]
+    return sorted(jobs, key=lambda job: job.length)

@@ -24,6 +24,7 @@ APART = {
     ("components", "report"): "the page shows the result",
     ("components", "corpus"): "nothing is read from a corpus",
     ("cost", "report"): "the page shows the result",
+    ("cost", "corpus"): "nothing is read from a corpus",
     ("gradients", "report"): "the page shows the result",
     ("gradients", "corpus"): "nothing is read from a corpus",
     ("positions", "report"): "the page shows the result",

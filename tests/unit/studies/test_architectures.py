@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.studies.architectures.page import build_page
 from pipeline.studies.architectures.study import ArchitecturesOptions, plan_corpus
-from pipeline.studies.lengths import score_by_length
+from pipeline.studies.sentences import score_by_length
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import EvaluateOptions, GridOptions
 from signloom.evaluation.metrics import ScoreOptions

@@ -10,14 +10,14 @@ OPTIONS = CostOptions(
     input_width=6,
     vocab_size=9,
     repeats=1,
-    variants={"LSTM": {"family": "lstm"}, "Transformer": {}},
+    variants={"LSTM": {"family": "lstm"}, "linear": {"linear": True}},
 )
 
 
 def test_a_step_of_every_model_is_measured_at_every_length() -> None:
     found = [job.run() for job in plan_jobs(OPTIONS, MODEL, "cpu")]
     assert [(row["variant"], row["length"]) for row in found] == [
-        ("LSTM", 4), ("Transformer", 4), ("LSTM", 8), ("Transformer", 8),
+        ("LSTM", 4), ("linear", 4), ("LSTM", 8), ("linear", 8),
     ]  # fmt: skip
     assert all(row["ms"] > 0 and row["memory_mb"] >= 0 for row in found)
 

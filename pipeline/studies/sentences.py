@@ -1,16 +1,50 @@
-"""Scores by the words of the reference, of sentences that the runs of a study wrote."""
+"""Scores of sentences that the runs of a study wrote, in all and by the words of the reference."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
-from pipeline.studies.charts import Panel, build_table, curves_figure
+from pipeline.studies.charts import (
+    Groups,
+    Panel,
+    Row,
+    build_table,
+    curves_figure,
+    dots_figure,
+    spread,
+)
 from signloom.evaluation.metrics import ScoreOptions, score_corpus
-from signloom.report.study import Section
+from signloom.report.study import Figure, Section
 
-Row = Mapping[str, Any]
 BY_LENGTH = Mapping[str, Mapping[str, Row]]  # variant to words to scores
 FOUR_GRAM = 4  # words; shorter sentences have BLEU-4 near 0 or near 100 by chance
+
+
+def score_dots(groups: Groups) -> Figure:
+    """Return the scores of test of every seed as a picture."""
+    panels = {
+        title: {
+            name: [row["scores"]["test"][metric] for row in rows] for name, rows in groups.items()
+        }
+        for metric, title in (("bleu4", "test BLEU-4"), ("wer", "test WER, %"))
+    }
+    label = "Test BLEU-4 and word error rate of each variant; table below"
+    return dots_figure("scores", panels, label=label)
+
+
+def score_columns() -> dict[str, Callable[[Sequence[Row]], str]]:
+    """Return columns of a table: parameters, and scores of both splits."""
+
+    def show(split: str, metric: str, rows: Sequence[Row]) -> str:
+        return spread(row["scores"][split][metric] for row in rows)
+
+    return {
+        "parameters": lambda rows: f"{rows[0]['parameters'] / 1e3:.0f} k",
+        "test BLEU-4": partial(show, "test", "bleu4"),
+        "test WER": partial(show, "test", "wer"),
+        "dev BLEU-4": partial(show, "dev", "bleu4"),
+        "dev WER": partial(show, "dev", "wer"),
+    }
 
 
 def name_lengths(most: Sequence[int]) -> dict[str, float]:
