@@ -12,7 +12,7 @@ from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import Clip, read_manifest
 from signloom.demo.draw import DrawOptions, draw_corpus
 from signloom.extraction.extract import ExtractOptions
-from signloom.extraction.mediapipe_models import HAND_MODELS, POSE_MODELS, package_folder
+from signloom.extraction.mediapipe_models import HAND_MODELS, POSE_MODELS, models_folder
 from signloom.extraction.video import Video
 
 OPTIONS = ExtractOptions(
@@ -85,7 +85,7 @@ def write_pose_task(path: Path) -> Path:
 
 
 def _read(name: str) -> bytes:
-    return (package_folder() / name).read_bytes()
+    return (models_folder() / name).read_bytes()
 
 
 def _with_pixel_scale(model: bytes, *, mean: float, std: float) -> bytes:

@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 from signloom.files import hash_folder
@@ -16,7 +17,10 @@ LIBRARIES = ("torch", "numpy", "mediapipe", "pyarrow", "tokenizers", "sacrebleu"
 
 def library_versions() -> dict[str, str]:
     """Return the versions of the libraries that can change a number, and of Python."""
-    versions = {name: importlib.metadata.version(name) for name in LIBRARIES}
+    versions = {}
+    for name in LIBRARIES:
+        with suppress(importlib.metadata.PackageNotFoundError):  # mediapipe need not be there
+            versions[name] = importlib.metadata.version(name)
     return {"signloom": importlib.metadata.version("signloom"), **versions,
             "python": platform.python_version()}  # fmt: skip
 

@@ -20,6 +20,7 @@ from signloom.extraction.mediapipe_models import (
     FACE_MODELS,
     HAND_MODELS,
     HOLISTIC_MODELS,
+    MODELS_VARIABLE,
     POSE_MODELS,
     REFINED_FACE_MODELS,
     HandGraph,
@@ -28,6 +29,7 @@ from signloom.extraction.mediapipe_models import (
     Points,
     PoseGraph,
     PoseTask,
+    models_folder,
     package_folder,
 )
 from signloom.extraction.video import Frame
@@ -181,7 +183,7 @@ class HolisticDetector(Detector):
         self.layout = options.layout
         self._found_by: HolisticGraph | HolisticNetworks = (
             HolisticNetworks(
-                package_folder() / "modules",
+                models_folder(),
                 *confidences,
                 face=_needs_face(options),
                 refined=_needs_refined_face(options),
@@ -301,7 +303,7 @@ def _build_hands(options: DetectorOptions, threads: int) -> "HandGraph | HandTas
     if options.uses_litert:
         from signloom.extraction.runtime import HandNetworks
 
-        return HandNetworks(package_folder() / "modules", *confidences)
+        return HandNetworks(models_folder(), *confidences)
     return HandGraph(*confidences, threads=threads)
 
 
@@ -312,7 +314,7 @@ def _build_pose(options: DetectorOptions, threads: int) -> "PoseGraph | PoseTask
     if options.uses_litert:
         from signloom.extraction.runtime import PoseNetworks
 
-        return PoseNetworks(package_folder() / "modules", *confidences)
+        return PoseNetworks(models_folder(), *confidences)
     return PoseGraph(*confidences, threads=threads)
 
 
@@ -392,12 +394,14 @@ def _runtime_versions(options: DetectorOptions) -> dict[str, str]:
 def _model_files(options: DetectorOptions) -> dict[str, Path]:
     """Return every model file that the detector reads, by a name that has no folder in it."""
     names = DETECTORS[options.detector].packaged_models(options)
-    files = {Path(name).name: package_folder() / name for name in names}
-    if missing := sorted(name for name, path in files.items() if not path.is_file()):
+    folder = models_folder() if options.uses_litert else package_folder() / "modules"
+    files = {Path(name).name: folder / name for name in names}
+    if missing := sorted(name for name in names if not (folder / name).is_file()):
         raise UserError(
-            f"MediaPipe {importlib.metadata.version('mediapipe')} does not hold the models "
-            f"{', '.join(missing)}; install 0.10.21, or use detector 'hands' or 'hands+pose' and "
-            "give .task files as extract.hand_model and extract.pose_model"
+            f"{folder} does not hold the models {', '.join(missing)}; install MediaPipe 0.10.21, "
+            f"set {MODELS_VARIABLE} to the folder mediapipe/modules of its wheel, or use detector "
+            "'hands' or 'hands+pose' and give .task files as extract.hand_model and "
+            "extract.pose_model"
         )
     for key in ("hand_model", "pose_model"):
         if found := getattr(options, key):

@@ -6,6 +6,7 @@ for one clip.
 """
 
 import importlib.util
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,24 +19,26 @@ from signloom.extraction.handedness import FoundHand
 
 Points = npt.NDArray[np.float32]  # shape (landmarks of the part, 3)
 
+MODELS_VARIABLE = "SIGNLOOM_MODELS"
+
 HAND_MODELS = (
-    "modules/palm_detection/palm_detection_full.tflite",
-    "modules/hand_landmark/hand_landmark_full.tflite",
+    "palm_detection/palm_detection_full.tflite",
+    "hand_landmark/hand_landmark_full.tflite",
 )
 POSE_MODELS = (
-    "modules/pose_detection/pose_detection.tflite",
-    "modules/pose_landmark/pose_landmark_full.tflite",
+    "pose_detection/pose_detection.tflite",
+    "pose_landmark/pose_landmark_full.tflite",
 )
 HOLISTIC_MODELS = (
     *POSE_MODELS,
-    "modules/holistic_landmark/hand_recrop.tflite",
-    "modules/hand_landmark/hand_landmark_full.tflite",
+    "holistic_landmark/hand_recrop.tflite",
+    "hand_landmark/hand_landmark_full.tflite",
 )
 FACE_MODELS = (
-    "modules/face_detection/face_detection_short_range.tflite",
-    "modules/face_landmark/face_landmark.tflite",
+    "face_detection/face_detection_short_range.tflite",
+    "face_landmark/face_landmark.tflite",
 )
-REFINED_FACE_MODELS = (FACE_MODELS[0], "modules/face_landmark/face_landmark_with_attention.tflite")
+REFINED_FACE_MODELS = (FACE_MODELS[0], "face_landmark/face_landmark_with_attention.tflite")
 
 _POSE_DETECTION = "posedetectioncpu__TensorsToDetectionsCalculator.min_score_thresh"
 _POSE_TRACKING = (
@@ -218,11 +221,30 @@ class PoseGraph:
 
 
 def package_folder() -> Path:
-    """Return where MediaPipe is installed, without importing it."""
+    """Return where MediaPipe is installed, without importing it.
+
+    Raises:
+        UserError: If it is not.
+    """
     spec = importlib.util.find_spec("mediapipe")
     if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("mediapipe is not installed; run `make setup`")
+        raise UserError(
+            "mediapipe is not installed (0.10.21 has no wheel for Python 3.13); its networks will "
+            f"do: unpack its wheel and set {MODELS_VARIABLE} to the folder mediapipe/modules in it "
+            "(docs/extraction.md has the commands); .task files and extract.runtime: mediapipe "
+            "need itself, so Python 3.11 or 3.12"
+        )
     return Path(spec.origin).parent
+
+
+def models_folder() -> Path:
+    """Return the folder with MediaPipe's networks: one that the user names, or its package's.
+
+    Raises:
+        UserError: If there is none.
+    """
+    named = os.environ.get(MODELS_VARIABLE)
+    return Path(named).absolute() if named else package_folder() / "modules"
 
 
 def _points(marks: Any) -> Points:

@@ -1,5 +1,6 @@
 """Real MediaPipe on drawn clips: what each detector finds, on which side, and what decides it."""
 
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -21,6 +22,7 @@ from signloom.extraction.detector import (
     describe_detector,
     quiet_native_code,
 )
+from signloom.extraction.mediapipe_models import HAND_MODELS, models_folder
 from signloom.extraction.video import Video
 from tests.extraction import write_hand_task, write_pose_task
 
@@ -362,9 +364,35 @@ def test_model_files_that_cannot_be_used_are_named_with_a_mend(tmp_path: Path) -
 def test_a_mediapipe_without_models_is_named_with_a_mend(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("signloom.extraction.detector.package_folder", lambda: tmp_path)
-    with pytest.raises(UserError, match=r"does not hold the models face_.*0\.10\.21, or use"):
+    monkeypatch.setenv("SIGNLOOM_MODELS", str(tmp_path))
+    with pytest.raises(UserError, match=r"does not hold the models face_.*0\.10\.21, set"):
         describe_detector(ALL_GROUPS)
+
+
+def test_where_mediapipe_is_not_installed_its_networks_alone_find_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clips: dict[str, Frames]
+) -> None:
+    options = replace(HANDS, groups=("hands",))
+    frames = next(iter(clips.values()))[:2]
+
+    def find() -> list[npt.NDArray[np.float32]]:
+        detector = build_detector(options)
+        return [detector.detect(frame, 0.0)[0] for frame in frames]
+
+    expected, described = find(), describe_detector(options)
+    for name in HAND_MODELS:
+        (tmp_path / name).parent.mkdir()
+        shutil.copy(models_folder() / name, tmp_path / name)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(UserError, match=r"mediapipe is not installed .* set SIGNLOOM_MODELS"):
+        describe_detector(options)
+    monkeypatch.setenv("SIGNLOOM_MODELS", str(tmp_path))
+    assert describe_detector(options) == described
+    for found, other in zip(find(), expected, strict=True):
+        np.testing.assert_array_equal(found, other)
+    for change in ({"runtime": "mediapipe"}, {"hand_model": "some.task"}):
+        with pytest.raises(UserError, match="need itself, so Python"):
+            describe_detector(replace(options, **change))
 
 
 def test_brows_eyes_and_gaze_have_a_network_of_their_own() -> None:

@@ -18,7 +18,7 @@ from signloom.extraction.mediapipe_models import (
     HandGraph,
     HolisticGraph,
     PoseGraph,
-    package_folder,
+    models_folder,
 )
 from signloom.extraction.networks import MeshNetwork, Network, _cut_level, _level, rewrite
 from signloom.extraction.regions import (
@@ -52,7 +52,7 @@ from tests.golden.landmarks import VIDEO
 from tests.mediapipe_streams import HolisticStreams
 
 F = np.float32
-MODELS = package_folder() / "modules"
+MODELS = models_folder()
 POSE = "poselandmarkcpu__"
 LOOK = f"{POSE}poselandmarkbyroicpu__"
 TENSORS = f"{LOOK}tensorstoposelandmarksandsegmentation__"
