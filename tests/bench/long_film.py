@@ -1,11 +1,11 @@
 """What a long film costs beside the inference of its cues.
 
-    python -m tests.bench.long_film [CUES]
+    python -m tests.bench.long_film [CUES [WIDTH HEIGHT]]
 
-Joins clips of the demo corpus with pauses of 0.5 to 3 s into one H.264 film (320x240, 15 frames/s,
-a key frame every 250 frames), and prints the CPU seconds of this process for: inference alone
-(frames already decoded), the segments in parts as `extract` works them off, and each segment on its
-own, opened and sought anew.
+Joins clips of the demo corpus with pauses of 0.5 to 3 s into one H.264 film (320x240 if not said,
+15 frames/s, a key frame every 250 frames), and prints the CPU seconds of this process for:
+inference alone (frames already decoded), the segments in parts as `extract` works them off, and
+each segment on its own, opened and sought anew.
 """
 
 import random
@@ -31,21 +31,22 @@ from signloom.extraction.video import Frame, Video, thin_frames
 from signloom.paths import PARAMS
 
 
-def join_clips(path: Path, cues: int) -> list[Segment]:
+def join_clips(path: Path, cues: int, width: int = 320, height: int = 240) -> list[Segment]:
     """Write a film of so many clips; return where they are in it."""
     clips = read_manifest(load_section(PARAMS, "corpus", CorpusOptions).path)
     order, segments, frames = random.Random(0), [], 0
     with av.open(str(path), "w") as out:
         stream = out.add_stream("libx264", rate=15, options={"preset": "fast"})
         assert isinstance(stream, av.VideoStream)
-        stream.width, stream.height, stream.pix_fmt = 320, 240, "yuv420p"
+        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
         for clip in clips[:cues]:
             assert clip.video
             with Video(clip.video) as video:
                 pictures = [frame.rgb for frame in video.frames()]
             pause = round(order.uniform(0.5, 3.0) * 15)
             for rgb in [pictures[0]] * pause + pictures:
-                out.mux(stream.encode(av.VideoFrame.from_ndarray(rgb, format="rgb24")))
+                picture = av.VideoFrame.from_ndarray(rgb, format="rgb24")
+                out.mux(stream.encode(picture.reformat(width, height, "yuv420p")))
             start_s, frames = (frames + pause) / 15, frames + pause + len(pictures)
             segments.append(Segment(video=path, start_s=start_s, end_s=frames / 15))
         out.mux(stream.encode(None))
@@ -59,10 +60,10 @@ def decode(part: list[Segment]) -> list[list[Frame]]:
         return [list(video.frames(one.start_s, one.end_s)) for one in part]
 
 
-def main(cues: int) -> None:
+def main(*film: int) -> None:
     options = load_section(PARAMS, "extract", ExtractOptions).detector_options
     with tempfile.TemporaryDirectory() as folder:
-        segments = join_clips(Path(folder) / "film.mp4", cues)
+        segments = join_clips(Path(folder) / "film.mp4", *film)
         parts = _split_films(segments, _SEGMENTS_PER_JOB)
         extract_entry(segments[0], options)  # the networks are loaded
         spent = {"inference alone": 0.0, "in parts": 0.0, "one by one": 0.0}
@@ -86,4 +87,4 @@ def main(cues: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 120)
+    main(*map(int, sys.argv[1:] or ["120"]))

@@ -91,6 +91,7 @@ class Video:
         self._kept: deque[tuple[float, VideoFrame]] = deque()
         self._kept_from_s = math.inf
         self._is_even = True  # whether all times are the container's
+        self._wanted_from_s = 0.0  # what comes before is seen by nobody
         self._reformatter = VideoReformatter()  # one for all frames: it computes tables
         self._container, self._stream = _open(path)
         self.fps = float(self._stream.guessed_rate or 0)
@@ -224,6 +225,7 @@ class Video:
         self, start_s: float, keep_from_s: float
     ) -> Generator[tuple[float, VideoFrame], None, None]:
         """Yield time and decoded picture of all frames from `start_s` on, in order."""
+        self._wanted_from_s = min(start_s, keep_from_s)
         reader = self._go_on(start_s) or self._seek(start_s)
         kept, self._kept, self._kept_from_s = self._kept, deque(maxlen=self._most_kept), keep_from_s
         try:
@@ -309,6 +311,11 @@ class Video:
             for packet in self._container.demux(self._stream):
                 self._packets += packet.dts is not None or packet.size > 0
                 self._is_torn = self._is_torn or packet.is_corrupt
+                if packet.pts is not None and not self._is_avi:
+                    # In a pause, pictures to which no other refers need not be decoded.
+                    time_s = (packet.pts - self._start) * self._tick_s
+                    is_early = time_s < self._wanted_from_s - _SEEK_MARGIN_S
+                    self._stream.codec_context.skip_frame = "NONREF" if is_early else "DEFAULT"
                 if packet.size == 0:  # a dropped frame in an .avi; the decoder would take it for
                     continue  # the end
                 try:

@@ -52,7 +52,11 @@ def list_captions(sources: Sequence[Path]) -> list[Path]:
         found.update(
             (path, None)
             for path in below
-            if path == source or (path.suffix.lower() in READ_SUFFIXES and not name_problem(path))
+            if path == source
+            or (
+                path.suffix.lower() in READ_SUFFIXES
+                and not (path.name.startswith(".") or name_problem(path))
+            )
         )
     return list(found)
 

@@ -22,7 +22,7 @@ TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
 WRITE_SUFFIXES = (".vtt", ".srt", ".eaf", ".txt", ".json")
 _MOST_BYTES = 64_000_000  # a day of captions takes three
 
-_CLOCK = r"(?:(\d{1,6}):)?(\d{1,2}):(\d{1,2})[.,](\d{1,3})"
+_CLOCK = r"(?:(\d{1,6}):)?(\d{1,2}):(\d{1,2})(?:[.,](\d{1,3}))?"
 _TIMES = re.compile(rf"\s*{_CLOCK}\s*-->\s*{_CLOCK}(?:\s.*)?")
 _VOICE = re.compile(r"<v(?:\.[^\s>]*)?\s+([^>]+)>")
 # Of SubRip, WebVTT (with its times inside a cue) and SubStation; not `5 < 7`.
@@ -124,9 +124,9 @@ def _is_language(found: str, wanted: str) -> bool:
     return not found or found == wanted or found.startswith(f"{wanted}-")
 
 
-def _seconds(hours: str | None, minutes: str, seconds: str, fraction: str) -> float:
+def _seconds(hours: str | None, minutes: str, seconds: str, fraction: str | None) -> float:
     whole_s = int(hours or 0) * 3600 + int(minutes) * 60 + int(seconds)
-    return (whole_s * 1000 + int(fraction.ljust(3, "0"))) / 1000
+    return (whole_s * 1000 + int((fraction or "").ljust(3, "0"))) / 1000
 
 
 def _plain(text: str) -> str:
@@ -472,7 +472,7 @@ def write_captions(path: Path, cues: Sequence[Cue], film: Path | None = None) ->
             if path.suffix == ".txt":
                 blocks.append(f"{times}  {cue.text}")
             elif path.suffix == ".srt":
-                blocks.append(f"{number}\n{times}\n{cue.text}")
+                blocks.append(f"{number}\n{times}\n{cue.text.replace('-->', '->')}")
             else:
                 voice = f"<v {html.escape(cue.signer, quote=False)}>" if cue.signer else ""
                 text = html.escape(cue.text, quote=False)

@@ -71,13 +71,18 @@ def test_segments_read_one_after_another_are_those_read_alone(
         starts = np.cumsum(order.uniform(0.1, 1.6, 9)).round(3)
         segments = [(max(0.0, s - padding_s), s + 0.4 + padding_s) for s in starts if s < 8.5]
         with Video(path) as opened:
+            whole = list(opened.frames())
+        with Video(path) as opened:
             for index, (start_s, end_s) in enumerate(segments):
                 after = segments[index + 1][0] if index + 1 < len(segments) else math.inf
                 found = list(opened.frames(start_s, end_s, after))
                 with Video(path) as alone:
                     expected = list(alone.frames(start_s, end_s))
                 assert [frame.time_s for frame in found] == [frame.time_s for frame in expected]
+                if not name.endswith(".avi"):  # with B-frames it shows a segment early
+                    expected = [f for f in whole if start_s - 5e-4 <= f.time_s < end_s - 5e-4]
                 for one, other in zip(found, expected, strict=True):
+                    assert one.time_s == other.time_s
                     np.testing.assert_array_equal(one.rgb, other.rgb)
 
 

@@ -70,6 +70,7 @@ def test_srt_without_empty_lines_and_in_windows_letters(tmp_path):
     text = "1\n00:00:01,000 --> 00:00:02,000\nFür\n2\n00:00:03,000 --> 00:00:04,000\nzwölf\n\nüber"
     path = write(tmp_path / "film.srt", text.encode("cp1252"))
     assert lines(path) == [(1.0, 2.0, "Für"), (3.0, 4.0, "zwölf über")]
+    assert lines(write(path, "1\n00:00:01 --> 00:00:02\nJa\n")) == [(1.0, 2.0, "Ja")]
 
 
 VTT = """\ufeffWEBVTT - of a film
