@@ -1,0 +1,111 @@
+"""Segmentation by rest: where the sentences of a film lie, from its landmarks alone.
+
+Between sentences a signer's hands come to rest: both wrists are low and still, or out of sight.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from signloom.corpus.landmarks import LandmarkSequence
+from signloom.features.features import HANDS, FloatArray, fill_gaps, normalise
+
+Span = tuple[float, float]  # start and end of a sentence, seconds from the start of the film
+
+PAUSE_S = 0.35  # the shortest rest between two sentences
+LEAST_S = 0.4  # a shorter movement is no sentence
+PAD_S = 0.1  # of rest that is left before and after a sentence, as clips have
+# A hand is low below this share of the way from the shoulders to the hips, which are this many
+# shoulder widths below where no body was found.
+LOW = 0.6
+TORSO = 1.4
+# Slower is still, shoulder widths a second: jitter of a resting hand is 0.3, raising it 3 to 6.
+STILL = 0.8
+SMOOTH_S = 0.2  # over which speed is measured
+BRIDGE_S = 0.2  # a hand that is lost for no longer is where it was
+
+
+def segment_by_rest(sequence: LandmarkSequence, pause_s: float = PAUSE_S) -> list[Span]:
+    """Return the sentences of a film, in order.
+
+    Args:
+        sequence: Its landmarks; the layout needs hands or pose.
+        pause_s: The shortest rest between two sentences.
+    """
+    is_busy = find_busy(fill_gaps(sequence, BRIDGE_S))
+    runs = find_runs(is_busy)
+    joined: list[tuple[int, int]] = []
+    for start, end in runs:
+        if joined and (start - joined[-1][1]) / sequence.fps < pause_s:
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((start, end))
+    spans = [(a / sequence.fps, b / sequence.fps) for a, b in joined]
+    return pad_spans([span for span in spans if span[1] - span[0] >= LEAST_S], sequence.seconds)
+
+
+def find_busy(sequence: LandmarkSequence) -> npt.NDArray[np.bool_]:
+    """Return in which frames a hand is high or moves, shape (S,)."""
+    points = normalise(sequence, "body")[..., :2]
+    names, absent = sequence.layout.landmark_names, np.full_like(points[:, 0], np.nan)
+
+    def track(name: str) -> FloatArray:
+        return points[:, names.index(name)] if name in names else absent
+
+    # The body's wrist first: it is there where a hand at rest leaves the picture.
+    sides = {hand: hand.removesuffix("_hand") for hand in HANDS}
+    wrists = [
+        np.where(np.isnan(body := track(f"pose.{side}_wrist")), track(f"{hand}.wrist"), body)
+        for hand, side in sides.items()
+    ]
+    shoulder, hip = (
+        np.concatenate([track(f"pose.{side}_{part}")[:, 1] for side in sides.values()])
+        for part in ("shoulder", "hip")
+    )
+    heights = np.concatenate(wrists)[:, 1]
+    if np.isfinite(shoulder).any():
+        top = float(np.nanmedian(shoulder))
+        bottom = float(np.nanmedian(hip)) if np.isfinite(hip).any() else top + TORSO
+        low = top + LOW * (bottom - top)
+    elif np.isfinite(heights).any():  # hands alone: half-way between where they are at most
+        low = float(np.nanquantile(heights, (0.05, 0.95)).mean())
+    else:
+        return np.zeros(len(points), np.bool_)
+    with np.errstate(invalid="ignore"):  # NaN, an absent hand, is at rest
+        busy = [(w[:, 1] < low) | (_speeds(w, sequence.fps) > STILL) for w in wrists]
+    return np.asarray(busy[0] | busy[1])
+
+
+def _speeds(track: FloatArray, fps: float) -> FloatArray:
+    """Return how far a point moves in a second over `SMOOTH_S` around each frame, shape (S,)."""
+    half = max(1, round(SMOOTH_S * fps / 2))
+    frames = np.arange(len(track))
+    before, after = np.maximum(frames - half, 0), np.minimum(frames + half, len(track) - 1)
+    moved = np.linalg.norm(track[after] - track[before], axis=1)
+    return np.asarray(moved * fps / np.maximum(after - before, 1), dtype=np.float32)
+
+
+def find_runs(values: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Return where runs of True start and end (excluded)."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], values, [False])).astype(np.int8)))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+
+
+def pad_spans(spans: list[Span], seconds: float) -> list[Span]:
+    """Widen spans by `PAD_S`, at most to the middle of the pause between two."""
+    middles = [(a[1] + b[0]) / 2 for a, b in zip(spans, spans[1:], strict=False)]
+    lows, highs = [0.0, *middles], [*middles, seconds]
+    return [
+        (max(start - PAD_S, low), min(end + PAD_S, high))
+        for (start, end), low, high in zip(spans, lows, highs, strict=True)
+    ]
+
+
+def cut(sequence: LandmarkSequence, span: Span) -> LandmarkSequence:
+    """Return the part of a film that a span covers, one frame at least."""
+    start = min(round(span[0] * sequence.fps), len(sequence.points) - 1)
+    end = max(round(span[1] * sequence.fps), start + 1)
+    return replace(
+        sequence, points=sequence.points[start:end], present=sequence.present[start:end]
+    )
