@@ -1,4 +1,4 @@
-"""Films of many sentences with pauses between them, drawn or joined, and where each sentence lies."""
+"""Drawn films of many sentences with pauses between them, and where each sentence lies."""
 
 from collections.abc import Sequence
 from dataclasses import fields

@@ -8,7 +8,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from signloom.cli import app, corpus, init, landmarks, model, nights, project, results, translate
+from signloom.cli import (
+    app,
+    corpus,
+    init,
+    landmarks,
+    model,
+    nights,
+    project,
+    results,
+    segmenter,
+    translate,
+)
 from signloom.terminal import run_program
 
 # A command is described by a function that names what it runs. Torch, MediaPipe and the like are
@@ -40,6 +51,10 @@ COMMANDS: dict[str, dict[str, tuple[Callable[[argparse.ArgumentParser], None], s
         "translate": (
             translate.add_translate,
             "print the sentences of videos, landmarks or glosses",
+        ),
+        "train-segmenter": (
+            segmenter.add_train_segmenter,
+            "train what cuts films into sentences, for translate --write",
         ),
         "export-model": (
             translate.add_export_model,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from signloom.cli.arguments import add_memory, number_of, refuse_in_corpus
-from signloom.config import Count, FrameRate, Side
+from signloom.config import Count, FrameRate, Positive, Side
 from signloom.errors import UserError
 from signloom.files import check_output, write_file
 from signloom.paths import CHECKPOINT
@@ -37,10 +37,12 @@ MEANINGS = {
 }
 
 
+CAPTION_FORMATS = ("vtt", "srt", "eaf", "txt", "json")
 MAX_ATTENTION = 20  # clips of a page, which stays small
 CLIP_OPTIONS = {
     "paths": "PATH", "video": "--video", "font": "--font",
-    "timing": "--timing",
+    "timing": "--timing", "write": "--write", "into": "--into", "pause": "--pause",
+    "watch": "--watch",
     "hand_model": "--hand-model", "pose_model": "--pose-model", "fps": "--fps",
     "width": "--width", "height": "--height",
 }  # fmt: skip
@@ -67,6 +69,20 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--skip-unsure", action="store_true",
         help="write nothing where the model is unsure or has seen nothing like the clip",
+    )  # fmt: skip
+    films = parser.add_argument_group("captions of films")
+    films.add_argument(
+        "--write", choices=CAPTION_FORMATS,
+        help="cut films into sentences and write these captions beside each",
+    )  # fmt: skip
+    films.add_argument("--into", type=Path, metavar="FOLDER", help="write captions there instead")
+    films.add_argument(
+        "--watch", type=Path, metavar="FOLDER",
+        help="write captions (vtt) for what is in a folder and arrives there, until Ctrl-C",
+    )  # fmt: skip
+    films.add_argument(
+        "--pause", type=number_of(Positive), metavar="S",
+        help="cut where the hands rest for so many seconds, even if a segmenter was trained",
     )  # fmt: skip
     parser.add_argument(
         "--video",
@@ -142,11 +158,38 @@ def run_translate(options: argparse.Namespace) -> None:
     if options.glosses:
         translate_glosses(options)
         return
-    if not options.paths:
+    _check_films(options)
+    if not options.paths and not options.watch:
         raise UserError("give a PATH of videos or landmarks, or --glosses")
     from signloom.cli.translate_clips import translate_clips
 
     translate_clips(options)
+
+
+def _check_films(options: argparse.Namespace) -> None:
+    """Refuse what does not go with captions of films, or has no meaning without them.
+
+    Raises:
+        UserError: Naming what was found.
+    """
+    watch, video = options.watch, options.video
+    if watch:
+        options.write = options.write or CAPTION_FORMATS[0]
+        if options.paths:
+            raise UserError("--watch names the folder that is read; leave out the other PATHs")
+        if video and (video.suffix or video.resolve().is_relative_to(watch.resolve())):
+            raise UserError(
+                f"--video {video}: with --watch, name a folder outside {watch}, which is read"
+            )
+    if options.write:
+        wrong = {"--json": options.json, "--attention": options.attention,
+                 "--n-best": options.n_best > 1}  # fmt: skip
+    else:
+        wrong = {"--into": options.into, "--pause": options.pause}
+    if found := [name for name, value in wrong.items() if value]:
+        raise UserError(
+            f"{', '.join(found)}: {'not with' if options.write else 'only with'} --write or --watch"
+        )
 
 
 def choose_model(options: argparse.Namespace) -> None:

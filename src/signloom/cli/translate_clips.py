@@ -1,14 +1,16 @@
 """Translation of the videos and landmark files that a person names."""
 
 import argparse
+import contextlib
 import itertools
 import json
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,10 +20,11 @@ from tqdm import tqdm
 
 from signloom.cli.arguments import refuse_in_corpus
 from signloom.cli.translate import check_attention, load_translator, write_attention
-from signloom.corpus.landmarks import NO_LANDMARKS, Layout
+from signloom.corpus.landmarks import NO_LANDMARKS, LandmarkSequence, Layout
 from signloom.errors import UserError, readable_name
 from signloom.extraction.video import ENCODERS
 from signloom.files import check_output, check_writable
+from signloom.importing.captions import Cue, write_captions
 from signloom.importing.foreign import SourceDefaults
 from signloom.progress import progress_file
 from signloom.translation.inputs import (
@@ -31,14 +34,21 @@ from signloom.translation.inputs import (
     ReadOptions,
     UnreadableClip,
     find_clips,
+    list_files,
+    video_seconds,
 )
+from signloom.translation.segmentation import PAUSE_S, Span, segment_by_rest
 
 if TYPE_CHECKING:
     from signloom.features.sources import SourceSequence
     from signloom.translation.options import DecodingOptions
-    from signloom.translation.timed import TimedTranslation
+    from signloom.translation.timed import Sentence, TimedTranslation
     from signloom.translation.translator import Translation, Translator
 
+UNSURE_MARK = "[?] "  # before a sentence that the model is unsure of
+POLL_S = 2.0  # between two looks into a folder that is watched
+LONG_S = 60.0  # a longer clip is hardly one sentence
+LONGEST_S = 600.0  # and a longer one would take more memory than there is
 CLIPS_AT_ONCE = 16  # the model translates them together; they are printed together, too
 
 Loaded = tuple["Translator", "DecodingOptions"]
@@ -62,6 +72,9 @@ def translate_clips(options: argparse.Namespace) -> None:
                 f"{options.checkpoint} was trained on glosses (model.source: tokens), not on "
                 'landmarks; use signloom translate --glosses "..."'
             )
+        if options.watch:
+            watch_folder(_Run(options, extractor, layout, loading, []), options.watch, extractor)
+            return
         sources = find_clips(options.paths, extractor)
         if options.video and options.video.suffix in ENCODERS and len(sources) > 1:
             raise UserError(
@@ -73,7 +86,7 @@ def translate_clips(options: argparse.Namespace) -> None:
         check_attention(options, len(sources), inputs)
         run = _Run(options, extractor, layout, loading, inputs)
         with tqdm(total=len(sources), unit=" clips", file=progress_file()) as bar:
-            run.translate(sources, bar)
+            (run.caption if options.write else run.translate)(sources, bar)
         run.write_attention()
     if options.timing:
         run.print_timing()
@@ -91,11 +104,41 @@ def _read_make(checkpoint: Path, loading: "Future[Loaded]") -> tuple[dict[str, A
         raise
 
 
+def watch_folder(run: "_Run", folder: Path, extractor: Mapping[str, Any]) -> None:
+    """Write captions for the films that are in a folder and arrive there, until Ctrl-C.
+
+    A film is read when its size and date have not changed for `POLL_S`; one that has captions is
+    done, also after a new start. One that cannot be translated is tried again when it changes.
+    """
+    if not folder.is_dir():
+        raise UserError(f"--watch {folder}: there is no such folder; make it")
+    run.wait()
+    _print_message(f"watching {folder} every {POLL_S:g} s; Ctrl-C ends it")
+    before, tried = dict[Path, tuple[int, int]](), dict[Path, tuple[int, int]]()
+    try:
+        while True:
+            now = dict[Path, tuple[int, int]]()
+            for path in list_files(folder, extractor):
+                with contextlib.suppress(FileNotFoundError):  # taken away meanwhile
+                    now[path] = (path.stat().st_size, path.stat().st_mtime_ns)
+            for path, stamp in now.items():
+                is_whole = stamp[0] > 0 and before.get(path) == stamp
+                if is_whole and tried.get(path) != stamp and not run.has_captions(path):
+                    tried[path] = stamp
+                    with tqdm(disable=True) as bar:
+                        run.caption([ClipPath(path=path)], bar)
+            before = now
+            time.sleep(POLL_S)
+    except KeyboardInterrupt:
+        _print_message(f"stopped; {run.captioned} translated, {run.failed} not")
+
+
 class _Run:
     """One call of the command.
 
     Attributes:
         failed: How many clips could not be read, translated or filmed.
+        captioned: How many films have got captions.
     """
 
     def __init__(
@@ -106,7 +149,9 @@ class _Run:
         loading: "Future[Loaded]",
         inputs: Sequence[Path],
     ) -> None:
-        self.failed = 0
+        self.failed, self.captioned = 0, 0
+        self._cutter: Callable[[LandmarkSequence], list[Span]] | None = None
+        self._extractor = extractor
         self._options, self._loading, self._inputs = options, loading, inputs
         self._is_single = len(inputs) == 1
         self._layout, self._watch = layout, Stopwatch()
@@ -132,8 +177,8 @@ class _Run:
         """Read, translate, print and film the clips, some at a time."""
         clips = self._read(sources, bar)
         while batch := list(itertools.islice(clips, CLIPS_AT_ONCE)):
-            translator, decoding = self._wait()
-            from signloom.translation.timed import translate_timed
+            translator, decoding = self.wait()
+            from signloom.translation.timed import Sentence, translate_timed
 
             with self._watch.measure("model"):
                 found = translate_timed(
@@ -148,14 +193,111 @@ class _Run:
                 if self._options.attention:
                     self._attended.append((clip.clip_id, clip.sequence, timed.translation))
                 if self._options.video:
+                    best = timed.translation
                     with self._watch.measure("films"):
-                        self._film(clip, timed)
+                        whole = Sentence(text=best.text, tokens=timed.tokens, check=best.check)
+                        self._film(clip, [whole])
+
+    def caption(self, sources: Iterable[ClipPath], bar: "tqdm[Any]") -> None:
+        """Cut films into sentences, one film after another, and write their captions."""
+        for source in sources:
+            path = source.path
+            try:
+                # Before hours of work; a file of several clips has other names.
+                self._caption_path(source, path.name if path.is_dir() else path.stem)
+                for clip in self._read([source], bar):
+                    self._caption(clip, self._caption_path(source, clip.clip_id))
+            except UserError as error:
+                self._fail(str(path), str(error))
+
+    def has_captions(self, film: Path) -> bool:
+        """Return whether the captions of a film that is watched are there."""
+        return self._caption_name(ClipPath(path=film), film.stem).exists()
+
+    def _caption_name(self, source: ClipPath, clip_id: str) -> Path:
+        into: Path | None = self._options.into
+        if into is None and source.clip_id is not None:
+            raise UserError("say with --into FOLDER where the captions are to be written")
+        folder = into or source.path.parent
+        if into and self._options.watch:
+            folder = into / source.path.parent.relative_to(self._options.watch)
+        return folder / f"{clip_id.replace('/', '_')}.{self._options.write}"
+
+    def _caption_path(self, source: ClipPath, clip_id: str) -> Path:
+        """Return where captions may be written.
+
+        Raises:
+            UserError: If they may not.
+        """
+        path = self._caption_name(source, clip_id)
+        refuse_in_corpus(path)
+        check_output(path, self._inputs, overwrite=self._options.overwrite)
+        return path
+
+    def _caption(self, clip: GivenClip, out: Path) -> None:
+        from signloom.translation.timed import translate_film
+
+        translator, decoding = self.wait()
+        with self._watch.measure("model"):
+            spans = self._cut(clip.sequence)
+            sentences = translate_film(
+                translator, clip.sequence, spans, decoding, skip_unsure=self._options.skip_unsure
+            )
+        marked = sum(bool(one.check.word) for one in sentences)
+        # Numbers tell programs; people see the mark.
+        mark = "" if self._options.write == "json" else UNSURE_MARK
+        cues = [
+            Cue(
+                start_s=round(one.start_s, 3), end_s=round(one.end_s, 3),
+                text=(mark if one.check.word else "") + one.text, score=one.check.confidence,
+            )
+            for one in sentences
+        ]  # fmt: skip
+        write_captions(out, cues, clip.source if clip.source.is_file() else None)
+        self.captioned += 1
+        now = datetime.now().isoformat(sep=" ", timespec="seconds")
+        tqdm.write(
+            f"{now} {readable_name(out)}: {len(cues)} sentences, {marked} of them unsure, in "
+            f"{clip.sequence.seconds:.0f} s"
+        )
+        sys.stdout.flush()
+        if self._options.video:
+            with self._watch.measure("films"):
+                self._film(clip, sentences)
+
+    def _cut(self, film: LandmarkSequence) -> list[Span]:
+        """Return the sentences of a film: by what was learnt, where it was and nobody says how."""
+        if self._cutter is None:
+            from signloom.translation.segmenter import Segmenter, find_segmenter
+
+            pause_s = self._options.pause
+            path = None if pause_s is not None else find_segmenter(self._options.checkpoint)
+            if path:
+                _print_message(f"films are cut into sentences by {path}")
+                self._cutter = Segmenter.load(path, self._extractor).segment
+            else:
+                self._cutter = partial(segment_by_rest, pause_s=pause_s or PAUSE_S)
+        return self._cutter(film)
+
+    def _is_sentence(self, name: str, seconds: float) -> bool:
+        """Say of what is long that it is translated as one sentence; refuse what is no sentence."""
+        if self._options.write or seconds <= LONG_S:
+            return True
+        hint = "--write vtt cuts a film into its sentences"
+        if seconds > LONGEST_S:
+            self._fail(name, f"it lasts {seconds:.0f} s and would be one sentence; {hint}")
+            return False
+        _print_message(
+            f"warning: {readable_name(name)}: its {seconds:.0f} s are translated as one sentence; "
+            f"{hint}"
+        )
+        return True
 
     def write_attention(self) -> None:
         """Write the page of attention, where one was asked for and a clip was translated."""
         check_attention(self._options, len(self._attended), self._inputs)
         if self._attended:
-            write_attention(self._options, self._wait()[0], self._attended)
+            write_attention(self._options, self.wait()[0], self._attended)
 
     def print_timing(self) -> None:
         """Print what took how long, on stderr."""
@@ -167,7 +309,8 @@ class _Run:
             file=sys.stderr,
         )
 
-    def _wait(self) -> Loaded:
+    def wait(self) -> Loaded:
+        """Return the model when it is loaded."""
         with self._watch.measure("start"):
             return self._loading.result()
 
@@ -175,10 +318,17 @@ class _Run:
         """Yield the clips that can be read; name the others."""
         for source in sources:
             clips = self._reader.read(source, self._layout)
+            length_s = video_seconds(source)  # before hours of extraction
+            if length_s is not None and not self._is_sentence(str(source.path), length_s):
+                bar.update()
+                continue
             for clip in self._watch.measure_each("landmarks", clips, without="video decoding"):
-                self._wait()  # before anything is printed: the checkpoint may be of no use
+                self.wait()  # before anything is printed: the checkpoint may be of no use
                 if isinstance(clip, UnreadableClip):
                     self._fail(clip.name, str(clip.problem))
+                    continue
+                name = f"{clip.source}: {clip.clip_id}"
+                if length_s is None and not self._is_sentence(name, clip.sequence.seconds):
                     continue
                 if not clip.sequence.present.any():
                     _print_message(f"warning: {clip.source}: no hand and no body was found in it")
@@ -215,7 +365,7 @@ class _Run:
             cells += [translation.check.word] if translation.check.word else []
             tqdm.write("\t".join(cells))
 
-    def _film(self, clip: GivenClip, timed: "TimedTranslation") -> None:
+    def _film(self, clip: GivenClip, sentences: "Sequence[Sentence]") -> None:
         from signloom.report.films import write_film
 
         out: Path = self._options.video
@@ -226,10 +376,7 @@ class _Run:
         self._films.add(out)
         try:
             check_output(out, self._inputs, overwrite=self._options.overwrite)
-            best = timed.translation
-            write_film(
-                out, clip, best.text, timed.tokens, font=self._options.font, note=best.check.word
-            )
+            write_film(out, clip, sentences, font=self._options.font)
         except UserError as error:
             self._fail(str(out), str(error))
 

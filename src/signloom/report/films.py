@@ -5,6 +5,7 @@ run from the right. One font serves the whole text: what it lacks is refused, ne
 """
 
 import bisect
+import functools
 import importlib.util
 import itertools
 import logging
@@ -23,7 +24,7 @@ from signloom.extraction.video import Picture, Video, VideoWriter, even_frames
 from signloom.report.canvas import GREY, PAPER
 from signloom.report.skeletons import find_heads, has_head, list_strokes
 from signloom.translation.inputs import GivenClip
-from signloom.translation.timed import TimedToken
+from signloom.translation.timed import Sentence, TimedToken
 
 Overlay = npt.NDArray[np.uint8]  # shape (height, width, 4): red, green, blue, opacity
 
@@ -168,26 +169,19 @@ def _open_font(path: Path, size: int) -> ImageFont.FreeTypeFont:
 
 
 def write_film(
-    path: Path,
-    clip: GivenClip,
-    text: str,
-    tokens: Sequence[TimedToken] | None,
-    *,
-    font: Path | None,
-    note: str = "",
+    path: Path, clip: GivenClip, sentences: Sequence[Sentence], *, font: Path | None
 ) -> None:
     """Write a clip with the landmarks that were found and its translation below.
 
-    The whole sentence is shown from the start; a word turns bright when the model looks at
+    A whole sentence is shown from its start; a word turns bright when the model looks at
     its place, or all of them at once where the tokens have no times.
 
     Args:
         path: The .webm or .mp4 file; the sound of the video is left out.
         clip: The clip.
-        text: Its translation.
-        tokens: When the model looked for each part of the text.
+        sentences: What to show, in the order of time, no two at once; above it what their check
+            says in a word.
         font: As in `Lettering`.
-        note: A few words above the translation, in English.
 
     Raises:
         UserError: If the font lacks a letter, or the file cannot be written.
@@ -196,20 +190,39 @@ def write_film(
     pictures = _video_frames(clip) if clip.is_video else _blank_frames(sequence)
     first = next(pictures)
     height, width = first.shape[:2]
-    lettering = Lettering(text, width=width, height=height, font=font) if text.strip() else None
-    above = Lettering(note, width=width, height=height, font=None).draw(0) if note else None
-    bright_at, overlays = count_bright(text, tokens), dict[int, Overlay | None]()
+    letters = "".join(sorted({letter for one in sentences for letter in one.text}))
+    Lettering(letters, width=width, height=height, font=font)  # raises before hours of work
+    waiting = iter(sentences)
+    shown = next(waiting, None)
+    draw = None
     with VideoWriter(path, fps=sequence.fps, width=width, height=height) as writer:
         for frame, rgb in enumerate(itertools.chain([first], pictures)):
             draw_skeleton(rgb, sequence, frame)
-            count = bright_at(frame / sequence.fps)
-            if count not in overlays:
-                parts = [above] if above is not None else []
-                parts += [lettering.draw(count)] if lettering else []
-                overlays[count] = np.concatenate(parts) if parts else None
-            if (overlay := overlays[count]) is not None:
-                lay_over(rgb, overlay)
+            time_s = frame / sequence.fps
+            while shown and time_s >= shown.end_s:
+                shown, draw = next(waiting, None), None
+            if shown and time_s >= shown.start_s:
+                draw = draw or _subtitle_drawer(shown, width, height, font)
+                if (overlay := draw(time_s)) is not None:
+                    lay_over(rgb, overlay)
             writer.write(rgb)
+
+
+def _subtitle_drawer(
+    sentence: Sentence, width: int, height: int, font: Path | None
+) -> Callable[[float], Overlay | None]:
+    """Return a function of the time, seconds, that draws a sentence, each state of it once."""
+    text, note = sentence.text, sentence.check.word
+    lettering = Lettering(text, width=width, height=height, font=font) if text.strip() else None
+    above = [Lettering(note, width=width, height=height, font=None).draw(0)] if note else []
+    bright_at = count_bright(text, sentence.tokens)
+
+    @functools.lru_cache(maxsize=1)  # words turn bright one after another
+    def overlay(count: int) -> Overlay | None:
+        parts = above + ([lettering.draw(count)] if lettering else [])
+        return np.concatenate(parts) if parts else None
+
+    return lambda time_s: overlay(bright_at(time_s))
 
 
 def draw_skeleton(rgb: Picture, sequence: LandmarkSequence, frame: int) -> None:

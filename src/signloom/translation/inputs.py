@@ -9,7 +9,7 @@ import logging
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from signloom.extraction.pictures import (
     is_picture_folder,
     open_pictures,
 )
-from signloom.extraction.video import Frame
+from signloom.extraction.video import Frame, Video
 from signloom.importing.foreign import SourceDefaults
 from signloom.importing.importer import FORMATS, IMPORT_VERSION, read_foreign
 
@@ -189,19 +189,40 @@ def _check_shards(shards: Path, extractor: Mapping[str, Any]) -> None:
         raise UserError(f"{shards}: {error}") from None
 
 
-def _files_in(folder: Path, extractor: Mapping[str, Any]) -> list[Path]:
-    suffixes: Iterable[str] = VIDEO_SUFFIXES
+def list_files(folder: Path, extractor: Mapping[str, Any]) -> list[Path]:
+    """Return the files in a folder, and in all folders in it, that a model can read, by name."""
+    suffixes = _suffixes(extractor)
+    below = folder.rglob("*")
+    return sorted(path for path in below if path.suffix.lower() in suffixes and path.is_file())
+
+
+def _suffixes(extractor: Mapping[str, Any]) -> Sequence[str]:
     if _is_imported(extractor):
-        suffixes = [end for name in _formats(extractor) for end in FORMATS[name]]
-    below = list(folder.rglob("*"))
-    found = [path for path in below if path.suffix.lower() in suffixes and path.is_file()]
+        return [end for name in _formats(extractor) for end in FORMATS[name]]
+    return VIDEO_SUFFIXES
+
+
+def _files_in(folder: Path, extractor: Mapping[str, Any]) -> list[Path]:
+    found = list_files(folder, extractor)
     if not _is_imported(extractor):
-        found += [path for path in below if _is_pictures(path)]
+        found += [path for path in folder.rglob("*") if _is_pictures(path)]
     if found:
         return sorted(found)
     raise UserError(
-        f"{folder}: no file there ends in {', '.join(suffixes)}, which is what this model reads"
+        f"{folder}: no file there ends in {', '.join(_suffixes(extractor))}, which is what this "
+        "model reads"
     )
+
+
+def video_seconds(source: ClipPath) -> float | None:
+    """Return how long a video is by its header; None where it does not say, or is no video."""
+    if source.clip_id is not None or not source.path.is_file() or _is_foreign(source.path):
+        return None
+    try:
+        with Video(source.path) as video:
+            return video.duration_s
+    except ClipError:
+        return None
 
 
 def _is_pictures(path: Path) -> bool:

@@ -3,6 +3,8 @@
 Between sentences a signer's hands come to rest: both wrists are low and still, or out of sight.
 """
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -94,7 +96,7 @@ def find_runs(values: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
 
 def pad_spans(spans: list[Span], seconds: float) -> list[Span]:
     """Widen spans by `PAD_S`, at most to the middle of the pause between two."""
-    middles = [(a[1] + b[0]) / 2 for a, b in zip(spans, spans[1:], strict=False)]
+    middles = [(a[1] + b[0]) / 2 for a, b in itertools.pairwise(spans)]
     lows, highs = [0.0, *middles], [*middles, seconds]
     return [
         (max(start - PAD_S, low), min(end + PAD_S, high))
@@ -102,10 +104,17 @@ def pad_spans(spans: list[Span], seconds: float) -> list[Span]:
     ]
 
 
+def share_found(spans: Sequence[Span], truth: Sequence[Span], within_s: float = 0.3) -> float:
+    """Return the share of true sentences of which both ends were found, so near at least."""
+    found = sum(
+        any(abs(a - start) <= within_s and abs(b - end) <= within_s for a, b in spans)
+        for start, end in truth
+    )
+    return found / max(len(truth), 1)
+
+
 def cut(sequence: LandmarkSequence, span: Span) -> LandmarkSequence:
     """Return the part of a film that a span covers, one frame at least."""
     start = min(round(span[0] * sequence.fps), len(sequence.points) - 1)
     end = max(round(span[1] * sequence.fps), start + 1)
-    return replace(
-        sequence, points=sequence.points[start:end], present=sequence.present[start:end]
-    )
+    return replace(sequence, points=sequence.points[start:end], present=sequence.present[start:end])

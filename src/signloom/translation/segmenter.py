@@ -92,7 +92,7 @@ def _features(layout: Layout) -> FeatureOptions:
     if not groups:
         raise UserError("a segmenter needs landmarks of hands or pose; extract.groups has neither")
     return FeatureOptions(
-        fps=FPS, groups=groups, normalise="body", hand_origin="wrist", differences=1,  # type: ignore[arg-type]
+        fps=FPS, groups=groups, normalise="body", hand_origin="wrist", differences=1,
         presence=True, max_gap_s=0.2,
     )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 
 import cv2
@@ -20,14 +21,21 @@ from signloom.report.films import (
     whole_words,
     write_film,
 )
+from signloom.translation.confidence import Check
 from signloom.translation.inputs import GivenClip
-from signloom.translation.timed import TimedToken
+from signloom.translation.timed import Sentence, TimedToken
 from tests import tiny
 from tests.videos import FPS, HEIGHT, WIDTH, encode_video, number_of, write_video
 
 
 def given(source: Path, sequence: LandmarkSequence, *, is_video: bool) -> GivenClip:
     return GivenClip(source=source, clip_id="clip", sequence=sequence, is_video=is_video)
+
+
+def said(text: str, tokens: Sequence[TimedToken] | None = None, *, note: str = "") -> Sentence:
+    """A sentence that lasts as long as the clip; `unsure` is the only note."""
+    check = Check(confidence=0.1, is_unsure=bool(note), unlike=None)
+    return Sentence(text=text, tokens=tokens, check=check)
 
 
 def absent(frames: int, fps: float) -> LandmarkSequence:
@@ -50,7 +58,7 @@ def read(path: Path) -> tuple[float, list[np.ndarray]]:
 def test_a_film_has_the_frames_of_its_video_in_their_order(tmp_path: Path, suffix: str) -> None:
     source = write_video(tmp_path / "in.mp4", frames=40)
     out = tmp_path / f"films/out.{suffix}"
-    write_film(out, given(source, absent(40, FPS), is_video=True), "", None, font=None)
+    write_film(out, given(source, absent(40, FPS), is_video=True), [said("")], font=None)
     fps, frames = read(out)
     assert fps == FPS
     assert [number_of(frame) for frame in frames] == list(range(40))
@@ -62,7 +70,7 @@ def test_frames_at_a_varying_rate_come_as_evenly_as_the_landmarks(tmp_path: Path
     source = encode_video(tmp_path / "in.mp4", times_s)
     fps = (len(times_s) - 1) / times_s[-1]
     sequence = absent(round(times_s[-1] * fps) + 1, fps)
-    write_film(tmp_path / "out.mp4", given(source, sequence, is_video=True), "", None, font=None)
+    write_film(tmp_path / "out.mp4", given(source, sequence, is_video=True), [said("")], font=None)
     _, frames = read(tmp_path / "out.mp4")
     assert len(frames) == len(sequence.points)
     numbers = [number_of(frame) for frame in frames]
@@ -77,7 +85,7 @@ def test_landmarks_without_a_video_are_drawn_on_paper(tmp_path: Path) -> None:
     ]
     sequence = tiny.sequence(frames=12)
     clip = given(tmp_path / "shards", sequence, is_video=False)
-    write_film(tmp_path / "out.mp4", clip, "je vais", tokens, font=None)
+    write_film(tmp_path / "out.mp4", clip, [said("je vais", tokens)], font=None)
     fps, frames = read(tmp_path / "out.mp4")
     assert (fps, len(frames)) == (sequence.fps, 12)
     assert frames[0].shape == (480, 640, 3)
@@ -92,7 +100,7 @@ def test_a_film_says_above_the_sentence_that_the_model_is_unsure(tmp_path: Path)
     heights = []
     for number, (text, note) in enumerate((("je vais", ""), ("je vais", "unsure"), ("", "unsure"))):
         out = tmp_path / f"{number}.webm"
-        write_film(out, clip, text, None, font=None, note=note)
+        write_film(out, clip, [said(text, note=note)], font=None)
         rows = read(out)[1][0].mean(axis=(1, 2))
         heights.append(int((rows < 128).sum()))  # of the box of the subtitles
     plain, both, alone = heights
@@ -100,10 +108,25 @@ def test_a_film_says_above_the_sentence_that_the_model_is_unsure(tmp_path: Path)
     assert both == pytest.approx(2 * plain, abs=2)
 
 
+def test_a_film_shows_each_sentence_while_it_is_signed(tmp_path: Path) -> None:
+    clip = given(tmp_path / "shards", tiny.sequence(frames=40, fps=10), is_video=False)
+    sentences = [
+        dataclasses.replace(said("je vais"), start_s=0.5, end_s=1.5),
+        dataclasses.replace(said("tu vas à la maison"), start_s=1.5, end_s=3.0),
+    ]
+    write_film(tmp_path / "out.webm", clip, sentences, font=None)
+    _, frames = read(tmp_path / "out.webm")
+    has_box = [bool(frame[450:].mean() < 128) for frame in frames]
+    assert has_box == [False] * 5 + [True] * 25 + [False] * 10
+    with pytest.raises(UserError, match="has no 你"):  # before the first frame, not at the last
+        write_film(tmp_path / "late.webm", clip, [*sentences, said("你")], font=None)
+    assert not (tmp_path / "late.webm").exists()
+
+
 def test_a_clip_that_the_font_cannot_write_leaves_no_file(tmp_path: Path) -> None:
     clip = given(tmp_path / "shards", tiny.sequence(), is_video=False)
     with pytest.raises(UserError, match="has no 你"):
-        write_film(tmp_path / "out.mp4", clip, "你", None, font=None)
+        write_film(tmp_path / "out.mp4", clip, [said("你")], font=None)
     assert not list(tmp_path.iterdir())
 
 
@@ -113,8 +136,8 @@ def test_words_are_said_in_their_order_though_signs_come_in_another() -> None:
         TimedToken(text=" vas", start_s=0.2, end_s=0.5),
         TimedToken(text=" bien", start_s=1.5, end_s=2.0),
     ]
-    said = count_bright("tu vas bien", tokens)
-    assert [said(time_s) for time_s in (0.0, 0.5, 1.0, 1.4, 1.5)] == [0, 0, 6, 6, 11]
+    bright = count_bright("tu vas bien", tokens)
+    assert [bright(time_s) for time_s in (0.0, 0.5, 1.0, 1.4, 1.5)] == [0, 0, 6, 6, 11]
     assert count_bright("tu vas", None)(0.0) == 6
 
 
@@ -147,7 +170,7 @@ def test_odd_sizes_lose_their_last_row_and_column(tmp_path: Path) -> None:
     size = (WIDTH, HEIGHT)
     source = write_video(tmp_path / "in.mp4", frames=3)
     write_film(
-        tmp_path / "out.mp4", given(source, absent(3, FPS), is_video=True), "", None, font=None
+        tmp_path / "out.mp4", given(source, absent(3, FPS), is_video=True), [said("")], font=None
     )
     assert read(tmp_path / "out.mp4")[1][0].shape[:2] == size[::-1]
 
