@@ -1,17 +1,19 @@
-"""Drawn films of many sentences with pauses between them, and where each sentence lies."""
+"""Films of many sentences with pauses between them, drawn or sketched as landmarks."""
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 
+from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
 from signloom.demo.draw import DrawOptions, write_video
 from signloom.demo.motion import NO_SIGN, Performance, perform
 from signloom.demo.render import Camera
 from signloom.demo.scene import draw_frames, pose_arms
 from signloom.demo.signer import Signer
 from signloom.demo.skeleton import Floats, HandTrack
+from tests import tiny
 
 Spans = list[tuple[float, float]]  # start and end of each sentence, seconds
 FIDGET_CM = 0.15  # of a hand at rest, a frame
@@ -26,7 +28,7 @@ def draw_film(
     options: DrawOptions,
     seed: int,
 ) -> Spans:
-    """Draw a signer who rests between sentences, before one camera that stands still.
+    """Draw a signer who rests between sentences, before one camera; return where these lie.
 
     Args:
         path: The video.
@@ -74,3 +76,31 @@ def _join(tracks: Sequence[HandTrack], waits: Sequence[int], rng: np.random.Gene
             joined += [rest, parts[number]] if number < len(parts) else [rest]
         found[field.name] = np.concatenate(joined)
     return HandTrack(**found)
+
+
+def sketch_film(
+    spans: Sequence[tuple[float, float]], seconds: float, fps: float = 15.0, seed: int = 0
+) -> LandmarkSequence:
+    """Return the landmarks of a signer who raises a hand or both in each span and rests else."""
+    rng = np.random.default_rng(seed)
+    still = tiny.sequence(seed, frames=1, fps=fps)
+    points = np.repeat(still.points, round(seconds * fps), axis=0)
+    for side, x in (("left", 0.62), ("right", 0.38)):
+        points[:, HANDS_POSE.index("pose", f"{side}_hip")] = (x, 0.9, 0)
+    times_s = np.arange(len(points)) / fps
+    for number, (start, end) in enumerate(spans):
+        # After a tenth of a second, up within a quarter of one; down again likewise.
+        raised = np.clip((np.minimum(times_s - start, end - times_s) - 0.1) / 0.25, 0, 1)
+        for side in ("left", "right") if number % 2 else ("right",):
+            phase = rng.uniform(0, 6)
+            moved = np.zeros((len(points), 1, 3), np.float32)
+            moved[:, 0, 0] = 0.08 * raised * np.sin(8 * times_s + phase)
+            moved[:, 0, 1] = -0.35 * raised
+            points[:, HANDS_POSE.slice(f"{side}_hand")] += moved
+    for side in ("left", "right"):
+        hand = points[:, HANDS_POSE.slice(f"{side}_hand")]
+        hand[..., 1] += 0.85 - hand[0, 0, 1]
+        points[:, HANDS_POSE.index("pose", f"{side}_wrist")] = hand[:, 0]
+    points += rng.normal(0, 0.002, points.shape)
+    present = np.ones((len(points), len(HANDS_POSE.groups)), np.bool_)
+    return replace(still, points=points.astype(np.float32), present=present)

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,14 @@ import numpy as np
 import pytest
 
 from signloom.cli.main import main
+from signloom.cli.translate import CAPTION_FORMATS
 from signloom.corpus.landmarks import build_layout
+from signloom.files import hash_file
+from signloom.importing.captions import read_captions
+from signloom.translation.confidence import Confidence, Level, write_confidence
 from tests import tiny
 from tests.extraction import draw_two_clips
+from tests.films import sketch_film
 from tests.tiny import write_checkpoint
 
 COMMAND = [sys.executable, "-c", "from signloom.cli.main import main; main()", "translate"]
@@ -187,3 +193,122 @@ def test_threads_of_the_graph_change_no_landmark(folder: Path) -> None:
     )
     np.testing.assert_array_equal(one.points, two.points)
     np.testing.assert_array_equal(one.present, two.present)
+
+
+def film_of_hands(path: Path, spans: list[tuple[float, float]], seconds: float) -> None:
+    """Write the hands of a sketched film as an array (S, 126)."""
+    points = sketch_film(spans, seconds, fps=10.0).points[:, :42]
+    np.save(path, points.reshape(len(points), -1))
+
+
+def test_a_film_is_cut_into_sentences_and_gets_captions(
+    hands: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    film_of_hands(hands / "film.npy", [(1.0, 3.0), (4.5, 6.5)], 8)
+    model_confidence(hands / "data/checkpoint", right=0)
+    for kind in CAPTION_FORMATS:
+        main(["translate", "film.npy", *SIZES, "--write", kind])
+        assert f"film.{kind}: 2 sentences, 2 of them unsure" in capsys.readouterr().out
+    for kind in ("vtt", "srt", "eaf"):
+        cues = read_captions(hands / f"film.{kind}").cues
+        times = [time_s for cue in cues for time_s in (cue.start_s, cue.end_s)]
+        assert times == pytest.approx([1.0, 3.0, 4.5, 6.5], abs=0.3)
+        assert all(cue.text.startswith("[?] ") for cue in cues)
+    rows = json.loads((hands / "film.json").read_text())["cues"]
+    assert [set(row) for row in rows] == [{"start_s", "end_s", "text", "score"}] * 2
+    assert not any(row["text"].startswith("[?]") for row in rows)
+    with pytest.raises(SystemExit, match="not translated: 1 of the clips"):
+        main(["translate", "film.npy", *SIZES, "--write", "vtt"])
+    assert "film.vtt is there already: give --overwrite" in capsys.readouterr().err
+    main(["translate", "film.npy", *SIZES, "--write", "vtt", "--into", "out", "--pause", "3",
+          "--video", "films"])  # fmt: skip
+    (whole,) = read_captions(hands / "out/film.vtt").cues
+    assert (whole.start_s, whole.end_s) == pytest.approx((1.0, 6.5), abs=0.3)
+    capture = cv2.VideoCapture(str(hands / "films/film.webm"))
+    assert capture.get(cv2.CAP_PROP_FRAME_COUNT) == 80
+
+
+def model_confidence(checkpoint: Path, right: int) -> None:
+    """Write what says that so many of four translations were right."""
+    level = Level(score=-99.0, clips=4, right=right, confidence=(right + 1) / 6, low=0.0, high=1.0)
+    weights = hash_file(checkpoint / "model.safetensors")
+    found = Confidence(weights=weights, unsure_below=0.5, levels=(level,), train=None)
+    write_confidence(checkpoint / "confidence.json", found)
+
+
+def test_a_film_in_which_nobody_signs_gets_no_sentence(
+    hands: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save(hands / "still.npy", np.full((60, 126), 0.5))
+    main(["translate", "still.npy", *SIZES, "--write", "vtt"])
+    assert "still.vtt: 0 sentences" in capsys.readouterr().out
+    assert (hands / "still.vtt").read_text().strip() == "WEBVTT"
+
+
+def test_what_is_too_long_for_a_sentence_is_told_how_to_be_cut(
+    hands: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    film_of_hands(hands / "long.npy", [(1.0, 3.0)], 61)
+    main(["translate", "long.npy", *SIZES])
+    expected = "its 61 s are translated as one sentence; --write vtt cuts a film into its sentences"
+    assert expected in capsys.readouterr().err
+    np.save(hands / "hour.npy", np.full((6100, 126), 0.5, np.float32))
+    with pytest.raises(SystemExit, match="not translated: 1 of the clips"):
+        main(["translate", "hour.npy", *SIZES])
+    assert "it lasts 610 s and would be one sentence; --write vtt" in capsys.readouterr().err
+
+
+def test_what_has_no_meaning_for_films_is_refused(hands: Path) -> None:
+    for arguments, message in (
+        (["a.npy", "--into", "out"], "--into: only with --write"),
+        (["a.npy", "--write", "vtt", "--json"], "--json: not with --write"),
+        (["a.npy", "--watch", "clips"], "leave out the other PATHs"),
+        (["--watch", "clips", "--video", "clips/films"], "name a folder outside clips"),
+        (["--watch", "none"], "there is no such folder"),
+        (["--watch", "clips", "--glosses", "A"], "--watch: of videos and landmarks"),
+    ):
+        with pytest.raises(SystemExit, match=message):
+            main(["translate", *arguments])
+
+
+def test_a_watched_folder_gets_captions_once_and_of_whole_files_only(
+    hands: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inbox, film = hands / "inbox", hands / "inbox/deep/film.npy"
+    film.parent.mkdir(parents=True)
+    film_of_hands(hands / "film.npy", [(1.0, 3.0)], 4)
+    content = (hands / "film.npy").read_bytes()
+
+    def run(*steps: Callable[[], object]) -> str:
+        """Watch; what arrives, arrives between two looks; then Ctrl-C."""
+        waiting = iter(steps)
+
+        def sleep(_: float) -> None:
+            step = next(waiting, None)
+            if step is None:
+                raise KeyboardInterrupt
+            step()
+
+        monkeypatch.setattr("signloom.cli.translate_clips.time.sleep", sleep)
+        main(["translate", "--watch", str(inbox), *SIZES])  # ends without an error
+        out, err = capsys.readouterr()
+        return out + err
+
+    nothing = int
+    said = run(
+        lambda: film.write_bytes(content[:1000]),  # the copy has begun
+        lambda: film.write_bytes(content[:5000]),
+        lambda: film.write_bytes(content),
+        lambda: (inbox / "torn.npy").write_bytes(b"these are no numbers"),
+        nothing, nothing, nothing,
+    )  # fmt: skip
+    assert said.count("film.vtt: 1 sentences") == 1
+    assert said.count("error: ") == 1
+    assert "torn.npy" in said
+    assert "stopped; 1 translated, 1 not" in said
+    captions = film.with_suffix(".vtt")
+    written = captions.stat().st_mtime_ns
+    again = run(nothing, nothing, nothing)
+    assert "stopped; 0 translated, 1 not" in again  # the torn one is tried again, once
+    assert captions.stat().st_mtime_ns == written
+    assert not list(inbox.rglob("*.tmp"))

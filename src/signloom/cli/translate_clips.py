@@ -207,7 +207,7 @@ class _Run:
                 self._caption_path(source, path.name if path.is_dir() else path.stem)
                 for clip in self._read([source], bar):
                     self._caption(clip, self._caption_path(source, clip.clip_id))
-            except UserError as error:
+            except (UserError, OSError) as error:
                 self._fail(str(path), str(error))
 
     def has_captions(self, film: Path) -> bool:
@@ -231,6 +231,7 @@ class _Run:
         """
         path = self._caption_name(source, clip_id)
         refuse_in_corpus(path)
+        check_writable(path)
         check_output(path, self._inputs, overwrite=self._options.overwrite)
         return path
 

@@ -17,7 +17,7 @@ Span = tuple[float, float]  # start and end of a sentence, seconds from the star
 
 PAUSE_S = 0.35  # the shortest rest between two sentences
 LEAST_S = 0.4  # a shorter movement is no sentence
-PAD_S = 0.1  # of rest that is left before and after a sentence, as clips have
+PAD_S = 0.2  # of rest that is left before and after a sentence, as clips have
 # A hand is low below this share of the way from the shoulders to the hips, which are this many
 # shoulder widths below where no body was found.
 LOW = 0.6
@@ -36,9 +36,12 @@ def segment_by_rest(sequence: LandmarkSequence, pause_s: float = PAUSE_S) -> lis
         pause_s: The shortest rest between two sentences.
     """
     is_busy = find_busy(fill_gaps(sequence, BRIDGE_S))
-    runs = find_runs(is_busy)
+    seen = _half_window(sequence.fps)  # so much before and after a movement it is seen
     joined: list[tuple[int, int]] = []
-    for start, end in runs:
+    for start, end in find_runs(is_busy):
+        start, end = start + seen, end - seen
+        if start >= end:
+            continue
         if joined and (start - joined[-1][1]) / sequence.fps < pause_s:
             joined[-1] = (joined[-1][0], end)
         else:
@@ -81,11 +84,15 @@ def find_busy(sequence: LandmarkSequence) -> npt.NDArray[np.bool_]:
 
 def _speeds(track: FloatArray, fps: float) -> FloatArray:
     """Return how far a point moves in a second over `SMOOTH_S` around each frame, shape (S,)."""
-    half = max(1, round(SMOOTH_S * fps / 2))
+    half = _half_window(fps)
     frames = np.arange(len(track))
     before, after = np.maximum(frames - half, 0), np.minimum(frames + half, len(track) - 1)
     moved = np.linalg.norm(track[after] - track[before], axis=1)
     return np.asarray(moved * fps / np.maximum(after - before, 1), dtype=np.float32)
+
+
+def _half_window(fps: float) -> int:
+    return max(1, round(SMOOTH_S * fps / 2))
 
 
 def find_runs(values: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
@@ -96,6 +103,8 @@ def find_runs(values: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
 
 def pad_spans(spans: list[Span], seconds: float) -> list[Span]:
     """Widen spans by `PAD_S`, at most to the middle of the pause between two."""
+    if not spans:
+        return []
     middles = [(a[1] + b[0]) / 2 for a, b in itertools.pairwise(spans)]
     lows, highs = [0.0, *middles], [*middles, seconds]
     return [

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import safetensors
@@ -35,9 +35,12 @@ from signloom.files import write_file
 from signloom.translation.segmentation import LEAST_S, Span, cut, find_runs
 
 FORMAT_VERSION = 1
-SEGMENTER = "segmenter.safetensors"
+SEGMENTER, _METADATA = "segmenter.safetensors", "signloom"
 HINT = "train it again: `signloom train-segmenter`"
 OUTSIDE, BEGIN, INSIDE = range(3)
+_UNREADABLE = (
+    safetensors.SafetensorError, OSError, RuntimeError, ValueError, KeyError, TypeError,
+)  # fmt: skip
 
 FPS = 15.0
 WIDTH = 48
@@ -140,6 +143,7 @@ class Segmenter:
         draw: Callable[[np.random.Generator], Sequence[Film]],
         dev: Sequence[Film],
         seed: int,
+        epochs: int = EPOCHS,
     ) -> float:
         """Train it, keep the weights of the epoch with the lowest dev loss and return that.
 
@@ -147,15 +151,16 @@ class Segmenter:
             draw: Gives the films of an epoch.
             dev: Films of other signers.
             seed: Of weights and chance.
+            epochs: Passes over the films.
         """
         torch.manual_seed(seed)
         generator = np.random.default_rng(seed)
         self._network = _Network(self._network.enter.in_features)
         optimizer = torch.optim.AdamW(self._network.parameters(), LEARNING_RATE)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, EPOCHS)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
         fixed = [self._example(film) for film in dev]
         best, kept = float("inf"), self._network.state_dict()
-        for _ in range(EPOCHS):
+        for _ in range(epochs):
             self._network.train()
             films = [_augmented(film, generator) for film in draw(generator)]
             examples = [self._example(film) for film in films]
@@ -192,15 +197,17 @@ class Segmenter:
 
     def save(self, path: Path) -> None:
         """Write it, whole or not at all; the same weights give the same bytes."""
-        metadata = {
-            "format_version": str(FORMAT_VERSION),
+        made = {
+            "format_version": FORMAT_VERSION,
             "layout": self.layout.to_json(),
-            "extractor": json.dumps(self.extractor, sort_keys=True),
+            "extractor": self.extractor,
         }
+        # One entry: safetensors writes several in any order.
+        metadata = {_METADATA: json.dumps(made, sort_keys=True)}
         write_file(path, safetensors.torch.save(self._network.state_dict(), metadata))
 
     @classmethod
-    def load(cls, path: Path, extractor: Mapping[str, Any]) -> Self:
+    def load(cls, path: Path, extractor: Mapping[str, Any]) -> "Segmenter":
         """Read it.
 
         Args:
@@ -212,14 +219,13 @@ class Segmenter:
         """
         try:
             with safetensors.safe_open(path, "pt") as file:
-                metadata = file.metadata() or {}
+                made = json.loads((file.metadata() or {})[_METADATA])
                 weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            if (found := metadata.get("format_version")) != str(FORMAT_VERSION):
+            if (found := made["format_version"]) != FORMAT_VERSION:
                 raise ValueError(f"format version {found}, expected {FORMAT_VERSION}")
-            layout = Layout.from_json(metadata["layout"])
-            made_by = json.loads(metadata["extractor"])
-            segmenter = cls(layout, made_by, weights)
-        except (safetensors.SafetensorError, OSError, RuntimeError, ValueError, KeyError) as error:
+            made_by = dict(made["extractor"])
+            segmenter = cls(Layout.from_json(made["layout"]), made_by, weights)
+        except _UNREADABLE as error:
             raise UserError(f"{path}: no segmenter that can be read ({error}); {HINT}") from None
         check_same_extractor(extractor, made_by, hint=f"{HINT}, or remove {path}")
         return segmenter

@@ -1,0 +1,149 @@
+"""Where the sentences of a film are found: by rest, and by what was learnt."""
+
+import itertools
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence, build_layout
+from signloom.errors import UserError
+from signloom.files import hash_file
+from signloom.translation.segmentation import cut, segment_by_rest, share_found
+from signloom.translation.segmenter import (
+    Segmenter,
+    crop_films,
+    find_segmenter,
+    join_films,
+)
+from tests.films import sketch_film
+from tests.tiny import lose
+
+SPANS = [(1.0, 3.0), (3.5, 5.0), (8.0, 11.0), (11.6, 12.8)]
+MADE_BY = {"detector": "holistic"}
+
+
+@pytest.mark.parametrize("fps", [10.0, 15.0, 25.0, 60.0])
+def test_sentences_lie_between_rests_at_every_frame_rate(fps: float) -> None:
+    found = segment_by_rest(sketch_film(SPANS, 14, fps))
+    assert len(found) == len(SPANS)
+    assert share_found(found, SPANS, within_s=0.2) == 1
+    assert all(a[1] <= b[0] for a, b in itertools.pairwise(found))
+
+
+def test_a_signer_elsewhere_in_the_picture_is_cut_alike() -> None:
+    film = sketch_film(SPANS, 14)
+    small = replace(film, points=(0.5 * film.points + 0.1).astype(np.float32))
+    assert segment_by_rest(small) == segment_by_rest(film)
+
+
+def test_a_short_rest_cuts_no_sentence_in_two() -> None:
+    film = sketch_film(SPANS, 14)
+    assert len(segment_by_rest(film, pause_s=1.0)) == 2  # the pauses of 0.5 and 0.6 s
+    (whole,) = segment_by_rest(film, pause_s=5.0)
+    assert whole == pytest.approx((1.0, 12.8), abs=0.2)
+
+
+def test_hands_that_are_out_of_sight_are_at_rest() -> None:
+    film = sketch_film(SPANS[:1], 5)
+    hands = build_layout(("hands",))
+    film = LandmarkSequence(
+        points=film.points[:, : hands.points], present=film.present[:, :2], fps=film.fps,
+        width=film.width, height=film.height, layout=hands,
+    )  # fmt: skip
+    for rest in (slice(0, 15), slice(45, None)):
+        for hand in ("left_hand", "right_hand"):
+            film = lose(film, hand, rest)
+    (found,) = segment_by_rest(film)
+    assert found == pytest.approx((1.0, 3.0), abs=0.3)
+
+
+def test_who_never_signs_or_is_never_seen_says_nothing() -> None:
+    film = sketch_film([], 5)
+    assert segment_by_rest(film) == []
+    for group in HANDS_POSE.group_names:
+        film = lose(film, group, slice(None))
+    assert segment_by_rest(film) == []
+    assert segment_by_rest(cut(film, (0.0, 0.01))) == []
+
+
+def test_a_film_that_is_one_sentence_stays_whole() -> None:
+    (found,) = segment_by_rest(sketch_film([(0.0, 4.0)], 4))
+    assert found == pytest.approx((0.0, 4.0), abs=0.2)
+
+
+def test_the_part_of_a_film_has_the_frames_of_its_span() -> None:
+    film = sketch_film(SPANS, 14)
+    part = cut(film, (1.0, 3.0))
+    np.testing.assert_array_equal(part.points, film.points[15:45])
+    assert len(cut(film, (13.99, 99.0)).points) == 1
+
+
+def clips(signers: range) -> dict[str, list[LandmarkSequence]]:
+    """Short clips that begin and end at rest."""
+    return {
+        f"signer {one}": [
+            sketch_film([(0.1, length)], length + 0.1, seed=10 * one + number)
+            for number, length in enumerate((1.5, 2.0, 2.5, 3.0))
+        ]
+        for one in signers
+    }
+
+
+@pytest.fixture(scope="module")
+def segmenter() -> Segmenter:
+    """Trained for a moment on one signer."""
+    found = Segmenter(HANDS_POSE, MADE_BY, None)
+    dev = join_films(clips(range(2, 3)), np.random.default_rng(0))
+    found.fit(partial(join_films, clips(range(1))), dev, seed=1, epochs=40)
+    return found
+
+
+def test_what_was_learnt_finds_the_sentences_of_a_new_signer(segmenter: Segmenter) -> None:
+    film = sketch_film(SPANS, 14, fps=25.0, seed=99)
+    found = segmenter.segment(film)
+    assert share_found(found, SPANS) == 1
+    assert len(found) == len(SPANS)
+
+
+def test_a_segmenter_is_read_as_it_was_written(segmenter: Segmenter, tmp_path: Path) -> None:
+    path, checkpoint = tmp_path / "segmenter.safetensors", tmp_path / "checkpoint"
+    assert find_segmenter(checkpoint) is None
+    segmenter.save(path)
+    assert find_segmenter(checkpoint) == path
+    again = Segmenter.load(path, MADE_BY)
+    film = sketch_film(SPANS, 14, seed=99)
+    assert again.segment(film) == segmenter.segment(film)
+    again.save(tmp_path / "twin.safetensors")
+    assert hash_file(tmp_path / "twin.safetensors") == hash_file(path)
+    with pytest.raises(UserError, match=r"detector: hands, not holistic.*train-segmenter"):
+        Segmenter.load(path, {"detector": "hands"})
+    path.write_bytes(path.read_bytes()[:-7])
+    with pytest.raises(UserError, match="no segmenter that can be read"):
+        Segmenter.load(path, MADE_BY)
+
+
+def test_the_same_seed_trains_the_same_segmenter(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        one = Segmenter(HANDS_POSE, MADE_BY, None)
+        dev = join_films(clips(range(1, 2)), np.random.default_rng(0))
+        one.fit(partial(join_films, clips(range(1))), dev, seed=1, epochs=2)
+        one.save(tmp_path / name)
+    assert hash_file(tmp_path / "a") == hash_file(tmp_path / "b")
+
+
+def test_a_joined_film_says_where_its_clips_lie() -> None:
+    own = clips(range(1))
+    (film,) = join_films(own, np.random.default_rng(3))
+    lengths = sorted(round(b - a, 6) for a, b in film.spans)
+    assert lengths == sorted(round(clip.seconds, 6) for clip in own["signer 0"])
+    assert share_found(segment_by_rest(film.sequence, pause_s=0.2), film.spans, 0.4) >= 0.5
+    windows = crop_films([film], np.random.default_rng(0))
+    assert all(0 <= a < b <= w.sequence.seconds + 0.1 for w in windows for a, b in w.spans)
+
+
+def test_landmarks_of_a_face_alone_cannot_be_cut() -> None:
+    with pytest.raises(UserError, match="needs landmarks of hands or pose"):
+        Segmenter(build_layout(("lips",)), MADE_BY, None)
