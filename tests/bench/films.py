@@ -2,10 +2,10 @@
 
 Usage: python -m tests.bench.films [--minutes 5] [--out reports/benchmarks]
 
-Needs the demo (`make demo`) and its segmenter (`signloom train-segmenter`). A film of each signer of
-test, whom neither model has seen: sentences of test signed anew, with rests of 0.5 to 3 s between
-them, before one camera; extracted like any video. A sentence is found if both of its ends are
-within 0.3 s. BLEU-4 is of the sentences in order, beside that of the same film cut where the
+Needs the demo (`make demo`) and its segmenter (`signloom train-segmenter`). A film of each signer
+of test, whom neither model has seen: sentences of test signed anew, with rests of 0.5 to 3 s
+between them, before one camera; extracted like any video. A sentence is found if both of its ends
+are within 0.3 s. BLEU-4 is of the sentences in order, beside that of the same film cut where the
 sentences truly lie.
 """
 
@@ -13,6 +13,7 @@ import argparse
 import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -48,7 +49,7 @@ def main() -> None:
     segmenter = Segmenter.load(path, translator.source.extractor)
     detector = options_of_fingerprint(translator.source.extractor, "", "")
     test = [clip for clip in plan_clips(draw) if clip.split == "test"]
-    rows = []
+    rows: list[dict[str, Any]] = []
     for seed, signer in enumerate(sorted({clip.signer.name for clip in test})):
         rng = np.random.default_rng(seed)
         own = [clip for clip in test if clip.signer.name == signer]

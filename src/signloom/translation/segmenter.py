@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import safetensors
@@ -24,6 +24,7 @@ from signloom.features.augment import AugmentOptions, augment
 from signloom.features.features import (
     FeatureOptions,
     FloatArray,
+    GroupChoice,
     build_features,
     feature_width,
     has_choice,
@@ -87,11 +88,12 @@ class _Network(nn.Module):
         for norm, block in zip(self.norms, self.blocks, strict=True):
             mixed = block(functional.gelu(norm(states)).transpose(1, 2)).transpose(1, 2)
             states = states + functional.dropout(mixed, DROPOUT, self.training)
-        return self.leave(states)  # type: ignore[no-any-return]
+        return cast(Tensor, self.leave(states))
 
 
 def _features(layout: Layout) -> FeatureOptions:
-    groups = tuple(name for name in ("hands", "pose") if has_choice(layout, name))
+    known: tuple[GroupChoice, ...] = ("hands", "pose")
+    groups = tuple(name for name in known if has_choice(layout, name))
     if not groups:
         raise UserError("a segmenter needs landmarks of hands or pose; extract.groups has neither")
     return FeatureOptions(

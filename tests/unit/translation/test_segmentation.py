@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence, build_layout
 from signloom.errors import UserError
@@ -92,20 +93,44 @@ def clips(signers: range) -> dict[str, list[LandmarkSequence]]:
     }
 
 
+def train(signers: int, epochs: int) -> tuple[Segmenter, float]:
+    """Return a segmenter of some signers, and its loss on another one."""
+    found = Segmenter(HANDS_POSE, MADE_BY, None)
+    dev = join_films(clips(range(signers, signers + 1)), np.random.default_rng(0))
+    train = partial(join_films, clips(range(signers)))
+    return found, found.fit(train, dev, seed=1, epochs=epochs)
+
+
 @pytest.fixture(scope="module")
 def segmenter() -> Segmenter:
     """Trained for a moment on one signer."""
-    found = Segmenter(HANDS_POSE, MADE_BY, None)
-    dev = join_films(clips(range(2, 3)), np.random.default_rng(0))
-    found.fit(partial(join_films, clips(range(1))), dev, seed=1, epochs=40)
-    return found
+    return train(1, epochs=2)[0]
 
 
-def test_what_was_learnt_finds_the_sentences_of_a_new_signer(segmenter: Segmenter) -> None:
+@pytest.mark.slow
+def test_what_was_learnt_finds_the_sentences_of_a_new_signer() -> None:
+    """Quick twins: the two tests below."""
     film = sketch_film(SPANS, 14, fps=25.0, seed=99)
-    found = segmenter.segment(film)
+    found = train(8, epochs=60)[0].segment(film)
     assert share_found(found, SPANS) == 1
     assert len(found) == len(SPANS)
+
+
+def test_training_lowers_the_loss_of_a_signer_who_is_not_in_it() -> None:
+    assert train(1, epochs=10)[1] < 0.9 * train(1, epochs=1)[1]
+
+
+def test_a_second_beginning_starts_another_sentence(
+    segmenter: Segmenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tags at 15 frames/s: B is the beginning of a sentence, I inside, O outside."""
+    tags = 15 * "O" + 3 * "B" + 27 * "I" + 3 * "B" + 12 * "I" + 15 * "O" + 2 * "I" + 13 * "O"
+    logits = torch.zeros(1, len(tags), 3)
+    for frame, tag in enumerate(tags):
+        logits[0, frame, "OBI".index(tag)] = 9.0
+    monkeypatch.setattr(segmenter._network, "forward", lambda src: logits)
+    found = segmenter.segment(sketch_film([], len(tags) / 15))
+    assert found == [(1.0, 3.0), (3.0, 4.0)]  # two frames are no sentence
 
 
 def test_a_segmenter_is_read_as_it_was_written(segmenter: Segmenter, tmp_path: Path) -> None:
