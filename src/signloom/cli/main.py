@@ -119,7 +119,7 @@ class _Parser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         groups = "\n\n".join(
-            "\n".join([f"{group}:", *(f"  {name:<14}{line}" for name, (_, line) in found.items())])
+            "\n".join([f"{group}:", *(f"  {name:<16}{line}" for name, (_, line) in found.items())])
             for group, found in COMMANDS.items()
         )
         return HELP.format(groups=groups)

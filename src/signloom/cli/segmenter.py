@@ -55,7 +55,7 @@ def run_train_segmenter(options: argparse.Namespace) -> None:
     draw, dev = _films(timed, options.params) if timed else _joined(clips)
     segmenter.fit(draw, dev, options.seed)
     segmenter.save(options.out)
-    sentences = sum(len(film.spans) for film in dev)
+    sentences = max(sum(len(film.spans) for film in dev), 1)
     learnt, rest = (
         sum(share_found(cut(film.sequence), film.spans) * len(film.spans) for film in dev)
         for cut in (segmenter.segment, segment_by_rest)
