@@ -17,7 +17,7 @@ from signloom.importing.captions import (
     read_captions,
     split_name,
 )
-from signloom.importing.new_corpus import RefusedRow, VideoFolder, clip_id_of, stem
+from signloom.importing.new_corpus import RefusedRow, VideoFolder, clip_id_of, count_reasons, stem
 from signloom.importing.user_tables import Row, UserTable, find_sources
 
 CAPTIONS = "captions"  # the column of a table of films that names their caption files
@@ -95,7 +95,7 @@ def read_films(
         rules: How cues become clips.
 
     Raises:
-        UserError: If there is no caption file.
+        UserError: If there is no caption file, or no cue that can be taken.
     """
     found = CueRows()
     said, named = _read_tables(videos, tables, columns, found)
@@ -126,6 +126,12 @@ def read_films(
             found.refusals.append(RefusedRow(film.name, 0, stem(film.name), problem))
         else:
             _add_film(found, videos, film, files.get(film, []), said, rules)
+    if not found.rows:
+        reasons = (
+            f"{count}: {reason} (first {one.table}: {one.detail})"
+            for reason, count, one in count_reasons(found.refusals)
+        )
+        raise UserError("\n  ".join(["no cue can be taken", *reasons]))
     cells = {name for row, _ in found.rows for name, value in row.cells.items() if value}
     table_columns = [name for table, _ in tables for name in table.header]
     found.header = list(dict.fromkeys([*(n for n in _CELLS if n in cells), *table_columns]))

@@ -304,7 +304,7 @@ def _text_tiers(path: Path, elan: Elan, choice: Choice) -> list[Tier]:
         f"{tier.name} ({len(tier.annotations)}, as {tier.annotations[0].value[:40]!r})"
         for tier in full
     )
-    asked = f"no tier is {choice.tier!r}" if choice.tier else "which tier has the sentences?"
+    asked = f"no tier is {choice.tier!r}." if choice.tier else "which tier has the sentences?"
     raise UserError(f"{path}: {asked} Say --tier NAME; found {listed or 'no annotation'}")
 
 

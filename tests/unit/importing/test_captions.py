@@ -487,6 +487,17 @@ def test_a_table_of_films_says_signer_split_and_captions(tmp_path, films):
     ]  # fmt: skip
 
 
+def test_where_no_cue_can_be_taken_the_reasons_are_said(tmp_path, films, capsys):
+    assert init(tmp_path, "--captions", "--shares", "1", "1", "0", "--shift", "60") == 1
+    err = capsys.readouterr().err
+    assert "no cue can be taken\n  4: it lies beyond its film (first one.vtt: line 4; 60.000" in err
+    (films / "day" / "one.vtt").unlink()
+    write(films / "day" / "one.eaf", EAF)
+    (films / "two.vtt").unlink()
+    assert init(tmp_path, "--captions", "--shares", "1", "1", "0", "--tier", "Satz") == 1
+    assert "no tier is 'Satz'. Say --tier NAME; found Satz_A (2, as" in capsys.readouterr().err
+
+
 def test_one_language_of_two_is_taken(tmp_path, films):
     for code, word in (("de", "Haus."), ("en", "House.")):
         write_captions(films / f"two.{code}.vtt", [cue(0, 1, word, signer="Bo")])
