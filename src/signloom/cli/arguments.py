@@ -8,13 +8,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from signloom.config import MEMORY_MB, Count, load_params, parse_number
+from signloom.config import (
+    MEMORY_MB,
+    Count,
+    FrameRate,
+    Share,
+    Side,
+    load_params,
+    parse_number,
+)
 from signloom.corpus.manifest import is_manifest
 from signloom.errors import UserError
 from signloom.paths import PARAMS
 
 if TYPE_CHECKING:
     from signloom.importing.captions import Choice, CueRules
+    from signloom.importing.foreign import SourceDefaults
 
 
 def add_params(parser: argparse.ArgumentParser) -> None:
@@ -29,8 +38,33 @@ def add_path(parser: argparse.ArgumentParser, name: str, default: Path, meaning:
     parser.add_argument(name, type=Path, default=default, help=f"{meaning} (default: %(default)s)")
 
 
-def add_memory(parser: Any) -> None:
-    """Let the memory be chosen that landmark files of others may take."""
+def add_foreign(parser: Any, *, fps: str = "") -> None:
+    """Let a person say what landmark files of others do not; see `source_defaults`.
+
+    Args:
+        parser: Of the command.
+        fps: What else the frame rate is of.
+    """
+    for name, kind, meaning in (
+        ("fps", FrameRate, f"frames a second{fps}"), ("width", Side, "pixels of the picture"),
+        ("height", Side, "pixels of the picture"),
+    ):  # fmt: skip
+        text = f"{meaning}, where the source does not have it"
+        parser.add_argument(f"--{name}", type=number_of(kind), help=text)
+    parser.add_argument(
+        "--keys", nargs="+", default=[], metavar="OURS=THEIRS",
+        help="what the source calls left_hand, right_hand, pose, face, keypoints, scores, fps, ...",
+    )  # fmt: skip
+    parser.add_argument(
+        "--min-score", type=number_of(Share),
+        help="least median score of the points of a part that is there (0.3)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--allow-outside", action="store_true", help="hands outside of the picture are right"
+    )
+    parser.add_argument(
+        "--allow-pickle", action="store_true", help="read pickles: their numbers, never their code"
+    )
     parser.add_argument(
         "--memory-mb",
         type=number_of(Count),
@@ -77,6 +111,19 @@ def read_caption_options(options: argparse.Namespace) -> "tuple[Choice, CueRules
     return choice, CueRules(
         shift_s=options.shift, padding_s=options.padding, min_s=options.least,
         max_s=options.most, join_s=options.join_cues,
+    )  # fmt: skip
+
+
+def source_defaults(options: argparse.Namespace) -> "SourceDefaults":
+    """Return what a person said by the options of `add_foreign`."""
+    from signloom.importing.foreign import MIN_SCORE, SourceDefaults
+    from signloom.importing.user_tables import read_pairs
+
+    return SourceDefaults(
+        fps=options.fps, width=options.width, height=options.height, memory_mb=options.memory_mb,
+        keys=read_pairs(options.keys, "--keys"),
+        min_score=MIN_SCORE if options.min_score is None else options.min_score,
+        allow_outside=options.allow_outside, allow_pickle=options.allow_pickle,
     )  # fmt: skip
 
 

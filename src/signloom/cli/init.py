@@ -332,10 +332,19 @@ def print_next(options: argparse.Namespace, plan: "Plan") -> None:
             "train": {"ctc_weight": 0.0},
         }
     else:
-        facts = read_facts(plan.clips, options.corpus, imported_groups(options.corpus))
+        from signloom.corpus.manifest import IMPORTED_SHARDS
+        from signloom.corpus.shards import read_clip_rates
+
+        groups = imported_groups(options.corpus)
+        source = "features" if groups == ["features"] else "landmarks"
+        groups = [] if source == "features" else groups
+        facts = read_facts(plan.clips, options.corpus, groups)
         recipe, reasons = choose_recipe(facts, params)
         recipe["tokenize_targets"] |= {"source": "none"}
-        recipe["model"] |= {"source": "landmarks"}
+        recipe["model"] |= {"source": source}
+        if source == "features":
+            rates = read_clip_rates(options.corpus / IMPORTED_SHARDS).values()
+            recipe["features"]["fps"] = Counter(rates).most_common(1)[0][0]
         values |= recipe
     # What another corpus was called is not this one's name.
     for section, key in (("report", "title"), ("tracking", "experiment")):

@@ -5,8 +5,13 @@ import sys
 import time
 from pathlib import Path
 
-from signloom.cli.arguments import add_memory, add_params, add_path, number_of, refuse_in_corpus
-from signloom.config import FrameRate, Side
+from signloom.cli.arguments import (
+    add_foreign,
+    add_params,
+    add_path,
+    refuse_in_corpus,
+    source_defaults,
+)
 from signloom.errors import UserError
 from signloom.files import check_output
 from signloom.paths import EVALUATION, SHARDS
@@ -24,7 +29,11 @@ def add_import(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--to", required=True, type=Path, metavar="CORPUS", help="corpus folder (corpus.folder)"
     )
-    parser.add_argument("--format", choices=("auto", "pose", "kaggle", "numpy"), default="auto")
+    parser.add_argument(
+        "--format",
+        choices=("auto", "pose", "kaggle", "numpy", "keypoints", "features"),
+        default="auto",
+    )
     parser.add_argument(
         "--groups",
         nargs="+",
@@ -32,19 +41,18 @@ def add_import(parser: argparse.ArgumentParser) -> None:
         help="of hands, pose, lips, face_outline, brows, eyes, gaze (default: hands, and pose if "
         "it is there)",
     )
-    where = "where the source does not have it"
-    parser.add_argument("--fps", type=number_of(FrameRate), help=f"frames a second, {where}")
-    parser.add_argument("--width", type=number_of(Side), help=f"pixels of the picture, {where}")
-    parser.add_argument("--height", type=number_of(Side), help=f"pixels of the picture, {where}")
-    add_memory(parser)
+    parser.add_argument(
+        "--pattern", metavar="PATH",
+        help="what paths below SOURCE say, as in {split}/{text}/{signer}_{clip}",
+    )  # fmt: skip
+    add_foreign(parser)
     parser.set_defaults(run=run_import)
 
 
 def run_import(options: argparse.Namespace) -> None:
     """Import what can be imported, and print what could not."""
     from signloom.corpus.landmarks import build_layout
-    from signloom.importing.foreign import SourceDefaults
-    from signloom.importing.importer import ImportOptions, import_landmarks
+    from signloom.importing.importer import ImportOptions, compile_pattern, import_landmarks
 
     try:
         if options.groups:
@@ -57,15 +65,13 @@ def run_import(options: argparse.Namespace) -> None:
         ImportOptions(
             format=options.format,
             groups=tuple(options.groups) if options.groups else None,
-            defaults=SourceDefaults(
-                fps=options.fps,
-                width=options.width,
-                height=options.height,
-                memory_mb=options.memory_mb,
-            ),
+            defaults=source_defaults(options),
+            pattern=compile_pattern(options.pattern) if options.pattern else None,
         ),
     )
     folder = options.to / "landmarks"
+    for note in found.notes:
+        print(f"  {note}", file=sys.stderr)
     print(
         f"{found.clips} clips, {found.frames} frames in {folder}, layout {found.layout.name}; "
         f"{folder / 'clips.tsv'} lists them for your manifest",

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from signloom.cli.arguments import add_memory, number_of, refuse_in_corpus
-from signloom.config import Count, FrameRate, Positive, Side
+from signloom.cli.arguments import add_foreign, number_of, refuse_in_corpus
+from signloom.config import Count, Positive
 from signloom.errors import UserError
 from signloom.files import check_output, write_file
 from signloom.paths import CHECKPOINT
@@ -139,13 +139,7 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
             metavar="TASK",
             help=f"the {part}_landmarker .task file that the model was trained with, if any",
         )
-    for name, kind in (("fps", FrameRate), ("width", Side), ("height", Side)):
-        found.add_argument(
-            f"--{name}",
-            type=number_of(kind),
-            help="of landmark files without it, and of folders of pictures",
-        )
-    add_memory(found)
+    add_foreign(found, fps=" (of pictures, too)")
 
 
 def run_translate(options: argparse.Namespace) -> None:

@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import psutil  # type: ignore[import-untyped]
 from tqdm import tqdm
 
-from signloom.cli.arguments import refuse_in_corpus
+from signloom.cli.arguments import refuse_in_corpus, source_defaults
 from signloom.cli.translate import check_attention, load_translator, write_attention
 from signloom.corpus.landmarks import NO_LANDMARKS, LandmarkSequence, Layout
 from signloom.errors import UserError, readable_name
 from signloom.extraction.video import ENCODERS
 from signloom.files import check_output, check_writable
 from signloom.importing.captions import Cue, write_captions
-from signloom.importing.foreign import SourceDefaults
 from signloom.progress import progress_file
 from signloom.translation.inputs import (
     ClipPath,
@@ -157,12 +156,7 @@ class _Run:
         self._layout, self._watch = layout, Stopwatch()
         self._seconds, self._frames = 0.0, 0
         self._watch.seconds["start"] = time.time() - psutil.Process().create_time()
-        defaults = SourceDefaults(
-            fps=options.fps,
-            width=options.width,
-            height=options.height,
-            memory_mb=options.memory_mb,
-        )
+        defaults = source_defaults(options)
         self._reader = ClipReader(
             extractor,
             ReadOptions(

@@ -199,8 +199,11 @@ class _LayoutFile:
 
 # Of a text corpus, and of a model that reads glosses.
 NO_LANDMARKS = Layout("none", 1, ())
+# Group of a layout that holds features of another network; its name begins so, too.
+FEATURES = "features"
 
-_INCOMPLETE = ("pose",)  # groups of which imported files may lack some landmarks
+# Groups of which imported files may lack some landmarks.
+_INCOMPLETE = ("pose", "lips", "face_outline", "brows", "eyes")
 
 GROUP_CHOICES: dict[str, tuple[Group, ...]] = {
     "hands": (Group("left_hand", HAND_LANDMARKS), Group("right_hand", HAND_LANDMARKS)),

@@ -157,7 +157,7 @@ def _detect(
                 height, width = frame.rgb.shape[:2]
     except RuntimeError as error:
         _detector.cache_clear()  # who knows what state it is in
-        reason = " ".join(f"MediaPipe failed: {error}".split())
+        reason = " ".join(f"the detector failed: {error}".split())
         raise DetectionError(reason, _CONVERT) from error
     fps = measure_fps(times_s, min(video.fps, options.fps or video.fps))
     if not MIN_FPS <= fps <= MAX_FPS:

@@ -1,4 +1,4 @@
-"""Sources: what a model reads of a clip, its landmarks or its glosses.
+"""Sources: what a model reads of a clip, its landmarks, features of others or its glosses.
 
 Which of them a model reads is decided once, where data are opened (`open_source`) or a checkpoint
 is loaded (`source_of_fields`); everything else asks the source. Shape letters: B clips, S source
@@ -17,7 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from signloom.config import parse_options
-from signloom.corpus.landmarks import NO_LANDMARKS, LandmarkSequence, Layout, check_same_extractor
+from signloom.corpus.landmarks import (
+    COORDINATES,
+    FEATURES,
+    NO_LANDMARKS,
+    LandmarkSequence,
+    Layout,
+    check_same_extractor,
+)
 from signloom.corpus.shards import (
     find_shards,
     read_clip_frames,
@@ -38,13 +45,14 @@ from signloom.features.features import (
     feature_width,
     prepare,
     prepared_frames,
+    resample,
 )
 from signloom.features.glosses import NO_GLOSSES, UNKNOWN, GlossSequence, GlossVocabulary, IntArray
 from signloom.features.targets import Target, read_glosses
 from signloom.log import ONCE
 from signloom.paths import REJECTS
 
-SourceKind = Literal["landmarks", "tokens"]  # `model.source` in params.yaml
+SourceKind = Literal["landmarks", "features", "tokens"]  # `model.source` in params.yaml
 # What a clip has for a model to translate.
 SourceSequence = LandmarkSequence | GlossSequence
 # What a model reads of one clip: features (S, F), or ids of source tokens (S,).
@@ -340,6 +348,45 @@ class LandmarkSource(Source):
 
 
 @dataclass(frozen=True, kw_only=True)
+class FeatureSource(LandmarkSource):
+    """Features that another network found, as they were imported: of the options, fps alone counts.
+
+    They are stored as the points of one group, three to a point.
+    """
+
+    kind: ClassVar[SourceKind] = "features"
+    name: ClassVar[str] = "features"
+
+    def input_width(self, features: FeatureOptions) -> int:
+        """Return F, a multiple of three."""
+        return COORDINATES * self.layout.points
+
+    def check_features(self, features: FeatureOptions) -> None:
+        """Accept any: nothing is computed."""
+
+    def rows(self, sequence: SourceSequence, features: FeatureOptions) -> FloatArray:
+        """Return the features, shape (S, F)."""
+        points = resample(self._check(sequence), features.fps).points
+        return points.reshape(len(points), -1)
+
+    def augmented_rows(
+        self,
+        sequence: SourceSequence,
+        features: FeatureOptions,
+        augmentation: AugmentOptions,
+        generator: np.random.Generator,
+    ) -> FloatArray:
+        """Return the features: nothing is changed at random."""
+        return self.rows(sequence, features)
+
+    def augmented_lengths(
+        self, lengths: list[int], augmentation: AugmentOptions, chance: Chance
+    ) -> list[int]:
+        """Return the lengths as they are."""
+        return lengths
+
+
+@dataclass(frozen=True, kw_only=True)
 class GlossSource(Source):
     """Glosses, as ids of a vocabulary."""
 
@@ -463,7 +510,8 @@ def source_of_fields(kind: SourceKind, fields: Mapping[str, Any], *, where: str)
         return GlossSource(vocabulary=glosses)
     layout = Layout.from_fields(fields["layout"], where=f"{where}: layout")
     extractor = parse_options(fields["extractor"], dict[str, Any], where=f"{where}: extractor")
-    return LandmarkSource(layout=layout, extractor=extractor)
+    kind_of = FeatureSource if kind == "features" else LandmarkSource
+    return kind_of(layout=layout, extractor=extractor)
 
 
 def open_source(kind: SourceKind, *, shards: Path, targets: Path) -> Source:
@@ -493,7 +541,13 @@ def open_source(kind: SourceKind, *, shards: Path, targets: Path) -> Source:
             "of glosses and sentences. Set model.source: tokens and tokenize_targets.source: "
             "subwords in params.yaml"
         )
-    return LandmarkSource(layout=metadata.layout, extractor=json.loads(metadata.extractor))
+    found = FEATURES if metadata.layout.name.startswith(FEATURES) else "landmarks"
+    if found != kind:
+        raise UserError(
+            f"model.source is {kind}, but the corpus has {found}; set model.source: {found}"
+        )
+    kind_of = FeatureSource if kind == "features" else LandmarkSource
+    return kind_of(layout=metadata.layout, extractor=json.loads(metadata.extractor))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

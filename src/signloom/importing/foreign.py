@@ -1,25 +1,29 @@
 """Landmarks of other tools, and how they become a `LandmarkSequence`."""
 
-import functools
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from signloom.config import MEMORY_MB, Count, FrameRate, Side, checked_dataclass
+from signloom.config import MEMORY_MB, Count, FrameRate, Share, Side, checked_dataclass
 from signloom.corpus.landmarks import (
-    GROUP_CHOICES,
+    COORDINATES,
+    FEATURES,
     GROUP_INDICES,
     Group,
     LandmarkSequence,
     Layout,
-    build_layout,
 )
-from signloom.errors import ClipError
+from signloom.corpus.skeletons import FLAT, index_of, partial_layout
+from signloom.errors import ClipError, UserError
 
+MIN_SCORE = 0.3
+_OUTSIDE, _MARGIN = 0.2, 0.1  # share of hands' points that far outside of the picture
 _FARTHEST = 4.0  # pictures: most landmarks lie nearer than this, or they are no shares of a picture
-_NEEDED = {"pose": ("left_shoulder", "right_shoulder")}  # to normalise; others may be left out
 
 
 def check_memory(size_bytes: int, defaults: "SourceDefaults") -> None:
@@ -38,7 +42,7 @@ def check_memory(size_bytes: int, defaults: "SourceDefaults") -> None:
 
 @checked_dataclass
 class SourceDefaults:
-    """What to take where a source does not say it; None: refuse such sources."""
+    """What a person says of sources: first what to take where they do not; None: refuse them."""
 
     fps: FrameRate | None
     width: Side | None
@@ -46,6 +50,31 @@ class SourceDefaults:
     # Most that the numbers of one file may take, 10^6 bytes: a file of some megabytes may unpack
     # to more than any machine has.
     memory_mb: Count = MEMORY_MB
+    keys: dict[str, str] = field(default_factory=dict)
+    """Our names of arrays (parts of a person, keypoints, scores, fps, ...), and the source's."""
+    min_score: Share = MIN_SCORE
+    """Least median score of the points of a part that is there."""
+    allow_outside: bool = False  # points outside the picture are right
+    allow_pickle: bool = False
+
+
+def require(
+    path: Path, defaults: SourceDefaults, said: Mapping[str, Any] = MappingProxyType({})
+) -> tuple[float, int, int]:
+    """Return frame rate, width and height of a source, which may say some of them.
+
+    Raises:
+        UserError: If one of them is neither said nor given.
+    """
+    fps, width, height = (
+        said.get(name, getattr(defaults, name)) for name in ("fps", "width", "height")
+    )
+    if fps is None or width is None or height is None:
+        raise UserError(
+            f"{path} does not say its frame rate and the size of its picture; give what is right "
+            "for all sources, as in --fps 30 --width 640 --height 480"
+        )
+    return fps, width, height
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,6 +98,9 @@ class ForeignClip:
     width: int  # of the picture, pixels
     height: int  # likewise
     label: str = ""  # what the source says that was signed, or ""
+    skeleton: str = "MediaPipe"  # what the source calls its points
+    flat: bool = False  # z is not known
+    people: int = 1  # the most in a frame; one of them was followed
 
     def __post_init__(self) -> None:
         """Refuse parts that differ in their frames."""
@@ -88,8 +120,8 @@ bad clip does not cost those that follow it in the file."""
 def layout_of(clip: ForeignClip, choices: Collection[str] | None) -> Layout:
     """Return the layout that a clip can fill.
 
-    A pose without some landmarks (the `reduce_holistic` of pose-format leaves the nose out) gives
-    a layout of its own, if it has shoulders.
+    A pose without some landmarks (the `reduce_holistic` of pose-format leaves the nose out), fewer
+    lips, and points without depth give a layout of its own, if shoulders or corners are there.
 
     Args:
         clip: The clip.
@@ -98,35 +130,42 @@ def layout_of(clip: ForeignClip, choices: Collection[str] | None) -> Layout:
     Raises:
         ClipError: If a group is not there.
     """
+    if FEATURES in clip.parts:
+        marks = tuple(str(index) for index in clip.parts[FEATURES].indices)
+        return Layout(f"{FEATURES}-{COORDINATES * len(marks)}", 1, (Group(FEATURES, marks),))
     chosen = choices or ("hands", *(["pose"] if "pose" in clip.parts else []))
-    plain = build_layout(chosen)
-    groups, lacking = [], []
-    for group in plain.groups:
-        there = tuple(
-            mark for mark in group.landmarks if _place(clip, group.name, mark) is not None
-        )
-        needed = _NEEDED.get(group.name, group.landmarks)
-        if not there or not set(needed) <= set(there):
-            raise ClipError(
-                f"it has no {group.name} (found {', '.join(sorted(clip.parts))})",
-                "choose what is there with --groups",
-            )
-        groups.append(Group(group.name, there))
-        lacking += [mark for mark in group.landmarks if mark not in there]
-    name = plain.name + (f"-without-{'-'.join(lacking)}" if lacking else "")
-    return Layout(name, plain.version, tuple(groups))
+    there = {name: part.indices for name, part in clip.parts.items()}
+    try:
+        return partial_layout(chosen, there, flat=clip.flat)
+    except ValueError as error:
+        raise ClipError(
+            f"it has no {error} (found {', '.join(sorted(clip.parts))})",
+            "choose what is there with --groups",
+        ) from None
 
 
-def to_sequence(clip: ForeignClip, layout: Layout) -> LandmarkSequence:
+def to_sequence(
+    clip: ForeignClip, layout: Layout, *, allow_outside: bool = False
+) -> LandmarkSequence:
     """Return the clip's landmarks in a layout, rounded to half precision.
 
     A group is present in a frame where all its landmarks are there and not all are zero. Depths
     that lie beyond a picture's width are moved to where MediaPipe has them: about the wrist of a
     hand, the middle of the hips, or the middle of the group.
 
+    Args:
+        clip: The clip.
+        layout: What to take of it.
+        allow_outside: Whether hands outside of the picture are right.
+
     Raises:
         ClipError: If a landmark of the layout is missing, or its numbers cannot be right.
     """
+    if FEATURES in clip.parts or layout.name.startswith(FEATURES):
+        return _feature_sequence(clip, layout)
+    if layout.name.endswith(FLAT) != clip.flat:
+        which = ("has no depth", "have") if clip.flat else ("has depth", "have none")
+        raise ClipError(f"it {which[0]}, the others {which[1]}", "import it into another corpus")
     points, present = [], []
     for group in layout.groups:
         places = [_place(clip, group.name, mark) for mark in group.landmarks]
@@ -142,7 +181,10 @@ def to_sequence(clip: ForeignClip, layout: Layout) -> LandmarkSequence:
         points.append(_with_own_depth(found, there, group))
         present.append(there)
     stacked, flags = np.concatenate(points, axis=1), np.stack(present, axis=1)
+    hands = [layout.slice(name) for name in layout.group_names if name.endswith("hand")]
     _check_numbers(clip, stacked[..., :2])
+    if hands and not allow_outside:
+        _check_inside(clip, np.concatenate([stacked[:, one, :2] for one in hands], axis=1))
     with np.errstate(over="ignore"):  # what becomes infinite is refused below
         stacked = stacked.astype(np.float16).astype(np.float32)
     try:
@@ -154,17 +196,24 @@ def to_sequence(clip: ForeignClip, layout: Layout) -> LandmarkSequence:
         raise ClipError(str(error), "correct the file, or leave it out") from None
 
 
+def _feature_sequence(clip: ForeignClip, layout: Layout) -> LandmarkSequence:
+    points = clip.parts[FEATURES].points if FEATURES in clip.parts else np.zeros((1, 0, 3))
+    if points.shape[1] != layout.points or not layout.name.startswith(FEATURES):
+        raise ClipError(
+            f"it has {COORDINATES * points.shape[1]} features, the first clip {layout.name}",
+            "import it into a corpus of its own",
+        )
+    return LandmarkSequence(
+        points=points.astype(np.float16).astype(np.float32),
+        present=np.ones((len(points), 1), np.bool_), fps=clip.fps, width=1, height=1, layout=layout,
+    )  # fmt: skip
+
+
 def _place(clip: ForeignClip, group: str, mark: str) -> int | None:
     """Return the column of a landmark in its part, if it is there."""
     part = clip.parts.get(GROUP_INDICES[group][0])
-    index = _indices_by_name(group)[mark]
+    index = index_of(group, mark)
     return part.indices.index(index) if part and index in part.indices else None
-
-
-@functools.cache
-def _indices_by_name(group: str) -> dict[str, int]:
-    marks = {g.name: g.landmarks for groups in GROUP_CHOICES.values() for g in groups}[group]
-    return dict(zip(marks, GROUP_INDICES[group][1], strict=True))
 
 
 def _with_own_depth(
@@ -180,6 +229,20 @@ def _with_own_depth(
     middle = middle or list(range(len(group.landmarks)))
     points[..., 2] = depths - depths[:, middle].mean(axis=1, keepdims=True)
     return points
+
+
+def _check_inside(clip: ForeignClip, xy: npt.NDArray[np.float32]) -> None:
+    """Ask about hands that lie outside of the picture: most often its size is not the true one."""
+    found = xy[np.isfinite(xy).all(axis=2)]
+    outside = ((found < -_MARGIN) | (found > 1 + _MARGIN)).any(axis=1)
+    if len(found) and outside.mean() > _OUTSIDE:
+        (left, top), (right, bottom) = found.min(axis=0), found.max(axis=0)
+        raise ClipError(
+            f"{outside.mean():.0%} of its hands lie outside of the picture of {clip.width}x"
+            f"{clip.height} (x from {left:.2f} to {right:.2f} of it, y from {top:.2f} to "
+            f"{bottom:.2f}): is that its size?",
+            "say --width and --height; if the hands do leave it, --allow-outside",
+        )
 
 
 def _check_numbers(clip: ForeignClip, xy: npt.NDArray[np.float32]) -> None:

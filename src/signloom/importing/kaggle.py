@@ -8,7 +8,6 @@ file. Both hold shares of the picture and say neither its size nor the frame rat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,13 +16,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from signloom.corpus.landmarks import COORDINATES, PART_POINTS
-from signloom.errors import ClipError, UserError
+from signloom.errors import ClipError
 from signloom.importing.foreign import (
     ClipSource,
     ForeignClip,
     Part,
     SourceDefaults,
     check_memory,
+    require,
 )
 
 _LONG = ("frame", "type", "landmark_index", "x", "y", "z")
@@ -67,25 +67,6 @@ def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
     sizes = require(path, defaults)
     for clip_id, table in tables:
         yield clip_id, partial(_read_clip, clip_id, table, read, sizes, defaults)
-
-
-def require(
-    path: Path, defaults: SourceDefaults, said: Mapping[str, Any] = MappingProxyType({})
-) -> tuple[float, int, int]:
-    """Return frame rate, width and height of a source, which may say some of them.
-
-    Raises:
-        UserError: If one of them is neither said nor given.
-    """
-    fps, width, height = (
-        said.get(name, getattr(defaults, name)) for name in ("fps", "width", "height")
-    )
-    if fps is None or width is None or height is None:
-        raise UserError(
-            f"{path} does not say its frame rate and the size of its picture; give what is right "
-            "for all sources, as in --fps 30 --width 640 --height 480"
-        )
-    return fps, width, height
 
 
 def _read_table(file: pq.ParquetFile, names: Sequence[str], defaults: SourceDefaults) -> pa.Table:

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from tqdm import tqdm
 
-from signloom.corpus.landmarks import GROUP_CHOICES
+from signloom.corpus.landmarks import FEATURES, GROUP_CHOICES
 from signloom.corpus.manifest import (
     IMPORTED_SHARDS,
     SPLITS,
@@ -489,16 +489,22 @@ def imported_clips(corpus: Path) -> frozenset[str] | None:
 
 
 def imported_groups(corpus: Path) -> list[str]:
-    """Return what imported landmarks show, of `GROUP_CHOICES`; nothing for a corpus of videos."""
+    """Return what was imported: some of `GROUP_CHOICES`, or features; nothing for videos."""
     shards = corpus / IMPORTED_SHARDS
     if not shards.is_dir():
         return []
     from signloom.corpus.shards import shards_metadata
 
     there = shards_metadata(shards).layout.group_names
-    return [
-        name for name, groups in GROUP_CHOICES.items() if {one.name for one in groups} <= set(there)
-    ]
+    return (
+        [FEATURES]
+        if there == (FEATURES,)
+        else [
+            name
+            for name, groups in GROUP_CHOICES.items()
+            if {one.name for one in groups} <= set(there)
+        ]
+    )
 
 
 def _write_refusals(path: Path, plan: Plan) -> None:

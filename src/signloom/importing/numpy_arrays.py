@@ -3,14 +3,16 @@
 - A clip a `.npz`: `left_hand`, `right_hand` (S, 21, 3), `pose` (S, 33, 3 or 4), `face` (S, 468 or
   478, 3), any of them, and `fps`, `width`, `height`.
 - Many clips in one `.npz`: `frames` (all frames, W), `offsets` (clips + 1), and `labels` if known.
-- A matrix (S, W), or clips of one length (clips, S, W), as `.npy` or alone in a `.npz`.
+- A matrix (S, W), or clips of one length (clips, S, W), as `.npy` or alone in a `.npz`; or a row a
+  frame, each a `.npy` of its own in a folder a clip.
+- Points (S, K, 2 or more) of one of `SKELETONS`, with `scores` (S, K) if known.
 
 A row of W numbers is one of `ROWS`.
 """
 
 import math
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -19,9 +21,17 @@ import numpy as np
 import numpy.typing as npt
 
 from signloom.corpus.landmarks import COORDINATES, PART_POINTS
+from signloom.corpus.skeletons import SKELETONS
 from signloom.errors import ClipError
-from signloom.importing.foreign import ClipSource, ForeignClip, Part, SourceDefaults, check_memory
-from signloom.importing.kaggle import require
+from signloom.importing.foreign import (
+    ClipSource,
+    ForeignClip,
+    Part,
+    SourceDefaults,
+    check_memory,
+    require,
+)
+from signloom.importing.people import clip_of_points
 
 Array = npt.NDArray[np.generic]
 T = TypeVar("T")
@@ -48,30 +58,74 @@ def read_arrays(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
         UserError: If a default is missing.
     """
     with path.open("rb") as file:  # NumPy would leave a torn file open
-        yield from _read_clips(path, _Archive(path, file, defaults), defaults)
+        yield from _read_clips(path, Archive(path, file, defaults), defaults)
 
 
-def _read_clips(path: Path, arrays: "_Archive", defaults: SourceDefaults) -> Iterator[ClipSource]:
-    said = {key: kind(arrays.read(key)) for key, kind in _SIZES.items() if key in arrays}
-    fps, width, height = require(path, defaults, said)
-    for clip_id, parts, label in _clips(path, arrays):
-        if isinstance(parts, ClipError):
-            yield clip_id, partial(_refuse, parts)
-            continue
-        yield (
-            clip_id,
-            partial(
-                ForeignClip, clip_id=clip_id, parts=parts, fps=fps, width=width, height=height,
+def read_array_frames(
+    path: Path, files: Sequence[Path], defaults: SourceDefaults
+) -> Iterator[ClipSource]:
+    """Yield the one clip of some `.npy` files, a row of W numbers each, in order.
+
+    Raises:
+        ClipError: If a file cannot be read, or they differ in W.
+        UserError: If a default is missing.
+    """
+    rows = []
+    for file in files:
+        with file.open("rb") as opened:
+            rows.append(Archive(file, opened, defaults).read(file.stem).reshape(-1))
+    if len({len(row) for row in rows}) > 1 or len(rows[0]) not in ROWS:
+        found = sorted({len(row) for row in rows})
+        raise ClipError(
+            f"its frames have {', '.join(map(str, found))} numbers",
+            f"save {' or '.join(map(str, ROWS))} a frame",
+        )
+    fps, width, height = require(path, defaults)
+    parts = _split_rows(np.stack(rows).astype(np.float32))
+    yield path.name, partial(
+        ForeignClip, clip_id=path.name, parts=parts, fps=fps, width=width, height=height
+    )  # fmt: skip
+
+
+def is_frame(file: Path) -> bool:
+    """Return whether a `.npy` file holds one frame, by its header."""
+    try:
+        with file.open("rb") as opened:
+            shape, _ = _read_header(opened)
+    except (OSError, ValueError):
+        return False
+    return math.prod(shape) in ROWS and math.prod(shape[:-1]) == 1
+
+
+def _read_clips(path: Path, arrays: "Archive", defaults: SourceDefaults) -> Iterator[ClipSource]:
+    # Of many clips, each may have a rate of its own.
+    said = {key: np.ravel(arrays.read(key)) for key in _SIZES if key in arrays}
+    for number, (clip_id, found, label) in enumerate(_clips(path, arrays)):
+        own = {key: _own(key, values, number, clip_id == path.stem) for key, values in said.items()}
+        size = fps, width, height = require(path, defaults, own)
+        if isinstance(found, ClipError):
+            yield clip_id, partial(_refuse, found)
+        elif isinstance(found, dict):
+            yield clip_id, partial(
+                ForeignClip, clip_id=clip_id, parts=found, fps=fps, width=width, height=height,
                 label=label,
-            ),
-        )  # fmt: skip
+            )  # fmt: skip
+        else:
+            yield clip_id, partial(clip_of_points, clip_id, *found, size, defaults, label=label)
+
+
+def _own(key: str, values: Array, number: int, is_alone: bool) -> float:
+    """Return what an archive says of its clip of that number, or of all."""
+    if len(values) != 1 and (is_alone or number >= len(values)):
+        raise ClipError(f"its {key} are {len(values)} numbers", "save one, or one a clip")
+    return _SIZES[key](values[0 if len(values) == 1 else number])
 
 
 def _refuse(error: ClipError) -> ForeignClip:
     raise error
 
 
-class _Archive:
+class Archive:
     """The arrays of an open file by name; each is read when it is asked for.
 
     What nobody asks for may be damaged, or hold what is never read, such as objects.
@@ -88,6 +142,9 @@ class _Archive:
         except Exception as error:  # a torn archive raises anything
             raise _unreadable(path.name, error) from None
         self._names = {name.removesuffix(".npy"): name for name in names}
+        for ours, theirs in defaults.keys.items():
+            if theirs in self._names:
+                self._names[ours] = self._names.pop(theirs)
         self.shapes: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
         for name in self._names:
             try:
@@ -140,28 +197,38 @@ def _unreadable(name: str, error: Exception) -> ClipError:
     return ClipError(reason, "save it again, as numbers and texts, not objects")
 
 
-def _clips(path: Path, arrays: _Archive) -> Iterator[tuple[str, dict[str, Part] | ClipError, str]]:
-    """Yield clip id, parts and label of each clip of an archive, or what is wrong with labels."""
+_Found = dict[str, Part] | tuple[npt.NDArray[np.float32], Any] | ClipError
+"""Parts, or points with their scores, or what is wrong with labels."""
+
+
+def _clips(path: Path, arrays: Archive) -> Iterator[tuple[str, _Found, str]]:
+    """Yield clip id, what it shows and label of each clip of an archive."""
     if parts := {name: _part(name, arrays.read(name)) for name in PART_POINTS if name in arrays}:
         yield path.stem, parts, ""
         return
     matrices = [
         name
         for name, (shape, kind) in arrays.shapes.items()
-        if len(shape) in (2, 3) and shape[-1] in ROWS and kind.kind in "fiu"
+        if kind.kind in "fiu"
+        and ((len(shape) in (2, 3) and shape[-1] in ROWS) or _is_points(shape))
     ]
+    matrices = [name for name in matrices if name == "keypoints"] or matrices
     if len(matrices) != 1:
         shapes = ", ".join(
             f"{name} {shape} {kind}" for name, (shape, kind) in arrays.shapes.items()
         )
         raise ClipError(
             f"its arrays are {shapes[:200] or 'none that can be read'}",
-            f"name them {', '.join(PART_POINTS)}, or save one with {', '.join(map(str, ROWS))} "
-            "numbers a frame; docs/data.md has the shapes",
+            f"name them {', '.join(PART_POINTS)} or keypoints, as in --keys left_hand=lh, or save "
+            f"one with {', '.join(map(str, ROWS))} numbers a frame; docs/data.md has the shapes",
         )
     matrix = arrays.read(matrices[0]).astype(np.float32, copy=False)
     if matrix.size == 0:
         raise ClipError(f"its {matrices[0]} has no frames", "leave it out")
+    if _is_points(matrix.shape):
+        scores = arrays.read("scores").astype(np.float32) if "scores" in arrays else None
+        yield from _points(path.stem, matrix, scores)
+        return
     if matrix.ndim == 3:
         bounds = np.arange(len(matrix) + 1) * matrix.shape[1]
     elif "offsets" in arrays:
@@ -186,8 +253,30 @@ def _clips(path: Path, arrays: _Archive) -> Iterator[tuple[str, dict[str, Part] 
         yield name, _split_rows(rows[bounds[number] : bounds[number + 1]]), str(labels[number])
 
 
+def _is_points(shape: tuple[int, ...]) -> bool:
+    """Return whether an array holds the points of frames: (S, K, 2 to 4), or of several clips."""
+    return len(shape) in (3, 4) and shape[-1] in (2, 3, 4) and shape[-2] in SKELETONS
+
+
+def _points(
+    name: str, points: npt.NDArray[np.float32], scores: npt.NDArray[np.float32] | None
+) -> Iterator[tuple[str, _Found, str]]:
+    """Cut points (S, K, C), (S, 1, K, C) or (clips, S, K, C) into clips."""
+    if points.ndim == 4 and points.shape[1] == 1:  # an axis of persons
+        points, scores = points[:, 0], None if scores is None else scores.reshape(len(points), -1)
+    if points.ndim == 3:
+        yield name, (points, scores), ""
+        return
+    for number, clip in enumerate(points):
+        own = None if scores is None else scores[number]
+        yield f"{name}-{number + 1:0{len(str(len(points)))}d}", (clip, own), ""
+
+
 def _part(name: str, array: Array) -> Part:
     count = PART_POINTS[name]
+    for numbers in (COORDINATES, COORDINATES + 1):
+        if array.ndim == 2 and array.shape[1] == count * numbers:
+            array = array.reshape(len(array), count, numbers)
     if array.ndim != 3 or array.shape[1] < count or array.shape[2] < COORDINATES:
         raise ClipError(
             f"its {name} has the shape {array.shape}", f"save it as (frames, {count}, 3)"

@@ -48,6 +48,6 @@ def build_model(
         raise ValueError("encoder_only was built without the id that ends a sentence; give eos")
     else:
         model = EncoderOnly(options, **sizes, eos=eos)
-    if options.source == "landmarks":
+    if options.source != "tokens":
         model.input_width = input_width
     return model

@@ -36,7 +36,8 @@ class ModelOptions:
     """
 
     family: Family  # architecture
-    source: Literal["landmarks", "tokens"]  # feature vectors, or ids such as those of glosses
+    # vectors: of landmarks, or features of others; or ids such as those of glosses
+    source: Literal["landmarks", "features", "tokens"]
     # model width, even, a multiple of heads
     d_model: Annotated[int, Field(ge=1, le=16_384, multiple_of=2)]
     heads: Annotated[int, Field(ge=1, le=1024)]  # attending: attention heads

@@ -60,9 +60,9 @@ def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> N
     landmarks = quality.assess(sources.quality, sources.targets, options.quality)
     picked = pick_samples(hypotheses, options.samples, sources.scoring)
     clip_ids = [sample.row["clip_id"] for sample in picked]
-    worst = [] if sources.reads_glosses else landmarks.worst
+    worst = landmarks.worst if sources.shows_signer else []
     shown = {*clip_ids, *(row.clip_id for row in worst)}
-    sequences = {} if sources.reads_glosses else read_shards(paths.shards, shown)
+    sequences = read_shards(paths.shards, shown) if sources.shows_signer else {}
     alignments = read_alignments(paths.evaluation / "alignments.parquet", clip_ids)
     samples = [
         show_sample(
@@ -89,6 +89,7 @@ def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> N
         seeds=sources.seeds,
         system_names=system_names(sources),
         reads_glosses=sources.reads_glosses,
+        shows_signer=sources.shows_signer,
         signatures={label: model[name]["signature"] for name, label in metrics.items()},
         charts={
             name: [inline_svg(chart.svg, chart.name, html.escape(chart.label)) for chart in group]
@@ -131,7 +132,7 @@ def draw_charts(sources: Sources, landmarks: Assessment) -> dict[str, list[Chart
         "curves": charts.draw_curves(sources.epochs, sources.best_epoch),
         "lengths": [charts.draw_lengths(words)],
     }
-    if not sources.reads_glosses:  # a model of glosses sees nothing of what was detected
+    if sources.shows_signer:  # other models see nothing of what was detected
         drawn["quality"] = quality.draw_distributions(sources.quality, landmarks.limits)
         drawn["signers"] = [quality.draw_signers(landmarks.by_signer)]
     for chart in tuning.draw_search(sources.search) if sources.search else []:

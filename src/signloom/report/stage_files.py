@@ -82,6 +82,11 @@ class Sources:
         return reads_glosses(self.checkpoint)
 
     @property
+    def shows_signer(self) -> bool:
+        """Whether the model reads landmarks, which can be drawn."""
+        return self.checkpoint["model"].get("source") not in ("features", "tokens")
+
+    @property
     def scoring(self) -> ScoreOptions:
         """How sentences were scored, which says what a word is."""
         return ScoreOptions(**self.options["score"])

@@ -24,7 +24,7 @@ from signloom.config import (
     parse_options,
     read_json,
 )
-from signloom.corpus.landmarks import LandmarkSequence
+from signloom.corpus.landmarks import FEATURES, LandmarkSequence
 from signloom.features.features import FloatArray, normalise, resample
 from signloom.features.sources import SourceSequence
 from signloom.files import hash_file, to_text, write_file
@@ -128,6 +128,8 @@ def measure_clip(sequence: LandmarkSequence) -> dict[str, float]:
     found: dict[str, float] = {}
     if groups:
         found["hands"] = float(sequence.present[:, groups].any(axis=1).mean())
+    if FEATURES in names:  # which move in no picture
+        return {"seconds": sequence.seconds}
     points = normalise(resample(sequence, RATE), "body")[..., :2]
     steps = np.linalg.norm(np.diff(points, axis=0), axis=-1)
     seen = steps[np.isfinite(steps)]

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from signloom.extraction.pictures import (
     open_pictures,
 )
 from signloom.extraction.video import Frame, Video
-from signloom.importing.foreign import SourceDefaults
+from signloom.importing.foreign import MIN_SCORE, SourceDefaults
 from signloom.importing.importer import FORMATS, IMPORT_VERSION, read_foreign
 
 logger = logging.getLogger(__name__)
@@ -136,7 +136,9 @@ class ClipReader:
             )
         elif path.is_file() and _is_foreign(path):
             _check_foreign(path, self._extractor)
-            for clip_id, clip in read_foreign(path, layout, self._options.defaults):
+            score = self._extractor.get("min_score", MIN_SCORE)
+            defaults = replace(self._options.defaults, min_score=score)
+            for clip_id, clip in read_foreign(path, layout, defaults):
                 if isinstance(clip, LandmarkSequence):
                     yield _given(path, clip_id, clip)
                 else:

@@ -131,8 +131,10 @@ def _check_possible(checkpoint: Checkpoint, folder: Path) -> None:
 
 def _landmarks(checkpoint: Checkpoint) -> LandmarkSource:
     source = checkpoint.spec.source
-    if not isinstance(source, LandmarkSource):
-        raise UserError("a model of glosses cannot be exported: what is written reads landmarks")
+    if not isinstance(source, LandmarkSource) or source.kind != "landmarks":
+        raise UserError(
+            f"a model of {source.name} cannot be exported: what is written reads landmarks"
+        )
     return source
 
 

@@ -210,8 +210,10 @@ def save_served_model(checkpoint: Path, folder: Path) -> None:
     check_output_folder(folder, [checkpoint], FILES)
     spec = load_checkpoint(checkpoint, pick_device("cpu")).spec
     source = spec.source
-    if not isinstance(source, LandmarkSource):
-        raise UserError("a model of glosses cannot be served: what is written reads landmarks")
+    if not isinstance(source, LandmarkSource) or source.kind != "landmarks":
+        raise UserError(
+            f"a model of {source.name} cannot be served: what is written reads landmarks"
+        )
     artifacts = {"checkpoint": checkpoint}
     if confidence := find_confidence_file(checkpoint):
         artifacts["confidence"] = confidence  # copied beside the checkpoint, where it is found
