@@ -72,7 +72,7 @@ def shape(**fields: Any) -> Any:
     found: dict[str, Any] = {
         name: one if isinstance(one, tuple) else (one, ...) for name, one in fields.items()
     }
-    config = pydantic.ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
+    config = pydantic.ConfigDict(strict=True, extra="ignore")
     return pydantic.create_model("Shape", __config__=config, **found)
 
 
@@ -434,7 +434,7 @@ def check_shape(content: object, kind: Any, *, where: Path, hint: str) -> Any:
         hint: What to do if it is damaged, as the end of the message.
 
     Raises:
-        UserError: If a key is missing or of another type, or a number is not finite.
+        UserError: If a key is missing or of another type.
     """
     try:
         pydantic.TypeAdapter(kind).validate_json(json.dumps(content))

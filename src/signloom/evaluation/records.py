@@ -3,10 +3,12 @@
 Whoever writes such a file may write more; what is not always there is in a pair with a default.
 """
 
+import math
 from types import GenericAlias
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
+from pydantic import FiniteFloat as Finite
 
 from signloom.config import Count, Natural, shape
 from signloom.evaluation.names import MAIN_METRICS, Metric, System
@@ -34,7 +36,7 @@ def _check_systems(systems: dict[str, Any]) -> dict[str, Any]:
 
 def _check_group(row: dict[str, Any]) -> dict[str, Any]:
     for name in (f"{metric}{end}" for metric in MAIN_METRICS for end in ("", "_low", "_high")):
-        if type(row.get(name)) not in (int, float):
+        if type(row.get(name)) not in (int, float) or not math.isfinite(row[name]):
             raise ValueError(f"{name} is no number")
     if type(row.get("clips")) is not int or type(row.get("group")) is not str:
         raise ValueError("without a group and its number of clips")
@@ -52,10 +54,10 @@ def _check_search(search: Any) -> Any:
 
 
 # scores.json
-_SCORE = shape(value=float, low=float, high=float, signature=str)
+_SCORE = shape(value=Finite, low=Finite, high=Finite, signature=str)
 _INPUT_CHECK = shape(
-    metric=Metric, model=float, swapped=float, fall=float, low=float, high=float, p_value=float,
-    ignores_input=bool, text=str,
+    metric=Metric, model=Finite, swapped=Finite, fall=Finite, low=Finite, high=Finite,
+    p_value=Finite, ignores_input=bool, text=str,
 )  # fmt: skip
 _SPLIT = shape(
     clips=Natural, missing=list[str], clips_hash=(str, ""), constant_sentence=str,
@@ -63,16 +65,16 @@ _SPLIT = shape(
     systems=Annotated[_map(_map(_SCORE)), AfterValidator(_check_systems)],
     breakdowns=_map(_list(Annotated[_SHOWN, AfterValidator(_check_group)])),
 )  # fmt: skip
-_LEVEL = shape(confidence=float, clips=Count, right=Natural, low=float, high=float)
-_SPREAD = shape(mean=float, std=float, n=Natural, values=list[float])
-_SEARCH = {"beam_size": Count, "length_penalty": float}
+_LEVEL = shape(confidence=Finite, clips=Count, right=Natural, low=Finite, high=Finite)
+_SPREAD = shape(mean=Finite, std=Finite, n=Natural, values=list[float])
+_SEARCH = {"beam_size": Count, "length_penalty": Finite}
 _PRECISION = Literal["float32", "bfloat16", "int8"]
 SEARCHED = shape(decoding=_SHOWN, options=shape(precision=_PRECISION))
 SCORES = shape(
     corpus=(str, ""), headline=(Metric, Metric.BLEU4), splits=_map(_SPLIT, 1),
     options=shape(precision=_PRECISION, score=_SHOWN), decoding=shape(**_SEARCH),
-    grid=_list(shape(**_SEARCH, bleu4=float, wer=float, chosen=Natural, score=(float, 0.0))),
-    confidence=(_map(shape(levels=_list(_LEVEL), calibration_error=(float, 0.0),
+    grid=_list(shape(**_SEARCH, bleu4=Finite, wer=Finite, chosen=Natural, score=(Finite, 0.0))),
+    confidence=(_map(shape(levels=_list(_LEVEL), calibration_error=(Finite, 0.0),
                            unsure=(Natural, 0), unfamiliar=(Natural, 0))), {}),
     seeds=shape(names=list[str], splits=_map(_map(_SPREAD))) | None,
 )  # fmt: skip
