@@ -17,6 +17,7 @@ TOKENIZER = TOKENS / "tokenizer.json"
 LABELS = TOKENS / "labels.json"
 
 CHECKPOINT = Path("data/checkpoint")
+SEGMENTER = Path("data/segmenter.safetensors")  # cuts films into sentences
 HISTORY = CHECKPOINT / "history.json"
 SNAPSHOTS = Path("data/.training")  # data/.* is ignored by Git
 

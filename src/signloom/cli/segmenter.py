@@ -14,7 +14,7 @@ from signloom.cli.arguments import add_params, add_path, number_of, refuse_in_co
 from signloom.config import Natural, load_section
 from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest
 from signloom.errors import UserError
-from signloom.paths import CHECKPOINT, SHARDS
+from signloom.paths import SEGMENTER, SHARDS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,8 +35,7 @@ def add_train_segmenter(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=number_of(Natural), default=1, help="of weights and chance (%(default)s)"
     )
-    out = CHECKPOINT.parent / "segmenter.safetensors"
-    add_path(parser, "--out", out, "where translate finds it: in a checkpoint's folder, or beside")
+    add_path(parser, "--out", SEGMENTER, "where translate finds it")
     parser.set_defaults(run=run_train_segmenter)
 
 

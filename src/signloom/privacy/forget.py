@@ -172,10 +172,12 @@ def _describe(
     makes = {extractor_fingerprint(project.extract.detector_options), *_extractors(project)}
     entries = {
         cache_key(
-            video=hashed[clip.video].sha256, start_s=clip.start_s, end_s=clip.end_s,
+            video=hashed[clip.video].sha256, start_s=start_s, end_s=end_s,
             decoder=DECODER, extractor=make,
         )
         for clip in theirs if clip.video in hashed
+        # And of the whole film, from which a segmenter may have learnt.
+        for start_s, end_s in ((clip.start_s, clip.end_s), (None, None))
         for make in makes
     }  # fmt: skip
     own = {video: found for video, found in hashed.items() if video not in shared}

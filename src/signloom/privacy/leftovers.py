@@ -7,7 +7,7 @@ from pathlib import Path
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.dvc import ask_dvc
 from signloom.intake.staging import staging_folder
-from signloom.paths import CHECKPOINT, FORGET_JOURNAL, MODELS, REPORTS, SPOOL
+from signloom.paths import CHECKPOINT, FORGET_JOURNAL, MODELS, REPORTS, SEGMENTER, SPOOL
 from signloom.privacy.names import Person, files_naming, is_word
 
 # MLflow's own files, and what waits to be sent there.
@@ -22,6 +22,11 @@ def tell_left(person: Person, corpus: CorpusOptions) -> Iterator[str]:
         yield (
             f"{CHECKPOINT} may have been trained on them: `dvc repro` trains without them, and "
             "writes landmarks, tokens, scores and report again"
+        )
+    if SEGMENTER.is_file():
+        yield (
+            f"{SEGMENTER} may have been trained on them: `signloom train-segmenter` trains it "
+            "without them"
         )
     yield from _shared_videos(person, corpus)
     yield from _dvc()

@@ -33,10 +33,11 @@ from signloom.features.features import (
     resample,
 )
 from signloom.files import write_file
+from signloom.paths import SEGMENTER
 from signloom.translation.segmentation import LEAST_S, Span, cut, find_runs
 
 FORMAT_VERSION = 1
-SEGMENTER, _METADATA = "segmenter.safetensors", "signloom"
+_METADATA = "signloom"
 HINT = "train it again: `signloom train-segmenter`"
 OUTSIDE, BEGIN, INSIDE = range(3)
 _UNREADABLE = (
@@ -234,8 +235,8 @@ class Segmenter:
 
 
 def find_segmenter(checkpoint: Path) -> Path | None:
-    """Return the segmenter in a checkpoint's folder or beside it; None if there is none."""
-    paths = (checkpoint / SEGMENTER, checkpoint.parent / SEGMENTER)
+    """Return the segmenter in a checkpoint's folder, beside it or in `data`; None without one."""
+    paths = (checkpoint / SEGMENTER.name, checkpoint.parent / SEGMENTER.name, SEGMENTER)
     return next((path for path in paths if path.is_file()), None)
 
 
