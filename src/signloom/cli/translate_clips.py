@@ -24,7 +24,7 @@ from signloom.corpus.landmarks import NO_LANDMARKS, LandmarkSequence, Layout
 from signloom.errors import UserError, readable_name
 from signloom.extraction.video import ENCODERS
 from signloom.files import check_output, check_writable
-from signloom.importing.captions import Cue, write_captions
+from signloom.importing.captions import UNSURE_MARK, Cue, write_captions
 from signloom.progress import progress_file
 from signloom.translation.inputs import (
     ClipPath,
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from signloom.translation.timed import Sentence, TimedTranslation
     from signloom.translation.translator import Translation, Translator
 
-UNSURE_MARK = "[?] "  # before a sentence that the model is unsure of
 POLL_S = 2.0  # between two looks into a folder that is watched
 LONG_S = 60.0  # a longer clip is hardly one sentence
 LONGEST_S = 600.0  # and a longer one would take more memory than there is

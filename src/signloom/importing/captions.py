@@ -31,6 +31,7 @@ MIN_INSIDE = 0.9  # of a cue that must lie in its film, as extraction asks of a 
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 _SENTENCE_ENDS = ".!?…。！？؟।։"
 _CLOSING = "\"'»”’)]』」"
+UNSURE_MARK = "[?] "  # before a sentence that a model is unsure of
 OUR_TIERS = ("text", "hypothesis", "gloss", "clip", "score")
 """Tiers of the .eaf files that are written here; `@` and the signer may follow."""
 
@@ -376,6 +377,9 @@ def apply_rules(
             left_out.append((cue, Problem("its text is empty", "")))
         elif not any(character.isalnum() for character in cue.text):
             left_out.append((cue, Problem("its text has no letter and no digit", "", (cue.text,))))
+        elif cue.text.startswith(UNSURE_MARK.strip()):
+            reason = "a model is unsure of it, and nobody has taken the mark away"
+            left_out.append((cue, Problem(reason, "", (cue.text,))))
         elif cue.end_s <= cue.start_s:
             span = f"{cue.start_s:.3f} to {cue.end_s:.3f} s"
             left_out.append((cue, Problem("it does not end after its start", "", (span,))))

@@ -271,10 +271,12 @@ def kept(cues, duration_s=None, **rules):
 
 
 def test_cues_that_are_no_clips_are_left_out_with_a_reason():
-    cues = [cue(1, 2), cue(3, 3), cue(4, 5, ""), cue(6, 7, "♪ ♪"), cue(8, 30), cue(31, 31.2)]
+    cues = [cue(1, 2), cue(3, 3), cue(4, 5, ""), cue(6, 7, "♪ ♪"), cue(8, 30), cue(31, 31.2),
+            cue(32, 33, "[?] Vielleicht.")]  # fmt: skip
     taken, reasons = kept(cues, min_s=0.5, max_s=20)
     assert taken == [(1, 2, "Satz.")]
     assert sorted(reasons) == [
+        "a model is unsure of it, and nobody has taken the mark away",
         "it does not end after its start", "its length is not in 0.5 to 20 s",
         "its length is not in 0.5 to 20 s", "its text has no letter and no digit",
         "its text is empty",
