@@ -21,7 +21,7 @@ from signloom.cli.main import main
 from signloom.corpus.manifest import read_manifest
 from signloom.demo.draw import DrawOptions, draw_clip, plan_clips
 from tests.intake import found_corpus
-from tests.tiny import ROOT
+from tests.tiny import ROOT, write_checkpoint
 from tests.unit.report.test_browser import DESK, PHONE, Tab, find_chromium, open_tab
 
 pytestmark = [
@@ -45,9 +45,12 @@ def write_camera(folder: Path) -> Path:
     camera = folder / "camera.y4m"
     with av.open(str(folder / f"videos/{clip.clip_id}.mp4")) as video, camera.open("wb") as file:
         file.write(b"YUV4MPEG2 W640 H480 F15:1 Ip A1:1 C420jpeg\n")
-        for frame in video.decode(video=0):
-            picture = frame.reformat(width=640, height=480, format="yuv420p").to_ndarray()
-            file.write(b"FRAME\n" + np.ascontiguousarray(picture).tobytes())
+        frames = [
+            b"FRAME\n" + np.ascontiguousarray(picture.to_ndarray()).tobytes()
+            for frame in video.decode(video=0)
+            for picture in [frame.reformat(width=640, height=480, format="yuv420p")]
+        ]
+        file.writelines([frames[0]] * 10 + frames + [frames[-1]] * 12)  # rests before and after
     return camera
 
 
@@ -115,14 +118,38 @@ def begin(tab: Tab) -> None:
     wait_for(tab, "!document.querySelector('#stop').hidden")
 
 
+def camera_flags(folder: Path) -> tuple[str, ...]:
+    return (
+        "--use-fake-ui-for-media-stream",
+        "--use-fake-device-for-media-stream",
+        f"--use-file-for-fake-video-capture={write_camera(folder)}",
+    )
+
+
+def test_sentences_are_translated_while_they_are_signed(server: Server, tmp_path: Path) -> None:
+    write_checkpoint(server.project / "data/checkpoint")  # it knows nothing, but says something
+    address = server.start()
+    with open_tab(tmp_path / "profile", 240.0, camera_flags(tmp_path / "drawn")) as tab:
+        tab.show(address, width=DESK)
+        tab.run("location.hash = 'translate'")
+        wait_for(tab, "document.querySelector('#preview').videoWidth > 0")
+        press(tab, "#live")
+        wait_for(tab, "document.querySelectorAll('#said > li').length >= 2")
+        assert tab.run("document.querySelectorAll('#said button').length") == 1
+        press(tab, "#said button")
+        wait_for(tab, "document.querySelectorAll('#list > li').length == 1")
+        assert tab.complaints == []
+    (take,) = TakeStore().list_takes()
+    assert (take.state, take.suffix) == ("whole", ".mov")
+    with av.open(str(TakeStore().film(take))) as video:
+        assert sum(1 for _ in video.decode(video=0)) > 10
+
+
 def test_the_drawn_signer_records_herself_and_a_night_can_take_her_in(
     server: Server, tmp_path: Path
 ) -> None:
-    camera = write_camera(tmp_path / "drawn")
-    flags = ("--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream",
-             f"--use-file-for-fake-video-capture={camera}")  # fmt: skip
     address = server.start()
-    with open_tab(tmp_path / "profile", 240.0, flags) as tab:
+    with open_tab(tmp_path / "profile", 240.0, camera_flags(tmp_path / "drawn")) as tab:
         tab.show(address, width=DESK)
         wait_for(tab, "document.querySelector('#preview').videoWidth > 0")
         write(tab, "#signer", "zoe")

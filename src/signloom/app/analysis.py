@@ -1,19 +1,21 @@
 """What can be said of a film: its landmarks, their faults, its translation and how sure that is."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from signloom.app.live import Live
+from signloom.app.takes import TakeError
 from signloom.config import load_section, read_json
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.quality import measure_quality
 from signloom.errors import UserError
 from signloom.evaluation.names import FLOORS
-from signloom.extraction.detector import DetectorOptions
+from signloom.extraction.detector import DetectorOptions, build_detector
 from signloom.extraction.extract import ExtractOptions, extract_video, options_of_fingerprint
 from signloom.extraction.video import Frame
 from signloom.features.sources import LandmarkSource
@@ -47,6 +49,7 @@ class Analyst:
         self._lock = threading.Lock()
         self._model: Model | None = None
         self._stamp: object = None
+        self._live: Live | None = None
         self._checks = build_checks(QualityOptions(worst=0))
 
     def look(self, film: Path) -> dict[str, Any]:
@@ -73,13 +76,52 @@ class Analyst:
                 "translation": self._translate(model, sequence),
             }
 
+    def begin_live(self) -> str:
+        """Begin a live session, which ends the one before; return its id.
+
+        Raises:
+            UserError: If there is no model.
+        """
+        with self._lock:
+            model = self._load()
+            if model is None:
+                raise UserError("there is no model yet: run `dvc repro` or a night")
+            self._live = Live(build_detector(self._detector(model), threads=2))
+            return self._live.id
+
+    def add_live(self, session: str, frames: Sequence[tuple[float, bytes]]) -> dict[str, Any]:
+        """Look at the next frames of a session.
+
+        Returns:
+            `signing`, and `translation` where a sentence has just ended, else None.
+
+        Raises:
+            TakeError: If the session is over, or a picture is not as it should be.
+        """
+        with self._lock:
+            live = self._session(session)
+            ended = live.add(frames)
+            found = None if ended is None else self._translate(self._load(), ended)
+            return {"signing": live.is_signing(), "translation": found}
+
+    def write_live(self, session: str, folder: Path) -> Path | None:
+        """Write the film of the last sentence of a session into a folder."""
+        with self._lock:
+            return self._session(session).write_last(folder)
+
+    def _session(self, session: str) -> Live:
+        if self._live is None or self._live.id != session:
+            raise TakeError("this session is over: another page began one", 409)
+        return self._live
+
     def describe(self) -> dict[str, Any] | None:
         """Return what is known of the model; None if there is none."""
         with self._lock:
             model = self._load()
         if model is None:
             return None
-        train = [one for one in read_targets(TARGETS) if one.split == "train"]
+        known = read_targets(TARGETS) if TARGETS.is_file() else []
+        train = [one for one in known if one.split == "train"]
         signers = len({one.signer for one in train})
         return {"name": model.name, "train_clips": len(train), "signers": signers, **model.scores}
 

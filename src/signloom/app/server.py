@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from signloom.app.analysis import Analyst
 from signloom.app.guard import REPORT_POLICY
+from signloom.app.live import unpack_frames
 from signloom.app.takes import MAX_PIECE, Consent, TakeError, TakeStore
 from signloom.app.wanted import count_signers, list_again, list_wanted
 from signloom.config import load_params, load_section, parse_options, read_json
@@ -63,6 +64,9 @@ class App:
             Route("/api/takes/{id}/film", self._append, methods=["PUT"]),
             Route("/api/takes/{id}/whole", self._finish, methods=["POST"]),
             Route("/api/takes/{id}/look", self._look, methods=["POST"]),
+            Route("/api/live", self._begin_live, methods=["POST"]),
+            Route("/api/live/{id}", self._add_live, methods=["PUT"]),
+            Route("/api/live/{id}/keep", self._keep_live, methods=["POST"]),
             Route("/api/consents", self._agree, methods=["POST"]),
             Route("/api/deliver", self._deliver, methods=["POST"]),
             Route("/api/wanted", self._wanted),
@@ -180,6 +184,31 @@ class App:
         if take.state == "recording":
             raise TakeError("this recording is not whole yet", 409)
         return JSONResponse(await to_thread.run_sync(self._analyst.look, self.takes.film(take)))
+
+    async def _begin_live(self, _request: Request) -> Response:
+        return JSONResponse({"id": await to_thread.run_sync(self._analyst.begin_live)})
+
+    async def _add_live(self, request: Request) -> Response:
+        frames = unpack_frames(await _read_body(request, MAX_PIECE))
+        session = request.path_params["id"]
+        return JSONResponse(await to_thread.run_sync(self._analyst.add_live, session, frames))
+
+    async def _keep_live(self, request: Request) -> Response:
+        """Make a take of the last sentence, its text what was understood."""
+        given = await _read_json(request)
+        session, text = request.path_params["id"], str(given.get("text", ""))
+
+        def keep() -> dict[str, Any]:
+            take = self.takes.begin(text=text, signer=str(given.get("signer", "")), suffix=".mov")
+            film = self.takes.film(take)
+            made = self._analyst.write_live(session, film.parent)
+            if made is None:
+                self.takes.remove(take)
+                raise TakeError("no sentence has ended yet", 404)
+            made.rename(film)
+            return asdict(self.takes.finish(take, film.stat().st_size))
+
+        return JSONResponse(await to_thread.run_sync(keep), 201)
 
     async def _agree(self, request: Request) -> Response:
         given = await _read_json(request)

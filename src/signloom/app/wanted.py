@@ -92,7 +92,7 @@ def list_again(corpus: CorpusOptions) -> list[IntakeReject]:
 def count_signers(known: Sequence[Target]) -> dict[str, int]:
     """Return how many clips of train each person signed, the fewest first."""
     found = Counter(one.signer for one in known if one.split == "train")
-    return dict(sorted(found.items(), key=lambda pair: pair[1]))
+    return dict(sorted(found.items(), key=lambda pair: (pair[1], pair[0])))
 
 
 def _urgency(one: Wanted) -> float:

@@ -43,6 +43,7 @@ _SEEK_MARGIN_S = 1.0  # seeking lands on a key frame near the target: aim before
 _READ_ON_S = 10.0  # to the next segment, where the container lists no key frames
 _MOST_KEPT_BYTES = 256_000_000  # of pictures that two segments share
 _TIME_STEP_S = 5e-4  # containers round times to milliseconds: half of one is "the same time"
+_MOST_PIXELS_LIVE = 2_000_000
 _UNEVEN_S = 0.1  # a frame this far from its tick of an even clock is at a varying rate
 _SAME_RATE = 0.02  # relative; headers round
 _MAX_HOLE_S = 10.0  # between two frames; more are damaged times, or a recording that paused
@@ -375,6 +376,23 @@ class Video:
             f"decoding stops at {covered_s:.2f} s{of}: truncated or damaged",
             "copy the file again from its source, or give the clip an end_s before that",
         )
+
+
+def decode_jpeg(content: bytes) -> Picture:
+    """Return a JPEG picture as a camera's page sends it, red first.
+
+    Raises:
+        ClipError: If it is none, or larger than 2 million pixels.
+    """
+    try:
+        (found,) = av.CodecContext.create("mjpeg", "r").decode(av.Packet(content))
+    except (av.FFmpegError, ValueError):
+        raise ClipError("it is no JPEG picture", "send JPEG pictures") from None
+    assert isinstance(found, VideoFrame)
+    if found.width * found.height > _MOST_PIXELS_LIVE:
+        size = f"{found.width} x {found.height}"
+        raise ClipError(f"a picture of {size} pixels is too large", "send smaller ones")
+    return cast(Picture, found.to_ndarray(format="rgb24"))
 
 
 def measure_fps(times_s: Sequence[float], header_fps: float) -> float:

@@ -182,6 +182,90 @@ async function endRecording() {
   }
 }
 
+// --- live --------------------------------------------------------------------------------------------
+
+const LIVE_MS = 1000 / 15;
+const MOST_WAITING = 30; // frames; older ones are left out rather than answered ever later
+
+// Sends pictures while somebody signs; the answers say when a sentence has ended, and what it was.
+class LiveSession {
+  constructor(id) {
+    this.id = id;
+    this.waiting = [];
+    this.left = 0;
+    this.canvas = document.createElement("canvas");
+    const preview = $("#preview");
+    const scale = Math.min(1, 640 / preview.videoWidth);
+    this.canvas.width = Math.round(preview.videoWidth * scale);
+    this.canvas.height = Math.round(preview.videoHeight * scale);
+    this.pen = this.canvas.getContext("2d");
+    this.timer = setInterval(() => this.take(), LIVE_MS);
+    this.running = true;
+    this.send();
+  }
+
+  take() {
+    const time = performance.now() / 1000;
+    this.pen.drawImage($("#preview"), 0, 0, this.canvas.width, this.canvas.height);
+    this.canvas.toBlob((blob) => {
+      this.waiting.push([time, blob]);
+      while (this.waiting.length > MOST_WAITING) { this.waiting.shift(); this.left += 1; }
+    }, "image/jpeg", 0.85);
+  }
+
+  async send() {
+    while (this.running) {
+      const frames = this.waiting.splice(0, MOST_WAITING);
+      if (!frames.length) { await pause(LIVE_MS); continue; }
+      frames.sort((one, other) => one[0] - other[0]);
+      const parts = frames.flatMap(([time, blob]) => {
+        const head = new DataView(new ArrayBuffer(12));
+        head.setFloat64(0, time, true);
+        head.setUint32(8, blob.size, true);
+        return [head.buffer, blob];
+      });
+      try {
+        this.show(await ask("PUT", `/api/live/${this.id}`, new Blob(parts)), frames);
+      } catch (error) {
+        tell(error.message);
+        endLive();
+      }
+    }
+  }
+
+  show({ signing, translation }, frames) {
+    const behind = performance.now() / 1000 - frames.at(-1)[0];
+    $("#state").textContent = say(signing ? "signing" : "resting", { behind: behind.toFixed(1) });
+    $("#state").dataset.left = this.left;
+    if (!translation) return;
+    const item = element("li");
+    drawTranslation(item, translation);
+    const wrong = element("button", { text: say("wrong") });
+    wrong.addEventListener("click", guarded(async () => {
+      await ask("POST", `/api/live/${this.id}/keep`, { text: translation.text, signer: $("#signer").value });
+      location.hash = "clips";
+    }));
+    for (const button of document.querySelectorAll("#said button")) button.remove(); // of the last alone
+    item.append(wrong);
+    $("#said").prepend(item);
+  }
+
+  stop() {
+    this.running = false;
+    clearInterval(this.timer);
+  }
+}
+
+let live = null;
+
+function endLive() {
+  live?.stop();
+  live = null;
+  $("#live").ariaPressed = "false";
+  $("#live").textContent = say("live");
+  $("#state").textContent = "";
+}
+
 // --- what was recorded -------------------------------------------------------------------------------
 
 // A player with the skeleton over it, and the words lit at their moments.
@@ -306,7 +390,7 @@ const tabs = {
     $("#model").textContent = !model ? say("no_model")
       : say(model.metric ? "model_is" : "model_plain", rounded(model));
     $("#translate-camera").append($("#camera"));
-    $("#camera").hidden = !model;
+    $("#camera").hidden = $("#live").hidden = !model;
     if (model) await openCamera();
   },
 
@@ -403,6 +487,7 @@ async function show() {
     if (link.hash === `#${name}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  if (name !== "translate") endLive();
   if (!["record", "translate"].includes(name)) closeCamera();
   await guarded(tabs[name])();
 }
@@ -467,6 +552,15 @@ on("#files", "change", async (event) => {
   event.target.value = "";
   tell("");
   show();
+});
+
+on("#live", "click", async () => {
+  if (live) { endLive(); return; }
+  await openCamera();
+  const { id } = await ask("POST", "/api/live", {});
+  live = new LiveSession(id);
+  $("#live").ariaPressed = "true";
+  $("#live").textContent = say("live_end");
 });
 
 on("#deliver", "click", async () => {

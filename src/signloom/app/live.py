@@ -1,0 +1,175 @@
+"""Live translation: frames come while somebody signs, and hands at rest end a sentence."""
+
+import secrets
+import struct
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from signloom.app.takes import TakeError
+from signloom.corpus.landmarks import LandmarkSequence
+from signloom.extraction.detector import Detector
+from signloom.extraction.pictures import PACKED_SUFFIX, open_pictures
+from signloom.extraction.video import decode_jpeg, even_frames
+from signloom.features.features import fill_gaps
+from signloom.translation.segmentation import (
+    BRIDGE_S,
+    LEAST_S,
+    PAD_S,
+    PAUSE_S,
+    cut,
+    find_busy,
+    find_runs,
+)
+
+MOST_S = 30.0  # a longer sentence is cut there
+KEPT_S = 1.0  # of rest before a sentence
+MAX_BATCH = 30  # frames at once
+_LEAST_FRAMES = 5  # before anything is looked for
+
+
+@dataclass(slots=True)
+class _Frames:
+    """The frames of a sentence that is being signed."""
+
+    times_s: list[float] = field(default_factory=list)
+    points: list[Any] = field(default_factory=list)
+    present: list[Any] = field(default_factory=list)
+    jpegs: list[bytes] = field(default_factory=list)
+
+    def drop_before(self, time_s: float) -> None:
+        first = next((n for n, t in enumerate(self.times_s) if t >= time_s), len(self.times_s))
+        for values in (self.times_s, self.points, self.present, self.jpegs):
+            del values[:first]
+
+
+class Live:
+    """One person before the camera.
+
+    Attributes:
+        id: Frames of another session are refused.
+    """
+
+    def __init__(self, detector: Detector) -> None:
+        detector.reset()
+        self.id = secrets.token_hex(8)
+        self._detector, self._frames = detector, _Frames()
+        self._size = (0, 0)
+        self._last: tuple[list[bytes], float] | None = None  # the pictures of the last sentence
+
+    def add(self, frames: Sequence[tuple[float, bytes]]) -> LandmarkSequence | None:
+        """Look at the next frames.
+
+        Args:
+            frames: Seconds since the session began, ascending, and JPEG pictures of one size.
+
+        Returns:
+            A sentence that came to its end with them.
+
+        Raises:
+            TakeError: If a picture cannot be read, has another size or comes too late.
+        """
+        kept = self._frames
+        for time_s, jpeg in frames:
+            rgb = decode_jpeg(jpeg)
+            size = (rgb.shape[1], rgb.shape[0])
+            if self._size not in ((0, 0), size):
+                raise TakeError(f"a picture of {size}, the first had {self._size}")
+            if kept.times_s and time_s <= kept.times_s[-1]:
+                raise TakeError("frames come in the order of their times")
+            self._size = size
+            points, present = self._detector.detect(rgb, time_s)
+            kept.times_s.append(time_s)
+            kept.points.append(points)
+            kept.present.append(present)
+            kept.jpegs.append(jpeg)
+        if len(kept.times_s) < _LEAST_FRAMES:
+            return None
+        sequence = self._sequence()
+        span = _find_sentence(sequence)
+        begun_s = kept.times_s[0]
+        if span is None:
+            if not self.is_signing():
+                kept.drop_before(kept.times_s[-1] - KEPT_S)
+            return None
+        found = cut(sequence, span)
+        end_s = begun_s + span[1]
+        pictures = [
+            jpeg
+            for time_s, jpeg in zip(kept.times_s, kept.jpegs, strict=True)
+            if begun_s + span[0] <= time_s <= end_s
+        ]
+        self._last = (pictures, sequence.fps)
+        kept.drop_before(end_s)
+        return found
+
+    def is_signing(self) -> bool:
+        """Whether hands were busy within the last pause."""
+        if len(self._frames.times_s) < _LEAST_FRAMES:
+            return False
+        sequence = self._sequence()
+        busy = find_busy(fill_gaps(sequence, BRIDGE_S))
+        return bool(busy[-max(1, round(PAUSE_S * sequence.fps)) :].any())
+
+    def write_last(self, folder: Path) -> Path | None:
+        """Write the film of the last sentence into a folder; None if there is none."""
+        if self._last is None or not self._last[0]:
+            return None
+        pictures, fps = self._last
+        with tempfile.TemporaryDirectory(dir=folder) as made:
+            for number, jpeg in enumerate(pictures):
+                (Path(made) / f"{number:06}.jpg").write_bytes(jpeg)
+            film = folder / f"live{PACKED_SUFFIX}"
+            open_pictures(Path(made), round(fps, 3)).pack(film)
+        return film
+
+    def _sequence(self) -> LandmarkSequence:
+        kept = self._frames
+        fps = (len(kept.times_s) - 1) / (kept.times_s[-1] - kept.times_s[0])
+        even = even_frames(kept.times_s, fps)
+        points = np.stack(kept.points)[even].astype(np.float16).astype(np.float32)
+        width, height = self._size
+        return LandmarkSequence(
+            points=points, present=np.stack(kept.present)[even], fps=fps, width=width,
+            height=height, layout=self._detector.layout,
+        )  # fmt: skip
+
+
+def _find_sentence(sequence: LandmarkSequence) -> tuple[float, float] | None:
+    """Return where a sentence lies that has ended; movements too short for one are passed over."""
+    fps, frames = sequence.fps, len(sequence.points)
+    runs: list[tuple[int, int]] = []
+    for start, end in find_runs(find_busy(fill_gaps(sequence, BRIDGE_S))):
+        if runs and (start - runs[-1][1]) / fps < PAUSE_S:
+            runs[-1] = (runs[-1][0], end)
+        else:
+            runs.append((start, end))
+    for start, end in runs:
+        is_over = (frames - end) / fps >= PAUSE_S or (frames - start) / fps >= MOST_S
+        if is_over and (end - start) / fps >= LEAST_S:
+            return max(start / fps - PAD_S, 0.0), min(end / fps + PAD_S, sequence.seconds)
+    return None
+
+
+def unpack_frames(body: bytes) -> list[tuple[float, bytes]]:
+    """Return the frames of a request: for each a time (float64), a length (uint32), its bytes.
+
+    Raises:
+        TakeError: If the lengths do not fit.
+    """
+    found: list[tuple[float, bytes]] = []
+    place = 0
+    while place < len(body):
+        if len(body) - place < 12 or len(found) >= MAX_BATCH:
+            raise TakeError("expected frames: time, length, bytes")
+        time_s, length = struct.unpack_from("<dI", body, place)
+        place += 12
+        if not np.isfinite(time_s) or length > len(body) - place:
+            raise TakeError("expected frames: time, length, bytes")
+        found.append((time_s, body[place : place + length]))
+        place += length
+    return found
