@@ -141,15 +141,16 @@ def number_pictures(folder: Path) -> list[tuple[int, Path]]:
 
 
 def describe_gaps(folders: Iterable[PictureFolder]) -> str:
-    """Say which folders lack pictures; empty if none does."""
+    """Say which folder lacks pictures, and how many others; empty if none does."""
     lacking = [folder for folder in folders if folder.missing]
     if not lacking:
         return ""
     first = lacking[0]
     more = f" and {len(first.missing) - 1} more" if len(first.missing) > 1 else ""
+    others = f"; so do {len(lacking) - 1} other folders" if len(lacking) > 1 else ""
     return (
-        f"{len(lacking)} folders lack pictures between the first and the last, of which the one "
-        f"before stays longer (first {first.path.name}: number {first.missing[0]}{more})"
+        f"{first.path.name}: number {first.missing[0]}{more} of its pictures is missing, and the "
+        f"one before stays longer{others}"
     )
 
 

@@ -167,7 +167,11 @@ def read_inbox(corpus: CorpusOptions, request: Request, known: Manifest | None =
     clips = manifest.clips
     check_videos(corpus, clips)
     packed = Path(tempfile.mkdtemp(prefix="signloom-pictures-"))
-    candidates, waiting = scan(replace(request, packed=packed))
+    try:
+        candidates, waiting = scan(replace(request, packed=packed))
+    except BaseException:
+        shutil.rmtree(packed)
+        raise
     candidates = _find_films(candidates, clips)
     videos = [*(clip.video for clip in clips), *(one.video for one in candidates)]
     hashes = VideoHashes(cache_folder()).hash_videos(video for video in videos if video)

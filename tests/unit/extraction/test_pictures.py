@@ -55,7 +55,7 @@ def test_a_picture_that_lacks_is_told_and_the_one_before_stays(tmp_path: Path) -
     folder = write_pictures(tmp_path / "clip", numbers=[1, 2, 5, 6])
     pictures = open_pictures(folder, "25")
     assert pictures.missing == (3, 4)
-    assert "clip: number 3 and 1 more" in describe_gaps([pictures])
+    assert "clip: number 3 and 1 more of its pictures is missing" in describe_gaps([pictures])
     with Video(pack(folder)) as video:
         assert [frame.time_s for frame in video.frames()] == pytest.approx([0, 0.04, 0.16, 0.2])
     every_second = open_pictures(write_pictures(tmp_path / "half", numbers=[2, 4, 6]), 25)
