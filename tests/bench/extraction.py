@@ -7,6 +7,7 @@ Usage: python -m tests.bench.extraction [--corpus data/demo/corpus] [--only NAME
   their start: frames a second, medians of interleaved runs. Needs 2 idle cores.
 - cost: CPU time a frame of a worker's function beside the same MediaPipe graph alone, fed with the
   same frames from memory; interleaved clip by clip.
+- alone: wall and CPU time of a clip that is looked at in threads, beside one thread, in turns.
 - equality: landmarks of both runtimes, over the corpus and the videos of any folders (--videos).
 - rerun: `python -m pipeline.extract` over many clips that are all in the cache (real entries,
   copied) and on disk (tiny files, each with bytes of its own): seconds and peak memory.
@@ -52,7 +53,7 @@ from signloom.extraction.mediapipe_models import HolisticGraph
 from signloom.extraction.video import Video
 
 OPTIONS = load_section(Path("params.yaml"), "extract", ExtractOptions)
-PARTS = ("cost", "equality", "rerun", "memory", "speed")
+PARTS = ("cost", "alone", "equality", "rerun", "memory", "speed")
 BARS = {
     "speed ratio": (">=", 2.0),
     "CPU ratio": ("<=", 0.72),
@@ -172,6 +173,21 @@ def measure_cost(clips: Sequence[Clip]) -> dict[str, float]:
         "ours, CPU-ms a frame": statistics.median(1000 * o / n for n, _, o in costs),
         "CPU ratio": statistics.median(ours / alone for _, alone, ours in costs),
     }
+
+
+def measure_alone(video: Path, repeats: int) -> dict[str, float]:
+    """What one clip takes in threads, of what it takes in one."""
+    ratios = []
+    for number in range(repeats + 1):
+        spent = {}
+        for threads in (1, 2) if number % 2 else (2, 1):
+            extract_video(video, OPTIONS.detector_options, end_s=0.2, threads=threads)  # builds it
+            begun = time.perf_counter(), time.process_time()
+            extract_video(video, OPTIONS.detector_options, threads=threads)
+            spent[threads] = time.perf_counter() - begun[0], time.process_time() - begun[1]
+        ratios.append([ours / plain for ours, plain in zip(spent[2], spent[1], strict=True)])
+    wall, cpu = np.median(ratios[1:], axis=0)  # the first one to warm up
+    return {"in threads, wall ratio": float(wall), "in threads, CPU ratio": float(cpu)}
 
 
 def compare_runtimes(video: Path) -> tuple[int, int, list[float]]:
@@ -356,6 +372,7 @@ def main() -> None:
         folder = Path(name)
         parts: dict[str, Callable[[], dict[str, float]]] = {
             "cost": lambda: measure_cost(some),
+            "alone": lambda: measure_alone(some[0].video, arguments.repeats),
             "equality": lambda: measure_equality(
                 [*(clip.video for clip in clips if clip.video), *arguments.videos]
             ),

@@ -26,7 +26,7 @@ import numpy as np
 from signloom.extraction.video import Video, VideoWriter
 from signloom.files import write_file
 
-WANTED_COLD_S, CLIP_S = 6.0, 5.0
+WANTED_COLD_S, CLIP_S = 5.0, 5.0
 MAIN = [sys.executable, "-c", "from signloom.cli.main import main; main()", "translate"]
 
 

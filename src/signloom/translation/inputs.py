@@ -33,7 +33,7 @@ from signloom.importing.importer import FORMATS, IMPORT_VERSION, read_foreign
 logger = logging.getLogger(__name__)
 
 _SHARDS = "shard-*.parquet"
-_THREADS = 2  # of MediaPipe's graph: somebody waits for this one clip
+_THREADS = 2  # somebody waits for this one clip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
