@@ -56,7 +56,8 @@ def draw_film(
     )  # fmt: skip
     camera = Camera(width=options.width, height=options.height)
     room = np.random.default_rng(seed)
-    write_video(path, draw_frames(pose_arms(whole, signer), signer, camera, room), options)
+    frames = draw_frames(pose_arms(whole, signer), signer, camera, room)
+    write_video(path, frames, options.fps, (options.width, options.height))
     return spans
 
 

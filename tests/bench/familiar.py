@@ -98,7 +98,7 @@ def draw_still(path: Path, signer: Signer, options: DrawOptions, *, has_body: bo
     if has_body:
         picture = draw(trunk_solids(signer), picture, camera, camera.rays())
     image = picture.colour.reshape(camera.height, camera.width, 3).astype(np.uint8)
-    write_video(path, iter([image] * FRAMES), options)
+    write_video(path, iter([image] * FRAMES), options.fps, (options.width, options.height))
 
 
 def find_films(data: Path, folder: Path) -> Iterator[tuple[str, list[Path]]]:

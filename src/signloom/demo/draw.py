@@ -277,7 +277,8 @@ def draw_clip(clip: PlannedClip, options: DrawOptions, folder: Path) -> Truth:
     write_video(
         folder / VIDEOS / f"{clip.clip_id}.mp4",
         draw_frames(arms, clip.signer, camera, room),
-        options,
+        options.fps,
+        (options.width, options.height),
     )
     dominant, other = performance.in_sign.T
     sides = (dominant, other) if clip.signer.left_handed else (other, dominant)
@@ -288,14 +289,16 @@ def draw_clip(clip: PlannedClip, options: DrawOptions, folder: Path) -> Truth:
     )
 
 
-def write_video(path: Path, frames: Iterator[NDArray[np.uint8]], options: DrawOptions) -> None:
-    """Encode BGR frames as MPEG-4.
+def write_video(
+    path: Path, frames: Iterator[NDArray[np.uint8]], fps: float, size: tuple[int, int]
+) -> None:
+    """Encode BGR frames of a width and a height as MPEG-4.
 
     Raises:
         OSError: If OpenCV cannot encode or the file cannot be written.
     """
     fourcc = cv2.VideoWriter.fourcc(*"mp4v")
-    writer = cv2.VideoWriter(str(path), fourcc, options.fps, (options.width, options.height))
+    writer = cv2.VideoWriter(str(path), fourcc, fps, size)
     if not writer.isOpened():
         raise OSError(f"{path}: OpenCV cannot write MPEG-4 video here")
     try:

@@ -1,11 +1,12 @@
 """Pictures of a performance: body, clothes, camera, frames."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from signloom.demo.face import CHIN_CM, Expression, paint_face
 from signloom.demo.motion import Performance
 from signloom.demo.render import FAR, Camera, Picture, Solids, draw
 from signloom.demo.signer import Colour, Signer, backdrop
@@ -67,9 +68,13 @@ def shoulder_of(signer: Signer) -> Floats:
     return place
 
 
-def trunk_solids(signer: Signer) -> Solids:
-    """Head, hair, face, neck and trunk: what does not move."""
-    cones = _trunk(signer) + _head(signer) + _face(signer) + _hair(signer)
+def trunk_solids(signer: Signer, *, face: bool = True) -> Solids:
+    """Head, hair, neck and trunk: what does not move; with a face that does not, or its nose."""
+    features = _eyes(signer) + _nose(signer) + _lips(signer) if face else _nose(signer)
+    return _solids(_trunk(signer) + _head(signer) + features + _hair(signer), signer)
+
+
+def _solids(cones: Sequence[Cone], signer: Signer) -> Solids:
     starts, ends, start_radii, end_radii, colours = zip(*cones, strict=True)
     colour = np.stack([bgr(c) for c in colours])
     return Solids(
@@ -116,19 +121,35 @@ def _head(signer: Signer) -> list[Cone]:
     ]
 
 
-def _face(signer: Signer) -> list[Cone]:
+def _chin(opened: float, skin: Colour) -> Cone:
+    """The lower part of the head under a mouth that is open."""
+    return HEAD + _at(0.0, -2.0, 0.8), HEAD + _at(0.0, -7.2 - CHIN_CM * opened, 2.2), 6.7, 4.0, skin
+
+
+def _eyes(signer: Signer) -> list[Cone]:
     white, iris = (0.9, 0.9, 0.88), (0.10, 0.07, 0.05)
     brow = _darker(signer.hair, 0.5) if signer.hair[0] > 0.3 else signer.hair
     shadow = _darker(signer.skin, 0.62)
-    lips = (signer.skin[0] * 0.80, signer.skin[1] * 0.52, signer.skin[2] * 0.55)
     y, z = float(HEAD[1]), float(HEAD[2])
     return [
         *_both((2.1, y + 1.0, z + 6.45), (3.9, y + 1.0, z + 5.95), (0.62, 0.55), white),
         *_both((3.0, y + 1.0, z + 6.95), (3.05, y + 1.1, z + 6.95), (0.5, 0.5), iris),
         *_both((2.0, y + 1.75, z + 6.6), (4.1, y + 1.7, z + 5.9), (0.3, 0.3), shadow),
         *_both((1.7, y + 3.0, z + 7.0), (4.5, y + 3.1, z + 5.9), (0.42, 0.34), brow),
+    ]
+
+
+def _nose(signer: Signer) -> list[Cone]:
+    shadow, (y, z) = _darker(signer.skin, 0.62), HEAD[1:].tolist()
+    return [
         *_both((0.75, y - 2.2, z + 7.6), (1.2, y - 2.2, z + 7.2), (0.6, 0.5), shadow),
         (HEAD + _at(0.0, 1.4, 6.9), HEAD + _at(0.0, -1.9, 8.3), 0.75, 1.05, signer.skin),
+    ]
+
+
+def _lips(signer: Signer) -> list[Cone]:
+    lips = (signer.skin[0] * 0.80, signer.skin[1] * 0.52, signer.skin[2] * 0.55)
+    return [
         (HEAD + _at(-1.9, -4.9, 6.2), HEAD + _at(1.9, -4.9, 6.2), 0.55, 0.56, lips),
         (HEAD + _at(-1.2, -5.4, 6.2), HEAD + _at(1.2, -5.4, 6.2), 0.6, 0.61, lips),
     ]
@@ -262,20 +283,28 @@ def true_joints(arms: tuple[Arm, Arm], camera: Camera) -> Floats:
 
 
 def draw_frames(
-    arms: tuple[Arm, Arm], signer: Signer, camera: Camera, room: np.random.Generator
+    arms: tuple[Arm, Arm],
+    signer: Signer,
+    camera: Camera,
+    room: np.random.Generator,
+    faces: Sequence[Expression] = (),
 ) -> Iterator[Image]:
     """Draw the frames of a clip, BGR, shape (height, width, 3) each.
 
     Background and trunk stand still, so they are drawn once. `room` decides what the background
-    looks like.
+    looks like. The face stands still, too, unless there is one in `faces` for each frame.
     """
     rays = camera.rays()
     wall = backdrop(signer, camera.width, camera.height, room).reshape(-1, 3).astype(np.float32)
     empty = Picture(colour=wall, depth=np.full(len(wall), FAR, dtype=np.float32))
-    still = draw(trunk_solids(signer), empty, camera, rays)
+    still = draw(trunk_solids(signer, face=not faces), empty, camera, rays)
     for index in range(len(arms[0].elbow)):
         solids = [_arm_at(arm, signer, index) for arm in arms]
-        picture = draw(_together(*solids), still, camera, rays)
+        head = still
+        if faces:
+            chin = _solids([_chin(faces[index].open, signer.skin)], signer)
+            head = paint_face(draw(chin, still, camera, rays), signer, camera, HEAD, faces[index])
+        picture = draw(_together(*solids), head, camera, rays)
         yield picture.colour.reshape(camera.height, camera.width, 3).astype(np.uint8)
 
 

@@ -26,6 +26,7 @@ class Signer:
     jitter_cm: Standard deviation of where a sign is placed and of the drift of the hand.
     smoothness: How much neighbouring postures run into each other, frames (Gaussian sigma).
     left_handed: Whether the left hand is the dominant one (signs are mirrored).
+    mouth, lips: Width of the mouth and thickness of the lips of a face that moves; 1 is usual.
     """
 
     name: str
@@ -44,6 +45,8 @@ class Signer:
     jitter_cm: float
     smoothness: float
     left_handed: bool
+    mouth: float = 1.0
+    lips: float = 1.0
 
 
 # Skin and palm, light to dark. Palms keep less pigment than backs.

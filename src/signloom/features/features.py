@@ -38,6 +38,9 @@ FALLBACK_SHOULDER_WIDTH = 0.4
 # Shoulder widths of a usual adult, for clips measured by another part: a palm (wrist to middle
 # knuckle), a mouth, a face, the brows and the eyes are about this many times smaller.
 PALMS, MOUTHS, FACES, BROWS, EYES = 4.0, 7.0, 2.5, 3.5, 4.0
+# What brows, lids and irises move by, in widths of the brows and of an eye: measured in these units
+# they are features as large as those of the hands.
+FACE_UNIT = 0.25
 # Choice of groups, best first, to the two ends of what is measured, and the factor that makes a
 # shoulder width of it. The centre is the middle between the ends, for hands the wrist.
 _MEASURES: dict[str, tuple[tuple[tuple[str, str, str], ...], float]] = {
@@ -198,7 +201,7 @@ def _group_parts(
         # Beside the bridge of the nose and in their own width: heads nod, brows rise.
         span = _apart(marks, layout, name, "left_upper_brow_1", "right_upper_brow_1")
         bridge = layout.groups[layout.group(name)].landmarks.index("bridge")
-        return [flatten((marks - marks[:, bridge : bridge + 1]) / span)]
+        return [flatten((marks - marks[:, bridge : bridge + 1]) / (span * FACE_UNIT))]
     if name in ("eyes", "gaze"):
         return [_eye_part(marks, layout, name, side) for side in ("right", "left")]
     return [flatten(marks)]
@@ -210,7 +213,8 @@ def _eye_part(marks: FloatArray, layout: Layout, group: str, side: str) -> Float
     corners = [f"{side}_{end}_corner" for end in ("outer", "inner")]
     columns = [number for number, mark in enumerate(names) if mark.startswith(side)]
     middle = marks[:, [names.index(corner) for corner in corners]].mean(axis=1, keepdims=True)
-    return flatten((marks[:, columns] - middle) / _apart(marks, layout, group, *corners))
+    width = _apart(marks, layout, group, *corners)
+    return flatten((marks[:, columns] - middle) / (width * FACE_UNIT))
 
 
 def mouth_width(marks: FloatArray, layout: Layout) -> np.float32:

@@ -321,8 +321,11 @@ def _limits(version: VersionFiles) -> Iterator[str]:
 def _limits_of_landmarks(features: Mapping[str, Any]) -> Iterator[str]:
     missing = [
         name
-        for group, name in (("lips", "mouthing"), ("face_outline", "the face"))
-        if group not in features["groups"]
+        for groups, name in (
+            ({"lips"}, "mouthing"),
+            ({"face_outline", "brows", "eyes", "gaze"}, "the face"),
+        )
+        if groups.isdisjoint(features["groups"])
     ]
     if missing:
         yield f"It is not shown {' or '.join(missing)}; grammar that is there is lost."

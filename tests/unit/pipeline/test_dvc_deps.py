@@ -30,6 +30,7 @@ APART = {
     ("positions", "report"): "the page shows the result",
     ("positions", "corpus"): "nothing is read from a corpus",
     ("lip_reading", "report"): "the page shows the result",
+    ("faces", "report"): "the page shows the result",
     ("draw", "corpus"): "the manifest is only written",
     ("draw", "extraction"): "worker processes and the writing of films",
 }

@@ -1,0 +1,45 @@
+"""Film faces that ask and deny, train with and without them. DVC stage `faces` of that study."""
+
+import dataclasses
+import logging
+from pathlib import Path
+
+from pipeline.stage import run
+from pipeline.studies.faces.page import build_page
+from pipeline.studies.faces.study import FacesOptions, plan_films, train_each
+from pipeline.studies.films import CORPUS, LANDMARKS, measure_following, prepare
+from pipeline.studies.results import write_results
+from signloom.config import load_section
+from signloom.evaluation.evaluate import EvaluateOptions, GridOptions
+from signloom.extraction.extract import ExtractOptions
+from signloom.features.targets import TokenizeOptions
+from signloom.paths import PARAMS
+from signloom.report.study import render_study
+from signloom.training.run import from_scratch, read_run_options
+
+STUDY = Path("pipeline/studies/faces/params.yaml")
+OUT = Path("reports/studies/faces")
+
+
+def main() -> None:
+    """Film, extract, train, score, write results and page."""
+    study = load_section(STUDY, "study", FacesOptions)
+    every = tuple(dict.fromkeys(group for groups in study.groups.values() for group in groups))
+    extracting = dataclasses.replace(load_section(PARAMS, "extract", ExtractOptions), groups=every)
+    films = plan_films(study)
+    prepare(OUT, films, extracting, load_section(PARAMS, "tokenize_targets", TokenizeOptions))
+    following = measure_following(films, OUT / LANDMARKS / "shards")
+    logging.info("%d films in %s, followed: %s", len(films), OUT / CORPUS, following)
+    base = from_scratch(read_run_options(PARAMS))
+    one_search = GridOptions(beam_sizes=(), length_penalties=())
+    scoring = dataclasses.replace(
+        load_section(PARAMS, "evaluate", EvaluateOptions), grid=one_search
+    )
+    trained = list(train_each(OUT, study, base, scoring))
+    page = build_page(films, OUT / CORPUS, following, trained)
+    results = {"format_version": 1, "following": following, "trained": trained}
+    write_results(OUT, results, render_study(page))
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,109 @@
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from signloom.demo.face import Expression, brow_line, lid_lines, mouth_lines, paint_face
+from signloom.demo.motion import perform
+from signloom.demo.render import Camera, Picture
+from signloom.demo.scene import HEAD, draw_frames, pose_arms
+from signloom.demo.signer import TRAIN_SIGNERS
+
+SIGNER = TRAIN_SIGNERS[0]
+CAMERA = Camera(width=96, height=96, zoom=4.0, shift_y=25.0)
+
+
+def gap(held: Expression) -> float:
+    """How far the lips are apart, cm."""
+    _, upper, lower, _ = mouth_lines(SIGNER, held)
+    return float((upper - lower)[:, 1].max())
+
+
+def width(held: Expression) -> float:
+    return float(np.ptp(mouth_lines(SIGNER, held)[0][:, 0]))
+
+
+def thickness(held: Expression) -> float:
+    """Of the lower lip."""
+    _, _, inner, outer = mouth_lines(SIGNER, held)
+    return float((inner - outer)[:, 1].max())
+
+
+def eye(held: Expression) -> float:
+    upper, lower = lid_lines(held)
+    return float((upper - lower)[:, 1].max())
+
+
+def brow(held: Expression) -> float:
+    return float(brow_line(held)[:, 1].mean())
+
+
+@pytest.mark.parametrize(
+    ("measure", "rising"),
+    [
+        (gap, [Expression(open=0.0), Expression(open=0.4), Expression(open=0.9)]),
+        (width, [Expression(round=1.0), Expression(), Expression(spread=1.0)]),
+        (thickness, [Expression(tuck=1.0), Expression()]),
+        (eye, [Expression(lids=-1.0), Expression(lids=-0.3), Expression(), Expression(lids=1.0)]),
+        (brow, [Expression(brows=-1.0), Expression(), Expression(brows=1.0)]),
+    ],
+)
+def test_a_face_is_held_as_it_is_called(
+    measure: Callable[[Expression], float], rising: list[Expression]
+) -> None:
+    found = [measure(held) for held in rising]
+    assert all(low < high for low, high in pairwise(found))
+    if measure is gap:
+        assert found[0] == 0
+
+
+def paint(held: Expression) -> np.ndarray:
+    """A face on nothing but skin in even light, as shares of the skin's brightness."""
+    colour = np.tile(np.array(SIGNER.skin[::-1], np.float32) * 200, (96 * 96, 1))
+    plain = Picture(colour=colour, depth=np.ones(96 * 96, np.float32))
+    found = paint_face(plain, SIGNER, CAMERA, HEAD, held)
+    np.testing.assert_array_equal(found.depth, plain.depth)  # a hand may come before it
+    return (found.colour / plain.colour).reshape(96, 96, 3)
+
+
+def test_the_iris_moves_where_the_gaze_goes_and_hides_under_a_lid() -> None:
+    def dark(held: Expression) -> np.ndarray:
+        x, y = CAMERA.project(HEAD + np.array([0.0, 1.0, 6.4]))
+        rows = paint(held)[int(y) - 2 : int(y) + 4, int(x) :]
+        return np.argwhere((rows < 0.3).all(axis=2))[:, 1]
+
+    left, right = dark(Expression(gaze=-1.0)), dark(Expression(gaze=1.0))
+    assert right.mean() > left.mean() + 3  # pixels
+    assert len(dark(Expression(lids=-1.0))) < len(left)
+
+
+def test_what_is_not_painted_is_left_alone() -> None:
+    assert (paint(Expression())[:12] == 1).all()
+    assert not (paint(Expression())[40:] == 1).all()
+
+
+def test_a_clip_with_faces_differs_in_the_face_alone() -> None:
+    rng = np.random.default_rng
+    camera = Camera(width=96, height=96)
+    arms = pose_arms(perform(["ELLE"], SIGNER, 8.0, rng(1)), SIGNER)
+    frames = len(arms[0].elbow)
+    plain, asked = (
+        np.stack(list(draw_frames(arms, SIGNER, camera, rng(2), [held] * frames)))
+        for held in (Expression(), Expression(brows=1.0, open=0.5))
+    )
+    again = np.stack(list(draw_frames(arms, SIGNER, camera, rng(2), [Expression()] * frames)))
+    np.testing.assert_array_equal(plain, again)
+    rows, columns = np.nonzero((plain != asked).any(axis=(0, 3)))
+    x, y = camera.project(HEAD * SIGNER.size)
+    assert np.abs(columns - x).max() < 8
+    assert np.abs(rows - y).max() < 14
+
+
+def test_people_differ_in_their_mouths() -> None:
+    wide = replace(SIGNER, mouth=1.2, lips=1.3)
+    upper, _, _, lower = mouth_lines(wide, Expression())
+    usual, _, _, below = mouth_lines(SIGNER, Expression())
+    assert np.ptp(upper[:, 0]) == pytest.approx(1.2 * np.ptp(usual[:, 0]))
+    assert np.abs(lower - upper).max() > np.abs(below - usual).max()
