@@ -52,6 +52,7 @@ COMMANDS: dict[str, dict[str, tuple[Callable[[argparse.ArgumentParser], None], s
             translate.add_translate,
             "print the sentences of videos, landmarks or glosses",
         ),
+        "align": (segmenter.add_align, "move the captions of a film to where its signing lies"),
         "train-segmenter": (
             segmenter.add_train_segmenter,
             "train what cuts films into sentences, for translate --write",

@@ -1,7 +1,8 @@
-"""The command that trains what cuts films into sentences."""
+"""Commands for films of many sentences: train what cuts them, and align captions with them."""
 
 import argparse
 import json
+import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from signloom.cli.arguments import add_params, add_path, number_of, refuse_in_co
 from signloom.config import Natural, load_section
 from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest
 from signloom.errors import UserError
-from signloom.paths import SEGMENTER, SHARDS
+from signloom.paths import CHECKPOINT, SEGMENTER, SHARDS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -123,3 +124,67 @@ def _films(clips: Sequence[Clip], params: Path) -> "tuple[Draw, Sequence[Film]]"
                 for one in films["train"]
             ]
     return partial(crop_films, films["train"]), films["dev"]
+
+
+def add_align(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom align`."""
+    parser.description = (
+        "Shift and stretch the captions of a film to where its signing lies, as broadcasts' are "
+        "off by seconds."
+    )
+    parser.add_argument("film", type=Path)
+    parser.add_argument("captions", type=Path, help=".vtt, .srt, .eaf, ...; in the film's order")
+    parser.add_argument("--out", type=Path, required=True, help=".vtt, .srt, .eaf, .txt or .json")
+    parser.add_argument("--overwrite", action="store_true", help="replace what is there already")
+    add_path(parser, "--checkpoint", CHECKPOINT, "model folder, whose landmarks are looked for")
+    parser.set_defaults(run=run_align)
+
+
+def run_align(options: argparse.Namespace) -> None:
+    """Write the captions with the times of the signing."""
+    import torch
+
+    from signloom.checkpoint import load_checkpoint
+    from signloom.features.sources import LandmarkSource
+    from signloom.files import check_output, check_writable
+    from signloom.importing.captions import read_captions, write_captions
+    from signloom.importing.foreign import SourceDefaults
+    from signloom.translation.inputs import ClipPath, ClipReader, GivenClip, ReadOptions
+    from signloom.translation.segmentation import align_cues, segment_by_rest
+    from signloom.translation.segmenter import Segmenter, find_segmenter
+
+    refuse_in_corpus(options.out)
+    check_writable(options.out)
+    inputs = [options.film, options.captions]
+    check_output(options.out, inputs, overwrite=options.overwrite)
+    given = read_captions(options.captions)
+    source = load_checkpoint(options.checkpoint, torch.device("cpu")).spec.source
+    if not isinstance(source, LandmarkSource):
+        raise UserError(f"{options.checkpoint} was trained on glosses, which no film has")
+    defaults = SourceDefaults(fps=None, width=None, height=None)
+    reader = ClipReader(
+        source.extractor, ReadOptions(hand_model="", pose_model="", defaults=defaults)
+    )
+    film = next(reader.read(ClipPath(path=options.film), source.layout))
+    if not isinstance(film, GivenClip):
+        raise UserError(f"{film.name}: {film.problem}")
+    path = find_segmenter(options.checkpoint)
+    segment = Segmenter.load(path, source.extractor).segment if path else segment_by_rest
+    spans = segment(film.sequence)
+    aligned = align_cues([(cue.start_s, cue.end_s) for cue in given.cues], spans)
+    moves_s = sorted(
+        start - cue.start_s for cue, (start, _) in zip(given.cues, aligned, strict=True)
+    )
+    cues = [
+        replace(cue, start_s=round(start, 3), end_s=round(end, 3))
+        for cue, (start, end) in zip(given.cues, aligned, strict=True)
+    ]
+    write_captions(options.out, cues, options.film)
+    if moves_s:
+        print(
+            f"{options.out}: {len(cues)} captions, {len(spans)} sentences found; moved by "
+            f"{moves_s[0]:+.1f} to {moves_s[-1]:+.1f} s, half of them by at least "
+            f"{moves_s[len(moves_s) // 2]:+.1f} s"
+        )
+    for where, problem in given.broken:
+        print(f"warning: left out: {options.captions}, {where}: {problem}", file=sys.stderr)
