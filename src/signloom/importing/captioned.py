@@ -219,7 +219,8 @@ def _add_film(
     cells, split = said.get(film, ({}, None))
     for cue in taken:
         # A clip that has no times comes back without any.
-        is_film = cue.clip_id and cue.start_s == 0 and cue.end_s == _milliseconds(duration_s)
+        ends_s = None if duration_s is None else round(duration_s, 3)
+        is_film = cue.clip_id and (cue.start_s, cue.end_s) == (0.0, ends_s)
         times = ("", "") if is_film else (f"{cue.start_s:.3f}", f"{cue.end_s:.3f}")
         own = {
             "clip_id": clip_name(name, cue), "video": film.as_posix(), "text": cue.text,
@@ -228,10 +229,6 @@ def _add_film(
             "language": cue.language or cells.get("language", ""),
         }  # fmt: skip
         found.rows.append((Row(table, numbers[cue.where], {**cells, **own}), split))
-
-
-def _milliseconds(duration_s: float | None) -> float | None:
-    return None if duration_s is None else round(duration_s, 3)
 
 
 def film_cues(

@@ -6,6 +6,7 @@ import json
 import math
 import re
 import warnings
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -24,9 +25,10 @@ _MOST_BYTES = 64_000_000  # a day of captions takes three
 
 _CLOCK = r"(?:(\d{1,6}):)?(\d{1,2}):(\d{1,2})(?:[.,](\d{1,3}))?"
 _TIMES = re.compile(rf"\s*{_CLOCK}\s*-->\s*{_CLOCK}(?:\s.*)?")
-_VOICE = re.compile(r"<v(?:\.[^\s>]*)?\s+([^>]+)>")
-# Of SubRip, WebVTT (with its times inside a cue) and SubStation; not `5 < 7`.
-_TAGS = re.compile(r"</?[a-zA-Z][^<>]*>|<\d[\d:.]*>|\{\\[^}]*\}")
+_VOICE = re.compile(r"<v(?:\.[^\s<>]*)?\s+([^<>]+)>")
+# Of SubRip, WebVTT (with its times inside a cue) and SubStation; not `5 < 7`. None looks past the
+# next opening bracket, or a file of them would take for ever.
+_TAGS = re.compile(r"</?[a-zA-Z][^<>]*>|<\d[\d:.]*>|\{\\[^{}]*\}")
 MIN_INSIDE = 0.9  # of a cue that must lie in its film, as extraction asks of a segment
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 _SENTENCE_ENDS = ".!?…。！？؟।։"
@@ -310,7 +312,7 @@ def _text_tiers(path: Path, elan: Elan, choice: Choice) -> list[Tier]:
 
 
 def _beside(elan: Elan, text: Tier, pattern: str) -> list[Annotation]:
-    """Return the annotations, in order, of the tiers that describe a tier of sentences."""
+    """Return the annotations, by their middles, of the tiers that describe one of sentences."""
     by_name = {tier.name: tier for tier in elan.tiers}
 
     def root(tier: Tier) -> str:
@@ -328,16 +330,18 @@ def _beside(elan: Elan, text: Tier, pattern: str) -> list[Annotation]:
              else tier.participant == text.participant)
         for one in tier.annotations
     ]  # fmt: skip
-    return sorted(found, key=lambda one: (one.start_ms, one.end_ms))
+    return sorted(found, key=_twice_middle)
+
+
+def _twice_middle(one: Annotation) -> int:
+    return one.start_ms + one.end_ms
 
 
 def _values_in(whole: Annotation, others: Sequence[Annotation]) -> str:
     """Return the values of the annotations whose middle lies in another one."""
-    inside = (
-        one.value for one in others if 2 * whole.start_ms < one.start_ms + one.end_ms
-        < 2 * whole.end_ms
-    )  # fmt: skip
-    return " ".join(" ".join(inside).split())
+    first = bisect_right(others, 2 * whole.start_ms, key=_twice_middle)
+    last = bisect_left(others, 2 * whole.end_ms, key=_twice_middle)
+    return " ".join(" ".join(one.value for one in others[first:last]).split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
