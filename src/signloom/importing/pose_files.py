@@ -19,6 +19,7 @@ from signloom.corpus.landmarks import (
     POSE_LANDMARKS,
     LandmarkSequence,
 )
+from signloom.corpus.skeletons import index_of
 from signloom.errors import ClipError, UserError
 from signloom.files import write_file
 from signloom.importing.foreign import ClipSource, ForeignClip, Part, SourceDefaults
@@ -162,17 +163,12 @@ def _columns_of_part(sequence: LandmarkSequence, part: str) -> list[tuple[int, s
     """Return column and foreign name of the layout's landmarks of a part, by MediaPipe's index."""
     found: dict[int, tuple[int, str]] = {}
     for group in sequence.layout.groups:
-        group_part, indices = GROUP_INDICES[group.name]
-        if group_part != part:
+        if GROUP_INDICES[group.name][0] != part:
             continue
         first = sequence.layout.slice(group.name).start
-        if part == "face":
-            named = [(index, str(index)) for index in indices]
-        else:
-            known = _indices_by_name(part)
-            names = [_foreign_name(part, mark) for mark in group.landmarks]
-            named = [(known[name], name) for name in names]
-        for column, (index, name) in enumerate(named, start=first):
+        for column, mark in enumerate(group.landmarks, start=first):
+            index = index_of(group.name, mark)
+            name = str(index) if part == "face" else _foreign_name(part, mark)
             found.setdefault(index, (column, name))
     return [found[index] for index in sorted(found)]
 

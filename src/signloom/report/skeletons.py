@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from signloom.corpus.landmarks import LandmarkSequence, Layout
+from signloom.corpus.landmarks import GROUP_CHOICES, LandmarkSequence, Layout
 from signloom.report.canvas import BLUE, GREY, MUTED, ORANGE, PAPER, PURPLE, RED, inline_svg
 
 SIZE = 100.0  # side of a picture, SVG units
@@ -40,6 +40,7 @@ CLOSED_LINES = {
     ),
     "gaze": ((3, 4, 5, 6, 3), (10, 11, 12, 13, 10)),
 }
+ALL_LANDMARKS = {one.name: one.landmarks for groups in GROUP_CHOICES.values() for one in groups}
 START = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {SIZE:g} {SIZE:g}">'
 BAR_HEIGHT = 5.0  # of a hand in the bars of `draw_presence`, SVG units
 
@@ -281,8 +282,10 @@ def place_circle(low: Points, high: Points) -> str:
 def _stroke(
     layout: Layout, group: str, line: tuple[int, ...], colour: str, *, width: float
 ) -> Stroke:
-    first = layout.slice(group).start
-    return Stroke(marks=tuple(first + mark for mark in line), colour=colour, width=width)
+    there = layout.groups[layout.group(group)].landmarks  # imported ones may lack some
+    names = [ALL_LANDMARKS[group][mark] for mark in line]
+    marks = tuple(layout.index(group, name) for name in names if name in there)
+    return Stroke(marks=marks, colour=colour, width=width)
 
 
 def _draw_lost(hand: str) -> str:

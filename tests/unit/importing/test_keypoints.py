@@ -6,6 +6,7 @@ import json
 import pickle
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,12 @@ from signloom.corpus.manifest import read_manifest
 from signloom.corpus.shards import read_shards, shards_metadata
 from signloom.corpus.skeletons import SKELETONS
 from signloom.errors import ClipError, UserError
+from signloom.features.features import compute_features
 from signloom.importing.foreign import SourceDefaults
 from signloom.importing.importer import compile_pattern
 from signloom.importing.keypoints import load_pickle
+from signloom.report.skeletons import draw_pictures
+from tests import tiny
 from tests.tiny import ROOT
 
 _OTHER = {"left": "right", "right": "left"}
@@ -122,6 +126,15 @@ def test_wholebody_keypoints_become_hands_pose_lips_and_outline(
     for clip in (clips["a"], clips["b"], clips["d"]):
         assert_seen(clip, truth())
         assert clip.present.all()
+        assert len(draw_pictures(clip, 3)) == 3
+    groups = ("hands", "pose", "lips", "face_outline", "brows", "eyes")
+    assert np.isfinite(compute_features(clips["a"], replace(tiny.FEATURES, groups=groups))).all()
+    main(
+        ["export", str(tmp_path / "pose"), "--landmarks", str(tmp_path / "corpus/landmarks/shards")]
+    )
+    main(["import", str(tmp_path / "pose"), "--to", str(tmp_path / "again"), *ALL])
+    again, _ = load(tmp_path / "again")
+    np.testing.assert_array_equal(again["a"].points, clips["a"].points)
     corner = layout.index("lips", "right_outer_corner")
     np.testing.assert_allclose(clips["b"].points[:, corner, :2], truth()["face"][:, 61], atol=1e-3)
     assert clips["c"].present[:, 0].tolist() == [True, True, False, True, True, True]
