@@ -30,7 +30,7 @@ MEANINGS = {
     "min_tokens": "shortest translation",
     "no_repeat_ngram": "no run of so many tokens twice; 0 allows every one",
     "ctc_weight": "share of the CTC head, for models that spell with it",
-    "temperature": "draw tokens instead: 1 as the model says, less is bolder; 0 searches the best",
+    "temperature": "draw tokens instead: 1 as the model says, less is surer; 0 draws none",
     "top_k": "draw among so many best tokens; 0: among all",
     "top_p": "draw among the best tokens with this share together (nucleus)",
     "seed": "of what is drawn",
