@@ -329,6 +329,7 @@ def test_a_watched_folder_gets_captions_once_and_of_whole_files_only(
         lambda: film.write_bytes(content[:1000]),  # the copy has begun
         lambda: film.write_bytes(content[:5000]),
         lambda: film.write_bytes(content),
+        lambda: (inbox / ".half.npy").write_bytes(content[:5000]),
         lambda: (inbox / "torn.npy").write_bytes(b"these are no numbers"),
         nothing, nothing, nothing,
     )  # fmt: skip

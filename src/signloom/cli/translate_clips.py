@@ -120,7 +120,8 @@ def watch_folder(run: "_Run", folder: Path, extractor: Mapping[str, Any]) -> Non
                 with contextlib.suppress(FileNotFoundError):  # taken away meanwhile
                     now[path] = (path.stat().st_size, path.stat().st_mtime_ns)
             for path, stamp in now.items():
-                is_whole = stamp[0] > 0 and before.get(path) == stamp
+                # What writes a file names it with a dot until it is whole, if it takes such care.
+                is_whole = stamp[0] > 0 and before.get(path) == stamp and path.name[0] != "."
                 if is_whole and tried.get(path) != stamp and not run.has_captions(path):
                     tried[path] = stamp
                     with tqdm(disable=True) as bar:
