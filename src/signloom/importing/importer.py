@@ -55,7 +55,7 @@ _READERS: dict[str, Callable[[Path, SourceDefaults], Iterator[ClipSource]]] = {
     "features": read_features,
 }
 PATTERN_FIELDS = ("text", "signer", "split", "clip")
-_ODD = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
+_ODD = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 _NO_CELL = str.maketrans(dict.fromkeys("\t\r\n", " "))  # would cut a table
 CLIPS_NAME, _CLIPS_HEADER = "clips.tsv", "clip_id\tframes\tfps\tlabel\tsource"
 _WITH_PATTERN = f"{_CLIPS_HEADER}\tsigner\tsplit"  # of a pattern's fields

@@ -356,6 +356,7 @@ def test_hands_outside_of_the_picture_are_asked_about(tmp_path: Path) -> None:
         ('[{"instances": []}, {"instances": []}]', "nobody in it"),
         ('{"keypoints": [[[1, 2], [3, 4]]]}', "its frames have 2 points; known are 17"),
         ('{"people": []}', "it holds one frame"),
+        ('[{"keypoints": [[[1, 2]]]}, 5]', "its frames have 1 points"),
     ],
 )
 def test_bad_keypoint_files_are_told(tmp_path: Path, content: str, words: str) -> None:
