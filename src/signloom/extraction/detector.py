@@ -395,6 +395,7 @@ def describe_detector(options: DetectorOptions) -> dict[str, Any]:
     Raises:
         UserError: If a model file is missing.
     """
+    files = _model_files(options)  # first: it says in words what is not installed
     return {
         "detector": options.detector,
         "detector_version": DETECTOR_VERSION,
@@ -403,7 +404,7 @@ def describe_detector(options: DetectorOptions) -> dict[str, Any]:
         "min_tracking_confidence": options.min_tracking_confidence,
         **_runtime_versions(options),
         **({"fps": options.fps} if options.fps else {}),
-        "models": {name: hash_file(path) for name, path in _model_files(options).items()},
+        "models": {name: hash_file(path) for name, path in files.items()},
     }
 
 

@@ -1,5 +1,6 @@
 """Real MediaPipe on drawn clips: what each detector finds, on which side, and what decides it."""
 
+import importlib.metadata
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -383,6 +384,14 @@ def test_where_mediapipe_is_not_installed_its_networks_alone_find_the_same(
     for name in HAND_MODELS:
         (tmp_path / name).parent.mkdir()
         shutil.copy(models_folder() / name, tmp_path / name)
+    installed = importlib.metadata.version
+
+    def version(name: str) -> str:
+        if name == "mediapipe":
+            raise importlib.metadata.PackageNotFoundError
+        return installed(name)
+
+    monkeypatch.setattr("importlib.metadata.version", version)
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(UserError, match=r"mediapipe is not installed .* set SIGNLOOM_MODELS"):
         describe_detector(options)
