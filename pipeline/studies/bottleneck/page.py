@@ -175,7 +175,7 @@ def _gradient_section(groups: Groups) -> Section:
         parts=[
             _by_way(
                 "gradients", "gradient, untrained", "source position", started,
-                log="y", limits=(1e-6, 2),
+                log="y", limits=(1e-9, 2),
             ),
             build_table(
                 "Gradient at the source's first symbol, % of the strongest",
