@@ -18,7 +18,7 @@ setup: $(STAMP)  ## make .venv and install the locked packages
 
 $(STAMP): constraints.txt pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Signloom needs Python 3.11 or 3.12; install one or run make PYTHON=/path/to/python3.11"; exit 1; }
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(v not in ((3, 11), (3, 12)) and f"Signloom needs Python 3.11 or 3.12 (mediapipe has no wheel for later ones), found {v[0]}.{v[1]}; run make PYTHON=/path/to/python3.11")'
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(v not in ((3, 11), (3, 12), (3, 13)) and f"Signloom needs Python 3.11 to 3.13, found {v[0]}.{v[1]}; run make PYTHON=/path/to/python3.11")'
 	$(PYTHON) -m venv .venv
 	.venv/bin/python -m pip install --quiet --upgrade "pip>=25"
 	.venv/bin/python -m pip install --progress-bar on --constraint constraints.txt --editable ".[dev]"
