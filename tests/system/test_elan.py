@@ -93,8 +93,8 @@ def test_the_commands_of_the_page_do_what_it_says(
 def test_from_elan_to_a_model_and_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Quick twin: test_the_commands_of_the_page_do_what_it_says."""
     monkeypatch.chdir(tmp_path)
-    for name in ("src", "pipeline", "data/demo"):
-        shutil.copytree(ROOT / name, name, ignore=shutil.ignore_patterns("corpus", "__pycache__"))
+    for name in ("src", "pipeline"):
+        shutil.copytree(ROOT / name, name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("dvc.yaml", ".dvcignore", "reports/retrain.json", "docs/demo.ipynb"):
         Path(name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, name)
