@@ -439,7 +439,8 @@ def check_shape(content: object, kind: Any, *, where: Path, hint: str) -> Any:
     try:
         pydantic.TypeAdapter(kind).validate_json(json.dumps(content))
     except pydantic.ValidationError as error:
-        found = [_describe(problem, kind, f"{where}: ") for problem in error.errors()]
+        wrong_first = sorted(error.errors(), key=lambda one: one["type"] == "missing")
+        found = [_describe(problem, kind, f"{where}: ") for problem in wrong_first]
         more = [f"and {len(found) - _MOST_NAMED} more"] * (len(found) > _MOST_NAMED)
         told = "\n".join([*found[:_MOST_NAMED], *more])
         raise UserError(f"{told}\nthe file is damaged; {hint}") from None
