@@ -114,11 +114,14 @@ def refuse_drawn(folder: Path) -> None:
             return
 
 
-def _outs(parent: Path, stage: dict[str, Any]) -> list[Path]:
-    """Return what a stage writes."""
-    base = parent / stage.get("wdir", ".")
-    outs = [next(iter(out)) if isinstance(out, dict) else out for out in stage.get("outs", [])]
-    return [(base / str(out)).resolve() for out in outs]
+def _outs(parent: Path, stage: Any) -> list[Path]:
+    """Return what a stage writes; nothing where DVC would refuse the file."""
+    outs = stage.get("outs") if isinstance(stage, dict) else None
+    if not isinstance(outs, list):
+        return []
+    base = parent / str(stage.get("wdir", "."))
+    names = [name for out in outs for name in (out if isinstance(out, dict) else [out])]
+    return [(base / str(name)).resolve() for name in names]
 
 
 class DvcCache:

@@ -78,6 +78,12 @@ def test_a_file_whose_name_is_not_utf8_is_named_before_dvc_is_asked(
     assert Path("answer0").exists()
 
 
+@pytest.mark.parametrize("stages", ["x", "{a: x}", "{a: {outs: 5}}", "{a: {outs: [{}, null]}}"])
+def test_a_damaged_dvc_yaml_names_no_output(folder: Path, stages: str) -> None:
+    Path("dvc.yaml").write_text(f"stages: {stages}\n")
+    dvc.refuse_drawn(folder)
+
+
 @pytest.mark.slow
 def test_an_ingest_beside_dvc_repro_leaves_a_version_or_is_finished_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
