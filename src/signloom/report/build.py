@@ -38,6 +38,8 @@ class ReportOptions:
     samples: Count  # clips shown of each kind (best, median, worst)
     pictures: Annotated[int, Field(ge=2)]  # frames drawn of each of these clips
     quality: QualityOptions
+    # Folder of films, CLIP.webm of `signloom translate --video`, seen from the page; "": no links.
+    films: Annotated[str, Field(pattern=r"^([\w. -][\w./ -]*)?$")] = ""
 
 
 def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> None:
@@ -96,6 +98,7 @@ def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> N
             for name, group in groups.items()
         },
         samples=samples,
+        films=options.films.rstrip("/"),
         listed=[mark_words(row, sources.scoring) for row in hypotheses[:MAX_LISTED]],
         listed_of=len(hypotheses),
         confusions=tables.list_confusions(sources.confusions, split),

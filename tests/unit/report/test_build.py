@@ -227,8 +227,14 @@ def bare(project: ReportPaths, tmp_path_factory: pytest.TempPathFactory) -> Path
     paths.retrain.write_text(json.dumps({
         "format_version": 1, "corpus": "demo", "night": night, "drift": None, "decision": None,
     }))  # fmt: skip
-    build_report(paths, out, dataclasses.replace(OPTIONS, title=""))
+    build_report(paths, out, dataclasses.replace(OPTIONS, title="", films="my films/"))
     return out
+
+
+def test_samples_link_their_films_where_asked(bare: Path, page_text: str) -> None:
+    found = re.findall(r'<dt>film</dt><dd><a href="([^"]*)">', (bare / "index.html").read_text())
+    assert "my%20films/test1.webm" in found
+    assert "<dt>film</dt>" not in page_text
 
 
 def test_layers_and_heads_can_be_picked_where_they_were_kept(page_text: str) -> None:
@@ -372,3 +378,9 @@ def test_options_name_the_key_that_is_wrong(key: str, value: int) -> None:
     content[key] = value
     with pytest.raises(ValueError, match=f"{key}: found {value}"):
         ReportOptions(**content)
+
+
+@pytest.mark.parametrize("films", ["/films", "javascript:alert(1)", 'a"b'])
+def test_films_lie_in_a_folder_beside_the_page(films: str) -> None:
+    with pytest.raises(UserError, match="films"):
+        dataclasses.replace(OPTIONS, films=films)
