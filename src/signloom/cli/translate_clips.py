@@ -97,7 +97,7 @@ def _read_make(checkpoint: Path, loading: "Future[Loaded]") -> tuple[dict[str, A
     try:
         content = json.loads((checkpoint / "checkpoint.json").read_bytes())
         return dict(content["extractor"]), Layout.from_json(json.dumps(content["layout"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         loading.result()  # says what is wrong with it
         raise
 

@@ -110,3 +110,12 @@ def test_what_does_not_go_together_is_refused(checkpoint: Path, tmp_path: Path) 
         with pytest.raises(SystemExit, match="a model of glosses cannot be"):
             main(["export-model", str(tmp_path / "out"), "--checkpoint", str(checkpoint),
                   "--format", form])  # fmt: skip
+
+
+def test_a_checkpoint_of_maps_in_maps_is_damaged_in_words(tmp_path: Path) -> None:
+    model = write_checkpoint(tmp_path / "model")
+    (model / "checkpoint.json").write_text('{"a":' * 100_000 + "1" + "}" * 100_000)
+    film = tmp_path / "film.mp4"
+    film.touch()
+    with pytest.raises(SystemExit, match=r"checkpoint\.json"):
+        main(["translate", str(film), "--checkpoint", str(model)])
