@@ -10,11 +10,12 @@ import numpy as np
 
 from signloom.app.live import Live
 from signloom.app.takes import TakeError
-from signloom.config import load_section, read_json
+from signloom.config import check_shape, load_section, parse_options, read_json
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.quality import measure_quality
 from signloom.errors import UserError
-from signloom.evaluation.names import FLOORS
+from signloom.evaluation.names import FLOORS, Metric
+from signloom.evaluation.records import SCORES
 from signloom.extraction.detector import DetectorOptions, build_detector
 from signloom.extraction.extract import ExtractOptions, extract_video, options_of_fingerprint
 from signloom.extraction.video import Frame
@@ -102,7 +103,7 @@ class Analyst:
             live = self._session(session)
             ended = live.add(frames)
             found = None if ended is None else self._translate(self._load(), ended)
-            return {"signing": live.is_signing(), "translation": found}
+            return {"signing": live.is_signing, "translation": found}
 
     def write_live(self, session: str, folder: Path) -> Path | None:
         """Write the film of the last sentence of a session into a folder."""
@@ -171,20 +172,21 @@ def _read_scores(path: Path) -> tuple[dict[str, Any], DecodingOptions]:
     """Return the headline score of test beside its best floor, and the search that was chosen."""
     if not path.is_file():
         return {}, DECODING
-    content = read_json(path, hint="run `dvc repro evaluate`")
-    try:
-        metric, systems = content["headline"], content["splits"]["test"]["systems"]
-        own = systems["model"][metric]
-        floors = {name: systems[name][metric]["value"] for name in FLOORS if name in systems}
-        floor = max(floors, key=lambda name: floors[name])
-        scores = {
-            "metric": metric, "score": own["value"], "low": own["low"], "high": own["high"],
-            "floor": floor, "floor_score": floors[floor],
-            "clips": content["splits"]["test"]["clips"],
-        }  # fmt: skip
-        return scores, DecodingOptions(**content["decoding"])
-    except (KeyError, TypeError, ValueError):
-        raise UserError(f"{path} is damaged; run `dvc repro evaluate`") from None
+    hint = "run `dvc repro evaluate`"
+    content = check_shape(read_json(path, hint=hint), SCORES, where=path, hint=hint)
+    test = content["splits"].get("test")
+    decoding = parse_options(content["decoding"], DecodingOptions, where=str(path))
+    if test is None:
+        return {}, decoding
+    metric, systems = content.get("headline", Metric.BLEU4), test["systems"]
+    own = systems["model"][metric]
+    floors = {name: systems[name][metric]["value"] for name in FLOORS if name in systems}
+    floor = max(floors, key=lambda name: floors[name])
+    scores = {
+        "metric": metric, "score": own["value"], "low": own["low"], "high": own["high"],
+        "floor": floor, "floor_score": floors[floor], "clips": test["clips"],
+    }  # fmt: skip
+    return scores, decoding
 
 
 def _skeleton(sequence: LandmarkSequence) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Live translation: frames come while somebody signs, and hands at rest end a sentence."""
 
+import math
 import secrets
 import struct
 import tempfile
@@ -15,16 +16,7 @@ from signloom.corpus.landmarks import LandmarkSequence
 from signloom.extraction.detector import Detector
 from signloom.extraction.pictures import PACKED_SUFFIX, open_pictures
 from signloom.extraction.video import decode_jpeg, even_frames
-from signloom.features.features import fill_gaps
-from signloom.translation.segmentation import (
-    BRIDGE_S,
-    LEAST_S,
-    PAD_S,
-    PAUSE_S,
-    cut,
-    find_busy,
-    find_runs,
-)
+from signloom.translation.segmentation import PAD_S, PAUSE_S, cut, segment_by_rest
 
 MOST_S = 30.0  # a longer sentence is cut there
 KEPT_S = 1.0  # of rest before a sentence
@@ -52,12 +44,14 @@ class Live:
 
     Attributes:
         id: Frames of another session are refused.
+        is_signing: Whether hands were busy within the last pause.
     """
 
     def __init__(self, detector: Detector) -> None:
         detector.reset()
         self.id = secrets.token_hex(8)
         self._detector, self._frames = detector, _Frames()
+        self.is_signing = False
         self._size = (0, 0)
         self._last: tuple[list[bytes], float] | None = None  # the pictures of the last sentence
 
@@ -89,31 +83,25 @@ class Live:
             kept.jpegs.append(jpeg)
         if len(kept.times_s) < _LEAST_FRAMES:
             return None
-        sequence = self._sequence()
-        span = _find_sentence(sequence)
-        begun_s = kept.times_s[0]
-        if span is None:
-            if not self.is_signing():
-                kept.drop_before(kept.times_s[-1] - KEPT_S)
+        sequence, begun_s = self._sequence(), kept.times_s[0]
+        spans = segment_by_rest(sequence)
+        # The span has some of the rest behind it already.
+        rested_s = sequence.seconds - spans[-1][1] if spans else math.inf
+        self.is_signing = rested_s < PAUSE_S - PAD_S
+        if not spans:
+            kept.drop_before(kept.times_s[-1] - KEPT_S)
             return None
-        found = cut(sequence, span)
-        end_s = begun_s + span[1]
+        start_s, end_s = spans[0]
+        if len(spans) == 1 and self.is_signing and sequence.seconds - start_s < MOST_S:
+            return None
         pictures = [
             jpeg
             for time_s, jpeg in zip(kept.times_s, kept.jpegs, strict=True)
-            if begun_s + span[0] <= time_s <= end_s
+            if begun_s + start_s <= time_s <= begun_s + end_s
         ]
         self._last = (pictures, sequence.fps)
-        kept.drop_before(end_s)
-        return found
-
-    def is_signing(self) -> bool:
-        """Whether hands were busy within the last pause."""
-        if len(self._frames.times_s) < _LEAST_FRAMES:
-            return False
-        sequence = self._sequence()
-        busy = find_busy(fill_gaps(sequence, BRIDGE_S))
-        return bool(busy[-max(1, round(PAUSE_S * sequence.fps)) :].any())
+        kept.drop_before(begun_s + end_s)
+        return cut(sequence, spans[0])
 
     def write_last(self, folder: Path) -> Path | None:
         """Write the film of the last sentence into a folder; None if there is none."""
@@ -137,22 +125,6 @@ class Live:
             points=points, present=np.stack(kept.present)[even], fps=fps, width=width,
             height=height, layout=self._detector.layout,
         )  # fmt: skip
-
-
-def _find_sentence(sequence: LandmarkSequence) -> tuple[float, float] | None:
-    """Return where a sentence lies that has ended; movements too short for one are passed over."""
-    fps, frames = sequence.fps, len(sequence.points)
-    runs: list[tuple[int, int]] = []
-    for start, end in find_runs(find_busy(fill_gaps(sequence, BRIDGE_S))):
-        if runs and (start - runs[-1][1]) / fps < PAUSE_S:
-            runs[-1] = (runs[-1][0], end)
-        else:
-            runs.append((start, end))
-    for start, end in runs:
-        is_over = (frames - end) / fps >= PAUSE_S or (frames - start) / fps >= MOST_S
-        if is_over and (end - start) / fps >= LEAST_S:
-            return max(start / fps - PAD_S, 0.0), min(end / fps + PAD_S, sequence.seconds)
-    return None
 
 
 def unpack_frames(body: bytes) -> list[tuple[float, bytes]]:

@@ -121,12 +121,12 @@ class App:
     async def _list(self, _request: Request) -> Response:
         def find() -> list[dict[str, Any]]:
             today = date.today().isoformat()
-            found = []
-            for take in self.takes.list_takes():
-                agreed = self.takes.consents(take.signer)
-                is_asked = bool(agreed) and agreed[-1].day == today
-                found.append({**asdict(take), "bytes": self.takes.size(take), "agreed": is_asked})
-            return found
+            consents = self.takes.last_consents()
+            agreed = {signer for signer, one in consents.items() if one.day == today}
+            return [
+                {**asdict(take), "bytes": self.takes.size(take), "agreed": take.signer in agreed}
+                for take in self.takes.list_takes()
+            ]
 
         return JSONResponse(await to_thread.run_sync(find))
 

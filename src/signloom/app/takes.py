@@ -100,7 +100,7 @@ class TakeStore:
         suffix = suffix.lower()
         if suffix not in VIDEO_SUFFIXES:
             raise TakeError(f"{suffix!r} is no ending of a video: {', '.join(VIDEO_SUFFIXES)}", 415)
-        open_ones = sum(take.state == "recording" for take in self.list_takes())
+        open_ones = sum(1 for _ in self._takes.glob("*/film.part"))
         if open_ones >= MAX_UNFINISHED:
             raise TakeError(f"{open_ones} recordings were begun and not ended; remove some", 429)
         made = datetime.now().isoformat(timespec="milliseconds")
@@ -109,6 +109,7 @@ class TakeStore:
             suffix=suffix, state="recording",
         )  # fmt: skip
         (self._takes / take.id).mkdir(parents=True)
+        self.film(take).touch()
         return self._keep(take)
 
     def get(self, take_id: str) -> Take:
@@ -198,16 +199,16 @@ class TakeStore:
     def agree(self, consent: Consent) -> None:
         """Keep what a signer agreed to, beside what was agreed to before."""
         self._consents.mkdir(parents=True, exist_ok=True)
+        consent = Consent(**{**asdict(consent), "signer": _line(consent.signer)})
         name = f"{date.today().isoformat()}-{secrets.token_hex(4)}.json"
         write_file(self._consents / name, to_text(asdict(consent)))
 
-    def consents(self, signer: str) -> list[Consent]:
-        """Return what a signer agreed to, the latest last."""
-        found = []
+    def last_consents(self) -> dict[str, Consent]:
+        """Return what each signer agreed to last."""
+        found = {}
         for path in sorted(self._consents.glob("*.json"), key=lambda one: one.stat().st_mtime_ns):
             one = parse_options(read_json(path, hint="remove it"), Consent, where=str(path))
-            if one.signer == _line(signer):
-                found.append(one)
+            found[one.signer] = one
         return found
 
     def deliver(self, inbox: Path, ids: Sequence[str] | None = None) -> Delivered:
@@ -221,11 +222,11 @@ class TakeStore:
             TakeError: If one is not there.
         """
         asked = [self.get(one) for one in ids] if ids is not None else self.list_takes()[::-1]
-        takes, left = [], {}
+        takes, left, consents = [], {}, self.last_consents()
         for take in asked:
             if take.state == "delivered":
                 continue
-            if why := self._why_not(take):
+            if why := _why_not(take, consents.get(take.signer)):
                 left[take.id] = why
             else:
                 takes.append(take)
@@ -241,7 +242,7 @@ class TakeStore:
             _link(self.film(take), hidden / name)
             rows.append("\t".join((take.id, name, take.text, take.signer)))
         write_file(hidden / "table.tsv", "\n".join(rows) + "\n")
-        agreed = {take.signer: asdict(self.consents(take.signer)[-1]) for take in takes}
+        agreed = {take.signer: asdict(consents[take.signer]) for take in takes}
         write_file(hidden / "consent.json", to_text(agreed))
         for take in takes:
             self._keep(self._with(take, delivery=folder.name))
@@ -273,21 +274,6 @@ class TakeStore:
             if read_json(path, hint="remove it").get("signer") == signer:
                 path.unlink()
 
-    def _why_not(self, take: Take) -> str:
-        if take.state == "recording":
-            return "its film is not whole"
-        if not take.text or not take.signer:
-            return "its sentence or its signer is missing"
-        consents = self.consents(take.signer)
-        if not consents:
-            return f"{take.signer} has not agreed to anything yet"
-        last = consents[-1]
-        if "training" not in last.purposes:
-            return f"{take.signer} has not agreed to training"
-        if last.until and last.until < date.today().isoformat():
-            return f"{take.signer} agreed until {last.until}"
-        return ""
-
     def _folder(self, take_id: str) -> Path:
         """Return the folder of a take; nothing but an id of ours ever becomes part of a path."""
         if not _ID.fullmatch(take_id):
@@ -301,6 +287,21 @@ class TakeStore:
     @staticmethod
     def _with(take: Take, **changes: Any) -> Take:
         return Take(**{**asdict(take), **changes})
+
+
+def _why_not(take: Take, consent: Consent | None) -> str:
+    """Return why a take is not delivered; empty: it is."""
+    if take.state == "recording":
+        return "its film is not whole"
+    if not take.text or not take.signer:
+        return "its sentence or its signer is missing"
+    if consent is None:
+        return f"{take.signer} has not agreed to anything yet"
+    if "training" not in consent.purposes:
+        return f"{take.signer} has not agreed to training"
+    if consent.until and consent.until < date.today().isoformat():
+        return f"{take.signer} agreed until {consent.until}"
+    return ""
 
 
 def _line(text: str) -> str:

@@ -50,7 +50,7 @@ def run_app(options: argparse.Namespace) -> None:
     from filelock import FileLock, Timeout
 
     from signloom.app.guard import Guard
-    from signloom.app.server import App, find_wanted
+    from signloom.app.server import App
 
     APP.mkdir(parents=True, exist_ok=True)
     lock = FileLock(APP / ".lock")
@@ -66,7 +66,7 @@ def run_app(options: argparse.Namespace) -> None:
             raise UserError(
                 f"port {options.port}: {error.strerror}; choose another, --port"
             ) from None
-        app = App(prompts=_read_prompts(options.prompts, find_wanted))
+        app = App(prompts=_read_prompts(options.prompts))
         names = [options.host] if options.host else [LOCAL, "localhost"]
         guard = Guard(
             app.build(),
@@ -115,16 +115,17 @@ def _check_house(options: argparse.Namespace) -> str:
     return str(lines[0])
 
 
-def _read_prompts(path: Path | None, find_wanted: object) -> list[str]:
+def _read_prompts(path: Path | None) -> list[str]:
     """Return the sentences to record: of a file, else what would teach the model most."""
     if path is not None:
         if not path.is_file():
             raise UserError(f"--prompts {path}: there is no such file")
         lines = path.read_text(encoding="utf-8-sig").splitlines()
         return [line.strip() for line in lines if line.strip()]
+    from signloom.app.wanted import list_wanted
+
     try:
-        assert callable(find_wanted)
-        return [one["text"] for one in find_wanted()["sentences"]]
+        return [one.text for one in list_wanted()]
     except UserError:  # nothing is trained yet: the page asks for a sentence
         return []
 

@@ -6,6 +6,7 @@ files are named: holistic_landmark_cpu.pbtxt and the graphs in it, as version 0.
 
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -327,7 +328,32 @@ def refine(points: Points, heatmap: Tensor) -> Points:
     return found
 
 
-class HandTracker:
+class _Tracker(ABC):
+    """Follows a part of the person whose pose is known."""
+
+    def reset(self) -> None:
+        """Forget the clip."""
+        self._last: Points | None = None
+
+    def follow(
+        self, frames: Sequence[Frame], poses: Sequence[FoundPose | None]
+    ) -> list[Points | None]:
+        """Return the landmarks of the part in the next frames, shape (landmarks, 3), if seen."""
+        regions = [self._locate(frame.rgb, pose) for frame, pose in zip(frames, poses, strict=True)]
+        return [
+            self._find(frame.rgb, region) for frame, region in zip(frames, regions, strict=True)
+        ]
+
+    @abstractmethod
+    def _locate(self, rgb: Picture, pose: FoundPose | None) -> Region | None:
+        """Return where the part may be by the pose."""
+
+    @abstractmethod
+    def _find(self, rgb: Picture, region: Region | None) -> Points | None:
+        """Return the landmarks there, or where they were in the last frame and have stayed."""
+
+
+class HandTracker(_Tracker):
     """Follows one hand at the end of an arm along a clip (hand_landmarks_from_pose_cpu.pbtxt).
 
     Args:
@@ -339,19 +365,6 @@ class HandTracker:
     def __init__(self, recrop: Network, landmarks: Network, wrist: list[int]) -> None:
         self._recrop, self._landmarks, self._wrist = recrop, landmarks, wrist
         self.reset()
-
-    def reset(self) -> None:
-        """Forget the clip."""
-        self._last: Points | None = None
-
-    def follow(
-        self, frames: Sequence[Frame], poses: Sequence[FoundPose | None]
-    ) -> list[Points | None]:
-        """Return the 21 landmarks of the hand in the next frames, shape (21, 3), where it is."""
-        regions = [self._locate(frame.rgb, pose) for frame, pose in zip(frames, poses, strict=True)]
-        return [
-            self._find(frame.rgb, region) for frame, region in zip(frames, regions, strict=True)
-        ]
 
     def _find(self, rgb: Picture, region: Region | None) -> Points | None:
         last, self._last = self._last, None
@@ -401,7 +414,7 @@ def find_hand(
     return project(uncrop(points, seen.padding), region), float(left[0])
 
 
-class FaceTracker:
+class FaceTracker(_Tracker):
     """Follows the face of the person whose pose is known (face_landmarks_from_pose_cpu.pbtxt).
 
     Args:
@@ -421,19 +434,6 @@ class FaceTracker:
         )
         self.reset()
 
-    def reset(self) -> None:
-        """Forget the clip."""
-        self._last: Points | None = None
-
-    def follow(
-        self, frames: Sequence[Frame], poses: Sequence[FoundPose | None]
-    ) -> list[Points | None]:
-        """Return the face in the next frames, shape (468, 3), refined (478, 3), where it is."""
-        regions = [self._detect(frame.rgb, pose) for frame, pose in zip(frames, poses, strict=True)]
-        return [
-            self._find(frame.rgb, region) for frame, region in zip(frames, regions, strict=True)
-        ]
-
     def _find(self, rgb: Picture, region: Region | None) -> Points | None:
         last, self._last = self._last, None
         if region is None:
@@ -448,7 +448,7 @@ class FaceTracker:
             self._last = project(values.reshape(-1, 3) / F(self._landmarks.size), region)
         return self._last
 
-    def _detect(self, rgb: Picture, pose: FoundPose | None) -> Region | None:
+    def _locate(self, rgb: Picture, pose: FoundPose | None) -> Region | None:
         """Return where the face is (face_landmarks_from_pose_to_recrop_roi, face_detection_...)."""
         if pose is None:
             return None

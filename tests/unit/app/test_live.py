@@ -91,7 +91,7 @@ def test_rest_and_a_twitch_are_no_sentence_and_take_no_memory() -> None:
     live = Live(Marionette())
     assert play(live, [DARK] * 60 + [BRIGHT] * 2 + [DARK] * 60) == []
     assert len(live._frames.jpegs) < 2 * FPS
-    assert not live.is_signing()
+    assert not live.is_signing
 
 
 def test_who_never_rests_is_translated_all_the_same() -> None:
