@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from signloom.config import checked_dataclass, parse_options, read_json
-from signloom.corpus.manifest import VIDEO_SUFFIXES
+from signloom.corpus.manifest import VIDEO_SUFFIXES, has_ended
 from signloom.errors import UserError
 from signloom.files import flush_to_disk, to_text, write_file
 from signloom.paths import APP
@@ -201,7 +201,8 @@ class TakeStore:
         self._consents.mkdir(parents=True, exist_ok=True)
         consent = Consent(**{**asdict(consent), "signer": _line(consent.signer)})
         name = f"{date.today().isoformat()}-{secrets.token_hex(4)}.json"
-        write_file(self._consents / name, to_text(asdict(consent)))
+        kept = {**asdict(consent), "signer": _line(consent.signer)}  # as takes have it
+        write_file(self._consents / name, to_text(kept))
 
     def last_consents(self) -> dict[str, Consent]:
         """Return what each signer agreed to last."""
@@ -236,13 +237,14 @@ class TakeStore:
         folder = inbox / f"app-{date.today().isoformat()}-{secrets.token_hex(3)}"
         hidden = inbox / f".{folder.name}"  # scans pass over names that begin with a dot
         hidden.mkdir()
-        rows = ["clip_id\tvideo\ttext\tsigner"]
+        agreed = {take.signer: asdict(consents[take.signer]) for take in takes}
+        rows = ["clip_id\tvideo\ttext\tsigner\tconsent_until"]
         for take in takes:
             name = f"{take.id}{take.suffix}"
             _link(self.film(take), hidden / name)
-            rows.append("\t".join((take.id, name, take.text, take.signer)))
+            until = consents[take.signer].until
+            rows.append("\t".join((take.id, name, take.text, take.signer, until)))
         write_file(hidden / "table.tsv", "\n".join(rows) + "\n")
-        agreed = {take.signer: asdict(consents[take.signer]) for take in takes}
         write_file(hidden / "consent.json", to_text(agreed))
         for take in takes:
             self._keep(self._with(take, delivery=folder.name))
@@ -299,7 +301,7 @@ def _why_not(take: Take, consent: Consent | None) -> str:
         return f"{take.signer} has not agreed to anything yet"
     if "training" not in consent.purposes:
         return f"{take.signer} has not agreed to training"
-    if consent.until and consent.until < date.today().isoformat():
+    if has_ended(consent.until):
         return f"{take.signer} agreed until {consent.until}"
     return ""
 

@@ -63,8 +63,9 @@ def add_ingest(parser: argparse.ArgumentParser) -> None:
 
 def run_ingest(options: argparse.Namespace) -> None:
     """Ingest and report; rejects end in an error, whatever came in beside them."""
-    from signloom.corpus.manifest import CorpusOptions
+    from signloom.corpus.manifest import CorpusOptions, load_manifest
     from signloom.intake.ingest import ingest
+    from signloom.intake.withdraw import ENDED, list_ended, withdraw_ended
     from signloom.nightly.lock import hold_lock
 
     corpus = load_section(options.params, "corpus", CorpusOptions)
@@ -72,6 +73,11 @@ def run_ingest(options: argparse.Namespace) -> None:
     choice, rules = read_caption_options(options)
     # A night reads the manifest several times: nothing comes in between.
     with contextlib.nullcontext() if options.dry_run else hold_lock():
+        ended = (
+            list_ended(load_manifest(corpus).clips)
+            if options.dry_run
+            else withdraw_ended(corpus)[0]
+        )
         result = ingest(
             corpus,
             options.sources,
@@ -84,6 +90,10 @@ def run_ingest(options: argparse.Namespace) -> None:
             inbox=[one.resolve() for one in options.sources] == [inbox.resolve()],
             dry_run=options.dry_run,
         )
+    if ended:
+        will = "would leave" if options.dry_run else "left"
+        listed = ", ".join(clip.clip_id for clip in ended[:MAX_LISTED])
+        print(f"{len(ended)} clips {will} the corpus: {ENDED} ({listed})", file=sys.stderr)
     print(_ingest_json(result) if options.json else _ingest_text(result, options.dry_run))
     if result.rejects:
         table = "" if options.dry_run else f"; {corpus.folder}/intake_rejects.tsv lists them"

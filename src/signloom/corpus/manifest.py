@@ -12,6 +12,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import date
 from pathlib import Path
 
 from signloom.config import checked_dataclass
@@ -223,6 +224,20 @@ def parse_segment(row: Mapping[str, str]) -> tuple[float | None, float | None, l
     return start_s, end_s, problems
 
 
+def parse_consent(row: Mapping[str, str]) -> tuple[str | None, list[str]]:
+    """Return the last day that a row's signer agreed to, None: no end, and what is wrong."""
+    text = row.get("consent_until", "")
+    try:
+        return date.fromisoformat(text).isoformat() if text else None, []
+    except ValueError:
+        return None, [f"consent_until {text!r} is not a day, as in 2027-12-31"]
+
+
+def has_ended(consent_until: str | None) -> bool:
+    """Return whether the last day of a consent is over."""
+    return bool(consent_until) and date.fromisoformat(str(consent_until)) < date.today()
+
+
 def id_problem(clip_id: str) -> str | None:
     """Say why this cannot name a clip, if it cannot."""
     bad = sorted(
@@ -279,7 +294,7 @@ class VideoPaths:
 SPLITS = ("train", "dev", "test")
 REQUIRED = ("clip_id", "text", "signer", "split")
 OF_VIDEOS = ("video", "start_s", "end_s")  # not of a corpus of imported landmarks
-OPTIONAL = (*OF_VIDEOS, "gloss", "language", "batch")
+OPTIONAL = (*OF_VIDEOS, "gloss", "language", "batch", "consent_until")
 VIDEO_SUFFIXES = (
     ".mp4", ".m4v", ".mov", ".avi", ".mkv", ".webm", ".mpg", ".mpeg", ".wmv", ".flv", ".3gp",
     ".ogv", ".ts", ".gif",
@@ -351,6 +366,7 @@ class Clip:
     batch: str | None = (
         None  # delivery that brought it, see `signloom ingest`; None: from the start
     )
+    consent_until: str | None = None  # last day that its signer agreed to, ISO 8601; None: no end
 
 
 def read_manifest(path: Path, signer_disjoint: bool = True) -> list[Clip]:
@@ -500,6 +516,8 @@ def _parse_rows(table: Table, path: Path, problems: list[LineProblem]) -> list[_
             # One name may be typed in two ways, which must not count as two people in two splits.
             row[name] = unicodedata.normalize("NFC", row[name])
         start_s, end_s, found = parse_segment(row)
+        consent_until, odd = parse_consent(row)
+        found += odd
         found += [f"{name} is empty" for name in needed if name in row and not row[name]]
         found += [f"{k} {bad}" for k, v in row.items() if (bad := field_problem(v, path.suffix))]
         if row["clip_id"] and (bad := id_problem(row["clip_id"])):
@@ -518,6 +536,7 @@ def _parse_rows(table: Table, path: Path, problems: list[LineProblem]) -> list[_
             gloss=row.get("gloss") or None,
             language=row.get("language") or None,
             batch=row.get("batch") or None,
+            consent_until=consent_until,
         )
         clips.append((line, clip))
     return clips

@@ -19,8 +19,10 @@ from signloom.corpus.manifest import (
     VIDEO_SUFFIXES,
     Clip,
     field_problem,
+    has_ended,
     id_problem,
     is_manifest,
+    parse_consent,
     parse_segment,
     read_manifest,
     write_manifest,
@@ -290,6 +292,7 @@ def plan_corpus(
                 clip_id=clip_id, video=path, start_s=start_s, end_s=end_s,
                 text=values["text"], signer=values["signer"], split=values["split"],
                 gloss=values.get("gloss") or None, language=values.get("language") or None,
+                consent_until=parse_consent(values)[0],
             )
         )  # fmt: skip
     if options.shares and plan.clips:
@@ -384,6 +387,10 @@ def _problem(
             return Problem(f"{name} {bad}", "", (value,))
     if problems := parse_segment(values)[2]:
         return Problem("its start and end are no segment", "", (problems[0],))
+    until, odd = parse_consent(values)
+    if odd or has_ended(until):
+        said = until or odd[0]
+        return Problem("its signer's consent has ended, or its last day is no day", "", (said,))
     if other is not None:
         where = f"{other.table} line {other.line}"
         return Problem("an earlier row has its clip_id", "", (where,))

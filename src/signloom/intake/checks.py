@@ -9,7 +9,15 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from signloom.corpus.manifest import SPLITS, Clip, field_problem, id_problem, parse_segment
+from signloom.corpus.manifest import (
+    SPLITS,
+    Clip,
+    field_problem,
+    has_ended,
+    id_problem,
+    parse_consent,
+    parse_segment,
+)
 from signloom.errors import ClipError, Problem
 from signloom.extraction.pool import count_workers, run_in_processes
 from signloom.importing.new_corpus import clip_id_of
@@ -276,6 +284,11 @@ def _row_problems(
         yield Problem(f"its name as clip_id {bad}", "give it another name")
     for bad in parse_segment(values)[2]:
         yield Problem(bad, "correct the table")
+    until, wrong = parse_consent(values)
+    for bad in wrong:
+        yield Problem(bad, "correct the table")
+    if has_ended(until):
+        yield Problem(f"its signer agreed until {until}", "ask the signer again")
     for name, value in values.items():
         if bad := field_problem(value, ".tsv"):
             yield Problem(f"{name} {bad}", "correct it")

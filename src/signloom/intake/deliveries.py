@@ -55,6 +55,7 @@ _FIELDS = (
     "gloss",
     "language",
     "fps",
+    "consent_until",
 )
 SIGNER_FILE = "signer.txt"
 _NAMED_TABLES = ("table.tsv", "manifest.tsv")

@@ -2,9 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
-from signloom.corpus.manifest import Clip, CorpusOptions, Manifest, check_splits, load_manifest
+from signloom.corpus.manifest import (
+    Clip,
+    CorpusOptions,
+    Manifest,
+    check_splits,
+    has_ended,
+    load_manifest,
+)
 from signloom.errors import UserError
 from signloom.extraction.cache import VideoHashes, cache_folder
 from signloom.files import hash_file
@@ -23,6 +31,7 @@ from signloom.intake.staging import change_corpus, check_growable, commit, stage
 from signloom.transaction import Transaction
 
 WITHDRAWN_VIDEOS = Path("data/withdrawn")
+ENDED = "the consent of their signers has ended"
 
 
 def withdraw(
@@ -64,6 +73,41 @@ def withdraw(
             left = [clip for clip in manifest.clips if clip.batch != batch]
             manifest = Manifest(left, hash_file(corpus.path))
         return gone, manifest
+
+
+def withdraw_ended(
+    corpus: CorpusOptions, *, known: Manifest | None = None, to: Path = WITHDRAWN_VIDEOS
+) -> tuple[list[Clip], Manifest]:
+    """Take the clips out of a corpus whose signers agreed until a day that is over.
+
+    Args:
+        corpus: A corpus with a manifest.
+        known: The manifest, if the caller has read it.
+        to: The videos go to a folder of today's name in it.
+
+    Returns:
+        The clips, as they were. The corpus without them.
+
+    Raises:
+        UserError: If nothing to learn from would be left.
+    """
+    manifest = load_manifest(corpus, known)
+    if not list_ended(manifest.clips):
+        return [], manifest
+    with change_corpus(corpus) as (change, _):
+        manifest = load_manifest(corpus, manifest)
+        gone = list_ended(manifest.clips)
+        check_growable(corpus)
+        folder = to / f"consent-ended-{date.today().isoformat()}"
+        stage_removal(change, corpus, manifest.clips, gone, ENDED, to=folder)
+        commit(corpus, change)
+        left = [clip for clip in manifest.clips if not has_ended(clip.consent_until)]
+        return gone, Manifest(left, hash_file(corpus.path))
+
+
+def list_ended(clips: Sequence[Clip]) -> list[Clip]:
+    """Return the clips whose signers' consent has ended."""
+    return [clip for clip in clips if has_ended(clip.consent_until)]
 
 
 def stage_removal(

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from signloom.corpus.manifest import load_manifest
+from signloom.corpus.manifest import Manifest, has_ended, load_manifest
 from signloom.intake.ingest import ingest
+from signloom.intake.withdraw import ENDED, list_ended
 from signloom.nightly.lock import holder
 from signloom.nightly.night import Request, read_unfinished
 from signloom.nightly.plan import Kind, choose_parent, make_plan, read_settings
@@ -43,12 +44,17 @@ def dry_run(request: Request) -> DryRun:
     settings, store = read_settings(request.params), ModelStore()
     corpus, retrain = settings.corpus, settings.retrain
     manifest = load_manifest(corpus)
+    if ended := list_ended(manifest.clips):
+        left = [clip for clip in manifest.clips if not has_ended(clip.consent_until)]
+        manifest = Manifest(left, manifest.sha256)
     plan = make_plan(settings, manifest, store, to_finish=read_unfinished(), force=request.force)
     champion = store.champion()
     parent = choose_parent(store, request.start or retrain.start)
     start_from = str(store.checkpoint(parent)) if parent is not None else ""
     held_by, taken, rejects = holder(), {}, []
     lines = [f"because {reason}" for reason in plan.reasons] or ["nothing is new"]
+    if ended:
+        lines.append(f"{len(ended)} clips would leave the corpus: {ENDED}")
     if plan.kind == "train" and retrain.inbox.is_dir():
         found = ingest(
             corpus, [retrain.inbox], retrain.ingest, inbox=True, dry_run=True,

@@ -18,6 +18,7 @@ from signloom.errors import UserError, explain
 from signloom.files import to_text, write_file
 from signloom.intake.drift.findings import DriftReport
 from signloom.intake.ledgers import read_deliveries
+from signloom.intake.withdraw import list_ended
 from signloom.nightly.commands import Commands
 from signloom.nightly.lock import BusyError, Held, hold_lock
 from signloom.nightly.plan import (
@@ -51,6 +52,7 @@ from signloom.nightly.steps import (
     train,
     why_not_train,
     withdraw_delivery,
+    withdraw_ended_clips,
 )
 from signloom.nightly.store import DECISION, ModelStore
 from signloom.paths import RETRAIN_UNFINISHED
@@ -137,7 +139,7 @@ def _run_recorded(request: Request, settings: Settings, held: Held) -> dict[str,
 class _Night:
     """The steps of a night, in this order.
 
-    `run`: pull, finish_change (of a promotion that was interrupted), plan, ingest.
+    `run`: pull, finish_change (of a promotion that was interrupted), consents, plan, ingest.
     `_train_and_decide`: extract; drift, withdraw, extract again; train, evaluate, keep; gate, which
     promotes; card, registry. `_publish`: report, track, commit, push. `end`: the hook.
 
@@ -170,6 +172,8 @@ class _Night:
         record.note(champion=store.champion())
 
         manifest, unfinished = load_manifest(corpus), read_unfinished()
+        if list_ended(manifest.clips):
+            manifest = record.step("consents", withdraw_ended_clips, corpus, manifest).manifest
         force = self.request.force
         plan = record.step(
             "plan", make_plan, settings, manifest, store, to_finish=unfinished, force=force

@@ -13,7 +13,7 @@ from signloom.intake.drift.check import check_drift
 from signloom.intake.drift.findings import LEVELS, DriftReport, write_report
 from signloom.intake.drift.limits import DriftOptions
 from signloom.intake.ingest import ingest
-from signloom.intake.withdraw import withdraw
+from signloom.intake.withdraw import ENDED, withdraw, withdraw_ended
 from signloom.nightly.commands import Commands
 from signloom.nightly.plan import ALSO, BY_HAND, RetrainOptions, Settings, corpus_key, gather_facts
 from signloom.nightly.record import StepResult
@@ -181,6 +181,17 @@ def withdraw_delivery(corpus: CorpusOptions, refused: DriftReport, manifest: Man
         warnings=(f"batch {refused.batch} was refused: {reason}",),
         manifest=left,
     )
+
+
+def withdraw_ended_clips(corpus: CorpusOptions, manifest: Manifest) -> Changed:
+    """Take the clips out of the corpus whose signers agreed until a day that is over."""
+    gone, left = withdraw_ended(corpus, known=manifest)
+    text = f"{len(gone)} clips left the corpus: {ENDED}"
+    hint = "models that learnt from them carry traces; `signloom forget` marks them"
+    return Changed(
+        text=text, facts={"clips": [clip.clip_id for clip in gone]},
+        warnings=(f"{text}; {hint}",), manifest=left,
+    )  # fmt: skip
 
 
 def reason_of(refused: DriftReport) -> str:

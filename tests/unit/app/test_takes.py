@@ -99,7 +99,7 @@ def test_a_full_disk_is_said_and_the_film_goes_on_when_there_is_room(store: Take
 
 
 def test_a_delivery_is_what_a_night_takes_in(store: TakeStore, tmp_path: Path) -> None:
-    agree(store)
+    agree(store, until="2099-12-31")
     first, second = record(store), record(store, "non", film=FILM[::-1])
     inbox = tmp_path / "inbox"
     done = store.deliver(inbox)
@@ -111,6 +111,7 @@ def test_a_delivery_is_what_a_night_takes_in(store: TakeStore, tmp_path: Path) -
         ("oui", "anna"), ("non", "anna"),
     }  # fmt: skip
     assert all(one.video and not one.problems for one in candidates)
+    assert {one.values["consent_until"] for one in candidates} == {"2099-12-31"}
     assert {take.state for take in store.list_takes()} == {"delivered"}
     assert store.deliver(inbox).folder is None
     assert len(list(inbox.iterdir())) == 1

@@ -10,9 +10,9 @@ from signloom.errors import UserError
 from signloom.intake.inbox import has_news
 from signloom.intake.ledgers import read_deliveries, read_withdrawn
 from signloom.intake.staging import change_corpus, commit
-from signloom.intake.withdraw import stage_removal, withdraw
+from signloom.intake.withdraw import ENDED, stage_removal, withdraw, withdraw_ended
 from tests import glosses
-from tests.intake import DAY, OPTIONS, deliver, take, tree
+from tests.intake import DAY, OPTIONS, deliver, reasons, take, tree, write_rows
 
 
 def remove_clips(corpus: CorpusOptions, clip_ids: list[str]) -> list[Clip]:
@@ -79,3 +79,27 @@ def test_a_video_that_dvc_linked_leaves_as_a_file(corpus: CorpusOptions) -> None
     assert tree(Path("data/withdrawn")) == {
         f"{DAY}/videos/{DAY}/a.mp4": Path("in/ada/a.mp4").read_bytes()
     }
+
+
+def test_clips_leave_when_the_consent_of_their_signer_has_ended(corpus: CorpusOptions) -> None:
+    deliver(Path("in"), "a", frames=20)
+    deliver(Path("in"), "b", frames=21)
+    rows = [
+        {"video": f"{name}.mp4", "text": "demain elle boit", "signer": "ada", "consent_until": day}
+        for name, day in (("a", "2099-12-31"), ("b", "2020-01-31"))
+    ]
+    write_rows(Path("in/table.tsv"), rows)
+    found = take(corpus, "in")
+    assert reasons(found) == {"table.tsv line 3": "its signer agreed until 2020-01-31"}
+    assert [clip.clip_id for clip in found.clips] == ["a"]
+    assert withdraw_ended(corpus)[0] == []
+    text = corpus.path.read_text()
+    assert text.count("2099-12-31") == 1
+    corpus.path.write_text(text.replace("2099-12-31", "2026-11-01"))  # as time goes by
+    gone, left = withdraw_ended(corpus)
+    assert [clip.clip_id for clip in gone] == ["a"]
+    assert list(left.clips) == read_manifest(corpus.path)
+    assert (len(left.clips), "consent_until" in corpus.path.read_text()) == (5, False)
+    assert [path.name for path in Path("data/withdrawn").rglob("*.mp4")] == ["a.mp4"]
+    assert not has_news(corpus, Path("in"), OPTIONS)
+    assert ENDED in reasons(take(corpus, "in"))["table.tsv line 2"]

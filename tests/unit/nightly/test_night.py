@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 import yaml
 
 from signloom.corpus import manifest
-from signloom.corpus.manifest import load_manifest, read_manifest
+from signloom.corpus.manifest import load_manifest, read_manifest, write_manifest
 from signloom.corpus.quality import write_quality
 from signloom.errors import UserError
 from signloom.intake.drift.findings import DriftReport
@@ -172,6 +173,23 @@ def test_a_manifest_that_was_edited_meanwhile_is_read_again(manifests_read: list
     assert manifests_read == [path, path]
     assert "du riz" in path.read_text()
     assert grown.clips == read_manifest(path)
+
+
+def test_a_night_takes_clips_out_whose_consent_has_ended_and_says_so() -> None:
+    settings, store = make_project(), ModelStore()
+    keep_decided(settings, store, promote=True)
+    first, *others = read_manifest(settings.corpus.path)
+    ended = replace(first, consent_until="2020-01-31")
+    write_manifest(settings.corpus.path, [ended, *others])
+    said = "1 clips would leave the corpus: the consent of their signers has ended"
+    assert said in dry_run(ASK).lines
+    assert dry_run(ASK).kind == "train"
+    night = run_night(ASK)  # as far as it comes without DVC
+    step = night["steps"][0]
+    assert (step["name"], step["clips"]) == ("consents", [first.clip_id])
+    assert "`signloom forget` marks them" in night["warnings"][0]
+    assert read_manifest(settings.corpus.path) == others
+    assert night["reasons"] == ["clips left the corpus or were changed since the last model"]
 
 
 def test_sigterm_stops_the_stage_and_the_next_night_goes_on() -> None:
