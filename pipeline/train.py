@@ -10,9 +10,11 @@ from signloom.paths import CHECKPOINT, PARAMS, SNAPSHOTS
 from signloom.provenance import code_hash, library_versions
 from signloom.tracking.run import Run, read_tracking
 from signloom.training.data import TrainingFiles
-from signloom.training.devices import open_devices
+from signloom.training.devices import choose_threads, open_devices
 from signloom.training.run import (
     RunOptions,
+    check_run,
+    count_parameters,
     deciding_options,
     describe,
     each_seed,
@@ -34,6 +36,8 @@ def main() -> None:
     tracking = read_tracking(PARAMS)
     fabric = open_devices(options.train)
     data = files.load(cache_mb=options.train.cache_mb, source=options.model.source)
+    check_run(data, options)
+    threads = choose_threads(count_parameters(data, options))
     hashes, start = files.hashes(), describe_start(options.train.start_from)
     made = {"data": hashes, "libraries": library_versions(), **start}
     code, seeds = code_hash(*PACKAGES), each_seed(options)
@@ -49,7 +53,7 @@ def main() -> None:
         hold_snapshots(SNAPSHOTS, snapshots),
         start_run(name=describe(options), key=key, note=note) as whole,
     ):
-        whole.log_params(asdict(options))
+        whole.log_params({**asdict(options), "threads": threads})
         results = []
         for one, kept in zip(seeds, snapshots, strict=True):
             with run_of_seed(start_run, whole, one, is_only=len(seeds) == 1) as log:

@@ -6,6 +6,7 @@ taken again because memory was short, would leave the hooks of DistributedDataPa
 """
 
 import logging
+import math
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -23,6 +24,54 @@ logger = logging.getLogger(__name__)
 BUCKET = 16_000_000  # numbers of gradients sent at once
 # How Linux names instructions that multiply bfloat16: of x86, the last two of ARM.
 BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16", "svebf16"}
+
+
+# A model of fewer parameters trains with so many threads on any machine: more gain it nothing, and
+# its bytes do not depend on how many cores there are.
+SMALL_PARAMETERS, SMALL_THREADS = 5_000_000, 2
+
+
+def choose_threads(parameters: int) -> int:
+    """Set how many threads a CPU trains a model with, and say so where others need the cores.
+
+    Threads add up in another order, so the number follows from the model's size and, of a large
+    model, from the cores that this process may use; never from the load. `OMP_NUM_THREADS`
+    overrides it.
+
+    Args:
+        parameters: Of the model.
+
+    Returns:
+        The number of threads.
+    """
+    cores = usable_cores()
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(SMALL_THREADS if parameters < SMALL_PARAMETERS else cores)
+    threads, load = torch.get_num_threads(), os.getloadavg()[0]
+    if threads > 1 and load > cores - threads + 1:
+        logger.warning(
+            "training takes %d threads, and other work (load %.1f) wants this machine's %d cores: "
+            "threads that wait for each other may make it several times slower; with "
+            "OMP_NUM_THREADS=1 it suffers less, and the last digits of its weights differ",
+            threads,
+            load,
+            cores,
+            extra=ONCE,
+        )
+    return threads
+
+
+def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+    """Return how many cores this process may use: by its affinity, and a container's quota."""
+    try:
+        cores = len(os.sched_getaffinity(0))
+    except AttributeError:  # Linux only
+        cores = os.cpu_count() or 1
+    try:
+        most, period = quota.read_text(encoding="utf-8").split()
+        return max(1, min(cores, math.ceil(int(most) / int(period))))
+    except (OSError, ValueError):  # no file, or no limit: "max"
+        return cores
 
 
 def open_devices(options: TrainOptions) -> Fabric:

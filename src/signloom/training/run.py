@@ -34,6 +34,7 @@ from signloom.features.features import FeatureOptions
 from signloom.features.targets import NO_LABELS
 from signloom.files import write_file
 from signloom.log import ONCE
+from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions
 from signloom.progress import progress_file
 from signloom.training.data import TrainingData
@@ -44,6 +45,7 @@ from signloom.training.snapshots import Snapshots
 from signloom.training.warm_start import warm_start
 
 SHOW_S = 0.3  # between two drawings of the bar
+STALLED = 1 / 3  # of the frames a second that the same run has shown in an epoch
 HISTORY, SEEDS = "history.json", "seeds.json"
 logger = logging.getLogger(__name__)
 
@@ -254,6 +256,19 @@ def prepare(
     return checkpoint, source
 
 
+def count_parameters(data: TrainingData, options: RunOptions) -> int:
+    """Return the size of the model that training would build, without its memory."""
+    with torch.device("meta"):
+        model = build_model(
+            options.model,
+            input_width=data.source.input_width(options.features),
+            vocab_size=data.tokenizer.vocab_size,
+            ctc_labels=len(data.labels) + 1 if options.train.ctc_weight else 0,
+            eos=data.tokenizer.eos,
+        )
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
 def describe_model(
     data: TrainingData, options: RunOptions, *, provenance: dict[str, Any]
 ) -> CheckpointSpec:
@@ -277,6 +292,9 @@ def seed_everything(seed: int) -> None:
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.manual_seed(seed)
     torch.use_deterministic_algorithms(True)
+    # It would also write NaN into all new memory. Nothing here reads what it has not written: with
+    # and without the NaN training gives the same bytes (tests/unit/training/test_training.py).
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -303,6 +321,7 @@ class TrainingBar:
             bar_format="{desc} {percentage:3.0f}%|{bar:10}| {elapsed}<{remaining}{postfix}",
         )  # fmt: skip
         self._start: StepReport | None = None  # of this epoch, in this process
+        self._best, self._is_slow_said = 0.0, False  # frames a second of an epoch
         self._start_s = self._shown_s = 0.0
 
     def watch(self, report: StepReport) -> None:
@@ -321,7 +340,24 @@ class TrainingBar:
         self._dev = f" (dev {record.dev_loss:.3f})"
         speed, self._start = self._speed(record), None
         self._show(float(record.epoch), "", record.train_loss, record, speed)
+        self._check_stall(record.epoch, speed["frames_per_s"])
         return speed
+
+    def _check_stall(self, epoch: int, found: float) -> None:
+        """Say so, once, when an epoch was far slower than the same run has been."""
+        self._best = max(self._best, found)
+        if found < STALLED * self._best and not self._is_slow_said:
+            self._is_slow_said = True
+            logger.warning(
+                "training has slowed down: %.0f frames/s in epoch %d, where this run has reached "
+                "%.0f; the machine's load is %.1f, and training takes %d threads. End other work, "
+                "or stop and go on with the same command later: no step is lost",
+                found,
+                epoch,
+                self._best,
+                os.getloadavg()[0],
+                torch.get_num_threads(),
+            )
 
     def _show(
         self,

@@ -15,11 +15,10 @@ from signloom.devices import peak_memory_mb, pick_device, reset_peak_memory
 from signloom.evaluation.metrics import ScoreOptions, score_corpus
 from signloom.evaluation.names import Metric
 from signloom.features.sources import SourceSequence
-from signloom.models.registry import build_model
 from signloom.tracking.run import Run
 from signloom.training.data import TrainingData
 from signloom.training.loop import DivergedError, EpochRecord
-from signloom.training.run import RunOptions, train
+from signloom.training.run import RunOptions, count_parameters, train
 from signloom.translation.options import DECODING, DecodingOptions
 from signloom.translation.translator import Translator
 from signloom.tune.slots import DRAWN, REASON, claim_slot
@@ -216,16 +215,3 @@ def measure_latency_ms(
         translator.translate([clip], decoding)
         times_ms.append(1000 * (time.perf_counter() - start_s))
     return statistics.median(times_ms)
-
-
-def count_parameters(data: TrainingData, options: RunOptions) -> int:
-    """Return the size of the model that training would build, without its memory."""
-    with torch.device("meta"):
-        model = build_model(
-            options.model,
-            input_width=data.source.input_width(options.features),
-            vocab_size=data.tokenizer.vocab_size,
-            ctc_labels=len(data.labels) + 1 if options.train.ctc_weight else 0,
-            eos=data.tokenizer.eos,
-        )
-    return sum(parameter.numel() for parameter in model.parameters())

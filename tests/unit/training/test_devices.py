@@ -2,13 +2,14 @@
 
 import dataclasses
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from signloom.training.devices import open_devices
+from signloom.training.devices import choose_threads, open_devices, usable_cores
 from signloom.training.loop import EpochRecord
 from signloom.training.run import RunOptions, train, write_history
 from signloom.training.snapshots import Snapshots
@@ -61,6 +62,33 @@ def assert_close(
             assert one[name] == pytest.approx(other[name], rel=tolerance), (one["epoch"], name)
         for name in ("epoch", "step", "ctc_skipped", "frames", "tokens"):
             assert one[name] == other[name]
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("threads")
+def test_threads_follow_from_the_size_of_the_model_and_not_from_the_load(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    for load in (0.0, 60.0):
+        monkeypatch.setattr("os.getloadavg", lambda load=load: (load, load, load))
+        monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(6)), raising=False)
+        assert choose_threads(1_000_000) == torch.get_num_threads() == 2
+        assert choose_threads(50_000_000) == torch.get_num_threads() == usable_cores() <= 6
+        assert ("other work (load 60.0)" in caplog.text) == bool(load)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    torch.set_num_threads(1)
+    assert choose_threads(50_000_000) == 1
+    quota = tmp_path / "cpu.max"
+    for content, cores in (("max 100000", 6), ("150000 100000", 2), ("50000 100000", 1)):
+        quota.write_text(content)
+        assert usable_cores(quota) == cores
 
 
 @pytest.mark.slow

@@ -14,9 +14,8 @@ from signloom.features.batches import FixedBatches, TrainingBatches
 from signloom.features.glosses import SOURCE_PAD, GlossKind, GlossSequence
 from signloom.features.targets import build_targets, write_labels, write_targets
 from signloom.training.data import TrainingFiles
-from signloom.training.run import check_run, train
+from signloom.training.run import check_run, count_parameters, train
 from signloom.translation.translator import Translator
-from signloom.tune.objective import count_parameters
 from tests import glosses, tiny
 
 

@@ -13,7 +13,7 @@ from signloom.models.layers import TokenEmbedding
 from signloom.training.data import TrainingData
 from signloom.training.devices import open_devices
 from signloom.training.loop import DivergedError, EpochRecord, dev_score
-from signloom.training.run import train
+from signloom.training.run import seed_everything, train
 from signloom.translation.translator import Translator
 from tests import tiny
 from tests.tiny import hold_clips
@@ -72,6 +72,28 @@ def test_the_same_seed_gives_the_same_weights_to_the_bit(tmp_path: Path) -> None
     other, _ = train(data, tiny.run_options(seeds=[4]), provenance={}, log=ignore)
     weights = other.model.state_dict()["decoder.output.weight"]
     assert not torch.equal(weights, checkpoint.model.state_dict()["decoder.output.weight"])
+
+
+def test_nothing_is_read_that_was_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With NaN in all new memory training gives the same bytes as without."""
+    chance = dataclasses.replace(tiny.MODEL, dropout=0.2, subsampling=4)
+    options = dataclasses.replace(tiny.run_options(epochs=1), model=chance)
+
+    def weights() -> dict[str, torch.Tensor]:
+        return train(tiny.training_data(), options, provenance={}, log=ignore)[1].weights
+
+    plain = weights()
+    assert not torch.utils.deterministic.fill_uninitialized_memory
+
+    def seed_and_fill(seed: int) -> None:
+        seed_everything(seed)
+        torch.utils.deterministic.fill_uninitialized_memory = True
+
+    monkeypatch.setattr("signloom.training.run.seed_everything", seed_and_fill)
+    filled = weights()
+    assert torch.empty(3).isnan().all()
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    assert all(torch.equal(plain[name], filled[name]) for name in plain)
 
 
 def test_a_checkpoint_translates_as_the_model_did(tmp_path: Path) -> None:

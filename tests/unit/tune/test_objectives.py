@@ -8,9 +8,8 @@ import pytest
 from signloom.config import load_params, load_section
 from signloom.errors import UserError
 from signloom.tracking.run import Run, TrackingOptions
-from signloom.training.run import train
+from signloom.training.run import count_parameters, train
 from signloom.translation.translator import Translator
-from signloom.tune.objective import count_parameters
 from signloom.tune.search import plan_search
 from signloom.tune.slots import FINISHED, REASON
 from signloom.tune.space import (
