@@ -9,7 +9,7 @@ if [ -e "$work" ] && [ ! -e "$work/.signloom-smoke" ]; then
   echo "smoke: $work exists and is not an earlier smoke run; give another folder" && exit 1
 fi
 rm -rf "$work"
-mkdir -p "$work/data/demo" "$work/reports" "$work/docs"
+mkdir -p "$work/data/demo" "$work/reports/judgements" "$work/docs"
 touch "$work/.signloom-smoke"
 cp -r "$root/src" "$root/pipeline" "$root/dvc.yaml" "$root/.dvcignore" "$work/"
 cp "$root/pipeline/smoke/params.yaml" "$work/params.yaml"

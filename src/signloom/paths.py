@@ -10,6 +10,7 @@ LANDMARKS = Path("data/landmarks")
 SHARDS = LANDMARKS / "shards"
 REJECTS = LANDMARKS / "rejects.tsv"
 LANDMARK_CACHE = Path("data/cache/landmarks")
+LOOKUP = Path("data/cache/lookup")  # encodings of train, by the model that made them
 
 TOKENS = Path("data/tokens")
 TARGETS = TOKENS / "targets.parquet"
@@ -36,6 +37,7 @@ METRICS = REPORTS / "metrics.json"
 BASELINE = REPORTS / "baseline.json"
 EVALUATION = REPORTS / "evaluation"
 TUNE = REPORTS / "tune"
+JUDGEMENTS = REPORTS / "judgements"  # what people said of two systems, a folder a task
 NIGHTS = REPORTS / "retrain"
 LAST_NIGHT = REPORTS / "retrain.json"  # of the last night that did something
 APP = Path("data/app")  # recordings of `signloom app`, until they are delivered, and consents

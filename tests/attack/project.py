@@ -34,6 +34,7 @@ def make_project(folder: Path) -> None:
     (folder / "reports").mkdir()
     (folder / "reports/retrain.json").write_text("{}\n")
     shutil.copy(ROOT / "reports/baseline.json", folder / "reports")
+    (folder / "reports/judgements").mkdir()
     (folder / "params.yaml").write_text(yaml.safe_dump(_params()))
     draw = {**DRAW, "out": str(folder / CORPUS)}
     draw_corpus(parse_options(draw, DrawOptions, where="draw"))

@@ -37,6 +37,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "reports").mkdir()
     (folder / "reports/retrain.json").write_text("{}\n")
     shutil.copy(ROOT / "reports/baseline.json", folder / "reports")
+    (folder / "reports/judgements").mkdir()
     params = yaml.safe_load((ROOT / "pipeline/smoke/params.yaml").read_text())
     params["corpus"]["folder"] = FOLDER.as_posix()
     params["train"] |= {"epochs": 20, "snapshot_s": 0.0}

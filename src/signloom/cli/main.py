@@ -68,6 +68,7 @@ COMMANDS: dict[str, dict[str, tuple[Callable[[argparse.ArgumentParser], None], s
             results.add_compare,
             "compare two runs, with the significance of each difference",
         ),
+        "judge": (results.add_judge, "let people compare two systems blindly; show the result"),
         "runs": (results.add_runs, "list the MLflow runs of a DVC experiment"),
     },
     "nights": {

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from signloom.errors import UserError
 from signloom.files import write_file
-from signloom.paths import BASELINE, LAST_NIGHT, PARAMS
+from signloom.paths import BASELINE, JUDGEMENTS, LAST_NIGHT, PARAMS
 
 LINKED = ("src", "pipeline", "presets", "dvc.yaml", "params.schema.json")  # the code: one for all
 COPIED = (PARAMS.name, ".gitignore", ".dvcignore")
+JUDGED = "`signloom judge` puts its tasks here; `dvc repro report` shows what came of them.\n"
 NEXT = """\
 {folder} has its own params.yaml, data, scores and runs; the code is this project's. Next:
   cd {folder}
@@ -70,6 +71,7 @@ def make_project(root: Path, folder: Path) -> None:
     (place / BASELINE).parent.mkdir()
     write_file(place / BASELINE, '{"format_version": 1, "metrics": {}}\n')
     write_file(place / LAST_NIGHT, "{}\n")
+    write_file(place / JUDGEMENTS / "README.md", JUDGED)
     (place / "data").mkdir()
     _start_dvc(root, place)
 

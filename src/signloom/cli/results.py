@@ -3,10 +3,12 @@
 import argparse
 import json
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from signloom.config import load_section, read_json
+from signloom.cli.arguments import number_of
+from signloom.config import Count, Natural, load_section, read_json
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.errors import UserError
 from signloom.evaluation.names import (
@@ -236,6 +238,55 @@ def verdict(differences: "dict[str, Difference]") -> str:
             sure["better" if gained else "worse"].append(metric_label(name))
     parts = [f"B is {word} on {', '.join(names)}" for word, names in sure.items() if names]
     return "; ".join(parts) + "." if parts else "No clear difference on these clips."
+
+
+def add_judge(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom judge`."""
+    parser.description = (
+        "Let people compare the sentences of two systems beside the video, not knowing which is "
+        "whose: prepare clips for the tab Judge of `signloom app`, or show what came of it. RUN as "
+        "for `signloom compare`. docs/evaluation.md"
+    )
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="two; with --show names of tasks")
+    parser.add_argument("--name", help="of the task (default: made of the two names)")
+    parser.add_argument("--split", help="default: test if both have it")
+    parser.add_argument("--clips", type=number_of(Count), default=50, help="(%(default)s)")
+    parser.add_argument("--seed", type=number_of(Natural), default=1,
+                        help="of the draw and of all orders (%(default)s)")  # fmt: skip
+    parser.add_argument("--differing", action="store_true", help="only clips where they differ")
+    parser.add_argument("--show", action="store_true", help="print what the judges said")
+    parser.add_argument("--json", action="store_true", help="the same as JSON")
+    parser.set_defaults(run=run_judge)
+
+
+def run_judge(options: argparse.Namespace) -> None:
+    """Prepare a task, or show results."""
+    from signloom.evaluation.compare import read_run
+    from signloom.evaluation.judge import Judgements, prepare_task, to_map
+
+    judgements = Judgements()
+    if options.show or options.json:
+        found = judgements.results(options.runs)
+        if options.json:
+            print(json.dumps([to_map(one) for one in found], ensure_ascii=False, indent=2))
+        elif not found:
+            print("nobody has judged anything yet; `signloom app` has the tab Judge")
+        else:
+            print("\n".join(f"{one.task}\n  A: {one.a}\n  B: {one.b}\n  {one}" for one in found))
+        return
+    if len(options.runs) != 2:
+        raise UserError("give two RUNs to be compared, or --show")
+    a, b = (read_run(run) for run in options.runs)
+    shared = sorted(a.splits.keys() & b.splits, reverse=True)
+    task = prepare_task(
+        a, b, options.split or next(iter(shared), "test"),
+        clips=options.clips, seed=options.seed, differing=options.differing,
+    )  # fmt: skip
+    plain = "-".join(Path(run.rpartition(":")[2]).resolve().name for run in options.runs)
+    name = options.name or re.sub(r"[^\w.-]+", "-", plain).strip(".-")
+    path = judgements.add(name, task)
+    print(f"{path}: {len(task.pairs)} clips of {task.split}. `signloom app`, tab Judge; then")
+    print(f"signloom judge {name} --show")
 
 
 def add_runs(parser: argparse.ArgumentParser) -> None:

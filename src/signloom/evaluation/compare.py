@@ -72,6 +72,7 @@ class PastRun:
     options: ScoreOptions
     commands: dict[str, str]  # further metrics
     splits: dict[str, dict[str, Sentence]]  # split to clip id
+    weights: str = ""  # SHA-256 of the model's weights; empty: not known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +189,16 @@ def _read_folder(name: str, folder: Path) -> PastRun:
     except (KeyError, TypeError, ValueError) as error:  # torn lines give None
         raise UserError(f"{name} holds a damaged evaluation ({error!r}); {_HINT}") from None
     options = parse_options(score, ScoreOptions, where=f"{name}: scores.json: options.score")
-    return PastRun(name=name, options=options, commands=commands, splits=splits)
+    return PastRun(
+        name=name, options=options, commands=commands, splits=splits, weights=read_weights(folder)
+    )
+
+
+def read_weights(folder: Path) -> str:
+    """Return the SHA-256 of the weights that were evaluated; empty where it was not noted."""
+    path = folder / "confidence.json"
+    content = read_json(path, hint=_HINT) if path.is_file() else {}
+    return str(content.get("weights", "")) if isinstance(content, dict) else ""
 
 
 def _read_sentences(path: Path, metrics: Iterable[str]) -> dict[str, dict[str, Sentence]]:

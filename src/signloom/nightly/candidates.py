@@ -21,11 +21,12 @@ from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadat
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import seed_folders
 from signloom.evaluation.floors import best_constant, build_retrieval
+from signloom.evaluation.judge import Judgements
 from signloom.evaluation.metrics import ScoreOptions
 from signloom.evaluation.names import System, headline_metric
 from signloom.evaluation.systems import plain_texts
 from signloom.features.targets import Target, read_targets
-from signloom.files import write_file
+from signloom.files import hash_file, write_file
 from signloom.nightly.gate import Decision, GateClips, GateOptions, Translations, decide
 from signloom.nightly.store import ModelStore
 from signloom.paths import REJECTS
@@ -189,7 +190,9 @@ def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateO
         for one in (champion, challenger)
     )
     cost = partial(measure_cpu_s, champion, challenger, frozen)
-    return decide(old, new, clips, options, inputs.score, measure_cpu_s=cost)
+    before, now = (hash_file(one.checkpoints[0] / WEIGHTS) for one in (champion, challenger))
+    people = Judgements().between(before, now, options.level)
+    return decide(old, new, clips, options, inputs.score, measure_cpu_s=cost, people=people)
 
 
 def _ask_about_first(

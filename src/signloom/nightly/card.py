@@ -1,7 +1,8 @@
 """The model card of a version: what it was made from, its scores, its limits, in Markdown.
 
-Everything in it is read from the files of the version and from the terms that lie in the corpus
-folder, so the same version gives the same bytes. Names of signers are only in cells of tables.
+Everything in it is read from the files of the version, from the terms that lie in the corpus
+folder and from what people judged, so the same of these gives the same bytes. Names of signers are
+only in cells of tables.
 """
 
 import json
@@ -10,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from signloom.checkpoint import WEIGHTS
 from signloom.config import check_shape, read_json
 from signloom.corpus.manifest import SPLITS, corpus_name
 from signloom.evaluation import records
+from signloom.evaluation.judge import JudgementResult, Judgements
 from signloom.evaluation.names import (
     GLOSS_SYSTEM_LABELS,
     SYSTEM_LABELS,
@@ -73,6 +76,7 @@ class VersionFiles:
     decision: Mapping[str, Any]  # decision.json
     marks: Mapping[str, Any]  # what was noted about it since
     hashes: Mapping[str, str]  # SHA-256 of the checkpoint's files
+    judgements: Sequence[JudgementResult]  # in which its model took part
 
     @property
     def corpus_name(self) -> str:
@@ -98,6 +102,7 @@ def _read_files(folder: Path, corpus: Path, marks: Mapping[str, Any]) -> Version
 
     checkpoint, decision = folder / "checkpoint", folder / "decision.json"
     files = sorted(path for path in checkpoint.rglob("*") if path.is_file())
+    hashes = {path.relative_to(folder).as_posix(): hash_file(path) for path in files}
     return VersionFiles(
         name=folder.name,
         corpus=corpus,
@@ -106,7 +111,8 @@ def _read_files(folder: Path, corpus: Path, marks: Mapping[str, Any]) -> Version
         scores=read(folder / "evaluation/scores.json", records.SCORES),
         decision=read(decision, records.DECISION) if decision.is_file() else {},
         marks=marks,
-        hashes={path.relative_to(folder).as_posix(): hash_file(path) for path in files},
+        hashes=hashes,
+        judgements=Judgements().results_of(hashes.get(f"{checkpoint.name}/{WEIGHTS}", "")),
     )
 
 
@@ -138,6 +144,7 @@ def _page(version: VersionFiles) -> Iterator[str]:
     yield from _what_it_is(version)
     yield from _data(version)
     yield from _scores(version.scores)
+    yield from _judgements(version.judgements)
     yield from _decision(version.decision)
     yield from _limits(version)
     yield from _origin(version)
@@ -282,6 +289,13 @@ def _seeds(seeds: Mapping[str, Any]) -> Iterator[str]:
     header = ["split", *(metric_heading(name) for name in names)]
     yield from table(header, rows)
     yield "Mean and standard deviation; the tables above are the first seed's.\n"
+
+
+def _judgements(found: Sequence[JudgementResult]) -> Iterator[str]:
+    if found:
+        yield "## Judged by people\n"
+        yield "They saw the video and the sentences of two systems, not knowing which is whose.\n"
+        yield from bullets(escape(f"A {one.a}, B {one.b}: {one}") + "." for one in found)
 
 
 def _decision(decision: Mapping[str, Any]) -> Iterator[str]:

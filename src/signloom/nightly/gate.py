@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from signloom.config import Share, checked_dataclass
+from signloom.evaluation.judge import JudgementResult, to_map
 from signloom.evaluation.metrics import (
     FloatArray,
     ScoreOptions,
@@ -148,6 +149,7 @@ def decide(
     score: ScoreOptions,
     *,
     measure_cpu_s: Callable[[], tuple[float, float]],
+    people: JudgementResult | None = None,
 ) -> Decision:
     """Decide whether a challenger becomes champion.
 
@@ -159,6 +161,7 @@ def decide(
         score: Tokenizer, resamples and seed.
         measure_cpu_s: Returns the CPU time of champion and challenger for the same clips; called
             only where it can matter.
+        people: What judges said of the champion (A) and the challenger (B), if anybody was asked.
     """
     refs = [clip.text for clip in clips.test]
     new = count_system(challenger.by_seed(clips.test), refs, score)
@@ -191,6 +194,9 @@ def decide(
         rules = [*gain_rules, _served(pair), slices_rule, input_rule, newest_rule]
         figures |= {"floors": [], "scores": _scores(pair, new), "slices": slices,
                     "newest": newest, "cost": cost}  # fmt: skip
+    if people is not None:
+        rules.append(_people(people))
+        figures["people"] = to_map(people)
     failed = {rule.name for rule in rules if rule.result == "failed"}
     if any(rule.name == "equal_and_cheaper" and rule.result == "passed" for rule in rules):
         failed.discard("better")  # one of the two is enough
@@ -462,6 +468,12 @@ def _uses_input(
     text = f"shown the video of another clip, chrF falls by {falls}"
     text = "; ".join([*blind, text])
     return rule(result="failed" if blind else "passed", text=text), figures
+
+
+def _people(found: JudgementResult) -> Rule:
+    """Rule `people`: judges do not surely prefer the champion's sentences (A)."""
+    result: Result = "failed" if found.preference.high < 0 else "passed"
+    return Rule(name="people", result=result, text=str(found))
 
 
 def _floors(

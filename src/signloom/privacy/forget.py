@@ -43,8 +43,10 @@ from signloom.paths import (
     EVALUATION,
     FIGURES,
     FORGET_JOURNAL,
+    JUDGEMENTS,
     LANDMARKS,
     LAST_NIGHT,
+    LOOKUP,
     MODELS,
     REPORT_PAGE,
     REPORTS,
@@ -59,7 +61,7 @@ from signloom.tracking.run import read_tracking
 from signloom.transaction import Transaction, open_transaction
 
 # Written by stages, which write them again without the person.
-DERIVED = (LANDMARKS, TOKENS, EVALUATION, REPORT_PAGE, FIGURES)
+DERIVED = (LANDMARKS, TOKENS, EVALUATION, REPORT_PAGE, FIGURES, LOOKUP)
 REASON = "consent withdrawn"
 _MADE_BY = shape(extractor=(dict[str, Any] | None, None))  # of a checkpoint.json
 _FORGOTTEN = "forgotten"  # what a removal ends with, unlike other changes of the corpus
@@ -211,7 +213,8 @@ def plan_removal(person: Person, project: Project) -> list[Part]:
     entries = [cache_folder() / key[:2] / f"{key}.clip" for key in person.entries]
     entries = [path for path in entries if path.is_file()]
     derived = [path for path in DERIVED if path.exists()]
-    shown = [path for path in sorted(REPORTS.glob("retrain*/**/*")) if path.is_file()]
+    written = (*REPORTS.glob("retrain*/**/*"), *JUDGEMENTS.rglob("*"))
+    shown = [path for path in sorted(written) if path.is_file()]
     shown += [path for path in [LAST_NIGHT] if path.is_file()]
     store = project.store
     files, gone = _plan_versions(person, store)
@@ -221,7 +224,7 @@ def plan_removal(person: Person, project: Project) -> list[Part]:
         Part("names in tables", [person.signer], rewritten=_plan_tables(person, project, copies)),
         Part("landmarks in the cache", entries, removed=entries),
         Part("what stages made", derived, removed=derived),
-        Part("what nights reported", shown, rewritten=_scrub_files(shown, person)),
+        Part("what nights and judges reported", shown, rewritten=_scrub_files(shown, person)),
         Part("model versions", store.versions(), rewritten=files, removed=gone),
     ]
     return [part for part in parts if part.found]

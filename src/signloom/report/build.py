@@ -111,6 +111,7 @@ def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> N
         sheets=sheets,
         rejects=sources.rejects,
         night=show_night(sources.retrain),
+        judgements=sources.judgements,
         search=sources.search,
         search_note=tuning.search_note(sources.search) if sources.search else "",
         details=tables.run_details(sources),

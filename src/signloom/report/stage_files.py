@@ -14,10 +14,13 @@ from signloom.config import check_shape, check_version, read_json, shape
 from signloom.corpus.quality import ClipQuality, read_quality
 from signloom.errors import UserError
 from signloom.evaluation import records
+from signloom.evaluation.compare import read_weights
+from signloom.evaluation.judge import JudgementResult, Judgements
 from signloom.evaluation.metrics import ScoreOptions
 from signloom.evaluation.names import Metric, main_metrics, metric_label, reads_glosses
 from signloom.features.targets import Target, read_targets
 from signloom.files import write_file
+from signloom.paths import JUDGEMENTS
 
 VERSIONS = {
     "scores.json": 2, "history.json": 1, "trials.json": 2, "checkpoint.json": 4, "retrain.json": 1,
@@ -45,6 +48,7 @@ class ReportPaths:
     landmarks: Path  # folder with shards/, quality.parquet, rejects.tsv
     targets: Path  # targets.parquet
     checkpoint: Path  # folder with checkpoint.json, history.json
+    judgements: Path = JUDGEMENTS  # what people said of two systems; may be missing
 
     @property
     def shards(self) -> Path:
@@ -75,6 +79,7 @@ class Sources:
     rejects: list[Row]
     targets: list[Target]
     checkpoint: dict[str, Any]
+    judgements: list[JudgementResult]  # in which this model took part
 
     @property
     def reads_glosses(self) -> bool:
@@ -130,6 +135,7 @@ def read_sources(paths: ReportPaths) -> Sources:
         checkpoint=_read_json(
             paths.checkpoint / "checkpoint.json", records.SPEC, hint=_rerun("train")
         ),
+        judgements=Judgements(paths.judgements).results_of(read_weights(paths.evaluation)),
     )
 
 

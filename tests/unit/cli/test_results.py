@@ -11,6 +11,7 @@ import pytest
 from signloom.cli.main import main
 from signloom.corpus.manifest import Clip, read_manifest, write_manifest
 from signloom.evaluation.compare import compare
+from signloom.evaluation.judge import BlindAnswer, Judgements
 from signloom.evaluation.metrics import ScoreOptions, measure
 from signloom.features.targets import split_hash
 
@@ -110,6 +111,33 @@ def test_runs_that_cannot_be_compared_are_refused(
     a, b = write_run(tmp_path / "a", BAD), write_run(tmp_path / "b", GOOD, **changes)
     with pytest.raises(SystemExit, match=message):
         main(["compare", str(a), str(b), *arguments])
+
+
+def test_two_runs_are_prepared_for_judges(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    a, b = write_run(tmp_path / "a", BAD), write_run(tmp_path / "b", GOOD)
+    assert "nobody has judged anything yet" in printed(capsys, "judge", "--show")
+    assert "a-b/task.json: 3 clips of test." in printed(capsys, "judge", a, b, "--differing")
+    task = Judgements().read("a-b")
+    assert (task.a.name, task.b.name) == (str(a), str(b))
+    for pair in task.pairs:
+        given = BlindAnswer(judge="anna", clip_id=pair.clip_id, preferred="equal", scores=(50, 50))
+        Judgements().answer("a-b", given)
+    assert "3 of 3 clips: B better in 0, worse in 0, equal in 3" in printed(
+        capsys, "judge", "--show", "a-b"
+    )
+    (found,) = json.loads(printed(capsys, "judge", "--json"))
+    assert (found["task"], found["judges"], found["alpha_scores"]) == ("a-b", 1, None)
+    short = write_run(tmp_path / "c", GOOD[:3])
+    for wrong, message in (
+        (["judge", str(a), str(short)], "not evaluated on the same clips of test: 1 are in one"),
+        (["judge", str(a)], "give two RUNs to be compared, or --show"),
+        (["judge", "--show", "../a"], "there is no task '../a'"),
+    ):
+        with pytest.raises(SystemExit, match=re.escape(message)):
+            main(wrong)
 
 
 def test_a_folder_without_an_evaluation_is_said(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from signloom.evaluation.judge import JudgementResult
 from signloom.evaluation.metrics import ScoreOptions
 from signloom.features.targets import Target
 from signloom.nightly.gate import Decision, GateClips, GateOptions, Translations, decide
@@ -89,9 +90,10 @@ def decided(
     clips: GateClips,
     *,
     cpu_s: tuple[float, float] | None = None,
+    people: JudgementResult | None = None,
     **changes: Any,
 ) -> Decision:
     """Decide with `OPTIONS`, changed by the keywords."""
     options = dataclasses.replace(OPTIONS, **changes)
     measure = (lambda: cpu_s) if cpu_s else no_clock
-    return decide(champion, challenger, clips, options, SCORE, measure_cpu_s=measure)
+    return decide(champion, challenger, clips, options, SCORE, measure_cpu_s=measure, people=people)

@@ -8,6 +8,7 @@ import pytest
 
 from signloom.errors import UserError
 from signloom.features.targets import read_targets, write_targets
+from signloom.files import hash_file
 from signloom.nightly import candidates
 from signloom.nightly.candidates import (
     ask_gate,
@@ -17,7 +18,9 @@ from signloom.nightly.candidates import (
     translate_clips,
 )
 from signloom.nightly.store import ModelStore
+from signloom.paths import JUDGEMENTS
 from signloom.translation.translator import Translator
+from tests.unit.evaluation.judged import judge
 from tests.unit.nightly.versions import GATE, add_version, inputs, write_project
 
 
@@ -183,3 +186,17 @@ def test_without_a_test_clip_there_is_nothing_to_judge_on(root: Path) -> None:
     store = ModelStore(root / "data/models")
     with pytest.raises(UserError, match="split test"):
         ask_gate(store, add_version(root, d_model=8), inputs(root), GATE)
+
+
+def test_what_people_said_of_these_two_models_counts(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(root)
+    store = ModelStore(root / "data/models")
+    store.promote(add_version(root, d_model=8), by="test")
+    challenger = add_version(root, d_model=16)
+    weights = [hash_file(store.checkpoint(n) / "model.safetensors") for n in (1, challenger)]
+    judge(root / JUDGEMENTS, "old", a=weights[0], b=weights[1])
+    rules = {one.name: one for one in ask_gate(store, challenger, inputs(root), GATE).rules}
+    assert rules["people"].result == "failed"
+    assert "B better in 0, worse in 15, equal in 5" in rules["people"].text

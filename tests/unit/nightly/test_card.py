@@ -8,8 +8,11 @@ import pytest
 import yaml
 
 from signloom.errors import UserError
+from signloom.files import hash_file
 from signloom.nightly.card import CARD, escape, write_card
 from signloom.nightly.store import ModelStore
+from signloom.paths import JUDGEMENTS
+from tests.unit.evaluation.judged import judge
 from tests.unit.nightly.versions import add_evaluated_version
 
 
@@ -104,6 +107,18 @@ def test_the_decision_and_a_withdrawal_are_told(
     assert "- floors passed: \\<b\\>\n" in text
     assert text.count("> **Withdrawn consent.**") == 1
     assert "> 7 of its test clips are of a person who has since withdrawn.\n" in text
+
+
+def test_what_people_judged_is_told(
+    store: ModelStore, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "Judged" not in write_card(store.folder(1), corpus).read_text(encoding="utf-8")
+    weights = hash_file(store.checkpoint(1) / "model.safetensors")
+    judge(tmp_path / JUDGEMENTS, "new", b=weights)
+    text = write_card(store.folder(1), corpus).read_text(encoding="utf-8")
+    assert "- A runs/old, B runs/new: 2 judges, 20 of 20 clips: B better in 15" in text
+    assert "anna" not in text
 
 
 def test_what_is_not_known_is_said_to_be_so(tmp_path: Path, corpus: Path) -> None:

@@ -1,5 +1,6 @@
 import dataclasses
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from signloom.evaluation.compare import compare
 from signloom.evaluation.metrics import measure
 from signloom.nightly.gate import count_system, measure_difference
+from tests.unit.evaluation.judged import judge
 from tests.unit.nightly.systems import OPTIONS, SCORE, decided, gate_clips, rule, system, targets
 
 CLIPS = targets(90)
@@ -194,3 +196,20 @@ def test_equal_systems_are_promoted_about_as_rarely_as_the_level_says() -> None:
 def test_options_out_of_range_are_refused(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=name):
         dataclasses.replace(OPTIONS, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("preferred", "result"), [("new", "passed"), ("equal", "passed"), ("old", "failed")]
+)
+def test_a_challenger_whose_sentences_people_like_less_is_refused(
+    preferred: str, result: str, tmp_path: Path
+) -> None:
+    champion, challenger = system(CLIPS, 0.4, version=1), system(CLIPS, 0.1)
+    decision = decided(champion, challenger, GATE, people=judge(tmp_path, preferred))
+    assert rule(decision, "people") == result
+    assert decision.promote == (result == "passed")
+    figures = decision.to_map()["people"]
+    assert (figures["judges"], figures["clips"]) == (2, 20)
+    assert "2 judges, 20 of 20 clips" in " ".join(decision.reasons)
+    asked_nobody = decided(champion, challenger, GATE)
+    assert "people" not in {one.name for one in asked_nobody.rules}

@@ -21,6 +21,7 @@ from signloom.report.tuning import search_note
 from signloom.report.verdict import tiles, verdict_sentences
 from tests.damage import damaged_texts
 from tests.report_project import OPTIONS, QUALITY, SAID
+from tests.unit.evaluation.judged import judge
 
 NIGHT = {
     "format_version": 1, "corpus": "",
@@ -219,8 +220,10 @@ def bare(project: ReportPaths, tmp_path_factory: pytest.TempPathFactory) -> Path
     (path.parent / "confusions.csv").write_text("split,kind,reference,hypothesis,count\n")
     paths = dataclasses.replace(
         project, evaluation=path.parent, tune=out / "tune", baseline=out / "nowhere.json",
-        landmarks=out / "landmarks", retrain=out / "retrain.json",
+        landmarks=out / "landmarks", retrain=out / "retrain.json", judgements=out / "judged",
     )  # fmt: skip
+    (paths.evaluation / "confidence.json").write_text('{"weights": "w"}')
+    judge(paths.judgements, "new", b="w")
     paths.tune.mkdir()
     (paths.tune / "trials.json").write_text(json.dumps(NO_SEARCH))
     night = {"outcome": "promoted", "verdict": "of the demo", "batches": []}
@@ -229,6 +232,12 @@ def bare(project: ReportPaths, tmp_path_factory: pytest.TempPathFactory) -> Path
     }))  # fmt: skip
     build_report(paths, out, dataclasses.replace(OPTIONS, title="", films="my films/"))
     return out
+
+
+def test_what_people_judged_of_this_model_is_told(bare: Path, page_text: str) -> None:
+    text = (bare / "index.html").read_text()
+    assert re.search(r'<section id="judged">.*A <bdi>runs/old</bdi>, .*B better in 15', text, re.S)
+    assert 'id="judged"' not in page_text
 
 
 def test_samples_link_their_films_where_asked(bare: Path, page_text: str) -> None:

@@ -1,0 +1,410 @@
+"""Judgements: people compare the sentences of two systems without knowing which is whose.
+
+A task is prepared once; each judge has a file of their own beside it, so that none overwrites
+another's.
+"""
+
+import hashlib
+import re
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from signloom.config import Natural, checked_dataclass, read_record
+from signloom.errors import UserError
+from signloom.evaluation.compare import PastRun, compare_runs
+from signloom.evaluation.metrics import FloatArray, ScoreOptions, Statistics, mean
+from signloom.files import to_text, write_file
+from signloom.paths import JUDGEMENTS
+
+FORMAT_VERSION = 1
+TASK = "task.json"
+PREFERENCES = {"a": -1.0, "equal": 0.0, "b": 1.0}  # what B gains by an answer
+_HINT = "prepare it again with `signloom judge A B --name NAME`"
+_LONGEST_NAME = 100  # characters of a judge's name
+
+Preference = Literal["a", "b", "equal"]
+Points = Annotated[int, Field(ge=0, le=100)]
+
+
+@checked_dataclass
+class System:
+    """Who wrote one of the two sentences."""
+
+    name: str  # as `signloom compare` takes it
+    weights: str  # SHA-256 of the model's weights; empty: its evaluation does not say
+
+
+@checked_dataclass
+class Pair:
+    """The two sentences of a clip."""
+
+    clip_id: str
+    a: str
+    b: str
+
+
+@checked_dataclass
+class Task:
+    """What people are asked; the pairs lie in the order in which they are shown."""
+
+    a: System
+    b: System
+    split: str
+    seed: Natural  # of the order of clips and, within each, of the two sentences
+    score: ScoreOptions  # resamples of the intervals, and their seed
+    pairs: list[Pair]
+
+    def order(self, judge: str, clip_id: str) -> tuple[Literal["a", "b"], Literal["a", "b"]]:
+        """Return whose sentence of a clip a judge reads first, and whose second."""
+        drawn = hashlib.sha256(f"{self.seed}\0{judge}\0{clip_id}".encode()).digest()[0]
+        return ("b", "a") if drawn % 2 else ("a", "b")
+
+
+@checked_dataclass
+class Answer:
+    """What a judge says of a clip."""
+
+    preferred: Preference
+    a: Points
+    b: Points
+
+
+@checked_dataclass
+class Sheet:
+    """The answers of one judge, by clip id."""
+
+    judge: str
+    answers: dict[str, Answer]
+
+
+@checked_dataclass
+class BlindAnswer:
+    """What a judge says who knows the sentences by their places alone."""
+
+    judge: str
+    clip_id: str
+    preferred: Literal["first", "second", "equal"]
+    scores: tuple[Points, Points]  # of the first sentence and of the second
+
+
+def show_blind(task: Task, sheet: Sheet) -> list[dict[str, Any]]:
+    """Return the clips as a judge may see them: nothing in it says which system is which."""
+    shown = []
+    for pair in task.pairs:
+        order = task.order(sheet.judge, pair.clip_id)
+        texts, said = asdict(pair), None
+        if (answer := sheet.answers.get(pair.clip_id)) is not None:
+            places = {order[0]: "first", order[1]: "second", "equal": "equal"}
+            points = asdict(answer)
+            said = {
+                "preferred": places[answer.preferred],
+                "scores": [points[system] for system in order],
+            }
+        sentences = [texts[system] for system in order]
+        shown.append({"clip_id": pair.clip_id, "sentences": sentences, "answer": said})
+    return shown
+
+
+def prepare_task(
+    a: PastRun, b: PastRun, split: str, *, clips: int, seed: int, differing: bool
+) -> Task:
+    """Draw the clips on which two systems are to be compared by people.
+
+    Args:
+        a: One system.
+        b: The other.
+        split: Whose clips.
+        clips: How many, at most.
+        seed: Of the draw and of the order of the sentences.
+        differing: Leave out the clips of which both say the same.
+
+    Raises:
+        UserError: If they were not scored alike or on the same clips, or never differ.
+    """
+    found = compare_runs(a, b, split)
+    if found.left_out:
+        raise UserError(
+            f"{a.name} and {b.name} were not evaluated on the same clips of {split}: "
+            f"{found.left_out} are in one of them alone; evaluate both on one corpus"
+        )
+    rows = [row for row in found.sentences if not differing or row["a"] != row["b"]]
+    if not rows:
+        raise UserError(f"{a.name} and {b.name} say the same of all {len(found.clips)} clips")
+    chosen = np.random.default_rng(seed).permutation(len(rows))[:clips]
+    pairs = [Pair(**{key: rows[n][key] for key in ("clip_id", "a", "b")}) for n in chosen]
+    first, second = (System(name=run.name, weights=run.weights) for run in (a, b))
+    return Task(a=first, b=second, split=split, seed=seed, score=a.options, pairs=pairs)
+
+
+class Judgements:
+    """The tasks of a project and what was answered."""
+
+    def __init__(self, root: Path = JUDGEMENTS) -> None:
+        self._root, self._writing = root, threading.Lock()
+
+    def names(self) -> list[str]:
+        """Return the names of all tasks."""
+        return sorted(path.parent.name for path in self._root.glob(f"*/{TASK}"))
+
+    def add(self, name: str, task: Task) -> Path:
+        """Keep a task under a name; the same one again changes nothing.
+
+        Raises:
+            UserError: If the name cannot be one of a folder, or is that of another task.
+        """
+        if not re.fullmatch(r"\w[\w.-]{0,99}", name):
+            raise UserError(f"--name {name}: use letters, digits, '.', '_' and '-'")
+        path = self._root / name / TASK
+        if path.is_file() and self.read(name) != task:
+            raise UserError(
+                f"{path.parent} holds another task: give this one another name with --name, or "
+                "remove that folder with what was answered"
+            )
+        write_file(path, to_text({"format_version": FORMAT_VERSION, **asdict(task)}))
+        return path
+
+    def read(self, name: str) -> Task:
+        """Return a task.
+
+        Raises:
+            UserError: If there is none of this name, or its file is damaged.
+        """
+        path = self._folder(name) / TASK
+        return read_record(path, Task, hint=_HINT, version=FORMAT_VERSION)
+
+    def sheet(self, name: str, judge: str) -> Sheet:
+        """Return what a judge has answered so far.
+
+        Raises:
+            UserError: If the judge has no name, or the file is damaged.
+        """
+        judge = " ".join(judge.split())
+        if not judge or len(judge) > _LONGEST_NAME:
+            raise UserError(f"a judge needs a name, of at most {_LONGEST_NAME} characters")
+        path = self._path(name, judge)
+        return _read_sheet(path) if path.is_file() else Sheet(judge=judge, answers={})
+
+    def sheets(self, name: str) -> list[Sheet]:
+        """Return what all judges of a task have answered."""
+        return [_read_sheet(path) for path in sorted(self._folder(name).glob("judge-*.json"))]
+
+    def answer(self, name: str, given: BlindAnswer) -> Sheet:
+        """Keep an answer in the place of an earlier one; return all of that judge's.
+
+        Raises:
+            UserError: If the judge has no name, or the clip is not one of the task's.
+        """
+        task = self.read(name)
+        if given.clip_id not in {pair.clip_id for pair in task.pairs}:
+            raise UserError(f"{given.clip_id!r} is no clip of {name}")
+        with self._writing:
+            sheet = self.sheet(name, given.judge)
+            order = task.order(sheet.judge, given.clip_id)
+            preferred = dict(zip(("first", "second"), order, strict=True))
+            points = dict(zip(order, given.scores, strict=True))
+            answer = Answer(
+                preferred=preferred.get(given.preferred, "equal"), a=points["a"], b=points["b"]
+            )
+            sheet = replace(sheet, answers={**sheet.answers, given.clip_id: answer})
+            content = {"format_version": FORMAT_VERSION, **asdict(sheet)}
+            write_file(self._path(name, sheet.judge), to_text(content))
+        return sheet
+
+    def results(self, names: Iterable[str] | None = None) -> list["JudgementResult"]:
+        """Return the results of tasks that somebody has answered, all of them if none is named."""
+        found = ((name, self.read(name), self.sheets(name)) for name in names or self.names())
+        done = [summarise(*one) for one in found]
+        return [one for one in done if one is not None]
+
+    def results_of(self, weights: str) -> list["JudgementResult"]:
+        """Return the results in which the model of some weights took part."""
+        return [
+            one for one in self.results() if weights and weights in (one.weights_a, one.weights_b)
+        ]
+
+    def between(self, a: str, b: str, level: float) -> "JudgementResult | None":
+        """Return how the weights `b` did against `a`: of several tasks that with most answers.
+
+        Args:
+            a: SHA-256 of a model's weights.
+            b: Of another's.
+            level: 0.05 for 95 % intervals.
+        """
+        found = []
+        for name in self.names():
+            task, sheets = self.read(name), self.sheets(name)
+            if (task.b.weights, task.a.weights) == (a, b):
+                task, sheets = _turn(task, sheets)
+            if (task.a.weights, task.b.weights) == (a, b):
+                found.append(summarise(name, task, sheets, level=level))
+        there = [one for one in found if one is not None]
+        return max(there, key=lambda one: one.answers, default=None)
+
+    def _folder(self, name: str) -> Path:
+        if name not in (names := self.names()):
+            there = ", ".join(names) or "none; `signloom judge A B` prepares one"
+            raise UserError(f"there is no task {name!r} (there: {there})")
+        return self._root / name
+
+    def _path(self, name: str, judge: str) -> Path:
+        """Return the file of a judge, whose name never becomes part of a path."""
+        return self._folder(name) / f"judge-{hashlib.sha256(judge.encode()).hexdigest()[:16]}.json"
+
+
+def _read_sheet(path: Path) -> Sheet:
+    return read_record(path, Sheet, hint="remove it and judge again", version=FORMAT_VERSION)
+
+
+def _turn(task: Task, sheets: Sequence[Sheet]) -> tuple[Task, list[Sheet]]:
+    """Exchange A and B."""
+    other: dict[Preference, Preference] = {"a": "b", "b": "a", "equal": "equal"}
+    turned = [
+        replace(sheet, answers={
+            clip: Answer(preferred=other[one.preferred], a=one.b, b=one.a)
+            for clip, one in sheet.answers.items()
+        })
+        for sheet in sheets
+    ]  # fmt: skip
+    return replace(task, a=task.b, b=task.a), turned
+
+
+# --- What came of it ---
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean over clips with its bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        """Return the value with its interval."""
+        return f"{self.value:+.1f} [{self.low:+.1f}, {self.high:+.1f}]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgementResult:
+    """What people said of two systems, A and B.
+
+    Each clip counts once, with the mean of its judges. Agreement is Krippendorff's alpha: 1 is
+    perfect, 0 that of chance; None where no two judged a clip, or all answers are one.
+    """
+
+    task: str
+    a: str
+    b: str
+    weights_a: str
+    weights_b: str
+    judges: int
+    clips: int  # that were judged, of those of the task
+    of: int
+    answers: int
+    wins: int  # clips in which B was preferred
+    losses: int
+    ties: int
+    preference: Estimate  # share of clips for B less share for A, %
+    score_a: float
+    score_b: float
+    difference: Estimate  # of the scores, B - A; a judge who is strict is so with both
+    alpha_preference: float | None
+    alpha_scores: float | None
+
+    def __str__(self) -> str:
+        """Return all figures in a sentence."""
+        alphas = (
+            "none" if one is None else f"{one:.2f}"
+            for one in (self.alpha_preference, self.alpha_scores)
+        )
+        return (
+            f"{self.judges} judges, {self.clips} of {self.of} clips: B better in {self.wins}, "
+            f"worse in {self.losses}, equal in {self.ties} (preference {self.preference} %); "
+            f"scores {self.score_a:.1f} and {self.score_b:.1f}, {self.difference}; Krippendorff's "
+            "alpha {} (preference), {} (scores)".format(*alphas)
+        )
+
+
+def summarise(
+    name: str, task: Task, sheets: Sequence[Sheet], *, level: float = 0.05
+) -> JudgementResult | None:
+    """Return what came of a task; None before the first answer.
+
+    Intervals are those of the bootstrap over clips that evaluation uses. Answers about clips that
+    are in the task no more are left out.
+    """
+    shape = (len(sheets), len(task.pairs))
+    preferred, of_a, of_b = (np.full(shape, np.nan) for _ in range(3))
+    for row, sheet in enumerate(sheets):
+        for column, pair in enumerate(task.pairs):
+            if (answer := sheet.answers.get(pair.clip_id)) is not None:
+                preferred[row, column] = PREFERENCES[answer.preferred]
+                of_a[row, column], of_b[row, column] = answer.a, answer.b
+    judged = ~np.isnan(preferred).all(axis=0)
+    if not judged.any():
+        return None
+    preference, score_a, score_b = (
+        np.nanmean(values[:, judged], axis=0) for values in (preferred, of_a, of_b)
+    )
+    values = {"preference": 100 * preference, "difference": score_b - score_a}
+    parts = tuple(mean(key, "", found.tolist()) for key, found in values.items())
+    drawn = Statistics(parts=parts).resample(task.score)
+    estimates = {
+        key: Estimate(float(found.mean()), *np.quantile(drawn[key], (level / 2, 1 - level / 2)))
+        for key, found in values.items()
+    }
+    return JudgementResult(
+        task=name, a=task.a.name, b=task.b.name,
+        weights_a=task.a.weights, weights_b=task.b.weights,
+        judges=int((~np.isnan(preferred)).any(axis=1).sum()),
+        clips=int(judged.sum()), of=len(task.pairs), answers=int((~np.isnan(preferred)).sum()),
+        wins=int((preference > 0).sum()), losses=int((preference < 0).sum()),
+        ties=int((preference == 0).sum()),
+        score_a=float(score_a.mean()), score_b=float(score_b.mean()), **estimates,
+        alpha_preference=krippendorff_alpha(preferred, "ordinal"),
+        alpha_scores=krippendorff_alpha(np.concatenate([of_a, of_b], axis=1), "interval"),
+    )  # fmt: skip
+
+
+def to_map(found: JudgementResult) -> dict[str, Any]:
+    """Return the figures for JSON."""
+
+    def rounded(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: rounded(inner) for key, inner in value.items()}
+        return round(value, 4) if isinstance(value, float) else value
+
+    return dict(rounded(asdict(found)))
+
+
+def krippendorff_alpha(values: FloatArray, level: Literal["ordinal", "interval"]) -> float | None:
+    """Return how far judges agree beyond chance.
+
+    Args:
+        values: What each judge said of each unit, shape (judges, units); NaN: nothing.
+        level: Ordinal values differ by the ranks between them, interval values by their distance.
+
+    Returns:
+        1 for perfect agreement, 0 for that of chance; None where no unit has two values, or all
+        values are the same.
+
+    Source: Krippendorff (2011), Computing Krippendorff's alpha-reliability.
+    """
+    units = values[:, (~np.isnan(values)).sum(axis=0) >= 2]
+    seen = np.unique(units[~np.isnan(units)])
+    if len(seen) < 2:
+        return None
+    counts = (units[:, :, None] == seen).sum(axis=0).astype(np.float64)  # units x values
+    weighted = counts / (counts.sum(axis=1, keepdims=True) - 1)
+    coincidences = weighted.T @ counts - np.diag(weighted.sum(axis=0))
+    marginals = coincidences.sum(axis=1)
+    ranks = np.cumsum(marginals) - marginals / 2 if level == "ordinal" else seen
+    distances = np.square(ranks[:, None] - ranks)
+    by_chance = (np.outer(marginals, marginals) * distances).sum() / (marginals.sum() - 1)
+    return float(1 - (coincidences * distances).sum() / by_chance)

@@ -1,0 +1,158 @@
+"""Judgements: blind, kept apart, counted as evaluation counts."""
+
+import dataclasses
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from signloom.errors import UserError
+from signloom.evaluation.judge import (
+    BlindAnswer,
+    Judgements,
+    krippendorff_alpha,
+    prepare_task,
+    show_blind,
+)
+from tests.unit.evaluation.judged import CLIPS, run, say, task
+from tests.unit.evaluation.texts import options
+
+
+@pytest.fixture
+def judgements(tmp_path: Path) -> Judgements:
+    found = Judgements(tmp_path)
+    found.add("t", task(differing=True))
+    return found
+
+
+def test_alpha_is_that_of_krippendorffs_example() -> None:
+    nan = np.nan  # section C of Krippendorff (2011): four observers, twelve units
+    values = np.array([
+        [1, 2, 3, 3, 2, 1, 4, 1, 2, nan, nan, nan],
+        [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, nan, 3],
+        [nan, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, nan],
+        [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, nan],
+    ])  # fmt: skip
+    assert krippendorff_alpha(values, "ordinal") == pytest.approx(0.815, abs=5e-4)
+    assert krippendorff_alpha(values, "interval") == pytest.approx(0.849, abs=5e-4)
+    assert krippendorff_alpha(values[[0, 0]], "ordinal") == 1
+    assert krippendorff_alpha(values[:1], "ordinal") is None  # nobody to agree with
+    assert krippendorff_alpha(np.ones((3, 4)), "interval") is None  # nothing to tell apart
+
+
+def test_what_a_judge_is_shown_does_not_say_whose_sentence_is_whose(judgements: Judgements) -> None:
+    prepared = judgements.read("t")
+    exchanged = dataclasses.replace(
+        prepared, a=prepared.b, b=prepared.a,
+        pairs=[dataclasses.replace(one, a=one.b, b=one.a) for one in prepared.pairs],
+    )  # fmt: skip
+    say(judgements, "anna", 0, "new", 80, 20)
+    sheet = judgements.sheet("t", "anna")
+    shown = show_blind(prepared, sheet)
+    assert {key for one in shown for key in one} == {"clip_id", "sentences", "answer"}
+    assert "weights" not in json.dumps(shown)
+    assert "runs/" not in json.dumps(shown)
+    # Neither does the order: each system is first about as often, and others see another order.
+    for judge in ("anna", "ben"):
+        orders = [prepared.order(judge, pair.clip_id) for pair in prepared.pairs]
+        assert 5 <= orders.count(("a", "b")) <= 15
+    assert orders != [prepared.order("anna", pair.clip_id) for pair in prepared.pairs]
+    said = [sorted(one["sentences"]) for one in shown]
+    assert said == [sorted(one["sentences"]) for one in show_blind(exchanged, sheet)]
+    (answered,) = (one for one in shown if one["answer"])
+    first_is_new = answered["sentences"][0].startswith("new")
+    assert answered["answer"]["preferred"] == ("first" if first_is_new else "second")
+    assert answered["answer"]["scores"] == ([80, 20] if first_is_new else [20, 80])
+
+
+def test_judges_at_once_overwrite_nothing_and_go_on_where_they_were(
+    judgements: Judgements, tmp_path: Path
+) -> None:
+    def work(judge: str, clips: range) -> None:
+        for clip in clips:
+            say(judgements, judge, clip, "new", 60, 40)
+
+    parts = [("anna", range(6)), ("anna", range(6, 9)), ("ben", range(4)), ("../c", range(2))]
+    threads = [threading.Thread(target=work, args=part) for part in parts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    later = Judgements(tmp_path)
+    assert {s.judge: len(s.answers) for s in later.sheets("t")} == {"anna": 9, "ben": 4, "../c": 2}
+    assert len(later.sheet("t", "  anna ").answers) == 9
+    assert {path.parent for path in tmp_path.rglob("*.json")} == {tmp_path / "t"}
+    say(later, "anna", 0, "old", 10, 90)  # she has changed her mind
+    assert len(later.sheet("t", "anna").answers) == 9
+
+
+def test_results_count_clips_and_have_the_bootstraps_intervals(judgements: Judgements) -> None:
+    assert judgements.results() == []
+    for clip in range(10):
+        say(judgements, "anna", clip, "new" if clip < 7 else "equal", 70, 50)
+        say(judgements, "ben", clip, "old" if clip == 9 else "new", 90, 80)
+    (found,) = judgements.results()
+    assert (found.judges, found.clips, found.of, found.answers) == (2, 10, 20, 20)
+    assert (found.wins, found.losses, found.ties) == (9, 1, 0)
+    assert (found.score_a, found.score_b) == (65, 80)
+    assert found.preference.value == pytest.approx(100 * (7 + 2 * 0.5 - 0.5) / 10)
+    per_clip = np.array([100] * 7 + [50, 50, -50])
+    rng = np.random.default_rng(options().seed)
+    order = [p.clip_id for p in judgements.read("t").pairs]
+    assert order == [p.clip_id for p in task(differing=True).pairs]  # the same draw
+    drawn = [per_clip[rng.integers(0, 10, 10)].mean() for _ in range(options().resamples)]
+    assert (found.preference.low, found.preference.high) == pytest.approx(
+        np.quantile(drawn, [0.025, 0.975])
+    )
+    assert (found.difference.value, found.difference.low) == pytest.approx((15, 15))
+    assert found.alpha_preference is not None
+    assert found.alpha_preference < 0.5 < 1
+
+
+def test_a_result_can_be_read_from_either_side(judgements: Judgements) -> None:
+    for clip in range(8):
+        say(judgements, "anna", clip, "new" if clip else "old", 70, 40)
+    old, new = "weights of old", "weights of new"
+    there, back = judgements.between(old, new, 0.05), judgements.between(new, old, 0.05)
+    assert there is not None
+    assert back is not None
+    assert (there.wins, there.losses) == (back.losses, back.wins) == (7, 1)
+    assert (there.b, back.b) == ("runs/new", "runs/old")
+    assert back.difference.value == -there.difference.value == -30
+    assert judgements.between(old, "others", 0.05) is None
+    assert [one.task for one in judgements.results_of(new)] == ["t"]
+    assert judgements.results_of("") == []
+
+
+def test_only_systems_that_were_scored_alike_on_the_same_clips_are_prepared() -> None:
+    settings: dict[str, Any] = {"clips": 5, "seed": 1, "differing": False}
+    with pytest.raises(UserError, match="not evaluated on the same clips of test: 3 are in one"):
+        prepare_task(run("old"), run("new", clips=CLIPS + 3), "test", **settings)
+    other = run("new", options=dataclasses.replace(options(), tokenizer="char"))
+    with pytest.raises(UserError, match="scored with tokenizer 13a, runs/new with char"):
+        prepare_task(run("old"), other, "test", **settings)
+    with pytest.raises(UserError, match=r"share no clip of dev"):
+        prepare_task(run("old"), run("new"), "dev", **settings)
+    with pytest.raises(UserError, match=r"say the same of all 30 clips"):
+        prepare_task(run("old"), run("old"), "test", **{**settings, "differing": True})
+    assert all(pair.a != pair.b for pair in task(differing=True, clips=100).pairs)
+    assert len(task(differing=True, clips=100).pairs) == CLIPS * 2 // 3
+
+
+def test_a_task_is_not_changed_under_its_judges(judgements: Judgements) -> None:
+    judgements.add("t", task(differing=True))
+    with pytest.raises(UserError, match="holds another task"):
+        judgements.add("t", task(seed=5))
+    with pytest.raises(UserError, match=r"--name \.\./t: use letters"):
+        judgements.add("../t", task())
+    with pytest.raises(UserError, match=r"there is no task '../t' \(there: t\)"):
+        judgements.read("../t")
+    with pytest.raises(UserError, match="'clip99' is no clip of t"):
+        judgements.answer(
+            "t", BlindAnswer(judge="a", clip_id="clip99", preferred="equal", scores=(1, 1))
+        )
+    with pytest.raises(UserError, match="a judge needs a name"):
+        judgements.sheet("t", "  ")
