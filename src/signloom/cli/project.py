@@ -89,6 +89,8 @@ def _start_dvc(root: Path, place: Path) -> None:
     if done.returncode:
         raise UserError(f"`dvc init` failed in {place}: {done.stderr.strip()}")
     cache = os.path.relpath(root / ".dvc/cache", place / ".dvc")
+    alone = "" if is_in_git else "    no_scm = true\n"  # or DVC looks for Git and finds none
     write_file(
-        place / ".dvc/config", f"[core]\n    analytics = false\n[cache]\n    dir = {cache}\n"
+        place / ".dvc/config",
+        f"[core]\n    analytics = false\n{alone}[cache]\n    dir = {cache}\n",
     )

@@ -28,10 +28,10 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def read_cache_dir(folder: Path) -> str:
+def read_config(folder: Path) -> configparser.ConfigParser:
     config = configparser.ConfigParser()
     config.read(folder / ".dvc/config")
-    return config["cache"]["dir"]
+    return config
 
 
 def dvc(folder: Path, *command: str) -> str:
@@ -51,8 +51,9 @@ def test_a_project_has_the_code_and_a_beginning_of_its_own(
     assert (weather / "src").resolve() == ROOT / "src"
     assert (weather / "params.yaml").read_text() == (root / "params.yaml").read_text()
     assert (weather / "reports/baseline.json").is_file()
-    cache = (weather / ".dvc" / read_cache_dir(weather)).resolve()
-    assert cache == root / ".dvc/cache"
+    config = read_config(weather)
+    assert (weather / ".dvc" / config["cache"]["dir"]).resolve() == root / ".dvc/cache"
+    assert config.getboolean("core", "no_scm")  # DVC works where there is no Git
 
 
 @pytest.mark.slow
