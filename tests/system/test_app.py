@@ -61,10 +61,10 @@ class Server:
         self.project = project
         self.process: subprocess.Popen[str] | None = None
 
-    def start(self) -> str:
+    def start(self, *more: str) -> str:
         program = Path(sys.executable).with_name("signloom")
         self.process = subprocess.Popen(
-            [program, "app", "--no-browser", "--port", str(8700 + os.getpid() % 90)],
+            [program, "app", "--no-browser", "--port", str(8700 + os.getpid() % 90), *more],
             cwd=self.project, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert self.process.stdout is not None

@@ -186,6 +186,7 @@ async function endRecording() {
 
 const LIVE_MS = 1000 / 15;
 const MOST_WAITING = 30; // frames; older ones are left out rather than answered ever later
+const SLOWEST = 4; // of so many pictures a machine that is too slow gets one
 
 // Sends pictures while somebody signs; the answers say when a sentence has ended, and what it was.
 class LiveSession {
@@ -193,6 +194,8 @@ class LiveSession {
     this.id = id;
     this.waiting = [];
     this.left = 0;
+    this.every = 1; // evenly fewer pictures spoil a sentence less than a hole in it
+    this.number = 0;
     this.canvas = document.createElement("canvas");
     const preview = $("#preview");
     const scale = Math.min(1, 640 / preview.videoWidth);
@@ -205,6 +208,7 @@ class LiveSession {
   }
 
   take() {
+    if (this.number++ % this.every) { this.left += 1; return; }
     const time = performance.now() / 1000;
     this.pen.drawImage($("#preview"), 0, 0, this.canvas.width, this.canvas.height);
     this.canvas.toBlob((blob) => {
@@ -226,6 +230,8 @@ class LiveSession {
       });
       try {
         this.show(await ask("PUT", `/api/live/${this.id}`, new Blob(parts)), frames);
+        if (this.waiting.length > MOST_WAITING / 3) this.every = Math.min(this.every + 1, SLOWEST);
+        else if (this.waiting.length < 3) this.every = Math.max(this.every - 1, 1);
       } catch (error) {
         tell(error.message);
         endLive();
@@ -386,6 +392,7 @@ const tabs = {
   },
 
   async translate() {
+    start = await ask("GET", "/api/start"); // a night may have made another champion
     const { model } = start;
     $("#model").textContent = !model ? say("no_model")
       : say(model.metric ? "model_is" : "model_plain", rounded(model));

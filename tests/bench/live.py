@@ -1,0 +1,224 @@
+"""Live translation: does the delay grow, how long after the hands rest comes the text, and why.
+
+    python -m tests.bench.live [--seconds 180] [--checkpoint data/checkpoint] [--json FILE]
+
+Starts `signloom app` as a process of its own in a new project with that model, and sends it what
+the page sends: JPEG pictures of 640x480 in batches over HTTP, 15 a second, of a drawn signer who
+rests 1.5 s between sentences. A batch goes when the answer to the one before is there; of more than
+30 pictures that wait the oldest are left out. The pictures are drawn before. Printed are
+
+- the delay, which the page shows, too: from a batch's last picture to its answer; its slope;
+- from the hands at rest to the text, each sentence;
+- CPU seconds of the server a second, and what they went into.
+"""
+
+import argparse
+import functools
+import json
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import cv2
+import numpy as np
+import psutil
+
+from signloom.demo.grammar import sentences
+from signloom.demo.motion import HOLD_S
+from signloom.files import write_file
+from tests.camera import FPS, draw
+
+SIZE = (640, 480)
+QUALITY = 85  # of JPEG, as the page's
+MOST_WAITING = 30  # pictures, as the page's
+PAUSE_S = 1.5
+SENTENCES = 12  # different ones, signed in turn
+SHARES = "shares.json"
+
+
+def serve() -> None:
+    """Run `signloom app` and note, when it ends, what its CPU time went into."""
+    from signloom.app import analysis, live
+    from signloom.cli.main import main
+
+    spent: Counter[str] = Counter()
+
+    def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def run(*given: Any, **named: Any) -> Any:
+            begun = time.process_time()  # of all threads: one request is worked on at a time
+            try:
+                return function(*given, **named)
+            finally:
+                spent[name] += time.process_time() - begun
+
+        return run
+
+    build = analysis.build_detector
+
+    def build_timed(*given: Any, **named: Any) -> Any:
+        detector = build(*given, **named)
+        detector.detect = timed("landmarks", detector.detect)
+        return detector
+
+    analysis.build_detector = build_timed
+    live.decode_jpeg = timed("decode", live.decode_jpeg)
+    analysis.Live.add = timed("add", analysis.Live.add)
+    analysis.Analyst._translate = timed("model", analysis.Analyst._translate)
+    try:
+        main(["app", "--no-browser", *sys.argv[1:]])
+    finally:
+        write_file(Path(SHARES), json.dumps(spent))
+
+
+class Page:
+    """Sends pictures as the page does."""
+
+    def __init__(self, address: str) -> None:
+        self._root = address.partition("?")[0]
+        self._token = parse_qs(urlsplit(address).query)["token"][0]
+        self._waiting: list[tuple[float, bytes]] = []
+        self._lock, self.left, self.running = threading.Lock(), 0, True
+        self.answers: list[tuple[float, float, Any]] = []  # when, delay, translation
+
+    def ask(self, method: str, path: str, body: bytes) -> Any:
+        headers = {"x-signloom": "1", "cookie": f"signloom={self._token}"}
+        request = urllib.request.Request(self._root + path, body, headers, method=method)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+
+    def take(self, time_s: float, jpeg: bytes) -> None:
+        with self._lock:
+            self._waiting.append((time_s, jpeg))
+            while len(self._waiting) > MOST_WAITING:
+                self._waiting.pop(0)
+                self.left += 1
+
+    def send(self, session: str) -> None:
+        while self.running:
+            with self._lock:
+                frames, self._waiting = self._waiting, []
+            if not frames:
+                time.sleep(1 / FPS)
+                continue
+            body = b"".join(struct.pack("<dI", when, len(one)) + one for when, one in frames)
+            found = self.ask("PUT", f"api/live/{session}", body)
+            now = time.monotonic()
+            self.answers.append((now, now - frames[-1][0], found["translation"]))
+
+
+def draw_pictures() -> tuple[list[bytes], list[int]]:
+    """Return JPEG pictures of sentences, and at which of them the hands came to rest."""
+    pool = [one for one in sentences(4) if len(one.glosses) > 2]
+    pictures: list[bytes] = []
+    rests = []
+    for number in range(SENTENCES):
+        drawn = draw("anouk", pool[number * len(pool) // SENTENCES].glosses, *SIZE, seed=number)
+        rests.append(len(pictures) + len(drawn) - round(HOLD_S * FPS))
+        drawn += drawn[-1:] * round(PAUSE_S * FPS)
+        options = [cv2.IMWRITE_JPEG_QUALITY, QUALITY]
+        pictures += [cv2.imencode(".jpg", one, options)[1].tobytes() for one in drawn]
+    return pictures, rests
+
+
+def play(page: Page, seconds: float, server: psutil.Process) -> tuple[float, list[float], float]:
+    """Send pictures for so long.
+
+    Returns:
+        When that began, when hands came to rest, and the CPU seconds of the server.
+    """
+    pictures, rests = draw_pictures()
+    session = page.ask("POST", "api/live", b"{}")["id"]
+    before = server.cpu_times()
+    sender = threading.Thread(target=page.send, args=(session,))
+    begun = time.monotonic()
+    sender.start()
+    ends = []
+    for number in range(round(seconds * FPS)):
+        when = begun + number / FPS
+        time.sleep(max(0.0, when - time.monotonic()))
+        page.take(time.monotonic(), pictures[number % len(pictures)])
+        if number % len(pictures) in rests:
+            ends.append(when)
+    time.sleep(PAUSE_S)
+    page.running = False
+    sender.join()
+    after = server.cpu_times()
+    return begun, ends, after.user + after.system - before.user - before.system
+
+
+def summarise(
+    page: Page, begun: float, ends: list[float], cpu_s: float, shares: dict[str, float]
+) -> Any:
+    """Return the figures."""
+    when = np.array([answer[0] - begun for answer in page.answers])
+    delay = np.array([answer[1] for answer in page.answers])
+    told = [answer[0] for answer in page.answers if answer[2] is not None]
+    waits = []
+    for end, following in zip(ends, [*ends[1:], np.inf], strict=True):
+        waits += [moment - end for moment in told if end < moment < following][:1]
+    slope, _ = np.polyfit(when / 60, delay, 1)
+    add = shares.pop("add") - shares["decode"] - shares["landmarks"]
+    thirds = [float(np.median(part)) for part in np.array_split(delay, 3)]
+    return {
+        "seconds": round(when[-1]), "frames_left_out": page.left, "load": os.getloadavg(),
+        "delay_s": {
+            "median": np.median(delay), "p95": np.quantile(delay, 0.95), "max": delay.max(),
+            "slope_per_minute": slope, "medians_of_thirds": thirds,
+        },
+        "rest_to_text_s": {
+            "sentences": len(ends), "told": len(told), "matched": len(waits),
+            "median": np.median(waits), "p95": np.quantile(waits, 0.95), "max": max(waits),
+        },
+        "cpu_of_server": cpu_s / when[-1],
+        "shares": {name: value / cpu_s for name, value in {**shares, "segmentation": add}.items()},
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description="See the first lines.")
+    parser.add_argument("--seconds", type=float, default=180.0)
+    parser.add_argument("--checkpoint", type=Path, default=Path("data/checkpoint"))
+    parser.add_argument("--port", default="8799")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as made:
+        project = Path(made)
+        shutil.copytree(options.checkpoint, project / "data/checkpoint")
+        shutil.copy("params.yaml", project)
+        paths = os.pathsep.join([str(Path.cwd()), str(Path.cwd() / "src")])
+        server = subprocess.Popen(
+            [sys.executable, "-c", "from tests.bench.live import serve; serve()", "--port",
+             options.port],
+            cwd=project, stdout=subprocess.PIPE, text=True,
+            env={**os.environ, "PYTHONPATH": paths},
+        )  # fmt: skip
+        assert server.stdout is not None
+        try:
+            page = Page(server.stdout.readline().strip())
+            begun, ends, cpu_s = play(page, options.seconds, psutil.Process(server.pid))
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.wait(30)
+        shares = json.loads((project / SHARES).read_text())
+    found = json.dumps(summarise(page, begun, ends, cpu_s, shares), indent=1, default=float)
+    print(found)
+    if options.json:
+        write_file(options.json, found)
+
+
+if __name__ == "__main__":
+    main()
