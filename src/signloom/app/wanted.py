@@ -1,16 +1,15 @@
 """What to record next, with reasons: rare and confused words, unsure sentences, few signers."""
 
-import csv
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from signloom.corpus.manifest import CorpusOptions
-from signloom.errors import UserError
 from signloom.features.targets import Target, read_targets
 from signloom.intake.ledgers import IntakeReject, read_rejects
 from signloom.paths import EVALUATION, TARGETS
+from signloom.report.stage_files import read_table
 
 RARE = 3  # a word in fewer train clips than this is rare
 FEW = 3  # a sentence signed by fewer people than this
@@ -111,7 +110,7 @@ def _words(text: str) -> list[str]:
 def _read_confused(path: Path) -> dict[str, list[tuple[str, int]]]:
     """Return what dev's words were taken for, and how often."""
     found: dict[str, list[tuple[str, int]]] = defaultdict(list)
-    for row in _read(path, ",", ("split", "kind", "reference", "hypothesis", "count")):
+    for row in _read(path):
         if row["split"] == "dev" and row["kind"] == "substitute":
             found[row["reference"].casefold()].append((row["hypothesis"], int(row["count"])))
     return found
@@ -120,7 +119,7 @@ def _read_confused(path: Path) -> dict[str, list[tuple[str, int]]]:
 def _read_unsure(path: Path) -> dict[str, float]:
     """Return dev's sentences that the model is unsure of, with the least probability of each."""
     found: dict[str, float] = {}
-    for row in _read(path, "\t", ("split", "reference")):
+    for row in _read(path):
         if row["split"] == "dev" and row.get("confidence"):
             sure = float(row["confidence"])
             if sure < UNSURE:
@@ -128,14 +127,5 @@ def _read_unsure(path: Path) -> dict[str, float]:
     return found
 
 
-def _read(path: Path, delimiter: str, columns: Sequence[str]) -> list[dict[str, str]]:
-    if not path.is_file():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        if delimiter == "\t":
-            rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-        else:
-            rows = list(csv.DictReader(file))
-    if rows and not set(columns) <= rows[0].keys():
-        raise UserError(f"{path} lacks columns {', '.join(columns)}; run `dvc repro evaluate`")
-    return rows
+def _read(path: Path) -> list[dict[str, str]]:
+    return read_table(path, stage="evaluate") if path.is_file() else []

@@ -124,13 +124,13 @@ def read_sources(paths: ReportPaths) -> Sources:
         seeds=scores["seeds"],
         before=read_baseline(paths.baseline),
         retrain=retrain if retrain.get("corpus", corpus) == corpus else {},
-        hypotheses=_read_table(paths.evaluation / "hypotheses.tsv", stage="evaluate"),
-        confusions=_read_table(paths.evaluation / "confusions.csv", stage="evaluate"),
+        hypotheses=read_table(paths.evaluation / "hypotheses.tsv", stage="evaluate"),
+        confusions=read_table(paths.evaluation / "confusions.csv", stage="evaluate"),
         epochs=history["epochs"],
         best_epoch=history["best_epoch"],
         search=search if search["trials"] else None,
         quality=read_quality(paths.landmarks / "quality.parquet"),
-        rejects=_read_table(paths.landmarks / "rejects.tsv", stage="extract"),
+        rejects=read_table(paths.landmarks / "rejects.tsv", stage="extract"),
         targets=read_targets(paths.targets),
         checkpoint=_read_json(
             paths.checkpoint / "checkpoint.json", records.SPEC, hint=_rerun("train")
@@ -149,8 +149,12 @@ def _read_json(path: Path, kind: Any, *, hint: str) -> dict[str, Any]:
     return dict(check_shape(content, kind, where=path, hint=hint))
 
 
-def _read_table(path: Path, *, stage: str) -> list[Row]:
-    """Read a table; a .tsv has no quotes, and no line end in a cell."""
+def read_table(path: Path, *, stage: str) -> list[Row]:
+    """Read a table that a stage wrote; a .tsv has no quotes, and no line end in a cell.
+
+    Raises:
+        UserError: It is missing or damaged; the message names the stage to run.
+    """
     is_tsv = path.suffix == ".tsv"
     try:
         text = path.read_text(encoding="utf-8")

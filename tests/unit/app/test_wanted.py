@@ -30,9 +30,14 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "split,kind,reference,hypothesis,count\n"
         "dev,substitute,mange,bois,3\ndev,delete,je,,9\ntest,substitute,je,tu,8\n"
     )
-    (EVALUATION / "hypotheses.tsv").write_text(
-        "split\treference\tconfidence\ndev\tje dors\t0.25\ndev\tje mange\t0.9\ntest\ttu dors\t0.1\n"
-    )
+    columns = "clip_id split signer seen_in_train reference hypothesis wer bleu log_prob confidence"
+    rows = [
+        f"{n}\t{split}\tada\tyes\t{text}\t\t0\t0\t0\t{sure}"
+        for n, (split, text, sure) in enumerate(
+            [("dev", "je dors", 0.25), ("dev", "je mange", 0.9), ("test", "tu dors", 0.1)]
+        )
+    ]
+    (EVALUATION / "hypotheses.tsv").write_text("\n".join(["\t".join(columns.split()), *rows]))
     return tmp_path
 
 

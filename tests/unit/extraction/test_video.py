@@ -86,39 +86,36 @@ def test_segments_read_one_after_another_are_those_read_alone(
                     np.testing.assert_array_equal(one.rgb, other.rgb)
 
 
-@pytest.mark.parametrize("overlap_s", [0.0, 0.5])
-def test_no_frame_of_a_film_is_decoded_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overlap_s: float
-) -> None:
-    path = videos.encode_constant(tmp_path / "a.mp4", "libx264", frames=250)
-    decoded = []
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The times of all pictures that are decoded, in the order in which they are."""
+    times = []
     decode = Video._decoded
 
     def count(opened: Video) -> Iterator[VideoFrame]:
         for picture in decode(opened):
-            decoded.append(picture.pts)
+            times.append(picture.pts)
             yield picture
 
     monkeypatch.setattr(Video, "_decoded", count)
+    return times
+
+
+@pytest.mark.parametrize("overlap_s", [0.0, 0.5])
+def test_no_frame_of_a_film_is_decoded_twice(
+    tmp_path: Path, decoded: list[int], overlap_s: float
+) -> None:
+    path = videos.encode_constant(tmp_path / "a.mp4", "libx264", frames=250)
     with Video(path) as opened:
         for number in range(9):
             list(opened.frames(number, number + 0.6 + overlap_s, number + 1.0))
     assert len(decoded) == len(set(decoded)) <= 250
 
 
-def test_a_long_pause_is_sought_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_pause_is_sought_over(tmp_path: Path, decoded: list[int]) -> None:
     path = videos.encode_video(
         tmp_path / "a.mp4", [number / 25 for number in range(250)], options={"g": "25"}
     )
-    decoded = []
-    decode = Video._decoded
-
-    def count(opened: Video) -> Iterator[VideoFrame]:
-        for picture in decode(opened):
-            decoded.append(picture.pts)
-            yield picture
-
-    monkeypatch.setattr(Video, "_decoded", count)
     with Video(path) as opened:
         for start_s in (0.0, 9.0):
             assert len(list(opened.frames(start_s, start_s + 0.4, 9.0))) == 10
