@@ -13,7 +13,7 @@ import shutil
 import threading
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -199,10 +199,9 @@ class TakeStore:
     def agree(self, consent: Consent) -> None:
         """Keep what a signer agreed to, beside what was agreed to before."""
         self._consents.mkdir(parents=True, exist_ok=True)
-        consent = Consent(**{**asdict(consent), "signer": _line(consent.signer)})
+        consent = replace(consent, signer=_line(consent.signer))  # as takes have it
         name = f"{date.today().isoformat()}-{secrets.token_hex(4)}.json"
-        kept = {**asdict(consent), "signer": _line(consent.signer)}  # as takes have it
-        write_file(self._consents / name, to_text(kept))
+        write_file(self._consents / name, to_text(asdict(consent)))
 
     def last_consents(self) -> dict[str, Consent]:
         """Return what each signer agreed to last."""
