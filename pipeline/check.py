@@ -23,17 +23,34 @@ from signloom.features.targets import TokenizeOptions, build_glosses, build_targ
 from signloom.files import write_file
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions
-from signloom.paths import CHECKPOINT, EVALUATION, LANDMARKS, MODELS, PARAMS, TOKENS, TUNE
+from signloom.paths import (
+    CHECKPOINT,
+    EVALUATION,
+    LANDMARKS,
+    MODELS,
+    PARAMS,
+    PRETRAINED,
+    TOKENS,
+    TUNE,
+)
 from signloom.provenance import project_folder
 from signloom.report.build import ReportOptions
 from signloom.tracking.run import TrackingOptions
 from signloom.training.options import TrainOptions
+from signloom.training.pretraining import PretrainOptions
 from signloom.training.run import RunOptions, check_glosses, from_scratch, read_run_options
 from signloom.training.warm_start import describe_start
 from signloom.tune.space import TuneOptions, check_fit, parse_space
 
 CHECKED = Path("data/checked.txt")
-OUTPUTS = (LANDMARKS, TOKENS, CHECKPOINT, EVALUATION, TUNE)  # folders that DVC removes first
+OUTPUTS = (
+    LANDMARKS,
+    TOKENS,
+    PRETRAINED,
+    CHECKPOINT,
+    EVALUATION,
+    TUNE,
+)  # folders that DVC removes first
 DRAW_PARAMS = Path("data/demo/params.yaml")
 # What the stages read of params.yaml, by section.
 SECTIONS = {
@@ -43,6 +60,7 @@ SECTIONS = {
     "features": FeatureOptions,
     "augment": AugmentOptions,
     "model": ModelOptions,
+    "pretrain": PretrainOptions,
     "train": TrainOptions,
     "tune": TuneOptions,
     "evaluate": EvaluateOptions,
@@ -94,7 +112,9 @@ def check_together(params: Path, corpus: CorpusOptions) -> None:
     clips = read_manifest(corpus.path, signer_disjoint=False) if corpus.path.is_file() else []
     checks: list[Callable[[], object]] = [
         lambda: pick_device(run.train.device),
-        lambda: _check_start(run.train.start_from),
+        lambda: _check_start(
+            run.train.start_from, load_section(params, "pretrain", PretrainOptions)
+        ),
         lambda: _check_texts(clips, tokenize, run),
         lambda: _check_input(corpus, extract, run),
         lambda: check_fit(from_scratch(run), parse_space(tune.space)) if tune.trials else None,
@@ -114,8 +134,15 @@ def check_together(params: Path, corpus: CorpusOptions) -> None:
     _tell(problems)
 
 
-def _check_start(folder: str) -> None:
-    """Refuse weights to start from that are not there."""
+def _check_start(folder: str, pretraining: PretrainOptions) -> None:
+    """Refuse weights to start from that are not there and that no stage will make."""
+    if folder and Path(folder) == PRETRAINED:
+        if not pretraining.epochs:
+            raise UserError(
+                f"train.start_from is {folder}, but pretrain.epochs is 0, so nothing is there; "
+                'set it to, say, 40, or train.start_from: ""'
+            )
+        return
     # A night names the champion only when it trains: what it named last may be gone by now.
     if not Path(folder).is_relative_to(MODELS):
         describe_start(folder)

@@ -21,7 +21,7 @@ from signloom.features.batches import Batch, EpochBatches, pad_ids
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import FloatArray, ModelOptions, Seq2Seq
 from signloom.training.devices import open_devices
-from signloom.training.loop import EpochRecord, Fit, Trainer
+from signloom.training.loop import BatchLoss, EpochRecord, Fit, Trainer
 from signloom.training.options import TrainOptions
 from signloom.training.run import seed_everything
 from signloom.translation.options import DecodingOptions
@@ -213,14 +213,11 @@ def _train(
     size = max(1, options.train.max_frames // task.max_length)
     starts = range(0, len(dev), DECODED_AT_ONCE)
     trainer = Trainer(
-        model,
+        BatchLoss(model, options.train, pad=PAD, subsampling=options.model.subsampling),
         ReverseBatches(splits["train"], task.ids, size, options.train.seed),
         [build_pairs(dev[start : start + DECODED_AT_ONCE], task.ids) for start in starts],
-        options.train,
         fabric=open_devices(options.train),
         total_steps=options.train.epochs * math.ceil(task.train / size),
-        pad=PAD,
-        subsampling=options.model.subsampling,
     )
     return trainer.fit(log)
 

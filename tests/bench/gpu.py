@@ -27,7 +27,7 @@ from signloom.features.sources import Clips
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions
 from signloom.training.devices import open_devices
-from signloom.training.loop import Trainer
+from signloom.training.loop import BatchLoss, Trainer
 from signloom.training.options import TrainOptions
 from signloom.training.run import seed_everything
 from tests.bench.synthetic import (
@@ -110,8 +110,8 @@ def measure(
     )
     dev = FixedBatches(clips, FEATURES, max_frames=options.max_frames, pad=PAD)
     trainer = Trainer(
-        model, source, dev, options, fabric=fabric, total_steps=10_000, pad=PAD,
-        subsampling=model_options.subsampling,
+        BatchLoss(model, options, pad=PAD, subsampling=model_options.subsampling),
+        source, dev, fabric=fabric, total_steps=10_000,
     )  # fmt: skip
     built = BuiltBatches(source, 1)
     if device.type == "cuda":

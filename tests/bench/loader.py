@@ -25,7 +25,7 @@ from signloom.models.registry import build_model
 from signloom.paths import PARAMS
 from signloom.training.data import TrainingFiles
 from signloom.training.devices import open_devices
-from signloom.training.loop import Trainer
+from signloom.training.loop import BatchLoss, Trainer
 from signloom.training.run import RunOptions, read_run_options, seed_everything
 from tests.bench.synthetic import PAD, RECIPE, BuiltBatches, SampledBatches, draw_clips
 from tests.bench.training import PRUNED, TRAIN_FAST
@@ -75,8 +75,8 @@ def measure(
     sample = SampledBatches(source, SAMPLE)
     dev = FixedBatches(clips, options.features, max_frames=train.max_frames, pad=pad)
     trainer = Trainer(
-        model, sample, dev, train, fabric=open_devices(train), total_steps=100, pad=pad,
-        subsampling=options.model.subsampling,
+        BatchLoss(model, train, pad=pad, subsampling=options.model.subsampling),
+        sample, dev, fabric=open_devices(train), total_steps=100,
     )  # fmt: skip
     loads, trains, frames, sizes = [], [], 0, []
     for epoch in range(1, epochs + 1):

@@ -28,7 +28,7 @@ from signloom.features.sources import StoredLandmarks, open_source
 from signloom.models.registry import build_model
 from signloom.paths import PARAMS
 from signloom.training.devices import open_devices
-from signloom.training.loop import Trainer
+from signloom.training.loop import BatchLoss, Trainer
 from signloom.training.run import read_run_options, seed_everything
 from tests.bench.synthetic import PAD, draw_lengths, draw_sequence, draw_target
 
@@ -77,8 +77,8 @@ def measure_epoch(shards: Path, clips: int, cache_mb: int) -> dict[str, float]:
         )
         dev = FixedBatches(some, options.features, max_frames=train.max_frames, pad=PAD)
         trainer = Trainer(
-            model, source, dev, train, fabric=open_devices(train), total_steps=100, pad=PAD,
-            subsampling=options.model.subsampling,
+            BatchLoss(model, train, pad=PAD, subsampling=options.model.subsampling),
+            source, dev, fabric=open_devices(train), total_steps=100,
         )  # fmt: skip
         start = time.process_time()
         for epoch in range(1, epochs + 1):

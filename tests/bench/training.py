@@ -32,7 +32,7 @@ from signloom.features.sources import Clips
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions
 from signloom.training.devices import has_bfloat16, open_devices
-from signloom.training.loop import Trainer
+from signloom.training.loop import BatchLoss, Trainer
 from signloom.training.options import TrainOptions
 from signloom.training.run import seed_everything
 from tests.bench.document_000 import (
@@ -120,8 +120,8 @@ def measure_ours(
 
     first, source = sample(draw_clips(2, 1, vocab_size), 1), sample(clips, SAMPLE)
     trainer = Trainer(
-        model, first, dev, options, fabric=open_devices(options), total_steps=100, pad=PAD,
-        subsampling=model_options.subsampling,
+        BatchLoss(model, options, pad=PAD, subsampling=model_options.subsampling),
+        first, dev, fabric=open_devices(options), total_steps=100,
     )  # fmt: skip
     trainer.train_epoch()  # makes the optimiser's state
     trainer.source, trainer.progress.step = source, 0

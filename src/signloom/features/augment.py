@@ -50,6 +50,8 @@ class AugmentOptions:
     finger_drop: Share  # probability, for each finger, of a span folded into the wrist
     time_mask: Share  # probability of a span without anything
     max_span: Share  # longest such span, share of the clip
+    # Probability that another train clip follows, with its sentence (features/batches.py).
+    stitch: Share = 0.0
 
 
 def augment(

@@ -7,7 +7,7 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -17,8 +17,11 @@ from torch import Tensor
 from signloom.features.augment import AugmentOptions
 from signloom.features.features import FeatureOptions
 from signloom.features.glosses import SOURCE_PAD
-from signloom.features.sources import Clips, Rows
-from signloom.features.targets import Target
+from signloom.features.sources import Chance, Clips, Rows
+from signloom.features.targets import Target, join_targets
+
+# Extra seed number of the clip that follows another one, so that it gets draws of its own.
+FOLLOWER_STREAM = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,7 +175,11 @@ class EpochBatches(ABC):
 
 
 class TrainingBatches(EpochBatches):
-    """Augmented landmarks, or glosses as they are, in batches of like length."""
+    """Augmented landmarks, or glosses as they are, in batches of like length.
+
+    With `augment.stitch` a share of the clips is followed by another clip and its sentence. The two
+    are joined as features, each about its own signer.
+    """
 
     def __init__(
         self,
@@ -183,6 +190,7 @@ class TrainingBatches(EpochBatches):
         max_frames: int,
         pad: int,
         seed: int,
+        space: Sequence[int] = (),
     ) -> None:
         """Take the clips and how to change them.
 
@@ -194,15 +202,17 @@ class TrainingBatches(EpochBatches):
                 its glosses and its sentence together, which then take about as long.
             pad: Id that fills the targets.
             seed: Of order and augmentation.
+            space: Ids between the sentences of two clips that become one.
         """
         self._clips, self._features, self._augmentation = clips, features, augmentation
-        self._max_frames, self._pad, self._seed = max_frames, pad, seed
+        self._max_frames, self._pad, self._seed, self._space = max_frames, pad, seed, space
         self._lengths = clips.source.lengths(clips, features)
 
     @property
     def steps(self) -> int:
         """The batches of an epoch, give or take what augmentation does to the lengths."""
-        return len(group_by_length(self._lengths, self._max_frames, None))
+        lengths = self.lengths(1) if self._augmentation.stitch else self._lengths
+        return len(group_by_length(lengths, self._max_frames, None))
 
     def plan(self, epoch: int) -> list[list[int]]:
         """Group by the length that each clip will have, so that no batch exceeds the budget."""
@@ -210,23 +220,59 @@ class TrainingBatches(EpochBatches):
         return group_by_length(self.lengths(epoch), self._max_frames, order)
 
     def lengths(self, epoch: int) -> list[int]:
-        """Return the length of each clip after augmentation."""
-        chance = functools.partial(self._chance, epoch)
-        return self._clips.source.augmented_lengths(self._lengths, self._augmentation, chance)
+        """Return the length of each clip after augmentation, with the one that follows it."""
+        found = self._augmented_lengths(self._lengths, functools.partial(self._chance, epoch))
+        followers = self._followers(epoch)
+        hosts = list(followers)
+        more = self._augmented_lengths(
+            [self._lengths[follower] for follower in followers.values()],
+            lambda number: self._chance(epoch, hosts[number], FOLLOWER_STREAM),
+        )
+        for host, frames in zip(hosts, more, strict=True):
+            found[host] += frames
+        return found
 
     def build(self, epoch: int, clips: Sequence[int]) -> Batch:
-        """Read, augment and pad some clips."""
-        rows = [
-            self._clips.source.augmented_rows(
-                sequence, self._features, self._augmentation, self._chance(epoch, clip)
-            )
-            for clip, sequence in zip(clips, self._clips.read(clips), strict=True)
-        ]
-        return build_batch([self._clips.targets[clip] for clip in clips], rows, self._pad)
+        """Read, augment, stitch and pad some clips."""
+        rows = self._augmented_rows(clips, [self._chance(epoch, clip) for clip in clips])
+        targets = [self._clips.targets[clip] for clip in clips]
+        followers = self._followers(epoch)
+        hosts = [row for row, clip in enumerate(clips) if clip in followers]
+        if hosts:
+            added = [followers[clips[row]] for row in hosts]
+            chances = [self._chance(epoch, clips[row], FOLLOWER_STREAM) for row in hosts]
+            more = self._augmented_rows(added, chances)
+            for row, clip, after in zip(hosts, added, more, strict=True):
+                joined: Any = np.concatenate((rows[row], after))  # both are of one kind
+                rows[row] = joined
+                targets[row] = join_targets(targets[row], self._clips.targets[clip], self._space)
+        return build_batch(targets, rows, self._pad)
 
-    def _chance(self, epoch: int, clip: int) -> np.random.Generator:
+    def _followers(self, epoch: int) -> dict[int, int]:
+        """Return the clip that follows each one that is stitched in an epoch."""
+        clips = len(self._clips)
+        if not self._augmentation.stitch or clips == 1:
+            return {}
+        drawn = np.random.default_rng([self._seed, epoch, clips, FOLLOWER_STREAM])
+        is_stitched = drawn.random(clips) < self._augmentation.stitch
+        after = (np.arange(clips) + drawn.integers(1, clips, clips)) % clips  # never itself
+        return {clip: int(after[clip]) for clip in np.flatnonzero(is_stitched).tolist()}
+
+    def _augmented_lengths(self, lengths: list[int], chance: Chance) -> list[int]:
+        return self._clips.source.augmented_lengths(list(lengths), self._augmentation, chance)
+
+    def _augmented_rows(
+        self, clips: Sequence[int], chances: Sequence[np.random.Generator]
+    ) -> list[Rows]:
+        """Return what the model reads of some clips, changed as their generators draw."""
+        return [
+            self._clips.source.augmented_rows(sequence, self._features, self._augmentation, chance)
+            for sequence, chance in zip(self._clips.read(clips), chances, strict=True)
+        ]
+
+    def _chance(self, epoch: int, clip: int, *stream: int) -> np.random.Generator:
         # One generator a clip: how the clips are grouped must not change the draws.
-        return np.random.default_rng([self._seed, epoch, clip])
+        return np.random.default_rng([self._seed, epoch, clip, *stream])
 
 
 class FixedBatches(Sequence[Batch]):

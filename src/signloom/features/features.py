@@ -207,6 +207,34 @@ def _group_parts(
     return [flatten(marks)]
 
 
+@functools.lru_cache(maxsize=64)
+def feature_names(options: FeatureOptions, layout: Layout) -> tuple[str, ...]:
+    """Return a name for each column of `build_features`, by which other layouts find theirs.
+
+    Such as `left_hand.index_tip.x`, `left_hand.at.x`, `1 left_hand.index_tip.x` (a change) and
+    `left_hand.present`.
+
+    Raises:
+        UserError: If the layout lacks a group which the options ask for.
+    """
+    check_groups(options, layout)
+    _, groups = _chosen(layout, options.groups)
+    values = [f"{name}.{part}" for name in groups for part in _part_names(name, layout, options)]
+    changes = [f"{n} {value}" for n in range(1, options.differences + 1) for value in values]
+    return (*values, *changes, *(f"{name}.present" for name in groups if options.presence))
+
+
+def _part_names(name: str, layout: Layout, options: FeatureOptions) -> list[str]:
+    """Return the names of what `_group_parts` returns."""
+    marks = layout.groups[layout.group(name)].landmarks
+    if name in ("eyes", "gaze"):
+        marks = tuple(m for side in ("right", "left") for m in marks if m.startswith(side))
+    is_whole = name in HANDS or name == "lips"  # with depth
+    found = [f"{mark}.{axis}" for mark in marks for axis in ("xyz" if is_whole else "xy")]
+    is_placed = options.hand_origin == "wrist" if name in HANDS else has_choice(layout, "pose")
+    return [*found, "at.x", "at.y"] if is_whole and is_placed else found
+
+
 def _eye_part(marks: FloatArray, layout: Layout, group: str, side: str) -> FloatArray:
     """Return one eye about the middle of its corners, in its own width."""
     names = layout.groups[layout.group(group)].landmarks

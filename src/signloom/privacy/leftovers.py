@@ -7,7 +7,15 @@ from pathlib import Path
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.dvc import ask_dvc
 from signloom.intake.staging import staging_folder
-from signloom.paths import CHECKPOINT, FORGET_JOURNAL, MODELS, REPORTS, SEGMENTER, SPOOL
+from signloom.paths import (
+    CHECKPOINT,
+    FORGET_JOURNAL,
+    MODELS,
+    PRETRAINED,
+    REPORTS,
+    SEGMENTER,
+    SPOOL,
+)
 from signloom.privacy.names import Person, files_naming, is_word
 
 # MLflow's own files, and what waits to be sent there.
@@ -18,9 +26,11 @@ _MOST_NAMED = 5
 
 def tell_left(person: Person, corpus: CorpusOptions) -> Iterator[str]:
     """Yield what this program cannot remove, or must not, each with what to do."""
-    if CHECKPOINT.is_dir():
+    for folder in (CHECKPOINT, PRETRAINED):
+        if not (folder / "model.safetensors").is_file():
+            continue
         yield (
-            f"{CHECKPOINT} may have been trained on them: `dvc repro` trains without them, and "
+            f"{folder} may have been trained on them: `dvc repro` trains without them, and "
             "writes landmarks, tokens, scores and report again"
         )
     if SEGMENTER.is_file():

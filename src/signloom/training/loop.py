@@ -11,6 +11,7 @@ import gc
 import logging
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
@@ -102,12 +103,54 @@ class Counts(NamedTuple):
     padded_frames: Tensor | float  # source frames with padding
 
 
-class BatchLoss(nn.Module):
+class Objective(nn.Module, ABC):
     """The losses of a batch; divided by the counts of all its parts, they are minimised.
 
     So the parts of a batch may be taken one after another, or on several devices: the gradients
     add up to those of the whole.
+
+    Attributes:
+        model: All that is trained.
+        options: How.
     """
+
+    model: nn.Module
+    options: TrainOptions
+
+    @abstractmethod
+    def forward(self, batch: Batch, rows: Int[Tensor, " N"]) -> Losses:
+        """Return the losses of a part of a batch.
+
+        Args:
+            batch: On the model's device.
+            rows: Where its real next tokens are, as `real_rows` gives them.
+        """
+
+    @abstractmethod
+    def count(self, batch: Batch) -> Float[Tensor, " 5"]:
+        """Return the `Counts` of a batch that is still on the CPU, without running the model."""
+
+    @abstractmethod
+    def mean(self, losses: Losses, counts: Counts) -> Float[Tensor, ""]:
+        """Return the share of a part in the loss of its batch.
+
+        Args:
+            losses: Losses of the part.
+            counts: Counts of all parts of the batch.
+        """
+
+    @abstractmethod
+    def score(self, batch: Batch, rows: Int[Tensor, " N"]) -> Float[Tensor, " 4"]:
+        """Return sums over a dev batch: the loss and what it is divided by, right guesses of all.
+
+        Arguments as for `forward`.
+        """
+
+
+class BatchLoss(Objective):
+    """The losses of translation: cross entropy of the text, CTC of the labels."""
+
+    model: Seq2Seq
 
     def __init__(self, model: Seq2Seq, options: TrainOptions, *, pad: int, subsampling: int):
         """Take the model and how it is trained.
@@ -126,12 +169,7 @@ class BatchLoss(nn.Module):
             self._decode = torch.compile(model.decode_states, dynamic=True)
 
     def forward(self, batch: Batch, rows: Int[Tensor, " N"]) -> Losses:
-        """Return the losses of a part of a batch.
-
-        Args:
-            batch: On the model's device.
-            rows: Where its real next tokens are, as `real_rows` gives them.
-        """
+        """Return the losses of a part of a batch."""
         return self.losses(batch, rows, *self.run_model(batch, rows))
 
     def run_model(
@@ -173,18 +211,22 @@ class BatchLoss(nn.Module):
         return torch.stack((tokens, labels, skipped, frames, padded)).double()
 
     def mean(self, losses: Losses, counts: Counts) -> Float[Tensor, ""]:
-        """Return the share of a part in the loss of its batch, nats a token (and a label).
-
-        Args:
-            losses: Losses of the part.
-            counts: Counts of all parts of the batch.
-        """
+        """Return the share of a part in the loss of its batch, nats a token (and a label)."""
         text = losses.text / torch.as_tensor(counts.tokens, dtype=losses.text.dtype)
         if not self.options.ctc_weight:
             return text
         labels = torch.as_tensor(counts.labels, dtype=losses.ctc.dtype).clamp(min=1)
         share = self.options.ctc_weight
         return (1 - share) * text + share * losses.ctc / labels
+
+    def score(self, batch: Batch, rows: Int[Tensor, " N"]) -> Float[Tensor, " 4"]:
+        """Return plain cross entropy and right guesses, teacher-forced, each with its tokens."""
+        targets = batch.tgt[:, 1:].flatten().index_select(0, rows)
+        memory = self.model.encode(batch.src, batch.src_valid)
+        states = self.model.decode_states(memory, batch.tgt[:, :-1]).flatten(0, 1)
+        found = text_score(self.model.head, states.index_select(0, rows), targets)
+        tokens = torch.tensor(len(rows), dtype=torch.float64, device=rows.device)
+        return torch.stack((found.loss.double(), tokens, found.right.double(), tokens))
 
 
 def real_rows(batch: Batch) -> Int[Tensor, " N"]:
@@ -209,7 +251,7 @@ def move(batch: Batch, rows: Tensor, device: torch.device) -> tuple[Batch, Tenso
 
 
 def accumulate_gradients(
-    batch_loss: BatchLoss,
+    objective: Objective,
     source: EpochBatches,
     fabric: Fabric,
     *,
@@ -223,7 +265,7 @@ def accumulate_gradients(
     dropout.
 
     Args:
-        batch_loss: The model and its losses.
+        objective: The model and its losses.
         source: Builds batches.
         fabric: The devices, each of which takes its share.
         epoch: Number of the epoch.
@@ -235,22 +277,22 @@ def accumulate_gradients(
     Raises:
         UserError: If there is not even enough memory for one clip at a time.
     """
-    number = batch_loss.options.accumulate
+    number = objective.options.accumulate
     first = fabric.global_rank * number
     parts = [p for p in split(clips, fabric.world_size * number)[first : first + number] if p]
     batches = [source.build(epoch, part) for part in parts]
-    counted = sum(map(batch_loss.count, batches), torch.zeros(5, dtype=torch.float64))
+    counted = sum(map(objective.count, batches), torch.zeros(5, dtype=torch.float64))
     counts = add_up(fabric, counted.to(fabric.device))
     while True:
-        seeds = [_dropout_seed(batch_loss.options.seed, epoch, part[0]) for part in parts]
+        seeds = [_dropout_seed(objective.options.seed, epoch, part[0]) for part in parts]
         try:
-            return _backward(batch_loss, fabric, batches, seeds, Counts(*counts)), counts
+            return _backward(objective, fabric, batches, seeds, Counts(*counts)), counts
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
             shortage = str(error).splitlines()[0] if str(error) else type(error).__name__
         # The exception is released here, so the tensors held by its call stack can be freed.
-        batch_loss.zero_grad()
+        objective.zero_grad()
         batches = []
         gc.collect()
         torch.cuda.empty_cache()
@@ -259,14 +301,14 @@ def accumulate_gradients(
 
 
 def _backward(
-    batch_loss: BatchLoss,
+    objective: Objective,
     fabric: Fabric,
     batches: Sequence[Batch],
     seeds: Sequence[int],
     counts: Counts,
 ) -> Float[Tensor, " 2"]:
     """Add up the gradients of some parts of a batch; return their losses."""
-    batch_loss.zero_grad()
+    objective.zero_grad()
     sums = torch.zeros(2, dtype=torch.float64, device=fabric.device)
     for batch, seed in zip(batches, seeds, strict=True):
         # Each part has its own seed, so dropout is the same after a restart; no random state is
@@ -274,8 +316,8 @@ def _backward(
         torch.manual_seed(seed)
         rows = real_rows(batch)
         with fabric.autocast():
-            losses = batch_loss(*move(batch, rows, fabric.device))
-        batch_loss.mean(losses, counts).backward()  # type: ignore[no-untyped-call]
+            losses = objective(*move(batch, rows, fabric.device))
+        objective.mean(losses, counts).backward()  # type: ignore[no-untyped-call]
         sums += torch.stack((losses.text, losses.ctc)).detach()
     return sums
 
@@ -362,34 +404,30 @@ class Trainer:
 
     def __init__(
         self,
-        model: Seq2Seq,
+        objective: Objective,
         source: EpochBatches,
         dev_batches: Sequence[Batch],
-        options: TrainOptions,
         *,
         fabric: Fabric,
         total_steps: int,
-        pad: int,
-        subsampling: int,
         snapshots: Snapshots | None = None,
     ) -> None:
         """Prepare the training.
 
         Args:
-            model: Built after seeding; moved to the device.
+            objective: The model, built after seeding, its losses and how to train it; moved to the
+                device.
             source: The batches of every epoch.
             dev_batches: Unaugmented.
-            options: How to train.
             fabric: Where, and with which other processes; launched.
             total_steps: Length of the learning-rate schedule.
-            pad: Token id that replaces a hidden token.
-            subsampling: Source frames for each position of the model's memory.
             snapshots: Where snapshots are read and written; None: training starts from the
                 beginning and writes none.
         """
-        self.model, self.source, self.dev_batches = model.to(fabric.device), source, dev_batches
-        self.options, self.fabric, self.snapshots = options, fabric, snapshots
-        self.batch_loss = BatchLoss(model, options, pad=pad, subsampling=subsampling)
+        self.objective, self.source, self.dev_batches = objective, source, dev_batches
+        self.model = model = objective.to(fabric.device).model
+        self.options, self.fabric, self.snapshots = objective.options, fabric, snapshots
+        options = self.options
         self.optimizer = build_optimizer(
             model,
             optimizer=options.optimizer,
@@ -473,7 +511,7 @@ class Trainer:
         """Change the weights once, by the gradients of a batch."""
         progress = self.progress
         losses, counts = accumulate_gradients(
-            self.batch_loss, self.source, self.fabric, epoch=progress.epoch, clips=clips
+            self.objective, self.source, self.fabric, epoch=progress.epoch, clips=clips
         )
         losses = add_up(self.fabric, losses)
         add_up_gradients(self.fabric, self.model.parameters())
@@ -492,7 +530,7 @@ class Trainer:
         progress = self.progress
         self.average.after_epoch()
         with self.average.applied():
-            dev_loss, dev_accuracy = dev_score(self.model, self.dev_batches, self.fabric)
+            dev_loss, dev_accuracy = dev_score(self.objective, self.dev_batches, self.fabric)
         record = EpochRecord(
             epoch=progress.epoch,
             step=self.schedule.steps,
@@ -592,21 +630,19 @@ class Trainer:
 
 
 @torch.inference_mode()
-def dev_score(model: Seq2Seq, batches: Sequence[Batch], fabric: Fabric) -> tuple[float, float]:
+def dev_score(
+    objective: Objective, batches: Sequence[Batch], fabric: Fabric
+) -> tuple[float, float]:
     """Return plain cross entropy (nats a token) and next-token accuracy, teacher-forced.
 
-    Each device scores its share of the batches.
+    Of another objective, what its `score` adds up. Each device scores its share of the batches.
     """
-    model.eval()
-    sums = torch.zeros(3, dtype=torch.float64, device=fabric.device)
+    objective.eval()
+    sums = torch.zeros(4, dtype=torch.float64, device=fabric.device)
     for number in range(fabric.global_rank, len(batches), fabric.world_size):
         built = batches[number]  # built when it is accessed
         batch, rows = move(built, real_rows(built), fabric.device)
-        targets = batch.tgt[:, 1:].flatten().index_select(0, rows)
         with fabric.autocast():
-            memory = model.encode(batch.src, batch.src_valid)
-            states = model.decode_states(memory, batch.tgt[:, :-1]).flatten(0, 1)
-            score = text_score(model.head, states.index_select(0, rows), targets)
-        sums += torch.stack((score.loss.double(), score.right.double(), sums.new_tensor(len(rows))))
-    loss, right, tokens = add_up(fabric, sums).tolist()
-    return loss / tokens, right / tokens
+            sums += objective.score(batch, rows)
+    loss, losses, right, guesses = add_up(fabric, sums).tolist()
+    return loss / losses, right / guesses

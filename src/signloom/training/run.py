@@ -39,7 +39,7 @@ from signloom.models.seq2seq import ModelOptions
 from signloom.progress import progress_file
 from signloom.training.data import TrainingData
 from signloom.training.devices import open_devices
-from signloom.training.loop import EpochRecord, Fit, StepReport, Trainer
+from signloom.training.loop import BatchLoss, EpochRecord, Fit, StepReport, Trainer
 from signloom.training.options import TrainOptions
 from signloom.training.snapshots import Snapshots
 from signloom.training.warm_start import warm_start
@@ -210,15 +210,13 @@ def train(
     """
     checkpoint, source = prepare(data, options, provenance=provenance)
     pad, max_frames = data.tokenizer.pad, options.train.max_frames
+    subsampling = options.model.subsampling
     trainer = Trainer(
-        checkpoint.model,
+        BatchLoss(checkpoint.model, options.train, pad=pad, subsampling=subsampling),
         source,
         FixedBatches(data.dev, options.features, max_frames=max_frames, pad=pad),
-        options.train,
         fabric=fabric or open_devices(options.train),
         total_steps=options.train.epochs * source.steps,
-        pad=pad,
-        subsampling=options.model.subsampling,
         snapshots=snapshots,
     )
     result = trainer.fit(log, watch)
@@ -252,6 +250,7 @@ def prepare(
         max_frames=options.train.max_frames,
         pad=data.tokenizer.pad,
         seed=options.train.seed,
+        space=data.tokenizer.encode(" ") if options.augment.stitch else (),
     )
     return checkpoint, source
 
@@ -402,6 +401,7 @@ def train_seed(
     fabric: Fabric,
     snapshots: Snapshots,
     log: Callable[..., None] | None = None,
+    learn: Callable[..., tuple[Checkpoint, Fit]] = train,
 ) -> Result:
     """Train with the first seed and show a progress bar.
 
@@ -413,6 +413,7 @@ def train_seed(
         snapshots: Where to go on from and to.
         log: Called after every epoch with its record, its speed and its number as `step`, and at
             the end with the best epoch.
+        learn: `train`, or what takes its place.
     """
     with contextlib.closing(TrainingBar(options.train.epochs, fabric)) as bar:
 
@@ -421,7 +422,7 @@ def train_seed(
             if log is not None:
                 log({**asdict(record), "speed": speed}, step=record.epoch)
 
-        checkpoint, fit = train(
+        checkpoint, fit = learn(
             data,
             options,
             provenance={"params": asdict(options), **provenance},

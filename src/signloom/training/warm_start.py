@@ -18,6 +18,8 @@ from torch import Tensor
 
 from signloom.checkpoint import Checkpoint, CheckpointSpec, load_checkpoint
 from signloom.errors import UserError
+from signloom.features.features import feature_names
+from signloom.features.sources import LandmarkSource
 from signloom.features.targets import CtcLabels
 from signloom.features.tokenizer import SourceVocabulary, load_source
 from signloom.files import hash_folder
@@ -36,6 +38,15 @@ LABEL_ROWS = ("ctc.weight", "ctc.bias")
 # What may differ: it steers training and what is drawn before, and makes no weight mean anything
 # else.
 FREE = ("dropout", "layer_drop", "initialization")
+PRETRAINED = "pretrained"  # in the provenance of a checkpoint of which only the encoder is trained
+ENCODER = ("encoder.",)  # beginnings of the names of its tensors; the stack of a decoder-only
+STACK = (*ENCODER, "decoder.layers.")  # model reads the source, too
+FEATURE_COLUMNS = "encoder.source.projection.weight"
+# What else may differ after pretraining: it makes nothing of the encoder, or columns have names.
+FREE_AFTER_PRETRAINING = (
+    "decoder_layers", "decoder_norm", "tied_embeddings", "embedding_scale", "attention",
+    "groups", "presence", "differences",
+)  # fmt: skip
 _MOST_NAMED = 8  # new or dropped names in a message
 
 logger = logging.getLogger(__name__)
@@ -71,6 +82,9 @@ def warm_start(checkpoint: Checkpoint, folder: Path, *, seed: int) -> None:
     _check_exists(folder)
     chosen = folder / "seeds" / str(seed)
     old = load_checkpoint(chosen if chosen.is_dir() else folder, torch.device("cpu"))
+    if PRETRAINED in old.spec.provenance:
+        _take_encoder(old, checkpoint, folder)
+        return
     problems = list(_differences(old.spec, checkpoint.spec))
     sources = [one.tokenizer.source_sha256 for one in (old, checkpoint)]
     if len(set(sources)) > 1:  # the same id is another token
@@ -79,12 +93,7 @@ def warm_start(checkpoint: Checkpoint, folder: Path, *, seed: int) -> None:
                 *sources
             )
         )
-    if problems:
-        raise UserError(
-            f"train.start_from: {folder} does not fit what is to be trained:\n"
-            + "".join(f"  {problem}\n" for problem in problems)
-            + 'change these back, or start from scratch with train.start_from: ""'
-        )
+    _refuse(folder, problems)
     was, now = old.spec, checkpoint.spec
     rows = {
         "source tokens": (SOURCE_ROWS, was.source.row_names, now.source.row_names),
@@ -102,6 +111,41 @@ def warm_start(checkpoint: Checkpoint, folder: Path, *, seed: int) -> None:
         if before:
             source = old.tokenizer.source if tensors is TOKEN_ROWS else load_source()
             _log_rows(kind, before, after, source)
+
+
+def _refuse(folder: Path, problems: Sequence[str]) -> None:
+    if problems:
+        raise UserError(
+            f"train.start_from: {folder} does not fit what is to be trained:\n"
+            + "".join(f"  {problem}\n" for problem in problems)
+            + 'change these back, or start from scratch with train.start_from: ""'
+        )
+
+
+def _take_encoder(old: Checkpoint, checkpoint: Checkpoint, folder: Path) -> None:
+    """Give an untrained model the encoder of a pretrained one; the rest stays as it was drawn."""
+    was, now = old.spec, checkpoint.spec
+    if not isinstance(now.source, LandmarkSource) or not isinstance(was.source, LandmarkSource):
+        raise UserError(
+            f"train.start_from: {folder} is pretrained on landmarks, the model reads "
+            f'{now.source.name}; start from scratch with train.start_from: ""'
+        )
+    _refuse(folder, [*_option_differences(was, now, (*FREE, *FREE_AFTER_PRETRAINING))])
+    before = feature_names(was.features, was.source.layout)
+    after = feature_names(now.features, now.source.layout)
+    beginnings = STACK if now.model.family == "decoder_only" else ENCODER
+    weights = checkpoint.model.state_dict()
+    taken = {name: tensor for name, tensor in old.model.state_dict().items()
+             if name.startswith(beginnings) and name in weights}  # fmt: skip
+    # What pretraining never saw says nothing at first.
+    columns = torch.nn.functional.pad(taken[FEATURE_COLUMNS], (0, 1))
+    column_of = {name: column for column, name in enumerate(before)}
+    chosen = [column_of.get(name, len(before)) for name in after]
+    taken[FEATURE_COLUMNS] = columns[:, chosen]
+    checkpoint.model.load_state_dict({**weights, **taken})
+    logger.info("training starts from the pretrained encoder of %s", folder)
+    known = len(set(before) & set(after))
+    logger.info("  features: %d kept, %d new", known, len(after) - known)
 
 
 def carry_rows(
@@ -142,14 +186,20 @@ def _check_exists(folder: Path) -> None:
 
 def _differences(old: CheckpointSpec, new: CheckpointSpec) -> Iterator[str]:
     """Say what a trained model was made with and what is now asked for, where they differ."""
-    for section in ("model", "features"):
-        before, after = asdict(getattr(old, section)), asdict(getattr(new, section))
-        for name, value in before.items():
-            if value != after[name] and name not in FREE:
-                yield f"{section}.{name}: trained with {value!r}, now {after[name]!r}"
+    yield from _option_differences(old, new, FREE)
     yield from old.source.differences(new.source)
     if old.ctc.kind != new.ctc.kind:
         yield f"CTC labels: trained with {old.ctc.kind}, now {new.ctc.kind}"
+
+
+def _option_differences(
+    old: CheckpointSpec, new: CheckpointSpec, free: Sequence[str]
+) -> Iterator[str]:
+    for section in ("model", "features"):
+        before, after = asdict(getattr(old, section)), asdict(getattr(new, section))
+        for name, value in before.items():
+            if value != after[name] and name not in free:
+                yield f"{section}.{name}: trained with {value!r}, now {after[name]!r}"
 
 
 def _log_rows(

@@ -13,7 +13,7 @@ from signloom.features.batches import (
     split,
 )
 from signloom.training.data import TrainingData
-from tests import tiny
+from tests import glosses, tiny
 
 
 def draw_lengths(seed: int, clips: int = 400) -> list[int]:
@@ -156,3 +156,39 @@ def test_dev_batches_are_built_anew_alike_and_hold_every_clip_once() -> None:
         target.clip_id for target in data.dev.targets
     ]
     assert [rows(batch) for batch in batches[:]] == [rows(batch) for batch in batches]
+
+
+@pytest.mark.parametrize("source", ["landmarks", "tokens"])
+def test_a_stitched_clip_is_two_clips_and_both_their_sentences(source: str) -> None:
+    data = tiny.training_data(20) if source == "landmarks" else glosses.training_data()
+    augmentation = dataclasses.replace(tiny.AUGMENT, stitch=0.5)
+    stitched, plain = (
+        TrainingBatches(data.train, tiny.FEATURES, one, max_frames=90, pad=0, seed=1,
+                        space=data.tokenizer.encode(" "))
+        for one in (augmentation, tiny.AUGMENT)
+    )  # fmt: skip
+    lengths, alone = stitched.lengths(2), plain.lengths(2)
+    hosts = [clip for clip, frames in enumerate(lengths) if frames > alone[clip]]
+    assert 0.2 * len(alone) < len(hosts) < 0.8 * len(alone)
+    assert stitched.lengths(3) != lengths
+    assert stitched.steps > plain.steps
+    for clips in stitched.plan(2):
+        batch = stitched.build(2, clips)
+        for row, clip in enumerate(clips):
+            (one,) = stitched.build(2, [clip]).src
+            frames = int(batch.src_valid[row].sum())
+            assert torch.equal(one, batch.src[row, :frames])  # however clips are grouped
+            before = plain.build(2, [clip])
+            first = before.src.shape[1]
+            assert torch.equal(one[:first], before.src[0])
+            ids = batch.tgt[row, batch.tgt_valid[row]].tolist()
+            text = data.tokenizer.decode(ids)
+            own = data.train.targets[clip].text
+            assert text == own or text.split(f"{own} ", 1)[1] in {
+                t.text for t in data.train.targets
+            }
+            assert (text != own) == (clip in hosts)
+            assert ids.count(data.tokenizer.eos) == ids.count(data.tokenizer.bos) == 1
+            labels = data.train.targets[clip].labels
+            assert batch.labels[row, : len(labels)].tolist() == labels
+            assert int(batch.label_lengths[row]) == len(labels) * (1 + (clip in hosts))

@@ -12,7 +12,7 @@ from signloom.features.targets import NO_LABELS
 from signloom.models.layers import TokenEmbedding
 from signloom.training.data import TrainingData
 from signloom.training.devices import open_devices
-from signloom.training.loop import DivergedError, EpochRecord, dev_score
+from signloom.training.loop import BatchLoss, DivergedError, EpochRecord, dev_score
 from signloom.training.run import seed_everything, train
 from signloom.translation.translator import Translator
 from tests import tiny
@@ -150,7 +150,8 @@ def test_the_best_epoch_is_kept_and_training_stops_early() -> None:
     checkpoint, result = train(data, options, provenance={}, log=records.append)
     losses = [record.dev_loss for record in records]
     batches = FixedBatches(data.dev, tiny.FEATURES, max_frames=80, pad=data.tokenizer.pad)
-    assert dev_score(checkpoint.model, batches, open_devices(tiny.TRAIN))[0] == result.dev_loss
+    objective = BatchLoss(checkpoint.model, tiny.TRAIN, pad=data.tokenizer.pad, subsampling=1)
+    assert dev_score(objective, batches, open_devices(tiny.TRAIN))[0] == result.dev_loss
     assert result.dev_loss == min(losses)
     assert losses[result.best_epoch - 1] == min(losses)
     assert len(records) == min(30, result.best_epoch + 3)
