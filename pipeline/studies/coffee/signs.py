@@ -3,17 +3,24 @@
 Question: is that recipe better than the nearest training clip and than logistic regression, where
 they get the same landmarks and as few clips?
 
-Usage: python -m pipeline.studies.coffee.signs [--share 0.03] [--seeds 1 2 3]
+With --lookup: are signs found by the encoder's states, also signs that the model never learnt, and
+by which of three cosines?
+
+Usage: python -m pipeline.studies.coffee.signs [--share 0.03] [--seeds 1 2 3] [--lookup]
 """
 
 import argparse
 import dataclasses
 import json
 import logging
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 import numpy as np
 import torch
+from scipy.spatial.distance import cdist
 
 from pipeline.stage import run
 from pipeline.studies.coffee.run import OUT, STUDY
@@ -31,16 +38,21 @@ from signloom.config import load_params, load_section, parse_options
 from signloom.corpus.manifest import IMPORTED_SHARDS, Clip
 from signloom.corpus.shards import read_shards
 from signloom.evaluation.evaluate import EvaluateOptions, evaluate
-from signloom.evaluation.names import Metric, System
+from signloom.evaluation.floors import clip_vector
+from signloom.evaluation.names import LOOKUPS, Metric, System
+from signloom.features.features import FloatArray
 from signloom.features.targets import TokenizeOptions, read_targets
 from signloom.files import write_file
 from signloom.paths import PARAMS
 from signloom.training.data import TrainingFiles
 from signloom.training.run import RunOptions, from_scratch, read_run_options, train
+from signloom.translation.lookup import View
 from signloom.translation.translator import Translator
 
 SHOWN = (System.MODEL, System.LINEAR, System.RETRIEVAL)
 FEWEST = 2  # train clips of a sign
+HIDDEN = ((1, 0), (2, 0), (1, 1), (3, 2))  # seed, and which third of the signs is not learnt
+FLAT = 1e-6  # deviation of a number that tells nothing
 
 
 def choose_clips(options: CoffeeOptions, share: float, seed: int) -> list[Clip]:
@@ -71,8 +83,22 @@ def choose_clips(options: CoffeeOptions, share: float, seed: int) -> list[Clip]:
 
 def learn(options: CoffeeOptions, share: float, seed: int) -> dict[str, dict[str, float]]:
     """Train with the recipe for these clips; return the share that is right, of each system."""
+    translator, files = _train(options, choose_clips(options, share, seed), seed)
+    scoring = load_section(PARAMS, "evaluate", EvaluateOptions)
+    targets = read_targets(files.targets)
+    sequences = read_shards(files.shards, [target.clip_id for target in targets])
+    found = evaluate(translator, targets, sequences, scoring).splits
+    return {
+        split: {str(name): one.systems[name][Metric.EXACT].value for name in SHOWN}
+        for split, one in found.items()
+    }
+
+
+def _train(
+    options: CoffeeOptions, clips: list[Clip], seed: int
+) -> tuple[Translator, TrainingFiles]:
+    """Train with the recipe for these clips."""
     folder = options.corpus.with_name(f"{options.corpus.name}-takes")
-    clips = choose_clips(options, share, seed)
     facts = read_facts(clips, folder, ("hands", "pose"))
     recipe, reasons = choose_recipe(facts, load_params(PARAMS))
     logging.info("%s", "\n".join(reasons))
@@ -88,14 +114,62 @@ def learn(options: CoffeeOptions, share: float, seed: int) -> dict[str, dict[str
     run_options = RunOptions(**sections)
     data = files.load(cache_mb=run_options.train.cache_mb)
     checkpoint, _ = train(data, run_options, provenance={}, log=lambda record: None)
-    scoring = load_section(PARAMS, "evaluate", EvaluateOptions)
-    translator = Translator(checkpoint, torch.device("cpu"), scoring.precision)
-    targets = read_targets(files.targets)
-    sequences = read_shards(files.shards, [target.clip_id for target in targets])
-    found = evaluate(translator, targets, sequences, scoring).splits
+    return Translator(checkpoint, torch.device("cpu")), files
+
+
+def look_up(options: CoffeeOptions, share: float, seed: int, part: int | None) -> dict[str, Any]:
+    """Look dev and test up among the takes of train; return top 1 and top 5, %, of each way.
+
+    Args:
+        options: Of the study.
+        share: Of the train takes.
+        seed: Of the draw and the training.
+        part: Which third of the signs the model never learns: of each of them one take is known,
+            and their takes alone are looked up. None: it learns all of them.
+    """
+    clips = choose_clips(options, share, seed)
+    names = sorted({clip.text for clip in clips})
+    hidden = [] if part is None else names[part::3]
+    learnt = [clip for clip in clips if clip.text not in hidden]
+    translator, files = _train(options, learnt, seed)
+    train = [clip for clip in learnt if clip.split == "train"]
+    enrolled = [
+        next(clip for clip in clips if (clip.text, clip.split) == (name, "train"))
+        for name in hidden
+    ]
+    sequences = read_shards(files.shards, [clip.clip_id for clip in clips])
+
+    def encode(some: Sequence[Clip]) -> FloatArray:
+        return translator.encode_clips([sequences[clip.clip_id] for clip in some])
+
+    def resample(some: Sequence[Clip]) -> FloatArray:
+        return np.stack([clip_vector(translator.rows(sequences[c.clip_id])) for c in some])
+
+    view, frames = View.fit(encode(train)), resample(train)
+    spread = np.where(frames.std(axis=0) < FLAT, 1, frames.std(axis=0))
+    known, found = [*train, *enrolled], {}
+    for split in ("dev", "test"):
+        asked = [c for c in clips if c.split == split and (c.text in hidden or not hidden)]
+        ways = {
+            "cosine": 1 - cdist(encode(asked), encode(known), "cosine"),
+            "centred": 1
+            - cdist(encode(asked) - view.centre, encode(known) - view.centre, "cosine"),
+            "whitened": view(encode(asked)) @ view(encode(known)).T,
+            "landmarks": -cdist(resample(asked) / spread, resample(known) / spread),
+        }
+        found[split] = {way: _hits(near, known, asked) for way, near in ways.items()}
+    return found
+
+
+def _hits(near: FloatArray, known: Sequence[Clip], asked: Sequence[Clip]) -> dict[int, float]:
+    """Return how often the text is among the nearest ones, %, by how many of these count."""
+    ranked = [
+        list(dict.fromkeys(known[place].text for place in np.argsort(-row, kind="stable")))
+        for row in near
+    ]
     return {
-        split: {str(name): one.systems[name][Metric.EXACT].value for name in SHOWN}
-        for split, one in found.items()
+        count: 100 * fmean(c.text in texts[:count] for c, texts in zip(asked, ranked, strict=True))
+        for count in LOOKUPS.values()
     }
 
 
@@ -104,9 +178,17 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--share", type=float, default=0.03, help="of the train takes")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--lookup", action="store_true", help="look signs up")
     parser.add_argument("--study", type=Path, default=STUDY)
     given = parser.parse_args()
     options, results = load_section(given.study, "study", CoffeeOptions), {}
+    if given.lookup:
+        for seed, part in (*((seed, None) for seed in given.seeds), *HIDDEN):
+            results[f"{seed}, {part}"] = look_up(options, given.share, seed, part)
+            logging.info("seed %d, hidden %s: %s", seed, part, results[f"{seed}, {part}"])
+            path = OUT / f"lookup-{given.share:g}.json"
+            write_file(path, json.dumps(results, indent=1) + "\n")
+        return
     for seed in given.seeds:
         results[seed] = learn(options, given.share, seed)
         logging.info("seed %d, share %g: %s", seed, given.share, results[seed])

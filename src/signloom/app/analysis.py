@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from signloom.app.live import Live
-from signloom.app.takes import TakeError
+from signloom.app.signs import encode_film, index_recordings
+from signloom.app.takes import Take, TakeError, TakeStore
 from signloom.config import check_shape, load_section, parse_options, read_json
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.quality import measure_quality
@@ -21,9 +22,11 @@ from signloom.extraction.extract import ExtractOptions, extract_video, options_o
 from signloom.extraction.video import Frame
 from signloom.features.sources import LandmarkSource
 from signloom.features.targets import read_targets
+from signloom.files import hash_file
 from signloom.nightly.store import ModelStore
 from signloom.paths import CHECKPOINT, EVALUATION, PARAMS, TARGETS
 from signloom.report.quality import QualityOptions, build_checks
+from signloom.translation.lookup import Sign, find_nearest, open_index
 from signloom.translation.options import DECODING, DecodingOptions
 from signloom.translation.timed import to_json, translate_timed
 from signloom.translation.translator import Translator
@@ -31,6 +34,7 @@ from signloom.translation.translator import Translator
 DARK = 50.0  # mean brightness of 255 below which hands are seen badly
 _EVERY = 10  # frames of which one is looked at for its brightness
 _BEST = 3
+_SIGNS = 5  # that are found for a recording
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,8 @@ class Model:
 
     translator: Translator
     decoding: DecodingOptions
+    checkpoint: Path
+    weights: str  # SHA-256
     name: str
     scores: dict[str, Any]  # its test score beside the best floor; empty where it was not scored
 
@@ -70,12 +76,31 @@ class Analyst:
             faults = [name for name, check in self._checks.items() if check.fails(quality)]
             if light and np.mean(light) < DARK:
                 faults.append("dark")
+            if model is not None:
+                encode_film(film, model.translator, model.weights, sequence)
             return {
                 "seconds": round(sequence.seconds, 3),
                 "faults": faults,
-                "skeleton": _skeleton(sequence),
+                "skeleton": draw_points(sequence),
                 "translation": self._translate(model, sequence),
             }
+
+    def find_signs(self, take: Take, takes: TakeStore) -> list[Sign]:
+        """Return the known clips that are nearest to a recording, other recordings among them.
+
+        Raises:
+            ClipError: If it cannot be read.
+            UserError: If there is no model, or no landmarks of train.
+        """
+        with self._lock:
+            model = self._load()
+            if model is None:
+                raise UserError("there is no model yet: run `dvc repro` or a night")
+            translator, weights = model.translator, model.weights
+            encoding = encode_film(takes.film(take), translator, weights)
+            index = open_index(translator, model.checkpoint)
+            others = index_recordings(takes, index, translator, weights, but=take.id)
+            return find_nearest([index, others], encoding, _SIGNS)
 
     def begin_live(self) -> str:
         """Begin a live session, which ends the one before; return its id.
@@ -156,7 +181,7 @@ class Analyst:
                 raise UserError(f"{checkpoint} was trained on glosses: it cannot read films")
             scores, decoding = _read_scores(evaluation / "scores.json")
             name = f"champion {version}" if version else checkpoint.as_posix()
-            self._model = Model(translator, decoding, name, scores)
+            self._model = Model(translator, decoding, checkpoint, hash_file(weights), name, scores)
             self._stamp = stamp
         return self._model
 
@@ -189,7 +214,7 @@ def _read_scores(path: Path) -> tuple[dict[str, Any], DecodingOptions]:
     return scores, decoding
 
 
-def _skeleton(sequence: LandmarkSequence) -> dict[str, Any]:
+def draw_points(sequence: LandmarkSequence) -> dict[str, Any]:
     """Return the points in thousandths of the picture, None where nothing was found."""
     there = ~np.isnan(sequence.points[..., 0])
     scaled = np.where(there[..., None], sequence.points[..., :2], 0)
@@ -198,4 +223,4 @@ def _skeleton(sequence: LandmarkSequence) -> dict[str, Any]:
         [[int(x), int(y)] if seen else None for (x, y), seen in zip(points, row, strict=True)]
         for points, row in zip(whole, there, strict=True)
     ]
-    return {"fps": sequence.fps, "frames": frames}
+    return {"fps": sequence.fps, "frames": frames, "ratio": sequence.width / sequence.height}

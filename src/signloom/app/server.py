@@ -18,6 +18,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from signloom.app.analysis import Analyst
+from signloom.app.films import CorpusFilms
 from signloom.app.guard import REPORT_POLICY
 from signloom.app.live import unpack_frames
 from signloom.app.takes import MAX_PIECE, Consent, TakeError, TakeStore
@@ -25,12 +26,13 @@ from signloom.app.wanted import count_signers, list_again, list_wanted
 from signloom.config import load_params, load_section, parse_options, read_json
 from signloom.corpus.manifest import CorpusOptions
 from signloom.errors import ClipError, UserError
+from signloom.evaluation.judge import BlindAnswer, Judgements, show_blind
 from signloom.features.targets import read_targets
 from signloom.nightly.store import ModelStore
 from signloom.paths import APP, LAST_NIGHT, PARAMS, REPORT_PAGE, TARGETS
 
 PAGES = Path(__file__).parent / "pages"
-FILES = ("app.css", "app.js", "login.js", "texts.json")
+FILES = ("app.css", "app.js", "clips.js", "judge.js", "login.js", "texts.json")
 _MAX_JSON = 100_000  # bytes
 _CONSENT = "consent.txt"  # in data/app: the organisation's own words
 
@@ -44,6 +46,7 @@ class App:
         self, *, prompts: list[str], login: Callable[[str], Response] | None = None
     ) -> None:
         self.takes, self._analyst = TakeStore(), Analyst()
+        self._films, self._judgements = CorpusFilms(), Judgements()
         self._prompts = prompts
         self.login = login
 
@@ -64,6 +67,12 @@ class App:
             Route("/api/takes/{id}/film", self._append, methods=["PUT"]),
             Route("/api/takes/{id}/whole", self._finish, methods=["POST"]),
             Route("/api/takes/{id}/look", self._look, methods=["POST"]),
+            Route("/api/takes/{id}/signs", self._find_signs, methods=["POST"]),
+            Route("/api/film", self._corpus_film),
+            Route("/api/skeleton", self._skeleton),
+            Route("/api/judge", self._list_tasks),
+            Route("/api/judge/{id}", self._show_task),
+            Route("/api/judge/{id}", self._judge, methods=["POST"]),
             Route("/api/live", self._begin_live, methods=["POST"]),
             Route("/api/live/{id}", self._add_live, methods=["PUT"]),
             Route("/api/live/{id}/keep", self._keep_live, methods=["POST"]),
@@ -184,6 +193,52 @@ class App:
         if take.state == "recording":
             raise TakeError("this recording is not whole yet", 409)
         return JSONResponse(await to_thread.run_sync(self._analyst.look, self.takes.film(take)))
+
+    async def _find_signs(self, request: Request) -> Response:
+        """Find the signs that are nearest to a recording, with their films."""
+        take = self.takes.get(request.path_params["id"])
+        if take.state == "recording":
+            raise TakeError("this recording is not whole yet", 409)
+
+        def find() -> list[dict[str, Any]]:
+            return [
+                {
+                    **asdict(sign),
+                    "film": f"/api/takes/{sign.clip_id}/film"
+                    if sign.is_recording
+                    else self._films.address(sign.clip_id),
+                }
+                for sign in self._analyst.find_signs(take, self.takes)
+            ]
+
+        return JSONResponse({"signs": await to_thread.run_sync(find)})
+
+    async def _corpus_film(self, request: Request) -> Response:
+        clip_id = request.query_params.get("clip", "")
+        return FileResponse(await to_thread.run_sync(self._films.film, clip_id))
+
+    async def _skeleton(self, request: Request) -> Response:
+        clip_id = request.query_params.get("clip", "")
+        return JSONResponse(await to_thread.run_sync(self._films.skeleton, clip_id))
+
+    async def _list_tasks(self, _request: Request) -> Response:
+        return JSONResponse({"tasks": await to_thread.run_sync(self._judgements.names)})
+
+    async def _show_task(self, request: Request) -> Response:
+        """What a judge has to do and has done, blind."""
+        name, judge = request.path_params["id"], request.query_params.get("judge", "")
+
+        def show() -> list[dict[str, Any]]:
+            clips = show_blind(self._judgements.read(name), self._judgements.sheet(name, judge))
+            return [{**one, "film": self._films.address(one["clip_id"])} for one in clips]
+
+        return JSONResponse({"clips": await to_thread.run_sync(show)})
+
+    async def _judge(self, request: Request) -> Response:
+        given = parse_options(await _read_json(request), BlindAnswer, where="answer")
+        name = request.path_params["id"]
+        await to_thread.run_sync(self._judgements.answer, name, given)
+        return JSONResponse({}, 201)
 
     async def _begin_live(self, _request: Request) -> Response:
         return JSONResponse({"id": await to_thread.run_sync(self._analyst.begin_live)})

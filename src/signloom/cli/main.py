@@ -13,6 +13,7 @@ from signloom.cli import (
     corpus,
     init,
     landmarks,
+    lookup,
     model,
     nights,
     project,
@@ -52,6 +53,7 @@ COMMANDS: dict[str, dict[str, tuple[Callable[[argparse.ArgumentParser], None], s
             translate.add_translate,
             "print the sentences of videos, landmarks or glosses",
         ),
+        "lookup": (lookup.add_lookup, "find the known signs that are nearest to a clip"),
         "align": (segmenter.add_align, "move the captions of a film to where its signing lies"),
         "train-segmenter": (
             segmenter.add_train_segmenter,

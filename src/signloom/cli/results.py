@@ -12,6 +12,7 @@ from signloom.config import Count, Natural, load_section, read_json
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.errors import UserError
 from signloom.evaluation.names import (
+    LOOKUPS,
     LOWER_IS_BETTER,
     Metric,
     System,
@@ -142,6 +143,12 @@ def format_scores(split: str, scores: dict[str, Any]) -> str:
         + "".join(f"{floor:>10}" for floor in floors),
         *map(line, shown),
     ]
+    if "lookup_top1" in scores:
+        first, five = (
+            f"{scores[name]:.2f} [{scores[f'{name}_low']:.2f}, {scores[f'{name}_high']:.2f}]"
+            for name in LOOKUPS
+        )
+        lines.append(f"  look-up: {first} % nearest, {five} % among the five nearest signs")
     if "seeds" in scores:
         spreads = (
             f"{metric_label(name)} {found['mean']:.2f} ± {found['std']:.2f}"

@@ -132,14 +132,19 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
         "--precision", choices=("float32", "bfloat16", "int8"), help="of the weights (float32)"
     )
     found = parser.add_argument_group("what the files do not have")
+    add_unsaid(found)
+
+
+def add_unsaid(group: Any) -> None:
+    """Let a person say what neither clips nor the checkpoint have."""
     for part in ("hand", "pose"):
-        found.add_argument(
+        group.add_argument(
             f"--{part}-model",
             default="",
             metavar="TASK",
             help=f"the {part}_landmarker .task file that the model was trained with, if any",
         )
-    add_foreign(found, fps=" (of pictures, too)")
+    add_foreign(group, fps=" (of pictures, too)")
 
 
 def run_translate(options: argparse.Namespace) -> None:

@@ -25,11 +25,14 @@ from signloom.evaluation.calibrate import Reliability, calibrate
 from signloom.evaluation.metrics import (
     ScoreOptions,
     Statistics,
+    mean,
     pick_clips,
     score_corpus,
+    score_statistics,
     sentence_scores,
 )
 from signloom.evaluation.names import (
+    LOOKUPS,
     MAIN_METRICS,
     Metric,
     System,
@@ -50,6 +53,7 @@ from signloom.features.sources import SourceSequence
 from signloom.features.targets import Target
 from signloom.progress import progress_file
 from signloom.translation.confidence import Confidence
+from signloom.translation.lookup import SignIndex
 from signloom.translation.options import DecodingOptions
 from signloom.translation.precision import Precision
 from signloom.translation.translator import Alignment, Translator
@@ -62,7 +66,7 @@ TAKEN = {
     "bleu", "hands", "fps", "seconds", "log_prob", "score",
     "tokens", "clips", "missing", "seeds", "seen", "unseen", "ignores_input", "signature",
     "gloss", "unknown_glosses", "confidence", "familiar", "calibration_error", "unsure",
-    "unfamiliar", "only_sentence", "corpus", "clips_hash", "headline",
+    "unfamiliar", "only_sentence", "corpus", "clips_hash", "headline", *LOOKUPS,
 }  # fmt: skip
 TAKEN_PREFIXES = tuple(f"{system.prefix}_" for system in System)
 TAKEN_SUFFIXES = ("_low", "_high")
@@ -138,13 +142,18 @@ class Evaluation:
     alignments: dict[str, Alignment]  # by clip id; empty for a model without attention
     confidence: Confidence  # what translations of the model are checked by
     reliability: dict[str, Reliability]  # how true that is, by split
+    lookup: dict[str, dict[str, float]]  # `score_lookup`, by split; empty where texts are sentences
 
     @property
     def metrics(self) -> dict[str, Any]:
         """The headline numbers, as in reports/metrics.json."""
         found = headline(self.splits, self.seeds, corpus=self.corpus, metric=self.headline)
         return {
-            split: {**scores, **self.reliability[split].to_metrics()}
+            split: {
+                **scores,
+                **self.reliability[split].to_metrics(),
+                **self.lookup.get(split, {}),
+            }
             for split, scores in found.items()
         }
 
@@ -217,7 +226,49 @@ def evaluate(
         alignments=_align(translator, results, sequences, counts, options.score),
         confidence=confidence,
         reliability=reliability,
+        lookup=score_lookup(translator, targets, sequences, results, options.score)
+        if metric == Metric.EXACT and translator.source.has_frames
+        else {},
     )
+
+
+def score_lookup(
+    translator: Translator,
+    targets: Sequence[Target],
+    sequences: Mapping[str, SourceSequence],
+    results: Sequence[SplitResult],
+    options: ScoreOptions,
+) -> dict[str, dict[str, float]]:
+    """Look every clip up among those of train, as `signloom lookup` does.
+
+    Returns:
+        Of each split the share of clips, %, whose text is that of the nearest sign
+        (`lookup_top1`), or of one of the five nearest (`lookup_top5`), with 95 % intervals.
+    """
+    train = [one for one in targets if one.split == "train" and one.clip_id in sequences]
+    index = SignIndex.of_train(
+        [one.clip_id for one in train],
+        [one.text for one in train],
+        translator.encode_clips([sequences[one.clip_id] for one in train]),
+    )
+    found = {}
+    for result in results:
+        clips = translator.encode_clips([sequences[one.clip_id] for one in result.targets])
+        signs = [[sign.text for sign in index.nearest(clip, max(LOOKUPS.values()))]
+                 for clip in clips]  # fmt: skip
+        hits = {
+            name: [100.0 * (one.text in texts[:count])
+                   for one, texts in zip(result.targets, signs, strict=True)]
+            for name, count in LOOKUPS.items()
+        }  # fmt: skip
+        parts = tuple(mean(name, "mean:sentences", values) for name, values in hits.items())
+        scores = score_statistics(Statistics(parts=parts), options)
+        found[result.split] = {
+            f"{name}{end}": round(value, DECIMALS)
+            for name, score in scores.items()
+            for end, value in (("", score.value), ("_low", score.low), ("_high", score.high))
+        }
+    return found
 
 
 def try_searches(

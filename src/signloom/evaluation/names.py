@@ -28,6 +28,8 @@ class Metric(StrEnum):
 LOWER_IS_BETTER = (Metric.TER, Metric.WER, Metric.CER)
 # Those that are kept of seeds, floors and slices, and for changes.
 MAIN_METRICS = (Metric.BLEU4, Metric.CHRF, Metric.WER, Metric.EXACT)
+# Where texts are single words: that of the nearest clip of train, or one of the five nearest.
+LOOKUPS = {"lookup_top1": 1, "lookup_top5": 5}
 WITH_INTERVAL = (*MAIN_METRICS, Metric.BLEU1, Metric.CER)
 METRIC_LABELS: dict[str, str] = {
     Metric.BLEU1: "BLEU-1",

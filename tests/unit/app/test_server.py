@@ -214,7 +214,7 @@ def test_every_text_of_the_pages_is_in_every_language() -> None:
     assert set(keys) == {"en", "fr", "de"}
     assert keys["fr"] == keys["en"] == keys["de"]
     pages = "".join(path.read_text(encoding="utf-8") for path in PAGES.glob("*.html"))
-    code = (PAGES / "app.js").read_text(encoding="utf-8")
+    code = "".join(path.read_text(encoding="utf-8") for path in PAGES.glob("*.js"))
     used = set(re.findall(r'data-[tl]="(\w+)"', pages)) | set(re.findall(r'say\("(\w+)"', code))
     assert used <= set(keys["en"])
     assert "innerHTML" not in code

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from signloom.cli.results import format_scores
 from signloom.errors import UserError
 from signloom.evaluation.compare import compare_runs, read_run
 from signloom.evaluation.evaluate import (
@@ -250,9 +251,22 @@ def test_single_words_are_not_judged_by_a_bleu_of_zero(knowing: Translator) -> N
     assert [(row.exact, row.chosen) for row in found.grid] == [(0.0, False), (100.0, True)]
 
 
+def test_single_words_are_looked_up_among_those_of_train(knowing: Translator) -> None:
+    clips = corpus()
+    # Of the words milk, cup, cup: taken for milk, cup and tea.
+    clips |= {"test0": clips["train3"], "test1": clips["train1"], "test2": clips["train0"]}
+    said = Knowing(knowing, {len(clip.points): "tea" for clip in clips.values()})
+    test = evaluate(said, words_corpus(), clips, OPTIONS).metrics["test"]
+    assert test["lookup_top1"] == pytest.approx(66.6667)
+    assert test["lookup_top1_low"] < test["lookup_top1"] < test["lookup_top1_high"]
+    assert test["lookup_top5"] == test["lookup_top5_low"] == 100
+    assert "look-up: 66.67 [" in format_scores("test", test)
+
+
 def test_sentences_are_judged_by_bleu(knowing: Translator) -> None:
     test = evaluate(knowing, targets(), corpus(), OPTIONS).metrics["test"]
     assert test["headline"] == "bleu4"
+    assert not any(name.startswith("lookup") for name in test)
     assert test["clips_hash"] == split_hash(reversed(targets()), "test")
     others = [dataclasses.replace(t, text=f"{t.text} x") for t in targets()]
     assert test["clips_hash"] != split_hash(others, "test")

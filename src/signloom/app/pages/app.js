@@ -1,6 +1,9 @@
 // The app's page: camera, recordings that are sent while they are made, translations, nights.
 // Texts of people only ever become textContent.
 
+import { makeClips } from "/clips.js";
+import { makeJudge } from "/judge.js";
+
 const $ = (selector, root = document) => root.querySelector(selector);
 const texts = await (await fetch("/texts.json")).json();
 let words = texts.en;
@@ -292,6 +295,7 @@ function drawLook(place, take, look) {
     : element("p", { text: say("fine") });
   place.append(verdict);
   const tokens = drawTranslation(place, look.translation);
+  drawLookup(place, take);
   const draw = () => {
     drawSkeleton(canvas, video, look.skeleton);
     for (const [node, token] of tokens) {
@@ -438,6 +442,9 @@ const tabs = {
     $("#rollback").hidden = !found.champion;
   },
 };
+
+const { showClip, drawLookup } = makeClips({ ask, element, guarded, say });
+tabs.judge = makeJudge({ $, ask, element, guarded, say, showClip, tell });
 
 function rounded(values) {
   const short = ([name, value]) =>

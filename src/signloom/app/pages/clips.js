@@ -1,0 +1,66 @@
+// Clips of the corpus: their films, or where there are none, or none that this browser plays, their
+// landmarks; and the signs that are nearest to a recording.
+
+export function makeClips({ ask, element, guarded, say }) {
+  async function playPoints(place, clipId) {
+    const { fps, frames, ratio } = await ask("GET", `/api/skeleton?clip=${encodeURIComponent(clipId)}`);
+    const canvas = element("canvas", { width: 640, height: Math.round(640 / ratio), role: "img" });
+    canvas.ariaLabel = say("points");
+    const pen = canvas.getContext("2d");
+    const draw = (frame) => {
+      pen.clearRect(0, 0, canvas.width, canvas.height);
+      pen.fillStyle = "#ffd84d";
+      for (const point of frame ?? []) {
+        if (!point) continue;
+        pen.beginPath();
+        pen.arc((point[0] * canvas.width) / 1000, (point[1] * canvas.height) / 1000, 3, 0, 7);
+        pen.fill();
+      }
+    };
+    let begun = 0;
+    const step = (now) => {
+      const frame = Math.floor(((now - begun) / 1000) * fps);
+      draw(frames[Math.min(frame, frames.length - 1)]);
+      if (frame < frames.length && canvas.isConnected) requestAnimationFrame(step);
+    };
+    const play = element("button", { type: "button", text: say("play") });
+    play.addEventListener("click", () => { begun = performance.now(); requestAnimationFrame(step); });
+    place.replaceChildren(element("div", { class: "stage points" }, canvas), play);
+    draw(frames[0]);
+  }
+
+  // Show a clip: `film` is an address, or empty.
+  async function showClip(place, { clip_id: clipId, film }) {
+    const points = guarded(() => playPoints(place, clipId));
+    if (!film) return points();
+    const video = element("video", { src: film, controls: "", playsinline: "", muted: "" });
+    video.addEventListener("error", points, { once: true });
+    place.replaceChildren(element("div", { class: "player" }, video));
+  }
+
+  // A button that lists what a recording may be.
+  function drawLookup(place, take) {
+    const button = element("button", { text: say("which_sign") });
+    const list = element("ol", { class: "takes", "aria-live": "polite" });
+    button.addEventListener("click", guarded(async () => {
+      button.disabled = true;
+      try {
+        const { signs } = await ask("POST", `/api/takes/${take.id}/signs`, {});
+        list.replaceChildren(...signs.map((sign) => {
+          const clip = element("div");
+          const show = element("button", { text: say("watch_sign") });
+          show.setAttribute("aria-label", `${say("watch_sign")}: ${sign.text}`);
+          show.addEventListener("click", guarded(() => showClip(clip, sign)));
+          const from = sign.is_recording ? say("your_recording") : sign.clip_id;
+          return element("li", {}, element("strong", { text: sign.text, dir: "auto" }),
+            element("p", { class: "soft", text: `${sign.similarity.toFixed(2)} · ${from}` }), show, clip);
+        }));
+      } finally {
+        button.disabled = false;
+      }
+    }));
+    place.append(element("div", {}, button, list));
+  }
+
+  return { showClip, drawLookup };
+}

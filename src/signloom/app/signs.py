@@ -1,0 +1,85 @@
+"""Recordings of the app as signs that can be looked up the minute they were made."""
+
+import logging
+from pathlib import Path
+
+import numpy as np
+
+from signloom.app.takes import Take, TakeStore
+from signloom.config import checked_dataclass, parse_record, read_json
+from signloom.corpus.landmarks import LandmarkSequence
+from signloom.errors import ClipError, UserError
+from signloom.extraction.extract import extract_video, options_of_fingerprint
+from signloom.features.features import FloatArray
+from signloom.features.sources import LandmarkSource
+from signloom.files import to_text, write_file
+from signloom.translation.lookup import SignIndex
+from signloom.translation.translator import Translator
+
+ENCODING = "encoding.json"  # beside a recording's film
+
+logger = logging.getLogger(__name__)
+
+
+@checked_dataclass
+class _Encoding:
+    weights: str  # SHA-256 of those of the model that made it
+    values: list[float]
+
+
+def encode_film(
+    film: Path, translator: Translator, weights: str, sequence: LandmarkSequence | None = None
+) -> FloatArray:
+    """Return what the encoder makes of a recording, shape (D,); it is kept beside the film.
+
+    Args:
+        film: In the folder of its recording.
+        translator: The model.
+        weights: Their SHA-256.
+        sequence: The landmarks, if they were found already.
+
+    Raises:
+        ClipError: If the film cannot be read.
+    """
+    path = film.with_name(ENCODING)
+    if path.is_file():
+        content = read_json(path, hint="remove it")
+        kept = parse_record(content, _Encoding, where=str(path), hint="remove it")
+        if kept.weights == weights:
+            return np.array(kept.values, np.float32)
+    if sequence is None:
+        source = translator.source
+        assert isinstance(source, LandmarkSource)
+        detector = options_of_fingerprint(source.extractor, "", "")
+        sequence = extract_video(film, detector, threads=2)
+    encoding = translator.encode_clips([sequence])[0].astype(np.float32)
+    write_file(path, to_text({"weights": weights, "values": encoding.tolist()}))
+    return encoding
+
+
+def index_recordings(
+    takes: TakeStore, index: SignIndex, translator: Translator, weights: str, *, but: str = ""
+) -> SignIndex:
+    """Return the recordings that have a text, beside the clips of train.
+
+    Args:
+        takes: The recordings.
+        index: The clips of train.
+        translator: The model.
+        weights: Their SHA-256.
+        but: Id of a recording that is left out: the one that is asked about.
+    """
+    found: list[tuple[Take, FloatArray]] = []
+    for take in takes.list_takes():
+        if not take.text or take.state == "recording" or take.id == but:
+            continue
+        try:
+            found.append((take, encode_film(takes.film(take), translator, weights)))
+        except (ClipError, UserError) as error:
+            logger.warning("recording %s is left out: %s", take.id, error)
+    width = len(index.view.centre)
+    return index.beside(
+        [take.id for take, _ in found],
+        [take.text for take, _ in found],
+        np.array([encoding for _, encoding in found], np.float32).reshape(-1, width),
+    )

@@ -1,0 +1,83 @@
+"""The command that looks a sign up."""
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from signloom.cli.arguments import number_of, source_defaults
+from signloom.cli.translate import add_model_choice, add_unsaid, choose_model
+from signloom.config import Count
+from signloom.errors import UserError, readable_name
+
+if TYPE_CHECKING:
+    from signloom.translation.inputs import GivenClip
+    from signloom.translation.lookup import Sign
+
+
+def add_lookup(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom lookup`."""
+    parser.description = (
+        "Find the known signs that are nearest to a clip: clips of train, and the app's recordings "
+        "that have a text. A PATH is what `signloom translate` reads. docs/translation.md"
+    )
+    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="file or folder")
+    parser.add_argument("-k", type=number_of(Count), default=5, help="signs (%(default)s)")
+    parser.add_argument("--json", action="store_true", help="a JSON object a clip")
+    add_model_choice(parser)
+    add_unsaid(parser.add_argument_group("what the files do not have"))
+    parser.set_defaults(run=run_lookup)
+
+
+def run_lookup(options: argparse.Namespace) -> None:
+    """Print the nearest signs of each clip; name what cannot be read.
+
+    Raises:
+        UserError: If anything cannot be read, or the model or its index is not there.
+    """
+    choose_model(options)
+    from signloom.app.signs import index_recordings
+    from signloom.app.takes import TakeStore
+    from signloom.checkpoint import WEIGHTS
+    from signloom.features.sources import LandmarkSource
+    from signloom.files import hash_file
+    from signloom.translation.inputs import ClipReader, GivenClip, ReadOptions, find_clips
+    from signloom.translation.lookup import find_nearest, open_index
+    from signloom.translation.translator import Translator
+
+    translator = Translator.load(options.checkpoint)
+    index = open_index(translator, options.checkpoint)
+    weights = hash_file(options.checkpoint / WEIGHTS)
+    recorded = index_recordings(TakeStore(), index, translator, weights)
+    source = translator.source
+    assert isinstance(source, LandmarkSource)  # else there is no index
+    read = ReadOptions(
+        hand_model=options.hand_model, pose_model=options.pose_model,
+        defaults=source_defaults(options),
+    )  # fmt: skip
+    reader, failed = ClipReader(source.extractor, read), 0
+    for path in find_clips(options.paths, source.extractor):
+        for clip in reader.read(path, source.layout):
+            if isinstance(clip, GivenClip):
+                encoding = translator.encode_clips([clip.sequence])[0]
+                signs = find_nearest([index, recorded], encoding, options.k)
+                _print(clip, signs, as_json=options.json)
+            else:
+                failed += 1
+                print(f"error: {clip.name}: {clip.problem}", file=sys.stderr)
+    if failed:
+        raise UserError(f"not looked up: {failed} of the clips, see above")
+
+
+def _print(clip: "GivenClip", signs: "list[Sign]", *, as_json: bool) -> None:
+    if as_json:
+        found = {"source": str(clip.source), "clip_id": clip.clip_id}
+        content = {**found, "signs": [asdict(sign) for sign in signs]}
+        print(json.dumps(content, ensure_ascii=False))
+        return
+    print(readable_name(clip.source if clip.is_video else f"{clip.source}: {clip.clip_id}"))
+    for sign in signs:
+        where = "recorded in the app" if sign.is_recording else sign.clip_id
+        print(f"  {sign.similarity:.2f}\t{sign.text}\t{where}")

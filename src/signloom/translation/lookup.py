@@ -1,0 +1,184 @@
+"""Look-up: the known clips that are nearest to a clip, by the mean of the encoder's states."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import safetensors
+from safetensors.numpy import save_file
+from tqdm import tqdm
+
+from signloom.checkpoint import SPEC, WEIGHTS
+from signloom.corpus.shards import hash_position, read_clip_frames, read_shards, shards_metadata
+from signloom.errors import UserError
+from signloom.features.features import FloatArray
+from signloom.features.sources import LandmarkSource
+from signloom.features.targets import read_targets
+from signloom.files import hash_file, whole_file
+from signloom.paths import LOOKUP, SHARDS, TARGETS
+from signloom.progress import progress_file
+from signloom.translation.translator import Translator
+
+FORMAT_VERSION = 1
+CLIPS_AT_ONCE = 256  # whose landmarks are in memory
+RIDGE = 0.01  # mean variances of train's encodings that are added in every direction
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """A known clip that is like the one that was asked about."""
+
+    text: str
+    clip_id: str
+    similarity: float  # cosine, -1 to 1
+    is_recording: bool = False  # of the app, which is in no corpus yet
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """How encodings (N, D) are seen so that their cosines compare signs.
+
+    Centred on train and whitened: directions in which all of train's clips vary, which the model
+    learnt for its own words, count no more than those in which a new sign differs. docs/results.md
+    compares it with plain cosines.
+    """
+
+    centre: FloatArray  # mean of train's encodings, shape (D,)
+    whitening: FloatArray  # shape (D, D)
+
+    @classmethod
+    def fit(cls, encodings: FloatArray) -> "View":
+        """Fit it to the clips of train."""
+        centre = encodings.mean(axis=0, dtype=np.float64).astype(np.float32)
+        offsets = encodings - centre
+        spread = (offsets.T @ offsets).astype(np.float64) / max(len(offsets) - 1, 1)
+        ridge = max(RIDGE * np.trace(spread) / len(centre), 1e-9)
+        variances, axes = np.linalg.eigh(spread + ridge * np.eye(len(centre)))
+        return cls(centre, (axes / np.sqrt(variances)).astype(np.float32))
+
+    def __call__(self, encodings: FloatArray) -> FloatArray:
+        """Return directions of length 1, shape (N, D)."""
+        seen = (encodings - self.centre) @ self.whitening
+        seen /= np.maximum(np.linalg.norm(seen, axis=1, keepdims=True), 1e-9)
+        return seen
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SignIndex:
+    """Clips with their texts, by what the encoder makes of them."""
+
+    clip_ids: Sequence[str]
+    texts: Sequence[str]
+    directions: FloatArray  # what `view` makes of the encodings, shape (N, D)
+    view: View
+    are_recordings: bool = False
+
+    @classmethod
+    def of_train(
+        cls, clip_ids: Sequence[str], texts: Sequence[str], encodings: FloatArray
+    ) -> "SignIndex":
+        """Index the clips of train."""
+        view = View.fit(encodings)
+        return cls(clip_ids, texts, view(encodings), view)
+
+    def beside(
+        self, clip_ids: Sequence[str], texts: Sequence[str], encodings: FloatArray
+    ) -> "SignIndex":
+        """Index recordings that are in no corpus yet, to be compared as train's clips are."""
+        return SignIndex(clip_ids, texts, self.view(encodings), self.view, are_recordings=True)
+
+    def nearest(self, encoding: FloatArray, count: int) -> list[Sign]:
+        """Return the nearest clips of so many different texts, the nearest first."""
+        similarities = self.directions @ self.view(encoding[None])[0]
+        found: dict[str, Sign] = {}
+        for row in np.argsort(-similarities, kind="stable").tolist():
+            text, similarity = self.texts[row], round(float(similarities[row]), 4)
+            known = Sign(text, self.clip_ids[row], similarity, self.are_recordings)
+            found.setdefault(text, known)
+            if len(found) == count:
+                break
+        return list(found.values())
+
+
+def find_nearest(indices: Iterable[SignIndex], encoding: FloatArray, count: int) -> list[Sign]:
+    """Return the nearest clips of so many different texts in some indices together."""
+    every = [sign for index in indices for sign in index.nearest(encoding, count)]
+    found: dict[str, Sign] = {}
+    for sign in sorted(every, key=lambda one: -one.similarity):
+        found.setdefault(sign.text, sign)
+    return list(found.values())[:count]
+
+
+def open_index(
+    translator: Translator,
+    checkpoint: Path,
+    *,
+    targets: Path = TARGETS,
+    shards: Path = SHARDS,
+    folder: Path = LOOKUP,
+) -> SignIndex:
+    """Return the clips of train, encoded once and kept until model, texts or landmarks change.
+
+    Args:
+        translator: The model.
+        checkpoint: Its folder.
+        targets: Texts of the corpus.
+        shards: Landmarks of the corpus.
+        folder: Where encodings are kept, a file a model.
+
+    Raises:
+        UserError: If the model reads glosses or other landmarks, or no clip of train has any.
+    """
+    source = translator.source
+    if not isinstance(source, LandmarkSource):
+        raise UserError(f"{checkpoint} was trained on glosses: signs are looked up in landmarks")
+    known = [target for target in read_targets(targets) if target.split == "train"]
+    source.check_extractor(json.loads(shards_metadata(shards).extractor))
+    there = read_clip_frames(shards).keys()
+    texts = {one.clip_id: one.text for one in known if one.clip_id in there}
+    if not texts:
+        raise UserError(f"no clip of train has landmarks in {shards}: there is nothing to look up")
+    clip_ids = sorted(texts, key=hash_position)  # as they lie in the shards
+    weights = hash_file(checkpoint / WEIGHTS)
+    made_of = _identify(checkpoint, weights, texts, shards)
+    path = folder / f"{weights[:16]}.safetensors"
+    encodings = _read(path, made_of)
+    if encodings is None:
+        encodings = np.concatenate(list(_encode(translator, clip_ids, shards)))
+        with whole_file(path) as temporary:
+            save_file({"encodings": encodings}, temporary, {"made_of": made_of})
+    return SignIndex.of_train(clip_ids, [texts[one] for one in clip_ids], encodings)
+
+
+def _identify(checkpoint: Path, weights: str, texts: dict[str, str], shards: Path) -> str:
+    """Return what changes when the encodings do."""
+    stats = [(path.name, path.stat()) for path in sorted(shards.glob("*.parquet"))]
+    parts = (
+        FORMAT_VERSION, weights, hash_file(checkpoint / SPEC), sorted(texts),
+        [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats],
+    )  # fmt: skip
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _read(path: Path, made_of: str) -> FloatArray | None:
+    """Return what is kept; None if it is not there, torn, or of something else."""
+    try:
+        with safetensors.safe_open(path, "numpy") as file:
+            if (file.metadata() or {}).get("made_of") == made_of:
+                return np.asarray(file.get_tensor("encodings"))
+    except (OSError, safetensors.SafetensorError):
+        pass
+    return None
+
+
+def _encode(translator: Translator, clip_ids: Sequence[str], shards: Path) -> Iterator[FloatArray]:
+    """Yield the encodings of some clips at a time."""
+    with tqdm(total=len(clip_ids), desc="encode train", unit="clip", file=progress_file()) as bar:
+        for first in range(0, len(clip_ids), CLIPS_AT_ONCE):
+            part = clip_ids[first : first + CLIPS_AT_ONCE]
+            sequences = read_shards(shards, part)
+            yield translator.encode_clips([sequences[one] for one in part]).astype(np.float32)
+            bar.update(len(part))

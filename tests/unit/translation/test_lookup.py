@@ -1,0 +1,106 @@
+"""Look-up: what is near is found, and encodings are kept no longer than they hold."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from signloom.corpus.landmarks import HANDS_POSE
+from signloom.corpus.shards import read_shards, write_shards
+from signloom.errors import UserError
+from signloom.features.targets import Target, write_targets
+from signloom.translation import lookup
+from signloom.translation.lookup import SignIndex, View, find_nearest, open_index
+from signloom.translation.translator import Translator
+from tests import tiny
+
+MADE = {"detector": "tiny"}
+
+
+def write_corpus(root: Path, *, clips: int = 6, shift: int = 0, train: str = "train") -> None:
+    """Two clips of each word."""
+    named = [f"clip{n}" for n in range(clips)]
+    sequences = {name: tiny.sequence(n + shift) for n, name in enumerate(named)}
+    write_shards(
+        root / "shards", {name: 12 for name in named}, sequences.__getitem__, layout=HANDS_POSE,
+        extractor=json.dumps(MADE), frames_per_shard=30,
+    )  # fmt: skip
+    plain = Target(clip_id="", split=train, signer="s", text="", ids=[], gloss="", labels=[])
+    targets = [replace(plain, clip_id=name, text=f"word{n // 2}") for n, name in enumerate(named)]
+    write_targets(root / "targets.parquet", [*targets, replace(plain, clip_id="gone", text="x")])
+
+
+def build(root: Path) -> tuple[Translator, SignIndex]:
+    if not (root / "checkpoint").is_dir():
+        tiny.write_checkpoint(root / "checkpoint", extractor=MADE)
+    translator = Translator.load(root / "checkpoint")
+    return translator, open_index(
+        translator, root / "checkpoint", targets=root / "targets.parquet", shards=root / "shards",
+        folder=root / "lookup",
+    )  # fmt: skip
+
+
+def test_a_clip_is_nearest_to_itself_and_each_text_comes_once(tmp_path: Path) -> None:
+    write_corpus(tmp_path)
+    translator, index = build(tmp_path)
+    sequences = read_shards(tmp_path / "shards")
+    for clip_id, sequence in sequences.items():
+        (encoding,) = translator.encode_clips([sequence])
+        signs = index.nearest(encoding, 5)
+        assert (signs[0].clip_id, signs[0].similarity) == (clip_id, pytest.approx(1, abs=1e-3))
+        assert sorted(sign.text for sign in signs) == ["word0", "word1", "word2"]
+        assert not signs[0].is_recording
+        recorded = index.beside(["take"], ["a new sign"], encoding[None])
+        first = find_nearest([index, recorded], encoding, 2)
+        assert {sign.text for sign in first} == {"a new sign", signs[0].text}
+
+
+def test_encodings_are_kept_until_landmarks_change_and_texts_are_those_of_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_corpus(tmp_path)
+    _, first = build(tmp_path)
+    (kept,) = (tmp_path / "lookup").iterdir()
+    made = kept.stat().st_mtime_ns
+    with monkeypatch.context() as patch:
+        patch.setattr(Translator, "encode_clips", None)  # whoever calls it fails
+        _, again = build(tmp_path)
+    assert kept.stat().st_mtime_ns == made
+    assert np.array_equal(again.directions, first.directions)
+    monkeypatch.setattr(lookup, "CLIPS_AT_ONCE", 2)
+    kept.write_bytes(kept.read_bytes()[:100])  # torn
+    _, mended = build(tmp_path)
+    assert mended.clip_ids == first.clip_ids
+    np.testing.assert_allclose(mended.directions, first.directions, atol=1e-4)
+    write_corpus(tmp_path, shift=50)
+    _, moved = build(tmp_path)
+    assert not np.allclose(moved.directions, first.directions, atol=0.1)
+    write_corpus(tmp_path, clips=4, shift=50)
+    _, fewer = build(tmp_path)
+    assert sorted(fewer.clip_ids) == ["clip0", "clip1", "clip2", "clip3"]
+    assert len(list((tmp_path / "lookup").iterdir())) == 1
+
+
+def test_without_clips_of_train_and_with_other_landmarks_it_is_refused(tmp_path: Path) -> None:
+    write_corpus(tmp_path, train="dev")
+    with pytest.raises(UserError, match="no clip of train has landmarks"):
+        build(tmp_path)
+    tiny.write_checkpoint(tmp_path / "checkpoint", extractor={"detector": "another"})
+    with pytest.raises(UserError, match="another make"):
+        build(tmp_path)
+
+
+def test_directions_in_which_all_clips_vary_do_not_hide_a_small_difference() -> None:
+    rng = np.random.default_rng(0)
+    train = rng.normal(0, [50, 50, 1], (200, 3)).astype(np.float32)
+    one, other = np.float32([[5, 0, 6], [-5, 0, 6]])
+    far = np.float32([5, 0, -6])
+    view = View.fit(train)
+    close, apart = (float(view(one[None])[0] @ view(x[None])[0]) for x in (other, far))
+    assert close > 0.5 > 0 > apart
+    plain = np.float32([one, other, far])
+    assert plain[0] @ plain[1] < plain[0] @ plain[0]
+    alone = View.fit(train[:1])  # a corpus of one clip divides by nothing
+    assert np.isfinite(alone(train)).all()
