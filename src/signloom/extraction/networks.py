@@ -6,6 +6,7 @@ reads, is two fifths of its work.
 """
 
 import copy
+import ctypes
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -42,28 +43,26 @@ class Network:
         self._levels = (np.arange(256) * float(self._scale) + low).astype(np.float32)
         self._is_shifted = low != 0
         (given,) = self._interpreter.get_input_details()
-        self._input = given["index"]
-        self._outputs = [found["index"] for found in self._interpreter.get_output_details()]
+        self._given = _memory(self._interpreter, given["index"])[0]
+        found = self._interpreter.get_output_details()
+        self._found = [_memory(self._interpreter, one["index"])[0] for one in found]
         self.size = int(given["shape"][1])
         """Pixels of the square picture that it reads."""
 
     def run(self, picture: Picture) -> list[Tensor]:
         """Return the outputs for a picture, shape (size, size, 3), without their batch axis.
 
+        They lie in the network's memory: the next run writes over them.
+
         Raises:
             RuntimeError: If LiteRT fails.
         """
-        self._put(picture)
-        self._interpreter.invoke()
-        return [self._interpreter.get_tensor(index)[0] for index in self._outputs]
-
-    def _put(self, picture: Picture) -> None:
-        # In place: LiteRT allows no view of its memory while it runs.
-        tensor = self._interpreter.tensor(self._input)()[0]
         if self._is_shifted:
-            cv2.LUT(picture, self._levels, dst=tensor)
-        else:
-            np.multiply(picture, self._scale, out=tensor, dtype=np.float32)  # in half the time
+            cv2.LUT(picture, self._levels, dst=self._given)
+        else:  # in half the time
+            np.multiply(picture, self._scale, out=self._given, dtype=np.float32)
+        self._interpreter.invoke()
+        return self._found
 
 
 class MeshNetwork:
@@ -174,6 +173,13 @@ def _open(content: bytes) -> Any:
     return interpreter
 
 
+def _memory(interpreter: Any, index: int) -> Tensor:
+    """Return the memory of a tensor, which stays where it is: sizes never change."""
+    found = interpreter.tensor(index)()  # LiteRT does not run while such a view of its own lives
+    start = ctypes.cast(found.ctypes.data, ctypes.POINTER(ctypes.c_float))
+    return np.ctypeslib.as_array(start, found.shape)
+
+
 def _run(interpreter: Any, tensors: Sequence[Tensor]) -> list[Tensor]:
     for given, tensor in zip(interpreter.get_input_details(), tensors, strict=True):
         interpreter.set_tensor(given["index"], tensor)
@@ -198,6 +204,7 @@ def rewrite(
 
     Products with a number a channel, which the files call depthwise convolutions of 1x1, become a
     multiplication and an addition: MediaPipe's older XNNPACK rounds after both, LiteRT's once.
+    Channels that change no output are left out, which changes no bit.
 
     Args:
         content: Of the file.
@@ -220,6 +227,12 @@ def rewrite(
     graph.operators = []
     for operator in reversed(kept):
         graph.operators += _split_product(operator, model, schema) or [operator]
+    for operator in graph.operators:
+        _drop_channels(operator, model, schema)
+    used = {graph.tensors[n].buffer for o in graph.operators for n in o.inputs if n >= 0}
+    used.update(one.buffer for one in model.metadata or [])
+    for number, buffer in enumerate(model.buffers):
+        buffer.data = buffer.data if number in used else None
     builder = flatbuffers.Builder(len(content))
     builder.Finish(model.Pack(builder), b"TFL3")
     return bytes(builder.Output())
@@ -274,3 +287,84 @@ def _repeat(number: int, columns: int, model: Any) -> int:
     graph.tensors.append(tensor)
     model.buffers.append(buffer)
     return len(graph.tensors) - 1
+
+
+def _drop_channels(operator: Any, model: Any, schema: Any) -> None:
+    """Leave channels out of a depthwise convolution, of what it reads and of what reads it.
+
+    Those that are always zero, or to which no reader gives weight: half of them in the last blocks
+    of the hand network. Sums lose products with zero only, and keep their order and bits.
+    """
+    (graph,) = model.subgraphs
+    kinds, relus = schema.BuiltinOperator, schema.ActivationFunctionType
+    if _kind(operator, model) != kinds.DEPTHWISE_CONV_2D:
+        return
+
+    def read_by(made: Any) -> list[Any]:
+        return [one for one in graph.operators if made.outputs[0] in one.inputs]
+
+    before = [one for one in graph.operators if operator.inputs[0] in one.outputs]
+    readers = read_by(operator)
+    means = [one for one in readers if _kind(one, model) == kinds.MEAN]  # of rows and columns
+    readers = [one for one in readers if one not in means]
+    readers += [one for mean in means for one in read_by(mean)]
+    if (
+        [_kind(one, model) for one in before] != [kinds.CONV_2D]
+        or read_by(before[0]) != [operator]
+        or operator.builtinOptions.depthMultiplier != 1
+        or any(_kind(one, model) not in (kinds.CONV_2D, kinds.FULLY_CONNECTED) for one in readers)
+        or any(one.outputs[0] in graph.outputs for one in (operator, *means))
+    ):
+        return
+    factors, bias, *weights = (
+        _constant(number, model, schema)
+        for number in (*operator.inputs[1:], *(one.inputs[1] for one in readers))
+    )
+    if not all(one.size for one in (factors, bias, *weights)):
+        return
+    is_clamped = operator.builtinOptions.fusedActivationFunction in (relus.RELU, relus.RELU6)
+    is_zero = (bias <= 0 if is_clamped else bias == 0) & ~factors.any(axis=(0, 1, 2))
+    is_read = np.any([one.reshape(-1, len(bias)).any(axis=0) for one in weights], axis=0)
+    kept = np.flatnonzero(is_read & ~is_zero)
+    for number in (*operator.inputs[1:], *(one.inputs[1] for one in readers)):
+        _keep(number, -1, kept, model, schema)
+    for number in before[0].inputs[1:]:
+        _keep(number, 0, kept, model, schema)
+    for made in (*before, operator, *means):
+        tensor = graph.tensors[made.outputs[0]]
+        tensor.shape = [*tensor.shape[:-1], len(kept)]
+
+
+def _kind(operator: Any, model: Any) -> int:
+    code = model.operatorCodes[operator.opcodeIndex]
+    return int(max(code.builtinCode, code.deprecatedBuiltinCode))
+
+
+def _stored(number: int, model: Any, schema: Any) -> Any:
+    """Return the tensor of the file that holds a constant, which may have half its precision."""
+    (graph,) = model.subgraphs
+    for operator in graph.operators:
+        if operator.outputs[0] == number:
+            is_half = _kind(operator, model) == schema.BuiltinOperator.DEQUANTIZE
+            return graph.tensors[operator.inputs[0] if is_half else number]
+    return graph.tensors[number]
+
+
+def _constant(number: int, model: Any, schema: Any) -> npt.NDArray[Any]:
+    """Return the values of a constant, none of what is no constant of floats."""
+    tensor = _stored(number, model, schema)
+    data = model.buffers[tensor.buffer].data
+    types = {schema.TensorType.FLOAT32: np.float32, schema.TensorType.FLOAT16: np.float16}
+    if data is None or not len(data) or tensor.type not in types:
+        return np.empty(0)
+    return np.asarray(data, np.uint8).view(types[tensor.type]).reshape(tensor.shape)
+
+
+def _keep(number: int, axis: int, kept: npt.NDArray[np.intp], model: Any, schema: Any) -> None:
+    """Keep these numbers of an axis of a constant."""
+    tensor = _stored(number, model, schema)
+    part = _constant(number, model, schema).take(kept, axis)
+    buffer = copy.copy(model.buffers[tensor.buffer])  # another constant may have the same
+    buffer.data, tensor.buffer = part.view(np.uint8).ravel(), len(model.buffers)
+    model.buffers.append(buffer)
+    tensor.shape = model.subgraphs[0].tensors[number].shape = list(part.shape)

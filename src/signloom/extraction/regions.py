@@ -97,8 +97,30 @@ def crop(
     )
     target = np.array([[0, size], [0, 0], [size, 0], [size, size]], np.float32)
     matrix = cv2.getPerspectiveTransform(corners, target)
+    if border == cv2.BORDER_REPLICATE:
+        rgb = _widen(rgb, corners, 8 * size * size)
     cut = cv2.warpPerspective(rgb, matrix, (size, size), flags=cv2.INTER_LINEAR, borderMode=border)
     return Crop(np.asarray(cut, np.uint8), padding)
+
+
+def _widen(rgb: Picture, corners: Points, most: int) -> Picture:
+    """Return a picture whose last row and column are repeated as far as a region reaches.
+
+    OpenCV is quick only inside of a picture. Not to the left and above, where every number would
+    change, and with it how a half is rounded.
+
+    Args:
+        rgb: The picture.
+        corners: Of the region, pixels, shape (4, 2).
+        most: Pixels of the result; if it had more, the picture is returned.
+    """
+    height, width = rgb.shape[:2]
+    right, bottom = (math.ceil(edge) + 2 for edge in corners.max(axis=0).tolist())
+    beyond = max(bottom - height, 0), max(right - width, 0)
+    if not any(beyond) or (height + beyond[0]) * (width + beyond[1]) > most:
+        return rgb
+    wide = cv2.copyMakeBorder(rgb, 0, beyond[0], 0, beyond[1], cv2.BORDER_REPLICATE)
+    return np.asarray(wide, np.uint8)
 
 
 def _pad(region: Region, size: Size, *, is_square: bool) -> tuple[Pair, Pair, Pair]:

@@ -289,7 +289,7 @@ class PoseTracker:
             return None
         count = _AUXILIARY.stop
         values = values.reshape(-1, 5)[:count]
-        points = refine(values[:, :3] / F(self._network.size), heatmap[:, :, :count])
+        points = refine(values[:, :3] / F(self._network.size), heatmap)
         return project(uncrop(points, seen.padding), region), _sigmoid(values[:, 3])
 
 
@@ -298,21 +298,19 @@ def refine(points: Points, heatmap: Tensor) -> Points:
 
     Args:
         points: Shape (landmarks, 3), in sizes of the crop.
-        heatmap: Logits, shape (rows, columns, landmarks).
+        heatmap: Logits, shape (rows, columns, landmarks or more).
     """
-    rows, columns, count = heatmap.shape
+    count, (rows, columns, depth) = len(points), heatmap.shape
     size = np.array([columns, rows], np.float32)
     column, row = np.trunc(points[:, :2] * size).astype(np.int64).T
     steps = np.arange(-_REACH, _REACH + 1)
     at_row, at_column = row[:, None] + steps, column[:, None] + steps
     inside = ((at_row >= 0) & (at_row < rows))[:, :, None] & (
         (at_column >= 0) & (at_column < columns)
-    )[:, None, :]  # (landmarks, 7, 7)
-    logits = heatmap[
-        at_row.clip(0, rows - 1)[:, :, None],
-        at_column.clip(0, columns - 1)[:, None, :],
-        np.arange(count)[:, None, None],
-    ]
+    )[:, None, :]  # (landmarks, 9, 9)
+    cells = at_row.clip(0, rows - 1)[:, :, None] * columns
+    cells = cells + at_column.clip(0, columns - 1)[:, None, :]
+    logits = heatmap.take(cells * depth + np.arange(count)[:, None, None])
     weights = np.where(inside, _sigmoid(logits), F(0)).reshape(count, -1)
     where = [
         np.broadcast_to(at.astype(np.float32), inside.shape).reshape(count, -1)

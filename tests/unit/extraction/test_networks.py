@@ -272,6 +272,25 @@ def test_a_network_without_an_output_gives_the_others_to_the_bit() -> None:
     assert len(rewrite(content, (0, 1))) < len(content)
 
 
+def test_a_network_without_its_dead_channels_gives_the_same_to_the_bit() -> None:
+    content = (MODELS / "hand_landmark/hand_landmark_full.tflite").read_bytes()
+    networks = [
+        Interpreter(model_content=one, num_threads=1) for one in (content, rewrite(content, None))
+    ]
+    picture = np.random.default_rng(3).random((1, 224, 224, 3), np.float32)
+    found, channels = [], []
+    for network in networks:
+        network.allocate_tensors()
+        network.set_tensor(network.get_input_details()[0]["index"], picture)
+        network.invoke()
+        found.append([network.get_tensor(one["index"]) for one in network.get_output_details()])
+        shapes = [one["shape"] for one in network.get_tensor_details()]
+        channels.append(sum(shape[-1] for shape in shapes if [*shape[:3]] == [1, 7, 7]))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert channels[1] < 0.7 * channels[0]
+
+
 def test_a_product_a_channel_is_rounded_twice_as_mediapipe_rounds_it() -> None:
     """Which `rewrite` writes as a multiplication and an addition, constants a column each."""
     path = MODELS / "holistic_landmark/hand_recrop.tflite"
@@ -310,6 +329,15 @@ def test_a_region_is_cut_out_turned_and_its_points_come_back() -> None:
     found = project(uncrop(point, seen.padding), region)
     np.testing.assert_allclose(found[0, :2] * [160, 120], [100, 40], atol=0.3)
     assert found[0, 2] == pytest.approx(0.1 * 0.45, rel=1e-5)
+    edge = replace(region, x=F(0.9), y=F(0.95))  # its picture goes on to the right and below
+    noise = np.random.default_rng(5).integers(0, 256, picture.shape, np.uint8)
+    picture = np.asarray(cv2.GaussianBlur(noise, (0, 0), 3), np.uint8)
+    widened = np.pad(picture, ((0, 99), (0, 99), (0, 0)), "edge")
+    inner = replace(edge, x=F(0.9 * 160 / 259), y=F(0.95 * 120 / 219),
+                    width=F(0.45 * 160 / 259), height=F(0.6 * 120 / 219))  # fmt: skip
+    seen, expected = crop(picture, edge, 96).rgb, crop(widened, inner, 96).rgb
+    assert np.abs(seen - expected.astype(int)).max() <= 1
+    assert np.ptp(seen) > 8
     wide = crop(picture, WHOLE, 96, border=cv2.BORDER_CONSTANT)
     assert wide.padding == (0, pytest.approx(0.125))
     with pytest.raises(RuntimeError, match="the frame is empty"):
