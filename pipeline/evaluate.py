@@ -6,6 +6,7 @@ from pipeline.stage import run
 from signloom.checkpoint import WEIGHTS
 from signloom.config import load_section
 from signloom.corpus.manifest import CorpusOptions
+from signloom.devices import restart_portable
 from signloom.evaluation.evaluate import EvaluateOptions, describe, evaluate, load_seeds
 from signloom.evaluation.results import write_evaluation
 from signloom.features.targets import read_targets
@@ -35,6 +36,8 @@ def main() -> None:
     corpus = load_section(PARAMS, "corpus", CorpusOptions).name
     tracking = read_tracking(PARAMS)
     translator = Translator.load(CHECKPOINT, precision=options.precision)
+    if translator.spec.provenance.get("params", {}).get("train", {}).get("portable"):
+        restart_portable()  # scores follow from a model as its weights do from the data
     others = load_seeds(CHECKPOINT, options.precision)
     targets = read_targets(TARGETS)
     sequences = translator.source.read(targets, SHARDS)

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from functools import partial
 
 from pipeline.stage import run
+from signloom.devices import restart_portable
 from signloom.paths import CHECKPOINT, PARAMS, SNAPSHOTS
 from signloom.provenance import code_hash, library_versions
 from signloom.tracking.run import Run, read_tracking
@@ -19,6 +20,7 @@ from signloom.training.run import (
     describe,
     each_seed,
     read_run_options,
+    settle_precision,
     spread,
     train_seed,
     write_results,
@@ -34,10 +36,13 @@ def main() -> None:
     """Train with every seed, keep the best epochs, log the runs."""
     options, files = read_run_options(PARAMS), TrainingFiles()
     tracking = read_tracking(PARAMS)
-    fabric = open_devices(options.train)
+    if options.train.portable:
+        restart_portable()
     data = files.load(cache_mb=options.train.cache_mb, source=options.model.source)
     check_run(data, options)
     threads = choose_threads(count_parameters(data, options))
+    options = settle_precision(data, options)
+    fabric = open_devices(options.train)
     hashes, start = files.hashes(), describe_start(options.train.start_from)
     made = {"data": hashes, "libraries": library_versions(), **start}
     code, seeds = code_hash(*PACKAGES), each_seed(options)

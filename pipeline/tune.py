@@ -12,12 +12,14 @@ from tqdm import tqdm
 
 from pipeline.stage import run
 from signloom.config import load_section
+from signloom.devices import restart_portable
 from signloom.files import write_file
 from signloom.paths import PARAMS, TUNE
 from signloom.progress import progress_file
 from signloom.report.tuning import draw_search
 from signloom.tracking.run import Run
 from signloom.training.data import TrainingFiles
+from signloom.training.run import read_run_options
 from signloom.tune.search import Progress, Search, open_studies
 from signloom.tune.space import TuneOptions
 from signloom.tune.summary import FORMAT_VERSION
@@ -33,6 +35,8 @@ def main() -> None:
         write_file(TUNE / "trials.json", json.dumps(NO_SEARCH, indent=1) + "\n")
         logging.info("tune.trials is 0: no search")
         return
+    if read_run_options(PARAMS).train.portable:
+        restart_portable()
     files = TrainingFiles()
     search = read_search(PARAMS, files)
     studies = open_studies(search)

@@ -1,12 +1,24 @@
-"""The device that a computation runs on, and the memory that it takes."""
+"""The device that a computation runs on, its code path and the memory that it takes."""
 
 import contextlib
+import os
+import platform
 import resource
+import sys
 from pathlib import Path
 
 import torch
 
 from signloom.errors import UserError
+
+# Each library picks its fastest instructions when it loads, and other instructions round and add up
+# otherwise. MKL promises equal results on all processors for COMPATIBLE alone.
+CODE_PATH = {
+    "OMP_NUM_THREADS": "1",
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "MKL_CBWR": "COMPATIBLE",
+}
 
 
 def pick_device(name: str) -> torch.device:
@@ -40,3 +52,32 @@ def peak_memory_mb(device: torch.device) -> float:
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def is_portable() -> bool:
+    """Return whether this process was started with the code path."""
+    return all(os.environ.get(name) == value for name, value in CODE_PATH.items())
+
+
+def restart_portable() -> None:
+    """Start this process's command again with the code path, unless it has it.
+
+    The libraries read the variables when they load, which is before any parameter is read. The
+    process keeps its number, so whoever waits for it sees nothing of it.
+
+    Raises:
+        UserError: If the processor is none of those that share the path.
+    """
+    if platform.machine() not in {"x86_64", "AMD64"}:
+        raise UserError(
+            f"train.portable is for x86 processors, and this is {platform.machine()}; set it to "
+            "false"
+        )
+    if is_portable():
+        if torch.backends.cpu.get_cpu_capability() != "AVX2":
+            raise UserError("train.portable needs a processor with AVX2; set it to false")
+        return
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    command = [sys.executable, *sys.orig_argv[1:]]
+    os.execve(sys.executable, command, {**os.environ, **CODE_PATH})

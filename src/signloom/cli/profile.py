@@ -21,7 +21,7 @@ from signloom.training.data import TrainingFiles
 from signloom.training.devices import open_devices
 from signloom.training.loop import BatchLoss, Counts, move, real_rows
 from signloom.training.optim import build_optimizer, clip_gradients
-from signloom.training.run import RunOptions, prepare, read_run_options
+from signloom.training.run import RunOptions, prepare, read_run_options, settle_precision
 
 WARM_UP, STEPS = 3, 20
 PHASES = ("data", "forward", "loss", "backward", "optimiser")
@@ -79,6 +79,7 @@ def profile(params: Path) -> dict[str, Any]:
     if not files.shards.is_dir():
         raise UserError(f"{files.shards} does not exist; run `dvc repro extract` first")
     data = files.load(cache_mb=options.train.cache_mb, source=options.model.source)
+    options = settle_precision(data, options)
     checkpoint, source = prepare(data, options, provenance={})
     fabric = open_devices(options.train)
     batch_loss = BatchLoss(

@@ -16,7 +16,8 @@ class TrainOptions:
     seeds: Annotated[list[Natural], Field(min_length=1)]
     start_from: str  # folder of a checkpoint whose weights training starts from; "": from scratch
     device: Literal["auto", "cpu", "cuda"]  # auto: a GPU if there is one
-    precision: Literal["float32", "bfloat16"]  # of matrix products; bfloat16: autocast
+    # of matrix products; bfloat16: autocast; auto: what is measured to be faster here
+    precision: Literal["float32", "bfloat16", "auto"]
     compile: bool  # torch.compile: minutes at first, faster steps on a GPU
     epochs: Count  # at most
     patience: Count  # epochs without a better dev loss before training stops
@@ -35,10 +36,17 @@ class TrainOptions:
     label_smoothing: ShareBelowOne  # share of the target spread over the vocabulary
     ctc_weight: ShareBelowOne  # share of the CTC loss in the whole; 0 needs no labels
     token_drop: ShareBelowOne  # share of the decoder's input tokens hidden in training
+    # Checkpoints of earlier versions lack the following.
+    portable: bool = False  # one code path: the same bytes on every x86 processor, slower
 
     def __post_init__(self) -> None:
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"seeds: found {self.seeds}, expected none twice")
+        if self.portable and (self.precision != "float32" or self.device == "cuda"):
+            raise ValueError(
+                f"portable: found with precision {self.precision} on device {self.device}; "
+                "expected float32, and cpu or auto on a machine without a GPU"
+            )
         if self.ema_decay and self.average_last:
             raise ValueError(
                 f"ema_decay: found {self.ema_decay} beside average_last {self.average_last}; "

@@ -26,7 +26,7 @@ from signloom.checkpoint import (
     save_checkpoint,
 )
 from signloom.config import checked_dataclass, load_section
-from signloom.devices import peak_memory_mb, pick_device
+from signloom.devices import is_portable, peak_memory_mb, pick_device
 from signloom.errors import UserError
 from signloom.features.augment import AugmentOptions
 from signloom.features.batches import FixedBatches, TrainingBatches
@@ -41,6 +41,7 @@ from signloom.training.data import TrainingData
 from signloom.training.devices import open_devices
 from signloom.training.loop import BatchLoss, EpochRecord, Fit, StepReport, Trainer
 from signloom.training.options import TrainOptions
+from signloom.training.precision import choose_precision
 from signloom.training.snapshots import Snapshots
 from signloom.training.warm_start import warm_start
 
@@ -208,6 +209,8 @@ def train(
         UserError: If CTC is asked for and there is nothing for it to spell, or memory is too short.
         DivergedError: If the loss becomes infinite or not a number.
     """
+    check_run(data, options)
+    options = settle_precision(data, options)
     checkpoint, source = prepare(data, options, provenance=provenance)
     pad, max_frames = data.tokenizer.pad, options.train.max_frames
     subsampling = options.model.subsampling
@@ -234,10 +237,14 @@ def prepare(
         UserError: If it cannot be trained, or not from the weights that it is to start from.
     """
     check_run(data, options)
-    # Sums are made in another order by another number of threads.
-    spec = describe_model(
-        data, options, provenance={**provenance, "threads": torch.get_num_threads()}
-    )
+    # Sums are made in another order by another number of threads, and by other instructions.
+    machine = {
+        "precision": options.train.precision,  # not `auto`: what it chose
+        "threads": torch.get_num_threads(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "portable": is_portable(),
+    }
+    spec = describe_model(data, options, provenance={**provenance, **machine})
     seed_everything(options.train.seed)
     model = build_from_spec(spec, data.tokenizer)
     checkpoint = Checkpoint(spec=spec, model=model, tokenizer=data.tokenizer)
@@ -266,6 +273,17 @@ def count_parameters(data: TrainingData, options: RunOptions) -> int:
             eos=data.tokenizer.eos,
         )
     return sum(parameter.numel() for parameter in model.parameters())
+
+
+def settle_precision(data: TrainingData, options: RunOptions) -> RunOptions:
+    """Return the options with a precision for `auto`; see `choose_precision`."""
+    chosen = choose_precision(
+        options.model,
+        options.train,
+        input_width=data.source.input_width(options.features),
+        vocab_size=data.tokenizer.vocab_size,
+    )
+    return replace(options, train=replace(options.train, precision=chosen))
 
 
 def describe_model(

@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 
 from signloom.config import load_section
+from signloom.devices import is_portable
 from signloom.errors import UserError
 from signloom.log import GROUP, group_name, open_log
 from signloom.tracking.run import read_tracking
@@ -115,7 +116,8 @@ def cores_of(worker: int, workers: int) -> list[int]:
 def _spawn(number: int, workers: int, arguments: list[str]) -> "subprocess.Popen[bytes]":
     """Start a worker with its share of the cores, or with one GPU."""
     cores = cores_of(number, workers)
-    environment = {**os.environ, GROUP: group_name(), "OMP_NUM_THREADS": str(len(cores))}
+    threads = 1 if is_portable() else len(cores)
+    environment = {**os.environ, GROUP: group_name(), "OMP_NUM_THREADS": str(threads)}
     if torch.cuda.is_available():
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         devices = visible.split(",") if visible else [
@@ -131,7 +133,7 @@ def _main() -> None:
     parent, cores, params, shards, tokens = sys.argv[1:]
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, json.loads(cores))
-    torch.set_num_threads(len(json.loads(cores)))
+    torch.set_num_threads(1 if is_portable() else len(json.loads(cores)))
     try:
         files = TrainingFiles(shards=Path(shards), tokens=Path(tokens))
         join(Path(params), files, parent=int(parent))

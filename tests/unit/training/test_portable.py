@@ -1,0 +1,88 @@
+"""One code path gives the same bytes whatever instructions the libraries would choose."""
+
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from signloom.devices import CODE_PATH, restart_portable
+from signloom.errors import UserError
+from tests import tiny
+
+TRAIN = """
+import hashlib, sys
+from signloom.devices import is_portable, restart_portable
+if sys.argv[1] == "portable":
+    restart_portable()
+    assert is_portable()
+
+import torch
+torch.set_num_threads(1)
+from dataclasses import replace
+from signloom.training.run import train
+from signloom.translation.translator import Translator
+from tests import tiny
+
+model = replace(tiny.MODEL, d_model=48, d_ff=96, dropout=0.1, subsampling=2)
+data = tiny.training_data()
+checkpoint, fit = train(
+    data, replace(tiny.run_options(epochs=3), model=model), provenance={}, log=lambda _: None
+)
+weights = b"".join(w.numpy().tobytes() for w in fit.weights.values())
+clips = [example.sequence for example in data.dev]
+found = Translator(checkpoint, torch.device("cpu")).translate(clips, tiny.decoding(beam_size=3))
+scores = [one.hypothesis.log_prob.hex() for one in found]
+print(hashlib.sha256(weights).hexdigest(), scores)
+"""
+# What an old and a new processor choose by themselves; the libraries pass over what is not there.
+OLD = {
+    "ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41",
+    "MKL_ENABLE_INSTRUCTIONS": "SSE4_2",
+}  # fmt: skip
+NEW = {
+    "ATEN_CPU_CAPABILITY": "avx512", "ONEDNN_MAX_CPU_ISA": "AVX512_CORE",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX512", "MKL_CBWR": "AUTO",
+}  # fmt: skip
+HAS_AVX2 = torch.backends.cpu.get_cpu_capability() in {"AVX2", "AVX512"}
+
+
+def result(kind: str, level: dict[str, str]) -> str:
+    inherited = {name: value for name, value in os.environ.items() if name not in CODE_PATH}
+    done = subprocess.run(
+        [sys.executable, "-c", TRAIN, kind], cwd=tiny.ROOT, check=True, capture_output=True,
+        text=True, env={**inherited, **level},
+    )  # fmt: skip
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not HAS_AVX2, reason="this processor has no AVX2")
+def test_old_and_new_instructions_train_and_translate_the_same() -> None:
+    """Quick twin: test_a_process_starts_again_with_the_code_path."""
+    assert result("plain", OLD) != result("plain", NEW)
+    assert result("portable", OLD) == result("portable", NEW)
+
+
+@pytest.mark.skipif(not HAS_AVX2, reason="this processor has no AVX2")
+def test_a_process_starts_again_with_the_code_path() -> None:
+    code = (
+        "import os, sys; from signloom.devices import restart_portable; restart_portable(); "
+        "print(os.getpid(), [os.environ[n] for n in sys.argv[1:]])"
+    )
+    started = subprocess.Popen(
+        [sys.executable, "-c", code, *CODE_PATH], cwd=tiny.ROOT, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, **NEW},
+    )  # fmt: skip
+    assert started.communicate()[0] == f"{started.pid} {[*CODE_PATH.values()]}\n"
+
+
+def test_what_has_no_common_code_path_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for change in ({"precision": "bfloat16"}, {"precision": "auto"}, {"device": "cuda"}):
+        with pytest.raises(ValueError, match="portable: found with precision"):
+            tiny.run_options(portable=True, **change)
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    with pytest.raises(UserError, match="is for x86 processors, and this is aarch64"):
+        restart_portable()
