@@ -78,6 +78,12 @@ SCORES = shape(
                            unsure=(Natural, 0), unfamiliar=(Natural, 0))), {}),
     seeds=shape(names=list[str], splits=_map(_map(_SPREAD))) | None,
 )  # fmt: skip
+# scores.json, as far as `signloom compare` ranks by it; older ones have less
+RANKED = shape(
+    headline=(Metric, Metric.BLEU4), decoding=(_SHOWN, {}), options=_SHOWN,
+    seeds=(shape(splits=_map(_map(_SPREAD))) | None, None),
+    splits=(_map(shape(systems=_map(_map(shape(value=Finite))))), {}),
+)  # fmt: skip
 # baseline.json: splits of metrics.json, as far as runs are compared by them
 KEPT = _map(shape(
     clips_hash=(str, ""), missing=(Natural, 0), corpus=(str, ""), signature=(str, ""),
@@ -112,7 +118,7 @@ _DECISION: dict[str, Any] = {
 DECISION = shape(**_DECISION)
 # version.json; what it does not have is not known
 VERSION = shape(
-    checkpoint_hash=(str, ""), corpus_key=(str, ""), parent=(int | None, None),
+    checkpoint_hash=(str, ""), corpus_key=(str, ""), created=(str, ""), parent=(int | None, None),
     batches=(list[str], []), clips=(dict[str, list[str]], {}), rejected=(list[str], []),
     signers=(_map(_map(Natural)), {}), hours=(dict[str, float], {}),
 )  # fmt: skip

@@ -27,7 +27,14 @@ from signloom.evaluation.names import System, headline_metric
 from signloom.evaluation.systems import plain_texts
 from signloom.features.targets import Target, read_targets
 from signloom.files import hash_file, write_file
-from signloom.nightly.gate import Decision, GateClips, GateOptions, Translations, decide
+from signloom.nightly.gate import (
+    YEAR_DAYS,
+    Decision,
+    GateClips,
+    GateOptions,
+    Translations,
+    decide,
+)
 from signloom.nightly.store import ModelStore
 from signloom.paths import REJECTS
 from signloom.translation.options import DecodingOptions
@@ -153,11 +160,12 @@ def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateO
     least = 2 / (inputs.score.resamples + 1)  # p-value that a resampling can show
     if least > options.level:
         raise UserError(
-            f"{inputs.score.resamples} resamples show no p below {least:.3f}, so nothing would "
-            f"ever be better at level {options.level:g}; raise evaluate.score.resamples to "
+            f"{inputs.score.resamples} resamples show no p below {least:.3f}, so they have no "
+            f"interval of level {options.level:g}; raise evaluate.score.resamples to "
             f"{math.ceil(2 / options.level)}, or retrain.gate.level"
         )
     champion_version = store.champion()
+    refused = store.refused_before(version, YEAR_DAYS)
     if champion_version == version:
         raise UserError(f"version {version} is the champion already; there is nothing to decide")
     challenger = read_candidate(store, version)
@@ -172,7 +180,7 @@ def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateO
     options = options.for_texts(t.text for t in targets if t.split == "train")
     test, missing = _test_clips(store, targets, is_first=champion_version is None)
     if champion_version is None:
-        return _ask_about_first(challenger, targets, test, inputs, options)
+        return _ask_about_first(challenger, targets, test, inputs, options, refused)
     champion = read_candidate(store, champion_version)
     newest = _newest(targets, inputs.batches, options.slice_min_clips)
     clips = GateClips(test=test, missing=missing, newest=newest, floors={})
@@ -192,7 +200,9 @@ def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateO
     cost = partial(measure_cpu_s, champion, challenger, frozen)
     before, now = (hash_file(one.checkpoints[0] / WEIGHTS) for one in (champion, challenger))
     people = Judgements().between(before, now, options.level)
-    return decide(old, new, clips, options, inputs.score, measure_cpu_s=cost, people=people)
+    return decide(
+        old, new, clips, options, inputs.score, refused=refused, measure_cpu_s=cost, people=people
+    )
 
 
 def _ask_about_first(
@@ -201,6 +211,7 @@ def _ask_about_first(
     test: Sequence[Target],
     inputs: GateInputs,
     options: GateOptions,
+    refused: int,
 ) -> Decision:
     """Compare with what needs no learning, as there is no champion."""
     sequences = read_shards(inputs.shards)
@@ -216,7 +227,9 @@ def _ask_about_first(
     }
     new = challenger.with_texts(translate_clips(challenger, frozen, keep=True))
     clips = GateClips(test=test, missing=[], newest=[], floors=floors)
-    return decide(None, new, clips, options, inputs.score, measure_cpu_s=lambda: (0.0, 0.0))
+    return decide(
+        None, new, clips, options, inputs.score, refused=refused, measure_cpu_s=lambda: (0.0, 0.0)
+    )
 
 
 def _test_clips(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from signloom.corpus.manifest import Manifest, has_ended, load_manifest
 from signloom.intake.ingest import ingest
 from signloom.intake.withdraw import ENDED, list_ended
+from signloom.nightly.gate import YEAR_DAYS, level_tonight
 from signloom.nightly.lock import holder
 from signloom.nightly.night import Request, read_unfinished
 from signloom.nightly.plan import Kind, choose_parent, make_plan, read_settings
@@ -28,6 +29,10 @@ class DryRun:
     """Folder of the weights that training would start from; empty: from scratch."""
     held_by: str
     """Who is at work now, in words; empty: nobody."""
+    level_tonight: float
+    """What the gate would ask for; `gate.level_tonight`."""
+    refused_in_a_year: int
+    """Challengers that were refused in the last 365 days."""
     clips: dict[str, str]
     """Clips that would come in, with their splits."""
     rejects: list[str]
@@ -51,6 +56,8 @@ def dry_run(request: Request) -> DryRun:
     champion = store.champion()
     parent = choose_parent(store, request.start or retrain.start)
     start_from = str(store.checkpoint(parent)) if parent is not None else ""
+    refused = store.refused_before(None, YEAR_DAYS)
+    level, tonight = retrain.gate.level, level_tonight(retrain.gate.level, refused)
     held_by, taken, rejects = holder(), {}, []
     lines = [f"because {reason}" for reason in plan.reasons] or ["nothing is new"]
     if ended:
@@ -70,10 +77,15 @@ def dry_run(request: Request) -> DryRun:
         lines.append(f"steps: {', '.join([STEPS[plan.kind], *more])}")
         lines.append(f"champion: {f'version {champion}' if champion else 'none yet'}")
     if plan.kind == "train":
+        lines.append(
+            f"the gate would ask for level {tonight:.2g}: {refused} refused in {YEAR_DAYS} days "
+            f"share the year's {level:g}"
+        )
         lines.append(f"training would start from {start_from or 'scratch'}")
     if held_by:
         lines.append(f"not now: {held_by}")
     return DryRun(
         kind=plan.kind, reasons=plan.reasons, champion=champion, start_from=start_from,
-        held_by=held_by, clips=taken, rejects=rejects, lines=lines,
+        held_by=held_by, level_tonight=tonight, refused_in_a_year=refused, clips=taken,
+        rejects=rejects, lines=lines,
     )  # fmt: skip

@@ -5,6 +5,7 @@ seeds' corpus scores, taken in every resample of the clips; all models are score
 bootstrap resamples. Nothing is translated or written here. docs/nights.md explains each rule.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -13,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
+from scipy import stats
 
 from signloom.config import Share, checked_dataclass
 from signloom.evaluation.judge import JudgementResult, to_map
@@ -33,6 +35,9 @@ from signloom.features.targets import Target
 
 FORMAT_VERSION = 2  # of decision.json; in version 1 the texts of rules name signers
 DECIMALS = 4
+YEAR_DAYS = 365  # refusals count for so long
+TESTS = YEAR_DAYS + 1  # most challengers in a year whose levels add up to the stated one
+_SHARES = math.fsum(1 / number for number in range(1, TESTS + 1))
 REPORTED = (Metric.CHRF, Metric.BLEU4, Metric.WER, Metric.EXACT)
 
 Result = Literal["passed", "failed", "not judged"]
@@ -46,7 +51,8 @@ class GateOptions:
     seeds: Annotated[int, Field(ge=1, le=1000)]
     # That every rule is about. auto: chrF, or exact match where the texts are single words.
     metric: Literal["auto", "chrf", "bleu4", "exact"]
-    level: Annotated[float, Field(ge=0.002, le=0.5)]  # of significance: 0.05 for intervals of 95 %
+    # The chance that a year's nights promote a model that is not better; 0.05: intervals of 95 %.
+    level: Annotated[float, Field(ge=0.002, le=0.5)]
     # A challenger counts as equal if the lower end of the interval is above minus this many points.
     equal_margin: Annotated[float, Field(ge=0, le=100)]
     saving: Share  # an equal one must save this share of parameters or of CPU time
@@ -141,6 +147,24 @@ class Decision:
         }
 
 
+def level_tonight(level: float, refused: int) -> float:
+    """Return the error probability that a promotion may have tonight.
+
+    Every refusal lessens it, a promotion does not. Of the challengers of any 365 days that are not
+    better, all but the first to be promoted were refused, so the j-th of them is tested at
+    level / (j H) at most, H the sum of 1 / j up to 366: together at most at `level`, whatever the
+    dependence of the tests. Where 366 were refused, nothing is promoted.
+
+    Args:
+        level: The chance that any of a year's promotions is wrong.
+        refused: Challengers that were refused in the 365 days before.
+
+    Source: Tian and Ramdas (2021), Online control of the familywise error rate, whose fallback
+    likewise hands on the level of what was rejected.
+    """
+    return level / (_SHARES * (refused + 1)) if refused < TESTS else 0.0
+
+
 def decide(
     champion: Translations | None,
     challenger: Translations,
@@ -148,6 +172,7 @@ def decide(
     options: GateOptions,
     score: ScoreOptions,
     *,
+    refused: int,
     measure_cpu_s: Callable[[], tuple[float, float]],
     people: JudgementResult | None = None,
 ) -> Decision:
@@ -159,16 +184,20 @@ def decide(
         clips: At least one test clip.
         options: Limits of the rules.
         score: Tokenizer, resamples and seed.
+        refused: Challengers that were refused in the 365 days before.
         measure_cpu_s: Returns the CPU time of champion and challenger for the same clips; called
             only where it can matter.
         people: What judges said of the champion (A) and the challenger (B), if anybody was asked.
     """
     refs = [clip.text for clip in clips.test]
+    tonight = level_tonight(options.level, refused)
     new = count_system(challenger.by_seed(clips.test), refs, score)
     input_rule, input_figures = _uses_input(challenger, clips.test, new, options, score)
     figures: dict[str, Any] = {
         "metric": options.metric,
         "level": options.level,
+        "level_tonight": float(f"{tonight:.3g}"),
+        "refused_in_a_year": refused,
         "clips": len(clips.test),
         "test": [clip.clip_id for clip in clips.test],
         "missing": list(clips.missing),
@@ -180,7 +209,7 @@ def decide(
         },
     }
     if champion is None:
-        floors_rule, floors = _floors(clips, new, options, score)
+        floors_rule, floors = _floors(clips, new, options, score, tonight)
         rules = [floors_rule, input_rule]
         figures |= {"floors": floors, "scores": _scores(None, new), "slices": [], "newest": None}
         figures["cost"] = {"parameters": {"champion": None, "challenger": challenger.parameters},
@@ -188,7 +217,7 @@ def decide(
     else:
         old = count_system(champion.by_seed(clips.test), refs, score)
         pair = _Pair(clips=clips.test, old=old, new=new, options=options, score=score)
-        gain_rules, cost = _gain(pair, champion, challenger, measure_cpu_s)
+        gain_rules, cost = _gain(pair, champion, challenger, tonight, measure_cpu_s)
         slices_rule, slices = _slices(pair)
         newest_rule, newest = _newest(champion, challenger, clips.newest, options, score)
         rules = [*gain_rules, _served(pair), slices_rule, input_rule, newest_rule]
@@ -248,6 +277,24 @@ class SystemDifference:
     p_value: float
     """Twice the smaller share of resamples on one side of no difference. It is below the level
     exactly when the interval of that level does not contain 0."""
+    spread: float  # standard deviation of B - A in the resamples
+    clips: int
+    resamples: int
+
+    def lowest(self, tail: float) -> float:
+        """Return what B - A is surely above, but for a chance of `tail`.
+
+        No resampling shows a chance of 1 in 50,000, so this is Student's interval with the
+        bootstrap's standard error; fewer degrees of freedom for few clips and few resamples. It
+        says nothing where not even n clips that all speak for B would: the sign test has 2^-n.
+
+        Source: Hesterberg (2015), What teachers should know about the bootstrap, 4.3 and 5.
+        """
+        if not tail or 0.5**self.clips > tail:
+            return -math.inf
+        freedom = 1 / (1 / (self.clips - 1) + 1 / (self.resamples - 1))
+        error = self.spread * math.sqrt(self.clips / (self.clips - 1))
+        return self.change - float(stats.t.isf(tail, freedom)) * error
 
     @property
     def change(self) -> float:
@@ -307,6 +354,9 @@ def measure_difference(
         low=low,
         high=high,
         p_value=min(1.0, 2 * (fewer + 1) / (len(drawn) + 1)),
+        spread=float(drawn.std(ddof=1)),
+        clips=len(a.seeds[0]),
+        resamples=len(drawn),
     )
 
 
@@ -342,23 +392,25 @@ def _gain(
     pair: _Pair,
     champion: Translations,
     challenger: Translations,
+    tonight: float,
     measure_cpu_s: Callable[[], tuple[float, float]],
 ) -> tuple[list[Rule], dict[str, Any]]:
     """Rules `better` and `equal_and_cheaper`: a better model, or an equal one that costs less."""
     options, found = pair.options, pair.difference()
     name = metric_label(options.metric)
     seeds = f"means of {len(pair.old.seeds)} and {len(pair.new.seeds)} seeds"
-    is_better = found.low > 0 and found.p_value <= options.level
+    lowest = found.lowest(tonight)
+    is_better = lowest > 0
     figures = f"{name} {found.a:.1f} and {found.b:.1f}, {found}, p {found.p_value:.3f}"
-    text = f"{figures}; {seeds}, {len(pair.clips)} clips"
+    text = f"{figures}; {_at_least(lowest, tonight)}; {seeds}, {len(pair.clips)} clips"
     better = Rule(name="better", result="passed" if is_better else "failed", text=text)
     sizes = {"champion": champion.parameters, "challenger": challenger.parameters}
     cost: dict[str, Any] = {"parameters": sizes, "cpu_s": None}
     equal = partial(Rule, name="equal_and_cheaper")
     if is_better:
         return [better, equal(result="not judged", text="it is better")], cost
-    if found.low <= -options.equal_margin:
-        text = f"it may be {-found.low:.1f} {name} worse, at most {options.equal_margin:g} is equal"
+    if lowest <= -options.equal_margin:
+        text = f"it may be {-lowest:.1f} {name} worse, at most {options.equal_margin:g} is equal"
         return [better, equal(result="failed", text=text)], cost
     most = 1 - options.saving
     share = challenger.parameters / champion.parameters
@@ -370,6 +422,10 @@ def _gain(
     text = f"equal, with {share:.2f} of the parameters and {pace:.2f} of the CPU time; asked for: "
     result: Result = "passed" if pace <= most else "failed"
     return [better, equal(result=result, text=f"{text}{most:.2f} of either")], cost
+
+
+def _at_least(lowest: float, tonight: float) -> str:
+    return f"at tonight's level of {tonight:.2g} at least {lowest:+.1f}"
 
 
 def _served(pair: _Pair) -> Rule:
@@ -477,7 +533,11 @@ def _people(found: JudgementResult) -> Rule:
 
 
 def _floors(
-    clips: GateClips, new: SystemCounts, options: GateOptions, score: ScoreOptions
+    clips: GateClips,
+    new: SystemCounts,
+    options: GateOptions,
+    score: ScoreOptions,
+    tonight: float,
 ) -> tuple[Rule, list[dict[str, Any]]]:
     """Rule `floors`: a first champion beats what can be had without learning."""
     refs = [clip.text for clip in clips.test]
@@ -485,9 +545,13 @@ def _floors(
     for name, texts in clips.floors.items():
         floor = count_system([texts], refs, score)
         found = measure_difference(floor, new, options.metric, score, options.level)
-        is_above &= found.low > 0
+        lowest = found.lowest(tonight)
+        is_above &= lowest > 0
         figures.append({"name": name, **found.to_map("value", "challenger")})
-        parts.append(f"the {SYSTEM_LABELS[name]} {found.a:.1f}, difference {found}")
+        parts.append(
+            f"the {SYSTEM_LABELS[name]} {found.a:.1f}, difference {found}, "
+            f"{_at_least(lowest, tonight)}"
+        )
     mean = float(np.mean(new.values(options.metric)))
     text = f"{metric_label(options.metric)} {mean:.1f}; {'; '.join(parts)}"
     return Rule(name="floors", result="passed" if is_above else "failed", text=text), figures

@@ -297,5 +297,5 @@ def decide_and_promote(
     decision = ask_gate(store, version, inputs, settings.retrain.gate).to_map()
     write_file(path, to_text(decision))
     store.apply_decision(decision, by="retrain")
-    facts = {"promote": decision["promote"]}
+    facts = {name: decision[name] for name in ("promote", "level_tonight", "refused_in_a_year")}
     return Decided(text=decision["verdict"], facts=facts, decision=decision)

@@ -10,7 +10,7 @@ import contextlib
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -282,6 +282,23 @@ class ModelStore:
         return dict(
             check_shape(read_json(path, hint=_HINT), records.DECISION, where=path, hint=_HINT)
         )
+
+    def refused_before(self, version: int | None, days: int) -> int:
+        """Return how many other versions the gate refused, of those made in so many days.
+
+        Args:
+            version: The days before this one was made, and since; None: the days before today.
+            days: One that does not say when it was made counts, too.
+        """
+        made = self.facts(version).get("created", "") if version is not None else ""
+        day = date.fromisoformat(made) if made else datetime.now().astimezone().date()
+        first = (day - timedelta(days=days)).isoformat()
+        count = 0
+        for other in self.versions():
+            decision = self.decision(other) if other != version else None
+            if decision is not None and not decision["promote"]:
+                count += self.facts(other).get("created", first) >= first
+        return count
 
     def keep_decision(self, version: int, decision: Mapping[str, Any]) -> None:
         """Write the gate's decision into a version's folder; promotes nothing."""

@@ -91,9 +91,13 @@ def decided(
     *,
     cpu_s: tuple[float, float] | None = None,
     people: JudgementResult | None = None,
+    refused: int = 0,
     **changes: Any,
 ) -> Decision:
     """Decide with `OPTIONS`, changed by the keywords."""
     options = dataclasses.replace(OPTIONS, **changes)
     measure = (lambda: cpu_s) if cpu_s else no_clock
-    return decide(champion, challenger, clips, options, SCORE, measure_cpu_s=measure, people=people)
+    return decide(
+        champion, challenger, clips, options, SCORE,
+        refused=refused, measure_cpu_s=measure, people=people,
+    )  # fmt: skip

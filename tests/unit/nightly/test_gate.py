@@ -4,10 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from signloom.evaluation.compare import compare
 from signloom.evaluation.metrics import measure
-from signloom.nightly.gate import count_system, measure_difference
+from signloom.nightly.gate import TESTS, count_system, level_tonight, measure_difference
 from tests.unit.evaluation.judged import judge
 from tests.unit.nightly.systems import OPTIONS, SCORE, decided, gate_clips, rule, system, targets
 
@@ -213,3 +214,39 @@ def test_a_challenger_whose_sentences_people_like_less_is_refused(
     assert "2 judges, 20 of 20 clips" in " ".join(decision.reasons)
     asked_nobody = decided(champion, challenger, GATE)
     assert "people" not in {one.name for one in asked_nobody.rules}
+
+
+def test_the_levels_of_a_years_refused_challengers_add_up_to_the_stated_one() -> None:
+    levels = [level_tonight(0.05, refused) for refused in range(TESTS + 1)]
+    assert sum(levels) == pytest.approx(0.05)
+    assert levels == sorted(levels, reverse=True)
+    assert levels[-1] == 0  # more would exceed it
+
+
+def test_after_many_refusals_more_is_asked_for() -> None:
+    pair = system(CLIPS, 0.42, version=1), system(CLIPS, 0.30)
+    first, late = (decided(*pair, GATE, cpu_s=(1.0, 1.0), refused=refused) for refused in (0, 300))
+    assert (rule(first, "better"), rule(late, "better")) == ("passed", "failed")
+    assert first.figures["scores"] == late.figures["scores"]
+    assert late.figures["level_tonight"] == pytest.approx(0.05 / 6.4816 / 301, rel=0.01)
+
+
+def test_fewer_clips_than_a_sign_test_needs_promote_nothing_however_good() -> None:
+    few = CLIPS[:6]  # 2^-6 is more than the level of a first night, 0.0077
+    assert (
+        rule(decided(system(few, 0.9, version=1), system(few, 0.0), gate_clips(few)), "better")
+        == "failed"
+    )
+
+
+def test_the_lower_bound_is_students_with_the_error_of_the_resamples() -> None:
+    refs = [clip.text for clip in CLIPS]
+    a, b = ([texts[0] for texts in system(CLIPS, w, draw=1).texts.values()] for w in (0.4, 0.2))
+    score = dataclasses.replace(SCORE, resamples=4000)
+    found = measure_difference(
+        count_system([a], refs, score), count_system([b], refs, score), "exact", score, 0.05
+    )
+    # Exact matches are a plain mean, of which the textbook's interval is known.
+    gains = np.array([100.0 * ((y == r) - (x == r)) for x, y, r in zip(a, b, refs, strict=True)])
+    theirs = stats.ttest_1samp(gains, 0).confidence_interval(0.998).low
+    assert found.lowest(0.001) == pytest.approx(theirs, abs=0.05 * abs(found.change - theirs))

@@ -235,12 +235,16 @@ def test_only_rejects_in_the_inbox_are_said_and_not_looked_at_again() -> None:
 
 def test_a_dry_run_says_what_would_be_done_and_writes_nothing() -> None:
     settings = make_project()
+    keep_decided(settings, ModelStore(), promote=False)
     keep_decided(settings, ModelStore(), promote=True)
     deliver(settings.retrain.inbox / "ada", "new", frames=25)
     before = sorted(Path().rglob("*"))
     found = dry_run(ASK)
     assert found.clips == {"new": "train"}
-    assert found.start_from == "data/models/0001/checkpoint"
+    assert found.start_from == "data/models/0002/checkpoint"
+    assert found.refused_in_a_year == 1
+    assert found.level_tonight == pytest.approx(0.00386, rel=0.01)
+    assert any("1 refused in 365 days" in line for line in found.lines)
     assert "1 clips would come to the 5 of the corpus" in found.lines
     assert [p for p in sorted(Path().rglob("*")) if "cache" not in p.parts] == before
 

@@ -100,6 +100,20 @@ def test_a_version_that_was_removed_leaves_its_number_unused(store: ModelStore) 
     assert store.marks(3) == {}
 
 
+def test_refusals_of_the_year_before_a_version_are_counted(store: ModelStore) -> None:
+    for name, created, promote in (
+        ("old", "2024-12-30", False), ("a year ago", "2025-01-01", False),
+        ("taken", "2025-06-01", True), ("undated", "", False), ("new", "2026-01-01", False),
+    ):  # fmt: skip
+        version = store.add(
+            *make_run(store.root.parent, name), {"created": created} if created else {}
+        )
+        store.keep_decision(version, {"version": version, "champion": None, "promote": promote,
+                                      "verdict": "", "reasons": [], "test": []})  # fmt: skip
+    assert store.refused_before(5, 365) == 2  # of versions 2 and 4, whose day is not known
+    assert store.refused_before(1, 365) == 3  # what came later was tested, too
+
+
 def test_the_frozen_test_clips_never_change(store: ModelStore) -> None:
     assert store.frozen_test() is None
     assert store.freeze_test(["b", "a"]) == ["a", "b"]
