@@ -4,6 +4,8 @@ import argparse
 import json
 import os
 import re
+import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +23,13 @@ from signloom.evaluation.names import (
     metric_heading,
     metric_label,
 )
-from signloom.files import check_output
-from signloom.paths import METRICS, PARAMS, REPORT_PAGE, REPORTS
+from signloom.files import check_output, write_file
+from signloom.paths import EVALUATION, METRICS, MODELS, PARAMS, REPORT_PAGE, REPORTS
 from signloom.provenance import project_folder
 
 if TYPE_CHECKING:
-    from signloom.evaluation.compare import Difference
+    from signloom.evaluation.compare import Difference, PastRun
+    from signloom.evaluation.ranking import Ranking
     from signloom.report.stage_files import Change
 
 SHORT_BLEU = (Metric.BLEU2, Metric.BLEU3)  # between BLEU-1 and BLEU-4, and not shown
@@ -181,23 +184,49 @@ def format_changes(found: "list[Change]") -> str:
 def add_compare(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom compare`."""
     parser.description = (
-        "Compare two runs on the clips that both translated, by the paired bootstrap. "
+        "Compare two runs on the clips that both translated, by the paired bootstrap; rank three "
+        "or more, in clusters that differ significantly. "
         "A run is a folder with an evaluation (reports, another checkout, an artifact folder of "
         "MLflow), or git:REVISION, also of a DVC experiment."
     )
-    parser.add_argument("run_a", metavar="RUN_A", help="e.g. git:HEAD")
-    parser.add_argument("run_b", metavar="RUN_B", nargs="?", default=str(REPORTS),
-                        help="default: reports")  # fmt: skip
-    parser.add_argument("--split", help="dev or test; default: all that both have")
-    parser.add_argument("--json", action="store_true", help="print JSON, with every sentence")
+    parser.add_argument("runs", metavar="RUN", nargs="*",
+                        help="e.g. git:HEAD; one is compared with reports")  # fmt: skip
+    parser.add_argument("--split", help="dev or test; default: all that both have, test of three")
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON, with every sentence of two"
+    )
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="rank these, reports, every version of data/models, every DVC experiment and the "
+        "evaluations below mlruns and mlartifacts; each once",
+    )
+    parser.add_argument(
+        "--metric",
+        choices=[str(metric) for metric in Metric],
+        help="what three or more are ranked by; default: the first one's headline",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="write the ranking as a page (.html), table (.md) or .json",
+    )
     parser.set_defaults(run=run_compare)
 
 
 def run_compare(options: argparse.Namespace) -> None:
     """Print a table for each split, or everything as JSON."""
+    if options.all or len(options.runs) > 2:
+        _rank(options)
+        return
+    if not options.runs:
+        raise UserError("name one run, to be compared with reports, two or more, or give --all")
+    if options.out or options.metric:
+        raise UserError("--out and --metric are for the ranking of three or more runs, or --all")
     from signloom.evaluation.compare import compare_runs, comparison_map, read_run
 
-    a, b = read_run(options.run_a), read_run(options.run_b)
+    a, b = (read_run(name) for name in [*options.runs, str(REPORTS)][:2])
     splits = [options.split] if options.split else sorted(a.splits.keys() & b.splits, reverse=True)
     if not splits:
         raise UserError(
@@ -216,6 +245,113 @@ def run_compare(options: argparse.Namespace) -> None:
             f"{a.options.resamples} resamples"
         )
         print(format_differences(part.differences))
+
+
+def _rank(options: argparse.Namespace) -> None:
+    """Print a ranking of many runs, and write it."""
+    from signloom.evaluation.compare import common_clips, read_run
+    from signloom.evaluation.ranking import rank_runs
+
+    writers = {".html": _ranking_page, ".md": _ranking_markdown, ".json": _ranking_json}
+    if options.out and options.out.suffix not in writers:
+        raise UserError(f"{options.out}: expected a name that ends in {', '.join(writers)}")
+    split = options.split or "test"
+    names = [*options.runs, *(_every_run() if options.all else [])]
+    runs: list[PastRun] = []
+    for number, name in enumerate(dict.fromkeys(names)):
+        try:
+            run = read_run(name)
+            common_clips([*runs[:1], run], split)
+        except UserError as error:
+            if number < len(options.runs):
+                raise
+            print(f"left out: {error}", file=sys.stderr)
+            continue
+        if number < len(options.runs) or run.splits not in [one.splits for one in runs]:
+            runs.append(run)
+    if not runs:
+        raise UserError(f"there is no evaluation of {split} here; run `dvc repro` first")
+    metric = Metric(options.metric or runs[0].content.get("headline", Metric.BLEU4))
+    ranking = rank_runs(runs, split, metric)
+    print(_ranking_json(ranking) if options.json else _ranking_text(ranking))
+    if options.out:
+        check_output(options.out, [Path(name) for name in options.runs], overwrite=True)
+        write_file(options.out, writers[options.out.suffix](ranking))
+
+
+def _every_run() -> list[str]:
+    """Return the names of all evaluations that the project knows."""
+    from signloom.dvc import ask_dvc
+    from signloom.evaluation.compare import GIT
+
+    own = [EVALUATION] if EVALUATION.is_dir() else []
+    versions = sorted(MODELS.glob("[0-9]*/evaluation"))
+    logged = [one.parent for store in ("mlruns", "mlartifacts")
+              for one in sorted(Path(store).rglob("evaluation/hypotheses.tsv"))]  # fmt: skip
+    experiments = ask_dvc("exp", "list", "--name-only", "--all-commits").split()
+    return [*map(str, (*own, *versions)), *(f"{GIT}{name}" for name in experiments),
+            *map(str, logged)]  # fmt: skip
+
+
+def _ranking_caption(ranking: "Ranking") -> str:
+    left_out = f", {ranking.left_out} that not all have left out" if ranking.left_out else ""
+    return (
+        f"{ranking.split}: {ranking.clips} clips{left_out}. Every run of a cluster is better than "
+        f"all of later ones on these clips (paired bootstrap, {ranking.resamples} resamples, p at "
+        "most 0.05 for each pair, not corrected for their number); ranks: where it may stand."
+    )
+
+
+def _ranking_table(ranking: "Ranking") -> list[list[str]]:
+    """Return header and rows; the floors are those of each run's own evaluation."""
+    from signloom.evaluation.ranking import FLOORS
+
+    others = [metric for metric in main_metrics(ranking.metric) if metric != ranking.metric]
+    rows = [["run", "cluster", "ranks", metric_label(ranking.metric), "95 % interval",
+             *map(metric_label, others), "seeds", *FLOORS, "parameters", "search"]]  # fmt: skip
+    for run in ranking.runs:
+        ranks = f"{run.best}-{run.worst}" if run.best < run.worst else str(run.best)
+        seeds = "{:.2f} ± {:.2f} of {}".format(*run.seeds) if run.seeds else "1"
+        rows.append([
+            run.name, str(run.cluster), ranks, f"{run.value:.2f}",
+            f"[{run.low:.2f}, {run.high:.2f}]", *(f"{run.metrics[name]:.2f}" for name in others),
+            seeds, *(f"{run.floors[name]:.2f}" if name in run.floors else "-" for name in FLOORS),
+            f"{run.parameters:,}" if run.parameters is not None else "-", run.search,
+        ])  # fmt: skip
+    return rows
+
+
+def _ranking_text(ranking: "Ranking") -> str:
+    rows = _ranking_table(ranking)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [_ranking_caption(ranking), ""]
+    for number, row in enumerate(rows):
+        if number < 2 or row[1] != rows[number - 1][1]:
+            lines += ["-" * (sum(widths) + 2 * len(widths) - 2)] * (number > 0)
+        lines.append("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _ranking_markdown(ranking: "Ranking") -> str:
+    header, *rows = [[cell.replace("|", "\\|") for cell in row] for row in _ranking_table(ranking)]
+    lines = [header, ["---"] * len(header), *rows]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"{table}\n\n{_ranking_caption(ranking)}\n"
+
+
+def _ranking_json(ranking: "Ranking") -> str:
+    return json.dumps({"format_version": 1, **asdict(ranking)}, ensure_ascii=False, indent=2)
+
+
+def _ranking_page(ranking: "Ranking") -> str:
+    from signloom.report.study import Section, StudyPage, Table, render_study
+
+    header, *rows = _ranking_table(ranking)
+    table = Table(caption=_ranking_caption(ranking), header=header, rows=rows)
+    section = Section(title=f"Ranked by {metric_label(ranking.metric)}", text=[], parts=[table])
+    return render_study(
+        StudyPage(title="Runs", lead=[], sections=[section], command="signloom compare --out")
+    )
 
 
 def format_differences(differences: "dict[str, Difference]") -> str:

@@ -1,15 +1,17 @@
 """Comparison of two systems or runs on the same clips, with its significance."""
 
 import csv
+import math
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import safetensors
 
 from signloom.config import parse_options, read_json
 from signloom.errors import UserError
@@ -22,7 +24,7 @@ from signloom.evaluation.metrics import (
     sentence_scores,
 )
 from signloom.evaluation.names import LOWER_IS_BETTER, Metric
-from signloom.paths import EVALUATION
+from signloom.paths import CHECKPOINT, EVALUATION
 
 GIT = "git:"  # before the name of a revision or of a DVC experiment
 VERSIONS = (1, 2)  # of scores.json; what is read here is the same in both
@@ -73,6 +75,8 @@ class PastRun:
     commands: dict[str, str]  # further metrics
     splits: dict[str, dict[str, Sentence]]  # split to clip id
     weights: str = ""  # SHA-256 of the model's weights; empty: not known
+    content: dict[str, Any] = field(default_factory=dict)  # scores.json
+    parameters: int | None = None  # numbers in the weights, where they lie beside it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,13 +120,14 @@ def compare(a: Statistics, b: Statistics, options: ScoreOptions) -> dict[str, Di
         wins, losses = int((gain > TIE).sum()), int((gain < -TIE).sum())
         found[name] = Difference(
             name, values_a[name], values_b[name], low, high,
-            _p_value(drawn, values_b[name] - values_a[name]),
+            p_value(drawn, values_b[name] - values_a[name]),
             wins, losses, len(gain) - wins - losses,
         )  # fmt: skip
     return found
 
 
-def _p_value(drawn: FloatArray, difference: float) -> float:
+def p_value(drawn: FloatArray, difference: float) -> float:
+    """Return sacreBLEU's p-value of a difference from those of resamples; 1 for no difference."""
     if difference == 0:
         return 1.0
     sizes = np.abs(drawn)
@@ -190,8 +195,9 @@ def _read_folder(name: str, folder: Path) -> PastRun:
         raise UserError(f"{name} holds a damaged evaluation ({error!r}); {_HINT}") from None
     options = parse_options(score, ScoreOptions, where=f"{name}: scores.json: options.score")
     return PastRun(
-        name=name, options=options, commands=commands, splits=splits, weights=read_weights(folder)
-    )
+        name=name, options=options, commands=commands, splits=splits, content=content,
+        weights=read_weights(folder), parameters=_count_parameters(folder),
+    )  # fmt: skip
 
 
 def read_weights(folder: Path) -> str:
@@ -199,6 +205,19 @@ def read_weights(folder: Path) -> str:
     path = folder / "confidence.json"
     content = read_json(path, hint=_HINT) if path.is_file() else {}
     return str(content.get("weights", "")) if isinstance(content, dict) else ""
+
+
+def _count_parameters(folder: Path) -> int | None:
+    """Return the size of the model whose evaluation it is: a version's, or the project's own."""
+    is_ours = folder.resolve() == EVALUATION.resolve()
+    path = (CHECKPOINT if is_ours else folder.parent / "checkpoint") / "model.safetensors"
+    if not path.is_file():
+        return None
+    try:
+        with safetensors.safe_open(path, "np") as weights:
+            return sum(math.prod(weights.get_slice(name).get_shape()) for name in weights.keys())  # noqa: SIM118
+    except safetensors.SafetensorError as error:
+        raise UserError(f"{path} holds no weights ({error}); bring it back or remove it") from None
 
 
 def _read_sentences(path: Path, metrics: Iterable[str]) -> dict[str, dict[str, Sentence]]:
@@ -215,34 +234,51 @@ def _read_sentences(path: Path, metrics: Iterable[str]) -> dict[str, dict[str, S
     return splits
 
 
+def common_clips(runs: Sequence[PastRun], split: str) -> list[str]:
+    """Return the clips of a split that all runs have, in the order of the first.
+
+    Raises:
+        UserError: If they were scored differently, share no clip or differ in a reference.
+    """
+    a, of_a = runs[0], runs[0].splits.get(split, {})
+    clips = list(of_a)
+    for b in runs[1:]:
+        if a.options.tokenizer != b.options.tokenizer:
+            raise UserError(
+                f"{a.name} was scored with tokenizer {a.options.tokenizer}, {b.name} with "
+                f"{b.options.tokenizer}: such numbers cannot be compared; set "
+                "evaluate.score.tokenizer and evaluate again"
+            )
+        of_b = b.splits.get(split, {})
+        clips = [clip for clip in clips if clip in of_b]
+        if not clips:
+            raise UserError(
+                f"{a.name} and {b.name} share no clip of {split} ({len(of_a)} and {len(of_b)} "
+                f"clips{', those of other runs left out' * (len(runs) > 2)})"
+            )
+        other = [clip for clip in clips if of_a[clip].reference != of_b[clip].reference]
+        if other:
+            raise UserError(
+                f"{split}: clip {other[0]} has the reference {of_a[other[0]].reference!r} in "
+                f"{a.name}, {of_b[other[0]].reference!r} in {b.name} ({len(other)} clips differ); "
+                "evaluate both on one corpus"
+            )
+    if not clips:
+        raise UserError(f"{a.name} has no clip of {split}")
+    return clips
+
+
 def compare_runs(a: PastRun, b: PastRun, split: str) -> SplitComparison:
     """Compare two runs on a split by the paired bootstrap, with the settings of A.
 
     Raises:
         UserError: If they were scored differently, share no clip or differ in a reference.
     """
-    if a.options.tokenizer != b.options.tokenizer:
-        raise UserError(
-            f"{a.name} was scored with tokenizer {a.options.tokenizer}, {b.name} with "
-            f"{b.options.tokenizer}: such numbers cannot be compared; set evaluate.score.tokenizer "
-            "and evaluate again"
-        )
-    of_a, of_b = a.splits.get(split, {}), b.splits.get(split, {})
-    clips = [clip for clip in of_a if clip in of_b]
-    if not clips:
-        raise UserError(
-            f"{a.name} and {b.name} share no clip of {split} ({len(of_a)} and {len(of_b)} clips)"
-        )
-    other = [clip for clip in clips if of_a[clip].reference != of_b[clip].reference]
-    if other:
-        raise UserError(
-            f"{split}: clip {other[0]} has the reference {of_a[other[0]].reference!r} in {a.name}, "
-            f"{of_b[other[0]].reference!r} in {b.name} ({len(other)} clips differ); evaluate both "
-            "on one corpus"
-        )
+    clips = common_clips([a, b], split)
+    of_a, of_b = a.splits[split], b.splits[split]
     # A metric from a command is compared where both runs had the same command.
     names = [name for name, command in a.commands.items() if b.commands.get(name) == command]
-    counts_a, counts_b = (_count(run, clips, names, a.options) for run in (of_a, of_b))
+    counts_a, counts_b = (count_sentences(run, clips, names, a.options) for run in (of_a, of_b))
     single_a, single_b = (sentence_scores(c)[SENTENCE_METRIC] for c in (counts_a, counts_b))
     return SplitComparison(
         clips=clips,
@@ -262,12 +298,13 @@ def compare_runs(a: PastRun, b: PastRun, split: str) -> SplitComparison:
     )
 
 
-def _count(
+def count_sentences(
     sentences: Mapping[str, Sentence],
     clips: Sequence[str],
     names: Sequence[str],
     options: ScoreOptions,
 ) -> Statistics:
+    """Count what the metrics need in some clips, and add scores that commands gave."""
     chosen = [sentences[clip] for clip in clips]
     counts = measure([s.hypothesis for s in chosen], [s.reference for s in chosen], options)
     for name in names:

@@ -1,0 +1,120 @@
+"""A ranking of many runs on the same clips, in clusters that differ significantly."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from signloom.config import check_shape
+from signloom.evaluation.compare import PastRun, common_clips, count_sentences, p_value
+from signloom.evaluation.metrics import score_statistics
+from signloom.evaluation.names import LOWER_IS_BETTER, Metric, System
+from signloom.evaluation.records import RANKED
+
+LEVEL = 0.05  # of the test of each pair
+FLOORS = (System.CONSTANT, System.RETRIEVAL, System.BLIND)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankedRun:
+    """A run and its place."""
+
+    name: str
+    cluster: int
+    """From 1; every run of a cluster is significantly better than all runs of later ones."""
+    best: int
+    """First rank that it may have: 1 + the number of runs that are significantly better."""
+    worst: int
+    """Last one: the number of runs that it is not significantly better than, itself among them."""
+    value: float
+    low: float
+    high: float
+    metrics: dict[Metric, float]
+    seeds: tuple[float, float, int] | None
+    """Mean, standard deviation and number of its seeds' scores; None for one seed."""
+    floors: dict[System, float]
+    """As its own evaluation found them, on all of its clips."""
+    parameters: int | None
+    """Numbers in its weights; None if they do not lie beside the evaluation."""
+    search: str
+    """Beam size and precision."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """Runs on the clips of a split that all of them have translated, the best first."""
+
+    split: str
+    metric: Metric
+    clips: int
+    left_out: int
+    """Clips that not all runs have."""
+    resamples: int
+    runs: list[RankedRun]
+
+
+def rank_runs(runs: Sequence[PastRun], split: str, metric: Metric) -> Ranking:
+    """Rank runs by a metric, each pair tested by the paired bootstrap, with the first's settings.
+
+    No correction is made for the number of pairs, as WMT makes none.
+
+    Args:
+        runs: At least one.
+        split: dev or test.
+        metric: What they are ranked by.
+
+    Raises:
+        UserError: If they were scored differently, share no clip or differ in a reference.
+
+    Source: Koehn (2012), Simulating human judgment in machine translation evaluation campaigns
+    (ranges of ranks); Bojar et al. (2013), Findings of WMT13 (clusters).
+    """
+    clips, options = common_clips(runs, split), runs[0].options
+    counts = [count_sentences(run.splits[split], clips, (), options) for run in runs]
+    scores = [score_statistics(one, options) for one in counts]
+    sign = -1 if metric in LOWER_IS_BETTER else 1
+    order = sorted(range(len(runs)), key=lambda row: (-sign * scores[row][metric].value, row))
+    drawn = [counts[row].resample(options)[metric] for row in order]
+    values = [scores[row][metric].value for row in order]
+    count = len(runs)
+    better = np.zeros((count, count), dtype=bool)  # row than column, significantly
+    for one in range(count):
+        for other in range(one + 1, count):
+            p = p_value(drawn[one] - drawn[other], values[one] - values[other])
+            better[one, other] = p <= LEVEL
+    cluster, ranked = 1, []
+    for place, row in enumerate(order):
+        cluster += bool(place and better[:place, place:].all())
+        run, found = runs[row], scores[row]
+        content = run.content
+        check_shape(content, RANKED, where=Path(run.name), hint="evaluate it again")
+        systems = content.get("splits", {}).get(split, {}).get("systems", {})
+        spread = (content.get("seeds") or {"splits": {}})["splits"].get(split, {}).get(metric)
+        decoding = content.get("decoding", {})
+        ranked.append(
+            RankedRun(
+                name=run.name,
+                cluster=cluster,
+                best=1 + int(better[:, place].sum()),
+                worst=count - int(better[place].sum()),
+                value=found[metric].value,
+                low=found[metric].low,
+                high=found[metric].high,
+                metrics={name: found[name].value for name in Metric},
+                seeds=(spread["mean"], spread["std"], spread["n"]) if spread else None,
+                floors={name: systems[name][metric]["value"] for name in FLOORS if name in systems},
+                parameters=run.parameters,
+                search=f"beam {decoding.get('beam_size', '?')}, "
+                f"{content['options'].get('precision', 'float32')}",
+            )
+        )
+    everyone = {clip for run in runs for clip in run.splits.get(split, {})}
+    return Ranking(
+        split=split,
+        metric=metric,
+        clips=len(clips),
+        left_out=len(everyone) - len(clips),
+        resamples=options.resamples,
+        runs=ranked,
+    )
