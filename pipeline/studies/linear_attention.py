@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from pipeline.stage import run
-from signloom.models.attention import MultiHeadAttention
+from signloom.models.attention import MultiHeadAttention, Packing
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import Seq2Seq
 from signloom.reversal import read_lab, run_lab
@@ -39,10 +39,11 @@ class LinearAttention(MultiHeadAttention):
         is_causal: bool,
         distances: Float[Tensor, "N D"] | None,
         maps: list[Tensor] | None = None,
-    ) -> Float[Tensor, "B M D"]:
+        packing: Packing | None = None,
+    ) -> Float[Tensor, "B M D"] | Float[Tensor, "N D"]:
         """Mix the real positions; it has no maps, since no weight of a pair is ever computed."""
-        if is_causal or distances is not None or maps is not None:
-            raise ValueError("linear attention here is both ways, without distances and maps")
+        if is_causal or not (distances is None and maps is None and packing is None):
+            raise ValueError("linear attention here is both ways, and knows no distances and maps")
         pair = self.project(x)
         query = functional.elu(self._split(self.query(x))) + 1
         keys = (functional.elu(pair.keys) + 1) * valid[:, None, :, None]

@@ -1,7 +1,7 @@
 """Multi-head attention, with relative positions and keys and values kept between steps.
 
-Shape letters: B clips, T query positions, M key positions, N distances (2 M - 1), D model width,
-H heads, K head width.
+Shape letters: B clips, T query positions, M key positions, N distances (2 M - 1) or, of what is
+packed, real positions, D model width, H heads, K head width.
 """
 
 import math
@@ -83,6 +83,29 @@ class _Buffer:
         self.filled = end
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Packing:
+    """The real positions of padded sequences, one after another, so that no others are computed.
+
+    Attributes:
+        rows: Where they are among all B x T positions.
+        shape: B and T.
+    """
+
+    rows: Int[Tensor, " N"]
+    shape: tuple[int, int]
+
+    def pack(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "N D"]:
+        """Return the real positions."""
+        return x.flatten(0, 1).index_select(0, self.rows)
+
+    def unpack(self, x: Float[Tensor, "N D"]) -> Float[Tensor, "B T D"]:
+        """Return the sequences, zeros where they are padded."""
+        clips, length = self.shape
+        spread = x.new_zeros(clips * length, x.shape[1]).index_copy(0, self.rows, x)
+        return spread.view(clips, length, -1)
+
+
 class MultiHeadAttention(nn.Module):
     """Scaled dot-product attention with several heads.
 
@@ -104,14 +127,17 @@ class MultiHeadAttention(nn.Module):
         self.output = nn.Linear(d_model, d_model)
         self.relative = RelativeTerms(d_model, heads) if relative else None
 
-    def project(self, x: Float[Tensor, "B M D"]) -> KeyValue:
-        """Project positions to keys and values."""
-        keys, values = self.key_value(x).chunk(2, dim=-1)
+    def project(
+        self, x: Float[Tensor, "B M D"] | Float[Tensor, "N D"], packing: Packing | None = None
+    ) -> KeyValue:
+        """Project positions, packed where `packing` says so, to keys and values."""
+        both = self.key_value(x)
+        keys, values = (both if packing is None else packing.unpack(both)).chunk(2, dim=-1)
         return KeyValue(self._split(keys), self._split(values))
 
     def forward(
         self,
-        x: Float[Tensor, "B T D"],
+        x: Float[Tensor, "B T D"] | Float[Tensor, "N D"],
         memory: KeyValue,
         *,
         valid: Bool[Tensor, "B M"] | None = None,
@@ -119,7 +145,8 @@ class MultiHeadAttention(nn.Module):
         is_causal: bool = False,
         distances: Float[Tensor, "N D"] | None = None,
         maps: list[Tensor] | None = None,
-    ) -> Float[Tensor, "B T D"]:
+        packing: Packing | None = None,
+    ) -> Float[Tensor, "B T D"] | Float[Tensor, "N D"]:
         """Attend from each position of `x` to the keys it may see; zeros where it sees none.
 
         Args:
@@ -132,13 +159,16 @@ class MultiHeadAttention(nn.Module):
                 encodings of the distances M - 1 down to 1 - M.
             maps: Where given, what each query gives each key, (B, H, T, M), is put at its end;
                 without dropout.
+            packing: Where given, the query positions are packed.
         """
-        query = self._split(self.query(x))
+        query = self.query(x)
+        query = self._split(query if packing is None else packing.unpack(query))
         mask = None if valid is None else valid[:, None, None, :]  # (B, 1, 1, M)
         if seen is not None:
             mask = seen[:, None]
         if is_causal and not (valid is None and self.relative is None and maps is None):
-            past = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+            length = query.shape[2]
+            past = torch.ones(length, length, dtype=torch.bool, device=x.device).tril()
             mask, is_causal = past if mask is None else mask & past, False
         bias = None
         if self.relative is not None:
@@ -158,21 +188,24 @@ class MultiHeadAttention(nn.Module):
             dropout_p=self.dropout if self.training else 0.0,
             is_causal=is_causal,
         )
-        return self.output(attended.transpose(1, 2).flatten(2))
+        mixed = attended.transpose(1, 2).flatten(2)
+        return self.output(mixed if packing is None else packing.pack(mixed))
 
     def attend_self(
         self,
-        x: Float[Tensor, "B M D"],
+        x: Float[Tensor, "B M D"] | Float[Tensor, "N D"],
         *,
         valid: Bool[Tensor, "B M"],
         is_causal: bool,
         distances: Float[Tensor, "N D"] | None,
         maps: list[Tensor] | None = None,
-    ) -> Float[Tensor, "B M D"]:
+        packing: Packing | None = None,
+    ) -> Float[Tensor, "B M D"] | Float[Tensor, "N D"]:
         """Attend from each position to those of the same sequence; arguments as for `forward`."""
         attended: Tensor = self(
-            x, self.project(x), valid=valid, is_causal=is_causal, distances=distances, maps=maps
-        )
+            x, self.project(x, packing), valid=valid, is_causal=is_causal, distances=distances,
+            maps=maps, packing=packing,
+        )  # fmt: skip
         return attended
 
     def _split(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B H T K"]:

@@ -181,7 +181,7 @@ class FeedForward(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.activation = ACTIVATIONS[activation]
 
-    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+    def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         """Transform each position by itself."""
         return self.project(self.dropout(self.activation(self.expand(x))))
 
@@ -203,8 +203,8 @@ class Residual(nn.Module):
         self.weight = weight
 
     def forward(
-        self, x: Float[Tensor, "B T D"], block: Callable[[Tensor], Tensor]
-    ) -> Float[Tensor, "B T D"]:
+        self, x: Float[Tensor, "*B D"], block: Callable[[Tensor], Tensor]
+    ) -> Float[Tensor, "*B D"]:
         """Apply the block around the residual path."""
         if self.is_pre:
             return torch.add(x, self.dropout(block(self.norm(x))), alpha=self.weight)

@@ -263,6 +263,18 @@ class Seq2Seq(nn.Module, ABC):
     def decode_states(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         """Return what the head projects at every position, given the true tokens before it."""
 
+    def decode_rows(
+        self, memory: Memory, tgt_in: Int[Tensor, "B T"], rows: Int[Tensor, " N"]
+    ) -> Float[Tensor, "N D"]:
+        """Return `decode_states` of some of all B x T positions.
+
+        Args:
+            memory: As for `decode_states`.
+            tgt_in: As for `decode_states`.
+            rows: Where they are; with one, all positions of its clip before it.
+        """
+        return self.decode_states(memory, tgt_in).flatten(0, 1).index_select(0, rows)
+
     def decode(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
         """Return the logits of every next token, given the true tokens before it."""
         return self.head(self.decode_states(memory, tgt_in))

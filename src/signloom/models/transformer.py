@@ -1,10 +1,10 @@
 """Transformer encoder and decoder, pre or post norm.
 
 Shape letters as in `seq2seq`; N distances (2 M - 1), or in decoding the nodes of a clip's tree of
-beams: W for each step so far, fewer at first.
+beams: W for each step so far, fewer at first; P positions of all clips that are not padding.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -17,6 +17,7 @@ from signloom.models.attention import (
     GrowingKeyValue,
     KeyValue,
     MultiHeadAttention,
+    Packing,
 )
 from signloom.models.layers import (
     FeedForward,
@@ -36,6 +37,9 @@ from signloom.models.seq2seq import (
     SourceTensor,
 )
 
+# Layers at least so wide compute real positions alone. Below, moving them costs what it saves.
+PACKED_WIDTH = 256
+
 
 class EncoderLayer(nn.Module):
     """Self-attention and feed-forward, each around a residual path."""
@@ -49,16 +53,22 @@ class EncoderLayer(nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "B M D"],
+        x: Float[Tensor, "B M D"] | Float[Tensor, "P D"],
         valid: Bool[Tensor, "B M"],
         distances: Float[Tensor, "N D"] | None,
         maps: list[Tensor] | None = None,
-    ) -> Float[Tensor, "B M D"]:
+        packing: Packing | None = None,
+    ) -> Float[Tensor, "B M D"] | Float[Tensor, "P D"]:
         """Mix the real positions; where `maps` is given, put the attention at its end."""
         x = self.residuals[0](
             x,
             lambda y: self.attention.attend_self(
-                y, valid=valid, is_causal=self.is_causal, distances=distances, maps=maps
+                y,
+                valid=valid,
+                is_causal=self.is_causal,
+                distances=distances,
+                maps=maps,
+                packing=packing,
             ),
         )
         return self.residuals[1](x, self.feed_forward)
@@ -86,6 +96,8 @@ class TransformerEncoder(nn.Module):
         self.layers = nn.ModuleList(layer(options) for _ in range(options.encoder_layers))
         self.norm = nn.LayerNorm(d_model) if options.encoder_norm else nn.Identity()
         self.layer_drop = options.layer_drop
+        # A convolution over time needs the positions side by side.
+        self.can_pack = layer is EncoderLayer and not is_relative
 
     def forward(
         self,
@@ -97,11 +109,21 @@ class TransformerEncoder(nn.Module):
         x, valid = self.source(src, src_valid)
         x = self.positions(x)
         distances = None if self.distances is None else self.distances(x)
-        for layer in self.layers:
-            if self.training and is_dropped(self.layer_drop):
-                continue
+        if self.can_pack and maps is None and pays_to_pack(x) and not valid.all():
+            packing = Packing(valid.flatten().nonzero()[:, 0], (x.shape[0], x.shape[1]))
+            packed = packing.pack(x)
+            for layer in self._kept_layers():
+                packed = layer(packed, valid, None, packing=packing)
+            return Memory(packing.unpack(self.norm(packed)), valid)
+        for layer in self._kept_layers():
             x = layer(x, valid, distances, maps)
         return Memory(self.norm(x), valid)
+
+    def _kept_layers(self) -> Iterator[nn.Module]:
+        """Yield the layers; in training without those that chance drops."""
+        for layer in self.layers:
+            if not (self.training and is_dropped(self.layer_drop)):
+                yield layer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,13 +194,14 @@ class DecoderLayer(nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "B T D"],
+        x: Float[Tensor, "B T D"] | Float[Tensor, "P D"],
         past: KeyValue | None,
         memory: KeyValue,
         memory_valid: Bool[Tensor, "B M"],
         maps: DecoderMaps | None = None,
         seen: Bool[Tensor, "B T N"] | None = None,
-    ) -> tuple[Float[Tensor, "B T D"], KeyValue]:
+        packing: Packing | None = None,
+    ) -> tuple[Float[Tensor, "B T D"] | Float[Tensor, "P D"], KeyValue]:
         """Extend the sequence by T positions.
 
         Args:
@@ -188,6 +211,7 @@ class DecoderLayer(nn.Module):
             memory_valid: Which source positions are real.
             maps: Where given, the attention is put at their ends.
             seen: Of several beams, which of all positions so far each new one follows.
+            packing: Where given, the positions are packed.
 
         Returns:
             The new positions and the keys and values of all positions so far.
@@ -196,16 +220,18 @@ class DecoderLayer(nn.Module):
 
         def attend_self(y: Tensor) -> Tensor:
             nonlocal known
-            new = self.self_attention.project(y)
+            new = self.self_attention.project(y, packing)
             known = new if past is None else past.append(new)
             # A single new position may see everything before it: no mask is needed.
             is_causal = past is None and seen is None
             return self.self_attention(
-                y, known, seen=seen, is_causal=is_causal, maps=maps and maps.own
+                y, known, seen=seen, is_causal=is_causal, maps=maps and maps.own, packing=packing
             )
 
         def attend_memory(y: Tensor) -> Tensor:
-            return self.cross_attention(y, memory, valid=memory_valid, maps=maps and maps.cross)
+            return self.cross_attention(
+                y, memory, valid=memory_valid, maps=maps and maps.cross, packing=packing
+            )
 
         x = self.residuals[0](x, attend_self)
         x = self.residuals[1](x, attend_memory)
@@ -261,6 +287,14 @@ class TransformerDecoder(DecoderStack):
         x = self.positions(self.embedding(tokens), offset=state.length)
         return self._extend(x, state, maps)
 
+    def read_rows(
+        self, tokens: Int[Tensor, "B T"], state: TransformerState, rows: Int[Tensor, " P"]
+    ) -> Float[Tensor, "P D"]:
+        """Return what the output projects of some positions; all before one must be among them."""
+        packing = Packing(rows, (tokens.shape[0], tokens.shape[1]))
+        x = packing.pack(self.positions(self.embedding(tokens)))
+        return self._extend(x, state, packing=packing)[0]
+
     def step(
         self, tokens: Int[Tensor, "B W"], state: TransformerState
     ) -> tuple[Float[Tensor, "B W V"], TransformerState]:
@@ -274,10 +308,11 @@ class TransformerDecoder(DecoderStack):
 
     def _extend(
         self,
-        x: Float[Tensor, "B T D"],
+        x: Float[Tensor, "B T D"] | Float[Tensor, "P D"],
         state: TransformerState,
         maps: DecoderMaps | None = None,
-    ) -> tuple[Float[Tensor, "B T D"], TransformerState]:
+        packing: Packing | None = None,
+    ) -> tuple[Float[Tensor, "B T D"] | Float[Tensor, "P D"], TransformerState]:
         """Return what the output projects of embedded tokens and the state after them."""
         past: list[KeyValue] = []
         for index, layer in enumerate(self.layers):
@@ -285,7 +320,9 @@ class TransformerDecoder(DecoderStack):
             if self.training and is_dropped(self.layer_drop):
                 continue
             before = state.past[index] if state.past else None
-            x, known = layer(x, before, state.memory[index], state.memory_valid, maps, state.seen)
+            x, known = layer(
+                x, before, state.memory[index], state.memory_valid, maps, state.seen, packing
+            )
             past.append(known)
         after = TransformerState(past, state.memory, state.memory_valid, state.seen)
         return self.norm(x), after
@@ -324,6 +361,14 @@ class Transformer(Seq2Seq):
         states, _ = self.decoder.read(tgt_in, self.start(memory))
         return states
 
+    def decode_rows(
+        self, memory: Memory, tgt_in: Int[Tensor, "B T"], rows: Int[Tensor, " P"]
+    ) -> Float[Tensor, "P D"]:
+        """Return `decode_states` of some positions; wide models compute no others."""
+        if not pays_to_pack(memory.states):
+            return super().decode_rows(memory, tgt_in, rows)
+        return self.decoder.read_rows(tgt_in, self.start(memory), rows)
+
     def start(self, memory: Memory) -> TransformerState:
         """Project the memory to keys and values, once."""
         return TransformerState([], self.decoder.project(memory), memory.valid)
@@ -351,6 +396,12 @@ class Transformer(Seq2Seq):
         maps = DecoderMaps()
         self.decoder.read(tgt_in, self.start(memory), maps)
         return AttentionMaps.of(encoder, maps.own, maps.cross)
+
+
+def pays_to_pack(x: Float[Tensor, "B M D"]) -> bool:
+    """Return whether layers should skip padding: a GPU would have to be waited for."""
+    is_traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
+    return x.shape[2] >= PACKED_WIDTH and x.device.type == "cpu" and not is_traced
 
 
 def build_attention(options: ModelOptions, *, relative: bool = False) -> MultiHeadAttention:

@@ -163,10 +163,10 @@ class BatchLoss(Objective):
         """
         super().__init__()
         self.model, self.options, self.pad, self.subsampling = model, options, pad, subsampling
-        self._encode, self._decode = model.encode, model.decode_states
+        self._encode, self._decode = model.encode, model.decode_rows
         if options.compile:
             self._encode = torch.compile(model.encode, dynamic=True)
-            self._decode = torch.compile(model.decode_states, dynamic=True)
+            self._decode = torch.compile(model.decode_rows, dynamic=True)
 
     def forward(self, batch: Batch, rows: Int[Tensor, " N"]) -> Losses:
         """Return the losses of a part of a batch."""
@@ -183,7 +183,7 @@ class BatchLoss(Objective):
             # words.
             hidden = torch.rand(tgt_in.shape, device=tgt_in.device) < self.options.token_drop
             tgt_in = tgt_in.masked_fill(hidden, self.pad)
-        return memory, self._decode(memory, tgt_in).flatten(0, 1).index_select(0, rows)
+        return memory, self._decode(memory, tgt_in, rows)
 
     def losses(
         self, batch: Batch, rows: Int[Tensor, " N"], memory: Memory, states: Float[Tensor, "N D"]
@@ -223,8 +223,8 @@ class BatchLoss(Objective):
         """Return plain cross entropy and right guesses, teacher-forced, each with its tokens."""
         targets = batch.tgt[:, 1:].flatten().index_select(0, rows)
         memory = self.model.encode(batch.src, batch.src_valid)
-        states = self.model.decode_states(memory, batch.tgt[:, :-1]).flatten(0, 1)
-        found = text_score(self.model.head, states.index_select(0, rows), targets)
+        states = self.model.decode_rows(memory, batch.tgt[:, :-1], rows)
+        found = text_score(self.model.head, states, targets)
         tokens = torch.tensor(len(rows), dtype=torch.float64, device=rows.device)
         return torch.stack((found.loss.double(), tokens, found.right.double(), tokens))
 

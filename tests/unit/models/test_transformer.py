@@ -122,3 +122,30 @@ def test_our_transformer_equals_pytorchs(norm: str, activation: str) -> None:
         tgt_is_causal=True,
     )
     torch.testing.assert_close(model(src, valid, tokens), decoder.output(theirs))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_packed_layers_compute_what_padded_ones_do(
+    monkeypatch: pytest.MonkeyPatch, causal: bool
+) -> None:
+    model = tiny.model(subsampling=2, causal_encoder=causal)
+    src = torch.randn(3, 11, tiny.INPUT_WIDTH)
+    src_valid = torch.arange(11) < torch.tensor([[4], [11], [0]])
+    tgt_in = torch.randint(3, tiny.VOCAB, (3, 6))
+    rows = torch.tensor([0, 1, 2, 3, 6, 7, 8, 9, 10, 11, 12])  # 4, 6 and 1 tokens
+
+    def compute() -> tuple[torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
+        memory = model.encode(src, src_valid)
+        states = model.decode_rows(memory, tgt_in, rows)
+        model.zero_grad()
+        (states.square().sum() + memory.states[memory.valid].square().sum()).backward()
+        gradients = {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
+        return memory.states[memory.valid], states, gradients
+
+    padded = compute()
+    monkeypatch.setattr("signloom.models.transformer.PACKED_WIDTH", 1)
+    packed = compute()
+    assert torch.equal(model.encode(src, src_valid).states[0, 2:], torch.zeros(4, 16))
+    for found, expected in zip(packed[:2], padded[:2], strict=True):
+        torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(packed[2], padded[2])
