@@ -138,7 +138,7 @@ def preload() -> None:
         "signloom.nightly.candidates", "signloom.report.build", "signloom.report.films",
         "signloom.training.run", "signloom.privacy.forget", "signloom.intake.drop_videos",
         "pipeline.check", "pipeline.tokenize_targets", "pipeline.train", "pipeline.evaluate",
-        "pipeline.report", "mlflow.pyfunc.scoring_server",
+        "pipeline.report", "mlflow.pyfunc.scoring_server", "signloom.app.signs",
     ):  # fmt: skip
         importlib.import_module(name)
 
@@ -187,6 +187,8 @@ GIVEN: dict[Verb, tuple[str, ...]] = {
         name="translate --video", arguments=("translate", "{given}", "--video", "out.webm"),
         writes=("out.webm",),
     ): ("name",),
+    Verb(name="lookup film", arguments=("lookup", "{given}"),
+         writes=("data/cache/*",)): ("film", "name"),
     Verb(name="translate landmarks", arguments=("translate", "{given}", *SIZES)): ("archive",),
     Verb(name="translate --glosses", arguments=("translate", "--glosses", "{given}")): ("table",),
     Verb(
@@ -232,6 +234,9 @@ REQUEST = Verb(name="served model", arguments=("request", "{given}"))
 ALONE = (
     Verb(name="scores", arguments=("scores",)),
     Verb(name="compare reports", arguments=("compare", "reports", "reports")),
+    Verb(name="judge", arguments=("judge", "reports", "reports"),
+         writes=("reports/judgements/*",)),
+    Verb(name="judge --show", arguments=("judge", "--show")),
     Verb(name="summary", arguments=("summary",)),
     Verb(name="champion show", arguments=("champion",)),
     Verb(name="champion list", arguments=("champion", "list")),
@@ -250,6 +255,8 @@ ALONE = (
     Verb(name="translate shards", arguments=("translate", "data/landmarks/shards")),
     Verb(name="translate --model", arguments=("translate", "data/landmarks/shards", "--model",
                                               "champion")),
+    Verb(name="lookup shards", arguments=("lookup", "data/landmarks/shards"),
+         writes=("data/cache/*",)),
     Verb(name="retrain --dry-run", arguments=("retrain", "--dry-run"), codes=(0, 1, 3)),
     Verb(name="runs", arguments=("runs",)),
     Verb(name="deliver", arguments=("deliver",)),

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import av
@@ -18,10 +19,15 @@ import pytest
 
 from signloom.app.takes import TakeStore
 from signloom.cli.main import main
+from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.manifest import read_manifest
+from signloom.corpus.shards import write_shards
 from signloom.demo.draw import DrawOptions, draw_clip, plan_clips
+from signloom.evaluation.judge import Judgements, Pair
+from signloom.paths import SHARDS
 from tests.intake import found_corpus
-from tests.tiny import ROOT, write_checkpoint
+from tests.tiny import ROOT, sequence, write_checkpoint
+from tests.unit.evaluation.judged import task
 from tests.unit.report.test_browser import DESK, PHONE, Tab, find_chromium, open_tab
 
 pytestmark = [
@@ -195,3 +201,58 @@ def test_the_drawn_signer_records_herself_and_a_night_can_take_her_in(
     main(["ingest", "data/inbox"])
     texts = [clip.text for clip in read_manifest(server.project / "data/raw/weekly/manifest.tsv")]
     assert set(texts[-2:]) == {EVIL, "elle mange du pain"}
+
+
+def test_a_judge_answers_blind_with_the_keyboard_and_goes_on_later(
+    server: Server, tmp_path: Path
+) -> None:
+    """The films are of a kind that browsers do not play: their landmarks are drawn."""
+    clips = read_manifest(server.project / "data/raw/weekly/manifest.tsv")[:2]
+    prepared = task(clips=2)
+    pairs = [Pair(clip_id=clip.clip_id, a=EVIL, b="") for clip in clips]
+    Judgements().add("t", replace(prepared, pairs=pairs))
+    write_shards(
+        SHARDS, {clip.clip_id: 12 for clip in clips}, lambda _: sequence(), layout=HANDS_POSE,
+        extractor="{}", frames_per_shard=1000,
+    )  # fmt: skip
+    address = server.start()
+
+    def begin_judging(tab: Tab, number: int) -> None:
+        tab.run("location.hash = 'judge'")
+        wait_for(tab, "!document.querySelector('#judge-begin').hidden")
+        write(tab, "#judge-name", "anna")
+        press(tab, "#judge-begin button")
+        wait_for(tab, f"document.activeElement.textContent.startsWith('Clip {number} of 2')")
+        wait_for(tab, "document.querySelector('#judging canvas') !== null")
+
+    def answer(tab: Tab) -> None:
+        tab.run("document.querySelector('#judging input[name=first]').focus()")
+        for key in ("9", "0", "Tab", "1", "0", "Tab", " ", "Enter"):
+            code = {"Tab": 9, "Enter": 13}.get(key, ord(key[0]))
+            for kind, text in (
+                ("keyDown", {"Tab": "", "Enter": "\r"}.get(key, key)),
+                ("keyUp", ""),
+            ):
+                tab.send(
+                    "Input.dispatchKeyEvent", type=kind, key=key, text=text,
+                    windowsVirtualKeyCode=code,
+                )  # fmt: skip
+
+    with open_tab(tmp_path / "profile", 240.0) as tab:
+        tab.show(address, width=DESK)
+        begin_judging(tab, 1)
+        said = tab.run("[...document.querySelectorAll('#judging .said')].map((p) => p.textContent)")
+        assert sorted(said) == ["(nothing)", EVIL]
+        answer(tab)
+        wait_for(tab, "document.activeElement.textContent.startsWith('Clip 2 of 2; 1 judged')")
+        tab.run("location.reload()")
+        wait_for(tab, "document.querySelector('#judge-name')?.value === ''")
+        begin_judging(tab, 2)
+        answer(tab)
+        wait_for(tab, "document.querySelector('#judging').textContent.includes('Thank you')")
+        # There is no camera here, and a player says that it cannot play.
+        assert [one for one in tab.complaints if "CSP" in one or "Refused" in one] == []
+    (sheet,) = Judgements().sheets("t")
+    order = [prepared.order("anna", clip.clip_id) for clip in clips]
+    assert [one.preferred for one in sheet.answers.values()] == [first for first, _ in order]
+    assert all({one.a, one.b} == {90, 10} for one in sheet.answers.values())

@@ -1,12 +1,13 @@
 """Recordings of the app as signs that can be looked up the minute they were made."""
 
+import contextlib
 import logging
 from pathlib import Path
 
 import numpy as np
 
 from signloom.app.takes import Take, TakeStore
-from signloom.config import checked_dataclass, parse_record, read_json
+from signloom.config import checked_dataclass, read_record
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.errors import ClipError, UserError
 from signloom.extraction.extract import extract_video, options_of_fingerprint
@@ -42,10 +43,9 @@ def encode_film(
         ClipError: If the film cannot be read.
     """
     path = film.with_name(ENCODING)
-    if path.is_file():
-        content = read_json(path, hint="remove it")
-        kept = parse_record(content, _Encoding, where=str(path), hint="remove it")
-        if kept.weights == weights:
+    with contextlib.suppress(UserError):  # not there, torn: it is made again
+        kept = read_record(path, _Encoding, hint="")
+        if kept.weights == weights and len(kept.values) == translator.spec.model.d_model:
             return np.array(kept.values, np.float32)
     if sequence is None:
         source = translator.source

@@ -25,7 +25,7 @@ from signloom.paths import JUDGEMENTS
 FORMAT_VERSION = 1
 TASK = "task.json"
 PREFERENCES = {"a": -1.0, "equal": 0.0, "b": 1.0}  # what B gains by an answer
-_HINT = "prepare it again with `signloom judge A B --name NAME`"
+_HINT = "remove it, and prepare it again with `signloom judge A B --name NAME`"
 _LONGEST_NAME = 100  # characters of a judge's name
 
 Preference = Literal["a", "b", "equal"]
@@ -238,11 +238,11 @@ class Judgements:
         """
         found = []
         for name in self.names():
-            task, sheets = self.read(name), self.sheets(name)
-            if (task.b.weights, task.a.weights) == (a, b):
-                task, sheets = _turn(task, sheets)
-            if (task.a.weights, task.b.weights) == (a, b):
-                found.append(summarise(name, task, sheets, level=level))
+            task = self.read(name)
+            sides = [task.a.weights, task.b.weights]
+            if sorted(sides) == sorted([a, b]):
+                turned = sides != [a, b]
+                found.append(summarise(name, task, self.sheets(name), level=level, turned=turned))
         there = [one for one in found if one is not None]
         return max(there, key=lambda one: one.answers, default=None)
 
@@ -259,19 +259,6 @@ class Judgements:
 
 def _read_sheet(path: Path) -> Sheet:
     return read_record(path, Sheet, hint="remove it and judge again", version=FORMAT_VERSION)
-
-
-def _turn(task: Task, sheets: Sequence[Sheet]) -> tuple[Task, list[Sheet]]:
-    """Exchange A and B."""
-    other: dict[Preference, Preference] = {"a": "b", "b": "a", "equal": "equal"}
-    turned = [
-        replace(sheet, answers={
-            clip: Answer(preferred=other[one.preferred], a=one.b, b=one.a)
-            for clip, one in sheet.answers.items()
-        })
-        for sheet in sheets
-    ]  # fmt: skip
-    return replace(task, a=task.b, b=task.a), turned
 
 
 # --- What came of it ---
@@ -332,9 +319,9 @@ class JudgementResult:
 
 
 def summarise(
-    name: str, task: Task, sheets: Sequence[Sheet], *, level: float = 0.05
+    name: str, task: Task, sheets: Sequence[Sheet], *, level: float = 0.05, turned: bool = False
 ) -> JudgementResult | None:
-    """Return what came of a task; None before the first answer.
+    """Return what came of a task, A and B exchanged if `turned`; None before the first answer.
 
     Intervals are those of the bootstrap over clips that evaluation uses. Answers about clips that
     are in the task no more are left out.
@@ -346,6 +333,9 @@ def summarise(
             if (answer := sheet.answers.get(pair.clip_id)) is not None:
                 preferred[row, column] = PREFERENCES[answer.preferred]
                 of_a[row, column], of_b[row, column] = answer.a, answer.b
+    a, b = task.a, task.b
+    if turned:
+        a, b, preferred, of_a, of_b = b, a, -preferred, of_b, of_a
     judged = ~np.isnan(preferred).all(axis=0)
     if not judged.any():
         return None
@@ -360,8 +350,8 @@ def summarise(
         for key, found in values.items()
     }
     return JudgementResult(
-        task=name, a=task.a.name, b=task.b.name,
-        weights_a=task.a.weights, weights_b=task.b.weights,
+        task=name, a=a.name, b=b.name,
+        weights_a=a.weights, weights_b=b.weights,
         judges=int((~np.isnan(preferred)).any(axis=1).sum()),
         clips=int(judged.sum()), of=len(task.pairs), answers=int((~np.isnan(preferred)).sum()),
         wins=int((preference > 0).sum()), losses=int((preference < 0).sum()),

@@ -224,7 +224,7 @@ def decide(
         figures |= {"floors": [], "scores": _scores(pair, new), "slices": slices,
                     "newest": newest, "cost": cost}  # fmt: skip
     if people is not None:
-        rules.append(_people(people))
+        rules.append(_people(people, options))
         figures["people"] = to_map(people)
     failed = {rule.name for rule in rules if rule.result == "failed"}
     if any(rule.name == "equal_and_cheaper" and rule.result == "passed" for rule in rules):
@@ -526,10 +526,12 @@ def _uses_input(
     return rule(result="failed" if blind else "passed", text=text), figures
 
 
-def _people(found: JudgementResult) -> Rule:
+def _people(found: JudgementResult, options: GateOptions) -> Rule:
     """Rule `people`: judges do not surely prefer the champion's sentences (A)."""
-    result: Result = "failed" if found.preference.high < 0 else "passed"
-    return Rule(name="people", result=result, text=str(found))
+    people = partial(Rule, name="people")
+    if found.clips < options.slice_min_clips:
+        return people(result="not judged", text=f"{found}; fewer than {options.slice_min_clips}")
+    return people(result="failed" if found.preference.high < 0 else "passed", text=str(found))
 
 
 def _floors(

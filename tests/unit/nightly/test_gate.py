@@ -206,12 +206,15 @@ def test_a_challenger_whose_sentences_people_like_less_is_refused(
     preferred: str, result: str, tmp_path: Path
 ) -> None:
     champion, challenger = system(CLIPS, 0.4, version=1), system(CLIPS, 0.1)
-    decision = decided(champion, challenger, GATE, people=judge(tmp_path, preferred))
+    people = judge(tmp_path, preferred)
+    decision = decided(champion, challenger, GATE, people=people)
     assert rule(decision, "people") == result
     assert decision.promote == (result == "passed")
     figures = decision.to_map()["people"]
     assert (figures["judges"], figures["clips"]) == (2, 20)
     assert "2 judges, 20 of 20 clips" in " ".join(decision.reasons)
+    few = decided(champion, challenger, GATE, people=people, slice_min_clips=21)
+    assert rule(few, "people") == "not judged"
     asked_nobody = decided(champion, challenger, GATE)
     assert "people" not in {one.name for one in asked_nobody.rules}
 

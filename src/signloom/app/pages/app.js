@@ -443,8 +443,8 @@ const tabs = {
   },
 };
 
-const { showClip, drawLookup } = makeClips({ ask, element, guarded, say });
-tabs.judge = makeJudge({ $, ask, element, guarded, say, showClip, tell });
+const { showClip, drawLookup } = makeClips({ ask, element, guarded, say, tell });
+tabs.judge = makeJudge({ $, ask, element, guarded, say, showClip });
 
 function rounded(values) {
   const short = ([name, value]) =>

@@ -1,7 +1,7 @@
 // Clips of the corpus: their films, or where there are none, or none that this browser plays, their
 // landmarks; and the signs that are nearest to a recording.
 
-export function makeClips({ ask, element, guarded, say }) {
+export function makeClips({ ask, element, guarded, say, tell }) {
   async function playPoints(place, clipId) {
     const { fps, frames, ratio } = await ask("GET", `/api/skeleton?clip=${encodeURIComponent(clipId)}`);
     const canvas = element("canvas", { width: 640, height: Math.round(640 / ratio), role: "img" });
@@ -29,12 +29,12 @@ export function makeClips({ ask, element, guarded, say }) {
     draw(frames[0]);
   }
 
-  // Show a clip: `film` is an address, or empty.
-  async function showClip(place, { clip_id: clipId, film }) {
-    const points = guarded(() => playPoints(place, clipId));
+  // Show a clip: `film` is an address, or empty. Of recordings there are no landmarks to show instead.
+  async function showClip(place, { clip_id: clipId, film, is_recording: isRecording }) {
+    const points = () => playPoints(place, clipId).catch((error) => tell(error.message));
     if (!film) return points();
     const video = element("video", { src: film, controls: "", playsinline: "", muted: "" });
-    video.addEventListener("error", points, { once: true });
+    if (!isRecording) video.addEventListener("error", points, { once: true });
     place.replaceChildren(element("div", { class: "player" }, video));
   }
 

@@ -4,7 +4,7 @@
 const PLACES = ["first", "second"];
 const CHOICES = ["first", "equal", "second"];
 
-export function makeJudge({ $, ask, element, guarded, say, showClip, tell }) {
+export function makeJudge({ $, ask, element, guarded, say, showClip }) {
   let task = "";
   let judge = ""; // as it was when the clips came: the order of the sentences is that judge's
   let clips = [];
@@ -23,6 +23,7 @@ export function makeJudge({ $, ask, element, guarded, say, showClip, tell }) {
     const score = element("input", {
       type: "number", name: place, min: 0, max: 100, step: 1, required: "", inputmode: "numeric",
       value: clip.answer?.scores[number] ?? "",
+      "aria-label": `${say(`judge_${place}`)}: ${say("judge_score")}`,
     });
     const text = clip.sentences[number];
     return element("div", { class: "sentence" },
@@ -68,8 +69,9 @@ export function makeJudge({ $, ask, element, guarded, say, showClip, tell }) {
     const wasDone = isDone();
     clip.answer = { preferred, scores };
     if (isDone() && !wasDone) {
-      $("#judging").replaceChildren();
-      tell(say("judge_done"));
+      const thanks = element("p", { tabindex: -1, text: say("judge_done") });
+      $("#judging").replaceChildren(thanks);
+      thanks.focus();
       return;
     }
     if (wasDone) at = Math.min(at + 1, clips.length - 1);
@@ -99,6 +101,6 @@ export function makeJudge({ $, ask, element, guarded, say, showClip, tell }) {
     const chosen = $("#judge-task").value;
     $("#judge-task").replaceChildren(...tasks.map((name) => element("option", { text: name })));
     if (tasks.includes(chosen)) $("#judge-task").value = chosen;
-    if (clips.length && $("#judging").childElementCount) await draw(); // in another language
+    if ($("#judging form")) await draw(); // in another language
   };
 }
