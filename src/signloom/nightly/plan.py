@@ -186,10 +186,10 @@ def _corpus_reasons(clips: Sequence[Clip], store: ModelStore) -> list[str]:
     """Say why the corpus wants a model or a decision."""
     decided = decided_versions(store)
     key = corpus_key(clips)
-    if any(key in _considered(store, version) for version in decided):
+    if any(key in considered(store, version) for version in decided):
         return []
     waiting = store.challenger()
-    if waiting is not None and waiting not in decided and key in _considered(store, waiting):
+    if waiting is not None and waiting not in decided and key in considered(store, waiting):
         return [f"version {waiting} is trained and was not decided on"]
     if not decided:
         return ["no model has been decided on yet"]
@@ -199,7 +199,7 @@ def _corpus_reasons(clips: Sequence[Clip], store: ModelStore) -> list[str]:
     return ["clips left the corpus or were changed since the last model"]
 
 
-def _considered(store: ModelStore, version: int) -> list[str]:
+def considered(store: ModelStore, version: int) -> list[str]:
     """Return the keys of the corpora that a version is a model of."""
     also: list[str] = store.marks(version).get(ALSO, [])
     return [store.facts(version).get("corpus_key", ""), *also]

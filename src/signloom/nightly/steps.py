@@ -15,7 +15,15 @@ from signloom.intake.drift.limits import DriftOptions
 from signloom.intake.ingest import ingest
 from signloom.intake.withdraw import ENDED, withdraw, withdraw_ended
 from signloom.nightly.commands import Commands
-from signloom.nightly.plan import ALSO, BY_HAND, RetrainOptions, Settings, corpus_key, gather_facts
+from signloom.nightly.plan import (
+    ALSO,
+    BY_HAND,
+    RetrainOptions,
+    Settings,
+    considered,
+    corpus_key,
+    gather_facts,
+)
 from signloom.nightly.record import StepResult
 from signloom.nightly.store import ModelStore
 from signloom.paths import (
@@ -274,7 +282,8 @@ def decide_and_promote(
 ) -> Decided:
     """Let the gate compare a version with the champion, and promote it if it says so.
 
-    A version that was decided on before is only noted to be a model of this corpus, too.
+    A version that was decided on before is only noted to be a model of this corpus, too, if it is
+    not known to be one.
 
     Args:
         store: The versions.
@@ -284,8 +293,8 @@ def decide_and_promote(
         path: Where the decision is written besides.
     """
     if (decision := store.decision(version)) is not None:
-        keys = {*store.marks(version).get(ALSO, []), corpus_key(clips)}
-        store.mark(version, ALSO, sorted(keys))
+        if (key := corpus_key(clips)) not in considered(store, version):
+            store.mark(version, ALSO, sorted({*store.marks(version).get(ALSO, []), key}))
         text = f"version {version} was decided on before: {decision['verdict']}"
         return Decided(text=text, is_skipped=True, decision=decision)
     # They load torch.

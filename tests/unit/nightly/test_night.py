@@ -259,6 +259,7 @@ def test_a_promotion_that_was_cut_is_made_up_for_once() -> None:
     assert (night["champion_before"], night["champion"]) == (None, 1)
     assert outcome(night) == ("promoted", 0)
     assert [step["name"] for step in night["steps"]][:2] == ["finish_change", "plan"]
+    assert store.marks(version) == {}  # as after a night that nothing cut
     # The first has no card of its own: these versions are hollow. But the night is over.
     assert outcome(run_night(ASK)) == ("nothing_new", 3)
 
