@@ -42,11 +42,15 @@ Way = Callable[[], int]  # decodes; returns the number of sentences
 
 @functools.cache
 def ours(vocab: int, subsampling: int, precision: str) -> Seq2Seq:
+    return reduce_precision(build.__wrapped__(vocab, subsampling), precision)
+
+
+@functools.cache
+def build(vocab: int, subsampling: int) -> Seq2Seq:
     torch.manual_seed(0)
     changes = {**DOCUMENT_000, **SIZES, "subsampling": subsampling}
     options = dataclasses.replace(tiny.MODEL, **changes)
-    model = build_model(options, input_width=FEATURES, vocab_size=vocab, ctc_labels=0).eval()
-    return reduce_precision(model, precision)
+    return build_model(options, input_width=FEATURES, vocab_size=vocab, ctc_labels=0).eval()
 
 
 def source(clips: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -57,7 +61,7 @@ def source(clips: int) -> tuple[torch.Tensor, torch.Tensor]:
 @torch.inference_mode()
 def as_the_documents(vocab: int, clips: int) -> int:
     """One clip at a time: encode it, then decode the whole prefix again for every token."""
-    model = ours(vocab, 1, "float32")
+    model = build(vocab, 1)
     src, valid = source(clips)
     for clip in range(clips):
         memory = model.encode(src[clip : clip + 1], valid[clip : clip + 1])

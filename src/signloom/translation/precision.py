@@ -13,6 +13,8 @@ from signloom.errors import UserError
 from signloom.models.layers import TiedProjection
 from signloom.models.seq2seq import Seq2Seq
 
+# The least side of a matrix that oneDNN is given in float32, too: smaller ones gain little by it.
+PACKED_SIDE = 256
 Precision = Literal["float32", "bfloat16", "int8"]
 MOST = 127  # of a weight
 # Of an activation, either side of zero: 7 bits, because processors without VNNI add products of
@@ -25,28 +27,59 @@ def reduce_precision(model: Seq2Seq, precision: Precision) -> Seq2Seq:
 
     Args:
         model: In float32, in evaluation mode; changed in place.
-        precision: float32 leaves it as it is; bfloat16 computes in it; int8 multiplies by
+        precision: float32 leaves its numbers as they are, and has oneDNN multiply by large
+            matrices on a CPU; bfloat16 computes in it; int8 multiplies by
             matrices in it, on a CPU, and keeps everything else (norms, recurrences) in float32.
 
     Raises:
         UserError: If int8 is asked for and the model is not on a CPU.
     """
+    device = next(model.parameters()).device
     if precision == "float32":
+        if device.type == "cpu" and torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+            _replace_linear(model, PackedLinear, PACKED_SIDE)
         return model
     if precision == "bfloat16":
         return model.to(torch.bfloat16)
-    device = next(model.parameters()).device
     if device.type != "cpu":
         raise UserError(
             f"precision int8 is for CPUs, and the model is on {device}; choose bfloat16 there"
         )
+    _replace_linear(model, Int8Linear, 1)
+    return model
+
+
+def _replace_linear(
+    model: Seq2Seq, layer: "type[Int8Linear | PackedLinear]", least_side: int
+) -> None:
+    """Put another layer in for each projection whose matrix has no smaller side."""
     for parent in list(model.modules()):
         for name, child in parent.named_children():
-            if isinstance(child, nn.Linear):
-                parent.register_module(name, Int8Linear(child.weight, child.bias))
-            elif isinstance(child, TiedProjection):
-                parent.register_module(name, Int8Linear(child.embedding[0].weight, child.bias))
-    return model
+            if (
+                isinstance(child, nn.Linear | TiedProjection)
+                and min(child.weight.shape) >= least_side
+            ):
+                parent.register_module(name, layer(child.weight, child.bias))
+
+
+class PackedLinear(nn.Module):
+    """A linear layer whose float32 weights lie as oneDNN reads them.
+
+    So no product has to arrange them first, which is much of a product with the few rows of a step
+    of decoding.
+    """
+
+    def __init__(self, weight: Float[Tensor, "O D"], bias: Float[Tensor, " O"] | None) -> None:
+        super().__init__()
+        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach())
+        self.bias = None if bias is None else bias.detach()
+
+    def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B O"]:
+        """Return x W' + b."""
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(
+            x, self.packed, self.bias, "none", [], ""
+        )
+        return product
 
 
 class Int8Linear(nn.Module):

@@ -1,7 +1,13 @@
 import pytest
 import torch
+from torch import nn
 
-from signloom.translation.precision import Int8Linear, Precision, reduce_precision
+from signloom.translation.precision import (
+    Int8Linear,
+    PackedLinear,
+    Precision,
+    reduce_precision,
+)
 from signloom.translation.search import SpecialIds, search
 from tests import tiny
 
@@ -53,3 +59,19 @@ def test_a_reduced_model_says_nearly_the_same(
 def test_float32_is_the_model_itself() -> None:
     model = tiny.model(2)
     assert reduce_precision(model, "float32") is model
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch was built without it")
+def test_large_matrices_are_arranged_once_and_give_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("signloom.translation.precision.PACKED_SIDE", 16)
+    for tied in (False, True):
+        plain, packed = (tiny.model(tied_embeddings=tied) for _ in range(2))
+        reduce_precision(packed, "float32")
+        assert any(isinstance(module, PackedLinear) for module in packed.modules())
+        assert isinstance(packed.encoder.source.projection, nn.Linear)  # 6 features
+        src, valid = torch.randn(2, 9, tiny.INPUT_WIDTH), torch.ones(2, 9, dtype=torch.bool)
+        tgt_in = torch.randint(3, tiny.VOCAB, (2, 4))
+        with torch.inference_mode():
+            torch.testing.assert_close(packed(src, valid, tgt_in), plain(src, valid, tgt_in))
