@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from signloom.models import layers
 from signloom.models.attention import (
     DistanceEncoding,
     GrowingKeyValue,
@@ -36,9 +37,6 @@ from signloom.models.seq2seq import (
     Seq2Seq,
     SourceTensor,
 )
-
-# Layers at least so wide compute real positions alone. Below, moving them costs what it saves.
-PACKED_WIDTH = 256
 
 
 class EncoderLayer(nn.Module):
@@ -401,7 +399,7 @@ class Transformer(Seq2Seq):
 def pays_to_pack(x: Float[Tensor, "B M D"]) -> bool:
     """Return whether layers should skip padding: a GPU would have to be waited for."""
     is_traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
-    return x.shape[2] >= PACKED_WIDTH and x.device.type == "cpu" and not is_traced
+    return x.shape[2] >= layers.WIDE and x.device.type == "cpu" and not is_traced
 
 
 def build_attention(options: ModelOptions, *, relative: bool = False) -> MultiHeadAttention:

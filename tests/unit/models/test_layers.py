@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from signloom.models.layers import (
+    Dropout,
     FeedForward,
     PositionalEncoding,
     Residual,
@@ -148,3 +149,29 @@ def test_embeddings_begin_as_large_as_positions(
     for embedding in (model.decoder.embedding, model.encoder.source.projection):
         # 320 numbers: their deviation is known to 4 %.
         assert embedding.weight.std().item() == pytest.approx(deviation, rel=0.15)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.37, 0.9])
+def test_wide_dropout_drops_its_share_and_keeps_the_mean(p: float) -> None:
+    torch.manual_seed(0)
+    layer, x = Dropout(p, 256), torch.ones(501, 255, 3, requires_grad=True)
+    found = layer(x)
+    share = (found == 0).double().mean().item()
+    assert share == pytest.approx(p, abs=0.005)  # 6 standard deviations of 383,265 draws
+    assert found.unique().numel() == 2
+    assert found.max().item() == pytest.approx(1 / (1 - p), rel=1e-3)
+    neighbours = ((found[..., 1:] == 0) & (found[..., :-1] == 0)).double().mean().item()
+    assert neighbours == pytest.approx(p**2, abs=0.005)  # bits of one random number
+    found.sum().backward()
+    assert x.grad is not None
+    assert torch.equal(x.grad, found)
+    assert not torch.equal(layer(x), found)
+    assert torch.equal(layer.eval()(x), x)
+
+
+def test_narrow_dropout_is_that_of_torch() -> None:
+    x = torch.randn(7, 64)
+    torch.manual_seed(0)
+    found = Dropout(0.3, 64)(x)
+    torch.manual_seed(0)
+    assert torch.equal(found, torch.nn.functional.dropout(x, 0.3))

@@ -143,7 +143,7 @@ def test_packed_layers_compute_what_padded_ones_do(
         return memory.states[memory.valid], states, gradients
 
     padded = compute()
-    monkeypatch.setattr("signloom.models.transformer.PACKED_WIDTH", 1)
+    monkeypatch.setattr("signloom.models.layers.WIDE", 1)
     packed = compute()
     assert torch.equal(model.encode(src, src_valid).states[0, 2:], torch.zeros(4, 16))
     for found, expected in zip(packed[:2], padded[:2], strict=True):
