@@ -3,18 +3,24 @@
 Quick twins: tests/unit/app.
 """
 
+import http.client
+import itertools
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
+import psutil
 import pytest
 
 from signloom.app.takes import TakeStore
@@ -23,12 +29,17 @@ from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.manifest import read_manifest
 from signloom.corpus.shards import write_shards
 from signloom.demo.draw import DrawOptions, draw_clip, plan_clips
+from signloom.demo.signer import TRAIN_SIGNERS
 from signloom.evaluation.judge import Judgements, Pair
+from signloom.importing.captions import Cue, write_captions
 from signloom.paths import SHARDS
+from tests.extraction import DRAWING
+from tests.films import draw_film
 from tests.intake import found_corpus
 from tests.tiny import ROOT, sequence, write_checkpoint
 from tests.unit.evaluation.judged import task
 from tests.unit.report.test_browser import DESK, PHONE, Tab, find_chromium, open_tab
+from tests.videos import write_video
 
 pytestmark = [
     pytest.mark.slow,
@@ -67,10 +78,11 @@ class Server:
         self.project = project
         self.process: subprocess.Popen[str] | None = None
 
-    def start(self, *more: str) -> str:
+    def start(self, *more: str, by: Sequence[str] = ()) -> str:
+        """Start it, by another program if one is named, and return the address."""
         program = Path(sys.executable).with_name("signloom")
         self.process = subprocess.Popen(
-            [program, "app", "--no-browser", "--port", str(8700 + os.getpid() % 90), *more],
+            [*by, program, "app", "--no-browser", "--port", str(8700 + os.getpid() % 90), *more],
             cwd=self.project, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert self.process.stdout is not None
@@ -119,9 +131,64 @@ def begin(tab: Tab) -> None:
         tab, "document.querySelector('#consent').open || !document.querySelector('#stop').hidden"
     )
     if tab.run("document.querySelector('#consent').open"):
-        press(tab, "#for-training")
-        press(tab, "#consent button[value=yes]")
+        agree(tab)
     wait_for(tab, "!document.querySelector('#stop').hidden")
+
+
+def agree(tab: Tab) -> None:
+    wait_for(tab, "document.querySelector('#consent').open")
+    press(tab, "#for-training")
+    press(tab, "#consent button[value=yes]")
+
+
+def open_page(tab: Tab, address: str, name: str, width: int = DESK, **media: str) -> None:
+    tab.show(address, width=width, **media)
+    wait_for(tab, "!!document.querySelector('#language')?.value")
+    tab.run(f"location.hash = {name!r}")
+    wait_for(tab, f"!document.querySelector('#{name}').hidden")
+
+
+def press_named(tab: Tab, name: str) -> None:
+    tab.run(
+        "[...document.querySelectorAll('#list button')]"
+        f".find((one) => one.textContent === {name!r}).click()"
+    )
+
+
+def seconds_of(tab: Tab, selector: str) -> float:
+    return float(tab.run(f"document.querySelector({selector!r}).getAttribute('aria-valuenow')"))
+
+
+def choose_files(tab: Tab, selector: str, *files: Path) -> None:
+    """Choose files as a person does in the browser's dialog."""
+    found = tab.send("Runtime.evaluate", expression=f"document.querySelector({selector!r})")
+    names = [str(file.resolve()) for file in files]
+    tab.send("DOM.setFileInputFiles", files=names, objectId=found["result"]["objectId"])
+
+
+def drag(tab: Tab, selector: str, by: int) -> None:
+    """Take something with the mouse and move it to the right."""
+    node = f"document.querySelector({selector!r})"
+    tab.run(f"{node}.scrollIntoView({{block: 'center', inline: 'center'}})")
+    x, y, width, height = tab.run(
+        f"(({{x, y, width, height}}) => [x, y, width, height])({node}.getBoundingClientRect())"
+    )
+    for kind, moved in (("mousePressed", 0), ("mouseMoved", by), ("mouseReleased", by)):
+        tab.send("Input.dispatchMouseEvent", type=kind, x=x + width / 2 + moved, y=y + height / 2,
+                 button="left", clickCount=1)  # fmt: skip
+
+
+def write_webm(source: Path, target: Path) -> None:
+    """Write a film again so that every browser plays it."""
+    with av.open(str(source)) as old, av.open(str(target), "w") as new:
+        (film,) = old.streams.video
+        stream = new.add_stream("libvpx", rate=film.average_rate)
+        stream.width, stream.height, stream.pix_fmt = film.width, film.height, "yuv420p"
+        stream.options = {"deadline": "realtime", "cpu-used": "8"}
+        for number, frame in enumerate(old.decode(film)):
+            frame.pts, frame.time_base = number, 1 / Fraction(film.average_rate or 25)
+            new.mux(stream.encode(frame.reformat(format="yuv420p")))
+        new.mux(stream.encode(None))
 
 
 def camera_flags(folder: Path) -> tuple[str, ...]:
@@ -256,3 +323,189 @@ def test_a_judge_answers_blind_with_the_keyboard_and_goes_on_later(
     order = [prepared.order("anna", clip.clip_id) for clip in clips]
     assert [one.preferred for one in sheet.answers.values()] == [first for first, _ in order]
     assert all({one.a, one.b} == {90, 10} for one in sheet.answers.values())
+
+
+def test_a_long_film_with_captions_is_cut_on_a_timeline_and_taken_in_as_clips(
+    server: Server, tmp_path: Path
+) -> None:
+    drawn, film, captions = (tmp_path / name for name in ("day.mp4", "day.webm", "day.vtt"))
+    signed = [("MOI", "MANGER"), ("TOI", "ALLER")]
+    first, second = draw_film(drawn, signed, [1.5], TRAIN_SIGNERS[0], DRAWING, seed=1)
+    write_webm(drawn, film)
+    cue = Cue(start_s=first[0], end_s=first[1], text="elle mange du pain")
+    write_captions(captions, [cue], film)
+    start, end = (f".part:nth-of-type({n}) .{name}" for n, name in ((3, "start_s"), (2, "end_s")))
+    with open_tab(tmp_path / "profile", 240.0) as tab:
+        open_page(tab, server.start(), "clips")
+        choose_files(tab, "#files", captions, film)
+        wait_for(tab, "document.querySelector('#list').innerText.includes('day.webm')")
+        press_named(tab, "Cut into clips")
+        wait_for(tab, "document.querySelectorAll('.part').length === 1")
+        press_named(tab, "Suggest clips")
+        wait_for(tab, "document.querySelectorAll('.part').length === 2")
+        found_s = seconds_of(tab, start)
+        assert abs(found_s - second[0]) < 0.5
+        tab.run(f"document.querySelector({start!r}).focus()")
+        for kind in ("keyDown", "keyUp"):
+            tab.send("Input.dispatchKeyEvent", type=kind, key="ArrowRight")
+        assert seconds_of(tab, start) == pytest.approx(found_s + 0.1, abs=1e-6)
+        before = seconds_of(tab, end)
+        drag(tab, end, 8)
+        assert before < seconds_of(tab, end) < before + 1
+        write(tab, "#list ol li:nth-of-type(2) input", "maman boit du café")
+        tab.run("document.querySelector('#list ol li:nth-of-type(2) input')"
+                ".dispatchEvent(new Event('change'))")  # fmt: skip
+        write(tab, "#list input", "zoe")
+        press_named(tab, "Save")
+        agree(tab)
+        wait_for(tab, "!document.querySelector('#consent').open")
+        time.sleep(0.5)
+        press(tab, "#deliver")
+        wait_for(tab, "document.querySelector('#message').textContent.includes('1')")
+        assert tab.complaints == []
+    main(["ingest", "data/inbox"])
+    clips = read_manifest(server.project / "data/raw/weekly/manifest.tsv")[-2:]
+    assert [clip.text for clip in clips] == ["elle mange du pain", "maman boit du café"]
+    assert clips[0].start_s == pytest.approx(first[0], abs=0.002)
+    assert clips[1].start_s == pytest.approx(found_s + 0.1, abs=0.002)
+    assert clips[0].video == clips[1].video
+
+
+def test_a_server_that_is_killed_while_translating_is_said_and_translates_again(
+    server: Server, tmp_path: Path
+) -> None:
+    write_checkpoint(server.project / "data/checkpoint")
+    address = server.start()
+    with open_tab(tmp_path / "profile", 240.0, camera_flags(tmp_path / "drawn")) as tab:
+        open_page(tab, address, "translate")
+        wait_for(tab, "document.querySelector('#preview').videoWidth > 0")
+        press(tab, "#live")
+        wait_for(tab, "document.querySelector('#state').textContent.includes('behind')")
+        server.stop(signal.SIGKILL)
+        wait_for(tab, "document.querySelector('#message').textContent.includes('does not answer')")
+        assert tab.run("document.querySelector('#live').ariaPressed") == "false"
+        tab.complaints.clear()
+        token = server.start().partition("token=")[2]
+        tab.send("Network.setCookie", name="signloom", value=token, url=address.partition("?")[0])
+        press(tab, "#live")
+        wait_for(tab, "document.querySelectorAll('#said > li').length >= 1")
+
+
+def test_two_browsers_upload_and_label_at_once(server: Server, tmp_path: Path) -> None:
+    address = server.start()
+    with open_tab(tmp_path / "one") as one, open_tab(tmp_path / "two") as two:
+        tabs = {"ada": one, "eve": two}
+        for tab in tabs.values():
+            open_page(tab, address, "clips")
+        for name, tab in tabs.items():
+            film = write_video(tmp_path / f"{name}.mp4", frames=20 + len(name))
+            label = tmp_path / f"{name}.txt"
+            label.write_text(f"je suis {name}")
+            choose_files(tab, "#files", film, label)
+        for name, tab in tabs.items():
+            wait_for(tab, f"document.querySelector('#message').textContent.includes('{name}.txt')")
+        for tab in tabs.values():
+            open_page(tab, address.partition("?")[0], "clips")
+            wait_for(tab, "document.querySelectorAll('#list > li').length === 2")
+            assert tab.complaints == []
+    assert {(take.name, take.text) for take in TakeStore().list_takes()} == {
+        ("ada.mp4", "je suis ada"), ("eve.mp4", "je suis eve"),
+    }  # fmt: skip
+
+
+class Client:
+    """A program that sends films to a server."""
+
+    def __init__(self, address: str) -> None:
+        self._host = address.split("/")[2]
+        self._headers = {"x-signloom": "1", "cookie": f"signloom={address.partition('token=')[2]}"}
+
+    def ask(self, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:
+        line = http.client.HTTPConnection(self._host, timeout=20)
+        sent = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        line.request(method, f"/api/{path}", sent, self._headers)
+        answer = line.getresponse()
+        content = json.loads(answer.read())
+        line.close()
+        return answer.status, content
+
+    def begin(self) -> str:
+        status, take = self.ask("POST", "takes", {"suffix": ".mp4", "name": "film.mp4"})
+        assert status == 201
+        return f"takes/{take['id']}"
+
+
+def test_two_hundred_uploads_leave_memory_as_it_was_and_nothing_twice(
+    server: Server, tmp_path: Path
+) -> None:
+    client, content = Client(server.start()), bytes(range(256)) * 400
+    assert server.process is not None
+    process, used = psutil.Process(server.process.pid), []
+    for number in range(200):
+        film = client.begin()
+        for offset in (0, 50_000):
+            piece = content[offset : offset + 50_000]
+            assert client.ask("PUT", f"{film}/film?offset={offset}", piece)[0] == 200
+        assert client.ask("POST", f"{film}/whole", {"size": 100_000})[0] == 200
+        if number in (19, 199):
+            used.append(process.memory_info().rss)
+    assert used[1] - used[0] < 20e6
+    takes = TakeStore().list_takes()
+    assert len(takes) == len(list(Path("data/app/takes").iterdir())) == 200
+    assert all(TakeStore().film(take).read_bytes() == content[:100_000] for take in takes)
+
+
+def test_a_disk_that_is_full_is_said_and_the_upload_goes_on_when_there_is_room(
+    server: Server, tmp_path: Path
+) -> None:
+    if subprocess.run(["unshare", "-rm", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this system lets nobody mount a small disk")
+    (server.project / "data/app").mkdir(parents=True)
+    mount = 'mount -t tmpfs -o size=300k tmpfs data/app && exec "$@"'
+    client = Client(server.start(by=["unshare", "-rm", "sh", "-c", mount, "sh"]))
+    other, film = client.begin(), client.begin()
+    assert client.ask("PUT", f"{other}/film?offset=0", bytes(100_000))[0] == 200
+    content, sent = os.urandom(200_000), 0
+    while True:
+        status, found = client.ask("PUT", f"{film}/film?offset={sent}", content[sent : sent + 4096])
+        if status != 200:
+            break
+        sent = found["size"]
+    assert (status, found["size"]) == (507, sent)
+    assert "the disk takes no more" in found["error"]
+    status, found = client.ask("POST", "takes", {"suffix": ".mp4"})
+    assert (status, "the disk is full" in found["error"]) == (507, True)
+    assert client.ask("DELETE", other)[0] == 200
+    assert client.ask("PUT", f"{film}/film?offset={sent}", content[sent:])[0] == 200
+    assert client.ask("POST", f"{film}/whole", {"size": len(content)})[0] == 200
+
+
+def test_axe_finds_nothing_serious_in_any_tab(server: Server, tmp_path: Path) -> None:
+    axe = pytest.importorskip("axe_core_python", reason="axe-core-python, which has axe, is absent")
+    script = Path(axe.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
+    rules = (
+        "axe.run().then(({violations}) => violations.map((v) => [v.impact, v.id, v.nodes[0].html]))"
+    )
+    film = write_video(tmp_path / "film.mp4")
+    address = server.start()
+    with open_tab(tmp_path / "profile", 240.0, camera_flags(tmp_path / "drawn")) as tab:
+        open_page(tab, address, "clips")
+        choose_files(tab, "#files", film)
+        wait_for(tab, "document.querySelectorAll('#list > li').length === 1")
+        for width, scheme in itertools.product((PHONE, DESK), ("light", "dark")):
+            page = address.partition("?")[0]
+            open_page(tab, page, "clips", width, prefers_color_scheme=scheme)
+            wait_for(tab, "!!document.querySelector('#list button')")
+            tab.send("Runtime.evaluate", expression=script)
+            names = tab.run("[...document.querySelectorAll('nav a')].map((a) => a.hash.slice(1))")
+            assert len(names) >= 5
+            press_named(tab, "Cut into clips")
+            press_named(tab, "Add a clip here")
+            for name in ("clips", *names):  # the timeline first
+                tab.run(f"location.hash = {name!r}")
+                wait_for(tab, f"!document.querySelector('#{name}').hidden")
+                for direction in ("rtl", "ltr"):
+                    tab.run(f"document.documentElement.dir = {direction!r}")
+                    assert tab.run("document.documentElement.scrollWidth") <= width, name
+                found = tab.run(rules)
+                assert [one for one in found if one[0] in ("serious", "critical")] == [], name

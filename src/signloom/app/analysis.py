@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from signloom.app.live import Live
+from signloom.app.live import MOST_S, Live
 from signloom.app.signs import encode_film, index_recordings
 from signloom.app.takes import Take, TakeError, TakeStore
 from signloom.config import check_shape, load_section, parse_options, read_json
@@ -28,6 +28,8 @@ from signloom.paths import CHECKPOINT, EVALUATION, PARAMS, TARGETS
 from signloom.report.quality import QualityOptions, build_checks
 from signloom.translation.lookup import Sign, find_nearest, open_index
 from signloom.translation.options import DECODING, DecodingOptions
+from signloom.translation.segmentation import Span, segment_by_rest
+from signloom.translation.segmenter import Segmenter, find_segmenter
 from signloom.translation.timed import to_json, translate_timed
 from signloom.translation.translator import Translator
 
@@ -76,13 +78,15 @@ class Analyst:
             faults = [name for name, check in self._checks.items() if check.fails(quality)]
             if light and np.mean(light) < DARK:
                 faults.append("dark")
-            if model is not None:
+            is_long = sequence.seconds > MOST_S
+            if model is not None and not is_long:
                 encode_film(film, model.translator, model.weights, sequence)
             return {
                 "seconds": round(sequence.seconds, 3),
                 "faults": faults,
                 "skeleton": draw_points(sequence),
-                "translation": self._translate(model, sequence),
+                "spans": self._segment(model, sequence),
+                "translation": None if is_long else self._translate(model, sequence),
             }
 
     def find_signs(self, take: Take, takes: TakeStore) -> list[Sign]:
@@ -157,6 +161,15 @@ class Analyst:
         best = min(_BEST, model.decoding.beam_size)
         found = translate_timed(model.translator, [sequence], model.decoding, n_best=best)
         return {**to_json(found[0]), "unsure": found[0].translation.check.is_unsure}
+
+    def _segment(self, model: Model | None, sequence: LandmarkSequence) -> list[Span]:
+        """Return the sentences of a film: by what was learnt, where it was."""
+        path = find_segmenter(model.checkpoint) if model else None
+        if model is None or path is None:
+            return segment_by_rest(sequence)
+        source = model.translator.source
+        assert isinstance(source, LandmarkSource)
+        return list(Segmenter.load(path, source.extractor).segment(sequence))
 
     def _detector(self, model: Model | None) -> DetectorOptions:
         if model is not None:

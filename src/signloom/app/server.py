@@ -1,30 +1,33 @@
 """The routes of the app: pages, recordings, translations, nights."""
 
 import contextlib
+import errno
 import json
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict
 from datetime import date
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from anyio import to_thread
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from signloom.app.analysis import Analyst
 from signloom.app.films import CorpusFilms
 from signloom.app.guard import REPORT_POLICY
+from signloom.app.labels import SUFFIXES, read_labels
 from signloom.app.live import unpack_frames
-from signloom.app.takes import MAX_PIECE, Consent, TakeError, TakeStore
+from signloom.app.takes import MAX_PIECE, Consent, Part, TakeError, TakeStore, one_line
 from signloom.app.wanted import count_signers, list_again, list_wanted
 from signloom.config import load_params, load_section, parse_options, read_json
-from signloom.corpus.manifest import CorpusOptions
+from signloom.corpus.manifest import VIDEO_SUFFIXES, CorpusOptions
 from signloom.errors import ClipError, UserError
 from signloom.evaluation.judge import BlindAnswer, Judgements, show_blind
 from signloom.features.targets import read_targets
@@ -32,8 +35,10 @@ from signloom.nightly.store import ModelStore
 from signloom.paths import APP, LAST_NIGHT, PARAMS, REPORT_PAGE, TARGETS
 
 PAGES = Path(__file__).parent / "pages"
-FILES = ("app.css", "app.js", "clips.js", "judge.js", "login.js", "texts.json")
-_MAX_JSON = 100_000  # bytes
+FILES = (
+    "app.css", "app.js", "clips.js", "judge.js", "login.js", "texts.json", "timeline.js",
+)  # fmt: skip
+_MAX_JSON = 1_000_000  # bytes
 _CONSENT = "consent.txt"  # in data/app: the organisation's own words
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -73,6 +78,7 @@ class App:
             Route("/api/judge", self._list_tasks),
             Route("/api/judge/{id}", self._show_task),
             Route("/api/judge/{id}", self._judge, methods=["POST"]),
+            Route("/api/labels", self._label, methods=["POST"]),
             Route("/api/live", self._begin_live, methods=["POST"]),
             Route("/api/live/{id}", self._add_live, methods=["PUT"]),
             Route("/api/live/{id}/keep", self._keep_live, methods=["POST"]),
@@ -88,7 +94,8 @@ class App:
             await to_thread.run_sync(self.takes.settle, _inbox())
             yield
 
-        handlers: Any = {TakeError: _say, ClipError: _say, UserError: _say}
+        handlers: Any = {TakeError: _say, ClipError: _say, UserError: _say, OSError: _say_full}
+        handlers[ClientDisconnect] = _say  # nobody hears it; what was sent is not kept
         return Starlette(routes=routes, lifespan=life, exception_handlers=handlers)
 
     async def _page(self, _request: Request) -> Response:
@@ -123,6 +130,7 @@ class App:
                 "model": self._analyst.describe(),
                 "free_gb": round(usage.free / 1e9, 1),
                 "piece": MAX_PIECE // 2,
+                "videos": VIDEO_SUFFIXES,
             }
 
         return JSONResponse(await to_thread.run_sync(find))
@@ -141,7 +149,7 @@ class App:
 
     async def _begin(self, request: Request) -> Response:
         given = await _read_json(request)
-        values = {name: str(given.get(name, "")) for name in ("text", "signer", "suffix")}
+        values = {name: str(given.get(name, "")) for name in ("text", "signer", "suffix", "name")}
         take = await to_thread.run_sync(lambda: self.takes.begin(**values))
         return JSONResponse(asdict(take), 201)
 
@@ -174,8 +182,35 @@ class App:
     async def _change(self, request: Request) -> Response:
         given = await _read_json(request)
         take = self.takes.get(request.path_params["id"])
-        asked = {name: str(given[name]) for name in ("text", "signer") if name in given}
+        asked: Any = {name: str(given[name]) for name in ("text", "signer") if name in given}
+        if "parts" in given:
+            asked["parts"] = parse_options(given["parts"], list[Part], where="parts")
         return JSONResponse(asdict(self.takes.change(take, **asked)))
+
+    async def _label(self, request: Request) -> Response:
+        """Give films the sentences of a file that was dropped beside them."""
+        name = one_line(PurePosixPath(request.query_params.get("name", "")).name)
+        if Path(name).suffix.lower() not in SUFFIXES or "\0" in name or len(name.encode()) > 255:
+            raise TakeError(f"{name!r} is no film, and no {', '.join(SUFFIXES)} file", 415)
+        body = await _read_body(request, MAX_PIECE)
+
+        def label() -> dict[str, Any]:
+            takes = [one for one in self.takes.list_takes() if one.state == "whole"]
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder, name)
+                path.write_bytes(body)
+                try:
+                    found, left = read_labels(path, [(t, self.takes.film(t)) for t in takes])
+                except UserError as error:
+                    raise TakeError(str(error).replace(str(path), name), 422) from None
+            for take_id, labels in found.items():
+                self.takes.change(
+                    self.takes.get(take_id), text=labels.text, signer=labels.signer,
+                    parts=labels.parts or None,
+                )  # fmt: skip
+            return {"takes": list(found), "left": left}
+
+        return JSONResponse(await to_thread.run_sync(label))
 
     async def _remove(self, request: Request) -> Response:
         self.takes.remove(self.takes.get(request.path_params["id"]))
@@ -344,6 +379,12 @@ def _inbox() -> Path:
 async def _say(_request: Request, error: Exception) -> Response:
     status = error.status if isinstance(error, TakeError) else 422
     return JSONResponse({"error": str(error)}, status)
+
+
+async def _say_full(_request: Request, error: Exception) -> Response:
+    if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        raise error
+    return JSONResponse({"error": f"the disk is full ({error.strerror}): free some room"}, 507)
 
 
 async def _read_json(request: Request) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def index_recordings(
     """
     found: list[tuple[Take, FloatArray]] = []
     for take in takes.list_takes():
-        if not take.text or take.state == "recording" or take.id == but:
+        if not take.text or take.parts or take.state == "recording" or take.id == but:
             continue
         try:
             found.append((take, encode_film(takes.film(take), translator, weights)))

@@ -12,13 +12,13 @@ import secrets
 import shutil
 import threading
 import unicodedata
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from signloom.config import checked_dataclass, parse_options, read_json
+from signloom.config import NonNegative, Positive, checked_dataclass, parse_options, read_json
 from signloom.corpus.manifest import VIDEO_SUFFIXES, has_ended
 from signloom.errors import UserError
 from signloom.files import flush_to_disk, to_text, write_file
@@ -27,6 +27,9 @@ from signloom.paths import APP
 MAX_FILM = 2 * 10**9  # bytes of one film
 MAX_PIECE = 8 * 10**6  # bytes of one piece
 MAX_UNFINISHED = 100
+_COLUMNS = (
+    "clip_id", "text", "start_s", "end_s", "gloss", "language", "video", "signer", "consent_until",
+)  # fmt: skip
 _ID = re.compile(r"[0-9a-f]{16}")
 _HINT = "remove its folder if the recording is of no use"
 
@@ -43,6 +46,21 @@ class TakeError(UserError):
 
 
 @checked_dataclass
+class Part:
+    """A sentence of a long film: a clip of its own."""
+
+    start_s: NonNegative
+    end_s: Positive
+    text: str
+    gloss: str = ""
+    language: str = ""
+
+    def __post_init__(self) -> None:
+        if self.end_s <= self.start_s:
+            raise ValueError(f"a clip from {self.start_s:g} to {self.end_s:g} s ends too early")
+
+
+@checked_dataclass
 class Take:
     """What take.json holds."""
 
@@ -53,6 +71,8 @@ class Take:
     suffix: str  # of the film's file
     state: State
     delivery: str = ""  # name of its folder in the inbox, from just before it appears there
+    name: str = ""  # of the file that was uploaded; empty: it was recorded
+    parts: list[Part] = field(default_factory=list)  # of a long film; empty: it is one clip
 
 
 @checked_dataclass
@@ -91,7 +111,7 @@ class TakeStore:
         ]
         return sorted(found, key=lambda take: (take.made, take.id), reverse=True)
 
-    def begin(self, *, text: str, signer: str, suffix: str) -> Take:
+    def begin(self, *, text: str, signer: str, suffix: str, name: str = "") -> Take:
         """Make an empty take.
 
         Raises:
@@ -105,8 +125,8 @@ class TakeStore:
             raise TakeError(f"{open_ones} recordings were begun and not ended; remove some", 429)
         made = datetime.now().isoformat(timespec="milliseconds")
         take = Take(
-            id=secrets.token_hex(8), text=_line(text), signer=_line(signer), made=made,
-            suffix=suffix, state="recording",
+            id=secrets.token_hex(8), text=one_line(text), signer=one_line(signer), made=made,
+            suffix=suffix, state="recording", name=one_line(name),
         )  # fmt: skip
         (self._takes / take.id).mkdir(parents=True)
         self.film(take).touch()
@@ -176,21 +196,32 @@ class TakeStore:
             raise TakeError(f"{found} bytes are here, the whole film has {size}", 409)
         part = self.film(take)
         flush_to_disk(part)
-        done = self._with(take, state="whole")
+        done = replace(take, state="whole")
         part.rename(self.film(done))
         return self._keep(done)
 
-    def change(self, take: Take, *, text: str | None = None, signer: str | None = None) -> Take:
-        """Correct the sentence or the signer of a take that is not delivered.
+    def change(
+        self,
+        take: Take,
+        *,
+        text: str | None = None,
+        signer: str | None = None,
+        parts: Sequence[Part] | None = None,
+    ) -> Take:
+        """Correct the sentence, the signer or the parts of a take that is not delivered.
 
         Raises:
-            TakeError: If it is delivered.
+            TakeError: If it is delivered, or two parts have the same times.
         """
         if take.state == "delivered":
             raise TakeError("this recording is delivered; correct it with a new one", 409)
-        text = take.text if text is None else _line(text)
-        signer = take.signer if signer is None else _line(signer)
-        return self._keep(self._with(take, text=text, signer=signer))
+        text = take.text if text is None else one_line(text)
+        signer = take.signer if signer is None else one_line(signer)
+        parts = take.parts if parts is None else sorted(parts, key=lambda one: one.start_s)
+        if len({_span(part) for part in parts}) < len(parts):
+            raise TakeError("two clips of a film have the same times; remove one")
+        lines = [replace(one, text=one_line(one.text), gloss=one_line(one.gloss)) for one in parts]
+        return self._keep(replace(take, text=text, signer=signer, parts=lines))
 
     def remove(self, take: Take) -> None:
         """Delete a take with its film; what was delivered stays in the inbox or the corpus."""
@@ -199,7 +230,7 @@ class TakeStore:
     def agree(self, consent: Consent) -> None:
         """Keep what a signer agreed to, beside what was agreed to before."""
         self._consents.mkdir(parents=True, exist_ok=True)
-        consent = replace(consent, signer=_line(consent.signer))  # as takes have it
+        consent = replace(consent, signer=one_line(consent.signer))  # as takes have it
         name = f"{date.today().isoformat()}-{secrets.token_hex(4)}.json"
         write_file(self._consents / name, to_text(asdict(consent)))
 
@@ -237,20 +268,20 @@ class TakeStore:
         hidden = inbox / f".{folder.name}"  # scans pass over names that begin with a dot
         hidden.mkdir()
         agreed = {take.signer: asdict(consents[take.signer]) for take in takes}
-        rows = ["clip_id\tvideo\ttext\tsigner\tconsent_until"]
+        rows = ["\t".join(_COLUMNS)]
         for take in takes:
             name = f"{take.id}{take.suffix}"
             _link(self.film(take), hidden / name)
             until = consents[take.signer].until
-            rows.append("\t".join((take.id, name, take.text, take.signer, until)))
+            rows += ["\t".join((*row, name, take.signer, until)) for row in _rows(take)]
         write_file(hidden / "table.tsv", "\n".join(rows) + "\n")
         write_file(hidden / "consent.json", to_text(agreed))
         for take in takes:
-            self._keep(self._with(take, delivery=folder.name))
+            self._keep(replace(take, delivery=folder.name))
         hidden.rename(folder)
         flush_to_disk(inbox)
         for take in takes:
-            self._keep(self._with(take, state="delivered", delivery=folder.name))
+            self._keep(replace(take, state="delivered", delivery=folder.name))
         return Delivered(folder, [take.id for take in takes], left)
 
     def settle(self, inbox: Path) -> None:
@@ -258,8 +289,8 @@ class TakeStore:
         for take in self.list_takes():
             if take.delivery and take.state == "whole":
                 arrived = (inbox / take.delivery).is_dir()
-                kept = {"state": "delivered"} if arrived else {"delivery": ""}
-                self._keep(self._with(take, **kept))
+                done, undone = replace(take, state="delivered"), replace(take, delivery="")
+                self._keep(done if arrived else undone)
         for rest in inbox.glob(".app-*"):
             shutil.rmtree(rest)
 
@@ -285,16 +316,13 @@ class TakeStore:
         write_file(self._folder(take.id) / "take.json", to_text(asdict(take)))
         return take
 
-    @staticmethod
-    def _with(take: Take, **changes: Any) -> Take:
-        return Take(**{**asdict(take), **changes})
-
 
 def _why_not(take: Take, consent: Consent | None) -> str:
     """Return why a take is not delivered; empty: it is."""
     if take.state == "recording":
         return "its film is not whole"
-    if not take.text or not take.signer:
+    texts = [part.text for part in take.parts] or [take.text]
+    if not all(texts) or not take.signer:
         return "its sentence or its signer is missing"
     if consent is None:
         return f"{take.signer} has not agreed to anything yet"
@@ -305,7 +333,20 @@ def _why_not(take: Take, consent: Consent | None) -> str:
     return ""
 
 
-def _line(text: str) -> str:
+def _rows(take: Take) -> Iterator[tuple[str, ...]]:
+    """Yield a row of a delivery for each clip of a take, as far as it is of the clip alone."""
+    if not take.parts:
+        yield take.id, take.text, "", "", "", ""
+    for number, one in enumerate(take.parts, start=1):
+        yield f"{take.id}-{number:03d}", one.text, *_span(one), one.gloss, one.language
+
+
+def _span(part: Part) -> tuple[str, str]:
+    """Return the times of a part as a table has them."""
+    return f"{part.start_s:.3f}", f"{part.end_s:.3f}"
+
+
+def one_line(text: str) -> str:
     """Return a text as one line, as a table takes it."""
     return unicodedata.normalize("NFC", " ".join(text.split()))[:1000]
 

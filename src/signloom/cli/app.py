@@ -62,6 +62,7 @@ def run_app(options: argparse.Namespace) -> None:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind(("0.0.0.0" if options.host else LOCAL, options.port))
+            listener.listen()  # who reads the address may ask at once
         except OSError as error:
             raise UserError(
                 f"port {options.port}: {error.strerror}; choose another, --port"

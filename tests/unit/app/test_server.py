@@ -180,12 +180,23 @@ def test_a_film_comes_in_pieces_and_a_cut_piece_is_not_kept(asker: Asker) -> Non
     assert asker.ask("GET", film)[2] == bytes(3000)
 
 
+def test_labels_are_of_films_and_no_name_leads_elsewhere(asker: Asker, project: Path) -> None:
+    for name in ("..", "/etc/passwd", "a.exe", "", "x" * 300 + ".srt", "%00.srt"):
+        status, content = asker.change("POST", f"/api/labels?name={name}", b"x")
+        assert (status, "is no film" in content["error"]) == (415, True), name
+    status, content = asker.change("POST", "/api/labels?name=../../day.csv", b"text,video\noui,day")
+    assert status == 200
+    assert content["left"] == ["day.csv line 2: no film called 'day' is here; upload it first"]
+    status, content = asker.change("POST", "/api/labels?name=day.srt", b"x")
+    assert (status, content["error"][:8]) == (422, "day.srt:")
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body", "said"),
     [
         ("POST", "/api/takes", b"[1]", "JSON object"),
         ("POST", "/api/takes", b"{", "expected JSON"),
-        ("POST", "/api/takes", b"x" * 200_000, "bytes at once"),
+        ("POST", "/api/takes", b"x" * 2_000_000, "bytes at once"),
         ("POST", "/api/consents", {"signer": "a", "purposes": ["war"]}, "purposes"),
         ("POST", "/api/deliver", {"ids": 3}, "expected a list"),
         ("POST", "/api/deliver", {"ids": ["../.."]}, "no such recording"),

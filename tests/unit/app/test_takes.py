@@ -1,12 +1,14 @@
 """Recordings: whole or not at all, nothing twice, nobody without consent."""
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import pytest
 
 from signloom.app import takes
-from signloom.app.takes import Consent, Take, TakeError, TakeStore
+from signloom.app.takes import Consent, Part, Take, TakeError, TakeStore
+from signloom.errors import UserError
 from signloom.intake.deliveries import Request, scan
 
 FILM = bytes(range(256)) * 40
@@ -115,6 +117,31 @@ def test_a_delivery_is_what_a_night_takes_in(store: TakeStore, tmp_path: Path) -
     assert {take.state for take in store.list_takes()} == {"delivered"}
     assert store.deliver(inbox).folder is None
     assert len(list(inbox.iterdir())) == 1
+
+
+def test_a_long_film_is_delivered_as_the_clips_that_it_was_cut_into(
+    store: TakeStore, tmp_path: Path
+) -> None:
+    agree(store)
+    take = record(store, text="")
+    later = Part(start_s=3.5, end_s=5.0, text="", gloss="NON")
+    parts = [later, Part(start_s=0.25, end_s=2.0, text="oui ")]
+    assert [one.text for one in store.change(take, parts=parts).parts] == ["oui", ""]
+    assert "its sentence" in store.deliver(tmp_path / "inbox").left[take.id]
+    with pytest.raises(TakeError, match="the same times"):
+        store.change(store.get(take.id), parts=[later, replace(later, text="si")])
+    with pytest.raises(UserError, match="ends too early"):
+        Part(start_s=2.0, end_s=2.0, text="")
+    store.change(store.get(take.id), parts=[parts[1], replace(later, text="non")])
+    store.deliver(tmp_path / "inbox")
+    candidates, _ = scan(Request(sources=[tmp_path / "inbox"], inbox=True, settle_s=0.0))
+    names = ("text", "start_s", "end_s", "gloss")
+    assert [tuple(one.values[name] for name in names) for one in candidates] == [
+        ("oui", "0.250", "2.000", ""), ("non", "3.500", "5.000", "NON"),
+    ]  # fmt: skip
+    assert len({one.name for one in candidates}) == 2
+    assert len({one.video for one in candidates}) == 1
+    assert not any(one.problems for one in candidates)
 
 
 def test_who_has_not_agreed_is_not_delivered(store: TakeStore, tmp_path: Path) -> None:

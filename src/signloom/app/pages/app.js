@@ -3,6 +3,7 @@
 
 import { makeClips } from "/clips.js";
 import { makeJudge } from "/judge.js";
+import { drawTimeline } from "/timeline.js";
 
 const $ = (selector, root = document) => root.querySelector(selector);
 const texts = await (await fetch("/texts.json")).json();
@@ -35,7 +36,7 @@ async function ask(method, path, body) {
     method,
     headers: method === "GET" ? {} : { "x-signloom": "1" },
     body: body instanceof Blob || body === undefined ? body : JSON.stringify(body),
-  });
+  }).catch(() => { throw new Error(say("away")); });
   const content = await answer.json().catch(() => ({}));
   if (answer.ok) return content;
   throw Object.assign(new Error(content.error ?? answer.statusText), { status: answer.status, content });
@@ -287,6 +288,7 @@ function drawLook(place, take, look) {
     video.playbackRate = video.playbackRate === 1 ? 0.5 : 1;
     slow.ariaPressed = String(video.playbackRate !== 1);
   });
+  video.addEventListener("error", () => slow.after(element("p", { class: "unsure", text: say("no_play") })));
   place.replaceChildren(player, slow);
   if (!look) return;
   const faults = look.faults.map((name) => say(`f_${name}`));
@@ -453,9 +455,11 @@ function rounded(values) {
 }
 
 function drawTake(take) {
-  const text = element("input", { value: take.text, "aria-label": say("sentence") });
-  const signer = element("input", { value: take.signer, "aria-label": say("signer") });
+  const text = element("input", { value: take.text, maxlength: "1000" });
+  const signer = element("input", { value: take.signer, maxlength: "100" });
+  const labelled = (name, input) => element("label", {}, element("span", { text: say(name) }), input);
   const place = element("div");
+  const line = element("div");
   const button = (name, handler) => {
     const node = element("button", { text: say(name) });
     node.addEventListener("click", guarded(handler));
@@ -468,18 +472,26 @@ function drawTake(take) {
       show();
     }));
   } else {
-    row.append(button("check", async () => {
+    const check = async () => {
       drawLook(place, take, null);
       tell(say("looking"));
       const look = await ask("POST", `/api/takes/${take.id}/look`);
       tell("");
       drawLook(place, take, look);
-      if (!text.value && look.translation) text.value = look.translation.text;
+      return look;
+    };
+    row.append(button("check", async () => {
+      const { translation } = await check();
+      if (!text.value && translation) text.value = translation.text;
+    }));
+    if (take.state === "whole") row.append(button("cut", () => {
+      if (!$("video", place)) drawLook(place, take, null);
+      drawTimeline(line, take, () => $("video", place), check, { ask, say, tell, element, guarded });
     }));
   }
   if (take.state !== "delivered") {
     row.append(button("save", async () => {
-      await consentOf(signer.value);
+      if (signer.value.trim()) await consentOf(signer.value);
       await ask("PATCH", `/api/takes/${take.id}`, { text: text.value, signer: signer.value });
     }));
   }
@@ -488,10 +500,13 @@ function drawTake(take) {
     await ask("DELETE", `/api/takes/${take.id}`);
     show();
   }));
-  const state = `${take.made.slice(0, 16).replace("T", " ")} · ${say(`state_${take.state}`)}`;
+  const count = take.parts.length;
+  const state = [take.name, take.made.slice(0, 16).replace("T", " "), say(`state_${take.state}`),
+    count ? say("clips_of", { count }) : ""].filter(Boolean).join(" · ");
+  const fields = [labelled("signer", signer), ...(count ? [] : [labelled("sentence", text)])];
   return element("li", {},
     element("p", { class: "soft", text: state }),
-    element("div", { class: "fields" }, signer, text), row, place);
+    element("div", { class: "fields" }, ...fields), row, place, line);
 }
 
 async function show() {
@@ -553,20 +568,38 @@ on("#wrong", "click", async () => {
   location.hash = "clips";
 });
 
-on("#files", "change", async (event) => {
-  for (const file of event.target.files) {
-    const dot = file.name.lastIndexOf(".");
-    const suffix = file.name.slice(dot);
-    const take = await ask("POST", "/api/takes", { text: "", signer: $("#signer").value, suffix });
-    const upload = new Sender(take.id);
-    upload.add(file);
+// Films first: captions, texts and tables are of films that are here.
+async function takeFiles(files) {
+  const suffixOf = (file) => file.name.slice(file.name.lastIndexOf(".")).toLowerCase();
+  const isFilm = (file) => start.videos.includes(suffixOf(file));
+  const said = [];
+  for (const file of [...files].sort((one, other) => isFilm(other) - isFilm(one))) {
     tell(`${say("saving")} ${file.name}`);
-    await upload.finish();
+    try {
+      if (isFilm(file)) {
+        const asked = { signer: $("#signer").value, suffix: suffixOf(file), name: file.name };
+        const upload = new Sender((await ask("POST", "/api/takes", asked)).id);
+        upload.add(file);
+        await upload.finish();
+      } else {
+        const found = await ask("POST", `/api/labels?name=${encodeURIComponent(file.name)}`, file);
+        said.push(`${file.name}: ${say("labelled", { count: found.takes.length })}`, ...found.left);
+      }
+    } catch (error) {
+      said.push(`${file.name}: ${error.message}`);
+    }
   }
+  await tabs.clips();
+  tell(said.join("\n"));
+}
+
+on("#files", "change", async (event) => {
+  await takeFiles(event.target.files);
   event.target.value = "";
-  tell("");
-  show();
 });
+
+for (const name of ["dragover", "drop"]) on("#clips .drop", name, (event) => event.preventDefault());
+on("#clips .drop", "drop", (event) => takeFiles(event.dataTransfer.files));
 
 on("#live", "click", async () => {
   if (live) { endLive(); return; }
@@ -592,7 +625,7 @@ on("#rollback", "click", async () => {
 });
 
 document.addEventListener("keydown", (event) => {
-  const isTyping = ["INPUT", "SELECT", "BUTTON", "A"].includes(event.target.tagName);
+  const isTyping = ["INPUT", "TEXTAREA", "SELECT", "BUTTON", "A"].includes(event.target.tagName);
   if (event.key !== " " || isTyping || $("#camera").hidden) return;
   event.preventDefault();
   ($("#stop").hidden ? $("#go") : $("#stop")).click();
