@@ -12,7 +12,7 @@ from signloom.paths import PARAMS, PRETRAINED, SNAPSHOTS
 from signloom.provenance import code_hash, library_versions
 from signloom.tracking.run import Run, read_tracking
 from signloom.training.data import TrainingFiles
-from signloom.training.devices import open_devices
+from signloom.training.devices import choose_threads, open_devices
 from signloom.training.pretraining import (
     PretrainOptions,
     hash_corpora,
@@ -21,6 +21,7 @@ from signloom.training.pretraining import (
     pretraining_options,
 )
 from signloom.training.run import (
+    count_parameters,
     deciding_options,
     describe,
     read_run_options,
@@ -43,6 +44,7 @@ def main() -> None:
     options, files = pretraining_options(read_run_options(PARAMS), own), TrainingFiles()
     fabric = open_devices(options.train)
     data = load_pretraining(files, options, own)
+    threads = choose_threads(count_parameters(data, options))
     hashes = {**files.hashes(), "corpora": hash_corpora(own)}
     made = {"data": hashes, "libraries": library_versions()}
     hidden = [own.mask_share, own.span_s]
@@ -58,7 +60,7 @@ def main() -> None:
         hold_snapshots(SNAPSHOTS, [snapshots]),
         start_run(key=snapshots.run_key(), note=note) as log,
     ):
-        log.log_params({"pretrain": asdict(own), **asdict(options)})
+        log.log_params({"pretrain": asdict(own), **asdict(options), "threads": threads})
         result = train_seed(data, options, made, fabric, snapshots, log.log_metrics, learn=learn)
         write_results(PRETRAINED, [result])
         log.log_artifact(PRETRAINED, folder="pretrained")

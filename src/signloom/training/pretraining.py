@@ -44,7 +44,7 @@ from signloom.features.features import (
 from signloom.features.sources import Clips, LandmarkSource, SourceSequence, StoredLandmarks
 from signloom.features.targets import Target, read_targets
 from signloom.files import hash_folder
-from signloom.models.seq2seq import Seq2Seq
+from signloom.models.seq2seq import ModelOptions, Seq2Seq
 from signloom.training.data import TrainingData, TrainingFiles
 from signloom.training.devices import open_devices
 from signloom.training.loop import Counts, EpochRecord, Fit, Losses, Objective, StepReport, Trainer
@@ -300,11 +300,11 @@ class MaskedDev(FixedBatches):
 class MaskedModel(nn.Module):
     """An encoder, and the layer that guesses the frames around each position of its memory."""
 
-    def __init__(self, seq2seq: Seq2Seq, *, d_model: int, subsampling: int, width: int) -> None:
-        """Take the model and how many numbers of a frame are guessed."""
+    def __init__(self, seq2seq: Seq2Seq, options: ModelOptions, width: int) -> None:
+        """Take the model, what it is made of, and how many numbers of a frame are guessed."""
         super().__init__()
         self.seq2seq, self._width = seq2seq, width
-        self.guess = nn.Linear(d_model, subsampling * width)
+        self.guess = nn.Linear(options.d_model, options.subsampling * width)
 
     def forward(
         self, src: Float[Tensor, "B S F"], src_valid: Bool[Tensor, "B S"]
@@ -322,25 +322,19 @@ class MaskedLoss(Objective):
     nothing (a wrist relative to itself), and counts nothing.
     """
 
-    mean_value: Tensor
+    centre: Tensor
     scale: Tensor
     values: Tensor
     presence: Tensor
 
     def __init__(
-        self,
-        model: MaskedModel,
-        options: TrainOptions,
-        mask: Mask,
-        *,
-        mean: FloatArray,
-        scale: FloatArray,
+        self, model: MaskedModel, options: TrainOptions, mask: Mask, size: dict[str, FloatArray]
     ) -> None:
-        """Take the model, how it is trained, what is guessed and its means and deviations (V,)."""
+        """Take the model, how it is trained, what is guessed and its mean and scale, (V,) each."""
         super().__init__()
         self.model, self.options = model, options
-        for name, array in {"mean_value": mean, "scale": scale, "values": mask.values,
-                            "presence": mask.presence}.items():  # fmt: skip
+        columns = {"values": mask.values, "presence": mask.presence}
+        for name, array in {**columns, **size}.items():
             self.register_buffer(name, torch.from_numpy(array), persistent=False)
 
     def forward(self, batch: Batch, rows: Int[Tensor, " N"]) -> Losses:
@@ -376,7 +370,7 @@ class MaskedLoss(Objective):
         guesses = self.model(batch.src, batch.src_valid).float()
         count = len(self.values)
         values, presence = self._hidden(batch, self.values, self.presence)
-        whole = (batch.whole[..., self.values] - self.mean_value) / self.scale
+        whole = (batch.whole[..., self.values] - self.centre) / self.scale
         logits, bits = guesses[..., count:], batch.whole[..., self.presence]
         return guesses[..., :count][values], whole[values], logits[presence], bits[presence]
 
@@ -389,8 +383,8 @@ class MaskedLoss(Objective):
 
 def measure_values(
     clips: Clips, features: FeatureOptions, columns: npt.NDArray[np.int64]
-) -> tuple[FloatArray, FloatArray]:
-    """Return mean and standard deviation of some features, shape (V,) each, where they are there.
+) -> dict[str, FloatArray]:
+    """Return mean and standard deviation of some features, where they are there, shape (V,) each.
 
     Of clips from all over the list, not augmented.
     """
@@ -401,7 +395,8 @@ def measure_values(
     count = np.maximum(1, sums[0])
     mean = sums[1] / count
     scale = np.sqrt(np.maximum(0, sums[2] / count - mean**2))
-    return mean.astype(np.float32), np.maximum(scale, LEAST_SCALE).astype(np.float32)
+    found = {"centre": mean, "scale": np.maximum(scale, LEAST_SCALE)}
+    return {name: array.astype(np.float32) for name, array in found.items()}
 
 
 def pretrain(
@@ -415,17 +410,10 @@ def pretrain(
     fabric: Fabric | None = None,
     snapshots: Snapshots | None = None,
 ) -> tuple[Checkpoint, Fit]:
-    """Train an encoder on clips without their sentences; as `training.run.train`.
+    """Train an encoder on clips without their sentences, as `train` does with them.
 
-    Args:
-        data: As `load_pretraining` returns it.
-        options: As `pretraining_options` returns them.
-        own: What is hidden.
-        provenance: As for `train`, and the others.
-        log: As for `train`, and the others.
-        watch: Likewise.
-        fabric: Likewise.
-        snapshots: Likewise.
+    `data` are those of `load_pretraining`, `options` those of `pretraining_options`; `own` says
+    what is hidden.
 
     Returns:
         A whole model, of which only the encoder is trained, and how pretraining went: of the
@@ -437,16 +425,11 @@ def pretrain(
     features, section = options.features, options.train
     assert isinstance(data.source, LandmarkSource)
     mask = Mask(feature_names(features, data.source.layout), features, own)
-    mean, scale = measure_values(data.train, features, mask.values)
-    width = len(mask.values) + len(mask.presence)
-    model = MaskedModel(
-        checkpoint.model, d_model=options.model.d_model, subsampling=options.model.subsampling,
-        width=width,
-    )  # fmt: skip
+    model = MaskedModel(checkpoint.model, options.model, len(mask.values) + len(mask.presence))
     dev = MaskedDev(data.dev, features, max_frames=section.max_frames, pad=data.tokenizer.pad)
     dev.mask = mask
     trainer = Trainer(
-        MaskedLoss(model, section, mask, mean=mean, scale=scale),
+        MaskedLoss(model, section, mask, measure_values(data.train, features, mask.values)),
         MaskedBatches(source, mask, section.seed),
         dev,
         fabric=fabric or open_devices(section),

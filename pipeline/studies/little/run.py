@@ -1,0 +1,83 @@
+"""Train with few sentences, stitched and pretrained. DVC stage `little` of that study.
+
+Usage: python -m pipeline.studies.little.run [PARAMS]
+"""
+
+import dataclasses
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+from pipeline.stage import run
+from pipeline.studies.charts import spread
+from pipeline.studies.coffee.run import STUDY as COFFEE
+from pipeline.studies.coffee.study import CoffeeOptions
+from pipeline.studies.little.study import LittleOptions, train_each
+from pipeline.studies.results import write_results
+from signloom.config import load_section
+from signloom.evaluation.evaluate import EvaluateOptions, GridOptions
+from signloom.features.targets import TokenizeOptions
+from signloom.paths import PARAMS
+from signloom.report.study import Section, StudyPage, Table, render_study
+
+STUDY = Path("pipeline/studies/little/params.yaml")
+OUT = Path("reports/studies/little")
+WORK = Path("data/raw/little")  # orders, tokens and pretrained encoders
+COMMAND = "dvc repro pipeline/studies/little/dvc.yaml"
+
+
+def main() -> None:
+    """Train, and write what is known after each training."""
+    study = Path(sys.argv[1]) if len(sys.argv) > 1 else STUDY
+    options = load_section(study, "study", LittleOptions)
+    trained: list[dict[str, Any]] = []
+    if not options.words.is_file():
+        logging.warning("%s is not there (docs/results.md says where to get it): nothing is "
+                        "measured", options.words)  # fmt: skip
+        write_all(trained)
+        return
+    coffee = dataclasses.replace(
+        load_section(COFFEE, "study", CoffeeOptions),
+        words=options.words, corpus=WORK / "orders", orders=options.orders,
+    )  # fmt: skip
+    tokenize = load_section(study, "tokenize_targets", TokenizeOptions)
+    one_search = GridOptions(beam_sizes=(), length_penalties=())
+    scoring = load_section(PARAMS, "evaluate", EvaluateOptions)
+    scoring = dataclasses.replace(scoring, grid=one_search)
+    for found in train_each(options, coffee, tokenize, scoring, WORK):
+        logging.info("%s", found)
+        trained.append(found)
+        write_all(trained)
+
+
+def write_all(trained: list[dict[str, Any]]) -> None:
+    """Write results and page."""
+    write_results(OUT, {"format_version": 1, "trained": trained}, render_study(build_page(trained)))
+
+
+def build_page(trained: list[dict[str, Any]]) -> StudyPage:
+    """Say what was measured; every number comes from the results."""
+    shares = list(dict.fromkeys(row["share"] for row in trained))
+    rows = [
+        [name, *(spread(row["wer"] for row in found if row["share"] == share) for share in shares)]
+        for name in dict.fromkeys(row["means"] for row in trained)
+        for found in [[row for row in trained if row["means"] == name]]
+    ]
+    table = Table(
+        caption="WER on test, %; mean and standard deviation of the seeds",
+        header=["train orders with a sentence", *(f"{share:.0%}" for share in shares)],
+        rows=rows,
+    )
+    return StudyPage(
+        title="Few sentences",
+        lead=["Where only some clips have a sentence: what are stitched clips worth, and an "
+              "encoder that was pretrained on all clips?",
+              "" if trained else "The takes are not there, so nothing was measured."],
+        sections=[Section(title="Orders in a coffee shop", text=[], parts=[table])],
+        command=COMMAND,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    run(main)
