@@ -31,6 +31,9 @@ APART = {
     ("positions", "corpus"): "nothing is read from a corpus",
     ("lip_reading", "report"): "the page shows the result",
     ("faces", "report"): "the page shows the result",
+    ("little", "report"): "the page shows the result",
+    ("little", "extraction"): "the landmarks are imported",
+    ("little", "cli"): "of it the recipe alone, which is named",
     ("draw", "corpus"): "the manifest is only written",
     ("draw", "extraction"): "worker processes and the writing of films",
 }
