@@ -76,6 +76,7 @@ COMMANDS: dict[str, dict[str, tuple[Callable[[argparse.ArgumentParser], None], s
     "nights": {
         "retrain": (nights.add_retrain, "train on new data; promote the model if it is better"),
         "champion": (nights.add_champion, "show, promote and roll back versions of the model"),
+        "tidy": (nights.add_tidy, "say what nothing refers to any more, and remove it"),
         "deliver": (nights.add_deliver, "send MLflow the records that it could not take before"),
     },
 }

@@ -1,6 +1,7 @@
 """Commands that retrain the model, choose its version and record it."""
 
 import argparse
+import contextlib
 import json
 import logging
 import os
@@ -261,6 +262,47 @@ def _reasons(decision: dict[str, Any]) -> list[str]:
 
 def _user() -> str:
     return os.environ.get("USER") or f"user {os.getuid()}"
+
+
+def add_tidy(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom tidy`."""
+    parser.description = (
+        "Say what caches, versions of the model and runs weigh, what nothing refers to, and with "
+        "--yes remove that: cached landmarks that no run used for --days; weights of decided "
+        "versions but the champion, those that a rollback returns to, the challenger and the "
+        "--keep newest (their decisions and scores stay); files in DVC's cache of no branch, tag, "
+        "experiment or the workspace. docs/nights.md"
+    )
+    parser.add_argument("--keep", type=int, default=30, metavar="N",
+                        help="newest versions that keep their weights (default: 30)")  # fmt: skip
+    parser.add_argument("--days", type=float, default=90, metavar="N",
+                        help="cached landmarks unused for so long go (default: 90)")  # fmt: skip
+    parser.add_argument("--yes", action="store_true", help="remove; else only say what would go")
+    parser.set_defaults(run=run_tidy)
+
+
+def run_tidy(options: argparse.Namespace) -> None:
+    """Print a line for each part of the project, and remove what nothing refers to."""
+    from signloom.nightly.lock import hold_lock
+    from signloom.nightly.store import ModelStore
+    from signloom.nightly.tidy import list_parts
+
+    if options.keep < 0 or not options.days > 0:
+        raise UserError("--keep must be 0 or more, --days more than 0")
+    os.chdir(project_folder())
+    store = ModelStore()
+    with hold_lock() if options.yes else contextlib.nullcontext():  # no stage in between
+        if options.yes:
+            store.recover()
+        freed = 0
+        for part in list_parts(store, keep=options.keep, days=options.days):
+            size, gone = f"{part.size_bytes / 1e6:,.1f}", f"{part.removable_bytes / 1e6:,.1f}"
+            print(f"{size:>12} MB  {gone:>12} MB to go  {part.name}: {part.what}")
+            if options.yes and part.remove is not None:
+                part.remove()
+                freed += part.removable_bytes
+    what = f"{freed / 1e6:,.1f} MB removed" if options.yes else "nothing was removed; --yes does it"
+    print(what)
 
 
 def add_deliver(parser: argparse.ArgumentParser) -> None:

@@ -35,13 +35,12 @@ from signloom.nightly.gate import (
     Translations,
     decide,
 )
-from signloom.nightly.store import ModelStore
+from signloom.nightly.store import TRANSLATIONS, ModelStore
 from signloom.paths import REJECTS
 from signloom.translation.options import DecodingOptions
 from signloom.translation.precision import Precision
 from signloom.translation.translator import Translator
 
-TRANSLATIONS = "translations"  # in a version's folder, by hash of the landmarks
 PACE_CLIPS, PACE_ROUNDS = 16, 5
 
 logger = logging.getLogger(__name__)

@@ -32,6 +32,8 @@ FORMAT_VERSION = 1  # of version.json, champion.json, frozen_test.json and marks
 CHECKPOINT_NAME, EVALUATION_NAME, VERSION, DECISION = (
     "checkpoint", "evaluation", "version.json", "decision.json",
 )  # fmt: skip
+WEIGHTS, SEEDS = "model.safetensors", "seeds"  # of a checkpoint; its module loads torch
+TRANSLATIONS = "translations"  # in a version's folder, by hash of the landmarks
 POINTER, FROZEN, MARKS = "champion.json", "frozen_test.json", "marks.json"
 FORGOTTEN = "forgotten"  # a mark: a map for each request, with its number of clips
 _HINT = f"bring it back with `dvc checkout {MODELS}.dvc` or `dvc pull`"
@@ -128,6 +130,13 @@ class ModelStore:
                     shutil.copy2(metrics, folder / EVALUATION_NAME)
                 content = {"format_version": FORMAT_VERSION, **facts, "checkpoint_hash": made_of}
                 (folder / VERSION).write_text(to_text(content), encoding="utf-8")
+            elif not (self.checkpoint(version) / WEIGHTS).is_file():  # tidied away, trained again
+                for source in (checkpoint / WEIGHTS, checkpoint / SEEDS):
+                    target = self.checkpoint(version) / source.name
+                    if source.is_dir():
+                        copy_folder(source, change.stage(target))
+                    elif source.is_file():
+                        shutil.copy2(source, change.stage(target))
             self._write(change, POINTER, asdict(self.pointer().challenge(version)))
         return version
 
@@ -258,6 +267,19 @@ class ModelStore:
             )
         return version
 
+    def heavy(self, version: int) -> list[Path]:
+        """Return what of a version only translating needs: weights, kept translations."""
+        folder = self.checkpoint(version)
+        found = (folder / WEIGHTS, folder / SEEDS, self.folder(version) / TRANSLATIONS)
+        return [path for path in found if path.exists()]
+
+    def drop_weights(self, versions: Sequence[int]) -> None:
+        """Remove the weights of versions, of all or none; what is known of them stays."""
+        with self._change() as change:
+            for version in versions:
+                for path in self.heavy(version):
+                    change.remove(path)
+
     def facts(self, version: int) -> dict[str, Any]:
         """Return version.json: the facts given, `format_version` and `checkpoint_hash`."""
         path = self.folder(version) / VERSION
@@ -382,7 +404,7 @@ class ModelStore:
         if hash_folder(self.checkpoint(version)) != self.facts(version).get("checkpoint_hash"):
             raise UserError(
                 f"{self.checkpoint(version)} is not what it was when it was kept: a file is torn "
-                f"or was changed; {_HINT}"
+                f"or was changed, or its weights were tidied away; {_HINT}"
             )
         self._write(change, POINTER, asdict(self.pointer().move(version, action, by)))
 

@@ -96,10 +96,16 @@ class _Registry:
         there = self._versions()
         for version in versions:
             if version.checkpoint_hash not in there:
+                if not (version.checkpoint / "model.safetensors").is_file():
+                    continue  # its weights were tidied away before it came here
                 there[version.checkpoint_hash] = self._create(version)
                 self._changes.append(f"version {version.number}")
             self._tag(version, there[version.checkpoint_hash])
-        numbers = {one.number: str(there[one.checkpoint_hash].version) for one in versions}
+        numbers = {
+            one.number: str(there[one.checkpoint_hash].version)
+            for one in versions
+            if one.checkpoint_hash in there
+        }
         now = dict(self._client.get_registered_model(self._name).aliases)
         for alias, number in aliases.items():
             self._point(alias, numbers.get(number) if number else None, now.get(alias), number)
