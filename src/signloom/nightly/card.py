@@ -27,6 +27,7 @@ from signloom.evaluation.names import (
     reads_glosses,
 )
 from signloom.files import hash_file, write_file
+from signloom.importing.dataset_card import NOT_SAID, quote_terms
 from signloom.nightly.store import FORGOTTEN
 
 CARD = "MODEL_CARD.md"
@@ -38,9 +39,6 @@ SLICES = {
     "fps": "frames a second",
 }
 FEW_CLIPS = 20  # the scores of a slice with fewer mean little
-TERMS = {"Licence": "LICENSE*", "Consent": "CONSENT*"}  # of the recordings, in the corpus folder
-_TERMS_LINES = 60  # of them that are quoted
-_NOT_SAID = "**not said**"
 
 
 def write_card(folder: Path, corpus: Path, marks: Mapping[str, Any] | None = None) -> Path:
@@ -197,34 +195,20 @@ def _data(version: VersionFiles) -> Iterator[str]:
         hours = facts.get("hours", {}).get(split)
         rows.append([
             split,
-            len(clips) if clips is not None else _NOT_SAID,
-            f"{hours:.2f}" if hours is not None else _NOT_SAID,
-            ", ".join(f"{escape(name)} ({signers[name]})" for name in sorted(signers)) or _NOT_SAID,
+            len(clips) if clips is not None else NOT_SAID,
+            f"{hours:.2f}" if hours is not None else NOT_SAID,
+            ", ".join(f"{escape(name)} ({signers[name]})" for name in sorted(signers)) or NOT_SAID,
         ])  # fmt: skip
     yield from table(["split", "clips", "hours", "who signs (clips)"], rows)
     batches = facts.get("batches")
-    told = ", ".join(map(escape, batches)) if batches else "none" if batches == [] else _NOT_SAID
+    told = ", ".join(map(escape, batches)) if batches else "none" if batches == [] else NOT_SAID
     yield f"Deliveries after the first clips: {told}.\n"
     yield (
         "**Who does not sign.** Everyone else. Who the signers are (region, age, first language, "
         "handedness, skin), and who is missing, only the people who recorded them can say: put it "
         "into `CONSENT.md` in the corpus folder, and it is quoted here.\n"
     )
-    for title, pattern in TERMS.items():
-        yield from _terms(title, sorted(version.corpus.glob(pattern)), pattern.rstrip("*"))
-
-
-def _terms(title: str, files: Sequence[Path], name: str) -> Iterator[str]:
-    """Quote what lies beside the recordings about their use."""
-    if not files:
-        yield f"**{title}.** {_NOT_SAID}: no file `{name}` lies in the corpus folder.\n"
-    for path in files:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-        yield f"**{title}** (`{path.name}`, SHA-256 `{hash_file(path)[:12]}`):\n"
-        yield from (f"> {line}".rstrip() for line in lines[:_TERMS_LINES])
-        if len(lines) > _TERMS_LINES:
-            yield f">\n> ... {len(lines) - _TERMS_LINES} more lines in the file"
-        yield ""
+    yield from quote_terms(version.corpus)
 
 
 def _scores(scores: Mapping[str, Any]) -> Iterator[str]:
@@ -352,8 +336,8 @@ def _origin(version: VersionFiles) -> Iterator[str]:
     yield "## Made from\n"
     start = made.get("start")
     rows: list[Iterable[object]] = [
-        ["commit", facts.get("git_commit", _NOT_SAID)],
-        ["dvc.lock", facts.get("dvc_lock", _NOT_SAID)],
+        ["commit", facts.get("git_commit", NOT_SAID)],
+        ["dvc.lock", facts.get("dvc_lock", NOT_SAID)],
         ["weights it started from", f"{start['folder']} ({start['sha256']})" if start else "none"],
         *([f"data: {name}", digest] for name, digest in sorted(made.get("data", {}).items())),
         *([path, digest] for path, digest in version.hashes.items()),
