@@ -388,6 +388,13 @@ class _Results:
             self.frames.update((clip.clip_id, found) for clip in task.clips)
 
 
+def take_share(clips: Sequence[Clip], number: int, count: int) -> list[Clip]:
+    """Return the clips of a share of the videos, number of count from 0; no video is in two."""
+    videos = sorted({clip.video for clip in clips if clip.video})
+    wanted = set(videos[number::count])
+    return [clip for clip in clips if clip.video in wanted]
+
+
 def extract_corpus(clips: Sequence[Clip], options: ExtractOptions, folder: Path) -> None:
     """Extract all clips into `folder`/shards, quality.parquet and rejects.tsv.
 

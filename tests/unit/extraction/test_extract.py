@@ -26,6 +26,7 @@ from signloom.extraction.extract import (
     extract_video,
     extractor_fingerprint,
     options_of_fingerprint,
+    take_share,
 )
 from signloom.extraction.runtime import _CHUNK, _chunks, in_chunks
 from signloom.extraction.video import Frame, Video
@@ -266,3 +267,16 @@ def test_a_new_video_is_extracted_as_the_model_was_trained() -> None:
 def test_options_out_of_range_are_refused(change: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         replace(OPTIONS, **change)
+
+
+@pytest.mark.parametrize("count", [1, 3, 9])
+def test_shares_are_disjoint_and_together_all_films(count: int) -> None:
+    clips = [
+        Clip(clip_id=f"c{number}", video=Path(f"film{number // 2}.mp4"), text="oui", signer="s",
+             split="train", start_s=float(number % 2), end_s=number % 2 + 1.0)
+        for number in range(10)
+    ]  # fmt: skip
+    parts = [take_share(clips, number, count) for number in range(count)]
+    assert sorted(clip.clip_id for part in parts for clip in part) == [c.clip_id for c in clips]
+    films = [{clip.video for clip in part} for part in parts]
+    assert sum(map(len, films)) == 5  # both segments of a film are in one share
