@@ -43,7 +43,10 @@ def main() -> None:
     threads = choose_threads(count_parameters(data, options))
     options = settle_precision(data, options)
     fabric = open_devices(options.train)
-    hashes, start = files.hashes(), describe_start(options.train.start_from)
+    hashes, start = (
+        files.hashes(),
+        describe_start(options.train.start_from, options.model.text_model),
+    )
     made = {"data": hashes, "libraries": library_versions(), **start}
     code, seeds = code_hash(*PACKAGES), each_seed(options)
     snapshots = [open_snapshots(SNAPSHOTS, deciding_options(one), made, code) for one in seeds]

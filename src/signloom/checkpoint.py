@@ -18,6 +18,7 @@ from signloom.features.sources import Source, source_of_fields
 from signloom.features.targets import CtcLabels
 from signloom.features.tokenizer import Tokenizer
 from signloom.files import replace_folder, write_file
+from signloom.models.pretrained import TextModel
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
 
@@ -38,6 +39,7 @@ class CheckpointSpec:
         source: What it reads: which landmarks and what found them, or which glosses.
         ctc: What the labels of its CTC head mean; kind none without one.
         provenance: What made the weights: parameters, data hashes, library versions.
+        text_model: Of family `pretrained`, the text model that it was made from.
     """
 
     model: ModelOptions
@@ -45,6 +47,7 @@ class CheckpointSpec:
     source: Source
     ctc: CtcLabels
     provenance: dict[str, Any]
+    text_model: TextModel | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +67,7 @@ class _File:
     features: FeatureOptions
     ctc: CtcLabels
     provenance: dict[str, Any]
+    text_model: TextModel | None = None
 
 
 def build_from_spec(spec: CheckpointSpec, tokenizer: Tokenizer) -> Seq2Seq:
@@ -79,6 +83,7 @@ def build_from_spec(spec: CheckpointSpec, tokenizer: Tokenizer) -> Seq2Seq:
         vocab_size=tokenizer.vocab_size,
         ctc_labels=len(spec.ctc) + 1 if spec.ctc.kind != "none" else 0,
         eos=tokenizer.eos,
+        text=spec.text_model,
     )
 
 
@@ -110,6 +115,8 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
             "provenance": spec.provenance,
             **spec.source.to_fields(),
         }
+        if spec.text_model is not None:
+            content["text_model"] = asdict(spec.text_model)
         text = json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True)
         write_file(temporary / SPEC, text + "\n")
         checkpoint.tokenizer.save(temporary / TOKENIZER)
@@ -242,4 +249,5 @@ def _load_spec(path: Path) -> CheckpointSpec:
         source=source,
         ctc=found.ctc,
         provenance=found.provenance,
+        text_model=found.text_model,
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from signloom.models.pretrained import TextModel
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
 from tests import tiny
@@ -21,6 +22,47 @@ DOCUMENT_003 = {"family": "conformer", "positions": "relative", "activation": "r
 LSTM = {"family": "lstm"}
 ENCODER_ONLY = {"family": "encoder_only"}
 DECODER_ONLY = {"family": "decoder_only"}
+# What config.json has of tiny text models: D = 16, H = 2.
+T5 = {
+    "d_model": 16,
+    "d_kv": 8,
+    "d_ff": 24,
+    "num_layers": 2,
+    "num_decoder_layers": 2,
+    "num_heads": 2,
+}
+BART = {
+    "d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_ffn_dim": 24,
+    "decoder_ffn_dim": 24, "encoder_attention_heads": 2, "decoder_attention_heads": 2,
+    "max_position_embeddings": 512,
+}  # fmt: skip
+MADE = {"name": "tiny", "sha256": "", "licence": ""}
+TEXT_MODELS = {
+    "t5": TextModel(kind="t5", sizes=T5, is_tied=True, is_scaled=True, **MADE),
+    "byt5": TextModel(
+        kind="t5",
+        sizes={**T5, "feed_forward_proj": "gated-gelu"},
+        is_tied=False,
+        is_scaled=False,
+        **MADE,
+    ),
+    "mt5": TextModel(kind="mt5", sizes=T5, is_tied=False, is_scaled=False, **MADE),
+    "mbart": TextModel(kind="mbart", sizes=BART, is_tied=True, is_scaled=False, **MADE),
+    "m2m_100": TextModel(
+        kind="m2m_100",
+        sizes={**BART, "scale_embedding": True},
+        is_tied=True,
+        is_scaled=False,
+        **MADE,
+    ),
+}
+
+
+def pretrained(text_model: str, **changes: Any) -> dict[str, Any]:
+    """Return the options of a model around one of `TEXT_MODELS`."""
+    tied = TEXT_MODELS[text_model].is_tied
+    return {"family": "pretrained", "text_model": text_model, "tied_embeddings": tied, **changes}
+
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "transformer, pre-norm": {"norm": "pre"},
@@ -99,6 +141,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "decoder-only, tokens, stem of 2": {**DECODER_ONLY, "source": "tokens", "subsampling": 2},
     "decoder-only, layer drop": {**DECODER_ONLY, "layer_drop": 0.2, "decoder_layers": 3},
+    "pretrained t5": pretrained("t5"),
+    "pretrained byt5, its encoder, tokens": pretrained("byt5", text_encoder=True, source="tokens"),
+    "pretrained mt5, its encoder, stem of 4": pretrained("mt5", text_encoder=True, subsampling=4),
+    "pretrained mt5, low rank": pretrained("mt5", freeze="layers", lora_rank=2),
+    "pretrained mbart": pretrained("mbart"),
+    "pretrained mbart, low rank": pretrained("mbart", freeze="layers", lora_rank=2),
+    "pretrained m2m_100, its encoder": pretrained("m2m_100", text_encoder=True),
 }
 
 EOS = tiny.VOCAB - 1
@@ -118,6 +167,9 @@ COMBINED = {
     "gru without attention",
     "encoder-only, causal",
     "decoder-only, tokens, stem of 2",
+    "pretrained mt5, its encoder, stem of 4",
+    "pretrained mbart, low rank",
+    "pretrained m2m_100, its encoder",
 }
 
 
@@ -143,6 +195,11 @@ def build(seed: int = 0, *, ctc_labels: int = 5, **changes: Any) -> Subject:
     width = tiny.VOCAB if options.source == "tokens" else tiny.INPUT_WIDTH
     torch.manual_seed(seed)
     model = build_model(
-        options, input_width=width, vocab_size=tiny.VOCAB, ctc_labels=ctc_labels, eos=EOS
+        options,
+        input_width=width,
+        vocab_size=tiny.VOCAB,
+        ctc_labels=ctc_labels,
+        eos=EOS,
+        text=TEXT_MODELS.get(options.text_model),
     )
     return Subject(options, model.eval())

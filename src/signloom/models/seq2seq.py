@@ -20,7 +20,9 @@ from torch import Tensor, nn
 
 from signloom.config import NO_BOOL, ShareBelowOne, checked_dataclass
 
-Family = Literal["transformer", "conformer", "lstm", "gru", "rnn", "encoder_only", "decoder_only"]
+Family = Literal[
+    "transformer", "conformer", "lstm", "gru", "rnn", "encoder_only", "decoder_only", "pretrained"
+]
 # The ranges end beyond every model that one machine trains: a slip of a digit or a foreign file is
 # refused before anything of that size is built.
 Layers = Annotated[int, Field(ge=1, le=200)]
@@ -66,6 +68,13 @@ class ModelOptions:
     encoder_norm: bool = True  # a last layer norm in the encoder
     # recurrent: numbers of a token's embedding; 0: d_model
     embedding_width: Annotated[int, Field(ge=0, le=16_384)] = 0
+    text_model: str = ""  # pretrained: folder of a text model
+    # pretrained: our front end and the text model's encoder, instead of our encoder
+    text_encoder: bool = False
+    # pretrained: what keeps its weights: nothing, the text model's layers, its tokens' vectors, too
+    freeze: Literal["none", "layers", "all"] = "none"
+    # pretrained: rank of the matrices learnt beside its queries and values; 0: none
+    lora_rank: Annotated[int, Field(ge=0, le=1_024)] = 0
 
     def __post_init__(self) -> None:
         if self.d_model % self.heads:
@@ -88,6 +97,11 @@ class ModelOptions:
             raise ValueError(
                 "positions: found relative for decoder_only, whose layers read source and target; "
                 "expected sinusoidal, scaled or none"
+            )
+        if (self.family == "pretrained") != bool(self.text_model):
+            raise ValueError(
+                f"text_model: found {self.text_model!r} with family {self.family}; expected the "
+                "folder of a text model (docs/models.md) with family pretrained, else none"
             )
 
 
@@ -233,6 +247,7 @@ class Seq2Seq(nn.Module, ABC):
     guesses_from_tokens = True
     # Whether some clips at a time may be encoded and the parts put together.
     encodes_in_parts = False
+    has_int8 = True  # whether its matrices may be multiplied in int8
     input_width: int | None = None  # F of features; None where ids are read, or it is not known
 
     def __init_subclass__(cls, **arguments: Any) -> None:

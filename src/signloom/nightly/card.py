@@ -334,11 +334,22 @@ def _limits_of_landmarks(features: Mapping[str, Any]) -> Iterator[str]:
 def _origin(version: VersionFiles) -> Iterator[str]:
     facts, made = version.facts, version.spec["provenance"]
     yield "## Made from\n"
-    start = made.get("start")
+    start, text = made.get("start"), made.get("text_model")
     rows: list[Iterable[object]] = [
         ["commit", facts.get("git_commit", NOT_SAID)],
         ["dvc.lock", facts.get("dvc_lock", NOT_SAID)],
         ["weights it started from", f"{start['folder']} ({start['sha256']})" if start else "none"],
+        *(
+            [
+                [
+                    "text model",
+                    f"{escape(text['folder'])} ({text['sha256']}), licence: "
+                    f"{escape(text['licence'] or NOT_SAID)}",
+                ]
+            ]
+            if text
+            else []
+        ),
         *([f"data: {name}", digest] for name, digest in sorted(made.get("data", {}).items())),
         *([path, digest] for path, digest in version.hashes.items()),
         ["libraries", ", ".join(f"{k} {v}" for k, v in sorted(made.get("libraries", {}).items()))],

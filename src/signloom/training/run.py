@@ -34,6 +34,7 @@ from signloom.features.features import FeatureOptions
 from signloom.features.targets import NO_LABELS
 from signloom.files import write_file
 from signloom.log import ONCE
+from signloom.models.pretrained import TextModel
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions
 from signloom.progress import progress_file
@@ -43,7 +44,7 @@ from signloom.training.loop import BatchLoss, EpochRecord, Fit, StepReport, Trai
 from signloom.training.options import TrainOptions
 from signloom.training.precision import choose_precision
 from signloom.training.snapshots import Snapshots
-from signloom.training.warm_start import warm_start
+from signloom.training.warm_start import start_from_text_model, warm_start
 
 SHOW_S = 0.3  # between two drawings of the bar
 STALLED = 1 / 3  # of the frames a second that the same run has shown in an epoch
@@ -250,6 +251,8 @@ def prepare(
     checkpoint = Checkpoint(spec=spec, model=model, tokenizer=data.tokenizer)
     if options.train.start_from:
         warm_start(checkpoint, Path(options.train.start_from), seed=options.train.seed)
+    elif options.model.text_model:
+        start_from_text_model(checkpoint)
     source = TrainingBatches(
         data.train,
         options.features,
@@ -296,6 +299,9 @@ def describe_model(
         source=data.source,
         ctc=data.labels if options.train.ctc_weight else NO_LABELS,
         provenance=provenance,
+        text_model=TextModel.read(Path(options.model.text_model))
+        if options.model.text_model
+        else None,
     )
 
 

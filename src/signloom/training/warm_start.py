@@ -6,6 +6,7 @@ names: a row that is known keeps its weights to the bit, a new one begins as the
 ones, one whose name is gone is dropped. Nothing else may differ.
 """
 
+import importlib.metadata
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -21,8 +22,9 @@ from signloom.errors import UserError
 from signloom.features.features import feature_names
 from signloom.features.sources import LandmarkSource
 from signloom.features.targets import CtcLabels
-from signloom.features.tokenizer import SourceVocabulary, load_source
+from signloom.features.tokenizer import SourceVocabulary, load_source, read_source
 from signloom.files import hash_folder
+from signloom.models.pretrained import TextModel, load_text_weights
 
 # Tensors with a row for each source token of a model of glosses, for each target token, and for
 # each CTC label; a tied model has no `output.weight`, one without a CTC head no `ctc`.
@@ -37,7 +39,7 @@ TOKEN_ROWS = (
 LABEL_ROWS = ("ctc.weight", "ctc.bias")
 # What may differ: it steers training and what is drawn before, and makes no weight mean anything
 # else.
-FREE = ("dropout", "layer_drop", "initialization")
+FREE = ("dropout", "layer_drop", "initialization", "text_model", "freeze")
 PRETRAINED = "pretrained"  # in the provenance of a checkpoint of which only the encoder is trained
 ENCODER = ("encoder.",)  # beginnings of the names of its tensors; the stack of a decoder-only
 STACK = (*ENCODER, "decoder.layers.")  # model reads the source, too
@@ -52,19 +54,44 @@ _MOST_NAMED = 8  # new or dropped names in a message
 logger = logging.getLogger(__name__)
 
 
-def describe_start(folder: str) -> dict[str, Any]:
+def describe_start(folder: str, text_model: str = "") -> dict[str, Any]:
     """Return what identifies the starting weights; nothing where training starts from scratch.
 
     Args:
         folder: `train.start_from`.
+        text_model: `model.text_model`.
 
     Raises:
         UserError: If there is no such folder.
     """
-    if not folder:
-        return {}
-    _check_exists(Path(folder))
-    return {"start": {"folder": folder, "sha256": hash_folder(Path(folder))}}
+    found: dict[str, Any] = {}
+    if folder:
+        _check_exists(Path(folder))
+        found["start"] = {"folder": folder, "sha256": hash_folder(Path(folder))}
+    if text_model:
+        text = TextModel.read(Path(text_model))
+        version = importlib.metadata.version("transformers")
+        found["text_model"] = {
+            "folder": text_model, "sha256": text.sha256, "licence": text.licence,
+            "transformers": version,
+        }  # fmt: skip
+    return found
+
+
+def start_from_text_model(checkpoint: Checkpoint) -> None:
+    """Give an untrained model of family `pretrained` the weights of its text model.
+
+    Raises:
+        UserError: If they do not fit, or the text was cut into tokens by another tokeniser.
+    """
+    folder, tokenizer = Path(checkpoint.spec.model.text_model), checkpoint.tokenizer
+    if tokenizer.source_json != read_source(folder) or tokenizer.vocabulary != "pruned":
+        raise UserError(
+            f"model.text_model is {folder}, but the sentences are not in its tokens; set "
+            f"tokenize_targets.tokenizer: {folder} and tokenize_targets.vocabulary: pruned"
+        )
+    load_text_weights(checkpoint.model, folder, tokenizer.source_rows)
+    logger.info("training starts from the text model %s", folder)
 
 
 def warm_start(checkpoint: Checkpoint, folder: Path, *, seed: int) -> None:
@@ -188,6 +215,8 @@ def _differences(old: CheckpointSpec, new: CheckpointSpec) -> Iterator[str]:
     """Say what a trained model was made with and what is now asked for, where they differ."""
     yield from _option_differences(old, new, FREE)
     yield from old.source.differences(new.source)
+    if old.text_model and new.text_model and old.text_model.sizes != new.text_model.sizes:
+        yield f"model.text_model: trained with another than {new.text_model.name}"
     if old.ctc.kind != new.ctc.kind:
         yield f"CTC labels: trained with {old.ctc.kind}, now {new.ctc.kind}"
 

@@ -32,15 +32,20 @@ def reduce_precision(model: Seq2Seq, precision: Precision) -> Seq2Seq:
             matrices in it, on a CPU, and keeps everything else (norms, recurrences) in float32.
 
     Raises:
-        UserError: If int8 is asked for and the model is not on a CPU.
+        UserError: If int8 is asked for and the model is not on a CPU, or of a family without.
     """
     device = next(model.parameters()).device
     if precision == "float32":
-        if device.type == "cpu" and torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        has_onednn = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+        if device.type == "cpu" and has_onednn and model.has_int8:
             _replace_linear(model, PackedLinear, PACKED_SIDE)
         return model
     if precision == "bfloat16":
         return model.to(torch.bfloat16)
+    if not model.has_int8:
+        raise UserError(
+            "precision int8 is not there for a pretrained text model; choose float32 or bfloat16"
+        )
     if device.type != "cpu":
         raise UserError(
             f"precision int8 is for CPUs, and the model is on {device}; choose bfloat16 there"

@@ -293,11 +293,16 @@ class Translator:
         """Return the CTC labels of tokens, where the search asks for them.
 
         Raises:
-            UserError: If it does and the labels are no characters.
+            UserError: If it does and the labels are no characters, or the tokens SentencePiece's.
         """
         if not options.ctc_weight:
             return None
         labels = self.spec.ctc
+        if self._tokenizer.is_spaced:
+            raise UserError(
+                f"decoding.ctc_weight is {options.ctc_weight}, but the tokens of this text model "
+                "begin with spaces, which the CTC head does not spell; set it to 0"
+            )
         if labels.kind != "characters":
             head = f"spells {labels.kind}" if len(labels) else "does not exist"
             raise UserError(

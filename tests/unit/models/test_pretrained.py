@@ -1,0 +1,258 @@
+"""Pretrained text models: tiny random ones of each family, saved as their authors would."""
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import tokenizers
+import torch
+
+from signloom.checkpoint import load_checkpoint, save_checkpoint
+from signloom.errors import UserError
+from signloom.features.tokenizer import BYT5, Tokenizer, read_source
+from signloom.models.seq2seq import Memory
+from signloom.training.data import TrainingData
+from signloom.training.run import RunOptions, prepare, train
+from signloom.training.warm_start import describe_start
+from signloom.translation.onnx_export import export_onnx
+from signloom.translation.translator import Translator
+from tests import tiny
+
+transformers = pytest.importorskip("transformers", reason="needs `pip install 'signloom[text]'`")
+
+CPU = torch.device("cpu")
+T5 = ("<pad>", "</s>", "<unk>")
+NLLB = ("<s>", "<pad>", "</s>", "<unk>")
+T5_SIZES = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 2, "num_heads": 2}
+BART_SIZES = {
+    "d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_ffn_dim": 24,
+    "decoder_ffn_dim": 24, "encoder_attention_heads": 2, "decoder_attention_heads": 2,
+    "max_position_embeddings": 64,
+}  # fmt: skip
+FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "t5": ("T5", T5_SIZES),
+    "t5 1.1": (
+        "T5", {**T5_SIZES, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
+    ),
+    "mt5": ("MT5", {**T5_SIZES, "feed_forward_proj": "gated-gelu"}),
+    "byt5": (
+        "T5", {**T5_SIZES, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
+    ),
+    "mbart": ("MBart", {**BART_SIZES, "scale_embedding": True}),
+    "m2m_100": ("M2M100", {**BART_SIZES, "scale_embedding": True, "decoder_start_token_id": 2}),
+}  # fmt: skip
+
+
+def sentence_pieces(controls: tuple[str, ...] = T5) -> str:
+    """Return the tokenizer.json of a SentencePiece vocabulary that leaves out h, ' and ê."""
+    words = ["▁je", "▁vais", "▁tu", "▁mange", "s", "▁"]
+    letters = list("abcdefgijklmnopqrstuvwxyz")
+    vocab = [(piece, 0.0) for piece in controls]
+    vocab += [(piece, -1.0 - len(vocab)) for piece in words]
+    vocab += [(piece, -9.0) for piece in letters if piece != "s"]
+    unigram = tokenizers.models.Unigram(vocab, unk_id=controls.index("<unk>"))
+    made = tokenizers.Tokenizer(unigram)
+    made.normalizer = tokenizers.normalizers.NFKC()
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Sequence(
+        [tokenizers.pre_tokenizers.WhitespaceSplit(), tokenizers.pre_tokenizers.Metaspace()]
+    )
+    made.add_special_tokens([tokenizers.AddedToken(name, special=True) for name in controls])
+    return made.to_str()
+
+
+def text_model(folder: Path, family: str) -> Any:
+    """Save a tiny random text model; return it."""
+    name, sizes = FAMILIES[family]
+    is_bart = name in ("MBart", "M2M100")
+    if family == "byt5":
+        size = 384
+    else:
+        text = sentence_pieces(NLLB) if is_bart else sentence_pieces()
+        size = tokenizers.Tokenizer.from_str(text).get_vocab_size() + 5
+    torch.manual_seed(5)
+    config = getattr(transformers, f"{name}Config")(
+        **{"decoder_start_token_id": 0, **sizes}, vocab_size=size
+    )
+    model = getattr(transformers, f"{name}ForConditionalGeneration")(config).eval()
+    if family in ("t5 1.1", "mt5", "byt5"):  # two matrices, as the published ones have
+        model.lm_head.weight = torch.nn.Parameter(torch.randn(size, 16))
+    model.save_pretrained(folder)
+    if family in ("t5 1.1", "byt5", "mt5"):
+        tensors = {k: v.contiguous() for k, v in model.state_dict().items() if "embed_tok" not in k}
+        safetensors.torch.save_file(tensors, folder / "model.safetensors")
+    if family == "byt5":
+        (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "ByT5Tokenizer"}')
+    else:
+        (folder / "tokenizer.json").write_text(text, encoding="utf-8")
+    (folder / "README.md").write_text("---\nlicense: apache-2.0\n---\n# Tiny\n")
+    return model
+
+
+def data_of(folder: Path) -> TrainingData:
+    """Return the tiny corpus in the tokens of a text model."""
+    data, source = tiny.training_data(), read_source(folder)
+    tokenizer = Tokenizer.build(tiny.SENTENCES, "pruned", source)
+
+    def retold(target: Any) -> Any:
+        ids = [tokenizer.bos, *tokenizer.encode(target.text), tokenizer.eos]
+        return dataclasses.replace(target, ids=ids)
+
+    splits = {
+        split: dataclasses.replace(clips, targets=[retold(t) for t in clips.targets])
+        for split, clips in (("train", data.train), ("dev", data.dev))
+    }
+    return dataclasses.replace(data, tokenizer=tokenizer, **splits)
+
+
+def options_of(folder: Path, **changes: Any) -> RunOptions:
+    model = dataclasses.replace(tiny.MODEL, family="pretrained", text_model=str(folder), **changes)
+    return dataclasses.replace(tiny.run_options(), model=model)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_weights_compute_what_transformers_computes(family: str, tmp_path: Path) -> None:
+    theirs = text_model(tmp_path, family)
+    data = data_of(tmp_path)
+    checkpoint, source = prepare(data, options_of(tmp_path, text_encoder=True), provenance={})
+    ours, batch = checkpoint.model.eval(), source.build(1, [0, 1, 2])
+    config = theirs.config
+    controls = config.pad_token_id, config.decoder_start_token_id, config.eos_token_id
+    rows = torch.tensor([*controls, *data.tokenizer.source_rows])
+    tokens = batch.tgt[:, :-1]
+    assert (rows[tokens] >= 0).all()
+    front, valid = ours.encoder.source(batch.src, batch.src_valid)
+    with torch.no_grad():
+        expected = theirs(
+            inputs_embeds=front, attention_mask=valid, decoder_input_ids=rows[tokens]
+        ).logits[..., rows]
+        found = ours(batch.src, batch.src_valid, tokens)
+    # Of a row that the text model has not, nothing is said; M2M100 gives padding no position.
+    is_known, is_real = rows >= 0, batch.tgt_valid[:, :-1]
+    torch.testing.assert_close(
+        found[is_real][:, is_known], expected[is_real][:, is_known], rtol=1e-4, atol=1e-4
+    )
+
+
+def test_a_row_that_the_text_model_has_not_begins_as_the_mean(tmp_path: Path) -> None:
+    text_model(tmp_path, "t5")
+    data = data_of(tmp_path)
+    checkpoint, _ = prepare(data, options_of(tmp_path), provenance={})
+    rows = torch.tensor([0, 0, 1, *data.tokenizer.source_rows])
+    weight = checkpoint.model.state_dict()["decoder.embedding.weight"]
+    assert (rows == -1).sum() > 200  # of bytes, a SentencePiece vocabulary knows letters
+    mean = weight[rows >= 0].mean(dim=0)
+    torch.testing.assert_close(weight[rows == -1], mean.expand(int((rows == -1).sum()), -1))
+
+
+@pytest.mark.parametrize("family", ["t5", "byt5", "mbart"])
+def test_a_checkpoint_needs_the_folder_no_more(family: str, tmp_path: Path) -> None:
+    folder = tmp_path / "text"
+    text_model(folder, family)
+    data = data_of(folder)
+    made = describe_start("", str(folder))
+    assert made["text_model"]["licence"] == "apache-2.0"
+    options = options_of(folder, freeze="all", lora_rank=2, d_model=8, d_ff=16)
+    untrained = prepare(data, options, provenance=made)[0].model.state_dict()
+    checkpoint, fit = train(data, options, provenance=made, log=lambda record: None)
+    assert fit.history[-1].train_loss < fit.history[0].train_loss
+    moved = {n for n, t in checkpoint.model.state_dict().items() if not t.equal(untrained[n])}
+    layers = {name for name in moved if ".stack." in name}
+    assert layers
+    new = (".down", ".up"), ("EncDec", ".encoder_attn.")
+    assert all(n.endswith(new[0]) or any(part in n for part in new[1]) for n in layers)
+    assert not moved & {"decoder.embedding.weight", "decoder.output.weight", "decoder.output.bias"}
+    before, clip = Translator(checkpoint, CPU), tiny.sequence(1)
+    expected = before.translate([clip, tiny.sequence(2)], tiny.decoding(beam_size=3), n_best=3)
+    save_checkpoint(tmp_path / "checkpoint", checkpoint)
+    shutil.rmtree(folder)
+    loaded = load_checkpoint(tmp_path / "checkpoint", CPU)
+    assert loaded.spec.text_model == checkpoint.spec.text_model
+    after = Translator(loaded, CPU)
+    assert (
+        after.translate([clip, tiny.sequence(2)], tiny.decoding(beam_size=3), n_best=3) == expected
+    )
+    with pytest.raises(UserError, match="int8 is not there for a pretrained"):
+        Translator(loaded, CPU, "int8")
+    with pytest.raises(UserError, match="pretrained cannot be exported to ONNX"):
+        export_onnx(loaded, tmp_path / "onnx")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda folder: shutil.rmtree(folder), "config.json cannot be read .*hf download"),
+        (
+            lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"),
+            "pytorch_model.bin alone, a pickle, which may run code",
+        ),
+        (lambda folder: (folder / "model.safetensors").write_bytes(b"x"), "safetensors is torn"),
+        (lambda folder: (folder / "config.json").write_text("[]"), "config.json is no object"),
+        (lambda folder: edit(folder, model_type="bert"), "model_type is 'bert', expected t5"),
+        (lambda folder: edit(folder, num_layers=10**9), "num_layers: found 1000000000"),
+        (lambda folder: edit(folder, num_layers=3), "2. tensors of its decoder are missing"),
+        (
+            lambda folder: (folder / "tokenizer.json").write_text(sentence_pieces(NLLB)),
+            "not in its tokens; set tokenize_targets.tokenizer",
+        ),
+    ],
+)
+def test_a_folder_that_is_no_text_model_ends_in_words(
+    change: Any, message: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "text"
+    text_model(folder, "t5")
+    data = data_of(folder)
+    change(folder)
+    with pytest.raises(UserError, match=message):
+        prepare(data, options_of(folder), provenance={})
+
+
+def edit(folder: Path, **changes: Any) -> None:
+    """Change keys of config.json."""
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_without_transformers_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text_model(tmp_path, "t5")
+    data = data_of(tmp_path)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"pip install 'signloom\[text\]'"):
+        prepare(data, options_of(tmp_path), provenance={})
+
+
+def test_more_positions_than_mbart_has_end_in_words(tmp_path: Path) -> None:
+    text_model(tmp_path, "mbart")
+    checkpoint, _ = prepare(data_of(tmp_path), options_of(tmp_path), provenance={})
+    memory = Memory(torch.zeros(1, 3, 16), torch.ones(1, 3, dtype=torch.bool))
+    with pytest.raises(UserError, match="64 positions, but 65 are needed; lower max_tokens"):
+        checkpoint.model.decode(memory, torch.ones(1, 65, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("family", ["t5", "byt5", "mbart"])
+@pytest.mark.parametrize(
+    "text", ["", "je mange", "  deux  espaces ", "l'hôtel Ⅳ …", "zoé\n手话 </s> <unk>"]
+)
+def test_any_text_comes_back_from_the_trimmed_tokens_of_a_text_model(
+    family: str, text: str, tmp_path: Path
+) -> None:
+    source = BYT5 if family == "byt5" else sentence_pieces(NLLB if family == "mbart" else T5)
+    made = Tokenizer.build(tiny.SENTENCES, "pruned", source)
+    made.save(tmp_path / "tokenizer.json")
+    tokenizer = Tokenizer.load(tmp_path / "tokenizer.json")
+    assert tokenizer == made
+    ids = tokenizer.encode(text)
+    assert tokenizer.decode(ids) == text
+    assert all(2 < index < tokenizer.vocab_size for index in ids)
+
+
+def test_known_words_are_the_text_models_own_tokens() -> None:
+    tokenizer = Tokenizer.build(tiny.SENTENCES, "pruned", sentence_pieces())
+    pieces = [tokenizer.piece(index) for index in tokenizer.encode("tu manges")]
+    assert pieces == [b" tu", b" mange", b"s"]
