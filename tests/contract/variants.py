@@ -4,6 +4,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 import torch
 
 from signloom.models.pretrained import TextModel
@@ -191,6 +192,8 @@ class Subject:
 
 def build(seed: int = 0, *, ctc_labels: int = 5, **changes: Any) -> Subject:
     """Build the tiny model with some options changed, in evaluation mode."""
+    if changes.get("family") == "pretrained":
+        pytest.importorskip("transformers", reason="needs `pip install 'signloom[text]'`")
     options = dataclasses.replace(tiny.MODEL, **changes)
     width = tiny.VOCAB if options.source == "tokens" else tiny.INPUT_WIDTH
     torch.manual_seed(seed)

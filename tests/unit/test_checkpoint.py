@@ -39,7 +39,7 @@ def spec_of(**changes: Any) -> CheckpointSpec:
 
 
 @pytest.mark.parametrize("is_tied", [False, True])
-@pytest.mark.parametrize("family", list(FAMILIES))
+@pytest.mark.parametrize("family", sorted(FAMILIES.keys() - {"pretrained"}))
 def test_a_loaded_checkpoint_is_the_saved_one(tmp_path: Path, family: str, is_tied: bool) -> None:
     spec = spec_of(family=family, tied_embeddings=is_tied)
     tokenizer = Tokenizer.build(tiny.SENTENCES, "pruned")

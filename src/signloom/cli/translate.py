@@ -34,6 +34,7 @@ MEANINGS = {
     "top_k": "draw among so many best tokens; 0: among all",
     "top_p": "draw among the best tokens with this share together (nucleus)",
     "seed": "of what is drawn",
+    "language": "to write in, for models of several; empty: the model chooses",
 }
 
 
@@ -127,7 +128,8 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
     kinds = typing.get_type_hints(DecodingOptions, include_extras=True)
     for name, value in dataclasses.asdict(DECODING).items():
         flag, meaning = f"--{name.replace('_', '-')}", f"{MEANINGS[name]} ({value})"
-        search.add_argument(flag, type=number_of(kinds[name]), help=meaning)
+        kind = str if kinds[name] is str else number_of(kinds[name])
+        search.add_argument(flag, type=kind, help=meaning)
     search.add_argument(
         "--precision", choices=("float32", "bfloat16", "int8"), help="of the weights (float32)"
     )

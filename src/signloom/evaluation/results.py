@@ -83,8 +83,9 @@ def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> No
     _write_table(folder / "confusions.csv", _confusion_rows(evaluation), columns=CONFUSIONS)
     write_alignments(folder / "alignments.parquet", evaluation.alignments)
     for kind in KINDS:
-        rows = _breakdown_rows(splits, kind)
-        _write_table(folder / f"by_{kind}.csv", rows, columns=("name", "split", *COLUMNS))
+        if any(kind in found["breakdowns"] for found in splits.values()):
+            rows = _breakdown_rows(splits, kind)
+            _write_table(folder / f"by_{kind}.csv", rows, columns=("name", "split", *COLUMNS))
     hint = "run `dvc repro train` again"
     epochs = check_shape(read_json(history, hint=hint), EPOCHS, where=history, hint=hint)["epochs"]
     _write_table(folder / "curves.csv", (_rounded(epoch, digits=6) for epoch in epochs))
@@ -157,7 +158,7 @@ def _confusion_rows(evaluation: Evaluation) -> Iterable[dict[str, Any]]:
 
 def _breakdown_rows(splits: Mapping[str, Any], kind: str) -> Iterable[dict[str, Any]]:
     for split, found in splits.items():
-        for row in found["breakdowns"][kind]:
+        for row in found["breakdowns"].get(kind, []):
             yield {"name": f"{split} {row['group']}", "split": split, **row}
 
 

@@ -6,7 +6,7 @@ Beside them is what the ids of glosses mean, for a model that reads glosses (`so
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -38,7 +38,9 @@ class TokenizeOptions:
     # label (where a clip is a single sign), or nothing.
     ctc: CtcKind
     source: GlossKind  # what model.source: tokens reads: whole glosses or their subwords; none
-    tokenizer: str = ""  # a tokenizer.json in place of DeepSeek V3's; empty: that
+    # a tokenizer.json, or folder of a text model, in place of DeepSeek V3's; empty: that
+    tokenizer: str = ""
+    language: bool = False  # the manifest's language is the first token of each target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,7 @@ class Target:
     ids: list[int]  # with bos and eos
     gloss: str  # space-separated; empty where the manifest has none
     labels: list[int]  # of the CTC loss (0 is its blank); empty outside train
+    language: str = ""  # of the text; empty where all are in one
 
 
 def join_targets(one: Target, other: Target, space: Sequence[int]) -> Target:
@@ -114,10 +117,12 @@ def write_targets(
 ) -> None:
     """Write targets, and the ids of their glosses, if they have any, as one Parquet file."""
     schema = TARGETS_SCHEMA
+    if any(target.language for target in targets):
+        schema = schema.append(pa.field("language", pa.string()))
     if glosses.kind != "none":
         text = json.dumps(asdict(glosses), ensure_ascii=False)
         schema = schema.with_metadata({**schema.metadata, _GLOSSES_KEY: text.encode()})
-    columns = {f.name: [getattr(target, f.name) for target in targets] for f in fields(Target)}
+    columns = {name: [getattr(target, name) for target in targets] for name in schema.names}
     with whole_file(path) as temporary:
         pq.write_table(pa.table(columns, schema=schema), temporary, compression="zstd")
 
@@ -199,23 +204,27 @@ def build_targets(
     train = [clip for clip in clips if clip.split == "train"]
     source = read_source(Path(options.tokenizer)) if options.tokenizer else ""
     texts = (normalise_text(clip.text) for clip in train)
-    tokenizer = Tokenizer.build(texts, options.vocabulary, source)
+    languages = _languages(clips) if options.language else ()
+    is_mixed = len({clip.language for clip in clips}) > 1
+    tokenizer = Tokenizer.build(texts, options.vocabulary, source, languages)
     names = sorted({name for clip in train for name in _label_names(clip, options)})
     label_of = {name: label for label, name in enumerate(names, start=1)}
     targets = []
     for clip in clips:
-        text = normalise_text(clip.text)
+        text, language = normalise_text(clip.text), clip.language or ""
+        first = [tokenizer.language_id(language)] if options.language else []
         targets.append(
             Target(
                 clip_id=clip.clip_id,
                 split=clip.split,
                 signer=clip.signer,
                 text=text,
-                ids=[tokenizer.bos, *tokenizer.encode(text), tokenizer.eos],
+                ids=[tokenizer.bos, *first, *tokenizer.encode(text), tokenizer.eos],
                 gloss=" ".join((clip.gloss or "").split()),
                 labels=[label_of[name] for name in _label_names(clip, options)]
                 if clip.split == "train"
                 else [],
+                language=language if is_mixed or options.language else "",
             )
         )
     long = [
@@ -229,6 +238,24 @@ def build_targets(
             "\n".join(long) + "\nsplit these clips, or raise tokenize_targets.max_tokens"
         )
     return tokenizer, CtcLabels(kind=options.ctc, names=tuple(names)), targets
+
+
+def _languages(clips: Sequence[Clip]) -> list[str]:
+    """Return the languages of train, in order.
+
+    Raises:
+        UserError: If a clip has none, or one that train has not; all of them in one message.
+    """
+    known = {clip.language for clip in clips if clip.split == "train"} - {None}
+    wrong = [clip for clip in clips if clip.language not in known]
+    if wrong:
+        some = ", ".join(f"{clip.clip_id} ({clip.language or 'none'})" for clip in wrong[:20])
+        raise UserError(
+            f"tokenize_targets.language is true, but {len(wrong)} of {len(clips)} clips have no "
+            f"language in the manifest, or one of no train clip: {some}. Fill the column language "
+            "of these rows or remove them, or set tokenize_targets.language: false"
+        )
+    return sorted(language for language in known if language)
 
 
 def split_hash(clips: Iterable[Clip | Target], split: str) -> str:

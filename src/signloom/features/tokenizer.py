@@ -58,6 +58,7 @@ class Tokenizer:
         source_ids: Pruned only: the source id of each row from `FIRST_BYTE + BYTES` on, ascending.
         pieces: Pruned only: the bytes of those rows.
         is_spaced: Of SentencePiece, whose tokens of a text spell it behind a space.
+        languages: Of the targets, where each begins with its own; their rows come last.
         source_json: The content of the tokenizer.json that it is made from; empty: DeepSeek V3's.
     """
 
@@ -65,11 +66,16 @@ class Tokenizer:
     source_ids: tuple[int, ...]
     pieces: tuple[bytes, ...]
     is_spaced: bool = False
+    languages: tuple[str, ...] = ()
     source_json: str = field(default="", repr=False)
 
     @classmethod
     def build(
-        cls, texts: Iterable[str], vocabulary: Vocabulary, source_json: str = ""
+        cls,
+        texts: Iterable[str],
+        vocabulary: Vocabulary,
+        source_json: str = "",
+        languages: Sequence[str] = (),
     ) -> "Tokenizer":
         """Make a tokeniser; a pruned one keeps the ids that these (training) texts use.
 
@@ -92,7 +98,7 @@ class Tokenizer:
         pieces = tuple(source.pieces[token] for token in kept)
         return cls(
             vocabulary=vocabulary, source_ids=kept, pieces=pieces, source_json=source_json,
-            is_spaced=source.kind == "spaces",
+            is_spaced=source.kind == "spaces", languages=tuple(languages),
         )  # fmt: skip
 
     @property
@@ -108,6 +114,10 @@ class Tokenizer:
     @property
     def vocab_size(self) -> int:
         """Rows of the output layer, V."""
+        return self._first_language + len(self.languages)
+
+    @cached_property
+    def _first_language(self) -> int:
         if self.vocabulary == "full":
             return len(self.source.pieces)
         return FIRST_BYTE + BYTES + len(self.source_ids)
@@ -115,14 +125,16 @@ class Tokenizer:
     @property
     def row_names(self) -> tuple[str, ...]:
         """A name for each row of the output layer, the same in a pruned and in the whole one."""
+        languages = tuple(f"language {name}" for name in self.languages)
         if self.vocabulary == "pruned":
             bytes_ = [f"byte {byte}" for byte in range(BYTES)]
-            return ("pad", "bos", "eos", *bytes_, *(f"id {token}" for token in self.source_ids))
-        names = [f"id {token}" for token in range(self.vocab_size)]
+            ids = (f"id {token}" for token in self.source_ids)
+            return ("pad", "bos", "eos", *bytes_, *ids, *languages)
+        names = [f"id {token}" for token in range(self._first_language)]
         names[self.pad], names[self.bos], names[self.eos] = "pad", "bos", "eos"
         for byte, token in enumerate(self.source.byte_ids):
             names[token] = f"byte {byte}"
-        return tuple(names)
+        return (*names, *languages)
 
     @property
     def pad(self) -> int:
@@ -139,6 +151,19 @@ class Tokenizer:
         """Id that ends every target."""
         return self.source.controls[1] if self.vocabulary == "full" else EOS
 
+    def language_id(self, language: str) -> int:
+        """Return the id of a language, with which its targets begin.
+
+        Raises:
+            UserError: If no target has it.
+        """
+        if language not in self.languages:
+            raise UserError(
+                f"language: found {language!r}, expected "
+                + (", ".join(self.languages) or "none: the model was trained without")
+            )
+        return self._first_language + self.languages.index(language)
+
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text, without bos and eos; `decode` gives the same text back."""
         source = self.source
@@ -154,12 +179,26 @@ class Tokenizer:
         return ids
 
     @property
+    def between(self) -> list[int]:
+        """Ids between two sentences that become one; SentencePiece's second begins with a space."""
+        return [] if self.is_spaced else self.encode(" ")
+
+    @property
     def source_rows(self) -> tuple[int, ...]:
-        """The source's id of each row after pad, bos and eos, or -1; pruned only."""
-        return (*self.source.byte_ids, *self.source_ids)
+        """The source's id of each row after pad, bos and eos, or -1; pruned only.
+
+        A language is the one control of the source that is called `de`, `de_DE` or `__de__`.
+        """
+        rows = [*self.source.byte_ids, *self.source_ids]
+        for language in self.languages:
+            name = language.replace("-", "_").strip("_")
+            own = {index for control, index in self.source.added.items()
+                   if control.strip("_") == name or control.startswith(f"{name}_")}  # fmt: skip
+            rows.append(own.pop() if len(own) == 1 else -1)
+        return tuple(rows)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ids; bos, eos and pad are skipped, broken UTF-8 is replaced."""
+        """Return the text of ids; controls are skipped, broken UTF-8 is replaced."""
         skipped = {self.pad, self.bos, self.eos}
         content = b"".join(self.piece(index) for index in ids if index not in skipped)
         content = content.removeprefix(b" ") if self.is_spaced else content
@@ -171,7 +210,9 @@ class Tokenizer:
         return {token: FIRST_BYTE + BYTES + row for row, token in enumerate(self.source_ids)}
 
     def piece(self, index: int) -> bytes:
-        """Return the bytes of an id; part of a character, maybe."""
+        """Return the bytes of an id; part of a character, maybe, or none of a language."""
+        if index >= self._first_language:
+            return b""
         if self.vocabulary == "full":
             return self.source.pieces[index]
         if index < FIRST_BYTE + BYTES:
@@ -180,7 +221,7 @@ class Tokenizer:
 
     def save(self, path: Path) -> None:
         """Write the tokeniser as JSON; pieces are hexadecimal, so that decoding needs no source."""
-        content = {
+        content: dict[str, Any] = {
             "format_version": FORMAT_VERSION,
             "source": "a file of its own" if self.source_json else "DeepSeek V3",
             "source_sha256": self.source_sha256,
@@ -192,6 +233,8 @@ class Tokenizer:
             content["source_json"] = self.source_json
         if self.is_spaced:
             content["is_spaced"] = True
+        if self.languages:
+            content["languages"] = self.languages
         write_file(path, json.dumps(content, indent=1) + "\n")
 
     @classmethod
@@ -228,6 +271,7 @@ class Tokenizer:
         return cls(
             vocabulary=found.vocabulary, source_ids=ids, pieces=pieces,
             source_json=found.source_json, is_spaced=found.is_spaced,
+            languages=found.languages,
         )  # fmt: skip
 
 
@@ -241,6 +285,7 @@ class _File:
     pieces: tuple[str, ...]
     source_json: str = ""
     is_spaced: bool = False
+    languages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

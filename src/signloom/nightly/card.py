@@ -37,6 +37,7 @@ SLICES = {
     "signer": "signer",
     "hands": "frames with a hand",
     "fps": "frames a second",
+    "language": "language",
 }
 FEW_CLIPS = 20  # the scores of a slice with fewer mean little
 

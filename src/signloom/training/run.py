@@ -117,6 +117,11 @@ def check_run(data: TrainingData, options: RunOptions) -> None:
     """
     pick_device(options.train.device)
     check_source(options.model, data.source)
+    if options.augment.stitch and data.tokenizer.languages:
+        raise UserError(
+            "augment.stitch joins sentences, and tokenize_targets.language begins each with its "
+            "language; set one of them off"
+        )
     if not data.source.has_frames:
         check_glosses(options)
         return
@@ -249,10 +254,10 @@ def prepare(
     seed_everything(options.train.seed)
     model = build_from_spec(spec, data.tokenizer)
     checkpoint = Checkpoint(spec=spec, model=model, tokenizer=data.tokenizer)
+    if options.model.text_model:
+        start_from_text_model(checkpoint)
     if options.train.start_from:
         warm_start(checkpoint, Path(options.train.start_from), seed=options.train.seed)
-    elif options.model.text_model:
-        start_from_text_model(checkpoint)
     source = TrainingBatches(
         data.train,
         options.features,
@@ -260,7 +265,7 @@ def prepare(
         max_frames=options.train.max_frames,
         pad=data.tokenizer.pad,
         seed=options.train.seed,
-        space=data.tokenizer.encode(" ") if options.augment.stitch else (),
+        space=data.tokenizer.between if options.augment.stitch else (),
     )
     return checkpoint, source
 

@@ -27,6 +27,8 @@ class DecodingOptions:
     # Drawn among the best tokens that have this share together (Holtzman et al. 2020).
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     seed: Natural = 1  # of what is drawn
+    # To write in, of a model trained with tokenize_targets.language; empty: the model chooses.
+    language: str = ""
 
     def __post_init__(self) -> None:
         if 0 < self.temperature < MIN_TEMPERATURE:

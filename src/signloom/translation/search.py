@@ -29,11 +29,12 @@ CTC_CANDIDATES = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecialIds:
-    """The control tokens of a vocabulary."""
+    """The control tokens of a vocabulary; `first` must come first, if it is one."""
 
     pad: int
     bos: int
     eos: int
+    first: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,6 +228,8 @@ class _Search:
         """Return the log-probabilities and tokens that may continue each beam."""
         clips, width, _ = self._beams.tokens.shape
         banned = [self._ids.pad, self._ids.bos]
+        if step == 1 and self._ids.first is not None:
+            logits.fill_(-torch.inf)[:, self._ids.first] = 0.0
         if step < self._options.min_tokens:
             banned.append(self._ids.eos)
         pairs, size = None, self._options.no_repeat_ngram

@@ -284,8 +284,11 @@ class Translator:
     def _search(
         self, memory: Memory, options: DecodingOptions, n_best: int, keys: Sequence[str]
     ) -> list[list[Hypothesis]]:
+        ids, language = self._ids, options.language
+        if language:
+            ids = replace(ids, first=self._tokenizer.language_id(language))
         return search(
-            self._model, memory, self._ids, options,
+            self._model, memory, ids, options,
             n_best=n_best, labels_of=self._labels_of(options), keys=keys,
         )  # fmt: skip
 

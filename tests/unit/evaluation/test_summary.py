@@ -17,7 +17,7 @@ CLIPS = {t.clip_id: t for t in targets()}
 
 def test_breakdowns_cover_every_clip_once(knowing: Translator) -> None:
     test = evaluate(knowing, targets(), corpus(), OPTIONS).splits["test"].to_map()
-    assert tuple(test["breakdowns"]) == KINDS
+    assert tuple(test["breakdowns"]) == KINDS[:-1]  # in one language
     for rows in test["breakdowns"].values():
         assert sum(row["clips"] for row in rows) == len(TEST)
     groups = {kind: [row["group"] for row in rows] for kind, rows in test["breakdowns"].items()}
@@ -48,6 +48,13 @@ def test_breakdowns_know_hands_and_frame_rates_and_score_each_group(knowing: Tra
     assert hands["99-100 %"]["bleu4_high"] == round(alone["bleu4"].high, 4)
     rates = {row["group"]: row["clips"] for row in breakdowns["fps"]}
     assert rates == {"24-27": 2, "45+": 1}
+
+
+def test_a_corpus_in_several_languages_has_a_score_of_each(knowing: Translator) -> None:
+    mixed = [replace(t, language="de" if t.clip_id == "test1" else "fr") for t in targets()]
+    test = evaluate(knowing, mixed, corpus(), OPTIONS).splits["test"].to_map()
+    rows = {row["group"]: row["clips"] for row in test["breakdowns"]["language"]}
+    assert rows == {"de": 1, "fr": len(TEST) - 1}
 
 
 class Ignoring(Knowing):

@@ -17,6 +17,7 @@ from signloom.features.targets import (
     write_labels,
     write_targets,
 )
+from signloom.features.tokenizer import Tokenizer
 
 OPTIONS = TokenizeOptions(vocabulary="pruned", max_tokens=30, ctc="glosses", source="none")
 CLIPS = [
@@ -46,6 +47,49 @@ def test_targets_carry_the_text_between_bos_and_eos() -> None:
         assert (target.ids[0], target.ids[-1]) == (tokenizer.bos, tokenizer.eos)
         assert tokenizer.decode(target.ids) == target.text
     assert targets[0].text == "je vais à la maison"
+
+
+SPOKEN = [
+    dataclasses.replace(clip, language=language)
+    for clip, language in zip(CLIPS, ("fr", "de", "de", "fr"), strict=True)
+]
+
+
+def test_the_language_is_the_first_token_where_it_is_asked_for(tmp_path: Path) -> None:
+    options = dataclasses.replace(OPTIONS, language=True)
+    tokenizer, _, targets = build_targets(SPOKEN, options)
+    assert tokenizer.languages == ("de", "fr")
+    plain = build_targets(SPOKEN, OPTIONS)[2]
+    for target, clip, without in zip(targets, SPOKEN, plain, strict=True):
+        assert target.ids == [
+            without.ids[0],
+            tokenizer.language_id(clip.language),
+            *without.ids[1:],
+        ]
+        assert tokenizer.decode(target.ids) == target.text
+        assert target.language == without.language == clip.language
+    assert len(tokenizer.row_names) == tokenizer.vocab_size
+    write_targets(tmp_path / "targets.parquet", targets)
+    assert read_targets(tmp_path / "targets.parquet") == targets
+    tokenizer.save(tmp_path / "tokenizer.json")
+    assert Tokenizer.load(tmp_path / "tokenizer.json") == tokenizer
+
+
+def test_a_corpus_in_one_language_is_written_as_before(tmp_path: Path) -> None:
+    path = tmp_path / "targets.parquet"
+    for language in (None, "fr"):
+        clips = [dataclasses.replace(clip, language=language) for clip in CLIPS]
+        write_targets(path, build_targets(clips, OPTIONS)[2])
+        assert "language" not in pq.read_schema(path).names
+
+
+def test_a_clip_without_a_language_that_train_has_is_named() -> None:
+    options = dataclasses.replace(OPTIONS, language=True)
+    clips = [*SPOKEN[:2], CLIPS[2], dataclasses.replace(CLIPS[3], language="nl")]
+    with pytest.raises(
+        UserError, match=r"2 of 4 clips have no language .*: b2 \(none\), c3 \(nl\)"
+    ):
+        build_targets(clips, options)
 
 
 def test_the_vocabulary_and_the_labels_come_from_train_alone() -> None:

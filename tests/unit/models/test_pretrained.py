@@ -187,13 +187,16 @@ def test_a_checkpoint_needs_the_folder_no_more(family: str, tmp_path: Path) -> N
         (lambda folder: shutil.rmtree(folder), "config.json cannot be read .*hf download"),
         (
             lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"),
-            "pytorch_model.bin alone, a pickle, which may run code",
+            "pytorch_model.bin is a pickle, which may run code",
         ),
         (lambda folder: (folder / "model.safetensors").write_bytes(b"x"), "safetensors is torn"),
-        (lambda folder: (folder / "config.json").write_text("[]"), "config.json is no object"),
+        (lambda folder: (folder / "config.json").write_text("3"), "config.json is no JSON object"),
         (lambda folder: edit(folder, model_type="bert"), "model_type is 'bert', expected t5"),
         (lambda folder: edit(folder, num_layers=10**9), "num_layers: found 1000000000"),
-        (lambda folder: edit(folder, num_layers=3), "2. tensors of its decoder are missing"),
+        (
+            lambda folder: edit(folder, num_decoder_layers=3),
+            r"tensors are missing .*: decoder\.block\.2",
+        ),
         (
             lambda folder: (folder / "tokenizer.json").write_text(sentence_pieces(NLLB)),
             "not in its tokens; set tokenize_targets.tokenizer",

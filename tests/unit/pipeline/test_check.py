@@ -98,7 +98,7 @@ def test_a_corpus_in_a_folder_that_stages_empty_is_refused(folder: str) -> None:
         main()
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", sorted(FAMILIES.keys() - {"pretrained"}))
 def test_every_family_passes_the_check(family: str) -> None:
     change(model={"family": family})
     main()

@@ -38,6 +38,24 @@ def checkpoint(ctc: CtcLabels = LETTERS) -> Checkpoint:
     return Checkpoint(spec=spec, model=model, tokenizer=tokenizer)
 
 
+def test_a_language_that_is_asked_for_comes_first() -> None:
+    base = checkpoint(NO_LABELS)
+    tokenizer = Tokenizer.build(tiny.SENTENCES, "pruned", languages=("de", "fr"))
+    model = build_from_spec(base.spec, tokenizer).eval()
+    translator = Translator(dataclasses.replace(base, model=model, tokenizer=tokenizer), CPU)
+    for temperature in (0.0, 1.0):
+        for language in ("de", "fr"):
+            options = tiny.decoding(beam_size=3, temperature=temperature, language=language)
+            for found in translator.translate(CLIPS, options, n_best=3):
+                for one in (found, *found.alternatives):
+                    assert one.hypothesis.tokens[0] == tokenizer.language_id(language)
+                    assert language not in one.text
+    with pytest.raises(UserError, match="language: found 'nl', expected de, fr"):
+        translator.translate(CLIPS, tiny.decoding(language="nl"))
+    with pytest.raises(UserError, match="expected none: the model was trained without"):
+        Translator(base, CPU).translate(CLIPS, tiny.decoding(language="de"))
+
+
 def test_alternatives_are_the_next_best_and_change_nothing_about_the_best() -> None:
     translator = Translator(checkpoint(), CPU)
     options = tiny.decoding(beam_size=4)
