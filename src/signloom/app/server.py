@@ -31,8 +31,9 @@ from signloom.corpus.manifest import VIDEO_SUFFIXES, CorpusOptions
 from signloom.errors import ClipError, UserError
 from signloom.evaluation.judge import BlindAnswer, Judgements, show_blind
 from signloom.features.targets import read_targets
+from signloom.nightly.record import NIGHT
 from signloom.nightly.store import ModelStore
-from signloom.paths import APP, LAST_NIGHT, PARAMS, REPORT_PAGE, TARGETS
+from signloom.paths import APP, NIGHTS, PARAMS, REPORT_PAGE, TARGETS
 
 PAGES = Path(__file__).parent / "pages"
 FILES = (
@@ -329,7 +330,8 @@ class App:
     async def _nights(self, _request: Request) -> Response:
         def find() -> dict[str, Any]:
             store = ModelStore()
-            night = read_json(LAST_NIGHT, hint="remove it") if LAST_NIGHT.is_file() else {}
+            path = NIGHTS / NIGHT
+            night = read_json(path, hint="remove it") if path.is_file() else {}
             return {
                 "champion": store.champion(),
                 "versions": store.versions(),

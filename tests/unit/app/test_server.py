@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from signloom.app.guard import OPEN, Guard
 from signloom.app.server import PAGES, App
 from signloom.app.takes import MAX_PIECE
 from signloom.cli.main import main
+from signloom.nightly.record import NightRecord
 from tests.tiny import ROOT
 
 OURS = {"x-signloom": "1"}
@@ -217,6 +219,13 @@ def test_a_project_without_a_model_can_record(asker: Asker) -> None:
     assert asker.ask("GET", "/api/nights")[0] == 200
     status, _, content = asker.ask("GET", "/api/wanted")
     assert (status, "dvc repro" in content.decode()) == (422, True)
+
+
+def test_the_last_night_is_told(asker: Asker) -> None:
+    NightRecord().note(outcome="refused", verdict="version 2 does not become champion")
+    night = json.loads(asker.ask("GET", "/api/nights")[2])["night"]
+    assert night["verdict"] == "version 2 does not become champion"
+    assert date.fromisoformat(night["started"][:10])
 
 
 def test_every_text_of_the_pages_is_in_every_language() -> None:
