@@ -4,8 +4,8 @@
 
 Starts `signloom app` as a process of its own in a new project with that model, and sends it what
 the page sends: JPEG pictures of 640x480 in batches over HTTP, 15 a second, of a drawn signer who
-rests 1.5 s between sentences. A batch goes when the answer to the one before is there; of more than
-30 pictures that wait the oldest are left out. The pictures are drawn before. Printed are
+rests 1.5 s between sentences. A batch goes when the answer to the one before is there; a server
+that is too slow gets evenly fewer, as from the page. The pictures are drawn before. Printed are
 
 - the delay, which the page shows, too: from a batch's last picture to its answer; its slope;
 - from the hands at rest to the text, each sentence;
@@ -42,7 +42,7 @@ from tests.camera import FPS, draw
 
 SIZE = (640, 480)
 QUALITY = 85  # of JPEG, as the page's
-MOST_WAITING = 30  # pictures, as the page's
+MOST_WAITING, SLOWEST = 30, 4  # pictures, and one of how many is sent at least; as the page's
 PAUSE_S = 1.5
 SENTENCES = 12  # different ones, signed in turn
 SHARES = "shares.json"
@@ -91,6 +91,7 @@ class Page:
         self._token = parse_qs(urlsplit(address).query)["token"][0]
         self._waiting: list[tuple[float, bytes]] = []
         self._lock, self.left, self.running = threading.Lock(), 0, True
+        self._every, self._number = 1, 0
         self.answers: list[tuple[float, float, Any]] = []  # when, delay, translation
 
     def ask(self, method: str, path: str, body: bytes) -> Any:
@@ -100,6 +101,10 @@ class Page:
             return json.load(answer)
 
     def take(self, time_s: float, jpeg: bytes) -> None:
+        self._number += 1
+        if self._number % self._every:
+            self.left += 1
+            return
         with self._lock:
             self._waiting.append((time_s, jpeg))
             while len(self._waiting) > MOST_WAITING:
@@ -117,6 +122,10 @@ class Page:
             found = self.ask("PUT", f"api/live/{session}", body)
             now = time.monotonic()
             self.answers.append((now, now - frames[-1][0], found["translation"]))
+            if len(self._waiting) > MOST_WAITING / 3:
+                self._every = min(self._every + 1, SLOWEST)
+            elif len(self._waiting) < 3:
+                self._every = max(self._every - 1, 1)
 
 
 def draw_pictures() -> tuple[list[bytes], list[int]]:
