@@ -26,11 +26,12 @@ from signloom.nightly.lock import hold_lock
 from signloom.nightly.night import Request, run_night
 from signloom.nightly.plan import make_plan, new_clips
 from signloom.nightly.record import NightRecord, StepResult
-from signloom.nightly.steps import take_deliveries, withdraw_delivery
+from signloom.nightly.steps import take_deliveries, train, withdraw_delivery
 from signloom.nightly.store import ModelStore
 from signloom.paths import RETRAIN_LOCK, RETRAIN_UNFINISHED
 from tests.intake import deliver
 from tests.processes import is_alive, wait_until
+from tests.tiny import ROOT
 from tests.unit.nightly.night_project import (
     PARAMS,
     decision_about,
@@ -340,3 +341,26 @@ def test_ctrl_c_stops_the_children_and_is_passed_on() -> None:
 def test_a_program_that_is_missing_is_said() -> None:
     with pytest.raises(UserError, match="no-such-program cannot be started"):
         commands().hook("no-such-program", Path("night.json"))
+
+
+def test_a_night_makes_all_that_training_reads() -> None:
+    class Noted(Commands):
+        def __init__(self) -> None:
+            self.stages: list[str] = []
+
+        def dvc(self, *arguments: str) -> None:
+            self.stages += arguments
+
+    Path("params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
+    train(Path("params.yaml"), "", noted := Noted())
+    stages = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
+    read = {
+        name
+        for dep in stages["train"]["deps"]
+        for name, stage in stages.items()
+        if any(
+            Path(dep).is_relative_to(out) for out in stage.get("outs", []) if isinstance(out, str)
+        )
+    }
+    assert "tokenize_targets" in read
+    assert read <= {"extract", "tokenize_targets", *noted.stages}
