@@ -220,7 +220,11 @@ class TakeStore:
         parts = take.parts if parts is None else sorted(parts, key=lambda one: one.start_s)
         if len({_span(part) for part in parts}) < len(parts):
             raise TakeError("two clips of a film have the same times; remove one")
-        lines = [replace(one, text=one_line(one.text), gloss=one_line(one.gloss)) for one in parts]
+        lines = [
+            Part(start_s=one.start_s, end_s=one.end_s, text=one_line(one.text),
+                 gloss=one_line(one.gloss), language=one_line(one.language))
+            for one in parts
+        ]  # fmt: skip
         return self._keep(replace(take, text=text, signer=signer, parts=lines))
 
     def remove(self, take: Take) -> None:
