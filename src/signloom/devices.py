@@ -34,6 +34,15 @@ def pick_device(name: str) -> torch.device:
     return torch.device(name)
 
 
+def variable_of_gpu(number: int) -> dict[str, str]:
+    """Return the variable that leaves a process one GPU of those seen here; nothing without any."""
+    if not torch.cuda.is_available():
+        return {}
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    devices = visible.split(",") if visible else [*map(str, range(torch.cuda.device_count()))]
+    return {"CUDA_VISIBLE_DEVICES": devices[number % len(devices)]}
+
+
 def reset_peak_memory(device: torch.device) -> None:
     """Let `peak_memory_mb` count from now on, where the system can (a GPU, or Linux)."""
     if device.type == "cuda":

@@ -7,11 +7,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil  # type: ignore[import-untyped]
 import pytest
 
+from signloom.training.devices import usable_cores
 from tests import tiny
 from tests.processes import wait_until
 
@@ -20,6 +23,12 @@ TORCHRUN = [
     sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
     "-m", "pipeline.train",
 ]  # fmt: skip
+# On one core the seeds are trained one after another.
+ALONE = """
+import os, runpy
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+runpy.run_module("pipeline.train", run_name="__main__", alter_sys=True)
+"""
 EPOCHS = 40
 
 pytestmark = pytest.mark.slow
@@ -184,3 +193,33 @@ def test_dvc_repro_goes_on_with_an_interrupted_stage(project: Path) -> None:
         assert process.wait() == 0, errors(project)
     assert "training goes on at epoch" in errors(project)
     assert contents(project / "data/checkpoint") == contents(project / "expected")
+
+
+def test_seeds_trained_at_a_time_give_the_bytes_of_one_after_another(
+    project: Path, tmp_path: Path
+) -> None:
+    """Quick twin: test_as_many_seeds_at_a_time_as_their_threads_have_cores."""
+    if usable_cores() < 2:
+        pytest.skip("one core trains one seed at a time")
+    change(project, seeds=[3, 5], epochs=3, snapshot_s=60.0)
+    alone = Path(shutil.copytree(project, tmp_path / "alone"))
+    with start(alone, [sys.executable, "-c", ALONE]) as process:
+        assert process.wait() == 0, errors(alone)
+    most = 0
+    with start(project) as process:
+        stage = psutil.Process(process.pid)
+        while process.poll() is None:
+            most = max(most, len(seeds_of(stage)))
+            time.sleep(0.05)
+    assert process.returncode == 0, errors(project)
+    assert most == 2
+    assert contents(project / "data/checkpoint") == contents(alone / "data/checkpoint")
+    assert {"seeds.json", "seeds/5/model.safetensors"} <= contents(alone / "data/checkpoint").keys()
+
+
+def seeds_of(process: psutil.Process) -> list[psutil.Process]:
+    """Return the processes that each train a seed for a stage."""
+    try:
+        return [c for c in process.children() if "pipeline.train" in c.cmdline()]
+    except psutil.NoSuchProcess:
+        return []

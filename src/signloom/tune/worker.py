@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from signloom.config import load_section
-from signloom.devices import is_portable
+from signloom.devices import is_portable, variable_of_gpu
 from signloom.errors import UserError
 from signloom.log import GROUP, group_name, open_log
 from signloom.tracking.run import read_tracking
@@ -118,12 +118,7 @@ def _spawn(number: int, workers: int, arguments: list[str]) -> "subprocess.Popen
     cores = cores_of(number, workers)
     threads = 1 if is_portable() else len(cores)
     environment = {**os.environ, GROUP: group_name(), "OMP_NUM_THREADS": str(threads)}
-    if torch.cuda.is_available():
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        devices = visible.split(",") if visible else [
-            str(index) for index in range(torch.cuda.device_count())
-        ]  # fmt: skip
-        environment["CUDA_VISIBLE_DEVICES"] = devices[number % len(devices)]
+    environment |= variable_of_gpu(number)
     command = [sys.executable, "-m", __name__, str(os.getpid()), json.dumps(cores), *arguments]
     return subprocess.Popen(command, env=environment)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from pipeline.train import count_jobs
 from signloom.training.devices import choose_threads, open_devices, usable_cores
 from signloom.training.loop import EpochRecord
 from signloom.training.run import RunOptions, train, write_history
@@ -89,6 +90,15 @@ def test_threads_follow_from_the_size_of_the_model_and_not_from_the_load(
     for content, cores in (("max 100000", 6), ("150000 100000", 2), ("50000 100000", 1)):
         quota.write_text(content)
         assert usable_cores(quota) == cores
+
+
+def test_as_many_seeds_at_a_time_as_their_threads_have_cores(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fabric = open_devices(tiny.TRAIN)
+    monkeypatch.setattr("pipeline.train.usable_cores", lambda: 6)
+    assert [count_jobs(seeds, 2, fabric) for seeds in (1, 2, 9)] == [1, 2, 3]
+    assert count_jobs(9, 6, fabric) == 1
 
 
 @pytest.mark.slow
