@@ -54,6 +54,11 @@ class Text:
 
 def read_text(folder: Path) -> Text:
     """Read phoenix14t.train.tsv and those of dev and test: name, signer, gloss, text."""
+    return build_text(read_clips(folder))
+
+
+def read_clips(folder: Path) -> list[Clip]:
+    """Read the rows of the tables; arguments as of `read_text`."""
     clips = []
     for split in SPLITS:
         with (folder / f"phoenix14t.{split}.tsv").open(encoding="utf-8", newline="") as file:
@@ -68,10 +73,17 @@ def read_text(folder: Path) -> Text:
                 )
                 for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
             ]
-    options = TokenizeOptions(vocabulary="pruned", max_tokens=128, ctc="none", source="glosses")
+    return clips
+
+
+def build_text(clips: Sequence[Clip], tokenizer_file: str = "") -> Text:
+    """Cut the sentences of clips into tokens, DeepSeek's or those of a file or folder."""
+    options = TokenizeOptions(
+        vocabulary="pruned", max_tokens=512, ctc="none", source="glosses", tokenizer=tokenizer_file
+    )
     tokenizer, _, targets = build_targets(clips, options)
     source = GlossSource(vocabulary=build_glosses(clips, "glosses"))
-    known, dev = source.open_clips(targets, folder, cache_mb=0)
+    known, dev = source.open_clips(targets, Path(), cache_mb=0)
     data = TrainingData(train=known, dev=dev, tokenizer=tokenizer, labels=NO_LABELS)
     return Text(data=data, source=source, targets=targets)
 
