@@ -338,7 +338,7 @@ def test_a_long_film_with_captions_is_cut_on_a_timeline_and_taken_in_as_clips(
     with open_tab(tmp_path / "profile", 240.0) as tab:
         open_page(tab, server.start(), "clips")
         choose_files(tab, "#files", captions, film)
-        wait_for(tab, "document.querySelector('#list').innerText.includes('day.webm')")
+        wait_for(tab, "document.querySelector('#list').innerText.includes('1 clips')")
         press_named(tab, "Cut into clips")
         wait_for(tab, "document.querySelectorAll('.part').length === 1")
         press_named(tab, "Suggest clips")
@@ -491,7 +491,7 @@ def test_axe_finds_nothing_serious_in_any_tab(server: Server, tmp_path: Path) ->
     with open_tab(tmp_path / "profile", 240.0, camera_flags(tmp_path / "drawn")) as tab:
         open_page(tab, address, "clips")
         choose_files(tab, "#files", film)
-        wait_for(tab, "document.querySelectorAll('#list > li').length === 1")
+        wait_for(tab, "document.querySelector('#list').innerText.includes('not delivered')")
         for width, scheme in itertools.product((PHONE, DESK), ("light", "dark")):
             page = address.partition("?")[0]
             open_page(tab, page, "clips", width, prefers_color_scheme=scheme)
