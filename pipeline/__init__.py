@@ -8,6 +8,3 @@ from pathlib import Path
 _SOURCE = str(Path(__file__).parents[1] / "src")
 sys.path.insert(0, _SOURCE)
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (_SOURCE, os.environ.get("PYTHONPATH"))))
-# Read when torch loads. Threads that wait for each other sleep instead of asking all the time,
-# which was most of what they took on a busy machine. No result changes.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
