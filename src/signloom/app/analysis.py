@@ -28,7 +28,7 @@ from signloom.paths import CHECKPOINT, EVALUATION, PARAMS, TARGETS
 from signloom.report.quality import QualityOptions, build_checks
 from signloom.translation.lookup import Sign, find_nearest, open_index
 from signloom.translation.options import DECODING, DecodingOptions
-from signloom.translation.segmentation import Span, segment_by_rest
+from signloom.translation.segmentation import Span, cut, segment_by_rest
 from signloom.translation.segmenter import Segmenter, find_segmenter
 from signloom.translation.timed import to_json, translate_timed
 from signloom.translation.translator import Translator
@@ -78,15 +78,23 @@ class Analyst:
             faults = [name for name, check in self._checks.items() if check.fails(quality)]
             if light and np.mean(light) < DARK:
                 faults.append("dark")
-            is_long = sequence.seconds > MOST_S
-            if model is not None and not is_long:
+            if model is not None and sequence.seconds <= MOST_S:
                 encode_film(film, model.translator, model.weights, sequence)
+            spans = self._segment(model, sequence)
+            # As live: rests that the model has not learnt would make it strange to it.
+            signed = (spans[0][0], spans[-1][1]) if spans else None
+            clip = cut(sequence, signed) if signed else sequence
+            found = None if clip.seconds > MOST_S else self._translate(model, clip)
+            for token in (found or {}).get("tokens") or ():
+                token["start_s"] += signed[0] if signed else 0.0
+                token["end_s"] += signed[0] if signed else 0.0
             return {
                 "seconds": round(sequence.seconds, 3),
                 "faults": faults,
                 "skeleton": draw_points(sequence),
-                "spans": self._segment(model, sequence),
-                "translation": None if is_long else self._translate(model, sequence),
+                "spans": spans,
+                "signed": signed,
+                "translation": found,
             }
 
     def find_signs(self, take: Take, takes: TakeStore) -> list[Sign]:

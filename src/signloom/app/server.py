@@ -228,7 +228,10 @@ class App:
         take = self.takes.get(request.path_params["id"])
         if take.state == "recording":
             raise TakeError("this recording is not whole yet", 409)
-        return JSONResponse(await to_thread.run_sync(self._analyst.look, self.takes.film(take)))
+        found = await to_thread.run_sync(self._analyst.look, self.takes.film(take))
+        if found["signed"] and not take.name:  # a film from elsewhere was cut by its people
+            self.takes.trim(take.id, *found["signed"])
+        return JSONResponse(found)
 
     async def _find_signs(self, request: Request) -> Response:
         """Find the signs that are nearest to a recording, with their films."""

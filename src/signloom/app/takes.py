@@ -73,6 +73,8 @@ class Take:
     delivery: str = ""  # name of its folder in the inbox, from just before it appears there
     name: str = ""  # of the file that was uploaded; empty: it was recorded
     parts: list[Part] = field(default_factory=list)  # of a long film; empty: it is one clip
+    start_s: NonNegative = 0.0  # of what is signed in a recording
+    end_s: NonNegative = 0.0  # likewise; 0: the film is the clip as it is
 
 
 @checked_dataclass
@@ -227,6 +229,12 @@ class TakeStore:
         ]  # fmt: skip
         return self._keep(replace(take, text=text, signer=signer, parts=lines))
 
+    def trim(self, take_id: str, start_s: float, end_s: float) -> None:
+        """Let the clip of a recording be what is signed, without the rest before and after."""
+        take = self.get(take_id)
+        if take.state == "whole":
+            self._keep(replace(take, start_s=round(start_s, 3), end_s=round(end_s, 3)))
+
     def remove(self, take: Take) -> None:
         """Delete a take with its film; what was delivered stays in the inbox or the corpus."""
         shutil.rmtree(self._folder(take.id))
@@ -340,13 +348,14 @@ def _why_not(take: Take, consent: Consent | None) -> str:
 def _rows(take: Take) -> Iterator[tuple[str, ...]]:
     """Yield a row of a delivery for each clip of a take, as far as it is of the clip alone."""
     if not take.parts:
-        yield take.id, take.text, "", "", "", ""
+        span = _span(take) if take.end_s else ("", "")
+        yield take.id, take.text, *span, "", ""
     for number, one in enumerate(take.parts, start=1):
         yield f"{take.id}-{number:03d}", one.text, *_span(one), one.gloss, one.language
 
 
-def _span(part: Part) -> tuple[str, str]:
-    """Return the times of a part as a table has them."""
+def _span(part: Part | Take) -> tuple[str, str]:
+    """Return the times of a clip as a table has them."""
     return f"{part.start_s:.3f}", f"{part.end_s:.3f}"
 
 

@@ -29,6 +29,7 @@ from tests.unit.report.test_browser import DESK, find_chromium, open_tab
 
 __all__ = ["project"]  # a fixture
 SIGNS = {"bonjour": ("BONJOUR",), "maison": ("MAISON",)}
+REST = 6  # pictures, before and after
 PEOPLE = ("anouk", "bakary", "fatou")
 
 
@@ -45,6 +46,7 @@ def deliver(asker: Asker, folder: Path) -> Path:
         })  # fmt: skip
         for text, glosses in SIGNS.items():
             pictures = draw(signer, glosses, 320, 240, seed=number)
+            pictures = pictures[:1] * REST + pictures + pictures[-1:] * REST
             film = folder / f"{signer}-{text}.mp4"
             write_video(film, iter(pictures), FPS, (320, 240))
             _, take = asker.change(
@@ -54,8 +56,14 @@ def deliver(asker: Asker, folder: Path) -> Path:
             path = f"/api/takes/{take['id']}"
             asker.ask("PUT", f"{path}/film?offset=0", content, x_signloom="1")
             asker.change("POST", f"{path}/whole", {"size": len(content)})
+    # What is delivered of a recording that was looked at is what was signed, without its rests.
+    looked_at = asker.change("POST", f"{path}/look", {})[1]["signed"]
     _, done = asker.change("POST", "/api/deliver", {})
     assert len(done["takes"]) == len(PEOPLE) * len(SIGNS)
+    rows = Path(done["folder"], "table.tsv").read_text(encoding="utf-8").splitlines()
+    (row,) = (line.split("\t") for line in rows if line.startswith(take["id"]))
+    assert [f"{time_s:.3f}" for time_s in looked_at] == row[2:4]
+    assert 0.0 < looked_at[0] < looked_at[1] < (len(pictures) - REST / 2) / FPS
     return Path(done["folder"])
 
 
@@ -70,7 +78,12 @@ def crown_a_model_of(manifest: Path) -> None:
         target = Target(clip_id=clip.clip_id, split=clip.split, signer=clip.signer, text=clip.text,
                         ids=ids, gloss="", labels=[])  # fmt: skip
         examples.append(
-            Example(target, extract_video(clip.video, OPTIONS.detector_options, threads=2))
+            Example(
+                target,
+                extract_video(
+                    clip.video, OPTIONS.detector_options, clip.start_s, clip.end_s, threads=2
+                ),
+            )
         )
     extractor = json.loads(extractor_fingerprint(OPTIONS.detector_options))
     data = TrainingData(
