@@ -147,7 +147,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "pretrained mt5, its encoder, stem of 4": pretrained("mt5", text_encoder=True, subsampling=4),
     "pretrained mt5, low rank": pretrained("mt5", freeze="layers", lora_rank=2),
     "pretrained mbart": pretrained("mbart"),
-    "pretrained mbart, low rank": pretrained("mbart", freeze="layers", lora_rank=2),
+    "pretrained mbart, low rank": pretrained("mbart", lora_rank=2),
     "pretrained m2m_100, its encoder": pretrained("m2m_100", text_encoder=True),
 }
 
