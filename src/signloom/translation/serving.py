@@ -247,7 +247,9 @@ def _signature() -> Any:
     from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
     from mlflow.types.schema import Array, Map
 
-    types = {int: DataType.long, float: DataType.double, bool: DataType.boolean}
+    types = {
+        int: DataType.long, float: DataType.double, bool: DataType.boolean, str: DataType.string,
+    }  # fmt: skip
     points = Array(Array(DataType.double))
     return ModelSignature(
         inputs=Schema(
