@@ -78,13 +78,14 @@ class Analyst:
             faults = [name for name, check in self._checks.items() if check.fails(quality)]
             if light and np.mean(light) < DARK:
                 faults.append("dark")
-            if model is not None and sequence.seconds <= MOST_S:
-                encode_film(film, model.translator, model.weights, sequence)
             spans = self._segment(model, sequence)
             # As live: rests that the model has not learnt would make it strange to it.
             signed = (spans[0][0], spans[-1][1]) if spans else None
             clip = cut(sequence, signed) if signed else sequence
-            found = None if clip.seconds > MOST_S else self._translate(model, clip)
+            found = None
+            if model is not None and clip.seconds <= MOST_S:
+                encode_film(film, model.translator, model.weights, clip)
+                found = self._translate(model, clip)
             for token in (found or {}).get("tokens") or ():
                 token["start_s"] += signed[0] if signed else 0.0
                 token["end_s"] += signed[0] if signed else 0.0

@@ -15,6 +15,7 @@ from signloom.features.features import FloatArray
 from signloom.features.sources import LandmarkSource
 from signloom.files import to_text, write_file
 from signloom.translation.lookup import SignIndex
+from signloom.translation.segmentation import cut, segment_by_rest
 from signloom.translation.translator import Translator
 
 ENCODING = "encoding.json"  # beside a recording's film
@@ -37,7 +38,7 @@ def encode_film(
         film: In the folder of its recording.
         translator: The model.
         weights: Their SHA-256.
-        sequence: The landmarks, if they were found already.
+        sequence: The landmarks of what is signed, if they were found already.
 
     Raises:
         ClipError: If the film cannot be read.
@@ -52,6 +53,8 @@ def encode_film(
         assert isinstance(source, LandmarkSource)
         detector = options_of_fingerprint(source.extractor, "", "")
         sequence = extract_video(film, detector, threads=2)
+        if spans := segment_by_rest(sequence):  # clips of train have no rests either
+            sequence = cut(sequence, (spans[0][0], spans[-1][1]))
     encoding = translator.encode_clips([sequence])[0].astype(np.float32)
     write_file(path, to_text({"weights": weights, "values": encoding.tolist()}))
     return encoding

@@ -9,8 +9,10 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from signloom.cli.arguments import add_params
+from signloom.cli.arguments import add_params, number_of
 from signloom.config import (
+    Natural,
+    Positive,
     check_shape,
     get_map,
     load_params,
@@ -273,9 +275,9 @@ def add_tidy(parser: argparse.ArgumentParser) -> None:
         "--keep newest (their decisions and scores stay); files in DVC's cache of no branch, tag, "
         "experiment or the workspace. docs/nights.md"
     )
-    parser.add_argument("--keep", type=int, default=30, metavar="N",
+    parser.add_argument("--keep", type=number_of(Natural), default=30, metavar="N",
                         help="newest versions that keep their weights (default: 30)")  # fmt: skip
-    parser.add_argument("--days", type=float, default=90, metavar="N",
+    parser.add_argument("--days", type=number_of(Positive), default=90, metavar="N",
                         help="cached landmarks unused for so long go (default: 90)")  # fmt: skip
     parser.add_argument("--yes", action="store_true", help="remove; else only say what would go")
     parser.set_defaults(run=run_tidy)
@@ -287,8 +289,6 @@ def run_tidy(options: argparse.Namespace) -> None:
     from signloom.nightly.store import ModelStore
     from signloom.nightly.tidy import list_parts
 
-    if options.keep < 0 or not options.days > 0:
-        raise UserError("--keep must be 0 or more, --days more than 0")
     os.chdir(project_folder())
     store = ModelStore()
     with hold_lock() if options.yes else contextlib.nullcontext():  # no stage in between
