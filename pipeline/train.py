@@ -106,9 +106,10 @@ def main() -> None:
 
 def count_jobs(seeds: int, threads: int, fabric: Fabric) -> int:
     """Return how many seeds to train at a time: a GPU each, or their threads' cores."""
-    if fabric.world_size > 1 or fabric.device.type == "cuda":
-        return 1 if fabric.world_size > 1 else min(seeds, torch.cuda.device_count())
-    return min(seeds, usable_cores() // threads)
+    if fabric.world_size > 1:
+        return 1
+    is_gpu = fabric.device.type == "cuda"
+    return min(seeds, torch.cuda.device_count() if is_gpu else usable_cores() // threads)
 
 
 def train_together(seeds: int, jobs: int, threads: int, key: str) -> None:

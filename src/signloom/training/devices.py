@@ -32,7 +32,7 @@ SMALL_PARAMETERS, SMALL_THREADS = 5_000_000, 2
 
 
 def choose_threads(parameters: int) -> int:
-    """Set how many threads a CPU trains a model with, and say so where others need the cores.
+    """Set how many threads a CPU trains a model with, and return it.
 
     Threads add up in another order, so the number follows from the model's size and, of a large
     model, from the cores that this process may use; never from the load. `OMP_NUM_THREADS`
@@ -44,21 +44,10 @@ def choose_threads(parameters: int) -> int:
     Returns:
         The number of threads.
     """
-    cores = usable_cores()
     if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(SMALL_THREADS if parameters < SMALL_PARAMETERS else cores)
-    threads, load = torch.get_num_threads(), os.getloadavg()[0]
-    if threads > 1 and load > cores - threads + 1:
-        logger.warning(
-            "training takes %d threads, and other work (load %.1f) wants this machine's %d cores: "
-            "threads that wait for each other may make it several times slower; with "
-            "OMP_NUM_THREADS=1 it suffers less, and the last digits of its weights differ",
-            threads,
-            load,
-            cores,
-            extra=ONCE,
-        )
-    return threads
+        is_small = parameters < SMALL_PARAMETERS
+        torch.set_num_threads(SMALL_THREADS if is_small else usable_cores())
+    return torch.get_num_threads()
 
 
 def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:

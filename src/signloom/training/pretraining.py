@@ -188,8 +188,10 @@ def load_pretraining(
         left = len(stored.frames) - len(ids)
         logger.info("%s: %d clips, %d are named like clips of the corpus", folder, len(ids), left)
         stored.keep(ids)
-        empty = Target(clip_id="", split="train", signer="", text="", ids=[], gloss="", labels=[])
-        nothing = replace(empty, ids=[data.tokenizer.bos, data.tokenizer.eos])
+        nothing = Target(
+            clip_id="", split="train", signer="", text="", gloss="", labels=[],
+            ids=[data.tokenizer.bos, data.tokenizer.eos],
+        )  # fmt: skip
         parts.append(stored.clips([replace(nothing, clip_id=clip_id) for clip_id in ids]))
     return replace(data, train=join_clips(parts, source), dev=replace(data.dev, source=source))
 
