@@ -8,8 +8,6 @@ Usage: python -m tests.bench.extraction [--corpus data/demo/corpus] [--only NAME
 - cost: CPU time a frame of a worker's function beside the same MediaPipe graph alone, fed with the
   same frames from memory; interleaved clip by clip.
 - alone: wall and CPU time of a clip that is looked at in threads, beside one thread, in turns.
-- together: frames a second of 1, 16, 64 and 256 clips in step, by PyTorch (on a GPU; without one 1
-  and 2, to check this script).
 - equality: landmarks of both runtimes, over the corpus and the videos of any folders (--videos).
 - rerun: `python -m pipeline.extract` over many clips that are all in the cache (real entries,
   copied) and on disk (tiny files, each with bytes of its own): seconds and peak memory.
@@ -55,7 +53,7 @@ from signloom.extraction.mediapipe_models import HolisticGraph
 from signloom.extraction.video import Video
 
 OPTIONS = load_section(Path("params.yaml"), "extract", ExtractOptions)
-PARTS = ("cost", "alone", "together", "equality", "rerun", "memory", "speed")
+PARTS = ("cost", "alone", "equality", "rerun", "memory", "speed")
 BARS = {
     "speed ratio": (">=", 2.0),
     "CPU ratio": ("<=", 0.72),
@@ -190,52 +188,6 @@ def measure_alone(video: Path, repeats: int) -> dict[str, float]:
         ratios.append([ours / plain for ours, plain in zip(spent[2], spent[1], strict=True)])
     wall, cpu = np.median(ratios[1:], axis=0)  # the first one to warm up
     return {"in threads, wall ratio": float(wall), "in threads, CPU ratio": float(cpu)}
-
-
-def frames_together(video: Path, count: int) -> float:
-    """Frames a second of a video so many times at once, from memory, without the start."""
-    from signloom.extraction import batched
-    from signloom.extraction.mediapipe_models import models_folder
-    from signloom.extraction.runtime import HolisticNetworks
-
-    lockstep = batched.LOCKSTEP = batched.Lockstep(count)
-    with Video(video) as opened:
-        frames = list(opened.frames())[:40]
-    start = threading.Barrier(count + 1)
-
-    def look() -> None:
-        networks = HolisticNetworks(models_folder(), 0.5, 0.5, open_network=batched.BatchedNetwork)
-        for _ in range(2):  # the first time to warm up
-            start.wait()
-            networks.reset()
-            with lockstep.clip():
-                start.wait()
-                assert len(list(networks.find_all(iter(frames)))) == len(frames)
-            start.wait()
-
-    threads = [threading.Thread(target=look) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for _ in range(2):
-        start.wait()
-        start.wait()
-        begun = time.perf_counter()
-        start.wait()
-        seconds = time.perf_counter() - begun
-    for thread in threads:
-        thread.join()
-    return count * len(frames) / seconds
-
-
-def measure_together(video: Path) -> dict[str, float]:
-    """Frames a second by clips in step; crops and what lies between networks are this process's."""
-    import torch
-
-    counts = (1, 16, 64, 256) if torch.cuda.is_available() else (1, 2)
-    return {
-        f"{count} clips in step, frames/s": in_new_process(frames_together, video, count)
-        for count in counts
-    }
 
 
 def compare_runtimes(video: Path) -> tuple[int, int, list[float]]:
@@ -421,7 +373,6 @@ def main() -> None:
         parts: dict[str, Callable[[], dict[str, float]]] = {
             "cost": lambda: measure_cost(some),
             "alone": lambda: measure_alone(some[0].video, arguments.repeats),
-            "together": lambda: measure_together(some[0].video),
             "equality": lambda: measure_equality(
                 [*(clip.video for clip in clips if clip.video), *arguments.videos]
             ),

@@ -44,7 +44,7 @@ from signloom.extraction.video import Frame
 from signloom.files import hash_file
 
 if TYPE_CHECKING:  # OpenCV and NumPy's tables, only where it detects
-    from signloom.extraction.runtime import HandNetworks, OpenNetwork, PoseNetworks
+    from signloom.extraction.runtime import HandNetworks, PoseNetworks
 
 DETECTOR_VERSION = 1  # raise it when the same options give other landmarks for the same frames
 
@@ -73,9 +73,9 @@ class DetectorOptions:
     """Path of a hand_landmarker .task file; empty: the models inside MediaPipe's package."""
     pose_model: str
     """Path of a pose_landmarker .task file, likewise; of `wholebody`, its .onnx file."""
-    runtime: Literal["litert", "mediapipe", "torch"] = "litert"
-    """Who runs MediaPipe's networks: LiteRT, MediaPipe's own graphs, or PyTorch, many clips at once
-    on a GPU; where not `uses_networks`, always MediaPipe. The landmarks are the same."""
+    runtime: Literal["litert", "mediapipe"] = "litert"
+    """Who runs MediaPipe's networks: LiteRT, where `uses_litert`, or MediaPipe's own graphs. The
+    landmarks are the same."""
     fps: NonNegative = 0.0
     """Frames a second that are looked at, of a video that has more; 0: all."""
 
@@ -89,10 +89,6 @@ class DetectorOptions:
             )
         if 0 < self.fps < MIN_FPS:
             raise ValueError(f"fps: found {self.fps:g}, expected 0 (all) or {MIN_FPS:g} or more")
-        if self.runtime == "torch" and _needs_refined_face(self):
-            raise ValueError(
-                f"groups: runtime 'torch' sees no {', '.join(_REFINED_GROUPS)}; use 'litert'"
-            )
         if self.hand_model and self.detector in ("holistic", "wholebody"):
             raise ValueError(
                 f"hand_model: {self.detector!r} has its own; use detector 'hands+pose'"
@@ -112,9 +108,9 @@ class DetectorOptions:
         return build_layout(self.groups)
 
     @property
-    def uses_networks(self) -> bool:
-        """Whether the detector needs no graph of MediaPipe: .task files always do."""
-        return self.runtime != "mediapipe" and not self.hand_model and not self.pose_model
+    def uses_litert(self) -> bool:
+        """Whether the detector needs no graph of MediaPipe: only .task files do."""
+        return self.runtime == "litert" and not self.hand_model and not self.pose_model
 
 
 class Detector(ABC):
@@ -208,9 +204,8 @@ class HolisticDetector(Detector):
                 face=_needs_face(options),
                 refined=_needs_refined_face(options),
                 at_once=threads > 1,
-                open_network=_network_class(options),
             )
-            if options.uses_networks
+            if options.uses_litert
             else HolisticGraph(
                 *confidences,
                 face=_needs_face(options),
@@ -352,10 +347,10 @@ def _build_hands(options: DetectorOptions, threads: int) -> "HandGraph | HandTas
     confidences = (options.min_detection_confidence, options.min_tracking_confidence)
     if options.hand_model:
         return HandTask(Path(options.hand_model), *confidences)
-    if options.uses_networks:
+    if options.uses_litert:
         from signloom.extraction.runtime import HandNetworks
 
-        return HandNetworks(models_folder(), *confidences, _network_class(options))
+        return HandNetworks(models_folder(), *confidences)
     return HandGraph(*confidences, threads=threads)
 
 
@@ -363,21 +358,11 @@ def _build_pose(options: DetectorOptions, threads: int) -> "PoseGraph | PoseTask
     confidences = (options.min_detection_confidence, options.min_tracking_confidence)
     if options.pose_model:
         return PoseTask(Path(options.pose_model), *confidences)
-    if options.uses_networks:
+    if options.uses_litert:
         from signloom.extraction.runtime import PoseNetworks
 
-        return PoseNetworks(models_folder(), *confidences, open_network=_network_class(options))
+        return PoseNetworks(models_folder(), *confidences)
     return PoseGraph(*confidences, threads=threads)
-
-
-def _network_class(options: DetectorOptions) -> "OpenNetwork":
-    if options.runtime == "torch":
-        from signloom.extraction.batched import BatchedNetwork
-
-        return BatchedNetwork
-    from signloom.extraction.networks import Network
-
-    return Network
 
 
 # A new detector is a class, a row here and its name in `DetectorOptions.detector`.
@@ -451,12 +436,8 @@ def _runtime_versions(options: DetectorOptions) -> dict[str, str]:
             return {"onnxruntime": importlib.metadata.version("onnxruntime")}
         except importlib.metadata.PackageNotFoundError:  # the one for GPUs; or none, told later
             return {"onnxruntime": "other"}
-    if options.uses_networks:
-        found = (
-            {"torch": importlib.metadata.version("torch")}
-            if options.runtime == "torch"
-            else {"litert": importlib.metadata.version("ai-edge-litert")}
-        )
+    if options.uses_litert:
+        found = {"litert": importlib.metadata.version("ai-edge-litert")}
         for name in ("contrib-python", "python", "python-headless", "contrib-python-headless"):
             with suppress(importlib.metadata.PackageNotFoundError):
                 found.setdefault("opencv", importlib.metadata.version(f"opencv-{name}"))
@@ -467,7 +448,7 @@ def _runtime_versions(options: DetectorOptions) -> dict[str, str]:
 def _model_files(options: DetectorOptions) -> dict[str, Path]:
     """Return every model file that the detector reads, by a name that has no folder in it."""
     names = DETECTORS[options.detector].packaged_models(options)
-    folder = models_folder() if options.uses_networks else package_folder() / "modules"
+    folder = models_folder() if options.uses_litert else package_folder() / "modules"
     files = {Path(name).name: folder / name for name in names}
     if missing := sorted(name for name in names if not (folder / name).is_file()):
         raise UserError(

@@ -11,7 +11,6 @@ import itertools
 import json
 import logging
 import math
-import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -68,7 +67,6 @@ _CLIPS_PER_WORKER = 100
 # give memory back in time; many enough that opening the film and seeking cost nothing beside them.
 _SEGMENTS_PER_JOB = 10
 _HEADERS_PER_JOB = 1000
-_FILMS_IN_STEP = 256  # that a worker with a GPU gets at once: some more than it looks at at once
 _CONVERT = "convert the video to 640x480 .mp4"
 _BYTES_PER_FRAME = 2000  # at least, of videos whose header does not count their frames
 
@@ -158,7 +156,7 @@ def _detect(
                 present.append(there)
                 height, width = frame.rgb.shape[:2]
     except RuntimeError as error:
-        _own.forget()  # who knows what state it is in
+        _detector.cache_clear()  # who knows what state it is in
         reason = " ".join(f"the detector failed: {error}".split())
         raise DetectionError(reason, _CONVERT) from error
     fps = measure_fps(times_s, min(video.fps, options.fps or video.fps))
@@ -196,7 +194,7 @@ def extract_entry(segment: Segment, options: DetectorOptions) -> bytes | Problem
     except UserError:
         raise
     except Exception as error:
-        _own.forget()
+        _detector.cache_clear()
         return Problem(" ".join(f"{type(error).__name__}: {error}".split()), _CONVERT)
 
 
@@ -226,32 +224,12 @@ def extract_part(part: Sequence[Segment], options: DetectorOptions) -> list[byte
     except UserError:
         raise
     except Exception:
-        _own.forget()
+        _detector.cache_clear()
         # What is damaged for one need not be so for those after it.
         entries.append(extract_entry(part[len(entries)], options))
         rest = part[len(entries) :]
         entries += extract_part(rest, options) if rest else []
     return entries
-
-
-def extract_together(part: Sequence[Segment], options: DetectorOptions) -> list[bytes | Problem]:
-    """Return the cache entries of segments of any videos, many at once in step on a GPU.
-
-    Raises:
-        UserError: If the detector cannot be built, which concerns all clips.
-    """
-    from signloom.extraction.batched import LOCKSTEP
-
-    def extract(film: Sequence[Segment]) -> list[bytes | Problem]:
-        with LOCKSTEP.clip():
-            return extract_part(film, options)
-
-    films = _split_films(part, _SEGMENTS_PER_JOB)
-    # Around all of them: what each thread hides for itself is hidden by then.
-    with quiet_native_code(), ThreadPoolExecutor(LOCKSTEP.clips) as pool:
-        entries = itertools.chain.from_iterable(pool.map(extract, films))
-        found = dict(zip(itertools.chain.from_iterable(films), entries, strict=True))
-    return [found[segment] for segment in part]
 
 
 def count_frames(part: Sequence[Segment]) -> list[int | bytes | Problem]:
@@ -310,7 +288,7 @@ def options_of_fingerprint(
             min_tracking_confidence=fingerprint["min_tracking_confidence"],
             hand_model=hand_model,
             pose_model=pose_model,
-            runtime=_runtime_of(fingerprint),
+            runtime="litert" if "litert" in fingerprint else "mediapipe",
             fps=fingerprint.get("fps", 0.0),
         )
     except KeyError as error:
@@ -330,32 +308,16 @@ def options_of_fingerprint(
     return options
 
 
-def _runtime_of(fingerprint: Mapping[str, Any]) -> Literal["litert", "mediapipe", "torch"]:
-    if "torch" in fingerprint:
-        return "torch"
-    return "litert" if "litert" in fingerprint else "mediapipe"
-
-
-class _Own(threading.local):
-    """What a thread has: the detector that it used last."""
-
-    detector: Detector | None = None
-    built_for: tuple[DetectorOptions, int] | None = None
-
-    def forget(self) -> None:
-        self.detector = self.built_for = None
-
-
-_own = _Own()
+@functools.lru_cache(maxsize=1)
+def _detector(options: DetectorOptions, threads: int) -> Detector:
+    return build_detector(options, threads=threads)
 
 
 def _new_clip(options: DetectorOptions, threads: int) -> Detector:
-    """Return this thread's detector, free of what it saw before."""
-    if _own.detector is None or _own.built_for != (options, threads):
-        _own.forget()  # its memory, before the next one takes some
-        _own.detector, _own.built_for = build_detector(options, threads=threads), (options, threads)
-    _own.detector.reset()
-    return _own.detector
+    """Return this process's detector, free of what it saw before."""
+    detector = _detector(options, threads)
+    detector.reset()
+    return detector
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -581,16 +543,9 @@ def _infer(
 
     # Long ones first: a long one at the end would leave all workers but one without work.
     parts.sort(key=count, reverse=True)
-    extract = extract_part
-    if options.runtime == "torch" and options.uses_networks:
-        extract, each = extract_together, max(1, min(_FILMS_IN_STEP, len(parts) // workers))
-        parts = [
-            list(itertools.chain.from_iterable(parts[first : first + each]))
-            for first in range(0, len(parts), each)
-        ]
     run_once = functools.partial(
         run,
-        functools.partial(extract, options=_with_absolute_paths(options)),
+        functools.partial(extract_part, options=_with_absolute_paths(options)),
         limit_s=lambda part: options.time_limit_s * len(part) + count(part),
         jobs_per_worker=_CLIPS_PER_WORKER,
     )

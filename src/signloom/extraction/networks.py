@@ -9,7 +9,7 @@ import copy
 import ctypes
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import cv2
 import numpy as np
@@ -21,16 +21,6 @@ LIDS, IRIS = 16, 5  # landmarks of the edges of an eye's lids, which come first,
 
 Picture = npt.NDArray[np.uint8]
 Tensor = npt.NDArray[np.float32]
-
-
-class PictureNetwork(Protocol):
-    """What finds something in a picture, whoever runs it."""
-
-    size: int
-    """Pixels of the square picture that it reads."""
-
-    def run(self, picture: Picture) -> list[Tensor]:
-        """Return the outputs for a picture, shape (size, size, 3), without their batch axis."""
 
 
 class Network:
@@ -47,7 +37,7 @@ class Network:
     def __init__(
         self, path: Path, outputs: Sequence[int] | None = None, *, low: float = 0.0
     ) -> None:
-        self._interpreter = open_interpreter(rewrite(path.read_bytes(), outputs))
+        self._interpreter = _open(rewrite(path.read_bytes(), outputs))
         # Multiplied and added at once, as OpenCV does for MediaPipe: rounded once.
         self._scale = np.float32(1 - low) / np.float32(255)
         self._levels = (np.arange(256) * float(self._scale) + low).astype(np.float32)
@@ -91,7 +81,7 @@ class MeshNetwork:
         from flatbuffers import flexbuffers
 
         content = path.read_bytes()
-        model, _ = read_model(content)
+        model, _ = _read(content)
         (graph,) = model.subgraphs
         frames, cuts, moves = (
             [o for o in graph.operators if model.operatorCodes[o.opcodeIndex].customCode == name]
@@ -104,8 +94,8 @@ class MeshNetwork:
         asked += [frame.inputs[0] for frame in frames]
         put = [number for move in moves for number in move.inputs]
         cut_at = list(graph.inputs), asked
-        self._whole = open_interpreter(rewrite(content, None, cut_at=cut_at))
-        self._parts = open_interpreter(rewrite(content, None, cut_at=(between, put)))
+        self._whole = _open(rewrite(content, None, cut_at=cut_at))
+        self._parts = _open(rewrite(content, None, cut_at=(between, put)))
         self.size = int(self._whole.get_input_details()[0]["shape"][1])
         """Pixels of the square picture that it reads."""
 
@@ -174,16 +164,11 @@ def _cut_level(features: Tensor, matrix: Tensor, cells: int = 16) -> Tensor:
     return np.where(inside[..., None], cut, 0).astype(np.float32)
 
 
-def open_interpreter(content: bytes, *, plainly: bool = False) -> Any:
-    """Return what runs a .tflite file on one thread, by XNNPACK or plainly."""
+def _open(content: bytes) -> Any:
     # Here, in the processes that detect.
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+    from ai_edge_litert.interpreter import Interpreter
 
-    kinds = OpResolverType
-    kind = kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES if plainly else kinds.AUTO
-    interpreter = Interpreter(
-        model_content=content, num_threads=1, experimental_op_resolver_type=kind
-    )
+    interpreter = Interpreter(model_content=content, num_threads=1)
     interpreter.allocate_tensors()
     return interpreter
 
@@ -202,7 +187,7 @@ def _run(interpreter: Any, tensors: Sequence[Tensor]) -> list[Tensor]:
     return [interpreter.get_tensor(found["index"]) for found in interpreter.get_output_details()]
 
 
-def read_model(content: bytes) -> tuple[Any, Any]:
+def _read(content: bytes) -> tuple[Any, Any]:
     """Return a .tflite file as objects, and their module."""
     from ai_edge_litert import schema_py_generated as schema
 
@@ -228,7 +213,7 @@ def rewrite(
     """
     import flatbuffers
 
-    model, schema = read_model(content)
+    model, schema = _read(content)
     (graph,) = model.subgraphs
     if outputs is not None:
         graph.outputs = [graph.outputs[number] for number in outputs]
@@ -312,7 +297,7 @@ def _drop_channels(operator: Any, model: Any, schema: Any) -> None:
     """
     (graph,) = model.subgraphs
     kinds, relus = schema.BuiltinOperator, schema.ActivationFunctionType
-    if kind_of(operator, model) != kinds.DEPTHWISE_CONV_2D:
+    if _kind(operator, model) != kinds.DEPTHWISE_CONV_2D:
         return
 
     def read_by(made: Any) -> list[Any]:
@@ -320,14 +305,14 @@ def _drop_channels(operator: Any, model: Any, schema: Any) -> None:
 
     before = [one for one in graph.operators if operator.inputs[0] in one.outputs]
     readers = read_by(operator)
-    means = [one for one in readers if kind_of(one, model) == kinds.MEAN]  # of rows and columns
+    means = [one for one in readers if _kind(one, model) == kinds.MEAN]  # of rows and columns
     readers = [one for one in readers if one not in means]
     readers += [one for mean in means for one in read_by(mean)]
     if (
-        [kind_of(one, model) for one in before] != [kinds.CONV_2D]
+        [_kind(one, model) for one in before] != [kinds.CONV_2D]
         or read_by(before[0]) != [operator]
         or operator.builtinOptions.depthMultiplier != 1
-        or any(kind_of(one, model) not in (kinds.CONV_2D, kinds.FULLY_CONNECTED) for one in readers)
+        or any(_kind(one, model) not in (kinds.CONV_2D, kinds.FULLY_CONNECTED) for one in readers)
         or any(one.outputs[0] in graph.outputs for one in (operator, *means))
     ):
         return
@@ -350,8 +335,7 @@ def _drop_channels(operator: Any, model: Any, schema: Any) -> None:
         tensor.shape = [*tensor.shape[:-1], len(kept)]
 
 
-def kind_of(operator: Any, model: Any) -> int:
-    """Return what an operator does, of schema.BuiltinOperator."""
+def _kind(operator: Any, model: Any) -> int:
     code = model.operatorCodes[operator.opcodeIndex]
     return int(max(code.builtinCode, code.deprecatedBuiltinCode))
 
@@ -361,7 +345,7 @@ def _stored(number: int, model: Any, schema: Any) -> Any:
     (graph,) = model.subgraphs
     for operator in graph.operators:
         if operator.outputs[0] == number:
-            is_half = kind_of(operator, model) == schema.BuiltinOperator.DEQUANTIZE
+            is_half = _kind(operator, model) == schema.BuiltinOperator.DEQUANTIZE
             return graph.tensors[operator.inputs[0] if is_half else number]
     return graph.tensors[number]
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from signloom.extraction.handedness import FoundHand
-from signloom.extraction.networks import MeshNetwork, Network, Picture, PictureNetwork, Tensor
+from signloom.extraction.networks import MeshNetwork, Network, Picture, Tensor
 from signloom.extraction.regions import (
     WHOLE,
     Pair,
@@ -47,7 +47,6 @@ from signloom.extraction.video import Frame
 F = np.float32
 T = TypeVar("T")
 FoundPose = tuple[Points, Tensor]  # 33 landmarks and how visible each is
-OpenNetwork = Callable[..., PictureNetwork]  # `Network`, or what has its arguments
 _POSE_POINTS, _AUXILIARY = 33, slice(33, 35)
 _WRISTS = {"left_hand": [15, 17, 19], "right_hand": [16, 18, 20]}  # wrist, little, index finger
 _LEAST_VISIBLE = F(0.1)
@@ -128,18 +127,12 @@ class BoxDetector:
         strides: Pixels a cell, of each of its layers.
         low: What black becomes for it.
         min_confidence: Least confidence, 0 to 1.
-        open_network: Who runs it.
     """
 
     def __init__(
-        self,
-        model: Path,
-        strides: Sequence[int],
-        low: float,
-        min_confidence: float,
-        open_network: OpenNetwork = Network,
+        self, model: Path, strides: Sequence[int], low: float, min_confidence: float
     ) -> None:
-        self._network = open_network(model, low=low)
+        self._network = Network(model, low=low)
         self._least = F(min_confidence)
         self._anchors = build_anchors(self._network.size, strides)
 
@@ -241,24 +234,18 @@ class PoseTracker:
         models: Folder with MediaPipe's modules.
         min_detection_confidence: Least confidence to take something for a person, 0 to 1.
         min_tracking_confidence: Least confidence to go on following the person, 0 to 1.
-        open_network: Who runs the networks.
     """
 
     def __init__(
-        self,
-        models: Path,
-        min_detection_confidence: float,
-        min_tracking_confidence: float,
-        open_network: OpenNetwork = Network,
+        self, models: Path, min_detection_confidence: float, min_tracking_confidence: float
     ) -> None:
         self._detector = BoxDetector(
             models / "pose_detection/pose_detection.tflite",
             (8, 16, 32, 32, 32),
             -1.0,
             min_detection_confidence,
-            open_network,
         )
-        self._network = open_network(models / "pose_landmark/pose_landmark_full.tflite", (0, 1, 3))
+        self._network = Network(models / "pose_landmark/pose_landmark_full.tflite", (0, 1, 3))
         self._least = F(min_tracking_confidence)
         self.reset()
 
@@ -373,7 +360,7 @@ class HandTracker(_Tracker):
         wrist: Wrist, little finger and index finger among the pose's landmarks.
     """
 
-    def __init__(self, recrop: PictureNetwork, landmarks: PictureNetwork, wrist: list[int]) -> None:
+    def __init__(self, recrop: Network, landmarks: Network, wrist: list[int]) -> None:
         self._recrop, self._landmarks, self._wrist = recrop, landmarks, wrist
         self.reset()
 
@@ -403,7 +390,7 @@ class HandTracker(_Tracker):
 
 
 def find_hand(
-    network: PictureNetwork, rgb: Picture, region: Region, least: np.float32 = _LEAST_HAND
+    network: Network, rgb: Picture, region: Region, least: np.float32 = _LEAST_HAND
 ) -> tuple[Points, float] | None:
     """Return the hand in a region, if there is one (hand_landmark_cpu.pbtxt).
 
@@ -431,19 +418,17 @@ class FaceTracker(_Tracker):
     Args:
         models: Folder with MediaPipe's modules.
         refined: Look again at lips, eyes and brows, and find the irises.
-        open_network: Who runs the networks; the refined one is LiteRT's.
     """
 
-    def __init__(
-        self, models: Path, *, refined: bool = False, open_network: OpenNetwork = Network
-    ) -> None:
-        model = models / "face_detection/face_detection_short_range.tflite"
-        self._detector = BoxDetector(model, (8, 16, 16, 16), -1.0, 0.5, open_network)
+    def __init__(self, models: Path, *, refined: bool = False) -> None:
+        self._detector = BoxDetector(
+            models / "face_detection/face_detection_short_range.tflite", (8, 16, 16, 16), -1.0, 0.5
+        )
         folder = models / "face_landmark"
-        self._landmarks: PictureNetwork = (
+        self._landmarks = (
             MeshNetwork(folder / "face_landmark_with_attention.tflite")
             if refined
-            else open_network(folder / "face_landmark.tflite")
+            else Network(folder / "face_landmark.tflite")
         )
         self.reset()
 
@@ -487,24 +472,18 @@ class HandNetworks:
         models: Folder with MediaPipe's modules.
         min_detection_confidence: Least confidence to take something for a palm, 0 to 1.
         min_tracking_confidence: Least confidence to go on following the hand, 0 to 1.
-        open_network: Who runs the networks.
     """
 
     def __init__(
-        self,
-        models: Path,
-        min_detection_confidence: float,
-        min_tracking_confidence: float,
-        open_network: OpenNetwork = Network,
+        self, models: Path, min_detection_confidence: float, min_tracking_confidence: float
     ) -> None:
         self._detector = BoxDetector(
             models / "palm_detection/palm_detection_full.tflite",
             (8, 16, 16, 16),
             0.0,
             min_detection_confidence,
-            open_network,
         )
-        self._landmarks = _hand_network(models, open_network)
+        self._landmarks = _hand_network(models)
         self._least = F(min_tracking_confidence)
         self.reset()
 
@@ -556,18 +535,15 @@ def _covers(region: Region, other: Region) -> bool:
     return bool(_overlap(low[None], sides[None], its_low, its_sides)[0] > _SAME_HAND)
 
 
-def _hand_network(models: Path, open_network: OpenNetwork) -> PictureNetwork:
-    return open_network(models / "hand_landmark/hand_landmark_full.tflite", (0, 1, 2))
+def _hand_network(models: Path) -> Network:
+    return Network(models / "hand_landmark/hand_landmark_full.tflite", (0, 1, 2))
 
 
 class PoseNetworks:
     """Finds what MediaPipe Pose finds; arguments as those of `PoseTracker`."""
 
-    def __init__(
-        self, models: Path, *confidences: float, open_network: OpenNetwork = Network
-    ) -> None:
-        detection, tracking = confidences
-        self._tracker = PoseTracker(models, detection, tracking, open_network)
+    def __init__(self, models: Path, *confidences: float) -> None:
+        self._tracker = PoseTracker(models, *confidences)
         self.reset = self._tracker.reset
 
     def find(self, rgb: Picture, time_s: float) -> Points | None:
@@ -586,7 +562,6 @@ class HolisticNetworks:
         face: Whether to find the face.
         refined: Whether to find its brows, lids and irises well.
         at_once: Look for pose, hands and face in threads of their own.
-        open_network: Who runs the networks.
     """
 
     def __init__(
@@ -598,20 +573,17 @@ class HolisticNetworks:
         face: bool = False,
         refined: bool = False,
         at_once: bool = False,
-        open_network: OpenNetwork = Network,
     ) -> None:
-        self._pose = PoseTracker(
-            models, min_detection_confidence, min_tracking_confidence, open_network
-        )
+        self._pose = PoseTracker(models, min_detection_confidence, min_tracking_confidence)
         self._at_once = at_once
         self._others: dict[str, HandTracker | FaceTracker] = {}
         for name, wrist in _WRISTS.items():
             if at_once or not self._others:  # a network runs once at a time
-                recrop = open_network(models / "holistic_landmark/hand_recrop.tflite")
-                landmarks = _hand_network(models, open_network)
+                recrop = Network(models / "holistic_landmark/hand_recrop.tflite")
+                landmarks = _hand_network(models)
             self._others[name] = HandTracker(recrop, landmarks, wrist)
         if face:
-            self._others["face"] = FaceTracker(models, refined=refined, open_network=open_network)
+            self._others["face"] = FaceTracker(models, refined=refined)
 
     def reset(self) -> None:
         """Forget the clip."""
