@@ -4,24 +4,36 @@ Shape letters: B clips, S source frames or tokens, T target tokens, F features, 
 """
 
 import functools
+import gc
+import logging
+import shutil
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, overload
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, cast, overload
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
 
+from signloom.errors import UserError
 from signloom.features.augment import AugmentOptions
 from signloom.features.features import FeatureOptions
 from signloom.features.glosses import SOURCE_PAD
 from signloom.features.sources import Chance, Clips, Rows
 from signloom.features.targets import Target, join_targets
+from signloom.log import ONCE
 
 # Extra seed number of the clip that follows another one, so that it gets draws of its own.
 FOLLOWER_STREAM = 2
+SHARED_MEMORY = "/dev/shm"  # where batches lie that another process has built
+logger = logging.getLogger(__name__)
+# An epoch and some of its clips.
+_Key = tuple[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,16 +49,17 @@ class Batch:
     clip_ids: tuple[str, ...]
 
     def to(self, device: torch.device) -> "Batch":
-        """Return the batch on a device."""
-        return Batch(
-            src=self.src.to(device),
-            src_valid=self.src_valid.to(device),
-            tgt=self.tgt.to(device),
-            tgt_valid=self.tgt_valid.to(device),
-            labels=self.labels.to(device),
-            label_lengths=self.label_lengths.to(device),
-            clip_ids=self.clip_ids,
-        )
+        """Return the batch on a device; from pinned memory without waiting for it."""
+        return self._each(lambda tensor: tensor.to(device, non_blocking=tensor.is_pinned()))
+
+    def pin_memory(self) -> "Batch":
+        """Return the batch in memory from which a GPU copies while this process goes on."""
+        return self._each(torch.Tensor.pin_memory)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+        names = [field.name for field in fields(self) if field.name != "clip_ids"]
+        tensors: dict[str, Any] = {name: change(getattr(self, name)) for name in names}
+        return replace(self, **tensors)
 
 
 def group_by_length(
@@ -172,6 +185,107 @@ class EpochBatches(ABC):
     @abstractmethod
     def build(self, epoch: int, clips: Sequence[int]) -> Batch:
         """Return some clips, at least one, as they are in an epoch, padded to a batch."""
+
+    def expect(self, epoch: int, parts: Sequence[Sequence[int]]) -> None:  # noqa: B027  may do nothing
+        """Hear which batches of an epoch are asked for next, in this order."""
+
+
+class BuiltAhead(EpochBatches):
+    """Batches of another source, built by other processes before they are asked for.
+
+    A large GPU takes batches faster than one process builds them. What another process has built is
+    equal to the bit.
+    """
+
+    def __init__(self, source: EpochBatches, processes: int) -> None:
+        """Take what builds the batches, and how many processes may do it at most."""
+        self._source, self._processes = source, processes
+        self._keys: list[_Key] = []  # what the processes are to build
+        self._coming: deque[_Key] = deque()
+        self._built: Iterator[Batch | UserError] = iter(())
+        self._loader: DataLoader[Batch | UserError] | None = None
+
+    def plan(self, epoch: int) -> list[list[int]]:
+        """Return the clips of each batch of an epoch."""
+        return self._source.plan(epoch)
+
+    def lengths(self, epoch: int) -> list[int]:
+        """Return how long each clip will be in an epoch."""
+        return self._source.lengths(epoch)
+
+    def expect(self, epoch: int, parts: Sequence[Sequence[int]]) -> None:
+        """Let the processes build these batches; they are started once."""
+        self._keys[:] = [(epoch, tuple(part)) for part in parts]
+        self._coming = deque(self._keys)
+        if self._loader is None and self._processes and self._keys:
+            self._loader = self._start(self._source.build(*self._keys[0]))
+        if self._loader is None:
+            return
+        # What this process holds on a GPU is not for the others to let go.
+        gc.collect()
+        gc.freeze()
+        try:
+            with warnings.catch_warnings():  # Python 3.12: they touch nothing that has threads
+                warnings.filterwarnings("ignore", "This process .*fork", DeprecationWarning)
+                self._built = iter(self._loader)
+        finally:
+            gc.unfreeze()
+
+    def close(self) -> None:
+        """End the processes."""
+        self._built, self._loader, self._coming = iter(()), None, deque()
+
+    def build(self, epoch: int, clips: Sequence[int]) -> Batch:
+        """Return a batch: the next one that was built, or one that nobody expected."""
+        if self._processes and self._coming and self._coming[0] == (epoch, tuple(clips)):
+            self._coming.popleft()
+            batch = next(self._built)
+            if isinstance(batch, UserError):
+                raise batch
+            return batch
+        return self._source.build(epoch, clips)
+
+    def _start(self, batch: Batch) -> "DataLoader[Batch | UserError] | None":
+        """Return what builds batches as large as one, as far as shared memory holds them."""
+        tensors = [
+            getattr(batch, field.name) for field in fields(batch) if field.name != "clip_ids"
+        ]
+        size, free = sum(tensor.nbytes for tensor in tensors), shutil.disk_usage(SHARED_MEMORY).free
+        self._processes = min(self._processes, free // (3 * size))  # one in work, two waiting
+        if not self._processes:
+            logger.warning(
+                "%s has room for %d MB, a batch takes %d MB: batches are built one after another, "
+                "which a GPU may wait for; give a container more (docker run --shm-size=8g)",
+                SHARED_MEMORY, free // 10**6, size // 10**6, extra=ONCE,
+            )  # fmt: skip
+            return None
+        return DataLoader(
+            _Keyed(self._source),
+            sampler=cast(Any, self._keys),
+            batch_size=None,
+            num_workers=self._processes,
+            collate_fn=cast(Any, _unchanged),
+            persistent_workers=True,
+            multiprocessing_context="fork",
+            generator=torch.Generator(),  # not torch's own, which training draws from
+        )
+
+
+class _Keyed(Dataset[Batch | UserError]):
+    """The batches of a source, by their keys."""
+
+    def __init__(self, source: EpochBatches) -> None:
+        self._source = source
+
+    def __getitem__(self, key: _Key) -> Batch | UserError:
+        try:
+            return self._source.build(*key)
+        except UserError as error:
+            return error  # raised where it is taken, with its own words
+
+
+def _unchanged(batch: Batch | UserError) -> Batch | UserError:
+    return batch
 
 
 class TrainingBatches(EpochBatches):

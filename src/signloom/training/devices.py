@@ -22,6 +22,7 @@ from signloom.training.options import TrainOptions
 logger = logging.getLogger(__name__)
 
 BUCKET = 16_000_000  # numbers of gradients sent at once
+MOST_BUILDERS = 8  # processes that build batches for a GPU: an H100 took what six gave
 # How Linux names instructions that multiply bfloat16: of x86, the last two of ARM.
 BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16", "svebf16"}
 
@@ -61,6 +62,12 @@ def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
         return max(1, min(cores, math.ceil(int(most) / int(period))))
     except (OSError, ValueError):  # no file, or no limit: "max"
         return cores
+
+
+def count_builders() -> int:
+    """Return how many processes build batches for each GPU of this machine."""
+    cores = usable_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    return max(0, min(MOST_BUILDERS, cores - 1))
 
 
 def open_devices(options: TrainOptions) -> Fabric:

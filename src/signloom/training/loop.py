@@ -6,7 +6,6 @@ the weights; then epochs, snapshots and records.
 Shape letters: B clips, T target positions, N real next tokens among them, D model width.
 """
 
-import dataclasses
 import gc
 import logging
 import math
@@ -23,10 +22,10 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from signloom.errors import UserError
-from signloom.features.batches import Batch, EpochBatches, split
+from signloom.features.batches import Batch, BuiltAhead, EpochBatches, split
 from signloom.log import ONCE
 from signloom.models.seq2seq import Memory, Seq2Seq
-from signloom.training.devices import add_up, add_up_gradients
+from signloom.training.devices import add_up, add_up_gradients, count_builders
 from signloom.training.loss import ctc_loss, has_ctc_room, text_loss, text_score
 from signloom.training.optim import Schedule, WeightAverage, build_optimizer, clip_gradients
 from signloom.training.options import TrainOptions
@@ -242,12 +241,7 @@ def move(batch: Batch, rows: Tensor, device: torch.device) -> tuple[Batch, Tenso
     if device.type == "cpu":
         return batch, rows
 
-    def send(tensor: Tensor) -> Tensor:
-        return tensor.pin_memory().to(device, non_blocking=True)
-
-    names = [field.name for field in dataclasses.fields(batch) if field.name != "clip_ids"]
-    tensors: dict[str, Any] = {name: send(getattr(batch, name)) for name in names}
-    return dataclasses.replace(batch, **tensors), send(rows)
+    return batch.pin_memory().to(device), rows.pin_memory().to(device, non_blocking=True)
 
 
 def accumulate_gradients(
@@ -277,9 +271,7 @@ def accumulate_gradients(
     Raises:
         UserError: If there is not even enough memory for one clip at a time.
     """
-    number = objective.options.accumulate
-    first = fabric.global_rank * number
-    parts = [p for p in split(clips, fabric.world_size * number)[first : first + number] if p]
+    parts = _own_parts(clips, fabric, objective.options.accumulate)
     batches = [source.build(epoch, part) for part in parts]
     counted = sum(map(objective.count, batches), torch.zeros(5, dtype=torch.float64))
     counts = add_up(fabric, counted.to(fabric.device))
@@ -288,6 +280,11 @@ def accumulate_gradients(
         try:
             return _backward(objective, fabric, batches, seeds, Counts(*counts)), counts
         except (RuntimeError, MemoryError) as error:
+            if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+                said = str(error).strip().splitlines()[0]
+                raise UserError(
+                    f"torch cannot compile this model here ({said}); set train.compile: false"
+                ) from error
             if not is_out_of_memory(error):
                 raise
             shortage = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -298,6 +295,12 @@ def accumulate_gradients(
         torch.cuda.empty_cache()
         parts = _halve(parts, shortage)
         batches = [source.build(epoch, part) for part in parts]
+
+
+def _own_parts(clips: Sequence[int], fabric: Fabric, number: int) -> list[list[int]]:
+    """Return the parts of a batch that this process takes, at most so many."""
+    first = fabric.global_rank * number
+    return [p for p in split(clips, fabric.world_size * number)[first : first + number] if p]
 
 
 def _backward(
@@ -425,6 +428,8 @@ class Trainer:
                 beginning and writes none.
         """
         self.objective, self.source, self.dev_batches = objective, source, dev_batches
+        if fabric.device.type == "cuda":
+            self.source = BuiltAhead(source, count_builders())
         self.model = model = objective.to(fabric.device).model
         self.options, self.fabric, self.snapshots = objective.options, fabric, snapshots
         options = self.options
@@ -467,13 +472,17 @@ class Trainer:
         self._resume()
         progress = self.progress
         start = progress.epoch
-        while not self._is_over():
-            self.train_epoch(watch)
-            record = self._end_epoch()
-            if self.fabric.is_global_zero:
-                log(record)
-            progress.epoch, progress.step, progress.sums = progress.epoch + 1, 0, self._zeros()
-            self._write_snapshot_when_due()
+        try:
+            while not self._is_over():
+                self.train_epoch(watch)
+                record = self._end_epoch()
+                if self.fabric.is_global_zero:
+                    log(record)
+                progress.epoch, progress.step, progress.sums = progress.epoch + 1, 0, self._zeros()
+                self._write_snapshot_when_due()
+        finally:
+            if isinstance(self.source, BuiltAhead):
+                self.source.close()
         if progress.epoch > start:
             self._write_snapshot()  # what comes after training may fail and be tried again
         return Fit(
@@ -497,7 +506,10 @@ class Trainer:
         plan = self.source.plan(self.progress.epoch)
         self._report(watch, len(plan))
         self.model.train()
-        for clips in plan[self.progress.step :]:
+        left, number = plan[self.progress.step :], self.options.accumulate
+        parts = [part for clips in left for part in _own_parts(clips, self.fabric, number)]
+        self.source.expect(self.progress.epoch, parts)
+        for clips in left:
             self._take_step(clips)
             is_due = time.monotonic() - self._reported_s >= REPORT_S
             if is_due or self.fabric.device.type == "cpu":

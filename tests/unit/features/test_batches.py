@@ -1,11 +1,16 @@
 import dataclasses
+import logging
+from collections.abc import Sequence
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
+from signloom.errors import UserError
 from signloom.features.batches import (
     Batch,
+    BuiltAhead,
     FixedBatches,
     TrainingBatches,
     build_batch,
@@ -192,3 +197,54 @@ def test_a_stitched_clip_is_two_clips_and_both_their_sentences(source: str) -> N
             labels = data.train.targets[clip].labels
             assert batch.labels[row, : len(labels)].tolist() == labels
             assert int(batch.label_lengths[row]) == len(labels) * (1 + (clip in hosts))
+
+
+def same(one: Batch, other: Batch) -> bool:
+    tensors = [field.name for field in dataclasses.fields(Batch) if field.name != "clip_ids"]
+    return one.clip_ids == other.clip_ids and all(
+        torch.equal(getattr(one, name), getattr(other, name)) for name in tensors
+    )
+
+
+def test_batches_of_other_processes_are_those_of_this_one() -> None:
+    data = tiny.training_data(20)
+    source, drawn = training_batches(data), torch.random.get_rng_state()
+    ahead = BuiltAhead(source, 2)
+    for epoch in (1, 2, 3):
+        plan = ahead.plan(epoch)
+        assert plan == source.plan(epoch)
+        ahead.expect(epoch, plan)
+        built = [ahead.build(epoch, clips) for clips in plan[: len(plan) - (epoch == 1)]]
+        assert all(map(same, built, [source.build(epoch, clips) for clips in plan]))
+    assert same(ahead.build(9, [3, 1]), source.build(9, [3, 1]))  # nobody expected it
+    assert torch.equal(torch.random.get_rng_state(), drawn)
+
+
+def test_what_cannot_be_read_is_said_where_it_is_asked_for() -> None:
+    data = tiny.training_data(20)
+    clips = data.train
+
+    def read(numbers: Sequence[int]) -> Sequence[object]:
+        if 5 in numbers:
+            raise UserError("shard 5 is damaged")
+        return clips.read(numbers)
+
+    data = dataclasses.replace(data, train=dataclasses.replace(clips, read=read))
+    ahead = BuiltAhead(training_batches(data), 2)
+    ahead.expect(1, [[1], [5], [2]])
+    assert ahead.build(1, [1]).clip_ids == ("train1",)
+    with pytest.raises(UserError, match=r"^shard 5 is damaged$"):
+        ahead.build(1, [5])
+    assert ahead.build(1, [2]).clip_ids == ("train2",)
+
+
+def test_batches_too_large_for_shared_memory_are_built_here(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=64))
+    source = training_batches(tiny.training_data())
+    ahead = BuiltAhead(source, 2)
+    with caplog.at_level(logging.WARNING):
+        ahead.expect(1, [[1], [2]])
+    assert "has room for 0 MB" in caplog.text
+    assert same(ahead.build(1, [1]), source.build(1, [1]))
