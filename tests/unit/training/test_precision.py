@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import logging
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -71,6 +72,20 @@ def test_compiled_training_gives_the_same_losses() -> None:
     )
     # Fused operations round in another order.
     assert json.loads(done.stdout.splitlines()[-1]) == pytest.approx(dev_losses(), rel=1e-3)
+
+
+@pytest.mark.slow
+def test_a_model_that_cannot_be_compiled_is_said_in_words() -> None:
+    code = (
+        "from tests.unit.training.test_precision import dev_losses; from signloom.errors import *\n"
+        "try: dev_losses(compile=True)\nexcept UserError as error: print(error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tiny.ROOT, check=True, capture_output=True, text=True,
+        env={**os.environ, "CXX": "/bin/false"},
+    )  # fmt: skip
+    assert done.stdout.startswith("torch cannot compile this model here")
+    assert done.stdout.endswith("set train.compile: false\n")
 
 
 @pytest.mark.parametrize(

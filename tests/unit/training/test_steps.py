@@ -150,14 +150,6 @@ def test_a_batch_that_is_too_large_is_taken_in_parts(tmp_path: Path) -> None:
     assert "it is taken in 4; train.accumulate: 4" in text
 
 
-@pytest.mark.slow
-def test_a_model_that_cannot_be_compiled_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Quick twin: none, a compiler takes its time to load."""
-    monkeypatch.setenv("CXX", "/bin/false")
-    with pytest.raises(UserError, match=r"torch cannot compile .*; set train\.compile: false"):
-        train(tiny.training_data(), tiny.run_options(compile=True), provenance={}, log=ignore)
-
-
 def test_other_errors_are_not_taken_for_a_lack_of_memory() -> None:
     assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
     assert is_out_of_memory(MemoryError())
