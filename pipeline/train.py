@@ -11,9 +11,6 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-import torch
-from lightning_fabric import Fabric
-
 from pipeline.stage import run
 from signloom.devices import restart_portable, variable_of_gpu
 from signloom.errors import UserError
@@ -22,7 +19,7 @@ from signloom.paths import CHECKPOINT, PARAMS, SNAPSHOTS
 from signloom.provenance import code_hash, library_versions
 from signloom.tracking.run import Run, read_tracking
 from signloom.training.data import TrainingFiles
-from signloom.training.devices import choose_threads, open_devices, usable_cores
+from signloom.training.devices import choose_threads, count_jobs, open_devices
 from signloom.training.run import (
     RunOptions,
     check_run,
@@ -102,14 +99,6 @@ def main() -> None:
         whole.log_artifact(CHECKPOINT, folder="checkpoint")
         for kept in snapshots:
             kept.remove()
-
-
-def count_jobs(seeds: int, threads: int, fabric: Fabric) -> int:
-    """Return how many seeds to train at a time: a GPU each, or their threads' cores."""
-    if fabric.world_size > 1:
-        return 1
-    is_gpu = fabric.device.type == "cuda"
-    return min(seeds, torch.cuda.device_count() if is_gpu else usable_cores() // threads)
 
 
 def train_together(seeds: int, jobs: int, threads: int, key: str) -> None:

@@ -19,8 +19,9 @@ from signloom.progress import progress_file
 from signloom.report.tuning import draw_search
 from signloom.tracking.run import Run
 from signloom.training.data import TrainingFiles
-from signloom.training.run import read_run_options
-from signloom.tune.search import Progress, Search, open_studies
+from signloom.training.devices import choose_threads, count_jobs, open_devices
+from signloom.training.run import count_parameters, read_run_options
+from signloom.tune.search import Progress, Search, Studies, open_studies
 from signloom.tune.space import TuneOptions
 from signloom.tune.summary import FORMAT_VERSION
 from signloom.tune.worker import read_search, work_together
@@ -42,15 +43,30 @@ def main() -> None:
     studies = open_studies(search)
     with start_run(search) as log, show_progress(search.options) as progress:
         log.log_params({"tune": {"space": search.options.space}, **dataclasses.asdict(search.base)})
-        if search.options.workers == 1:
-            studies.work(progress)
+        if (workers := search.options.workers) > 1:
+            work_together(studies, PARAMS, files, progress, workers=workers)
         else:
-            work_together(studies, PARAMS, files, progress)
+            work_alone(studies, files, progress)
         result = studies.summary()
         write_search(result)
         trials = len(result["trials"])  # a longer search goes on in the same run
         log.log_metrics({"best": result["best"]["values"], "trials": trials}, step=trials)
         log.log_artifact(TUNE, folder="tune")
+
+
+def work_alone(studies: Studies, files: TrainingFiles, progress: Progress) -> None:
+    """Run one trial after another, then the confirmation, some at a time where cores are left.
+
+    Each takes as many threads as it would alone, so no byte is another.
+    """
+    search = studies.search
+    threads = choose_threads(count_parameters(search.data, search.base))
+    studies.work(progress, confirms=False)
+    jobs = count_jobs(studies.unconfirmed(), threads, open_devices(search.base.train))
+    if jobs > 1 and "latency_ms" not in search.options.objectives:
+        work_together(studies, PARAMS, files, progress, workers=jobs, threads=threads)
+    else:
+        studies.work(progress)
 
 
 def start_run(search: Search) -> Run:

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.tune import work_alone
 from signloom.config import update_params
 from signloom.paths import PARAMS
 from signloom.training.data import TrainingFiles
+from signloom.training.devices import usable_cores
 from signloom.tune.search import Studies, open_studies
 from signloom.tune.slots import FINISHED, OWNER, SLOT
 from signloom.tune.worker import read_search, work_together
@@ -124,9 +126,35 @@ def test_the_stage_replaces_a_worker_that_was_killed(project: TrainingFiles) -> 
                 killed.append(trial.user_attrs[OWNER]["pid"])
                 os.kill(killed[0], signal.SIGKILL)
 
-    work_together(studies, PARAMS, project, kill_once)
+    work_together(studies, PARAMS, project, kill_once, workers=2)
     assert killed
     assert [trial["number"] for trial in studies.summary()["trials"]] == [0, 1, 2, 3]
+
+
+@pytest.mark.slow
+def test_confirming_at_a_time_gives_what_one_after_another_gives(
+    project: TrainingFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if usable_cores() < 2:
+        pytest.skip("one core, so one training at a time")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    summaries, owners = [], []
+    for name in ("alone", "together"):
+        changes = {"storage": f"sqlite:///{name}.db", "confirm": {"top": 1, "seeds": 2}}
+        found = prepare(project, trials=2, epochs=6, **changes)
+        if name == "alone":
+            found.work()
+        else:
+            work_alone(found, project, lambda finished, epochs: None)
+        confirmation = found.confirmation()
+        assert confirmation
+        trials = confirmation[0].get_trials(states=FINISHED)
+        owners.append({trial.user_attrs[OWNER]["pid"] for trial in trials})
+        summaries.append(found.summary())
+        found.close()
+    assert summaries[0] == summaries[1]
+    assert owners[0] == {os.getpid()}
+    assert os.getpid() not in owners[1]
 
 
 @pytest.mark.slow

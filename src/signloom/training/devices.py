@@ -106,6 +106,14 @@ def has_bfloat16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
     return not flags or not flags.isdisjoint(BFLOAT16_FLAGS)
 
 
+def count_jobs(trainings: int, threads: int, fabric: Fabric) -> int:
+    """Return how many trainings to run at a time: a GPU each, or their threads' cores."""
+    if fabric.world_size > 1:
+        return 1
+    is_gpu = fabric.device.type == "cuda"
+    return min(trainings, torch.cuda.device_count() if is_gpu else usable_cores() // threads)
+
+
 def add_up(fabric: Fabric, values: Tensor) -> Tensor:
     """Return the sum of each value over all devices."""
     if fabric.world_size == 1:

@@ -113,12 +113,15 @@ class Studies:
         self,
         progress: Progress = lambda finished, epochs: None,
         check: Callable[[], None] = lambda: None,
+        *,
+        confirms: bool = True,
     ) -> None:
         """Run trials until none is missing.
 
         Args:
             progress: Called after each epoch with the finished trials and the epochs so far.
             check: Called after each epoch and between trials; raises to stop.
+            confirms: Whether to train the best again with other seeds.
         """
         options = self.search.options
 
@@ -145,7 +148,7 @@ class Studies:
                 heartbeat_s=options.heartbeat_s,
                 check=check,
             )  # fmt: skip
-            confirmation = self.confirmation()
+            confirmation = self.confirmation() if confirms else None
             if confirmation is not None:
                 study, candidates = confirmation
                 names = [
@@ -189,6 +192,15 @@ class Studies:
             load_if_exists=True,
         )
         return study, candidates
+
+    def unconfirmed(self) -> int:
+        """Return how many trainings of the confirmation are missing."""
+        with quiet():
+            confirmation = self.confirmation()
+        if confirmation is None:
+            return 0
+        runs = len(confirmation[1]) * self.search.options.confirm.seeds
+        return runs - len(finished(confirmation[0], runs))
 
     def summary(self) -> dict[str, Any]:
         """Return the content of trials.json.

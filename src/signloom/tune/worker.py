@@ -67,15 +67,33 @@ def join(params: Path, files: TrainingFiles, parent: int | None = None) -> None:
     studies.close()
 
 
-def work_together(studies: Studies, params: Path, files: TrainingFiles, progress: Progress) -> None:
-    """Run the search in several processes, and start one again that dies.
+def work_together(
+    studies: Studies,
+    params: Path,
+    files: TrainingFiles,
+    progress: Progress,
+    *,
+    workers: int,
+    threads: int | None = None,
+) -> None:
+    """Run what is missing of the search in several processes, and start one again that dies.
+
+    Args:
+        studies: The search.
+        params: The parameters file.
+        files: The data.
+        progress: Called now and then with the finished trials and the epochs so far.
+        workers: How many processes.
+        threads: Of each; None: as many as its share of the cores.
 
     Raises:
         UserError: If they die one after another without finishing a trial.
     """
-    workers = studies.search.options.workers
-    arguments = [str(params), str(files.shards), str(files.tokens)]
-    running = {number: _spawn(number, workers, arguments) for number in range(workers)}
+
+    def start(number: int) -> "subprocess.Popen[bytes]":
+        return _spawn(number, workers, threads, [str(params), str(files.shards), str(files.tokens)])
+
+    running = {number: start(number) for number in range(workers)}
     deaths, before = 0, studies.done()
     try:
         while running:
@@ -97,7 +115,7 @@ def work_together(studies: Studies, params: Path, files: TrainingFiles, progress
                         "`dvc repro` goes on with the same search"
                     )
                 logger.warning("worker %d died (%d) and is replaced", number, process.returncode)
-                running[number] = _spawn(number, workers, arguments)
+                running[number] = start(number)
     finally:
         for process in running.values():
             process.terminate()
@@ -113,10 +131,12 @@ def cores_of(worker: int, workers: int) -> list[int]:
     return cores[worker::workers] or [cores[worker % len(cores)]]
 
 
-def _spawn(number: int, workers: int, arguments: list[str]) -> "subprocess.Popen[bytes]":
+def _spawn(
+    number: int, workers: int, threads: int | None, arguments: list[str]
+) -> "subprocess.Popen[bytes]":
     """Start a worker with its share of the cores, or with one GPU."""
     cores = cores_of(number, workers)
-    threads = 1 if is_portable() else len(cores)
+    threads = 1 if is_portable() else threads or len(cores)
     environment = {**os.environ, GROUP: group_name(), "OMP_NUM_THREADS": str(threads)}
     environment |= variable_of_gpu(number)
     command = [sys.executable, "-m", __name__, str(os.getpid()), json.dumps(cores), *arguments]
@@ -128,7 +148,7 @@ def _main() -> None:
     parent, cores, params, shards, tokens = sys.argv[1:]
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, json.loads(cores))
-    torch.set_num_threads(1 if is_portable() else len(json.loads(cores)))
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     try:
         files = TrainingFiles(shards=Path(shards), tokens=Path(tokens))
         join(Path(params), files, parent=int(parent))

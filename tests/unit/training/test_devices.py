@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from pipeline.train import count_jobs
-from signloom.training.devices import choose_threads, open_devices, usable_cores
+from signloom.training.devices import choose_threads, count_jobs, open_devices, usable_cores
 from signloom.training.loop import EpochRecord
 from signloom.training.run import RunOptions, train, write_history
 from signloom.training.snapshots import Snapshots
@@ -93,7 +92,7 @@ def test_as_many_seeds_at_a_time_as_their_threads_have_cores(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fabric = open_devices(tiny.TRAIN)
-    monkeypatch.setattr("pipeline.train.usable_cores", lambda: 6)
+    monkeypatch.setattr("signloom.training.devices.usable_cores", lambda: 6)
     assert [count_jobs(seeds, 2, fabric) for seeds in (1, 2, 9)] == [1, 2, 3]
     assert count_jobs(9, 6, fabric) == 1
 

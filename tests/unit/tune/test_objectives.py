@@ -104,11 +104,14 @@ def test_a_first_configuration_that_means_nothing_is_refused(
 def test_the_winner_is_the_best_over_seeds_that_did_not_choose_it(tmp_path: Path) -> None:
     options = dataclasses.replace(OPTIONS, confirm=ConfirmOptions(top=2, seeds=2))
     found = studies(tmp_path, options)
-    found.work()
+    found.work(confirms=False)
     confirmation = found.confirmation()
     assert confirmation
     study, candidates = confirmation
     count = 2 * len(candidates)
+    assert found.unconfirmed() == count
+    found.work()
+    assert found.unconfirmed() == 0
     assert len(study.get_trials(states=FINISHED)) == count
     best = found.summary()["best"]
     means = [sum(row["values"]) / 2 for row in best["confirmed"]]
