@@ -8,6 +8,7 @@ from signloom.config import load_section
 from signloom.corpus.manifest import CorpusOptions
 from signloom.devices import restart_portable
 from signloom.evaluation.evaluate import EvaluateOptions, describe, evaluate, load_seeds
+from signloom.evaluation.floors import thin_train
 from signloom.evaluation.results import write_evaluation
 from signloom.features.targets import read_targets
 from signloom.files import hash_file, hash_folder
@@ -40,7 +41,7 @@ def main() -> None:
         restart_portable()  # scores follow from a model as its weights do from the data
     others = load_seeds(CHECKPOINT, options.precision)
     targets = read_targets(TARGETS)
-    sequences = translator.source.read(targets, SHARDS)
+    sequences = translator.source.read(thin_train(targets), SHARDS)
     hashes = {
         "landmarks": hash_folder(SHARDS),
         "targets": hash_file(TARGETS),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from signloom.corpus.landmarks import GROUP_CHOICES, LandmarkSequence, build_layout
 from signloom.features.augment import AugmentOptions, augment, augmented_frames, mirror
+from signloom.features.draws import draw_second
 from signloom.features.features import (
     FeatureOptions,
     build_features,
@@ -70,7 +71,8 @@ def test_a_changed_clip_is_a_clip_of_the_foretold_length(
     clip: LandmarkSequence, options: AugmentOptions, seed: int
 ) -> None:
     other = changed(clip, options, seed)  # its constructor checks NaN against presence
-    foretold = augmented_frames(len(clip.points), options, np.random.default_rng(seed))
+    (drawn,) = draw_second([], np.array([seed]))
+    foretold = augmented_frames(len(clip.points), options, drawn)
     assert len(other.points) == foretold
     assert (other.fps, other.width, other.height) == (clip.fps, clip.width, clip.height)
     again = changed(clip, options, seed)

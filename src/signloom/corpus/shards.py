@@ -373,6 +373,13 @@ def _write_shard(
 
 def _shard_paths(folder: Path) -> dict[int, Path]:
     """Return the files by the lower bounds of their ranges, which ascend."""
+    state = folder.stat() if folder.is_dir() else None
+    return _list_shards(folder, state and (state.st_ino, state.st_mtime_ns))
+
+
+@functools.lru_cache(maxsize=8)
+def _list_shards(folder: Path, _state: tuple[int, int] | None) -> dict[int, Path]:
+    """List a folder once, not for every batch that streams from it: there may be thousands."""
     paths = sorted(folder.glob("*.parquet"))
     if not paths:
         raise UserError(f"{folder}: no landmark shards there; run `dvc repro extract`")

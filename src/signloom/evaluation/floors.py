@@ -88,6 +88,7 @@ def _ngrams(tokens: Sequence[str]) -> Iterator[tuple[str, ...]]:
 Vector = npt.NDArray[np.float32]
 RETRIEVAL_FRAMES = 16  # every clip is resampled to this many to be compared
 MOST_STEPS = 200  # of the logistic regression
+MOST_TRAIN = 20_000  # clips of train that are read: each is compared with each evaluated clip
 MOST_CLASSES = 500  # different texts of train beyond which a text is no class to be told apart
 
 
@@ -141,6 +142,13 @@ class RetrievalIndex:
         return model
 
 
+def thin_train(targets: Sequence[Target]) -> list[Target]:
+    """Return all targets but those of train, of which at most `MOST_TRAIN`, evenly spread."""
+    train = [target.clip_id for target in targets if target.split == "train"]
+    kept = set(train[:: max(1, -(-len(train) // MOST_TRAIN))])
+    return [target for target in targets if target.split != "train" or target.clip_id in kept]
+
+
 def build_retrieval(
     translator: Translator, targets: Sequence[Target], sequences: Mapping[str, SourceSequence]
 ) -> RetrievalIndex:
@@ -159,13 +167,14 @@ def build_retrieval(
     vectors = np.stack([clip_vector(translator.rows(sequences[t.clip_id])) for t in train])
     variance = np.square(vectors.std(axis=0), dtype=np.float64)
     variance[variance < 1e-12] = 1.0  # a column that never changes tells nothing
+    known = vectors.astype(np.float64)  # once: SciPy would for every clip
 
     def vector_of(sequence: SourceSequence) -> Vector:
         return clip_vector(translator.rows(sequence))
 
     def distances(sequence: SourceSequence) -> FloatArray:
         query = vector_of(sequence)
-        found: FloatArray = cdist(query[None], vectors, "seuclidean", V=variance)[0]
+        found: FloatArray = cdist(query[None], known, "seuclidean", V=variance)[0]
         return found
 
     return RetrievalIndex(texts, distances, vector_of, vectors)

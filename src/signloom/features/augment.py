@@ -87,21 +87,25 @@ def augment(
     return replace(sequence, points=points, present=present)
 
 
-def augmented_frames(frames: int, options: AugmentOptions, generator: np.random.Generator) -> int:
+def augmented_frames(frames: int, options: AugmentOptions, drawn: float) -> int:
     """Return how many frames `augment` will make of a clip.
 
     Args:
         frames: Of the clip.
         options: As for `augment`.
-        generator: In the state in which `augment` will get it; it is changed.
+        drawn: The second `random()` of the generator that `augment` will get.
     """
-    return _stretched(frames, _draw_whole(options, generator)[1])
+    return _stretched(frames, _stretch_factor(options, drawn))
 
 
 def _draw_whole(options: AugmentOptions, generator: np.random.Generator) -> tuple[bool, float]:
     """Draw whether the clip is mirrored and how many times as long it becomes."""
     is_mirrored = bool(generator.random() < options.mirror)
-    return is_mirrored, float((1 + options.stretch) ** generator.uniform(-1, 1))
+    return is_mirrored, _stretch_factor(options, generator.random())
+
+
+def _stretch_factor(options: AugmentOptions, drawn: float) -> float:
+    return float((1 + options.stretch) ** (2 * drawn - 1))
 
 
 def _stretched(frames: int, factor: float) -> int:

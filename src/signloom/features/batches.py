@@ -22,9 +22,10 @@ from torch.utils.data import DataLoader, Dataset
 
 from signloom.errors import UserError
 from signloom.features.augment import AugmentOptions
+from signloom.features.draws import draw_second
 from signloom.features.features import FeatureOptions
 from signloom.features.glosses import SOURCE_PAD
-from signloom.features.sources import Chance, Clips, Rows
+from signloom.features.sources import Clips, Rows
 from signloom.features.targets import Target, join_targets
 from signloom.log import ONCE
 
@@ -321,6 +322,7 @@ class TrainingBatches(EpochBatches):
         self._clips, self._features, self._augmentation = clips, features, augmentation
         self._max_frames, self._pad, self._seed, self._space = max_frames, pad, seed, space
         self._lengths = clips.source.lengths(clips, features)
+        self._followers = functools.lru_cache(maxsize=2)(self._draw_followers)  # asked for by batch
 
     @property
     def steps(self) -> int:
@@ -335,13 +337,11 @@ class TrainingBatches(EpochBatches):
 
     def lengths(self, epoch: int) -> list[int]:
         """Return the length of each clip after augmentation, with the one that follows it."""
-        found = self._augmented_lengths(self._lengths, functools.partial(self._chance, epoch))
+        found = self._augmented_lengths(epoch, range(len(self._clips)), self._lengths)
         followers = self._followers(epoch)
         hosts = list(followers)
-        more = self._augmented_lengths(
-            [self._lengths[follower] for follower in followers.values()],
-            lambda number: self._chance(epoch, hosts[number], FOLLOWER_STREAM),
-        )
+        lengths = [self._lengths[follower] for follower in followers.values()]
+        more = self._augmented_lengths(epoch, hosts, lengths, FOLLOWER_STREAM)
         for host, frames in zip(hosts, more, strict=True):
             found[host] += frames
         return found
@@ -362,7 +362,7 @@ class TrainingBatches(EpochBatches):
                 targets[row] = join_targets(targets[row], self._clips.targets[clip], self._space)
         return build_batch(targets, rows, self._pad)
 
-    def _followers(self, epoch: int) -> dict[int, int]:
+    def _draw_followers(self, epoch: int) -> dict[int, int]:
         """Return the clip that follows each one that is stitched in an epoch."""
         clips = len(self._clips)
         if not self._augmentation.stitch or clips == 1:
@@ -372,8 +372,15 @@ class TrainingBatches(EpochBatches):
         after = (np.arange(clips) + drawn.integers(1, clips, clips)) % clips  # never itself
         return {clip: int(after[clip]) for clip in np.flatnonzero(is_stitched).tolist()}
 
-    def _augmented_lengths(self, lengths: list[int], chance: Chance) -> list[int]:
-        return self._clips.source.augmented_lengths(list(lengths), self._augmentation, chance)
+    def _augmented_lengths(
+        self, epoch: int, clips: Sequence[int], lengths: Sequence[int], *stream: int
+    ) -> list[int]:
+        """Return the lengths that the generators of these clips make of some lengths."""
+
+        def draw() -> list[float]:
+            return draw_second([self._seed, epoch], np.asarray(clips, np.int64), *stream)
+
+        return self._clips.source.augmented_lengths(list(lengths), self._augmentation, draw)
 
     def _augmented_rows(
         self, clips: Sequence[int], chances: Sequence[np.random.Generator]

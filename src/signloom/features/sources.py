@@ -57,8 +57,8 @@ SourceKind = Literal["landmarks", "features", "tokens"]  # `model.source` in par
 SourceSequence = LandmarkSequence | GlossSequence
 # What a model reads of one clip: features (S, F), or ids of source tokens (S,).
 Rows = FloatArray | IntArray
-# The random generator of a clip, by its number.
-Chance = Callable[[int], np.random.Generator]
+# Gives the second number that the generator of each clip draws.
+SecondDraws = Callable[[], Sequence[float]]
 
 logger = logging.getLogger(__name__)
 
@@ -171,7 +171,7 @@ class Source(ABC):
 
     @abstractmethod
     def augmented_lengths(
-        self, lengths: list[int], augmentation: AugmentOptions, chance: Chance
+        self, lengths: list[int], augmentation: AugmentOptions, draws: SecondDraws
     ) -> list[int]:
         """Return the lengths of the clips after random changes."""
 
@@ -266,13 +266,13 @@ class LandmarkSource(Source):
         return [prepared_frames(frames, fps, features) for frames, fps in both]
 
     def augmented_lengths(
-        self, lengths: list[int], augmentation: AugmentOptions, chance: Chance
+        self, lengths: list[int], augmentation: AugmentOptions, draws: SecondDraws
     ) -> list[int]:
         """Return the frames of each clip after stretching."""
-        return [
-            augmented_frames(frames, augmentation, chance(clip))
-            for clip, frames in enumerate(lengths)
-        ]
+        if not augmentation.stretch:
+            return lengths
+        both = zip(lengths, draws(), strict=True)
+        return [augmented_frames(frames, augmentation, drawn) for frames, drawn in both]
 
     def check_extractor(self, extractor: Mapping[str, Any]) -> None:
         """Refuse landmarks that were found in another way than these.
@@ -287,9 +287,10 @@ class LandmarkSource(Source):
         check_same_extractor(extractor, self.extractor, hint=hint)
 
     def read(self, targets: Sequence[Target], shards: Path) -> dict[str, SourceSequence]:
-        """Read every clip of the shards."""
+        """Read the clips that are in the shards."""
         self.check_extractor(json.loads(shards_metadata(shards).extractor))
-        return {**read_shards(shards)}
+        there = read_clip_frames(shards)
+        return {**read_shards(shards, [t.clip_id for t in targets if t.clip_id in there])}
 
     def open_clips(
         self, targets: Sequence[Target], shards: Path, *, cache_mb: int
@@ -380,7 +381,7 @@ class FeatureSource(LandmarkSource):
         return self.rows(sequence, features)
 
     def augmented_lengths(
-        self, lengths: list[int], augmentation: AugmentOptions, chance: Chance
+        self, lengths: list[int], augmentation: AugmentOptions, draws: SecondDraws
     ) -> list[int]:
         """Return the lengths as they are."""
         return lengths
@@ -437,7 +438,7 @@ class GlossSource(Source):
         return [tokens + len(target.ids) for tokens, target in both]
 
     def augmented_lengths(
-        self, lengths: list[int], augmentation: AugmentOptions, chance: Chance
+        self, lengths: list[int], augmentation: AugmentOptions, draws: SecondDraws
     ) -> list[int]:
         """Return the lengths as they are."""
         return lengths

@@ -20,7 +20,7 @@ from signloom.corpus.manifest import Clip
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import seed_folders
-from signloom.evaluation.floors import best_constant, build_retrieval
+from signloom.evaluation.floors import best_constant, build_retrieval, thin_train
 from signloom.evaluation.judge import Judgements
 from signloom.evaluation.metrics import ScoreOptions
 from signloom.evaluation.names import System, headline_metric
@@ -213,7 +213,8 @@ def _ask_about_first(
     refused: int,
 ) -> Decision:
     """Compare with what needs no learning, as there is no champion."""
-    sequences = read_shards(inputs.shards)
+    wanted = {target.clip_id for target in (*thin_train(targets), *test)}
+    sequences = read_shards(inputs.shards, wanted)
     translator = Translator.load(challenger.checkpoints[0], precision=challenger.precision)
     index = build_retrieval(translator, targets, sequences)
     train = [target.text for target in targets if target.split == "train"]
