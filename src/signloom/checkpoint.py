@@ -19,7 +19,7 @@ from signloom.features.targets import CtcLabels
 from signloom.features.tokenizer import Tokenizer
 from signloom.files import replace_folder, write_file
 from signloom.models.pretrained import TextModel
-from signloom.models.registry import build_model
+from signloom.models.registry import build_model, planned
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
 
 # 2: every family, with its options; 3: what its CTC labels mean; 4: what its source ids mean
@@ -220,9 +220,9 @@ def _check_sizes(path: Path, spec: CheckpointSpec, tokenizer: Tokenizer) -> None
         kinds = {part.get_dtype() for part in parts.values()}
     if kinds - {"F32"}:
         raise ValueError(f"found numbers of kind {', '.join(sorted(kinds))}, expected F32")
-    with torch.device("meta"):
-        planned = build_from_spec(spec, tokenizer).state_dict()
-    expected = {name: tuple(tensor.shape) for name, tensor in planned.items()}
+    with planned():
+        plan = build_from_spec(spec, tokenizer).state_dict()
+    expected = {name: tuple(tensor.shape) for name, tensor in plan.items()}
     differing = [n for n in {**expected, **stored} if expected.get(n) != stored.get(n)]
     if differing:
         some = "; ".join(

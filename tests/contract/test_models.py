@@ -2,6 +2,8 @@
 
 import copy
 import dataclasses
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import get_args
 
@@ -10,7 +12,7 @@ import safetensors.torch
 import torch
 from torch.nn import functional
 
-from signloom.models.registry import FAMILIES
+from signloom.models.registry import FAMILIES, planned
 from signloom.models.seq2seq import ModelOptions
 from signloom.training.loss import head_loss, text_loss, token_loss
 from signloom.translation.search import SpecialIds, search
@@ -399,6 +401,26 @@ def test_the_attention_of_each_head_is_a_distribution_over_what_may_be_seen(
         mean = maps.cross.mean(dim=(1, 2))
         mean = mean / mean.sum(dim=-1, keepdim=True).clamp(min=1e-30)
         torch.testing.assert_close(mean, model.align(memory, TOKENS))
+
+
+def test_a_planned_model_has_the_shapes_of_a_built_one(subject: Subject) -> None:
+    with planned():
+        plan = build(**dataclasses.asdict(subject.options)).model.state_dict()
+    assert all(tensor.is_meta for tensor in plan.values())
+    built = subject.model.state_dict()
+    assert {n: t.shape for n, t in plan.items()} == {n: t.shape for n, t in built.items()}
+
+
+def test_planning_a_model_does_not_load_the_compiler() -> None:
+    """It takes more than a second of every `signloom translate`."""
+    code = (
+        "import sys; from signloom.models.registry import build_model, planned\n"
+        "from signloom.models.seq2seq import ModelOptions\n"
+        f"with planned(): build_model({tiny.MODEL!r}, input_width=6, vocab_size=9, ctc_labels=3)\n"
+        "print('torch._dynamo' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 @pytest.mark.parametrize("family", list(FAMILIES))

@@ -287,5 +287,5 @@ def _distances(length: int, d_model: int) -> Float[Tensor, "N D"]:
     """Return the sinusoids of length - 1 down to 1 - length."""
     ahead = sinusoids(length, d_model)
     # Only the sines change their sign with the distance.
-    behind = ahead * torch.tensor([-1.0, 1.0]).repeat(d_model // 2)
+    behind = ahead * torch.tensor([-1.0, 1.0], device="cpu").repeat(d_model // 2)
     return torch.cat((ahead.flip(0), behind[1:]))

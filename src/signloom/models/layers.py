@@ -156,8 +156,11 @@ def sinusoids(length: int, d_model: int) -> Float[Tensor, "T D"]:
 
     Source: Vaswani et al. (2017), section 3.5; documents 000 and 002.
     """
-    position = torch.arange(length, dtype=torch.float32)[:, None]
-    rate = torch.exp(torch.arange(0, d_model, 2) * (-math.log(10_000.0) / d_model))
+    # On the CPU also where a model is only planned: a range on the device "meta" imports torch's
+    # compiler.
+    position = torch.arange(length, dtype=torch.float32, device="cpu")[:, None]
+    even = torch.arange(0, d_model, 2, device="cpu")
+    rate = torch.exp(even * (-math.log(10_000.0) / d_model))
     return torch.stack((torch.sin(position * rate), torch.cos(position * rate)), dim=-1).flatten(1)
 
 

@@ -4,7 +4,14 @@ To add one: write a class with the interface of `seq2seq.Seq2Seq`, add its name 
 `seq2seq.Family` and a row to `FAMILIES`, and a variant to tests/contract/variants.py.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from signloom.models.conformer import Conformer
 from signloom.models.decoder_only import DecoderOnly
@@ -24,6 +31,32 @@ FAMILIES: dict[Family, type[Seq2Seq]] = {
     "decoder_only": DecoderOnly,
     "pretrained": Pretrained,
 }
+
+
+_DRAWING = {
+    Tensor.normal_, Tensor.uniform_, nn.init.normal_, nn.init.uniform_,
+    nn.init.kaiming_uniform_, nn.init.xavier_uniform_,
+}  # fmt: skip
+
+
+@contextmanager
+def planned() -> Iterator[None]:
+    """Give the models that are built in here shapes, but neither memory nor numbers."""
+    with torch.device("meta"), _NothingDrawn():
+        yield
+
+
+class _NothingDrawn(TorchFunctionMode):
+    """Draws no random numbers: on the device "meta" that imports torch's compiler, for a second."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Call any other function."""
+        given = kwargs or {}
+        if func in _DRAWING:
+            return args[0] if args else given["tensor"]
+        return func(*args, **given)
 
 
 def build_model(

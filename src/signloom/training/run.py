@@ -35,7 +35,7 @@ from signloom.features.targets import NO_LABELS
 from signloom.files import write_file
 from signloom.log import ONCE
 from signloom.models.pretrained import TextModel
-from signloom.models.registry import build_model
+from signloom.models.registry import build_model, planned
 from signloom.models.seq2seq import ModelOptions
 from signloom.progress import progress_file
 from signloom.training.data import TrainingData
@@ -272,7 +272,7 @@ def prepare(
 
 def count_parameters(data: TrainingData, options: RunOptions) -> int:
     """Return the size of the model that training would build, without its memory."""
-    with torch.device("meta"):
+    with planned():
         model = build_model(
             options.model,
             input_width=data.source.input_width(options.features),
