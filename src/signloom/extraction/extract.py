@@ -52,7 +52,6 @@ from signloom.extraction.video import (
     Video,
     even_frames,
     measure_fps,
-    thin_frames,
 )
 from signloom.progress import progress_file
 
@@ -136,7 +135,7 @@ def extract_video(
         UserError: If a model file is missing.
     """
     with Video(path) as video, quiet_native_code():
-        frames = thin_frames(watch(video.frames(start_s, end_s)), options.fps)
+        frames = watch(video.frames(start_s, end_s, fps=options.fps))
         return _detect(video, frames, options, threads)
 
 
@@ -218,8 +217,8 @@ def extract_part(part: Sequence[Segment], options: DetectorOptions) -> list[byte
     try:
         with Video(part[0].video) as video, quiet_native_code():
             for segment, keep_from_s in zip(part, [*next_starts, math.inf], strict=True):
-                frames = video.frames(segment.start_s, segment.end_s, keep_from_s)
-                found = _detect(video, thin_frames(frames, options.fps), options)
+                frames = video.frames(segment.start_s, segment.end_s, keep_from_s, options.fps)
+                found = _detect(video, frames, options)
                 entries.append(pack_landmarks(found))
     except UserError:
         raise

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
-from typing import cast
+from typing import TypeVar, cast
 
 import av
 import numpy as np
@@ -51,6 +51,7 @@ _MAX_STRETCH = 4.0  # of pixels that are not square; more is a damaged header
 
 _CONVERT = "convert it: ffmpeg -i IN -c:v libx264 OUT.mp4"
 
+T = TypeVar("T")
 Picture = npt.NDArray[np.uint8]  # shape (height, width, 3), red first
 
 
@@ -167,6 +168,7 @@ class Video:
         start_s: float | None = None,
         end_s: float | None = None,
         keep_from_s: float = math.inf,
+        fps: float = 0.0,
     ) -> Iterator[Frame]:
         """Yield the frames shown from `start_s` (included) to `end_s` (excluded), once.
 
@@ -178,12 +180,19 @@ class Video:
             end_s: Likewise; None: to the last frame.
             keep_from_s: Start of the next segment: frames from there on that are decoded for this
                 one are kept for that one.
+            fps: At most so many frames a second, as `thin` chooses them; 0: all.
 
         Raises:
             ClipError: If the segment lies outside the video, has no frame or frames of two sizes,
                 or after the last frame if less than `MIN_COVERED` of what was promised was there.
         """
-        start_s = start_s or 0.0
+        for time_s, picture in thin(self._shown(start_s or 0.0, end_s, keep_from_s), fps):
+            yield Frame(time_s, self._upright(picture))
+
+    def _shown(
+        self, start_s: float, end_s: float | None, keep_from_s: float
+    ) -> Iterator[tuple[float, VideoFrame]]:
+        """Yield time and decoded picture of the frames of a segment; raises as `frames`."""
         self.count_frames(start_s, end_s)
         self.missing_frames = 0
         covered_s = start_s
@@ -213,7 +222,7 @@ class Video:
                 )
             covered_s = time_s + 1 / self.fps
             count += 1
-            yield Frame(time_s, self._upright(picture))
+            yield time_s, picture
         if size is None:
             raise ClipError(
                 f"no frame can be decoded from {start_s:g} s on "
@@ -407,29 +416,30 @@ def measure_fps(times_s: Sequence[float], header_fps: float) -> float:
     return header_fps if abs(measured / header_fps - 1) <= _SAME_RATE else measured
 
 
-def thin_frames(frames: Iterable[Frame], fps: float) -> Iterator[Frame]:
-    """Yield of each tick of an even clock the frame nearest to it, if there is one.
+def thin(shown: Iterable[tuple[float, T]], fps: float) -> Iterator[tuple[float, T]]:
+    """Yield of each tick of an even clock what is shown nearest to it, if anything is.
 
     Args:
-        frames: In order; the clock starts at the first one.
-        fps: Ticks a second; 0: yield all frames.
+        shown: Seconds, and what is shown from then on; in order, the clock starts at the first.
+        fps: Ticks a second; 0: yield all.
     """
     if not fps:
-        yield from frames
+        yield from shown
         return
     start_s, last_s, gap_s, tick_s = 0.0, 0.0, 0.0, 0.0
-    best: Frame | None = None
-    for frame in frames:
-        start_s = start_s if best else frame.time_s
-        last_s, gap_s = frame.time_s, frame.time_s - last_s
-        its_tick_s = start_s + round((frame.time_s - start_s) * fps) / fps
+    best: tuple[float, T] | None = None
+    for one in shown:
+        time_s, _ = one
+        start_s = start_s if best else time_s
+        last_s, gap_s = time_s, time_s - last_s
+        its_tick_s = start_s + round((time_s - start_s) * fps) / fps
         if best and its_tick_s != tick_s:
             yield best
-        elif best and abs(best.time_s - tick_s) <= abs(frame.time_s - tick_s):
+        elif best and abs(best[0] - tick_s) <= abs(time_s - tick_s):
             continue
-        best, tick_s = frame, its_tick_s
+        best, tick_s = one, its_tick_s
     # Not the last frame for a tick behind it, to which the next one would have been nearer.
-    if best and best.time_s >= tick_s - gap_s / 2:
+    if best and best[0] >= tick_s - gap_s / 2:
         yield best
 
 

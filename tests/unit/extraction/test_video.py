@@ -9,7 +9,7 @@ import pytest
 from av.video.frame import VideoFrame
 
 from signloom.extraction import video
-from signloom.extraction.video import Frame, Video, even_frames, measure_fps, thin_frames
+from signloom.extraction.video import Video, even_frames, measure_fps, thin
 from tests import videos
 
 
@@ -186,17 +186,16 @@ def test_frames_at_one_rate_are_left_alone() -> None:
 
 
 def test_of_each_tick_the_nearest_frame_is_looked_at() -> None:
-    def thin(times_s: Iterable[float], fps: float) -> list[float]:
-        pixel = np.zeros((1, 1, 3), np.uint8)
-        return [frame.time_s for frame in thin_frames((Frame(t, pixel) for t in times_s), fps)]
+    def thinned(times_s: Iterable[float], fps: float) -> list[float]:
+        return [time_s for time_s, _ in thin(((t, None) for t in times_s), fps)]
 
     even = [7 + number / 30 for number in range(9)]
-    assert thin(even, 15) == even[::2]
-    assert thin(even, 0) == even
-    assert thin(even, 30) == even
-    assert thin(even, 60) == even  # no more than there are
-    assert thin([0.0, 0.04, 0.08, 0.12, 0.16, 0.2], 15) == [0.0, 0.08, 0.12, 0.2]
-    assert thin([0.0, 0.5, 0.51, 2.0], 15) == [0.0, 0.51, 2.0]  # a varying rate
-    assert thin(even[:8], 15) == even[:7:2]  # the next frame would be nearer to the next tick
-    assert thin([0.0], 15) == [0.0]
-    assert thin([], 15) == []
+    assert thinned(even, 15) == even[::2]
+    assert thinned(even, 0) == even
+    assert thinned(even, 30) == even
+    assert thinned(even, 60) == even  # no more than there are
+    assert thinned([0.0, 0.04, 0.08, 0.12, 0.16, 0.2], 15) == [0.0, 0.08, 0.12, 0.2]
+    assert thinned([0.0, 0.5, 0.51, 2.0], 15) == [0.0, 0.51, 2.0]  # a varying rate
+    assert thinned(even[:8], 15) == even[:7:2]  # the next frame would be nearer to the next tick
+    assert thinned([0.0], 15) == [0.0]
+    assert thinned([], 15) == []
