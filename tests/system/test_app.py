@@ -430,7 +430,7 @@ class Client:
         return answer.status, content
 
     def begin(self) -> str:
-        status, take = self.ask("POST", "takes", {"suffix": ".mp4", "name": "film.mp4"})
+        status, take = self.ask("POST", "takes", {"suffix": ".mp4"})
         assert status == 201
         return f"takes/{take['id']}"
 

@@ -2,8 +2,8 @@
 
 A drawn signer sits before the camera of a headless Chromium. She and two others record sentences in
 the page and deliver them; they found a corpus, a fourth delivers more, a night takes it in and
-trains, the gate promotes, and the page translates what she signs then. About 12 minutes on two
-cores, 6 of them before the camera.
+trains, the gate promotes, and the page translates what she signs then. 13 minutes on two busy
+cores (load 5 to 7), about half of them before the camera.
 
     python -m tests.system.test_app_circle --pictures docs/images   # those of docs/first_signs.md
 
@@ -158,10 +158,13 @@ def walk(folder: Path, pictures: Path | None = None) -> tuple[list[str], Walk]:
 @pytest.mark.mediapipe
 @pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
 def test_who_records_herself_in_the_page_is_understood_after_a_night(tmp_path: Path) -> None:
-    said, done = walk(tmp_path)
+    pictures = tmp_path / "pictures"
+    pictures.mkdir()
+    said, done = walk(tmp_path, pictures)
     assert said == list(TEXTS)
     assert ModelStore(done.project / MODELS).champion() == 1
     assert done.tab.complaints == []
+    assert len(list(pictures.iterdir())) == 5
 
 
 if __name__ == "__main__":

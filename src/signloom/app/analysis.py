@@ -162,7 +162,9 @@ class Analyst:
         known = read_targets(TARGETS) if TARGETS.is_file() else []
         train = [one for one in known if one.split == "train"]
         signers = len({one.signer for one in train})
-        return {"name": model.name, "train_clips": len(train), "signers": signers, **model.scores}
+        texts = len({one.text for one in train})
+        counts = {"train_clips": len(train), "sentences": texts, "signers": signers}
+        return {"name": model.name, **counts, **model.scores}
 
     def _translate(self, model: Model | None, sequence: LandmarkSequence) -> dict[str, Any] | None:
         if model is None:

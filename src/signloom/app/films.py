@@ -1,12 +1,13 @@
 """Clips of the corpus as the page shows them: films, or where there are none the landmarks."""
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from signloom.app.analysis import draw_points
-from signloom.app.takes import TakeError
+from signloom.app.takes import TakeError, TakeStore
 from signloom.config import load_section
 from signloom.corpus.landmarks import FEATURES
 from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest
@@ -15,9 +16,14 @@ from signloom.paths import PARAMS, SHARDS
 
 
 class CorpusFilms:
-    """Finds films by the ids of clips: nothing that a page sends becomes a path."""
+    """Finds films by the ids of clips: nothing that a page sends becomes a path.
 
-    def __init__(self) -> None:
+    Args:
+        takes: Knows whose films may not be shown.
+    """
+
+    def __init__(self, takes: TakeStore) -> None:
+        self._takes = takes
         self._reading = threading.Lock()
         self._clips: dict[str, Clip] = {}
         self._stamp: object = None
@@ -60,9 +66,14 @@ class CorpusFilms:
     def _find(self, clip_id: str) -> Clip | None:
         corpus = load_section(PARAMS, "corpus", CorpusOptions)
         with self._reading:
-            stamp = (corpus.path, corpus.path.stat().st_mtime_ns) if corpus.path.is_file() else None
+            written = corpus.path.stat().st_mtime_ns if corpus.path.is_file() else 0
+            stamp = (corpus.path, written, self._takes.when_agreed())
             if stamp != self._stamp:
-                clips = read_manifest(corpus.path, corpus.signer_disjoint) if stamp else []
-                self._clips = {clip.clip_id: clip for clip in clips}
+                clips = read_manifest(corpus.path, corpus.signer_disjoint) if written else []
+                hidden = self._takes.not_shown()
+                self._clips = {
+                    clip.clip_id: replace(clip, video=None) if clip.signer in hidden else clip
+                    for clip in clips
+                }
                 self._stamp = stamp
             return self._clips.get(clip_id)

@@ -24,13 +24,15 @@ from signloom.app.films import CorpusFilms
 from signloom.app.guard import REPORT_POLICY
 from signloom.app.labels import SUFFIXES, read_labels
 from signloom.app.live import unpack_frames
-from signloom.app.takes import MAX_PIECE, Consent, Part, TakeError, TakeStore, one_line
-from signloom.app.wanted import count_signers, list_again, list_wanted
+from signloom.app.takes import MAX_PIECE, Consent, Part, Take, TakeError, TakeStore, one_line
+from signloom.app.wanted import count_signers, list_wanted
 from signloom.config import load_params, load_section, parse_options, read_json
 from signloom.corpus.manifest import VIDEO_SUFFIXES, CorpusOptions
 from signloom.errors import ClipError, UserError
 from signloom.evaluation.judge import BlindAnswer, Judgements, show_blind
+from signloom.extraction.video import Video
 from signloom.features.targets import read_targets
+from signloom.intake.ledgers import read_rejects
 from signloom.nightly.record import NIGHT
 from signloom.nightly.store import ModelStore
 from signloom.paths import APP, NIGHTS, PARAMS, REPORT_PAGE, TARGETS
@@ -52,7 +54,7 @@ class App:
         self, *, prompts: list[str], login: Callable[[str], Response] | None = None
     ) -> None:
         self.takes, self._analyst = TakeStore(), Analyst()
-        self._films, self._judgements = CorpusFilms(), Judgements()
+        self._films, self._judgements = CorpusFilms(self.takes), Judgements()
         self._prompts = prompts
         self.login = login
 
@@ -177,8 +179,18 @@ class App:
         size = given.get("size")
         if not isinstance(size, int):
             raise TakeError("size: expected a number of bytes")
-        done = await to_thread.run_sync(self.takes.finish, take, size)
-        return JSONResponse(asdict(done))
+
+        def finish() -> Take:
+            done = self.takes.finish(take, size)
+            if done.name:  # a file from elsewhere, which may be anything
+                try:
+                    Video(self.takes.film(done)).close()
+                except ClipError:
+                    self.takes.remove(done)
+                    raise
+            return done
+
+        return JSONResponse(asdict(await to_thread.run_sync(finish)))
 
     async def _change(self, request: Request) -> Response:
         given = await _read_json(request)
@@ -333,17 +345,12 @@ class App:
     async def _nights(self, _request: Request) -> Response:
         def find() -> dict[str, Any]:
             store = ModelStore()
-            path = NIGHTS / NIGHT
-            night = read_json(path, hint="remove it") if path.is_file() else {}
             return {
                 "champion": store.champion(),
                 "versions": store.versions(),
                 "history": [asdict(change) for change in store.pointer().history],
-                "night": {key: night.get(key) for key in _NIGHT_KEYS} if night else None,
-                "again": [
-                    {"clip": one.where, "reason": one.reason, "hint": one.hint}
-                    for one in list_again(load_section(PARAMS, "corpus", CorpusOptions))
-                ],
+                "night": _tell_night(store),
+                "again": _find_again(),
                 "report": REPORT_PAGE.is_file(),
                 "bytes": sum(one.stat().st_size for one in APP.rglob("*") if one.is_file()),
                 "free_gb": round(shutil.disk_usage(Path()).free / 1e9, 1),
@@ -365,7 +372,19 @@ class App:
         return JSONResponse({"champion": ModelStore().champion()})
 
 
-_NIGHT_KEYS = ("outcome", "verdict", "started", "ended", "warnings", "steps", "version")
+_CAME_IN = ("consents", "ingest")  # steps of a night that change the corpus
+
+
+def _tell_night(store: ModelStore) -> dict[str, Any] | None:
+    """Return what the last night took in and decided; None: there was none."""
+    path = NIGHTS / NIGHT
+    if not path.is_file():
+        return None
+    night = read_json(path, hint="remove it")
+    decision = store.decision(night["version"]) if night.get("version") else None
+    came_in = [step["text"] for step in night.get("steps", ()) if step["name"] in _CAME_IN]
+    told = [*came_in, *night.get("warnings", ()), *(decision or {}).get("reasons", ())]
+    return {**{key: night.get(key) for key in ("outcome", "verdict", "started")}, "told": told}
 
 
 def find_wanted() -> dict[str, Any]:
@@ -373,7 +392,16 @@ def find_wanted() -> dict[str, Any]:
     return {
         "sentences": [asdict(one) for one in list_wanted()],
         "signers": count_signers(read_targets(TARGETS)),
+        "again": _find_again(),
     }
+
+
+def _find_again() -> list[dict[str, str]]:
+    """Return what was left out of the corpus and could be recorded again."""
+    corpus = load_section(PARAMS, "corpus", CorpusOptions)
+    return [
+        {"clip": one.where, "reason": one.reason, "hint": one.hint} for one in read_rejects(corpus)
+    ]
 
 
 def _inbox() -> Path:

@@ -254,6 +254,18 @@ class TakeStore:
             found[one.signer] = one
         return found
 
+    def when_agreed(self) -> int:
+        """Return when a consent came or went last, nanoseconds; 0: never."""
+        return self._consents.stat().st_mtime_ns if self._consents.is_dir() else 0
+
+    def not_shown(self) -> set[str]:
+        """Return the signers whose last consent does not let others see their films."""
+        return {
+            signer
+            for signer, one in self.last_consents().items()
+            if "showing" not in one.purposes or has_ended(one.until)
+        }
+
     def deliver(self, inbox: Path, ids: Sequence[str] | None = None) -> Delivered:
         """Put whole, labelled takes of signers who agreed into the inbox, as one folder.
 

@@ -5,9 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from signloom.corpus.manifest import CorpusOptions
 from signloom.features.targets import Target, read_targets
-from signloom.intake.ledgers import IntakeReject, read_rejects
 from signloom.paths import EVALUATION, TARGETS
 from signloom.report.stage_files import read_table
 
@@ -81,11 +79,6 @@ def list_wanted(
         if reasons:
             found.append(Wanted(text, reasons))
     return sorted(found, key=lambda one: (-_urgency(one), one.text))[:most]
-
-
-def list_again(corpus: CorpusOptions) -> list[IntakeReject]:
-    """Return the clips that were left out and could be recorded again."""
-    return read_rejects(corpus)
 
 
 def count_signers(known: Sequence[Target]) -> dict[str, int]:

@@ -155,3 +155,5 @@ def run_wanted(options: argparse.Namespace) -> None:
         print(f"{one['text']}\n    {'; '.join(reasons)}")
     signers = ", ".join(f"{name} {clips}" for name, clips in found["signers"].items())
     print(f"clips of train by signer: {signers}")
+    for again in found["again"]:
+        print("left out: {clip}: {reason} ({hint})".format(**again))

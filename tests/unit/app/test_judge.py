@@ -101,5 +101,11 @@ def test_films_and_points_of_the_corpus_are_found_by_id_alone(asker: Asker) -> N
     )  # fmt: skip
     points = json.loads(asker.ask("GET", f"/api/skeleton?clip={clip['clip_id']}")[2])
     assert (len(points["frames"]), points["ratio"]) == (12, pytest.approx(320 / 240))
+    for purposes, is_shown in ((["training"], False), (["training", "showing"], True)):
+        consent = {"signer": "s", "purposes": purposes, "until": "", "wording": "may we?"}
+        asker.change("POST", "/api/consents", consent)
+        again = json.loads(asker.ask("GET", "/api/judge/t?judge=a")[2])["clips"][0]
+        assert bool(again["film"]) == is_shown
+        assert asker.ask("GET", clip["film"].partition("#")[0])[0] == (200 if is_shown else 404)
     (CORPUS / "videos/film.mp4").unlink()  # as `signloom drop-videos` does
     assert json.loads(asker.ask("GET", "/api/judge/t?judge=a")[2])["clips"][0]["film"] == ""

@@ -19,7 +19,7 @@ from signloom.app.guard import OPEN, Guard
 from signloom.app.server import PAGES, App
 from signloom.app.takes import MAX_PIECE
 from signloom.cli.main import main
-from signloom.nightly.record import NightRecord
+from signloom.nightly.record import NightRecord, StepResult
 from tests.tiny import ROOT
 
 OURS = {"x-signloom": "1"}
@@ -182,6 +182,15 @@ def test_a_film_comes_in_pieces_and_a_cut_piece_is_not_kept(asker: Asker) -> Non
     assert asker.ask("GET", film)[2] == bytes(3000)
 
 
+def test_an_upload_that_is_no_film_is_refused_and_not_kept(asker: Asker) -> None:
+    new = {"suffix": ".mp4", "name": "day.mp4"}
+    path = f"/api/takes/{asker.change('POST', '/api/takes', new)[1]['id']}"
+    assert asker.change("PUT", f"{path}/film?offset=0", b"MZ" + bytes(3000))[0] == 200
+    status, content = asker.change("POST", f"{path}/whole", {"size": 3002})
+    assert (status, "no video" in content["error"]) == (422, True)
+    assert asker.ask("GET", "/api/takes")[2] == b"[]"
+
+
 def test_labels_are_of_films_and_no_name_leads_elsewhere(asker: Asker, project: Path) -> None:
     for name in ("..", "/etc/passwd", "a.exe", "", "x" * 300 + ".srt", "%00.srt"):
         status, content = asker.change("POST", f"/api/labels?name={name}", b"x")
@@ -222,9 +231,13 @@ def test_a_project_without_a_model_can_record(asker: Asker) -> None:
 
 
 def test_the_last_night_is_told(asker: Asker) -> None:
-    NightRecord().note(outcome="refused", verdict="version 2 does not become champion")
+    record = NightRecord()
+    record.step("ingest", lambda: StepResult(text="3 new clips, 0 known"))
+    record.step("plan", lambda: StepResult(text="a new model is wanted"))
+    record.note(outcome="refused", verdict="version 2 does not become champion")
     night = json.loads(asker.ask("GET", "/api/nights")[2])["night"]
     assert night["verdict"] == "version 2 does not become champion"
+    assert night["told"] == ["3 new clips, 0 known"]
     assert date.fromisoformat(night["started"][:10])
 
 

@@ -7,8 +7,12 @@ import pytest
 
 from signloom.app.wanted import Reason, list_wanted
 from signloom.cli.main import main
+from signloom.config import load_section
+from signloom.corpus.manifest import CorpusOptions
 from signloom.features.targets import Target, write_targets
+from signloom.intake.ledgers import INTAKE_REJECTS, IntakeReject, ledger_text
 from signloom.paths import EVALUATION, TARGETS
+from tests.tiny import ROOT
 
 CLIPS = [
     *[("train", signer, "je mange") for signer in ("ada", "eve", "ben")],
@@ -64,12 +68,19 @@ def test_without_an_evaluation_the_corpus_alone_is_looked_at(project: Path) -> N
 def test_the_command_says_why_in_words_and_in_json(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    Path("params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
+    corpus = load_section(Path("params.yaml"), "corpus", CorpusOptions)
+    left = IntakeReject("app-1", "b.webm", "b", "too dark", "record it again", "0")
+    corpus.folder.mkdir(parents=True)
+    (corpus.folder / INTAKE_REJECTS).write_text(ledger_text([left], IntakeReject))
     main(["wanted"])
     said = capsys.readouterr().out
     assert "'mange' was taken for 'bois' 3 times" in said
     assert "clips of train by signer: ben 2, eve 2, ada 3" in said
+    assert "left out: b.webm: too dark (record it again)" in said
     main(["wanted", "--json"])
     found = json.loads(capsys.readouterr().out)
+    assert found["again"] == [{"clip": "b.webm", "reason": "too dark", "hint": "record it again"}]
     assert {one["text"] for one in found["sentences"]} == {
         "je mange",
         "je dors",

@@ -408,7 +408,7 @@ const tabs = {
   },
 
   async wanted() {
-    const { sentences, signers } = await ask("GET", "/api/wanted");
+    const { sentences, signers, again } = await ask("GET", "/api/wanted");
     $("#wishes").replaceChildren(...sentences.map(({ text, reasons }) => {
       const why = reasons.map((one) => say(`r_${one.kind}`, rounded(one))).join("; ");
       const go = element("button", { text: say("record") });
@@ -417,26 +417,22 @@ const tabs = {
     }));
     $("#people").replaceChildren(
       ...Object.entries(signers).map(([name, clips]) => element("li", { text: `${name}: ${clips}` })));
+    $("#again").replaceChildren(...drawList("left_out", again.map(tellAgain)));
   },
 
   async nights() {
     const found = await ask("GET", "/api/nights");
     const lines = [element("p", { text: `${say("champion")}: ${found.champion ?? "–"}` })];
     if (found.night) {
-      const { started, verdict, outcome } = found.night;
+      const { started, verdict, outcome, told } = found.night;
       lines.push(element("h3", { text: say("last_night") }),
-        element("p", { text: `${started}: ${verdict || outcome}` }));
+        element("p", { text: `${started}: ${verdict || outcome}` }),
+        element("ul", {}, ...told.map((text) => element("li", { text }))));
     } else {
       lines.push(element("p", { text: say("no_night") }));
     }
-    if (found.again.length) {
-      lines.push(element("h3", { text: say("left_out") }), element("ul", {},
-        ...found.again.map((one) => element("li", { text: `${one.clip}: ${one.reason} (${one.hint})` }))));
-    }
-    if (found.history.length) {
-      lines.push(element("h3", { text: say("history") }), element("ul", {},
-        ...found.history.map((one) => element("li", { text: Object.values(one).join(" · ") }))));
-    }
+    lines.push(...drawList("left_out", found.again.map(tellAgain)),
+      ...drawList("history", found.history.map((one) => Object.values(one).join(" · "))));
     const used = (found.bytes / 1e6).toFixed(1);
     lines.push(element("p", { class: "soft", text: say("disk", { used, free: found.free_gb }) }));
     $("#night").replaceChildren(...lines);
@@ -447,6 +443,13 @@ const tabs = {
 
 const { showClip, drawLookup } = makeClips({ ask, element, guarded, say, tell });
 tabs.judge = makeJudge({ $, ask, element, guarded, say, showClip });
+
+const tellAgain = ({ clip, reason, hint }) => `${clip}: ${reason} (${hint})`;
+
+function drawList(title, lines) {
+  if (!lines.length) return [];
+  return [element("h3", { text: say(title) }), element("ul", {}, ...lines.map((text) => element("li", { text })))];
+}
 
 function rounded(values) {
   const short = ([name, value]) =>
@@ -568,6 +571,19 @@ on("#wrong", "click", async () => {
   location.hash = "clips";
 });
 
+// A film whose sending was cut off goes on where the bytes on the server end, when it comes again.
+async function sendFilm(file, suffix) {
+  const key = `upload ${file.name} ${file.size} ${file.lastModified}`;
+  const begun = (one) => one.id === localStorage.getItem(key) && one.state === "recording";
+  const asked = { signer: $("#signer").value, suffix, name: file.name };
+  const { id, bytes = 0 } = (await ask("GET", "/api/takes")).find(begun) ?? await ask("POST", "/api/takes", asked);
+  localStorage.setItem(key, id);
+  const upload = new Sender(id, bytes);
+  upload.add(file.slice(bytes));
+  await upload.finish();
+  localStorage.removeItem(key);
+}
+
 // Films first: captions, texts and tables are of films that are here.
 async function takeFiles(files) {
   const suffixOf = (file) => file.name.slice(file.name.lastIndexOf(".")).toLowerCase();
@@ -577,10 +593,7 @@ async function takeFiles(files) {
     tell(`${say("saving")} ${file.name}`);
     try {
       if (isFilm(file)) {
-        const asked = { signer: $("#signer").value, suffix: suffixOf(file), name: file.name };
-        const upload = new Sender((await ask("POST", "/api/takes", asked)).id);
-        upload.add(file);
-        await upload.finish();
+        await sendFilm(file, suffixOf(file));
       } else {
         const found = await ask("POST", `/api/labels?name=${encodeURIComponent(file.name)}`, file);
         said.push(`${file.name}: ${say("labelled", { count: found.takes.length })}`, ...found.left);
