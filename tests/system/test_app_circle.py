@@ -76,7 +76,7 @@ class Walk:
                 self.picture("record")
                 signing.join()
                 press(self.tab, "#stop")
-                wait_for(self.tab, "!document.querySelector('#taken').hidden")
+                wait_for(self.tab, "document.querySelector('#taken video')?.readyState > 1")
                 self.picture("take", "#taken", "end")
                 press(self.tab, "#keep")
         self.tab.run("location.hash = 'clips'")

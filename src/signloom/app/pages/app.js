@@ -432,7 +432,7 @@ const tabs = {
       lines.push(element("p", { text: say("no_night") }));
     }
     lines.push(...drawList("left_out", found.again.map(tellAgain)),
-      ...drawList("history", found.history.map((one) => Object.values(one).join(" · "))));
+      ...drawList("history", found.history.map((one) => Object.values(one).filter(Boolean).join(" · "))));
     const used = (found.bytes / 1e6).toFixed(1);
     lines.push(element("p", { class: "soft", text: say("disk", { used, free: found.free_gb }) }));
     $("#night").replaceChildren(...lines);
