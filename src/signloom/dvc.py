@@ -156,11 +156,17 @@ class DvcCache:
 
 
 def ask_dvc(*arguments: str) -> str:
-    """Return what a command of DVC's prints; nothing where the project does not use DVC."""
+    """Return what a command of DVC's prints; nothing where the project does not use DVC.
+
+    If it fails, a warning says why: the answer is not complete then.
+    """
     if not Path(".dvc").is_dir():
         return ""
     command = [sys.executable, "-m", "dvc", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        logger.warning("`dvc %s` failed (%s)", " ".join(arguments), _why(done.stderr))
+    return done.stdout
 
 
 def _md5(path: Path) -> str:

@@ -1,5 +1,9 @@
-"""A whole small project to attack: drawn signers, two nights, two versions of a model."""
+"""A whole small project to attack: drawn signers, two nights, two versions of a model.
 
+Beside them lie a recording of the app, what two people judged, and a tiny pretrained text model.
+"""
+
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -10,13 +14,17 @@ from typing import Any
 
 import yaml
 
+from signloom.app.takes import TakeStore
 from signloom.config import parse_options
 from signloom.corpus.manifest import read_manifest, write_manifest
 from signloom.demo.draw import DrawOptions, draw_corpus
+from signloom.evaluation.judge import BlindAnswer, Judgements
+from signloom.paths import APP, JUDGEMENTS
 
 ROOT = Path(__file__).parents[2]
 CORPUS = Path("data/raw/weekly")
 DELIVERY = Path("data/inbox/ruth")
+TEXT_MODEL = Path("data/text_models/t5")  # there if `transformers` is
 SIGNLOOM = (sys.executable, "-c", "from signloom.cli.main import main; main()")
 DRAW = {
     "seed": 1, "train_signers": 3, "dev_signers": 1, "test_signers": 1, "clips_per_signer": 4,
@@ -38,6 +46,7 @@ def make_project(folder: Path) -> None:
     (folder / "params.yaml").write_text(yaml.safe_dump(_params()))
     draw = {**DRAW, "out": str(folder / CORPUS)}
     draw_corpus(parse_options(draw, DrawOptions, where="draw"))
+    (folder / CORPUS / "LICENSE").write_text("Between us.\n")
     _hold_back_a_signer(folder)
     run(folder, sys.executable, "-m", "dvc", "init", "--no-scm", "-q")
     run(folder, *SIGNLOOM, "retrain", codes=(0, 4))
@@ -59,6 +68,34 @@ def end_second_night(folder: Path) -> None:
     run(folder, *SIGNLOOM, "champion", "promote", "2", "--force")
     run(folder, *SIGNLOOM, "scores", "--keep")
     run(folder, *SIGNLOOM, "export-model", "data/served", "--format", "mlflow")
+    if importlib.util.find_spec("transformers") is not None:
+        from tests.unit.models.test_pretrained import text_model
+
+        text_model(folder / TEXT_MODEL, "t5")
+    _judge(folder)
+    _record(folder)
+
+
+def _judge(folder: Path) -> None:
+    """Let two people compare the model with itself."""
+    run(folder, *SIGNLOOM, "judge", "reports", "reports", "--name", "twice")
+    judgements = Judgements(folder / JUDGEMENTS)
+    for pair in judgements.read("twice").pairs:
+        for judge in ("ada", "bob"):
+            answer = BlindAnswer(
+                judge=judge, clip_id=pair.clip_id, preferred="first", scores=(60, 40)
+            )
+            judgements.answer("twice", answer)
+
+
+def _record(folder: Path) -> None:
+    """Record a film in the app that waits to be delivered, and look it up once."""
+    takes = TakeStore(folder / APP)
+    film = next((folder / CORPUS / "videos").glob("*.mp4")).read_bytes()
+    take = takes.begin(text="une phrase", signer="zoe", suffix=".mp4")
+    takes.append(take, 0, film)
+    takes.finish(take, len(film))
+    run(folder, *SIGNLOOM, "lookup", "data/landmarks/shards")
 
 
 def run(folder: Path, *command: str, codes: tuple[int, ...] = (0,)) -> None:

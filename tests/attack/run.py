@@ -33,7 +33,14 @@ import psutil
 import yaml
 
 from tests.attack import inputs
-from tests.attack.project import CORPUS, end_second_night, environment, link_code, make_project
+from tests.attack.project import (
+    CORPUS,
+    TEXT_MODEL,
+    end_second_night,
+    environment,
+    link_code,
+    make_project,
+)
 
 BUILD = Path("build/attack")
 PAGE, MARKS = Path("docs/benchmarks.md"), ("<!-- attack -->", "<!-- end of attack -->")
@@ -138,9 +145,11 @@ def preload() -> None:
         "signloom.nightly.candidates", "signloom.report.build", "signloom.report.films",
         "signloom.training.run", "signloom.privacy.forget", "signloom.intake.drop_videos",
         "pipeline.check", "pipeline.tokenize_targets", "pipeline.train", "pipeline.evaluate",
-        "pipeline.report", "mlflow.pyfunc.scoring_server", "signloom.app.signs",
+        "pipeline.report", "mlflow.pyfunc.scoring_server", "signloom.app.server",
+        "transformers.models.t5.modeling_t5",
     ):  # fmt: skip
-        importlib.import_module(name)
+        with contextlib.suppress(ModuleNotFoundError):  # transformers is an extra
+            importlib.import_module(name)
 
 
 # Cases
@@ -168,7 +177,6 @@ def _rows(path: Path) -> int:
 
 
 SIZES = ("--fps", "25", "--width", "320", "--height", "240")
-INTO_CORPUS = ("data/raw/*", "data/withdrawn/*", "reports/*", "data/landmarks/*", "data/tokens/*")
 INGEST = Verb(
     name="ingest",
     arguments=("ingest", "{folder}", "--signer", "zoe", "--json"),
@@ -188,7 +196,7 @@ GIVEN: dict[Verb, tuple[str, ...]] = {
         writes=("out.webm",),
     ): ("name",),
     Verb(name="lookup film", arguments=("lookup", "{given}"),
-         writes=("data/cache/*",)): ("film", "name"),
+         writes=("data/app/*",)): ("film", "name"),
     Verb(name="translate landmarks", arguments=("translate", "{given}", *SIZES)): ("archive",),
     Verb(name="translate --glosses", arguments=("translate", "--glosses", "{given}")): ("table",),
     Verb(
@@ -230,6 +238,10 @@ GIVEN: dict[Verb, tuple[str, ...]] = {
          arguments=("retrain", "--dry-run", "--params", "{given}")): ("yaml",),
 }  # fmt: skip
 REQUEST = Verb(name="served model", arguments=("request", "{given}"))
+START = Verb(
+    name="stage train, text model", arguments=("pipeline.tokenize_targets", "pipeline.train"),
+    writes=("data/tokens/*", "data/checkpoint*"),
+)  # fmt: skip
 # Verbs that read the project alone: each file that they open is damaged in each way.
 ALONE = (
     Verb(name="scores", arguments=("scores",)),
@@ -250,13 +262,21 @@ ALONE = (
     Verb(name="forget", arguments=("forget", "ruth", "--dry-run")),
     Verb(name="drop-videos", arguments=("drop-videos", "--dry-run")),
     Verb(name="export shards", arguments=("export", "made"), writes=("made/*",)),
+    Verb(name="export captions", arguments=("export", "made", "--format", "captions"),
+         writes=("made/*",)),
+    Verb(name="export croissant", arguments=("export", "made", "--format", "croissant"),
+         writes=("made/*",)),
     Verb(name="cache", arguments=("cache",)),
+    Verb(name="tidy", arguments=("tidy",)),
+    Verb(name="tidy --yes", arguments=("tidy", "--yes", "--keep", "0", "--days", "0.001"),
+         writes=("data/models*",)),
+    Verb(name="wanted", arguments=("wanted",)),
     Verb(name="adopt --list", arguments=("adopt", "--list")),
     Verb(name="translate shards", arguments=("translate", "data/landmarks/shards")),
     Verb(name="translate --model", arguments=("translate", "data/landmarks/shards", "--model",
                                               "champion")),
     Verb(name="lookup shards", arguments=("lookup", "data/landmarks/shards"),
-         writes=("data/cache/*",)),
+         writes=("data/app/*",)),
     Verb(name="retrain --dry-run", arguments=("retrain", "--dry-run"), codes=(0, 1, 3)),
     Verb(name="runs", arguments=("runs",)),
     Verb(name="deliver", arguments=("deliver",)),
@@ -290,6 +310,10 @@ def all_cases(base: Path) -> Iterator[Case]:
     for name, content in inputs.REQUESTS.items():
         prepare = _giving(inputs.bytes_of(content), "request.json")
         yield Case(verb=REQUEST, kind="request", name=name, prepare=prepare)
+    for path in sorted((base / TEXT_MODEL).glob("*.[js]*")):
+        for name, change in damages(path):
+            yield Case(verb=START, kind="text model", name=f"{path.name}: {name}",
+                       prepare=_starting_from_text(path.name, change))  # fmt: skip
     yield Case(verb=INGEST, kind="film", name="all at once", prepare=_all_films)
     yield Case(verb=EXTRACT, kind="film", name="all at once", prepare=_all_films_in_the_corpus)
     known = base.parent / "read.json"  # what each verb reads, as long as the project is the same
@@ -381,6 +405,19 @@ def _giving_checkpoint(file: str, change: inputs.Maker) -> Callable[[Path], str]
     return prepare
 
 
+def _starting_from_text(file: str, change: inputs.Maker) -> Callable[[Path], str]:
+    def prepare(project: Path) -> str:
+        path, folder = project / "params.yaml", TEXT_MODEL.as_posix()
+        params = yaml.safe_load(path.read_text(encoding="utf-8"))
+        params["model"] |= {"family": "pretrained", "text_model": folder}
+        params["tokenize_targets"] |= {"tokenizer": folder, "vocabulary": "pruned"}
+        path.write_text(yaml.safe_dump(params), encoding="utf-8")
+        change(project / TEXT_MODEL / file)
+        return folder
+
+    return prepare
+
+
 def _all_films(project: Path) -> str:
     (project / "given").mkdir()
     for number, maker in enumerate(inputs.FILMS.values()):
@@ -443,7 +480,9 @@ def files_read(base: Path, verb: Verb) -> list[str]:
             if path.is_file() and path.stat().st_atime_ns
         ]
     ours = [
-        name for name in found if not name.startswith(("src/", "pipeline/", ".dvc/", "data/cache"))
+        name
+        for name in found
+        if not name.startswith(("src/", "pipeline/", ".dvc/", "data/cache/landmarks"))
     ]
     return _one_of_each(sorted(ours))
 
@@ -608,7 +647,9 @@ def _call(arguments: Sequence[str]) -> None:
     if arguments[0].startswith("pipeline."):
         from pipeline.stage import run
 
-        return run(importlib.import_module(arguments[0]).main)
+        for stage in arguments:
+            run(importlib.import_module(stage).main)
+        return None
     from signloom.cli.main import main as signloom
 
     return signloom(list(arguments))

@@ -49,6 +49,17 @@ def test_a_version_is_kept_after_another_dvc_has_ended(
     assert said.endswith("is busy, it is being blocked by: (PID 17): dvc repro")
 
 
+def test_a_failure_of_dvc_is_not_taken_for_an_empty_answer(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pretend(monkeypatch, BUSY)
+    with caplog.at_level(logging.WARNING):
+        assert not dvc.ask_dvc("remote", "list")
+        assert not dvc.ask_dvc("remote", "list")  # there is none
+    (said,) = caplog.messages
+    assert said.startswith("`dvc remote list` failed ('corpus' is busy, it is being blocked by")
+
+
 def test_who_is_at_work_is_said_when_waiting_has_an_end(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,7 +92,7 @@ def describe_corpus(
 def quote_terms(corpus: Path) -> Iterator[str]:
     """Yield what lies beside the recordings about their use, in Markdown."""
     for title, pattern in TERMS.items():
-        files = sorted(corpus.glob(pattern))
+        files = [path for path in sorted(corpus.glob(pattern)) if path.is_file()]
         if not files:
             name = pattern.rstrip("*")
             yield f"**{title}.** {NOT_SAID}: no file `{name}` lies in the corpus folder.\n"

@@ -68,3 +68,10 @@ def test_what_nobody_asked_for_is_refused(project: Path) -> None:
         main(["export", "other", "--format", "croissant", "--about", "owner=me"])
     with pytest.raises(SystemExit, match="--about is for --format croissant"):
         main(["export", "other", "--about", *ABOUT])
+
+
+def test_a_folder_of_licences_is_quoted_by_no_card(project: Path) -> None:
+    Path("data/raw/weekly/LICENSES").mkdir()  # as https://reuse.software has it
+    main(["export", "out", "--format", "croissant"])
+    card = Path("out/DATASET_CARD.md").read_text()
+    assert "**Licence.** **not said**" in card
