@@ -68,8 +68,8 @@ def deliver(asker: Asker, folder: Path) -> Path:
 
 
 def crown_a_model_of(manifest: Path) -> None:
-    """Train a tiny model on all clips of a corpus and make it the champion."""
-    clips = read_manifest(manifest)
+    """Train a tiny model on the clips of who signs live and make it the champion."""
+    clips = [clip for clip in read_manifest(manifest) if clip.signer == PEOPLE[0]]
     tokenizer = Tokenizer.build(list(SIGNS), "pruned")
     examples = []
     for clip in clips:
@@ -93,7 +93,7 @@ def crown_a_model_of(manifest: Path) -> None:
         labels=NO_LABELS,
     )
     options = dataclasses.replace(
-        tiny.run_options(epochs=80, patience=80, max_frames=300, learning_rate=0.005,
+        tiny.run_options(epochs=80, patience=80, max_frames=300, learning_rate=0.01,
                          ctc_weight=0.0, token_drop=0.0, label_smoothing=0.0),
         augment=tiny.NO_AUGMENT,
     )  # fmt: skip
