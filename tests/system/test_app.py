@@ -413,6 +413,33 @@ def test_two_browsers_upload_and_label_at_once(server: Server, tmp_path: Path) -
     }  # fmt: skip
 
 
+def test_an_upload_that_was_cut_goes_on_when_the_film_is_chosen_again(
+    server: Server, tmp_path: Path
+) -> None:
+    film = write_video(tmp_path / "day.mp4")
+    with film.open("ab") as file:
+        file.write(bytes(9_000_000))
+    address, store = server.start(), TakeStore()
+    slow = {"offline": False, "latency": 0, "downloadThroughput": -1}
+    with open_tab(tmp_path / "profile", 240.0) as tab:
+        open_page(tab, address, "clips")
+        tab.send("Network.emulateNetworkConditions", **slow, uploadThroughput=2e6)
+        choose_files(tab, "#files", film)
+        until = time.monotonic() + WAIT_S
+        while not (sizes := [store.size(take) for take in store.list_takes()]) or not sizes[0]:
+            assert time.monotonic() < until, tab.run("document.body.innerText")
+            tab.run("new Promise((done) => setTimeout(done, 100))")
+        tab.show("about:blank", width=DESK)
+        assert sizes[0] < film.stat().st_size
+        tab.send("Network.emulateNetworkConditions", **slow, uploadThroughput=-1)
+        open_page(tab, address.partition("?")[0], "clips")
+        choose_files(tab, "#files", film)
+        wait_for(tab, "document.querySelector('#list').innerText.includes('not delivered')")
+    (take,) = store.list_takes()
+    assert (take.state, take.name) == ("whole", "day.mp4")
+    assert store.film(take).read_bytes() == film.read_bytes()
+
+
 class Client:
     """A program that sends films to a server."""
 

@@ -8,7 +8,7 @@ import { drawTimeline } from "/timeline.js";
 const $ = (selector, root = document) => root.querySelector(selector);
 const texts = await (await fetch("/texts.json")).json();
 let words = texts.en;
-let start = {};
+let start = { prompts: [], videos: [] };
 
 // --- small helpers ---------------------------------------------------------------------------
 
@@ -644,7 +644,8 @@ document.addEventListener("keydown", (event) => {
   ($("#stop").hidden ? $("#go") : $("#stop")).click();
 });
 
-window.addEventListener("hashchange", show);
 const wish = localStorage.getItem("language") ?? navigator.language.slice(0, 2);
 speak(texts[wish] ? wish : "en");
-await guarded(async () => { start = await ask("GET", "/api/start"); await show(); })();
+await guarded(async () => { start = await ask("GET", "/api/start"); })();
+window.addEventListener("hashchange", show); // no tab before what they need is there
+await show();
