@@ -42,7 +42,8 @@ class ScoreOptions:
     # Chinese, none for text that is tokenised already. These need no further package.
     # phoenix_legacy: none, and everything in lower case, as papers on PHOENIX-2014T score it.
     tokenizer: Tokenizer
-    resamples: Annotated[int, Field(ge=100)]  # bootstrap resamples behind every 95 % interval
+    # Bootstrap resamples behind every 95 % interval.
+    resamples: Annotated[int, Field(ge=100, le=1_000_000)]
     seed: Natural  # of the resamples
 
     @property

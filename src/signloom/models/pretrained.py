@@ -100,7 +100,7 @@ class TextModel:
         """
         content, names = _read_config(folder), set(_read_weights(folder, has_values=False))
         kind = content.get("model_type")
-        if kind not in CLASSES:
+        if not isinstance(kind, str) or kind not in CLASSES:
             raise _wrong(folder, f"model_type is {kind!r}, expected {', '.join(CLASSES)}")
         is_one = content.get("tie_word_embeddings", True) is not False
         readme = folder / "README.md"
@@ -352,6 +352,8 @@ def load_text_weights(model: Seq2Seq, folder: Path, rows: Sequence[int]) -> None
     embedding = next((weights[n] for n in (*EMBEDDINGS, HEAD) if n in weights), None)
     if embedding is None or embedding.shape[1:] != (own.decoder.text.width,):
         raise _wrong(folder, f"no tensor {EMBEDDINGS[0]} of {own.decoder.text.width} columns")
+    if weights.get(HEAD, embedding).shape != embedding.shape:
+        raise _wrong(folder, f"{HEAD} has another shape than the embedding")
     end = content.get("eos_token_id")
     start = content.get("decoder_start_token_id", end)
     picked = [content.get("pad_token_id"), start, end, *rows]
@@ -451,6 +453,8 @@ def _read_weights(folder: Path, *, has_values: bool = True) -> dict[str, Tensor]
                     weights[name.removeprefix("model.")] = tensor
         except (safetensors.SafetensorError, OSError) as error:
             raise _wrong(folder, f"{path.name} is torn ({error})") from None
+    if wrong := [name for name, tensor in weights.items() if not tensor.isfinite().all()]:
+        raise _wrong(folder, f"values of {wrong[0]} are no numbers")
     return weights
 
 

@@ -192,6 +192,9 @@ def test_a_checkpoint_needs_the_folder_no_more(family: str, tmp_path: Path) -> N
         (lambda folder: (folder / "model.safetensors").write_bytes(b"x"), "safetensors is torn"),
         (lambda folder: (folder / "config.json").write_text("3"), "config.json is no JSON object"),
         (lambda folder: edit(folder, model_type="bert"), "model_type is 'bert', expected t5"),
+        (lambda folder: edit(folder, model_type=["t5"]), r"model_type is \['t5'\], expected t5"),
+        (lambda folder: spoil(folder, float("nan")), "values of lm_head.weight are no numbers"),
+        (lambda folder: spoil(folder, 0.0, rows=3), "lm_head.weight has another shape than the em"),
         (lambda folder: edit(folder, num_layers=10**9), "num_layers: found 1000000000"),
         (
             lambda folder: edit(folder, num_decoder_layers=3),
@@ -212,6 +215,13 @@ def test_a_folder_that_is_no_text_model_ends_in_words(
     change(folder)
     with pytest.raises(UserError, match=message):
         prepare(data, options_of(folder), provenance={})
+
+
+def spoil(folder: Path, value: float, rows: int = 50) -> None:
+    """Give the model an output projection with this value everywhere."""
+    path = folder / "model.safetensors"
+    head = {"lm_head.weight": torch.full((rows, 16), value)}
+    safetensors.torch.save_file({**safetensors.torch.load_file(path), **head}, path)
 
 
 def edit(folder: Path, **changes: Any) -> None:
