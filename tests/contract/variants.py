@@ -142,6 +142,17 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "decoder-only, tokens, stem of 2": {**DECODER_ONLY, "source": "tokens", "subsampling": 2},
     "decoder-only, layer drop": {**DECODER_ONLY, "layer_drop": 0.2, "decoder_layers": 3},
+    "transformer, streams": {"streams": True},
+    "conformer, causal, streams, stem of 4": {
+        **DOCUMENT_003,
+        "causal_encoder": True,
+        "streams": True,
+        "subsampling": 4,
+    },
+    "lstm, streams": {**LSTM, "streams": True},
+    "encoder-only, streams": {**ENCODER_ONLY, "streams": True},
+    "decoder-only, streams": {**DECODER_ONLY, "streams": True},
+    "pretrained t5, its encoder, streams": pretrained("t5", text_encoder=True, streams=True),
     "pretrained t5": pretrained("t5"),
     "pretrained byt5, its encoder, tokens": pretrained("byt5", text_encoder=True, source="tokens"),
     "pretrained mt5, its encoder, stem of 4": pretrained("mt5", text_encoder=True, subsampling=4),
@@ -152,6 +163,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 EOS = tiny.VOCAB - 1
+STREAMS = ((0, 3), (1, 5), (2, 4))  # columns
 
 # Combinations of what other variants have one by one: `make test-all` looks at them, too.
 COMBINED = {
@@ -168,6 +180,9 @@ COMBINED = {
     "gru without attention",
     "encoder-only, causal",
     "decoder-only, tokens, stem of 2",
+    "conformer, causal, streams, stem of 4",
+    "encoder-only, streams",
+    "pretrained t5, its encoder, streams",
     "pretrained mt5, its encoder, stem of 4",
     "pretrained mbart, low rank",
     "pretrained m2m_100, its encoder",
@@ -204,5 +219,6 @@ def build(seed: int = 0, *, ctc_labels: int = 5, **changes: Any) -> Subject:
         ctc_labels=ctc_labels,
         eos=EOS,
         text=TEXT_MODELS.get(options.text_model),
+        streams=STREAMS,
     )
     return Subject(options, model.eval())

@@ -52,6 +52,7 @@ class Means:
 
     stitch: Share  # augment.stitch
     pretrained: bool
+    streams: bool = False  # model.streams
 
 
 @checked_dataclass
@@ -106,7 +107,11 @@ def train_each(
             write_tokens(files.tokens, some, tokenize)
             base = plan_run(options, some, coffee.corpus, seed)
             for name, means in options.means.items():
-                chosen = dataclasses.replace(base, augment=_stitching(base.augment, means.stitch))
+                chosen = dataclasses.replace(
+                    base,
+                    augment=_stitching(base.augment, means.stitch),
+                    model=dataclasses.replace(base.model, streams=means.streams),
+                )
                 if means.pretrained:
                     folder = _pretrained(options, files, base, out / "pretrained" / str(seed))
                     section = dataclasses.replace(chosen.train, start_from=str(folder))

@@ -224,6 +224,15 @@ def feature_names(options: FeatureOptions, layout: Layout) -> tuple[str, ...]:
     return (*values, *changes, *(f"{name}.present" for name in groups if options.presence))
 
 
+def feature_streams(options: FeatureOptions, layout: Layout) -> tuple[tuple[int, ...], ...]:
+    """Return the columns of left hand, right hand, body and face, those that the features have."""
+    found: dict[str, list[int]] = {}
+    for column, name in enumerate(feature_names(options, layout)):
+        group = name.rpartition(" ")[2].partition(".")[0]
+        found.setdefault(group if group in (*HANDS, "pose") else "face", []).append(column)
+    return tuple(map(tuple, found.values()))
+
+
 def _part_names(name: str, layout: Layout, options: FeatureOptions) -> list[str]:
     """Return the names of what `_group_parts` returns."""
     marks = layout.groups[layout.group(name)].landmarks

@@ -42,6 +42,7 @@ from signloom.features.features import (
     build_features,
     check_groups,
     compute_features,
+    feature_streams,
     feature_width,
     prepare,
     prepared_frames,
@@ -134,6 +135,10 @@ class Source(ABC):
         Raises:
             UserError: If the landmarks lack a group which the options ask for.
         """
+
+    def streams(self, features: FeatureOptions) -> tuple[tuple[int, ...], ...]:
+        """Return the columns of each part of the body; none where there are no such parts."""
+        return ()
 
     @abstractmethod
     def check_features(self, features: FeatureOptions) -> None:
@@ -236,6 +241,10 @@ class LandmarkSource(Source):
     def input_width(self, features: FeatureOptions) -> int:
         """Return F."""
         return feature_width(features, self.layout)
+
+    def streams(self, features: FeatureOptions) -> tuple[tuple[int, ...], ...]:
+        """Return the columns of hands, body and face."""
+        return feature_streams(features, self.layout)
 
     def check_features(self, features: FeatureOptions) -> None:
         """Refuse groups that the layout lacks."""

@@ -5,8 +5,8 @@ D model width, V vocabulary.
 """
 
 import math
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -23,6 +23,8 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "swish": functional.silu,
 }
 
+
+STREAM_KERNEL = 5  # positions that a stream sees around each one
 
 # On a CPU layers at least so wide draw dropout four numbers at a time, and Transformers compute no
 # padding in them. Below, it gains nothing.
@@ -59,6 +61,7 @@ class SourceEmbedding(nn.Module):
 
     def __init__(self, options: ModelOptions, input_width: int, *, width: int) -> None:
         super().__init__()
+        self.width = width
         self.projection = (
             TokenEmbedding(input_width, width, is_scaled=options.embedding_scale)
             if options.source == "tokens"
@@ -71,6 +74,86 @@ class SourceEmbedding(nn.Module):
     ) -> tuple[Float[Tensor, "B M D"], Bool[Tensor, "B M"]]:
         """Return the source's vectors and which of them are real."""
         return self.subsampling(self.projection(src), valid)
+
+
+class Streams(nn.Module):
+    """A way into an encoder that keeps each hand, body and face apart until they are fused.
+
+    Of each: projection, stem and a convolution over time, of half the width, so that four cost
+    about as much as one. All are laid beside each other and projected. With labels each stream
+    has a CTC head of its own, which training alone uses.
+
+    Source: Guan et al. (2024), "Multi-stream keypoint attention network for sign language
+    recognition and translation" (MSKA), whose streams are many layers deep, attend to joints, and
+    have a fourth one of the whole body.
+    """
+
+    def __init__(
+        self,
+        options: ModelOptions,
+        streams: Sequence[Sequence[int]],
+        ctc_labels: int,
+        *,
+        width: int,
+    ) -> None:
+        """Take the columns of each stream's features, and the numbers of a fused position."""
+        super().__init__()
+        own = max(1, width // 2)
+        columns = torch.tensor([column for stream in streams for column in stream])
+        self.register_buffer("columns", columns, persistent=False)
+        self.sizes = [len(stream) for stream in streams]
+        self.streams = nn.ModuleList(
+            Stream(options, len(stream), ctc_labels, width=own) for stream in streams
+        )
+        self.fuse = nn.Linear(own * len(streams), width)
+
+    columns: Tensor
+
+    def forward(
+        self, src: Float[Tensor, "B S F"], valid: Bool[Tensor, "B S"]
+    ) -> tuple[Float[Tensor, "B M D"], Bool[Tensor, "B M"]]:
+        """Return the fused vectors and which of them are real."""
+        found = self._encode(src, valid)
+        return self.fuse(torch.cat([x for x, _ in found], dim=-1)), found[0][1]
+
+    def ctc_logits(
+        self, src: Float[Tensor, "B S F"], valid: Bool[Tensor, "B S"]
+    ) -> list[Float[Tensor, "B M L"]]:
+        """Return what each stream alone says of the labels."""
+        found = self._encode(src, valid)
+        return [
+            cast(Stream, stream).ctc(x) for stream, (x, _) in zip(self.streams, found, strict=True)
+        ]
+
+    def _encode(self, src: Tensor, valid: Tensor) -> list[tuple[Tensor, Tensor]]:
+        parts = torch.split(src.index_select(2, self.columns), self.sizes, dim=2)
+        return [stream(x, valid) for stream, x in zip(self.streams, parts, strict=True)]
+
+
+class Stream(nn.Module):
+    """The encoder of one part of the body: projection, stem, and a convolution over time."""
+
+    def __init__(
+        self, options: ModelOptions, input_width: int, ctc_labels: int, *, width: int
+    ) -> None:
+        super().__init__()
+        self.projection = nn.Linear(input_width, width)
+        self.subsampling = Subsampling(width, options.subsampling)
+        self.norm = nn.LayerNorm(width)
+        self.convolution = nn.Conv1d(width, width, STREAM_KERNEL)
+        self.dropout = Dropout(options.dropout, width)
+        self.ctc = nn.Linear(width, ctc_labels) if ctc_labels else nn.Identity()
+        before = STREAM_KERNEL - 1 if options.causal_encoder else STREAM_KERNEL // 2
+        self.margins = (before, STREAM_KERNEL - 1 - before)
+
+    def forward(
+        self, x: Float[Tensor, "B S F"], valid: Bool[Tensor, "B S"]
+    ) -> tuple[Float[Tensor, "B M D"], Bool[Tensor, "B M"]]:
+        """Return the part's vectors and which of them are real."""
+        x, valid = self.subsampling(self.projection(x), valid)
+        # A kernel that reaches into padding must see zeros, as it does at the clip's end.
+        near = functional.pad((self.norm(x) * valid[..., None]).transpose(1, 2), self.margins)
+        return x + self.dropout(functional.gelu(self.convolution(near)).transpose(1, 2)), valid
 
 
 class Subsampling(nn.Module):

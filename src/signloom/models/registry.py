@@ -4,7 +4,7 @@ To add one: write a class with the interface of `seq2seq.Seq2Seq`, add its name 
 `seq2seq.Family` and a row to `FAMILIES`, and a variant to tests/contract/variants.py.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 from signloom.models.conformer import Conformer
 from signloom.models.decoder_only import DecoderOnly
 from signloom.models.encoder_only import EncoderOnly
+from signloom.models.layers import SourceEmbedding, Streams, initialise
 from signloom.models.pretrained import Pretrained, TextModel
 from signloom.models.recurrent import RecurrentSeq2Seq
 from signloom.models.seq2seq import Family, ModelOptions, Seq2Seq
@@ -67,6 +68,7 @@ def build_model(
     ctc_labels: int,
     eos: int | None = None,
     text: TextModel | None = None,
+    streams: Sequence[Sequence[int]] = (),
 ) -> Seq2Seq:
     """Build an untrained model; seed torch before.
 
@@ -77,6 +79,7 @@ def build_model(
         ctc_labels: Labels of the CTC head with its blank, or 0 for no head.
         eos: Id of the token that ends a sentence; `encoder_only` needs it.
         text: Of `pretrained`, what the text model is; None: what lies in `options.text_model`.
+        streams: Of `options.streams`, the columns of each part of the body.
 
     Raises:
         UserError: If the text model is missing, or no such model.
@@ -93,6 +96,22 @@ def build_model(
         raise ValueError("encoder_only was built without the id that ends a sentence; give eos")
     else:
         model = EncoderOnly(options, **sizes, eos=eos)
+    if options.streams:
+        _split_source(model, options, streams, ctc_labels)
     if options.source != "tokens":
         model.input_width = input_width
     return model
+
+
+def _split_source(
+    model: Seq2Seq, options: ModelOptions, streams: Sequence[Sequence[int]], ctc_labels: int
+) -> None:
+    """Give a model streams in the place of its one way in, which all families have in one place."""
+    if not streams:
+        raise ValueError("a model with streams was built without their columns; give streams")
+    encoder = model.get_submodule("encoder")
+    whole = encoder.source
+    assert isinstance(whole, SourceEmbedding)
+    encoder.source = Streams(options, streams, ctc_labels, width=whole.width)
+    initialise(encoder.source, options)
+    model.has_streams = True

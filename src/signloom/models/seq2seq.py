@@ -75,6 +75,8 @@ class ModelOptions:
     freeze: Literal["none", "layers", "all"] = "none"
     # pretrained: rank of the matrices learnt beside its queries and values; 0: none
     lora_rank: Annotated[int, Field(ge=0, le=1_024)] = 0
+    # of landmarks: each hand, body and face are encoded apart first
+    streams: bool = False
 
     def __post_init__(self) -> None:
         if self.d_model % self.heads:
@@ -97,6 +99,11 @@ class ModelOptions:
             raise ValueError(
                 "positions: found relative for decoder_only, whose layers read source and target; "
                 "expected sinusoidal, scaled or none"
+            )
+        if self.streams and self.source != "landmarks":
+            raise ValueError(
+                f"streams: found true with source {self.source}, which has no parts of a body; "
+                "expected false"
             )
         if (self.family == "pretrained") != bool(self.text_model):
             raise ValueError(
@@ -248,6 +255,7 @@ class Seq2Seq(nn.Module, ABC):
     # Whether some clips at a time may be encoded and the parts put together.
     encodes_in_parts = False
     has_int8 = True  # whether its matrices may be multiplied in int8
+    has_streams = False  # whether the source enters through `layers.Streams`
     input_width: int | None = None  # F of features; None where ids are read, or it is not known
 
     def __init_subclass__(cls, **arguments: Any) -> None:
@@ -342,6 +350,15 @@ class Seq2Seq(nn.Module, ABC):
         if self.ctc is None:
             raise ValueError("this model was built without a CTC head (train.ctc_weight was 0)")
         return self.ctc(memory.states)
+
+    def stream_logits(
+        self, src: SourceTensor, src_valid: Bool[Tensor, "B S"]
+    ) -> list[Float[Tensor, "B M L"]]:
+        """Return what each stream alone says of the CTC labels; nothing of a model without."""
+        if not self.has_streams or self.ctc is None:
+            return []
+        streams: Any = self.get_submodule("encoder.source")
+        return streams.ctc_logits(src, src_valid)
 
     def forward(
         self, src: SourceTensor, src_valid: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]

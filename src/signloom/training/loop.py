@@ -26,7 +26,7 @@ from signloom.features.batches import Batch, BuiltAhead, EpochBatches, split
 from signloom.log import ONCE
 from signloom.models.seq2seq import Memory, Seq2Seq
 from signloom.training.devices import add_up, add_up_gradients, count_builders
-from signloom.training.loss import ctc_loss, has_ctc_room, text_loss, text_score
+from signloom.training.loss import ctc_loss, has_ctc_room, streams_loss, text_loss, text_score
 from signloom.training.optim import Schedule, WeightAverage, build_optimizer, clip_gradients
 from signloom.training.options import TrainOptions
 from signloom.training.snapshots import Snapshots, State
@@ -49,7 +49,7 @@ class EpochRecord:
     epoch: int  # from 1
     step: int  # optimiser steps so far
     train_loss: float  # smoothed cross entropy of augmented clips, as minimised
-    train_ctc_loss: float  # nats a label; 0 without CTC
+    train_ctc_loss: float  # nats a label, with streams theirs added; 0 without CTC
     ctc_skipped: int  # clips with more labels than memory positions, left out of that loss
     dev_loss: float  # plain cross entropy
     # Accuracy of the next token when the previous true tokens are given (teacher forcing).
@@ -193,7 +193,10 @@ class BatchLoss(Objective):
         ctc = text.new_zeros(())
         if self.options.ctc_weight:
             logits = self.model.ctc_logits(memory)
-            ctc, _ = ctc_loss(logits, memory.valid, batch.labels, batch.label_lengths)
+            labelled = memory.valid, batch.labels, batch.label_lengths
+            ctc, _ = ctc_loss(logits, *labelled)
+            if streams := self.model.stream_logits(batch.src, batch.src_valid):
+                ctc = ctc + streams_loss(streams, logits, *labelled)
         return Losses(text, ctc)
 
     def count(self, batch: Batch) -> Float[Tensor, " 5"]:

@@ -36,7 +36,10 @@ TOKEN_ROWS = (
     "decoder.output.weight",
     "decoder.output.bias",
 )
-LABEL_ROWS = ("ctc.weight", "ctc.bias")
+_STREAM_HEADS = tuple(f"encoder.source.streams.{n}.ctc" for n in range(4))
+LABEL_ROWS = tuple(
+    f"{head}.{kind}" for head in ("ctc", *_STREAM_HEADS) for kind in ("weight", "bias")
+)
 # What may differ: it steers training and what is drawn before, and makes no weight mean anything
 # else.
 FREE = ("dropout", "layer_drop", "initialization", "text_model", "freeze")
@@ -157,18 +160,22 @@ def _take_encoder(old: Checkpoint, checkpoint: Checkpoint, folder: Path) -> None
             f"train.start_from: {folder} is pretrained on landmarks, the model reads "
             f'{now.source.name}; start from scratch with train.start_from: ""'
         )
-    _refuse(folder, [*_option_differences(was, now, (*FREE, *FREE_AFTER_PRETRAINING))])
     before = feature_names(was.features, was.source.layout)
     after = feature_names(now.features, now.source.layout)
+    problems = [*_option_differences(was, now, (*FREE, *FREE_AFTER_PRETRAINING))]
+    if now.model.streams and before != after:
+        problems.append(f"features: pretrained in streams on {len(before)}, now other {len(after)}")
+    _refuse(folder, problems)
     beginnings = STACK if now.model.family == "decoder_only" else ENCODER
     weights = checkpoint.model.state_dict()
     taken = {name: tensor for name, tensor in old.model.state_dict().items()
              if name.startswith(beginnings) and name in weights}  # fmt: skip
     # What pretraining never saw says nothing at first.
-    columns = torch.nn.functional.pad(taken[FEATURE_COLUMNS], (0, 1))
-    column_of = {name: column for column, name in enumerate(before)}
-    chosen = [column_of.get(name, len(before)) for name in after]
-    taken[FEATURE_COLUMNS] = columns[:, chosen]
+    if not now.model.streams:
+        columns = torch.nn.functional.pad(taken[FEATURE_COLUMNS], (0, 1))
+        column_of = {name: column for column, name in enumerate(before)}
+        chosen = [column_of.get(name, len(before)) for name in after]
+        taken[FEATURE_COLUMNS] = columns[:, chosen]
     checkpoint.model.load_state_dict({**weights, **taken})
     logger.info("training starts from the pretrained encoder of %s", folder)
     known = len(set(before) & set(after))

@@ -9,6 +9,8 @@ from signloom.errors import UserError
 from signloom.features.features import (
     FALLBACK_SHOULDER_WIDTH,
     compute_features,
+    feature_names,
+    feature_streams,
     feature_width,
     fill_gaps,
     normalise,
@@ -291,3 +293,14 @@ def test_one_frame_is_enough() -> None:
 def test_impossible_options_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(change))):
         dataclasses.replace(tiny.FEATURES, **change)
+
+
+def test_each_column_is_of_one_stream() -> None:
+    options = dataclasses.replace(
+        PLAIN, groups=("hands", "pose", "lips"), differences=1, presence=True
+    )
+    layout = build_layout(options.groups)
+    names, streams = feature_names(options, layout), feature_streams(options, layout)
+    parts = [{names[c].rpartition(" ")[2].partition(".")[0] for c in stream} for stream in streams]
+    assert parts == [{"left_hand"}, {"right_hand"}, {"pose"}, {"lips"}]
+    assert sorted(c for stream in streams for c in stream) == list(range(len(names)))

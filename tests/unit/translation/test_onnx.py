@@ -102,7 +102,13 @@ def test_what_is_exported_says_what_the_model_says(tmp_path: Path, family: str) 
             {"subsampling": 4, "tied_embeddings": True}, id="transformer", marks=pytest.mark.slow
         ),
         pytest.param(
-            {"norm": "post", "positions": "scaled", "causal_encoder": True, "subsampling": 2},
+            {
+                "norm": "post",
+                "positions": "scaled",
+                "causal_encoder": True,
+                "subsampling": 2,
+                "streams": True,
+            },
             id="post-norm",
             marks=pytest.mark.slow,
         ),
