@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,8 @@ from signloom.translation.timed import to_json, translate_timed
 from signloom.translation.translator import Translator
 
 DARK = 50.0  # mean brightness of 255 below which hands are seen badly
+# What a recording can be told of before it is whole: its pictures came smaller, and fewer.
+WATCHED = ("few hands", "no body", "gap", "dark")
 _EVERY = 10  # frames of which one is looked at for its brightness
 _BEST = 3
 _SIGNS = 5  # that are found for a recording
@@ -58,7 +60,7 @@ class Analyst:
         self._lock = threading.Lock()
         self._model: Model | None = None
         self._stamp: object = None
-        self._live: Live | None = None
+        self._live: dict[bool, Live] = {}  # a sentence's, and a recording's (True)
         self._checks = build_checks(QualityOptions(worst=0))
 
     def look(self, film: Path) -> dict[str, Any]:
@@ -74,10 +76,7 @@ class Analyst:
             sequence = extract_video(
                 film, self._detector(model), threads=2, watch=lambda found: _watch(found, light)
             )
-            quality = replace(measure_quality(film.stem, sequence), clip_id=film.stem)
-            faults = [name for name, check in self._checks.items() if check.fails(quality)]
-            if light and np.mean(light) < DARK:
-                faults.append("dark")
+            faults = self._find_faults(sequence, light)
             spans = self._segment(model, sequence)
             # As live: rests that the model has not learnt would make it strange to it.
             signed = (spans[0][0], spans[-1][1]) if spans else None
@@ -115,18 +114,40 @@ class Analyst:
             others = index_recordings(takes, index, translator, weights, but=take.id)
             return find_nearest([index, others], encoding, _SIGNS)
 
-    def begin_live(self) -> str:
-        """Begin a live session, which ends the one before; return its id.
+    def begin_live(self, *, is_watched: bool = False) -> str:
+        """Begin a session, which ends the one of its kind before; return its id.
+
+        Args:
+            is_watched: Nothing is translated; `end_watching` says what is wrong with all of it.
 
         Raises:
-            UserError: If there is no model.
+            UserError: If there is no model, or to watch params.yaml describes no detector either.
         """
         with self._lock:
             model = self._load()
-            if model is None:
+            if model is None and not is_watched:
                 raise UserError("there is no model yet: run `dvc repro` or a night")
-            self._live = Live(build_detector(self._detector(model), threads=2))
-            return self._live.id
+            detector = build_detector(self._detector(model), threads=2)
+            self._live[is_watched] = Live(detector, is_watched=is_watched)
+            return self._live[is_watched].id
+
+    def end_watching(self, session: str) -> list[str]:
+        """End a session that was watched; return what is wrong with it, at once.
+
+        Raises:
+            TakeError: If the session is over.
+        """
+        with self._lock:
+            live = self._session(session)
+            del self._live[live.is_watched]
+            sequence = live.watched()
+            found = self._find_faults(sequence, live.brightness) if sequence else []
+            return [name for name in found if name in WATCHED]
+
+    def _find_faults(self, sequence: LandmarkSequence, light: Sequence[float]) -> list[str]:
+        quality = measure_quality("recording", sequence)
+        found = [name for name, check in self._checks.items() if check.fails(quality)]
+        return [*found, "dark"] if light and np.mean(light) < DARK else found
 
     def add_live(self, session: str, frames: Sequence[tuple[float, bytes]]) -> dict[str, Any]:
         """Look at the next frames of a session.
@@ -149,9 +170,10 @@ class Analyst:
             return self._session(session).write_last(folder)
 
     def _session(self, session: str) -> Live:
-        if self._live is None or self._live.id != session:
-            raise TakeError("this session is over: another page began one", 409)
-        return self._live
+        for live in self._live.values():
+            if live.id == session:
+                return live
+        raise TakeError("this session is over: another page began one", 409)
 
     def describe(self) -> dict[str, Any] | None:
         """Return what is known of the model; None if there is none."""

@@ -1,4 +1,4 @@
-"""Live translation: frames come while somebody signs, and hands at rest end a sentence."""
+"""Frames come while somebody signs: hands at rest end a sentence, or a recording is watched."""
 
 import math
 import secrets
@@ -21,6 +21,7 @@ from signloom.translation.segmentation import PAD_S, PAUSE_S, cut, segment_by_re
 MOST_S = 30.0  # a longer sentence is cut there
 KEPT_S = 1.0  # of rest before a sentence
 MAX_BATCH = 30  # frames at once
+WATCHED_S = 120.0  # of a recording, at the most: its end
 _LEAST_FRAMES = 5  # before anything is looked for
 
 
@@ -45,11 +46,15 @@ class Live:
     Attributes:
         id: Frames of another session are refused.
         is_signing: Whether hands were busy within the last pause.
+        brightness: Mean of each picture of a recording, 0 to 255.
     """
 
-    def __init__(self, detector: Detector) -> None:
+    def __init__(self, detector: Detector, *, is_watched: bool = False) -> None:
+        """Take what finds the landmarks, and whether sentences end or all is one recording."""
         detector.reset()
         self.id = secrets.token_hex(8)
+        self.is_watched = is_watched
+        self.brightness: list[float] = []
         self._detector, self._frames = detector, _Frames()
         self.is_signing = False
         self._size = (0, 0)
@@ -80,8 +85,12 @@ class Live:
             kept.times_s.append(time_s)
             kept.points.append(points)
             kept.present.append(present)
-            kept.jpegs.append(jpeg)
-        if len(kept.times_s) < _LEAST_FRAMES:
+            kept.jpegs.append(b"" if self.is_watched else jpeg)
+            if self.is_watched:
+                self.brightness.append(float(rgb.mean()))
+        if self.is_watched:
+            kept.drop_before(kept.times_s[-1] - WATCHED_S)
+        if self.is_watched or len(kept.times_s) < _LEAST_FRAMES:
             return None
         sequence, begun_s = self._sequence(), kept.times_s[0]
         spans = segment_by_rest(sequence)
@@ -102,6 +111,10 @@ class Live:
         self._last = (pictures, sequence.fps)
         kept.drop_before(begun_s + end_s)
         return cut(sequence, spans[0])
+
+    def watched(self) -> LandmarkSequence | None:
+        """Return the landmarks of a recording; None of a moment."""
+        return self._sequence() if len(self._frames.times_s) >= _LEAST_FRAMES else None
 
     def write_last(self, folder: Path) -> Path | None:
         """Write the film of the last sentence into a folder; None if there is none."""

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict
 from datetime import date
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -85,6 +86,7 @@ class App:
             Route("/api/live", self._begin_live, methods=["POST"]),
             Route("/api/live/{id}", self._add_live, methods=["PUT"]),
             Route("/api/live/{id}/keep", self._keep_live, methods=["POST"]),
+            Route("/api/live/{id}/faults", self._end_watching, methods=["POST"]),
             Route("/api/consents", self._agree, methods=["POST"]),
             Route("/api/deliver", self._deliver, methods=["POST"]),
             Route("/api/wanted", self._wanted),
@@ -291,8 +293,14 @@ class App:
         await to_thread.run_sync(self._judgements.answer, name, given)
         return JSONResponse({}, 201)
 
-    async def _begin_live(self, _request: Request) -> Response:
-        return JSONResponse({"id": await to_thread.run_sync(self._analyst.begin_live)})
+    async def _begin_live(self, request: Request) -> Response:
+        is_watched = (await _read_json(request)).get("watched") is True
+        begin = partial(self._analyst.begin_live, is_watched=is_watched)
+        return JSONResponse({"id": await to_thread.run_sync(begin)})
+
+    async def _end_watching(self, request: Request) -> Response:
+        session = request.path_params["id"]
+        return JSONResponse(await to_thread.run_sync(self._analyst.end_watching, session))
 
     async def _add_live(self, request: Request) -> Response:
         frames = unpack_frames(await _read_body(request, MAX_PIECE))

@@ -112,6 +112,17 @@ def test_the_last_sentence_can_be_kept_as_a_film(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [film.name]
 
 
+def test_of_a_recording_all_is_kept_and_nothing_translated() -> None:
+    live = Live(Marionette(), is_watched=True)
+    assert live.watched() is None
+    assert play(live, [DARK] * 20 + [BRIGHT] * 30 + [DARK] * 20) == []
+    found = live.watched()
+    assert found is not None
+    assert found.fps == pytest.approx(FPS)
+    assert len(found.points) == 70
+    assert live.brightness[0] < 50 < live.brightness[30]
+
+
 def test_frames_that_are_none_are_refused() -> None:
     live = Live(Marionette())
     with pytest.raises(ClipError, match="no JPEG picture"):

@@ -4,6 +4,7 @@ import http.client
 import json
 import re
 import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from signloom.app.takes import MAX_PIECE
 from signloom.cli.main import main
 from signloom.nightly.record import NightRecord, StepResult
 from tests.tiny import ROOT
+from tests.unit.app.test_live import jpeg
 
 OURS = {"x-signloom": "1"}
 
@@ -180,6 +182,18 @@ def test_a_film_comes_in_pieces_and_a_cut_piece_is_not_kept(asker: Asker) -> Non
     assert status == 422
     assert "video" in found["error"]
     assert asker.ask("GET", film)[2] == bytes(3000)
+
+
+def test_what_is_wrong_with_a_recording_is_known_at_its_end(asker: Asker) -> None:
+    assert asker.change("POST", "/api/live", {})[0] == 422  # there is no model to translate with
+    status, begun = asker.change("POST", "/api/live", {"watched": True})
+    assert status == 200
+    picture = jpeg(20, (320, 240))
+    body = b"".join(struct.pack("<dI", n / 15, len(picture)) + picture for n in range(10))
+    path = f"/api/live/{begun['id']}"
+    assert asker.change("PUT", path, body) == (200, {"signing": False, "translation": None})
+    assert asker.change("POST", f"{path}/faults", {}) == (200, ["few hands", "no body", "dark"])
+    assert asker.change("POST", f"{path}/faults", {})[0] == 409
 
 
 def test_an_upload_that_is_no_film_is_refused_and_not_kept(asker: Asker) -> None:

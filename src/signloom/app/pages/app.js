@@ -130,6 +130,7 @@ const FORMATS = ["video/webm;codecs=vp9", "video/webm;codecs=vp8", "video/webm",
 let stream = null;
 let recorder = null;
 let sender = null;
+let watcher = null; // of a recording: its light, the moment that it ends
 
 async function openCamera() {
   if (stream) return;
@@ -154,11 +155,13 @@ function closeCamera() {
 async function beginRecording(text, signer) {
   await openCamera();
   $("#go").hidden = true;
+  const watched = ask("POST", "/api/live", { watched: true }).catch(() => null);
   for (const number of [3, 2, 1]) {
     $("#count").textContent = number;
     await pause(700);
   }
   $("#count").textContent = "";
+  $("#light").replaceChildren();
   const type = FORMATS.find((one) => MediaRecorder.isTypeSupported(one));
   const suffix = type.startsWith("video/mp4") ? ".mp4" : ".webm";
   const take = await ask("POST", "/api/takes", { text, signer, suffix });
@@ -167,6 +170,7 @@ async function beginRecording(text, signer) {
   recorder.addEventListener("dataavailable", (event) => sender.add(event.data));
   recorder.start(1000);
   $("#stop").hidden = false;
+  watched.then((found) => { if (found && recorder.state === "recording") watcher = new LiveSession(found.id, true); });
   $("#stop").focus();
 }
 
@@ -174,10 +178,13 @@ async function endRecording() {
   $("#stop").hidden = true;
   const ended = new Promise((done) => recorder.addEventListener("stop", done, { once: true }));
   recorder.stop();
+  const lit = watcher?.finish().then((faults) => $("#light").replaceChildren(drawFaults(faults)), () => null);
+  watcher = null;
   await ended;
   tell(say("saving"));
   const take = await sender.finish();
   tell(say("looking"));
+  await Promise.race([lit, pause(1000)]); // the server does one after the other
   try {
     return [take, await ask("POST", `/api/takes/${take.id}/look`)];
   } finally {
@@ -189,13 +196,15 @@ async function endRecording() {
 // --- live --------------------------------------------------------------------------------------------
 
 const LIVE_MS = 1000 / 15;
+const WATCH_MS = 1000 / 6; // enough to see hands leave, and few enough to be through at the end
 const MOST_WAITING = 30; // frames; older ones are left out rather than answered ever later
 const SLOWEST = 4; // of so many pictures a machine that is too slow gets one
 
 // Sends pictures while somebody signs; the answers say when a sentence has ended, and what it was.
 class LiveSession {
-  constructor(id) {
+  constructor(id, isWatched = false) {
     this.id = id;
+    this.isWatched = isWatched; // a recording: nothing is shown before its end
     this.waiting = [];
     this.left = 0;
     this.every = 1; // evenly fewer pictures spoil a sentence less than a hole in it
@@ -206,7 +215,7 @@ class LiveSession {
     this.canvas.width = Math.round(preview.videoWidth * scale);
     this.canvas.height = Math.round(preview.videoHeight * scale);
     this.pen = this.canvas.getContext("2d");
-    this.timer = setInterval(() => this.take(), LIVE_MS);
+    this.timer = setInterval(() => this.take(), isWatched ? WATCH_MS : LIVE_MS);
     this.running = true;
     this.send();
   }
@@ -233,17 +242,29 @@ class LiveSession {
         return [head.buffer, blob];
       });
       try {
+        this.sending = true;
         this.show(await ask("PUT", `/api/live/${this.id}`, new Blob(parts)), frames);
+        this.sending = false;
         if (this.waiting.length > MOST_WAITING / 3) this.every = Math.min(this.every + 1, SLOWEST);
         else if (this.waiting.length < 3) this.every = Math.max(this.every - 1, 1);
       } catch (error) {
+        if (this.isWatched) { this.stop(); return; }
         tell(error.message);
         endLive();
       }
     }
   }
 
+  // What was wrong with a recording; the pictures on their way come first.
+  async finish() {
+    clearInterval(this.timer);
+    while (this.running && (this.waiting.length || this.sending)) await pause(20);
+    this.running = false;
+    return ask("POST", `/api/live/${this.id}/faults`, {});
+  }
+
   show({ signing, translation }, frames) {
+    if (this.isWatched) return;
     const behind = performance.now() / 1000 - frames.at(-1)[0];
     $("#state").textContent = say(signing ? "signing" : "resting", { behind: behind.toFixed(1) });
     $("#state").dataset.left = this.left;
@@ -291,11 +312,7 @@ function drawLook(place, take, look) {
   video.addEventListener("error", () => slow.after(element("p", { class: "unsure", text: say("no_play") })));
   place.replaceChildren(player, slow);
   if (!look) return;
-  const faults = look.faults.map((name) => say(`f_${name}`));
-  const verdict = faults.length
-    ? element("ul", { class: "faults" }, ...faults.map((text) => element("li", { text })))
-    : element("p", { text: say("fine") });
-  place.append(verdict);
+  place.append(drawFaults(look.faults));
   const tokens = drawTranslation(place, look.translation);
   drawLookup(place, take);
   const draw = () => {
@@ -307,6 +324,11 @@ function drawLook(place, take, look) {
     if (canvas.isConnected) requestAnimationFrame(draw);
   };
   draw();
+}
+
+function drawFaults(names) {
+  if (!names.length) return element("p", { text: say("fine") });
+  return element("ul", { class: "faults" }, ...names.map((name) => element("li", { text: say(`f_${name}`) })));
 }
 
 function drawTranslation(place, found) {
@@ -551,6 +573,7 @@ on("#stop", "click", async () => {
   current = take;
   const place = isTranslating() ? $("#answer") : $("#taken");
   place.hidden = false;
+  $("#light").replaceChildren(); // what was looked at whole says it again
   drawLook($(".look", place), take, look);
 });
 
