@@ -34,10 +34,12 @@ OPTIONS = st.fixed_dictionaries(
         "bidirectional": st.booleans(),
         "attention": st.sampled_from(["none", "dot", "general", "additive"]),
         "embedding_width": st.sampled_from([0, 6]),
+        "streams": st.booleans(),
     }
 ).filter(
     lambda options: (
         not (options["tied_embeddings"] and options["embedding_width"])
+        and not (options["streams"] and options["source"] == "tokens")
         and not (options["family"] == "decoder_only" and options["positions"] == "relative")
     )
 )
