@@ -139,6 +139,8 @@ class Analyst:
         """
         with self._lock:
             live = self._session(session)
+            if not live.is_watched:
+                raise TakeError("this session translates, it watches no recording", 409)
             del self._live[live.is_watched]
             sequence = live.watched()
             found = self._find_faults(sequence, live.brightness) if sequence else []

@@ -2,6 +2,7 @@
 
 import threading
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -67,7 +68,7 @@ class CorpusFilms:
         corpus = load_section(PARAMS, "corpus", CorpusOptions)
         with self._reading:
             written = corpus.path.stat().st_mtime_ns if corpus.path.is_file() else 0
-            stamp = (corpus.path, written, self._takes.when_agreed())
+            stamp = (corpus.path, written, self._takes.when_agreed(), date.today())
             if stamp != self._stamp:
                 clips = read_manifest(corpus.path, corpus.signer_disjoint) if written else []
                 hidden = self._takes.not_shown()

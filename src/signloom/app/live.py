@@ -22,6 +22,7 @@ MOST_S = 30.0  # a longer sentence is cut there
 KEPT_S = 1.0  # of rest before a sentence
 MAX_BATCH = 30  # frames at once
 WATCHED_S = 120.0  # of a recording, at the most: its end
+MOST_WATCHED = 1_000  # pictures of it whose brightness is kept
 _LEAST_FRAMES = 5  # before anything is looked for
 
 
@@ -87,7 +88,7 @@ class Live:
             kept.present.append(present)
             kept.jpegs.append(b"" if self.is_watched else jpeg)
             if self.is_watched:
-                self.brightness.append(float(rgb.mean()))
+                self.brightness = [*self.brightness[1 - MOST_WATCHED :], float(rgb.mean())]
         if self.is_watched:
             kept.drop_before(kept.times_s[-1] - WATCHED_S)
         if self.is_watched or len(kept.times_s) < _LEAST_FRAMES:

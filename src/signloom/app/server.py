@@ -183,8 +183,9 @@ class App:
             raise TakeError("size: expected a number of bytes")
 
         def finish() -> Take:
+            is_new = take.state == "recording"
             done = self.takes.finish(take, size)
-            if done.name:  # a file from elsewhere, which may be anything
+            if is_new and done.name:  # a file from elsewhere, which may be anything
                 try:
                     Video(self.takes.film(done)).close()
                 except ClipError:

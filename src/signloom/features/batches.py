@@ -219,7 +219,12 @@ class BuiltAhead(EpochBatches):
         self._keys[:] = [(epoch, tuple(part)) for part in parts]
         self._coming = deque(self._keys)
         if self._loader is None and self._processes and self._keys:
-            self._loader = self._start(self._source.build(*self._keys[0]))
+            lengths = self._source.lengths(epoch)
+            self._loader = self._start(
+                self._source.build(
+                    *max(self._keys, key=lambda key: len(key[1]) * max(lengths[n] for n in key[1]))
+                )
+            )
         if self._loader is None:
             return
         # What this process holds on a GPU is not for the others to let go.
@@ -247,12 +252,14 @@ class BuiltAhead(EpochBatches):
         return self._source.build(epoch, clips)
 
     def _start(self, batch: Batch) -> "DataLoader[Batch | UserError] | None":
-        """Return what builds batches as large as one, as far as shared memory holds them."""
+        """Return what builds batches up to the size of one, as far as shared memory holds them."""
         tensors = [
             getattr(batch, field.name) for field in fields(batch) if field.name != "clip_ids"
         ]
         size, free = sum(tensor.nbytes for tensor in tensors), shutil.disk_usage(SHARED_MEMORY).free
-        self._processes = min(self._processes, free // (3 * size))  # one in work, two waiting
+        self._processes = min(
+            self._processes, free // (6 * size)
+        )  # one in work, two waiting, twice
         if not self._processes:
             logger.warning(
                 "%s has room for %d MB, a batch takes %d MB: batches are built one after another, "

@@ -65,7 +65,7 @@ def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
 
 
 def count_builders() -> int:
-    """Return how many processes build batches for each GPU of this machine."""
+    """Return how many processes build batches for each GPU that `torchrun` gave a process."""
     cores = usable_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     return max(0, min(MOST_BUILDERS, cores - 1))
 

@@ -283,12 +283,12 @@ def accumulate_gradients(
         try:
             return _backward(objective, fabric, batches, seeds, Counts(*counts)), counts
         except (RuntimeError, MemoryError) as error:
-            if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
-                said = str(error).strip().splitlines()[0]
-                raise UserError(
-                    f"torch cannot compile this model here ({said}); set train.compile: false"
-                ) from error
             if not is_out_of_memory(error):
+                if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+                    said = (str(error).strip() or type(error).__name__).splitlines()[0]
+                    raise UserError(
+                        f"torch cannot compile this model here ({said}); set train.compile: false"
+                    ) from error
                 raise
             shortage = str(error).splitlines()[0] if str(error) else type(error).__name__
         # The exception is released here, so the tensors held by its call stack can be freed.
@@ -337,6 +337,8 @@ def _dropout_seed(seed: int, epoch: int, clip: int) -> int:
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether a device, or the allocator of the CPU, had no memory to give."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    if isinstance(error.__cause__, torch.OutOfMemoryError):  # while it was compiled
         return True
     # The CPU's allocator has no exception of its own.
     return isinstance(error, RuntimeError) and (

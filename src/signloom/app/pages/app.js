@@ -168,19 +168,24 @@ async function beginRecording(text, signer) {
   sender = new Sender(take.id);
   recorder = new MediaRecorder(stream, { mimeType: type, videoBitsPerSecond: 2_500_000 });
   recorder.addEventListener("dataavailable", (event) => sender.add(event.data));
-  recorder.start(1000);
+  const own = recorder; // the camera may go away, or this page's tab change: then it stops by itself
+  own.over = new Promise((done) => own.addEventListener("stop", done, { once: true }));
+  own.over.then(() => { if (recorder === own) watcher?.cease(); });
+  own.start(1000);
   $("#stop").hidden = false;
-  watched.then((found) => { if (found && recorder.state === "recording") watcher = new LiveSession(found.id, true); });
+  watched.then((found) => {
+    if (found && recorder === own && own.state === "recording") watcher = new LiveSession(found.id, true);
+  });
   $("#stop").focus();
 }
 
 async function endRecording() {
   $("#stop").hidden = true;
-  const ended = new Promise((done) => recorder.addEventListener("stop", done, { once: true }));
-  recorder.stop();
-  const lit = watcher?.finish().then((faults) => $("#light").replaceChildren(drawFaults(faults)), () => null);
+  if (recorder.state !== "inactive") recorder.stop();
+  let isLooked = false; // then all of it is known, and this comes too late
+  const lit = watcher?.finish().then((faults) => { if (!isLooked) $("#light").replaceChildren(drawFaults(faults)); }, () => null);
   watcher = null;
-  await ended;
+  await recorder.over;
   tell(say("saving"));
   const take = await sender.finish();
   tell(say("looking"));
@@ -188,6 +193,7 @@ async function endRecording() {
   try {
     return [take, await ask("POST", `/api/takes/${take.id}/look`)];
   } finally {
+    isLooked = true;
     tell("");
     $("#go").hidden = false;
   }
@@ -225,6 +231,7 @@ class LiveSession {
     const time = performance.now() / 1000;
     this.pen.drawImage($("#preview"), 0, 0, this.canvas.width, this.canvas.height);
     this.canvas.toBlob((blob) => {
+      if (!blob) return; // the camera gives no picture
       this.waiting.push([time, blob]);
       while (this.waiting.length > MOST_WAITING) { this.waiting.shift(); this.left += 1; }
     }, "image/jpeg", 0.85);
@@ -244,20 +251,24 @@ class LiveSession {
       try {
         this.sending = true;
         this.show(await ask("PUT", `/api/live/${this.id}`, new Blob(parts)), frames);
-        this.sending = false;
         if (this.waiting.length > MOST_WAITING / 3) this.every = Math.min(this.every + 1, SLOWEST);
         else if (this.waiting.length < 3) this.every = Math.max(this.every - 1, 1);
       } catch (error) {
         if (this.isWatched) { this.stop(); return; }
         tell(error.message);
         endLive();
+      } finally {
+        this.sending = false;
       }
     }
   }
 
+  // Takes no more pictures; those on their way go on.
+  cease() { clearInterval(this.timer); }
+
   // What was wrong with a recording; the pictures on their way come first.
   async finish() {
-    clearInterval(this.timer);
+    this.cease();
     while (this.running && (this.waiting.length || this.sending)) await pause(20);
     this.running = false;
     return ask("POST", `/api/live/${this.id}/faults`, {});
@@ -283,7 +294,7 @@ class LiveSession {
 
   stop() {
     this.running = false;
-    clearInterval(this.timer);
+    this.cease();
   }
 }
 
