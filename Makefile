@@ -39,7 +39,7 @@ check: setup  ## format, lint, types, import contracts
 # Tests start many processes, which would all compile the same sources.
 test test-all: export PYTHONDONTWRITEBYTECODE :=
 
-test: setup  ## fast tests (5 to 6 minutes on two cores)
+test: setup  ## fast tests (about 5 minutes on two cores)
 	python -m pytest -n auto --maxprocesses 4 --dist worksteal --durations 12
 
 test-all: setup  ## every test, the slow ones too, with types checked in all calls
