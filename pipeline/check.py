@@ -21,7 +21,7 @@ from signloom.features.augment import AugmentOptions
 from signloom.features.features import FeatureOptions, check_groups, feature_streams, feature_width
 from signloom.features.targets import TokenizeOptions, build_glosses, build_targets
 from signloom.files import write_file
-from signloom.models.registry import build_model
+from signloom.models.registry import build_model, planned
 from signloom.models.seq2seq import ModelOptions
 from signloom.paths import (
     CHECKPOINT,
@@ -178,7 +178,7 @@ def _check_input(corpus: CorpusOptions, extract: ExtractOptions, run: RunOptions
         width = feature_width(run.features, layout)
         streams = feature_streams(run.features, layout)
     try:
-        with torch.device("meta"):
+        with planned():
             build_model(
                 run.model, input_width=width, vocab_size=300, ctc_labels=2, eos=1, streams=streams
             )

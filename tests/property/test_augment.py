@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from signloom.corpus.landmarks import GROUP_CHOICES, LandmarkSequence, build_layout
 from signloom.features.augment import AugmentOptions, augment, augmented_frames, mirror
-from signloom.features.draws import draw_second
 from signloom.features.features import (
     FeatureOptions,
     build_features,
     compute_features,
     feature_width,
 )
+from signloom.features.random_draws import draw_second
 from tests import tiny
 
 LOSSES = ("hand_drop", "part_drop", "time_mask")

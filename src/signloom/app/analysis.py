@@ -1,7 +1,7 @@
 """What can be said of a film: its landmarks, their faults, its translation and how sure that is."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -146,10 +146,10 @@ class Analyst:
             found = self._find_faults(sequence, live.brightness) if sequence else []
             return [name for name in found if name in WATCHED]
 
-    def _find_faults(self, sequence: LandmarkSequence, light: Sequence[float]) -> list[str]:
+    def _find_faults(self, sequence: LandmarkSequence, light: Collection[float]) -> list[str]:
         quality = measure_quality("recording", sequence)
         found = [name for name, check in self._checks.items() if check.fails(quality)]
-        return [*found, "dark"] if light and np.mean(light) < DARK else found
+        return [*found, "dark"] if light and np.mean([*light]) < DARK else found
 
     def add_live(self, session: str, frames: Sequence[tuple[float, bytes]]) -> dict[str, Any]:
         """Look at the next frames of a session.

@@ -4,6 +4,7 @@ import math
 import secrets
 import struct
 import tempfile
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,7 +56,7 @@ class Live:
         detector.reset()
         self.id = secrets.token_hex(8)
         self.is_watched = is_watched
-        self.brightness: list[float] = []
+        self.brightness: deque[float] = deque(maxlen=MOST_WATCHED)
         self._detector, self._frames = detector, _Frames()
         self.is_signing = False
         self._size = (0, 0)
@@ -88,7 +89,7 @@ class Live:
             kept.present.append(present)
             kept.jpegs.append(b"" if self.is_watched else jpeg)
             if self.is_watched:
-                self.brightness = [*self.brightness[1 - MOST_WATCHED :], float(rgb.mean())]
+                self.brightness.append(float(rgb.mean()))
         if self.is_watched:
             kept.drop_before(kept.times_s[-1] - WATCHED_S)
         if self.is_watched or len(kept.times_s) < _LEAST_FRAMES:

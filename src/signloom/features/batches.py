@@ -22,9 +22,9 @@ from torch.utils.data import DataLoader, Dataset
 
 from signloom.errors import UserError
 from signloom.features.augment import AugmentOptions
-from signloom.features.draws import draw_second
 from signloom.features.features import FeatureOptions
 from signloom.features.glosses import SOURCE_PAD
+from signloom.features.random_draws import draw_second
 from signloom.features.sources import Clips, Rows
 from signloom.features.targets import Target, join_targets
 from signloom.log import ONCE
@@ -257,9 +257,8 @@ class BuiltAhead(EpochBatches):
             getattr(batch, field.name) for field in fields(batch) if field.name != "clip_ids"
         ]
         size, free = sum(tensor.nbytes for tensor in tensors), shutil.disk_usage(SHARED_MEMORY).free
-        self._processes = min(
-            self._processes, free // (6 * size)
-        )  # one in work, two waiting, twice
+        # Of each process one is in work and two wait; half of the room is left to others.
+        self._processes = min(self._processes, free // (6 * size))
         if not self._processes:
             logger.warning(
                 "%s has room for %d MB, a batch takes %d MB: batches are built one after another, "
@@ -272,7 +271,6 @@ class BuiltAhead(EpochBatches):
             sampler=cast(Any, self._keys),
             batch_size=None,
             num_workers=self._processes,
-            collate_fn=cast(Any, _unchanged),
             persistent_workers=True,
             multiprocessing_context="fork",
             generator=torch.Generator(),  # not torch's own, which training draws from
@@ -290,10 +288,6 @@ class _Keyed(Dataset[Batch | UserError]):
             return self._source.build(*key)
         except UserError as error:
             return error  # raised where it is taken, with its own words
-
-
-def _unchanged(batch: Batch | UserError) -> Batch | UserError:
-    return batch
 
 
 class TrainingBatches(EpochBatches):

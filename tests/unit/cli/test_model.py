@@ -14,7 +14,7 @@ from signloom.cli.profile import PHASES, STEPS, profile, show
 from signloom.cli.summary import count_by_half, count_mult_adds, list_parts
 from signloom.config import load_params
 from signloom.errors import UserError
-from signloom.models.registry import build_model
+from signloom.models.registry import build_model, planned
 from signloom.paths import PARAMS, TUNE
 from signloom.training.run import read_run_options
 from tests import tiny
@@ -242,7 +242,7 @@ def test_a_preset_changes_the_parameters_and_builds_a_model(
     found = read_run_options(params)
     for section, values in load_params(preset).items():
         assert dataclasses.asdict(getattr(found, section)).items() >= values.items()
-    with torch.device("meta"):
+    with planned():
         model = build_model(found.model, input_width=126, vocab_size=130_000, ctc_labels=0)
     size = sum(parameter.numel() for parameter in model.parameters())
     expected = {  # the sums of docs/models.md

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from signloom.features.draws import draw_second
+from signloom.features.random_draws import draw_second
 
 NUMBERS = np.array([0, 1, 159, 999_999, 2**32 - 1])
 
