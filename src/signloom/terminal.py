@@ -1,6 +1,7 @@
 """The terminal: what is written there can be shown and does nothing else; errors end in words."""
 
 import contextlib
+import gc
 import os
 import re
 import sys
@@ -92,6 +93,8 @@ def run_program(
             if message is None:
                 raise
             sys.exit(f"{before}error: {printable(message)}")
+        finally:
+            gc.freeze()  # Python would look through all that torch made, for 0.3 s, before it ends
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import functools
 import itertools
 import json
 import sys
@@ -61,17 +62,15 @@ def translate_clips(options: argparse.Namespace) -> None:
     if options.video:
         refuse_in_corpus(options.video)
         check_writable(options.video)
-    # Torch takes a second to import: landmarks of the first clip are looked for meanwhile.
+    extractor, layout = _read_make(options)
     with ThreadPoolExecutor(1) as pool:
-        loading = pool.submit(load_translator, options)
-        extractor, layout = _read_make(options.checkpoint, loading)
         if layout == NO_LANDMARKS:
             raise UserError(
                 f"{options.checkpoint} was trained on glosses (model.source: tokens), not on "
                 'landmarks; use signloom translate --glosses "..."'
             )
         if options.watch:
-            watch_folder(_Run(options, extractor, layout, loading, []), options.watch, extractor)
+            watch_folder(_Run(options, extractor, layout, pool, []), options.watch, extractor)
             return
         sources = find_clips(options.paths, extractor)
         if options.video and options.video.suffix in ENCODERS and len(sources) > 1:
@@ -82,7 +81,7 @@ def translate_clips(options: argparse.Namespace) -> None:
         if options.video and options.video.suffix in ENCODERS:
             check_output(options.video, inputs, overwrite=options.overwrite)
         check_attention(options, len(sources), inputs)
-        run = _Run(options, extractor, layout, loading, inputs)
+        run = _Run(options, extractor, layout, pool, inputs)
         with tqdm(total=len(sources), unit=" clips", file=progress_file()) as bar:
             (run.caption if options.write else run.translate)(sources, bar)
         run.write_attention()
@@ -92,13 +91,13 @@ def translate_clips(options: argparse.Namespace) -> None:
         raise UserError(f"not translated: {run.failed} of the clips, see above")
 
 
-def _read_make(checkpoint: Path, loading: "Future[Loaded]") -> tuple[dict[str, Any], Layout]:
+def _read_make(options: argparse.Namespace) -> tuple[dict[str, Any], Layout]:
     """Return extractor and layout of the model's landmarks, without the torch the rest needs."""
     try:
-        content = json.loads((checkpoint / "checkpoint.json").read_bytes())
+        content = json.loads((options.checkpoint / "checkpoint.json").read_bytes())
         return dict(content["extractor"]), Layout.from_json(json.dumps(content["layout"]))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        loading.result()  # says what is wrong with it
+        load_translator(options)  # says what is wrong with it
         raise
 
 
@@ -145,13 +144,13 @@ class _Run:
         options: argparse.Namespace,
         extractor: dict[str, Any],
         layout: Layout,
-        loading: "Future[Loaded]",
+        pool: ThreadPoolExecutor,
         inputs: Sequence[Path],
     ) -> None:
         self.failed, self.captioned = 0, 0
         self._cutter: Callable[[LandmarkSequence], list[Span]] | None = None
         self._extractor = extractor
-        self._options, self._loading, self._inputs = options, loading, inputs
+        self._options, self._pool, self._inputs = options, pool, inputs
         self._is_single = len(inputs) == 1
         self._layout, self._watch = layout, Stopwatch()
         self._seconds, self._frames = 0.0, 0
@@ -304,6 +303,10 @@ class _Run:
             file=sys.stderr,
         )
 
+    @functools.cached_property
+    def _loading(self) -> "Future[Loaded]":
+        return self._pool.submit(load_translator, self._options)
+
     def wait(self) -> Loaded:
         """Return the model when it is loaded."""
         with self._watch.measure("start"):
@@ -312,6 +315,11 @@ class _Run:
     def _read(self, sources: Iterable[ClipPath], bar: "tqdm[Any]") -> Iterator[GivenClip]:
         """Yield the clips that can be read; name the others."""
         for source in sources:
+            with self._watch.measure("start"):
+                # Torch takes a second to import. The detector goes first: they would hold each
+                # other up, but landmarks can be looked for meanwhile.
+                self._reader.open(source)
+                _ = self._loading
             clips = self._reader.read(source, self._layout)
             length_s = video_seconds(source)  # before hours of extraction
             if length_s is not None and not self._is_sentence(str(source.path), length_s):

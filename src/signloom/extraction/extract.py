@@ -307,6 +307,16 @@ def options_of_fingerprint(
     return options
 
 
+def open_detector(options: DetectorOptions, threads: int = 1) -> None:
+    """Load this process's detector before there is a frame for it; arguments as `extract_video`.
+
+    Raises:
+        UserError: If a model file is missing.
+    """
+    with quiet_native_code(), contextlib.suppress(RuntimeError):  # said when a clip is read
+        _detector(options, threads)
+
+
 @functools.lru_cache(maxsize=1)
 def _detector(options: DetectorOptions, threads: int) -> Detector:
     return build_detector(options, threads=threads)

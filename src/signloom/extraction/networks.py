@@ -7,6 +7,7 @@ reads, is two fifths of its work.
 
 import copy
 import ctypes
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -35,9 +36,9 @@ class Network:
     """
 
     def __init__(
-        self, path: Path, outputs: Sequence[int] | None = None, *, low: float = 0.0
+        self, path: Path, outputs: tuple[int, ...] | None = None, *, low: float = 0.0
     ) -> None:
-        self._interpreter = _open(rewrite(path.read_bytes(), outputs))
+        self._interpreter = _open(_rewritten(path, outputs))
         # Multiplied and added at once, as OpenCV does for MediaPipe: rounded once.
         self._scale = np.float32(1 - low) / np.float32(255)
         self._levels = (np.arange(256) * float(self._scale) + low).astype(np.float32)
@@ -194,6 +195,12 @@ def _read(content: bytes) -> tuple[Any, Any]:
     return schema.ModelT.InitFromObj(schema.Model.GetRootAsModel(content, 0)), schema
 
 
+@functools.lru_cache(maxsize=2)
+def _rewritten(path: Path, outputs: tuple[int, ...] | None) -> bytes:
+    """Return a file's content by `rewrite`; both hands have networks of two files."""
+    return rewrite(path.read_bytes(), outputs)
+
+
 def rewrite(
     content: bytes,
     outputs: Sequence[int] | None,
@@ -219,6 +226,8 @@ def rewrite(
         graph.outputs = [graph.outputs[number] for number in outputs]
     if cut_at is not None:
         graph.inputs, graph.outputs = cut_at
+    for operator in graph.operators:
+        operator.inputs = list(operator.inputs)  # what is in an array takes long to say
     wanted, kept = set(graph.outputs), []
     for operator in reversed(graph.operators):
         if wanted.intersection(operator.outputs):

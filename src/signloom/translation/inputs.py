@@ -4,6 +4,7 @@ A path is a video, a landmark file of another tool, a folder of such files, or a
 What a model was trained on decides which of them it can read.
 """
 
+import functools
 import json
 import logging
 import shutil
@@ -19,7 +20,7 @@ from signloom.corpus.manifest import VIDEO_SUFFIXES
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata
 from signloom.errors import ClipError, Problem, UserError, name_problem, readable_name
 from signloom.extraction.detector import DetectorOptions
-from signloom.extraction.extract import extract_video, options_of_fingerprint
+from signloom.extraction.extract import extract_video, open_detector, options_of_fingerprint
 from signloom.extraction.pictures import (
     PACKED_SUFFIX,
     describe_gaps,
@@ -112,7 +113,16 @@ class ClipReader:
         watch: Callable[[Iterator[Frame]], Iterator[Frame]] = iter,
     ) -> None:
         self._extractor, self._options, self._watch = extractor, options, watch
-        self._detector: DetectorOptions | None = None
+
+    def open(self, source: ClipPath) -> None:
+        """Load the detector, if the source needs one; `read` would.
+
+        Raises:
+            UserError: If the model cannot read videos, or a file of the detector is missing.
+        """
+        path = source.path
+        if not name_problem(path) and path.exists() and not self._has_landmarks(source):
+            open_detector(self._detector, _THREADS)
 
     def read(self, source: ClipPath, layout: Layout) -> Iterator[GivenClip | UnreadableClip]:
         """Yield the clips of a source: one, or those of a landmark file.
@@ -134,7 +144,7 @@ class ClipReader:
             yield UnreadableClip(
                 name=str(path), problem=Problem("there is no such file", "check the path")
             )
-        elif path.is_file() and _is_foreign(path):
+        elif self._has_landmarks(source):
             _check_foreign(path, self._extractor)
             score = self._extractor.get("min_score", MIN_SCORE)
             defaults = replace(self._options.defaults, min_score=score)
@@ -146,11 +156,17 @@ class ClipReader:
         else:
             yield self._read_video(path)
 
+    @staticmethod
+    def _has_landmarks(source: ClipPath) -> bool:
+        path = source.path
+        return source.clip_id is not None or (path.is_file() and _is_foreign(path))
+
+    @functools.cached_property
+    def _detector(self) -> DetectorOptions:
+        models = self._options.hand_model, self._options.pose_model
+        return options_of_fingerprint(self._extractor, *models)
+
     def _read_video(self, path: Path) -> GivenClip | UnreadableClip:
-        if self._detector is None:
-            self._detector = options_of_fingerprint(
-                self._extractor, self._options.hand_model, self._options.pose_model
-            )
         packed = None
         try:
             if path.is_dir():
