@@ -51,7 +51,7 @@ from signloom.training.loop import Counts, EpochRecord, Fit, Losses, Objective, 
 from signloom.training.options import TrainOptions
 from signloom.training.run import RunOptions, prepare
 from signloom.training.snapshots import Snapshots
-from signloom.training.warm_start import PRETRAINED
+from signloom.training.warm_start import PRETRAINED, without_text_model
 
 HIDING_STREAM = 3  # extra seed number: what is hidden is drawn apart from augmentation
 MEASURED = 256  # train clips by which values are brought to one size
@@ -73,7 +73,7 @@ def pretraining_options(options: RunOptions, own: PretrainOptions) -> RunOptions
     """Return the options of the pretraining before a training: one seed, from scratch, no text."""
     seeds = [options.train.seed]
     section = replace(options.train, epochs=own.epochs, seeds=seeds, start_from="", ctc_weight=0.0)
-    return replace(options, train=section)
+    return replace(options, model=without_text_model(options.model), train=section)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ ones, one whose name is gone is dropped. Nothing else may differ.
 import importlib.metadata
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from signloom.features.targets import CtcLabels
 from signloom.features.tokenizer import SourceVocabulary, load_source, read_source
 from signloom.files import hash_folder
 from signloom.models.pretrained import TextModel, load_text_weights
+from signloom.models.seq2seq import ModelOptions
 
 # Tensors with a row for each source token of a model of glosses, for each target token, and for
 # each CTC label; a tied model has no `output.weight`, one without a CTC head no `ctc`.
@@ -152,6 +153,13 @@ def _refuse(folder: Path, problems: Sequence[str]) -> None:
         )
 
 
+def without_text_model(model: ModelOptions) -> ModelOptions:
+    """Return the options of a Transformer with the encoder that a text model's decoder looks at."""
+    if model.family != "pretrained" or model.text_encoder:
+        return model
+    return replace(model, family="transformer", text_model="", freeze="none", lora_rank=0)
+
+
 def _take_encoder(old: Checkpoint, checkpoint: Checkpoint, folder: Path) -> None:
     """Give an untrained model the encoder of a pretrained one; the rest stays as it was drawn."""
     was, now = old.spec, checkpoint.spec
@@ -162,7 +170,8 @@ def _take_encoder(old: Checkpoint, checkpoint: Checkpoint, folder: Path) -> None
         )
     before = feature_names(was.features, was.source.layout)
     after = feature_names(now.features, now.source.layout)
-    problems = [*_option_differences(was, now, (*FREE, *FREE_AFTER_PRETRAINING))]
+    own = replace(now, model=without_text_model(now.model))
+    problems = [*_option_differences(was, own, (*FREE, *FREE_AFTER_PRETRAINING))]
     if now.model.streams and before != after:
         problems.append(f"features: pretrained in streams on {len(before)}, now other {len(after)}")
     _refuse(folder, problems)
