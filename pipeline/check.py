@@ -3,6 +3,7 @@
 import importlib.util
 import shlex
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -38,7 +39,13 @@ from signloom.report.build import ReportOptions
 from signloom.tracking.run import TrackingOptions
 from signloom.training.options import TrainOptions
 from signloom.training.pretraining import PretrainOptions
-from signloom.training.run import RunOptions, check_glosses, from_scratch, read_run_options
+from signloom.training.run import (
+    RunOptions,
+    check_corpora,
+    check_glosses,
+    from_scratch,
+    read_run_options,
+)
 from signloom.training.warm_start import describe_start
 from signloom.tune.space import TuneOptions, check_fit, parse_space
 
@@ -154,7 +161,7 @@ def _tell(problems: Sequence[str]) -> None:
 
 
 def _check_texts(clips: Sequence[Clip], tokenize: TokenizeOptions, run: RunOptions) -> None:
-    """Refuse sentences that are too long, and clips without glosses where they are the source."""
+    """Refuse sentences that are too long, and clips without what the parameters need of them."""
     if run.model.source == "tokens":
         check_glosses(run)
         if tokenize.source == "none":
@@ -163,6 +170,8 @@ def _check_texts(clips: Sequence[Clip], tokenize: TokenizeOptions, run: RunOptio
                 "or subwords"
             )
     if clips:
+        corpora = Counter(clip.corpus or "" for clip in clips if clip.split == "train")
+        check_corpora(corpora, run.train.corpus_temperature)
         build_glosses(clips, tokenize.source)
         build_targets(clips, tokenize)
 

@@ -221,6 +221,9 @@ GIVEN: dict[Verb, tuple[str, ...]] = {
         arguments=("init", "made", "--table", f"{CORPUS}/manifest.tsv", "--videos", "{folder}"),
     ): ("film", "name"),
     Verb(
+        name="merge", writes=("made/*",), arguments=("merge", "made", str(CORPUS), "other={given}"),
+    ): ("table",),
+    Verb(
         name="import", writes=("made/*",), arguments=("import", "{given}", "--to", "made", *SIZES),
     ): ("archive",),
     Verb(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 TIMES = ("start_s", "end_s", "start_frame", "end_frame", "fps")  # of videos only
 FIELDS = (
-    "clip_id, video, text, signer, split, gloss, language, start_s, end_s, start_frame, "
+    "clip_id, video, text, signer, split, gloss, language, corpus, start_s, end_s, start_frame, "
     "end_frame, fps"
 )
 
@@ -39,13 +39,27 @@ def add_init(parser: argparse.ArgumentParser) -> None:
         "--text-only", action="store_true", help="no videos: a corpus of glosses and sentences"
     )
     parser.add_argument(
-        "--table", action="extend", nargs="+", default=[], metavar="[SPLIT=]FILE",
-        help="the clips, a row each; with train=, dev= and test= a table a split",
-    )  # fmt: skip
-    parser.add_argument(
         "--captions", type=Path, nargs="*", metavar="FILE",
         help="a clip for each cue of these files or folders, or of those beside the videos; a "
         "table then has a row a film",
+    )  # fmt: skip
+    parser.add_argument(
+        "--fps", type=number_of(FrameRate), help="of start_frame and end_frame, and of pictures"
+    )
+    add_table(parser)
+    add_captions(parser)
+    parser.add_argument(
+        "--copy", action="store_true", help="copy the videos instead of linking them"
+    )
+    add_writing(parser)
+    parser.set_defaults(run=run_init, takes=None)
+
+
+def add_table(parser: argparse.ArgumentParser) -> None:
+    """Describe the tables of clips, and how to read what their columns hold."""
+    parser.add_argument(
+        "--table", action="extend", nargs="+", default=[], metavar="[SPLIT=]FILE",
+        help="the clips, a row each; with train=, dev= and test= a table a split",
     )  # fmt: skip
     parser.add_argument("--join", type=Path, metavar="FILE", help="a table with further columns")
     for flag, form, meaning in (
@@ -57,60 +71,50 @@ def add_init(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             flag, nargs="+", action="extend", default=[], metavar=form, help=meaning
         )
-    _add_reading(parser)
-    add_captions(parser)
-    parser.add_argument(
-        "--copy", action="store_true", help="copy the videos instead of linking them"
-    )
-    parser.add_argument("--force", action="store_true", help="replace a manifest that is there")
-    parser.add_argument("--dry-run", action="store_true", help="report, write nothing")
-    parser.add_argument("--use", action="store_true", help="name the corpus in params.yaml")
-    add_params(parser)
-    parser.set_defaults(run=run_init)
-
-
-def _add_reading(parser: argparse.ArgumentParser) -> None:
-    """Describe how to read what the columns hold."""
     parser.add_argument(
         "--shares", nargs=3, type=float, metavar=("TRAIN", "DEV", "TEST"),
         help="deal the clips to the splits, such as 80 10 10",
     )  # fmt: skip
     parser.add_argument("--by", choices=("signer", "film", "clip"), default="signer")
-    parser.add_argument(
-        "--fps", type=number_of(FrameRate), help="of start_frame and end_frame, and of pictures"
-    )
     parser.add_argument("--unspaced", action="store_true", help="take the spaces out of the text")
     parser.add_argument("--separator", choices=("tab", "pipe", "comma", "semicolon"))
     parser.add_argument("--encoding", help="as Python names it, such as utf-8 or gb18030")
 
 
+def add_writing(parser: argparse.ArgumentParser) -> None:
+    """Describe how the corpus is written."""
+    parser.add_argument("--force", action="store_true", help="replace a manifest that is there")
+    parser.add_argument("--dry-run", action="store_true", help="report, write nothing")
+    parser.add_argument("--use", action="store_true", help="name the corpus in params.yaml")
+    add_params(parser)
+
+
 def run_init(options: argparse.Namespace) -> None:
     """Plan, report, and unless it is a dry run, write."""
-    from signloom.importing.new_corpus import (
-        MANIFEST,
-        REFUSED,
-        check_free,
-        check_plan,
-        write_corpus,
-    )
+    from signloom.importing.new_corpus import MANIFEST, REFUSED, check_free
 
     if not (options.force or options.dry_run):
         check_free(options.corpus)
-    if not options.table and options.captions is None:
-        raise UserError(
-            "give --table FILE: the table that names the clips, a row each, or --captions: a clip "
-            "for each cue beside the videos"
-        )
     read = [Path(text.partition("=")[2] or text) for text in options.table]
     for name in (MANIFEST, REFUSED):
         check_output(options.corpus / name, [*read, *filter(None, [options.join])], overwrite=True)
-    plan = make_plan(options, _ask if sys.stdin.isatty() else None)
+    finish_corpus(options, make_plan(options, _ask if sys.stdin.isatty() else None))
+
+
+def finish_corpus(
+    options: argparse.Namespace, plan: "Plan", write: Callable[[], object] | None = None
+) -> None:
+    """Report a plan and, unless it is a dry run, write it; before the rest what `write` writes."""
+    from signloom.importing.new_corpus import MANIFEST, REFUSED, check_plan, write_corpus
+
     print_plan(plan)
     check_plan(plan)
     if options.dry_run:
         print("nothing was written")
         return
     try:
+        if write:
+            write()
         write_corpus(plan, options.corpus, copy=options.copy, force=options.force)
     except OSError as error:
         raise UserError(f"{options.corpus}: no corpus can be written there ({error})") from None
@@ -148,6 +152,11 @@ def make_plan(options: argparse.Namespace, ask: Callable[[str], str] | None) -> 
     )
     from signloom.importing.user_tables import read_pairs, same_header
 
+    if not options.table and options.captions is None:
+        raise UserError(
+            "give --table FILE: the table that names the clips, a row each, or --captions: a clip "
+            "for each cue beside the videos"
+        )
     tables = _read_tables(options)
     rows = [(row, split) for table, split in tables for row in table.rows]
     header = same_header([table for table, _ in tables]) if tables else []
@@ -162,7 +171,7 @@ def make_plan(options: argparse.Namespace, ask: Callable[[str], str] | None) -> 
         rows, header, refusals = found.rows, found.header, found.refusals
     has_splits = all(split for _, split in rows) or options.shares is not None
     sources = _find_sources(options, header, has_splits, ask)
-    imported = imported_clips(options.corpus)
+    imported = None if options.takes else imported_clips(options.corpus)
     _check_videos(options, imported is not None)
     if options.text_only:
         sources = {name: source for name, source in sources.items() if name not in TIMES}
@@ -212,6 +221,8 @@ def _find_sources(
     )
     if has_splits:
         sources.pop("split", None)
+    if options.takes and "text" in sources:
+        sources.setdefault("clip_id", sources["text"])
     for name, source in sources.items():
         print(f"  {name:<11} <- {source}")
     _check_sources(options, set(sources) | ({"split"} if has_splits else set()), header)

@@ -11,6 +11,7 @@ from typing import Any
 from signloom.cli import (
     app,
     corpus,
+    from_corpora,
     init,
     landmarks,
     lookup,
@@ -28,6 +29,7 @@ from signloom.terminal import run_program
 COMMANDS: dict[str, dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]]] = {
     "data": {
         "init": (init.add_init, "make a corpus folder from a table and videos"),
+        "merge": (from_corpora.add_merge, "make one corpus of several, to train on all of them"),
         "project": (project.add_project, "make a folder for another corpus beside this one"),
         "ingest": (corpus.add_ingest, "take new videos and their sentences into the corpus"),
         "withdraw": (corpus.add_withdraw, "take a delivery out of the corpus again"),

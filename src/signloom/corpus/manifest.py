@@ -294,7 +294,7 @@ class VideoPaths:
 SPLITS = ("train", "dev", "test")
 REQUIRED = ("clip_id", "text", "signer", "split")
 OF_VIDEOS = ("video", "start_s", "end_s")  # not of a corpus of imported landmarks
-OPTIONAL = (*OF_VIDEOS, "gloss", "language", "batch", "consent_until")
+OPTIONAL = (*OF_VIDEOS, "gloss", "language", "corpus", "batch", "consent_until")
 VIDEO_SUFFIXES = (
     ".mp4", ".m4v", ".mov", ".avi", ".mkv", ".webm", ".mpg", ".mpeg", ".wmv", ".flv", ".3gp",
     ".ogv", ".ts", ".gif",
@@ -363,6 +363,7 @@ class Clip:
     end_s: float | None = None  # None: to the last frame
     gloss: str | None = None  # signs separated by spaces
     language: str | None = None  # of the text
+    corpus: str | None = None  # that it comes from, where several are one: `signloom merge`
     batch: str | None = (
         None  # delivery that brought it, see `signloom ingest`; None: from the start
     )
@@ -535,6 +536,7 @@ def _parse_rows(table: Table, path: Path, problems: list[LineProblem]) -> list[_
             end_s=end_s,
             gloss=row.get("gloss") or None,
             language=row.get("language") or None,
+            corpus=row.get("corpus") or None,
             batch=row.get("batch") or None,
             consent_until=consent_until,
         )

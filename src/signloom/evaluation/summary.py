@@ -25,7 +25,7 @@ INPUT_METRIC = Metric.CHRF  # of the check whether a model uses its input: it te
 LENGTHS = ((1, 3), (4, 6), (7, 9), (10, 14), (15, 20), (21, 10**9))  # words of a reference
 HANDS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99)  # lower ends: share of the frames with a hand
 RATES = (0.0, 12.0, 18.0, 24.0, 27.0, 45.0)  # lower ends: frames a second, the usual ones inside
-KINDS = ("sentence", "words", "signer", "hands", "fps", "language")  # of groups of clips
+KINDS = ("sentence", "words", "signer", "hands", "fps", "language", "corpus")  # of groups of clips
 OF_LANDMARKS = ("hands", "fps")  # kinds without groups where the clips are glosses
 GROUP_METRICS = (*MAIN_METRICS, Metric.CER)
 COLUMNS = (
@@ -101,7 +101,8 @@ class SplitScores:
         constant_sentence: The sentence of the floor `constant`.
         systems: System to metric to score.
         input_check: None where all clips have one sentence.
-        breakdowns: Each of `KINDS` to its groups; language only where there are several.
+        breakdowns: Each of `KINDS` to its groups; language and corpus only where there are
+            several.
         only_sentence: What the model writes for every clip, though they say different things; None
             where it writes different sentences.
         unknown_glosses: How many of the glosses train lacks; None for a model of landmarks.
@@ -315,10 +316,12 @@ def _break_down(
         "hands": lambda _, facts: _hands_name(facts),
         "fps": lambda _, facts: _rate_name(facts),
         "language": lambda target, _: target.language or "none",
+        "corpus": lambda target, _: target.corpus or "none",
     }
-    kinds = KINDS if any(target.language for target in result.targets) else KINDS[:-1]
+    # Targets have these two only where there are several.
+    single = [kind for kind in KINDS[-2:] if not any(getattr(t, kind) for t in result.targets)]
     found: dict[str, list[GroupScores]] = {}
-    for kind in kinds:
+    for kind in (kind for kind in KINDS if kind not in single):
         groups: dict[str, list[int]] = {}
         if result.source.has_frames or kind not in OF_LANDMARKS:
             for index, (target, facts) in enumerate(zip(result.targets, result.facts, strict=True)):

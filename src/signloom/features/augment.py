@@ -7,8 +7,10 @@ All randomness comes from the generator that the caller passes.
 import functools
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from signloom.config import NonNegative, Share, checked_dataclass
 from signloom.corpus.landmarks import (
@@ -52,6 +54,8 @@ class AugmentOptions:
     max_span: Share  # longest such span, share of the clip
     # Probability that another train clip follows, with its sentence (features/batches.py).
     stitch: Share = 0.0
+    # Probability that a span is that of another train clip of the same glosses or sentence.
+    cutmix: Share = 0.0
 
 
 def augment(
@@ -85,6 +89,20 @@ def augment(
     if own is not None:
         _fold_fingers(points, layout, options, own)
     return replace(sequence, points=points, present=present)
+
+
+def replace_span(
+    rows: npt.NDArray[Any], other: npt.NDArray[Any], generator: np.random.Generator
+) -> Any:
+    """Return rows of which a span is taken from another clip, at the same share of its length.
+
+    Source: Yun et al. (2019), "CutMix", in time. Rows have the shape (S, ...), the span any length.
+    """
+    span = _draw_span(len(rows), 1.0, 1.0, generator)
+    mixed = rows.copy()
+    there = (np.arange(span.start, span.stop) + 0.5) * (len(other) / len(rows))
+    mixed[span] = other[there.astype(np.int64)]
+    return mixed
 
 
 def augmented_frames(frames: int, options: AugmentOptions, drawn: float) -> int:

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from signloom.errors import UserError
-from signloom.features.augment import AugmentOptions
+from signloom.features.augment import AugmentOptions, replace_span
 from signloom.features.features import FeatureOptions
 from signloom.features.glosses import SOURCE_PAD
 from signloom.features.random_draws import draw_second
@@ -31,6 +31,8 @@ from signloom.log import ONCE
 
 # Extra seed number of the clip that follows another one, so that it gets draws of its own.
 FOLLOWER_STREAM = 2
+CORPUS_STREAM = 3  # likewise of what is drawn of each corpus
+CUTMIX_STREAM = 4  # and of the clip from which a span is taken
 SHARED_MEMORY = "/dev/shm"  # where batches lie that another process has built
 logger = logging.getLogger(__name__)
 # An epoch and some of its clips.
@@ -108,6 +110,25 @@ def split(clips: Sequence[int], parts: int) -> list[list[int]]:
         As many lists as `parts`; some are empty where there are fewer clips.
     """
     return [list(clips[part::parts]) for part in range(parts)]
+
+
+def signing_keys(targets: Sequence[Target]) -> list[str]:
+    """Return for each clip what those share that show the same signs: glosses, else the text."""
+    return ["\0".join((t.corpus, t.language, t.gloss or t.text or t.clip_id)) for t in targets]
+
+
+def share_slots(sizes: Sequence[int], temperature: float) -> list[int]:
+    """Share the slots of an epoch among corpora, in proportion to clips ** (1 / temperature).
+
+    Source: Conneau et al. (2020), XLM-R; Xue et al. (2021), mT5. The epoch keeps its length.
+
+    Args:
+        sizes: Clips of each corpus.
+        temperature: 1: as they are; the higher, the more alike are the shares.
+    """
+    weights = np.asarray(sizes, np.float64) ** (1 / temperature)
+    ends = np.rint(np.cumsum(weights) / weights.sum() * sum(sizes)).astype(np.int64)
+    return cast(list[int], np.diff(ends, prepend=0).tolist())
 
 
 def build_batch(targets: Sequence[Target], rows: Sequence[Rows], pad: int) -> Batch:
@@ -295,6 +316,12 @@ class TrainingBatches(EpochBatches):
 
     With `augment.stitch` a share of the clips is followed by another clip and its sentence. The two
     are joined as features, each about its own signer.
+
+    An epoch has a slot for each clip. It shows that clip, unless several corpora are sampled with a
+    temperature: then as many slots show clips of each corpus as `share_slots` says.
+
+    With `augment.cutmix` a span of a share of the clips is that of another clip of the same signs,
+    as features; no target changes.
     """
 
     def __init__(
@@ -307,6 +334,7 @@ class TrainingBatches(EpochBatches):
         pad: int,
         seed: int,
         space: Sequence[int] = (),
+        temperature: float = 1.0,
     ) -> None:
         """Take the clips and how to change them.
 
@@ -319,26 +347,40 @@ class TrainingBatches(EpochBatches):
             pad: Id that fills the targets.
             seed: Of order and augmentation.
             space: Ids between the sentences of two clips that become one.
+            temperature: By which corpora are sampled; 1 shows each clip once an epoch.
         """
         self._clips, self._features, self._augmentation = clips, features, augmentation
         self._max_frames, self._pad, self._seed, self._space = max_frames, pad, seed, space
         self._lengths = clips.source.lengths(clips, features)
-        self._followers = functools.lru_cache(maxsize=2)(self._draw_followers)  # asked for by batch
+        of_clips = [target.corpus for target in clips.targets] if temperature > 1 else []
+        names, of = np.unique(of_clips, return_inverse=True)
+        self._corpora = [np.flatnonzero(of == number) for number in range(len(names))]
+        self._temperature = temperature
+        self._shown = functools.lru_cache(maxsize=2)(self._draw_shown)  # asked for by batch
+        keys = signing_keys(clips.targets) if augmentation.cutmix else []
+        self._signing = np.unique(keys, return_inverse=True)[1]
+        self._partners = functools.lru_cache(maxsize=2)(self._draw_partners)
+        self._followers = functools.lru_cache(maxsize=2)(self._draw_followers)
 
     @property
     def steps(self) -> int:
         """The batches of an epoch, give or take what augmentation does to the lengths."""
-        lengths = self.lengths(1) if self._augmentation.stitch else self._lengths
+        is_drawn = self._augmentation.stitch or self._temperature > 1
+        lengths = self.lengths(1) if is_drawn else self._lengths
         return len(group_by_length(lengths, self._max_frames, None))
 
     def plan(self, epoch: int) -> list[list[int]]:
-        """Group by the length that each clip will have, so that no batch exceeds the budget."""
+        """Group slots by the length that they will have, so that no batch exceeds the budget."""
         order = np.random.default_rng([self._seed, epoch])
         return group_by_length(self.lengths(epoch), self._max_frames, order)
 
     def lengths(self, epoch: int) -> list[int]:
-        """Return the length of each clip after augmentation, with the one that follows it."""
-        found = self._augmented_lengths(epoch, range(len(self._clips)), self._lengths)
+        """Return the length of each slot after augmentation, with the clip that follows."""
+        shown = self._shown(epoch)
+        lengths = (
+            [self._lengths[clip] for clip in shown] if self._temperature > 1 else self._lengths
+        )
+        found = self._augmented_lengths(epoch, range(len(shown)), lengths)
         followers = self._followers(epoch)
         hosts = list(followers)
         lengths = [self._lengths[follower] for follower in followers.values()]
@@ -348,11 +390,20 @@ class TrainingBatches(EpochBatches):
         return found
 
     def build(self, epoch: int, clips: Sequence[int]) -> Batch:
-        """Read, augment, stitch and pad some clips."""
-        rows = self._augmented_rows(clips, [self._chance(epoch, clip) for clip in clips])
-        targets = [self._clips.targets[clip] for clip in clips]
+        """Read, augment, mix, stitch and pad the clips of some slots."""
+        shown = [self._shown(epoch)[slot] for slot in clips]
+        rows = self._augmented_rows(shown, [self._chance(epoch, slot) for slot in clips])
+        partners = self._partners(epoch)
+        mixed = [row for row, slot in enumerate(clips) if slot in partners]
+        if mixed:
+            given = [partners[clips[row]] for row in mixed]
+            chances = [self._chance(epoch, clips[row], CUTMIX_STREAM) for row in mixed]
+            others = self._augmented_rows(given, chances)
+            for row, other, chance in zip(mixed, others, chances, strict=True):
+                rows[row] = replace_span(rows[row], other, chance)
+        targets = [self._clips.targets[clip] for clip in shown]
         followers = self._followers(epoch)
-        hosts = [row for row, clip in enumerate(clips) if clip in followers]
+        hosts = [row for row, slot in enumerate(clips) if slot in followers]
         if hosts:
             added = [followers[clips[row]] for row in hosts]
             chances = [self._chance(epoch, clips[row], FOLLOWER_STREAM) for row in hosts]
@@ -363,15 +414,45 @@ class TrainingBatches(EpochBatches):
                 targets[row] = join_targets(targets[row], self._clips.targets[clip], self._space)
         return build_batch(targets, rows, self._pad)
 
+    def _draw_shown(self, epoch: int) -> Sequence[int]:
+        """Return the clip that each slot of an epoch shows; none of a corpus twice before all."""
+        if self._temperature == 1:
+            return range(len(self._clips))
+        drawn = np.random.default_rng([self._seed, epoch, len(self._clips), CORPUS_STREAM])
+        found = []
+        slots = share_slots([len(corpus) for corpus in self._corpora], self._temperature)
+        for corpus, count in zip(self._corpora, slots, strict=True):
+            again, rest = divmod(count, len(corpus))
+            found += [*([corpus] * again), drawn.permutation(corpus)[:rest]]
+        return cast(list[int], np.concatenate(found).tolist())
+
+    def _draw_partners(self, epoch: int) -> dict[int, int]:
+        """Return the clip of which each slot has a span that is mixed in an epoch."""
+        if not len(self._signing):
+            return {}
+        clips = len(self._clips)
+        drawn = np.random.default_rng([self._seed, epoch, clips, CUTMIX_STREAM])
+        is_mixed = drawn.random(clips) < self._augmentation.cutmix
+        # Clips of the same signs side by side, shuffled: each takes from the next, in a circle.
+        order = np.lexsort((drawn.random(clips), self._signing))
+        kinds, following = self._signing[order], np.roll(order, -1)
+        first = order[np.searchsorted(kinds, kinds)]
+        partner = np.empty(clips, np.int64)
+        partner[order] = np.where(kinds == self._signing[following], following, first)
+        shown = np.asarray(self._shown(epoch))
+        slots = np.flatnonzero(is_mixed & (partner[shown] != shown))
+        return dict(zip(slots.tolist(), partner[shown[slots]].tolist(), strict=True))
+
     def _draw_followers(self, epoch: int) -> dict[int, int]:
-        """Return the clip that follows each one that is stitched in an epoch."""
+        """Return the clip that follows in each slot that is stitched in an epoch."""
         clips = len(self._clips)
         if not self._augmentation.stitch or clips == 1:
             return {}
         drawn = np.random.default_rng([self._seed, epoch, clips, FOLLOWER_STREAM])
         is_stitched = drawn.random(clips) < self._augmentation.stitch
         after = (np.arange(clips) + drawn.integers(1, clips, clips)) % clips  # never itself
-        return {clip: int(after[clip]) for clip in np.flatnonzero(is_stitched).tolist()}
+        shown = self._shown(epoch)
+        return {slot: shown[after[slot]] for slot in np.flatnonzero(is_stitched).tolist()}
 
     def _augmented_lengths(
         self, epoch: int, clips: Sequence[int], lengths: Sequence[int], *stream: int
@@ -393,7 +474,7 @@ class TrainingBatches(EpochBatches):
         ]
 
     def _chance(self, epoch: int, clip: int, *stream: int) -> np.random.Generator:
-        # One generator a clip: how the clips are grouped must not change the draws.
+        # One generator a slot: how they are grouped must not change the draws.
         return np.random.default_rng([self._seed, epoch, clip, *stream])
 
 

@@ -55,6 +55,7 @@ class Target:
     gloss: str  # space-separated; empty where the manifest has none
     labels: list[int]  # of the CTC loss (0 is its blank); empty outside train
     language: str = ""  # of the text; empty where all are in one
+    corpus: str = ""  # that it comes from; empty where all come from one
 
 
 def join_targets(one: Target, other: Target, space: Sequence[int]) -> Target:
@@ -117,8 +118,9 @@ def write_targets(
 ) -> None:
     """Write targets, and the ids of their glosses, if they have any, as one Parquet file."""
     schema = TARGETS_SCHEMA
-    if any(target.language for target in targets):
-        schema = schema.append(pa.field("language", pa.string()))
+    for name in ("language", "corpus"):
+        if any(getattr(target, name) for target in targets):
+            schema = schema.append(pa.field(name, pa.string()))
     if glosses.kind != "none":
         text = json.dumps(asdict(glosses), ensure_ascii=False)
         schema = schema.with_metadata({**schema.metadata, _GLOSSES_KEY: text.encode()})
@@ -206,6 +208,7 @@ def build_targets(
     texts = (normalise_text(clip.text) for clip in train)
     languages = _languages(clips) if options.language else ()
     is_mixed = len({clip.language for clip in clips}) > 1
+    is_merged = len({clip.corpus for clip in clips}) > 1
     tokenizer = Tokenizer.build(texts, options.vocabulary, source, languages)
     names = sorted({name for clip in train for name in _label_names(clip, options)})
     label_of = {name: label for label, name in enumerate(names, start=1)}
@@ -225,6 +228,7 @@ def build_targets(
                 if clip.split == "train"
                 else [],
                 language=language if is_mixed or options.language else "",
+                corpus=(clip.corpus or "") if is_merged else "",
             )
         )
     long = [

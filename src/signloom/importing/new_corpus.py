@@ -219,6 +219,7 @@ class Plan:
     refusals: list[RefusedRow] = field(default_factory=list)
     videos: dict[Path, Path | PictureFolder] = field(default_factory=dict)
     """Where a video belongs in the corpus, and where it lies now."""
+    rows: dict[str, Row] = field(default_factory=dict)  # of the table, by clip
     renamed: int = 0  # clips whose id is not the table's name, since it could name no clip
 
     def gaps(self) -> str:
@@ -261,11 +262,11 @@ def plan_corpus(
     Raises:
         UserError: If the clips cannot be dealt to the splits.
     """
-    plan, first = Plan(), dict[str, Row]()
+    plan = Plan()
     for row, split in rows:
         name, values = _values(row, split, options)
         clip_id = clip_id_of(name)
-        problem = _problem(clip_id, values, first.get(clip_id), options)
+        problem = _problem(clip_id, values, plan.rows.get(clip_id), options)
         video = pictures = None
         if not problem and imported is not None and clip_id not in imported:
             problem = Problem("no landmarks of it were imported", "", (name,))
@@ -282,7 +283,7 @@ def plan_corpus(
         if problem:
             plan.refusals.append(RefusedRow(row.table, row.line, clip_id or name, problem))
             continue
-        first[clip_id] = row
+        plan.rows[clip_id] = row
         plan.renamed += clip_id != name
         source = pictures or video
         path = _path_in_corpus(corpus, videos, source, plan) if videos and source else None
@@ -292,7 +293,7 @@ def plan_corpus(
                 clip_id=clip_id, video=path, start_s=start_s, end_s=end_s,
                 text=values["text"], signer=values["signer"], split=values["split"],
                 gloss=values.get("gloss") or None, language=values.get("language") or None,
-                consent_until=parse_consent(values)[0],
+                corpus=values.get("corpus") or None, consent_until=parse_consent(values)[0],
             )
         )  # fmt: skip
     if options.shares and plan.clips:

@@ -211,6 +211,7 @@ KNOWN_NAMES: dict[str, tuple[str, ...]] = {
     "fps": ("fps",),
     "gloss": ("gloss", "glosses", "orth"),
     "language": ("language", "lang"),
+    "corpus": ("corpus",),
     "consent_until": ("consent_until",),
 }
 """Fields, and what makers of corpora call their columns, lower-cased, the likeliest first."""

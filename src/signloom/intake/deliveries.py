@@ -54,6 +54,7 @@ _FIELDS = (
     "end_s",
     "gloss",
     "language",
+    "corpus",
     "fps",
     "consent_until",
 )

@@ -112,7 +112,8 @@ def make_clips(
                 clip_id=clip_id, video=videos[sha256], start_s=start_s, end_s=end_s,
                 text=values["text"], signer=values["signer"], split=split,
                 gloss=values.get("gloss") or None, language=values.get("language") or None,
-                batch=batch, consent_until=parse_consent(values)[0],
+                corpus=values.get("corpus") or None, batch=batch,
+                consent_until=parse_consent(values)[0],
             )
         )  # fmt: skip
     return clips, places

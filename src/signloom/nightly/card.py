@@ -38,6 +38,7 @@ SLICES = {
     "hands": "frames with a hand",
     "fps": "frames a second",
     "language": "language",
+    "corpus": "corpus",
 }
 FEW_CLIPS = 20  # the scores of a slice with fewer mean little
 

@@ -33,7 +33,7 @@ MAX_ROWS = 24  # of a chart with a row for each signer: the worst are shown
 KINDS = {
     "sentence": "sentence", "words": "words of the reference", "signer": "signer",
     "hands": "share of frames with a hand", "fps": "frames a second of the video",
-    "language": "language of the text",
+    "language": "language of the text", "corpus": "corpus",
 }  # fmt: skip
 CURVES = {
     "loss": "loss, nats a token",

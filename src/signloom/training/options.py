@@ -38,6 +38,8 @@ class TrainOptions:
     token_drop: ShareBelowOne  # share of the decoder's input tokens hidden in training
     # Checkpoints of earlier versions lack the following.
     portable: bool = False  # one code path: the same bytes on every x86 processor, slower
+    # of several corpora: each is shown in proportion to its clips ** (1 / this)
+    corpus_temperature: Annotated[float, Field(ge=1)] = 1.0
 
     def __post_init__(self) -> None:
         if len(set(self.seeds)) < len(self.seeds):

@@ -8,6 +8,7 @@ import math
 import os
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -29,7 +30,12 @@ from signloom.config import checked_dataclass, load_section
 from signloom.devices import is_portable, peak_memory_mb, pick_device
 from signloom.errors import UserError
 from signloom.features.augment import AugmentOptions
-from signloom.features.batches import FixedBatches, TrainingBatches
+from signloom.features.batches import (
+    FixedBatches,
+    TrainingBatches,
+    share_slots,
+    signing_keys,
+)
 from signloom.features.features import FeatureOptions
 from signloom.features.targets import NO_LABELS
 from signloom.files import write_file
@@ -122,6 +128,16 @@ def check_run(data: TrainingData, options: RunOptions) -> None:
             "augment.stitch joins sentences, and tokenize_targets.language begins each with its "
             "language; set one of them off"
         )
+    check_corpora(Counter(t.corpus for t in data.train.targets), options.train.corpus_temperature)
+    if options.augment.cutmix:
+        counts = Counter(signing_keys(data.train.targets)).values()
+        if max(counts) == 1:
+            raise UserError(
+                "augment.cutmix takes spans of other train clips of the same glosses (or the same "
+                "sentence), and no two have the same; set it to 0"
+            )
+        text = "augment.cutmix: %d of %d train clips have others of the same glosses or sentence"
+        logger.info(text, sum(n for n in counts if n > 1), len(data.train), extra=ONCE)
     if not data.source.has_frames:
         check_glosses(options)
         return
@@ -135,6 +151,24 @@ def check_run(data: TrainingData, options: RunOptions) -> None:
             "are no labels; choose characters, or set train.ctc_weight: 0"
         )
     _check_room(data, options)
+
+
+def check_corpora(sizes: Mapping[str, int], temperature: float) -> None:
+    """Say how often the train clips of each corpus will be shown.
+
+    Raises:
+        UserError: If there is one corpus, which no temperature changes.
+    """
+    if temperature > 1 and len(sizes) == 1:
+        raise UserError(
+            f"train.corpus_temperature is {temperature:g}, but all train clips are of one corpus "
+            "(column `corpus` of the manifest); set it to 1, or join corpora with `signloom merge`"
+        )
+    slots = share_slots(list(sizes.values()), temperature)
+    for (name, size), count in zip(sizes.items(), slots, strict=True):
+        if temperature > 1:
+            text = "corpus %s: %d train clips, %d an epoch"
+            logger.info(text, name or "none", size, count, extra=ONCE)
 
 
 def check_glosses(options: RunOptions) -> None:
@@ -266,6 +300,7 @@ def prepare(
         pad=data.tokenizer.pad,
         seed=options.train.seed,
         space=data.tokenizer.between if options.augment.stitch else (),
+        temperature=options.train.corpus_temperature,
     )
     return checkpoint, source
 
