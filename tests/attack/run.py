@@ -221,6 +221,11 @@ GIVEN: dict[Verb, tuple[str, ...]] = {
         arguments=("init", "made", "--table", f"{CORPUS}/manifest.tsv", "--videos", "{folder}"),
     ): ("film", "name"),
     Verb(
+        name="compose", writes=("made/*",),
+        arguments=("compose", "made", "--takes", str(CORPUS), "--landmarks",
+                   "data/landmarks/shards", "--table", "{given}", "--shares", "50", "50", "0"),
+    ): ("table",),
+    Verb(
         name="merge", writes=("made/*",), arguments=("merge", "made", str(CORPUS), "other={given}"),
     ): ("table",),
     Verb(

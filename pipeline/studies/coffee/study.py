@@ -17,7 +17,6 @@ import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from pipeline.studies.options import change_options
 from signloom.config import Count, checked_dataclass
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import IMPORTED_SHARDS, SPLITS, Clip, write_manifest
-from signloom.corpus.shards import read_shards, shards_metadata, write_shards
+from signloom.corpus.shards import read_shards
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import EvaluateOptions, evaluate
 from signloom.features.targets import (
@@ -38,6 +37,12 @@ from signloom.features.targets import (
     read_targets,
     write_labels,
     write_targets,
+)
+from signloom.importing.compose import (
+    Stock,
+    draw_takes,
+    sign_key,
+    write_composed,
 )
 from signloom.importing.foreign import SourceDefaults
 from signloom.importing.importer import ImportOptions, import_landmarks
@@ -56,43 +61,6 @@ class Take:
     clip_id: str
     sign: str
     block: Block
-
-
-def compose(takes: Sequence[LandmarkSequence], gap_frames: int) -> LandmarkSequence:
-    """Join takes, with frames between them in which what both edges show moves evenly across.
-
-    Args:
-        takes: One or more, of one layout, frame rate and picture size.
-        gap_frames: Frames between two takes.
-
-    Returns:
-        The takes, unchanged, and the gaps. A group is present in a gap if it is in the last frame
-        before and the first one after it.
-
-    Raises:
-        ValueError: If the takes differ in layout, frame rate or picture size.
-    """
-    first = takes[0]
-    for take in takes[1:]:
-        for name in ("layout", "fps", "width", "height"):
-            if getattr(take, name) != getattr(first, name):
-                raise ValueError(f"takes differ in their {name}")
-    points, present = [first.points], [first.present]
-    for before, after in pairwise(takes):
-        share = np.arange(1, gap_frames + 1, dtype=np.float32)[:, None, None] / (gap_frames + 1)
-        points.append((1 - share) * before.points[-1] + share * after.points[0])  # NaN stays NaN
-        both = before.present[-1] & after.present[0]
-        present.append(np.repeat(both[None], gap_frames, axis=0))
-        points.append(after.points)
-        present.append(after.present)
-    return LandmarkSequence(
-        points=np.concatenate(points),
-        present=np.concatenate(present),
-        fps=first.fps,
-        width=first.width,
-        height=first.height,
-        layout=first.layout,
-    )
 
 
 def measure_framing(takes: Sequence[LandmarkSequence]) -> npt.NDArray[np.float64]:
@@ -239,7 +207,6 @@ def _draw_forever(generator: np.random.Generator) -> Iterator[Order]:
 
 
 BLOCK_TAKES = 30  # the set was recorded in series of so many takes
-_FRAMES_PER_SHARD = 25_000
 NO_SIGN = "-"  # label of takes that show none
 logger = logging.getLogger(__name__)
 
@@ -277,26 +244,18 @@ def build_corpus(options: CoffeeOptions) -> list[Clip]:
     blocks = _split(takes, sequences, options.same_sitting)
     generator = np.random.default_rng(options.seed)
     orders = draw_orders(generator, sum(options.orders.values()))
-    clips: list[Clip] = []
-    composed: dict[str, LandmarkSequence] = {}
-    for split, count in options.orders.items():
-        signers = max(len(of_sign[split]) for of_sign in blocks.values())
-        for number in range(count):
-            signer = int(generator.integers(signers))
-            clip = _clip(orders[len(clips)], split, number, signer)
-            chosen = [_choose(takes[sign], blocks[sign][split], signer, generator)
-                      for sign in orders[len(clips)].signs]  # fmt: skip
-            composed[clip.clip_id] = compose([sequences[i] for i in chosen], options.gap_frames)
-            clips.append(clip)
-    made = shards_metadata(_takes_folder(options) / IMPORTED_SHARDS)
-    write_shards(
-        options.corpus / IMPORTED_SHARDS,
-        {clip_id: len(sequence.points) for clip_id, sequence in composed.items()},
-        composed.__getitem__,
-        layout=made.layout,
-        extractor=made.extractor,
-        frames_per_shard=_FRAMES_PER_SHARD,
-    )
+    splits = [split for split, count in options.orders.items() for _ in range(count)]
+    sentences = [
+        Clip(
+            clip_id=f"{split}-{number - splits.index(split):04d}", video=None, text=order.text,
+            signer="", split=split, gloss=" ".join(order.signs).upper(), language="en",
+        )
+        for number, (order, split) in enumerate(zip(orders, splits, strict=True))
+    ]  # fmt: skip
+    composed, _ = draw_takes(sentences, _stock(takes, blocks), generator)
+    shards = _takes_folder(options) / IMPORTED_SHARDS
+    write_composed(options.corpus, composed, shards, gap_s=options.gap_frames / options.fps)
+    clips = [clip for clip, _ in composed]
     write_manifest(options.corpus / "manifest.tsv", clips)
     return clips
 
@@ -402,24 +361,17 @@ def _split(
     return found
 
 
-def _choose(
-    blocks: Mapping[int, list[str]],
-    of_split: list[int],
-    signer: int,
-    generator: np.random.Generator,
-) -> str:
-    """Return a take of a sign: each composed signer has one block of it."""
-    clip_ids = blocks[of_split[signer % len(of_split)]]
-    return clip_ids[int(generator.integers(len(clip_ids)))]
-
-
-def _clip(order: Order, split: str, number: int, signer: int) -> Clip:
-    return Clip(
-        clip_id=f"{split}-{number:04d}",
-        video=None,
-        text=order.text,
-        signer=f"{split}-{signer}",
-        split=split,
-        gloss=" ".join(sign.upper() for sign in order.signs),
-        language="en",
-    )
+def _stock(
+    takes: Mapping[str, Mapping[int, list[str]]], blocks: Mapping[str, Mapping[str, list[int]]]
+) -> Stock:
+    """Return the takes of composed signers, each of whom has one block of every sign."""
+    return {
+        split: {
+            f"{split}-{signer}": {
+                sign_key(sign): takes[sign][of[split][signer % len(of[split])]]
+                for sign, of in blocks.items()
+            }
+            for signer in range(max(len(of[split]) for of in blocks.values()))
+        }
+        for split in SPLITS
+    }

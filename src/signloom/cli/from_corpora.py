@@ -1,11 +1,16 @@
-"""Commands that make a corpus of others."""
+"""Commands that make a corpus of others: `signloom merge` and `signloom compose`."""
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from signloom.cli.init import add_writing, finish_corpus
-from signloom.errors import UserError
+import numpy as np
+
+from signloom.cli.arguments import number_of
+from signloom.cli.init import add_table, add_writing, finish_corpus, make_plan
+from signloom.config import Count, Natural, NonNegative
+from signloom.errors import Problem, UserError
 
 if TYPE_CHECKING:
     pass
@@ -50,6 +55,79 @@ def run_merge(options: argparse.Namespace) -> None:
 
     _check_free(options)
     finish_corpus(options, plan, write if parts[0].shards else None)
+
+
+def add_compose(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom compose`."""
+    parser.description = (
+        "Join takes of single signs to the sentences of a table, takes of train to those of "
+        "train, and so on. CORPUS then holds a manifest and landmarks, as after `signloom "
+        "import`. docs/data.md has an example."
+    )
+    parser.add_argument("corpus", type=Path, metavar="CORPUS", help="the folder to make")
+    parser.add_argument(
+        "--takes", required=True, type=Path, metavar="FOLDER",
+        help="a corpus whose clips are one sign each: its gloss, or else its text",
+    )  # fmt: skip
+    parser.add_argument(
+        "--landmarks", type=Path, metavar="SHARDS",
+        help="of the takes, where they are videos: data/landmarks/shards of their extraction",
+    )  # fmt: skip
+    add_table(parser)
+    for flag, kind, default, meaning in (
+        ("--each", Count, 1, "clips of each sentence"),
+        ("--gap", NonNegative, 0.25, "seconds between two signs"),
+        ("--seed", Natural, 1, "of signers and takes"),
+    ):
+        text = f"{meaning} (%(default)s)"
+        parser.add_argument(flag, type=number_of(kind), default=default, help=text)
+    add_writing(parser)
+    parser.set_defaults(
+        run=run_compose, by="clip", captions=None, copy=False, fps=None, text_only=True, videos=None
+    )
+
+
+def run_compose(options: argparse.Namespace) -> None:
+    """Plan, report, and unless it is a dry run, write."""
+    from signloom.corpus.manifest import IMPORTED_SHARDS, read_manifest
+    from signloom.corpus.shards import read_clip_frames
+    from signloom.importing.compose import draw_takes, stock_takes, write_composed
+    from signloom.importing.new_corpus import MANIFEST, RefusedRow
+
+    _check_free(options)
+    shards = options.landmarks or options.takes / IMPORTED_SHARDS
+    if not shards.is_dir():
+        raise UserError(
+            f"{shards}: no landmarks of the takes there; extract them (`dvc repro extract`) and "
+            "give --landmarks data/landmarks/shards, or bring them in by `signloom import`"
+        )
+    clips = read_manifest(options.takes / MANIFEST, signer_disjoint=False)
+    stock = stock_takes(clips, read_clip_frames(shards))
+    found = [signs for signers in stock.values() for signs in signers.values()]
+    takes = sum(len(ids) for signs in found for ids in signs.values())
+    print(f"{options.takes}: {takes} takes of {len(set().union(*found))} signs in {len(clips)} "
+          "clips (a take has one gloss, landmarks and consent)")  # fmt: skip
+    options.set = [*options.set, "signer=of the takes"]
+    plan = make_plan(options, None)
+    options.text_only = False
+    generator = np.random.default_rng(options.seed)
+    composed, missing = draw_takes(plan.clips, stock, generator, options.each)
+    for clip in plan.clips:
+        if lacking := missing.get(clip.clip_id):
+            problem = Problem("a sign has no take in its split", "", (clip.split, *lacking))
+            row = plan.rows[clip.clip_id]
+            plan.refusals.append(RefusedRow(row.table, row.line, clip.clip_id, problem))
+    until = {clip.clip_id: clip.consent_until for clip in clips if clip.consent_until}
+    plan.clips = [
+        replace(clip, consent_until=min((until[i] for i in of if i in until), default=None))
+        for clip, of in composed
+    ]
+    used = len({take for _, of in composed for take in of})
+    print(f"{used} takes are used; sentences by signers in turn, since nobody has all their "
+          f"signs: {sum(clip.signer.endswith('-several') for clip in plan.clips)}")  # fmt: skip
+    finish_corpus(
+        options, plan, lambda: write_composed(options.corpus, composed, shards, gap_s=options.gap)
+    )
 
 
 def _check_free(options: argparse.Namespace) -> None:

@@ -30,6 +30,7 @@ COMMANDS: dict[str, dict[str, tuple[Callable[[argparse.ArgumentParser], None], s
     "data": {
         "init": (init.add_init, "make a corpus folder from a table and videos"),
         "merge": (from_corpora.add_merge, "make one corpus of several, to train on all of them"),
+        "compose": (from_corpora.add_compose, "join takes of single signs to sentences"),
         "project": (project.add_project, "make a folder for another corpus beside this one"),
         "ingest": (corpus.add_ingest, "take new videos and their sentences into the corpus"),
         "withdraw": (corpus.add_withdraw, "take a delivery out of the corpus again"),

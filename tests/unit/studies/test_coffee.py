@@ -15,7 +15,6 @@ from pipeline.studies.coffee.study import (
     CoffeeOptions,
     Take,
     build_corpus,
-    compose,
     draw_orders,
     find_sittings,
     measure_framing,
@@ -181,33 +180,6 @@ def test_without_the_takes_the_study_says_where_they_are(
         build_corpus(missing)
     with pytest.raises(ValueError, match="expected counts of train, dev, test"):
         dataclasses.replace(options, orders={"train": 1})
-
-
-def test_composing_keeps_the_takes_and_moves_evenly_between_them() -> None:
-    first, second = sequence(1, frames=5), sequence(2, frames=4)
-    joined = compose([first, second], gap_frames=3)
-    assert len(joined.points) == 12
-    np.testing.assert_array_equal(joined.points[:5], first.points)
-    np.testing.assert_array_equal(joined.points[8:], second.points)
-    middle = (first.points[-1] + second.points[0]) / 2
-    np.testing.assert_allclose(joined.points[6], middle, atol=1e-6)  # of three steps the second
-    assert joined.present.all()
-    np.testing.assert_array_equal(compose([first], gap_frames=3).points, first.points)
-
-
-def test_a_hand_is_in_the_gap_only_if_both_edges_show_it() -> None:
-    first = lose(sequence(1, frames=5), "left_hand", slice(4, 5))
-    second = lose(sequence(2, frames=4), "right_hand", slice(0, 1))
-    joined = compose([first, second], gap_frames=2)
-    left, right, pose = (joined.layout.group(name) for name in ("left_hand", "right_hand", "pose"))
-    assert not joined.present[5:7, [left, right]].any()
-    assert joined.present[5:7, pose].all()
-
-
-def test_takes_that_do_not_fit_are_refused() -> None:
-    first = sequence(1)
-    with pytest.raises(ValueError, match="takes differ in their fps"):
-        compose([first, dataclasses.replace(first, fps=25.0)], gap_frames=0)
 
 
 def test_framing_says_where_the_signer_stands() -> None:
