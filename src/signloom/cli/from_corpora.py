@@ -53,7 +53,6 @@ def run_merge(options: argparse.Namespace) -> None:
         for line in merge_landmarks(parts, plan, options.corpus):
             print(f"  {line}")
 
-    _check_free(options)
     finish_corpus(options, plan, write if parts[0].shards else None)
 
 
@@ -94,7 +93,6 @@ def run_compose(options: argparse.Namespace) -> None:
     from signloom.importing.compose import draw_takes, stock_takes, write_composed
     from signloom.importing.new_corpus import MANIFEST, RefusedRow
 
-    _check_free(options)
     shards = options.landmarks or options.takes / IMPORTED_SHARDS
     if not shards.is_dir():
         raise UserError(
@@ -128,14 +126,3 @@ def run_compose(options: argparse.Namespace) -> None:
     finish_corpus(
         options, plan, lambda: write_composed(options.corpus, composed, shards, gap_s=options.gap)
     )
-
-
-def _check_free(options: argparse.Namespace) -> None:
-    """Refuse a folder that has a manifest or landmarks, which nobody said to replace."""
-    from signloom.corpus.manifest import IMPORTED_SHARDS
-    from signloom.importing.new_corpus import check_free
-
-    if not (options.force or options.dry_run):
-        check_free(options.corpus)
-        if (shards := options.corpus / IMPORTED_SHARDS).exists():
-            raise UserError(f"{shards} is there already; --force replaces it")

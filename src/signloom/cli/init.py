@@ -104,9 +104,17 @@ def run_init(options: argparse.Namespace) -> None:
 def finish_corpus(
     options: argparse.Namespace, plan: "Plan", write: Callable[[], object] | None = None
 ) -> None:
-    """Report a plan and, unless it is a dry run, write it; before the rest what `write` writes."""
-    from signloom.importing.new_corpus import MANIFEST, REFUSED, check_plan, write_corpus
+    """Report a plan and, unless it is a dry run, write it; landmarks, if any, with `write`."""
+    from signloom.importing.new_corpus import (
+        MANIFEST,
+        REFUSED,
+        check_free,
+        check_plan,
+        write_corpus,
+    )
 
+    if not (options.force or options.dry_run):
+        check_free(options.corpus, landmarks=write is not None)
     print_plan(plan)
     check_plan(plan)
     if options.dry_run:

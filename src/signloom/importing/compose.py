@@ -13,19 +13,11 @@ from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.corpus.manifest import IMPORTED_SHARDS, Clip, has_ended
-from signloom.corpus.shards import (
-    read_clip_frames,
-    read_clip_rates,
-    read_shards,
-    shards_metadata,
-    write_shards,
-)
-from signloom.importing.merge import FRAMES_PER_SHARD
-from signloom.progress import progress_file
+from signloom.corpus.manifest import Clip, has_ended
+from signloom.corpus.shards import read_clip_frames, read_clip_rates, read_shards, shards_metadata
+from signloom.importing.merge import write_landmarks
 
 _KEPT_TAKES = 2_000  # in memory
 
@@ -96,15 +88,8 @@ def draw_takes(
 def write_composed(
     corpus: Path, composed: Sequence[Composed], shards: Path, *, gap_s: float
 ) -> None:
-    """Write the landmarks of composed clips where those of an import lie.
-
-    Args:
-        corpus: Folder of the new corpus.
-        composed: Its clips.
-        shards: Landmarks of the takes.
-        gap_s: Seconds between two takes.
-    """
-    made, frames, rates = shards_metadata(shards), read_clip_frames(shards), read_clip_rates(shards)
+    """Write the landmarks of composed clips, with `gap_s` seconds between takes of some shards."""
+    frames, rates = read_clip_frames(shards), read_clip_rates(shards)
     of = {clip.clip_id: takes for clip, takes in composed}
 
     @functools.lru_cache(maxsize=_KEPT_TAKES)
@@ -116,16 +101,11 @@ def write_composed(
         gaps = (len(takes) - 1) * round(gap_s * fps)
         return gaps + sum(_count_frames(frames[take], rates[take], fps) for take in takes)
 
-    with tqdm(total=len(of), desc="composing", unit=" clips", file=progress_file()) as bar:
-
-        def load(clip_id: str) -> LandmarkSequence:
-            bar.update()
-            return join_takes([read(take) for take in of[clip_id]], gap_s)
-
-        write_shards(
-            corpus / IMPORTED_SHARDS, {clip_id: count(takes) for clip_id, takes in of.items()},
-            load, layout=made.layout, extractor=made.extractor, frames_per_shard=FRAMES_PER_SHARD,
-        )  # fmt: skip
+    write_landmarks(
+        corpus, {clip_id: count(takes) for clip_id, takes in of.items()},
+        lambda clip_id: join_takes([read(take) for take in of[clip_id]], gap_s),
+        shards_metadata(shards), "composing",
+    )  # fmt: skip
 
 
 def join_takes(takes: Sequence[LandmarkSequence], gap_s: float) -> LandmarkSequence:

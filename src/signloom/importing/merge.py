@@ -1,7 +1,7 @@
 """Several corpora as one, whose rows say which they come from (`signloom merge`)."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,12 +16,18 @@ from signloom.corpus.manifest import (
     id_problem,
     read_manifest,
 )
-from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata, write_shards
+from signloom.corpus.shards import (
+    ShardsMetadata,
+    read_clip_frames,
+    read_shards,
+    shards_metadata,
+    write_shards,
+)
 from signloom.errors import Problem, UserError
 from signloom.importing.new_corpus import MANIFEST, VIDEOS, Plan, RefusedRow
 from signloom.progress import progress_file
 
-FRAMES_PER_SHARD = 25_000  # `extract` writes the shards that training reads, with its own
+_FRAMES_PER_SHARD = 25_000  # `extract` writes the shards that training reads, with its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,25 +127,35 @@ def merge_landmarks(parts: Sequence[Part], plan: Plan, corpus: Path) -> Iterator
             if (whole := f"{name}-{clip_id}") in wanted:
                 frames[whole], origin[whole] = count, (name, clip_id)
 
-    with tqdm(total=len(frames), desc="merging", unit=" clips", file=progress_file()) as bar:
+    def load(whole: str) -> LandmarkSequence:
+        name, clip_id = origin[whole]
+        return _select(read_shards(shards[name], [clip_id])[clip_id], layout)
 
-        def load(whole: str) -> LandmarkSequence:
-            bar.update()
-            name, clip_id = origin[whole]
-            return _select(read_shards(shards[name], [clip_id])[clip_id], layout)
-
-        write_shards(corpus / IMPORTED_SHARDS, frames, load, layout=layout, extractor=extractor,
-                     frames_per_shard=FRAMES_PER_SHARD)  # fmt: skip
+    write_landmarks(corpus, frames, load, ShardsMetadata(layout, extractor), "merging")
     for name, one in made.items():
         if lost := sorted({*one.layout.landmark_names} - {*layout.landmark_names}):
             yield f"{name}: {len(lost)} landmarks ({lost[0]}, ...) are left out: not all have them"
 
 
-def common_layout(layouts: Mapping[str, Layout]) -> Layout:
-    """Return the landmarks that all layouts have, in the order of the first.
+def write_landmarks(
+    corpus: Path, frames: Mapping[str, int], load: Callable[[str], LandmarkSequence],
+    made: ShardsMetadata, what: str,
+) -> None:  # fmt: skip
+    """Write landmarks where those of an import lie, with a progress bar; see `write_shards`."""
+    with tqdm(total=len(frames), desc=what, unit=" clips", file=progress_file()) as bar:
 
-    Args:
-        layouts: By the name of the corpus.
+        def counted(clip_id: str) -> LandmarkSequence:
+            bar.update()
+            return load(clip_id)
+
+        write_shards(
+            corpus / IMPORTED_SHARDS, frames, counted, layout=made.layout,
+            extractor=made.extractor, frames_per_shard=_FRAMES_PER_SHARD,
+        )  # fmt: skip
+
+
+def common_layout(layouts: Mapping[str, Layout]) -> Layout:
+    """Return the landmarks that all layouts, by corpus, have, in the order of the first.
 
     Raises:
         UserError: If there are none, or they are features of different networks.

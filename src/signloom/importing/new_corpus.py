@@ -442,17 +442,19 @@ REFUSED = "refused.tsv"
 _REFUSED_HEADER = "table\tline\tclip_id\treason\tdetail"
 
 
-def check_free(corpus: Path) -> None:
-    """Refuse a folder that has a manifest.
+def check_free(corpus: Path, *, landmarks: bool = False) -> None:
+    """Refuse a folder that has a manifest or, where some will be written, landmarks.
 
     Raises:
         UserError: Says what is there, and how it is used.
     """
     path = corpus / MANIFEST
+    if not path.exists() and landmarks:
+        path = corpus / IMPORTED_SHARDS
     if not path.exists():
         return
     what = "is there already"
-    if is_manifest(path.read_text(encoding="utf-8", errors="replace")):
+    if path.name == MANIFEST and is_manifest(path.read_text(encoding="utf-8", errors="replace")):
         what = f"is there already, a Signloom manifest. {how_to_use(path)}"
     raise UserError(f"{path} {what}; --force replaces it, --dry-run only looks")
 
