@@ -444,15 +444,19 @@ class TrainingBatches(EpochBatches):
         return dict(zip(slots.tolist(), partner[shown[slots]].tolist(), strict=True))
 
     def _draw_followers(self, epoch: int) -> dict[int, int]:
-        """Return the clip that follows in each slot that is stitched in an epoch."""
+        """Return the clip that follows in each slot that is stitched in an epoch.
+
+        None follows one of another corpus or language.
+        """
         clips = len(self._clips)
         if not self._augmentation.stitch or clips == 1:
             return {}
         drawn = np.random.default_rng([self._seed, epoch, clips, FOLLOWER_STREAM])
         is_stitched = drawn.random(clips) < self._augmentation.stitch
         after = (np.arange(clips) + drawn.integers(1, clips, clips)) % clips  # never itself
-        shown = self._shown(epoch)
-        return {slot: shown[after[slot]] for slot in np.flatnonzero(is_stitched).tolist()}
+        shown, kinds = self._shown(epoch), [(t.corpus, t.language) for t in self._clips.targets]
+        pairs = ((slot, shown[after[slot]]) for slot in np.flatnonzero(is_stitched).tolist())
+        return {slot: clip for slot, clip in pairs if kinds[clip] == kinds[shown[slot]]}
 
     def _augmented_lengths(
         self, epoch: int, clips: Sequence[int], lengths: Sequence[int], *stream: int

@@ -220,7 +220,7 @@ def test_a_temperature_shows_small_corpora_more_often_and_no_clip_twice_before_a
     data = tiny.training_data(24)
     of = ["small" if number < 4 else "large" for number in range(24)]
     targets = [
-        dataclasses.replace(target, corpus=name)
+        dataclasses.replace(target, corpus=name, labels=[len(name)])
         for target, name in zip(data.train.targets, of, strict=True)
     ]
     source = TrainingBatches(
@@ -229,7 +229,7 @@ def test_a_temperature_shows_small_corpora_more_often_and_no_clip_twice_before_a
         temperature=2.0,
     )  # fmt: skip
     slots = dict(zip(("large", "small"), share_slots([20, 4], 2.0), strict=True))
-    seen = []
+    seen, stitched = [], 0
     for epoch in (1, 2):
         plan, lengths = source.plan(epoch), source.lengths(epoch)
         assert sorted(slot for group in plan for slot in group) == list(range(24))
@@ -240,6 +240,11 @@ def test_a_temperature_shows_small_corpora_more_often_and_no_clip_twice_before_a
             (one,) = source.build(epoch, group[-1:]).src
             assert torch.equal(one, batch.src[-1, : len(one)])  # however slots are grouped
             names += batch.clip_ids
+            for row, length in zip(
+                batch.labels.tolist(), batch.label_lengths.tolist(), strict=True
+            ):
+                assert len(set(row[:length])) == 1  # nobody follows from the other corpus
+                stitched += length > 1
         counts = Counter(names)
         for name, size in (("large", 20), ("small", 4)):
             own = [counts[t.clip_id] for t in targets if t.corpus == name]
@@ -247,6 +252,7 @@ def test_a_temperature_shows_small_corpora_more_often_and_no_clip_twice_before_a
             assert set(own) <= {slots[name] // size, -(-slots[name] // size)}
         seen.append(counts)
     assert seen[0] != seen[1]  # of the large one, others are left out
+    assert stitched > 0
 
 
 @pytest.mark.parametrize("stitch", [0.0, 0.5])
