@@ -49,7 +49,7 @@ from signloom.training.run import RunOptions, from_scratch, read_run_options, tr
 from signloom.translation.lookup import View
 from signloom.translation.translator import Translator
 
-SHOWN = (System.MODEL, System.LINEAR, System.RETRIEVAL)
+SHOWN = (System.MODEL, System.LINEAR, System.RETRIEVAL, System.BLIND, System.SWAPPED)
 FEWEST = 2  # train clips of a sign
 HIDDEN = ((1, 0), (2, 0), (1, 1), (3, 2))  # seed, and which third of the signs is not learnt
 FLAT = 1e-6  # deviation of a number that tells nothing
@@ -82,22 +82,26 @@ def choose_clips(options: CoffeeOptions, share: float, seed: int) -> list[Clip]:
 
 
 def learn(options: CoffeeOptions, share: float, seed: int) -> dict[str, dict[str, float]]:
-    """Train with the recipe for these clips; return the share that is right, of each system."""
+    """Train with the recipe for these clips; return the share that is right, of each system.
+
+    Also how often the sign is found by `signloom lookup`, nearest and among the five nearest, %.
+    """
     translator, files = _train(options, choose_clips(options, share, seed), seed)
     scoring = load_section(PARAMS, "evaluate", EvaluateOptions)
     targets = read_targets(files.targets)
     sequences = read_shards(files.shards, [target.clip_id for target in targets])
-    found = evaluate(translator, targets, sequences, scoring).splits
+    found = evaluate(translator, targets, sequences, scoring)
     return {
         split: {str(name): one.systems[name][Metric.EXACT].value for name in SHOWN}
-        for split, one in found.items()
+        | {name: found.lookup[split][name] for name in LOOKUPS}
+        for split, one in found.splits.items()
     }
 
 
-def _train(
+def plan_signs(
     options: CoffeeOptions, clips: list[Clip], seed: int
-) -> tuple[Translator, TrainingFiles]:
-    """Train with the recipe for these clips."""
+) -> tuple[TrainingFiles, RunOptions]:
+    """Return what is trained on, and how: with the recipe for these clips."""
     folder = options.corpus.with_name(f"{options.corpus.name}-takes")
     facts = read_facts(clips, folder, ("hands", "pose"))
     recipe, reasons = choose_recipe(facts, load_params(PARAMS))
@@ -110,8 +114,14 @@ def _train(
     tokens = OUT / "signs"
     spelt = {**dataclasses.asdict(labels), **recipe["tokenize_targets"]}
     write_tokens(tokens, clips, parse_options(spelt, TokenizeOptions, where="recipe"))
-    files = TrainingFiles(shards=folder / IMPORTED_SHARDS, tokens=tokens)
-    run_options = RunOptions(**sections)
+    return TrainingFiles(shards=folder / IMPORTED_SHARDS, tokens=tokens), RunOptions(**sections)
+
+
+def _train(
+    options: CoffeeOptions, clips: list[Clip], seed: int
+) -> tuple[Translator, TrainingFiles]:
+    """Train with the recipe for these clips."""
+    files, run_options = plan_signs(options, clips, seed)
     data = files.load(cache_mb=run_options.train.cache_mb)
     checkpoint, _ = train(data, run_options, provenance={}, log=lambda record: None)
     return Translator(checkpoint, torch.device("cpu")), files
@@ -157,19 +167,30 @@ def look_up(options: CoffeeOptions, share: float, seed: int, part: int | None) -
             "whitened": view(encode(asked)) @ view(encode(known)).T,
             "landmarks": -cdist(resample(asked) / spread, resample(known) / spread),
         }
-        found[split] = {way: _hits(near, known, asked) for way, near in ways.items()}
+        found[split] = {
+            way: {name: fmean(hits) for name, hits in find_ranks(near, known, asked).items()}
+            for way, near in ways.items()
+        }
     return found
 
 
-def _hits(near: FloatArray, known: Sequence[Clip], asked: Sequence[Clip]) -> dict[int, float]:
-    """Return how often the text is among the nearest ones, %, by how many of these count."""
+def find_ranks(
+    near: FloatArray, known: Sequence[Clip], asked: Sequence[Clip]
+) -> dict[str, list[float]]:
+    """Return of each clip 100 where its text is among the nearest ones, by how many of these count.
+
+    Args:
+        near: How near each known clip is, shape (asked, known).
+        known: The clips that are looked among.
+        asked: The clips that are looked up.
+    """
     ranked = [
         list(dict.fromkeys(known[place].text for place in np.argsort(-row, kind="stable")))
         for row in near
     ]
     return {
-        count: 100 * fmean(c.text in texts[:count] for c, texts in zip(asked, ranked, strict=True))
-        for count in LOOKUPS.values()
+        name: [100.0 * (c.text in texts[:n]) for c, texts in zip(asked, ranked, strict=True)]
+        for name, n in LOOKUPS.items()
     }
 
 

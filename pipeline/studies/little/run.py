@@ -1,4 +1,4 @@
-"""Train with few sentences, stitched and pretrained. DVC stage `little` of that study.
+"""Train with few sentences by several means. DVC stage `little` of that study.
 
 Usage: python -m pipeline.studies.little.run [PARAMS]
 """
@@ -71,8 +71,8 @@ def build_page(trained: list[dict[str, Any]]) -> StudyPage:
     )
     return StudyPage(
         title="Few sentences",
-        lead=["Where only some clips have a sentence: what are stitched clips worth, and an "
-              "encoder that was pretrained on all clips?",
+        lead=["Where only some clips have a sentence: what are stitched and recombined clips, "
+              "an encoder pretrained on all clips, and what a first model writes of them worth?",
               "" if trained else "The takes are not there, so nothing was measured."],
         sections=[Section(title="Orders in a coffee shop", text=[], parts=[table])],
         command=COMMAND,

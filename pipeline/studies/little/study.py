@@ -1,14 +1,16 @@
-"""Study of means against few sentences: stitched clips, and pretraining on clips without them.
+"""Study of means against few sentences.
 
 Question: of composed orders (pipeline/studies/coffee) only a share has a sentence. How much lower
-is the word error rate if train clips are stitched, or the encoder is pretrained on all of them?
+is the word error rate if train clips are stitched or recombined, the encoder is pretrained on all
+of them, or a first model writes sentences for the others?
 """
 
 import dataclasses
+import itertools
 import logging
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +18,17 @@ import numpy as np
 import torch
 
 from pipeline.studies.coffee.study import CoffeeOptions, build_corpus, write_tokens
+from pipeline.studies.little.pieces import Cut, cut_clip, find_positions, recombine
 from pipeline.studies.options import change_options
+from signloom.checkpoint import Checkpoint
 from signloom.cli.recipe import choose_recipe, read_facts
-from signloom.config import Count, Positive, Share, checked_dataclass, load_params
+from signloom.config import Count, Natural, Positive, Share, checked_dataclass, load_params
+from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import IMPORTED_SHARDS, Clip
-from signloom.corpus.shards import read_shards
+from signloom.corpus.shards import read_shards, shards_metadata, write_shards
 from signloom.evaluation.evaluate import EvaluateOptions, evaluate
-from signloom.features.augment import AugmentOptions
+from signloom.evaluation.names import Metric, System
+from signloom.features.features import FloatArray
 from signloom.features.targets import TokenizeOptions, read_targets
 from signloom.paths import PARAMS
 from signloom.training.data import TrainingFiles
@@ -41,8 +47,11 @@ from signloom.training.run import (
     train,
     write_results,
 )
+from signloom.translation.confidence import plain_score
+from signloom.translation.options import DECODING
 from signloom.translation.translator import Translator
 
+FRAMES_PER_SHARD = 25_000
 logger = logging.getLogger(__name__)
 
 
@@ -50,9 +59,15 @@ logger = logging.getLogger(__name__)
 class Means:
     """What is done about having few sentences."""
 
-    stitch: Share  # augment.stitch
-    pretrained: bool
+    stitch: Share = 0.0  # augment.stitch
+    pretrained: bool = False
     streams: bool = False  # model.streams
+    regularised: bool = False  # dropout 0.3, no mirroring: what `init` sets for few train clips
+    teacher: str = ""  # the means, trained before, whose model labels and cuts
+    # Of the orders without sentences, the surest, that keep what the teacher writes of them.
+    labelled: Share = 0.0
+    recombined: Natural = 0  # orders made of the pieces of those with sentences
+    longer: Count = 1  # times as many steps
 
 
 @checked_dataclass
@@ -72,7 +87,7 @@ class LittleOptions:
     orders: dict[str, Count]  # sentences of train, dev and test
     seeds: list[int]
     shares: list[Share]  # of the train orders that have a sentence
-    steps: Count  # of each training, about
+    steps: Count  # of each training, about; `longer` ones take more
     model: dict[str, Any]  # changes to the recipe of `signloom init`
     pretrain: Hiding
     means: dict[str, Means]
@@ -97,27 +112,106 @@ def train_each(
     Raises:
         UserError: If a change names no option or its value is refused.
     """
-    clips = build_corpus(coffee)
-    for seed in options.seeds:
-        for share in options.shares:
-            some = choose_labelled(clips, share, seed)
-            files = TrainingFiles(
-                shards=coffee.corpus / IMPORTED_SHARDS, tokens=out / "tokens" / f"{seed}-{share}"
-            )
-            write_tokens(files.tokens, some, tokenize)
-            base = plan_run(options, some, coffee.corpus, seed)
-            for name, means in options.means.items():
-                chosen = dataclasses.replace(
-                    base,
-                    augment=_stitching(base.augment, means.stitch),
-                    model=dataclasses.replace(base.model, streams=means.streams),
+    clips, shards = build_corpus(coffee), coffee.corpus / IMPORTED_SHARDS
+    sequences = read_shards(shards)
+    for seed, share in itertools.product(options.seeds, options.shares):
+        some = choose_labelled(clips, share, seed)
+        base = plan_run(options, some, coffee.corpus, seed)
+        trained: dict[str, Checkpoint] = {}
+        for name, means in options.means.items():
+            own, landmarks = some, sequences
+            if means.teacher:
+                others = [clip for clip in clips if clip not in some]
+                teacher = Teacher(trained[means.teacher], sequences)
+                more = teacher.label(others, means.labelled)
+                made, cut = teacher.recombine(
+                    [clip for clip in some if clip.split == "train"], means.recombined, seed
                 )
-                if means.pretrained:
-                    folder = _pretrained(options, files, base, out / "pretrained" / str(seed))
-                    section = dataclasses.replace(chosen.train, start_from=str(folder))
-                    chosen = dataclasses.replace(chosen, train=section)
-                found = _score(files, _at_steps(files, chosen, options.steps), scoring)
-                yield {"means": name, "share": share, "seed": seed, **found}
+                own, landmarks = [*more, *made, *some], {**sequences, **cut}
+            folder = out / "runs" / f"{seed}-{share}-{name.replace(' ', '_')}"
+            files = TrainingFiles(shards=folder / IMPORTED_SHARDS, tokens=folder)
+            copy_shards(shards, files.shards, own, landmarks)
+            write_tokens(files.tokens, own, tokenize)
+            dropout, mirror = (0.3, 0.0) if means.regularised else (0.1, 0.3)
+            model = dataclasses.replace(base.model, streams=means.streams, dropout=dropout)
+            changes = dataclasses.replace(base.augment, stitch=means.stitch, mirror=mirror)
+            chosen = dataclasses.replace(base, augment=changes, model=model)
+            if means.pretrained:
+                every = TrainingFiles(shards=shards, tokens=files.tokens)
+                start = _pretrained(options, every, chosen, out / "pretrained" / str(seed))
+                section = dataclasses.replace(chosen.train, start_from=str(start))
+                chosen = dataclasses.replace(chosen, train=section)
+            chosen = _at_steps(files, chosen, options.steps * means.longer)
+            trained[name], found = _score(files, chosen, scoring)
+            yield {"means": name, "share": share, "seed": seed, **found}
+
+
+class Teacher:
+    """A model that says what is signed where, in orders with sentences and without."""
+
+    def __init__(self, checkpoint: Checkpoint, sequences: Mapping[str, LandmarkSequence]) -> None:
+        """Take a trained model with a CTC head over glosses, and the landmarks of all orders."""
+        self._checkpoint, self._sequences = checkpoint, sequences
+        self._translator = Translator(checkpoint, torch.device("cpu"))
+
+    def label(self, clips: Sequence[Clip], share: float) -> list[Clip]:
+        """Return those clips of which it is surest, a share, with what it writes of them."""
+        if not share:
+            return []
+        found = self._translator.translate([self._sequences[c.clip_id] for c in clips], DECODING)
+        order = np.argsort([-plain_score(one.hypothesis) for one in found], kind="stable")
+        labelled = [
+            dataclasses.replace(clips[n], text=found[n].text, gloss=self._spell(clips[n]))
+            for n in order[: round(share * len(clips))]
+        ]
+        return [clip for clip in labelled if clip.text and clip.gloss]
+
+    def recombine(
+        self, clips: Sequence[Clip], count: int, seed: int
+    ) -> tuple[list[Clip], dict[str, LandmarkSequence]]:
+        """Return new clips of the pieces of some, and their landmarks; see `pieces.recombine`."""
+        if not count:
+            return [], {}
+        cuts = {clip.clip_id: self._cut(clip) for clip in clips}
+        known = [clip for clip in clips if cuts[clip.clip_id]]
+        return recombine(known, cuts, self._sequences, count, np.random.default_rng(seed))
+
+    def _cut(self, clip: Clip) -> list[Cut]:
+        """Return the cut of each gloss; none where the clip has no room for them."""
+        label_of = {name: n for n, name in enumerate(self._checkpoint.spec.ctc.names, start=1)}
+        labels = [label_of[gloss] for gloss in (clip.gloss or "").split()]
+        sequence, spec = self._sequences[clip.clip_id], self._checkpoint.spec
+        step = spec.model.subsampling * sequence.fps / spec.features.fps
+        log_probs = self._log_probs(clip)
+        if len(labels) + sum(a == b for a, b in itertools.pairwise(labels)) > len(log_probs):
+            return []
+        positions = find_positions(log_probs, labels)
+        return cut_clip(clip.clip_id, positions, len(sequence.points), step)
+
+    def _spell(self, clip: Clip) -> str:
+        """Return the glosses that the likeliest label of each position spells."""
+        best = self._log_probs(clip).argmax(axis=1).tolist()
+        names = self._checkpoint.spec.ctc.names
+        return " ".join(names[label - 1] for label, _ in itertools.groupby(best) if label)
+
+    @torch.inference_mode()
+    def _log_probs(self, clip: Clip) -> FloatArray:
+        rows = torch.from_numpy(self._translator.rows(self._sequences[clip.clip_id]))[None]
+        model = self._checkpoint.model
+        memory = model.encode(rows, torch.ones(rows.shape[:2], dtype=torch.bool))
+        return np.asarray(model.ctc_logits(memory)[0].log_softmax(dim=-1).numpy())
+
+
+def copy_shards(
+    source: Path, folder: Path, clips: Sequence[Clip], landmarks: Mapping[str, LandmarkSequence]
+) -> None:
+    """Write the landmarks of some clips as shards like others."""
+    made = shards_metadata(source)
+    frames = {clip.clip_id: len(landmarks[clip.clip_id].points) for clip in clips}
+    write_shards(
+        folder, frames, landmarks.__getitem__, layout=made.layout, extractor=made.extractor,
+        frames_per_shard=FRAMES_PER_SHARD,
+    )  # fmt: skip
 
 
 def plan_run(options: LittleOptions, clips: list[Clip], corpus: Path, seed: int) -> RunOptions:
@@ -129,10 +223,6 @@ def plan_run(options: LittleOptions, clips: list[Clip], corpus: Path, seed: int)
     sections = {name: change_options(getattr(base, name), recipe[name], name)
                 for name in ("features", "augment", "model", "train")}  # fmt: skip
     return RunOptions(**sections)
-
-
-def _stitching(augment: AugmentOptions, share: float) -> AugmentOptions:
-    return dataclasses.replace(augment, stitch=share)
 
 
 def _at_steps(files: TrainingFiles, options: RunOptions, steps: int) -> RunOptions:
@@ -161,16 +251,25 @@ def _pretrained(
     return folder
 
 
-def _score(files: TrainingFiles, options: RunOptions, scoring: EvaluateOptions) -> dict[str, Any]:
+def _score(
+    files: TrainingFiles, options: RunOptions, scoring: EvaluateOptions
+) -> tuple[Checkpoint, dict[str, Any]]:
     data = files.load(cache_mb=options.train.cache_mb)
     began = time.process_time()
     checkpoint, fit = train(data, options, provenance={}, log=lambda record: None)
     cpu_s = time.process_time() - began
     translator = Translator(checkpoint, torch.device("cpu"), scoring.precision)
     sequences = read_shards(files.shards)
-    found = evaluate(translator, read_targets(files.targets), sequences, scoring).metrics["test"]
-    return {
+    splits = evaluate(translator, read_targets(files.targets), sequences, scoring).splits
+    systems = splits["test"].systems
+    scores = systems[System.MODEL]
+    return checkpoint, {
         "clips": len(data.train), "epochs": options.train.epochs, "best_epoch": fit.best_epoch,
         "dev_loss": round(fit.dev_loss, 3), "cpu_s": round(cpu_s),
-        "wer": round(found["wer"], 1), "bleu4": round(found["bleu4"], 1),
+        "dev_wer": round(splits["dev"].systems[System.MODEL][Metric.WER].value, 1),
+        "wer": round(scores[Metric.WER].value, 1),
+        "wer_low": round(scores[Metric.WER].low, 1), "wer_high": round(scores[Metric.WER].high, 1),
+        "bleu4": round(scores[Metric.BLEU4].value, 1),
+        "others": {str(name): round(one[Metric.WER].value, 1) for name, one in systems.items()
+                   if name != System.MODEL},
     }  # fmt: skip

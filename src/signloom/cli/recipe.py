@@ -16,6 +16,7 @@ PROBED = 30  # videos that are opened for their length
 STEPS = 1000  # of training, about; with fewer a model of few clips learns too little
 EPOCHS = (40, 300)  # fewest and most
 SMALL = 400  # train clips below which a corpus of single signs gets a small model
+FEW = 100  # train clips below which sentences are learnt by heart, too (docs/studies/little.md)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,17 +107,22 @@ def choose_recipe(facts: Facts, params: Mapping[str, Any]) -> tuple[Sections, li
             f"normalise body: without a pose a clip is centred and scaled by its "
             f"{groups[0].replace('_', ' ')}, wherever in the picture that is"
         )
-    small = signs and facts.clips < SMALL
+    small, few = signs and facts.clips < SMALL, not signs and facts.clips < FEW
     values["model"] = {
         "d_model": 64 if small else 128,
         "d_ff": 128 if small else 256,
-        "dropout": 0.3 if signs else 0.1,
+        "dropout": 0.3 if signs or few else 0.1,
         "subsampling": positions,
     }
-    values["augment"] = {"mirror": 0.0 if signs else 0.3}
+    values["augment"] = {"mirror": 0.0 if signs or few else 0.3}
     if signs:
         reasons.append("dropout 0.3: a model learns a few signs by heart sooner than sentences")
         reasons.append("mirror 0: few signers show a sign with the other hand")
+    if few:
+        reasons.append(
+            f"dropout 0.3, mirror 0: fewer than {FEW} train clips are soon learnt by heart, and "
+            "mirrored ones look like no signer of theirs"
+        )
     epochs = _choose_epochs(facts, frames, params, reasons)
     ctc_weight = 0.0 if labels == "none" else 0.5 if signs else 0.3
     values["train"] = {"ctc_weight": ctc_weight, **epochs}

@@ -32,6 +32,15 @@ def test_a_recipe_of_sentences_with_glosses_is_that_of_the_demo() -> None:
     assert values["train"]["ctc_weight"] == PARAMS["train"]["ctc_weight"]
 
 
+def test_a_recipe_of_few_sentences_keeps_a_model_from_learning_them_by_heart() -> None:
+    (few, reasons), (many, _) = (
+        choose_recipe(Facts(**SENTENCES | {"clips": clips}), PARAMS) for clips in (30, 300)
+    )
+    assert (few["model"]["dropout"], few["augment"]["mirror"]) == (0.3, 0)
+    assert (many["model"]["dropout"], many["augment"]["mirror"]) == (0.1, 0.3)
+    assert any("fewer than 100 train clips" in reason for reason in reasons)
+
+
 @pytest.mark.parametrize(
     ("facts", "labels", "step", "reason"),
     [

@@ -1,0 +1,226 @@
+"""New sentences of the pieces of labelled ones.
+
+Clips are cut where the CTC head of a model puts their glosses. A new sentence is an old one in
+which glosses are exchanged, added and left out with their words, as the company in which both stand
+elsewhere allows; each gloss is shown by any of its cuts.
+
+Source: Andreas (2020), "Good-enough compositional data augmentation". Shape letters: M positions of
+the memory, K labels with the blank, 0.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from signloom.corpus.landmarks import LandmarkSequence
+from signloom.corpus.manifest import Clip
+from signloom.features.features import FloatArray
+
+Context = tuple[str, str]
+EDGE = ""  # what stands before the first and behind the last gloss or word
+CHANGES = 4  # glosses of a new sentence that may be added or left out
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The frames of a clip in which a gloss is signed."""
+
+    clip_id: str
+    frames: slice
+
+
+def find_positions(log_probs: FloatArray, labels: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the first and the last position of each label on the likeliest CTC path.
+
+    Args:
+        log_probs: Of the labels at each position, shape (M, K).
+        labels: As signed, from 1; M must leave room for them.
+    """
+    states = np.array([0, *(state for label in labels for state in (label, 0))])
+    scores = log_probs[:, states].astype(np.float64)
+    # A blank may be left out between two labels that differ.
+    can_skip = np.r_[False, False, (states[2:] != 0) & (states[2:] != states[:-2])]
+    best = np.full(len(states), -np.inf)
+    best[:2] = scores[0, :2]
+    steps = np.zeros(scores.shape, dtype=np.int64)
+    for position in range(1, len(scores)):
+        one = np.r_[-np.inf, best[:-1]]
+        two = np.where(can_skip, np.r_[-np.inf, -np.inf, best[:-2]], -np.inf)
+        ways = np.stack((best, one, two))
+        steps[position] = ways.argmax(axis=0)
+        best = ways.max(axis=0) + scores[position]
+    state = len(states) - 1 - int(best[-2] > best[-1])
+    path = [state]
+    for position in range(len(scores) - 1, 0, -1):
+        state -= int(steps[position, state])
+        path.append(state)
+    found = np.array(path[::-1])
+    spans = [np.flatnonzero(found == 2 * number + 1) for number in range(len(labels))]
+    return [(int(span[0]), int(span[-1])) for span in spans]
+
+
+def cut_clip(
+    clip_id: str, positions: Sequence[tuple[int, int]], frames: int, step: float
+) -> list[Cut]:
+    """Return the cut of each gloss: half of what lies between two of them belongs to each.
+
+    Args:
+        clip_id: Of the clip.
+        positions: Of `find_positions`.
+        frames: Of the clip.
+        step: Frames of a position.
+    """
+    middles = [
+        round((last + 1 + first) / 2 * step) for (_, last), (first, _) in pairwise(positions)
+    ]
+    ends = pairwise([0, *middles, frames])
+    return [Cut(clip_id, slice(start, stop)) for start, stop in ends]
+
+
+class Company:
+    """In which company glosses and words stand in some sentences.
+
+    Attributes:
+        words: Of each gloss that has one: the word that is in the same sentences and no others, as
+            no other gloss and no other word is.
+        partners: Of each of these, the others that stand between the same neighbours somewhere, as
+            their words do.
+    """
+
+    def __init__(self, clips: Sequence[Clip]) -> None:
+        """Look at the glosses and words of some clips."""
+        glosses = [(clip.gloss or "").split() for clip in clips]
+        words = [clip.text.split() for clip in clips]
+        self.words = _pair(glosses, words)
+        self._around, self._around_words = _contexts(glosses), _contexts(words)
+        self._beside, self._beside_words = _neighbours(glosses), _neighbours(words)
+        self.partners = {
+            gloss: [
+                other
+                for other in sorted(self.words)
+                if other != gloss
+                and self._around[gloss] & self._around[other]
+                and self._around_words[word] & self._around_words[self.words[other]]
+            ]
+            for gloss, word in sorted(self.words.items())
+        }
+
+    def vary(
+        self, glosses: Sequence[str], words: Sequence[str], generator: np.random.Generator
+    ) -> tuple[list[str], list[str]]:
+        """Return the glosses and words of another sentence."""
+        line, text = list(glosses), list(words)
+        for place, gloss in enumerate(glosses):
+            choices = [gloss, *(one for one in self.partners.get(gloss, []) if one not in line)]
+            other = choices[int(generator.integers(len(choices)))]
+            if other != gloss and self._is_single(gloss, line, text):
+                text[text.index(self.words[gloss])] = self.words[other]
+                line[place] = other
+        names = sorted(self.words)
+        for number in generator.integers(len(names), size=CHANGES) if names else ():
+            gloss = names[int(number)]
+            if gloss not in line:
+                self._add(gloss, line, text)
+            elif self._is_single(gloss, line, text) and len(line) > 1:
+                self._drop(gloss, line, text)
+        return line, text
+
+    def _is_single(self, gloss: str, line: list[str], text: list[str]) -> bool:
+        return line.count(gloss) == text.count(self.words[gloss]) == 1
+
+    def _add(self, gloss: str, line: list[str], text: list[str]) -> None:
+        """Put a gloss and its word in the only places where they have stood elsewhere."""
+        word = self.words[gloss]
+        here = [n for n, two in enumerate(_edged(line)) if two in self._around[gloss]]
+        there = [n for n, two in enumerate(_edged(text)) if two in self._around_words[word]]
+        if len(here) == len(there) == 1:
+            line.insert(here[0], gloss)
+            text.insert(there[0], word)
+
+    def _drop(self, gloss: str, line: list[str], text: list[str]) -> None:
+        """Leave a gloss and its word out if what is around them is side by side elsewhere."""
+        here, there = line.index(gloss), text.index(self.words[gloss])
+        rest, others = [*line[:here], *line[here + 1 :]], [*text[:there], *text[there + 1 :]]
+        if _edged(rest)[here] in self._beside and _edged(others)[there] in self._beside_words:
+            line[:], text[:] = rest, others
+
+
+def _pair(glosses: Sequence[Sequence[str]], words: Sequence[Sequence[str]]) -> dict[str, str]:
+    seen, others = _lines_of(glosses), _lines_of(words)
+    found = {}
+    for gloss, numbers in seen.items():
+        same = [word for word, where in others.items() if where == numbers]
+        if len(same) == list(seen.values()).count(numbers) == 1:
+            found[gloss] = same[0]
+    return found
+
+
+def _lines_of(lines: Sequence[Sequence[str]]) -> dict[str, set[int]]:
+    found: dict[str, set[int]] = defaultdict(set)
+    for number, line in enumerate(lines):
+        for one in line:
+            found[one].add(number)
+    return found
+
+
+def _edged(line: Sequence[str]) -> list[Context]:
+    """Return who stands side by side, the edges included."""
+    return list(pairwise([EDGE, *line, EDGE]))
+
+
+def _neighbours(lines: Sequence[Sequence[str]]) -> set[Context]:
+    return {two for line in lines for two in _edged(line)}
+
+
+def _contexts(lines: Sequence[Sequence[str]]) -> dict[str, set[Context]]:
+    found: dict[str, set[Context]] = defaultdict(set)
+    for line in lines:
+        for (before, one), (_, after) in pairwise(_edged(line)):
+            found[one].add((before, after))
+    return found
+
+
+def recombine(
+    clips: Sequence[Clip],
+    cuts: Mapping[str, Sequence[Cut]],
+    sequences: Mapping[str, LandmarkSequence],
+    count: int,
+    generator: np.random.Generator,
+) -> tuple[list[Clip], dict[str, LandmarkSequence]]:
+    """Return so many new train clips of the pieces of some.
+
+    Args:
+        clips: With glosses and sentences.
+        cuts: Of each clip, one for each gloss.
+        sequences: Landmarks of the clips.
+        count: New clips.
+        generator: Decides the result.
+    """
+    company = Company(clips)
+    of_gloss: dict[str, list[Cut]] = defaultdict(list)
+    for clip in clips:
+        for gloss, cut in zip((clip.gloss or "").split(), cuts[clip.clip_id], strict=True):
+            of_gloss[gloss].append(cut)
+    made, landmarks = list[Clip](), dict[str, LandmarkSequence]()
+    for number in range(count):
+        clip = clips[int(generator.integers(len(clips)))]
+        glosses, words = company.vary((clip.gloss or "").split(), clip.text.split(), generator)
+        shown = [
+            of_gloss[gloss][int(generator.integers(len(of_gloss[gloss])))] for gloss in glosses
+        ]
+        clip_id = f"made-{number:04d}"
+        made.append(replace(clip, clip_id=clip_id, text=" ".join(words), gloss=" ".join(glosses)))
+        landmarks[clip_id] = _join([(sequences[cut.clip_id], cut.frames) for cut in shown])
+    return made, landmarks
+
+
+def _join(parts: Sequence[tuple[LandmarkSequence, slice]]) -> LandmarkSequence:
+    points = np.concatenate([sequence.points[frames] for sequence, frames in parts])
+    present: npt.NDArray[np.bool_] = np.concatenate(
+        [sequence.present[frames] for sequence, frames in parts]
+    )
+    return replace(parts[0][0], points=points, present=present)
