@@ -3,7 +3,6 @@
 import argparse
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,9 +10,6 @@ from signloom.cli.arguments import number_of
 from signloom.cli.init import add_table, add_writing, finish_corpus, make_plan
 from signloom.config import Count, Natural, NonNegative
 from signloom.errors import Problem, UserError
-
-if TYPE_CHECKING:
-    pass
 
 
 def add_merge(parser: argparse.ArgumentParser) -> None:
