@@ -143,6 +143,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "decoder-only, tokens, stem of 2": {**DECODER_ONLY, "source": "tokens", "subsampling": 2},
     "decoder-only, layer drop": {**DECODER_ONLY, "layer_drop": 0.2, "decoder_layers": 3},
     "transformer, streams": {"streams": True},
+    "transformer, CTC feedback": {"ctc_feedback": True},
+    "conformer, CTC feedback": {**DOCUMENT_003, "ctc_feedback": True},
     "conformer, causal, streams, stem of 4": {
         **DOCUMENT_003,
         "causal_encoder": True,
@@ -181,6 +183,7 @@ COMBINED = {
     "encoder-only, causal",
     "decoder-only, tokens, stem of 2",
     "conformer, causal, streams, stem of 4",
+    "conformer, CTC feedback",
     "encoder-only, streams",
     "pretrained t5, its encoder, streams",
     "pretrained mt5, its encoder, stem of 4",

@@ -77,6 +77,8 @@ class ModelOptions:
     lora_rank: Annotated[int, Field(ge=0, le=1_024)] = 0
     # of landmarks: each hand, body and face are encoded apart first
     streams: bool = False
+    # transformer, conformer: the decoder looks at what the CTC head reads, too
+    ctc_feedback: bool = False
 
     def __post_init__(self) -> None:
         if self.d_model % self.heads:

@@ -343,6 +343,11 @@ class Transformer(Seq2Seq):
         self.encoder = TransformerEncoder(options, input_width, type(self).encoder_layer)
         self.decoder = TransformerDecoder(options, vocab_size)
         self.ctc = nn.Linear(options.d_model, ctc_labels) if ctc_labels else None
+        self.feedback: TokenEmbedding | None = None  # of the CTC labels
+        if options.ctc_feedback and ctc_labels:
+            self.feedback = TokenEmbedding(
+                ctc_labels, options.d_model, is_scaled=options.embedding_scale
+            )
         initialise(self, options)
 
     def encode(self, src: SourceTensor, src_valid: Bool[Tensor, "B S"]) -> Memory:
@@ -369,7 +374,22 @@ class Transformer(Seq2Seq):
 
     def start(self, memory: Memory) -> TransformerState:
         """Project the memory to keys and values, once."""
-        return TransformerState([], self.decoder.project(memory), memory.valid)
+        return TransformerState([], self.project(memory), memory.valid)
+
+    def project(self, memory: Memory) -> list[KeyValue]:
+        """Project what each layer of the decoder looks at.
+
+        With `ctc_feedback` that is the memory plus the mean embedding of the labels that the CTC
+        head gives each position: what was signed, freed of who signed it and how.
+
+        Source: Nozaki and Komatsu (2021), "Relaxing the conditional independence assumption of
+        CTC-based ASR by conditioning on intermediate predictions", within an encoder.
+        """
+        if self.feedback is not None:
+            labels = self.ctc_logits(memory).softmax(dim=-1)
+            read = labels @ self.feedback.weight * self.feedback.scale
+            memory = Memory(memory.states + read, memory.valid)
+        return self.decoder.project(memory)
 
     def step(
         self, tokens: Int[Tensor, " R"], state: DecoderState

@@ -38,8 +38,9 @@ TOKEN_ROWS = (
     "decoder.output.bias",
 )
 _STREAM_HEADS = tuple(f"encoder.source.streams.{n}.ctc" for n in range(4))
-LABEL_ROWS = tuple(
-    f"{head}.{kind}" for head in ("ctc", *_STREAM_HEADS) for kind in ("weight", "bias")
+LABEL_ROWS = (
+    *(f"{head}.{kind}" for head in ("ctc", *_STREAM_HEADS) for kind in ("weight", "bias")),
+    "feedback.weight",
 )
 # What may differ: it steers training and what is drawn before, and makes no weight mean anything
 # else.
@@ -51,7 +52,7 @@ FEATURE_COLUMNS = "encoder.source.projection.weight"
 # What else may differ after pretraining: it makes nothing of the encoder, or columns have names.
 FREE_AFTER_PRETRAINING = (
     "decoder_layers", "decoder_norm", "tied_embeddings", "embedding_scale", "attention",
-    "groups", "presence", "differences",
+    "ctc_feedback", "groups", "presence", "differences",
 )  # fmt: skip
 _MOST_NAMED = 8  # new or dropped names in a message
 

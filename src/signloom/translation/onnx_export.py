@@ -51,7 +51,7 @@ class _Encoder(nn.Module):
         self, src: Float[Tensor, "B S F"], src_valid: Bool[Tensor, "B S"]
     ) -> tuple[Tensor, Tensor, Tensor]:
         memory = self.model.encode(src, src_valid)
-        pairs = self.model.decoder.project(memory)
+        pairs = self.model.project(memory)
         keys = torch.stack([pair.keys for pair in pairs])
         return keys, torch.stack([pair.values for pair in pairs]), memory.valid
 

@@ -168,8 +168,8 @@ def test_rows_keep_their_bits_and_vanished_ones_are_dropped(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    old = trained(tmp_path / "old", texts=GROWN, glosses="ABC")
-    new = checkpoint((*tiny.SENTENCES, "vélo"), "BCD", seed=2)
+    old = trained(tmp_path / "old", texts=GROWN, glosses="ABC", ctc_feedback=True)
+    new = checkpoint((*tiny.SENTENCES, "vélo"), "BCD", seed=2, ctc_feedback=True)
     warm_start(new, tmp_path / "old", seed=3)
     before, after = old.model.state_dict(), new.model.state_dict()
     old_names, new_names = old.tokenizer.row_names, new.tokenizer.row_names
@@ -179,7 +179,8 @@ def test_rows_keep_their_bits_and_vanished_ones_are_dropped(
             after[key][[new_names.index(name) for name in known]],
             before[key][[old_names.index(name) for name in known]],
         )
-    assert torch.equal(after["ctc.weight"][[0, 1, 2]], before["ctc.weight"][[0, 2, 3]])
+    for key in ("ctc.weight", "feedback.weight"):
+        assert torch.equal(after[key][[0, 1, 2]], before[key][[0, 2, 3]])
     lines = [record.message for record in caplog.records]
     assert lines[0] == f"training starts from the weights of {tmp_path / 'old'}"
     assert lines[1] == (

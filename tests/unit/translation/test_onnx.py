@@ -79,7 +79,9 @@ def assert_same_translations(checkpoint: Path, folder: Path, clips: list[Landmar
 
 @pytest.mark.parametrize("family", ["transformer", "conformer"])
 def test_what_is_exported_says_what_the_model_says(tmp_path: Path, family: str) -> None:
-    folder = write_checkpoint(tmp_path / "checkpoint", family=family, subsampling=2)
+    folder = write_checkpoint(
+        tmp_path / "checkpoint", family=family, subsampling=2, ctc_feedback=True
+    )
     model = cast(Transformer, load_checkpoint(folder, torch.device("cpu")).model)
     encoder, step = _Encoder(model).eval(), _DecoderStep(model).eval()
     clips = [tiny.sequence(seed, frames=9) for seed in range(2)]
@@ -99,7 +101,9 @@ def test_what_is_exported_says_what_the_model_says(tmp_path: Path, family: str) 
     "options",
     [
         pytest.param(
-            {"subsampling": 4, "tied_embeddings": True}, id="transformer", marks=pytest.mark.slow
+            {"subsampling": 4, "tied_embeddings": True, "ctc_feedback": True},
+            id="transformer",
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             {
