@@ -3,13 +3,24 @@
 import argparse
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import pydantic
 
 from signloom.cli.arguments import number_of
-from signloom.cli.init import add_table, add_writing, finish_corpus, make_plan
-from signloom.config import Count, Natural, NonNegative
+from signloom.cli.init import (
+    add_table,
+    add_writing,
+    check_apart,
+    finish_corpus,
+    make_plan,
+    read_tables,
+)
+from signloom.config import Count, Natural
 from signloom.errors import Problem, UserError
+
+_Gap = Annotated[float, pydantic.Field(ge=0, le=60)]  # seconds; longer ones fill the memory
 
 
 def add_merge(parser: argparse.ArgumentParser) -> None:
@@ -36,12 +47,18 @@ def add_merge(parser: argparse.ArgumentParser) -> None:
 
 def run_merge(options: argparse.Namespace) -> None:
     """Plan, report, and unless it is a dry run, write."""
+    from signloom.corpus.manifest import IMPORTED_SHARDS
     from signloom.importing.merge import merge_landmarks, plan_merge, read_parts
     from signloom.importing.user_tables import read_pairs
 
     parts = read_parts(options.parts, read_pairs(options.landmarks, "--landmarks"))
     for part in parts:
         print(f"{part.name}: {len(part.clips)} clips, {part.kind}")
+    shards = [part.shards for part in parts if part.shards]
+    check_apart(options.corpus, [*(part.path for part in parts), *shards])
+    if not shards and (there := options.corpus / IMPORTED_SHARDS).is_dir():
+        raise UserError(f"{there}: found landmarks of another corpus, and these corpora have "
+                        f"{parts[0].kind}; name another CORPUS, or remove them")  # fmt: skip
     options.text_only = parts[0].kind == "glosses"
     plan = plan_merge(parts, options.corpus)
 
@@ -49,7 +66,7 @@ def run_merge(options: argparse.Namespace) -> None:
         for line in merge_landmarks(parts, plan, options.corpus):
             print(f"  {line}")
 
-    finish_corpus(options, plan, write if parts[0].shards else None)
+    finish_corpus(options, plan, write if shards else None)
 
 
 def add_compose(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +88,7 @@ def add_compose(parser: argparse.ArgumentParser) -> None:
     add_table(parser)
     for flag, kind, default, meaning in (
         ("--each", Count, 1, "clips of each sentence"),
-        ("--gap", NonNegative, 0.25, "seconds between two signs"),
+        ("--gap", _Gap, 0.25, "seconds between two signs"),
         ("--seed", Natural, 1, "of signers and takes"),
     ):
         text = f"{meaning} (%(default)s)"
@@ -95,6 +112,7 @@ def run_compose(options: argparse.Namespace) -> None:
             f"{shards}: no landmarks of the takes there; extract them (`dvc repro extract`) and "
             "give --landmarks data/landmarks/shards, or bring them in by `signloom import`"
         )
+    check_apart(options.corpus, [options.takes / MANIFEST, shards, *read_tables(options)])
     clips = read_manifest(options.takes / MANIFEST, signer_disjoint=False)
     stock = stock_takes(clips, read_clip_frames(shards))
     found = [signs for signers in stock.values() for signs in signers.values()]
@@ -111,11 +129,12 @@ def run_compose(options: argparse.Namespace) -> None:
             problem = Problem("a sign has no take in its split", "", (clip.split, *lacking))
             row = plan.rows[clip.clip_id]
             plan.refusals.append(RefusedRow(row.table, row.line, clip.clip_id, problem))
-    until = {clip.clip_id: clip.consent_until for clip in clips if clip.consent_until}
+    until = {clip.clip_id: clip.consent_until for clip in clips}
     plan.clips = [
-        replace(clip, consent_until=min((until[i] for i in of if i in until), default=None))
+        replace(clip, consent_until=min(filter(None, (clip.consent_until, *map(until.get, of))),
+                                        default=None))
         for clip, of in composed
-    ]
+    ]  # fmt: skip
     used = len({take for _, of in composed for take in of})
     print(f"{used} takes are used; sentences by signers in turn, since nobody has all their "
           f"signs: {sum(clip.signer.endswith('-several') for clip in plan.clips)}")  # fmt: skip

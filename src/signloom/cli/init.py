@@ -4,7 +4,7 @@ import argparse
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,14 +91,36 @@ def add_writing(parser: argparse.ArgumentParser) -> None:
 
 def run_init(options: argparse.Namespace) -> None:
     """Plan, report, and unless it is a dry run, write."""
-    from signloom.importing.new_corpus import MANIFEST, REFUSED, check_free
+    from signloom.importing.new_corpus import check_free
 
     if not (options.force or options.dry_run):
         check_free(options.corpus)
-    read = [Path(text.partition("=")[2] or text) for text in options.table]
-    for name in (MANIFEST, REFUSED):
-        check_output(options.corpus / name, [*read, *filter(None, [options.join])], overwrite=True)
+    check_apart(options.corpus, read_tables(options))
     finish_corpus(options, make_plan(options, _ask if sys.stdin.isatty() else None))
+
+
+def read_tables(options: argparse.Namespace) -> list[Path]:
+    """Return the tables that the options name."""
+    read = [Path(text.partition("=")[2] or text) for text in options.table]
+    return [*read, *filter(None, [options.join])]
+
+
+def check_apart(corpus: Path, read: Sequence[Path]) -> None:
+    """Refuse to make a corpus where its sources lie: `--force` would replace them.
+
+    Raises:
+        UserError: If a file or folder that is read would be written.
+    """
+    from signloom.corpus.manifest import IMPORTED_SHARDS
+    from signloom.importing.new_corpus import MANIFEST, REFUSED
+
+    for name in (MANIFEST, REFUSED):
+        check_output(corpus / name, read, overwrite=True)
+    shards = corpus / IMPORTED_SHARDS
+    for given in read:
+        if shards.exists() and given.exists() and shards.samefile(given):
+            raise UserError(f"cannot write to {shards}: it is the input {given}; name another "
+                            "CORPUS")  # fmt: skip
 
 
 def finish_corpus(

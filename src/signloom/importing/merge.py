@@ -84,27 +84,36 @@ def plan_merge(parts: Sequence[Part], corpus: Path) -> Plan:
     """Decide what becomes of each clip; nothing is written.
 
     Clips and signers get the name of their corpus in front: two may have the same.
+
+    Raises:
+        UserError: If two have the same even then, as `b-c` of the corpus a and `c` of a-b.
     """
-    plan = Plan()
+    plan, owners = Plan(), dict[tuple[str, str], str]()
     for part in parts:
         there = read_clip_frames(part.shards) if part.shards else {}
         for clip in part.clips:
             problem = video = None
+            clip_id, signer = f"{part.name}-{clip.clip_id}", f"{part.name}-{clip.signer}"
             if has_ended(clip.consent_until):
                 problem = Problem("its signer's consent has ended", "")
             elif part.shards and clip.clip_id not in there:
                 problem = Problem(f"{part.shards} has no landmarks of it", "")
+            elif bad := id_problem(clip_id):
+                problem = Problem("with the name of its corpus it cannot name a clip", "", (bad,))
             if problem:
                 plan.refusals.append(RefusedRow(part.path.name, 0, clip.clip_id, problem))
                 continue
+            for key in (("clip", clip_id), ("signer", signer)):
+                if (owner := owners.setdefault(key, part.name)) != part.name:
+                    raise UserError(f"{owner} and {part.name}: both would have the {key[0]} "
+                                    f"{key[1]!r}; give one another name: NAME=FOLDER")  # fmt: skip
             if clip.video and not part.shards:
                 video = corpus / VIDEOS / part.name / clip.video.relative_to(part.path.parent)
                 plan.videos[video] = clip.video
             elif part.shards:
                 clip = replace(clip, video=None, start_s=None, end_s=None)
             plan.clips.append(
-                replace(clip, clip_id=f"{part.name}-{clip.clip_id}", video=video, batch=None,
-                        signer=f"{part.name}-{clip.signer}",
+                replace(clip, clip_id=clip_id, video=video, batch=None, signer=signer,
                         corpus="-".join(filter(None, (part.name, clip.corpus))))
             )  # fmt: skip
     return plan

@@ -177,6 +177,22 @@ def test_takes_without_landmarks_or_consent_are_no_takes() -> None:
         compose()
 
 
+def test_the_consent_of_a_sentence_counts_as_those_of_its_takes() -> None:
+    Path("orders.tsv").write_text(
+        "text\tgloss\tsplit\tconsent_until\n"
+        "tea\tTEA\ttrain\t2998-01-01\ncoffee\tCOFFEE\tdev\t2998-01-01\n"
+    )
+    assert [clip.consent_until for clip in compose(dealt=False)] == ["2998-01-01"] * 2
+
+
+def test_takes_and_tables_are_not_replaced_by_what_is_made_of_them() -> None:
+    Path("orders.tsv").rename(TAKES / "refused.tsv")
+    for place, table in ((TAKES, "no.tsv"), (TAKES, str(TAKES / "refused.tsv"))):
+        with pytest.raises(SystemExit, match="it is the input data/raw/signs/"):
+            main(["compose", str(place), "--takes", str(TAKES), "--table", table, "--force"])
+    assert len(read_manifest(TAKES / "manifest.tsv")) == 32
+
+
 def test_joining_keeps_the_takes_and_moves_evenly_between_them() -> None:
     first, second = sequence(1, frames=5), sequence(2, frames=4)
     joined = join_takes([first, second], gap_s=0.3)

@@ -204,3 +204,28 @@ def test_a_temperature_for_one_corpus_is_refused() -> None:
     check_corpora({"a": 9, "b": 1}, 3.0)
     with pytest.raises(UserError, match="but all train clips are of one corpus"):
         check_corpora({"": 10}, 3.0)
+
+
+def test_a_corpus_is_not_merged_into_itself() -> None:
+    main(make_both())
+    before = Path("data/raw/shop/manifest.tsv").read_bytes()
+    for more in (["--force"], ["--dry-run"]):
+        with pytest.raises(SystemExit, match=r"it is the input data/raw/shop/manifest\.tsv"):
+            main(["merge", "data/raw/shop", "data/raw/weather", "data/raw/shop", *more])
+    assert Path("data/raw/shop/manifest.tsv").read_bytes() == before
+    make_films("films")
+    with pytest.raises(SystemExit, match="found landmarks of another corpus"):
+        main(["merge", "data/raw/both", "films", "other=films", "--force"])
+    read_manifest(Path("data/raw/both/manifest.tsv"))
+
+
+def test_names_that_would_be_the_same_are_refused_before_anything_is_written() -> None:
+    for folder, name in (("a", "b-dev"), ("a-b", "dev")):
+        make_films(folder)
+        clips = read_manifest(Path(folder, "manifest.tsv"))
+        own = [dataclasses.replace(c, clip_id=name) if c.split == "dev" else c for c in clips]
+        write_manifest(Path(folder, "manifest.tsv"), own)
+    with pytest.raises(SystemExit, match="both would have the clip 'a-b-dev'; give one another"):
+        main(["merge", "both", "a", "a-b"])
+    assert not Path("both").exists()
+    main(["merge", "both", "a", "c=a-b"])
