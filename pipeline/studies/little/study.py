@@ -218,7 +218,7 @@ def plan_run(options: LittleOptions, clips: list[Clip], corpus: Path, seed: int)
     """Return what `signloom init` chooses for these clips, with the changes of the study."""
     recipe, _ = choose_recipe(read_facts(clips, corpus, ("hands", "pose")), load_params(PARAMS))
     recipe["model"] |= options.model
-    recipe["train"]["seeds"] = [seed]
+    recipe["train"] |= {"seeds": [seed], "max_frames": 1200}
     base = from_scratch(read_run_options(PARAMS))
     sections = {name: change_options(getattr(base, name), recipe[name], name)
                 for name in ("features", "augment", "model", "train")}  # fmt: skip

@@ -14,6 +14,7 @@ from signloom.evaluation.names import is_word
 Sections = dict[str, dict[str, object]]
 PROBED = 30  # videos that are opened for their length
 STEPS = 1000  # of training, about; with fewer a model of few clips learns too little
+FRAMES = 1200  # of a batch of these steps; with glosses twice as many steps of half
 EPOCHS = (40, 300)  # fewest and most
 SMALL = 400  # train clips below which a corpus of single signs gets a small model
 FEW = 100  # train clips below which sentences are learnt by heart, too (docs/studies/little.md)
@@ -108,11 +109,13 @@ def choose_recipe(facts: Facts, params: Mapping[str, Any]) -> tuple[Sections, li
             f"{groups[0].replace('_', ' ')}, wherever in the picture that is"
         )
     small, few = signs and facts.clips < SMALL, not signs and facts.clips < FEW
+    glosses = labels == "glosses"
     values["model"] = {
         "d_model": 64 if small else 128,
         "d_ff": 128 if small else 256,
-        "dropout": 0.3 if signs or few else 0.1,
+        "dropout": 0.3 if signs or few else 0.2 if glosses else 0.1,
         "subsampling": positions,
+        "ctc_feedback": glosses,
     }
     values["augment"] = {"mirror": 0.0 if signs or few else 0.3}
     if signs:
@@ -123,9 +126,12 @@ def choose_recipe(facts: Facts, params: Mapping[str, Any]) -> tuple[Sections, li
             f"dropout 0.3, mirror 0: fewer than {FEW} train clips are soon learnt by heart, and "
             "mirrored ones look like no signer of theirs"
         )
-    epochs = _choose_epochs(facts, frames, params, reasons)
+    if glosses:
+        reasons.append("ctc_feedback: the decoder looks at the signs that CTC reads, too")
+    max_frames = FRAMES // 2 if glosses else FRAMES
+    epochs = _choose_epochs(facts, frames, max_frames, reasons)
     ctc_weight = 0.0 if labels == "none" else 0.5 if signs else 0.3
-    values["train"] = {"ctc_weight": ctc_weight, **epochs}
+    values["train"] = {"ctc_weight": ctc_weight, "max_frames": max_frames, **epochs}
     return values, reasons
 
 
@@ -154,10 +160,11 @@ def _choose_labels(facts: Facts, frames: float, reasons: list[str]) -> tuple[str
 
 
 def _choose_epochs(
-    facts: Facts, frames: float, params: Mapping[str, Any], reasons: list[str]
+    facts: Facts, frames: float, max_frames: int, reasons: list[str]
 ) -> dict[str, object]:
-    """Return as many epochs as make about `STEPS` steps of training."""
-    steps = max(1.0, facts.clips * frames / params["train"]["max_frames"])  # of an epoch
-    epochs = round(min(max(STEPS / steps, EPOCHS[0]), EPOCHS[1]), -1)
-    reasons.append(f"{epochs:.0f} epochs: about {steps * epochs:,.0f} steps of training")
+    """Return as many epochs as make about `STEPS` steps of `FRAMES` frames."""
+    total = facts.clips * frames  # of an epoch
+    epochs = round(min(max(STEPS / max(1.0, total / FRAMES), EPOCHS[0]), EPOCHS[1]), -1)
+    steps = max(1.0, total / max_frames) * epochs
+    reasons.append(f"{epochs:.0f} epochs: about {steps:,.0f} steps of training")
     return {"epochs": int(epochs), "patience": max(10, int(0.3 * epochs))}
