@@ -39,7 +39,7 @@ def test_a_recipe_of_few_sentences_keeps_a_model_from_learning_them_by_heart() -
     )
     assert (few["model"]["dropout"], few["augment"]["mirror"]) == (0.3, 0)
     assert (many["model"]["dropout"], many["augment"]["mirror"]) == (0.1, 0.3)
-    assert any("fewer than 100 train clips" in reason for reason in reasons)
+    assert any("fewer than 50 train clips" in reason for reason in reasons)
 
 
 @pytest.mark.parametrize(
