@@ -101,7 +101,7 @@ def plan_merge(parts: Sequence[Part], corpus: Path) -> Plan:
             elif bad := id_problem(clip_id):
                 problem = Problem("with the name of its corpus it cannot name a clip", "", (bad,))
             if problem:
-                plan.refusals.append(RefusedRow(part.path.name, 0, clip.clip_id, problem))
+                plan.refusals.append(RefusedRow(str(part.path), 0, clip.clip_id, problem))
                 continue
             for key in (("clip", clip_id), ("signer", signer)):
                 if (owner := owners.setdefault(key, part.name)) != part.name:

@@ -162,7 +162,8 @@ def test_videos_and_landmarks_merge_only_as_landmarks() -> None:
         main(["merge", "both", "films", "points", "--landmarks", "films=shards"])
     made = json.loads(shards_metadata(Path("both") / IMPORTED_SHARDS).extractor)
     assert made == IMPORTED | {"source": "holistic+kaggle"}
-    assert "test\tshards has no landmarks of it" in Path("both/refused.tsv").read_text()
+    left = Path("both/refused.tsv").read_text()
+    assert "films/manifest.tsv\t0\ttest\tshards has no landmarks of it" in left
     clips = read_manifest(Path("both/manifest.tsv"))
     assert {one.clip_id for one in clips if one.corpus == "films"} == {"films-train", "films-dev"}
 
