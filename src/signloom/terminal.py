@@ -1,5 +1,6 @@
 """The terminal: what is written there can be shown and does nothing else; errors end in words."""
 
+import atexit
 import contextlib
 import gc
 import os
@@ -77,6 +78,8 @@ def run_program(
         keep: Called with what went wrong, for a log.
     """
     _read_names_as_utf8()
+    # Or Python looks through all that torch made, for 0.3 s, before it ends.
+    atexit.register(gc.freeze)
     with _printable_output():
         try:
             work()
@@ -93,8 +96,6 @@ def run_program(
             if message is None:
                 raise
             sys.exit(f"{before}error: {printable(message)}")
-        finally:
-            gc.freeze()  # Python would look through all that torch made, for 0.3 s, before it ends
 
 
 @contextlib.contextmanager

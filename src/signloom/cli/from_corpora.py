@@ -2,6 +2,7 @@
 
 import argparse
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -48,7 +49,7 @@ def add_merge(parser: argparse.ArgumentParser) -> None:
 def run_merge(options: argparse.Namespace) -> None:
     """Plan, report, and unless it is a dry run, write."""
     from signloom.corpus.manifest import IMPORTED_SHARDS
-    from signloom.importing.merge import merge_landmarks, plan_merge, read_parts
+    from signloom.importing.merge import find_shared, merge_landmarks, plan_merge, read_parts
     from signloom.importing.user_tables import read_pairs
 
     parts = read_parts(options.parts, read_pairs(options.landmarks, "--landmarks"))
@@ -60,13 +61,12 @@ def run_merge(options: argparse.Namespace) -> None:
         raise UserError(f"{there}: found landmarks of another corpus, and these corpora have "
                         f"{parts[0].kind}; name another CORPUS, or remove them")  # fmt: skip
     options.text_only = parts[0].kind == "glosses"
-    plan = plan_merge(parts, options.corpus)
-
-    def write() -> None:
-        for line in merge_landmarks(parts, plan, options.corpus):
-            print(f"  {line}")
-
-    finish_corpus(options, plan, write if shards else None)
+    plan, write = plan_merge(parts, options.corpus), None
+    if shards:
+        shared, lines = find_shared(parts)
+        print("".join(f"  {line}\n" for line in lines), end="")
+        write = partial(merge_landmarks, parts, plan, options.corpus, shared)
+    finish_corpus(options, plan, write)
 
 
 def add_compose(parser: argparse.ArgumentParser) -> None:

@@ -1,7 +1,7 @@
 """Several corpora as one, whose rows say which they come from (`signloom merge`)."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -119,17 +119,28 @@ def plan_merge(parts: Sequence[Part], corpus: Path) -> Plan:
     return plan
 
 
-def merge_landmarks(parts: Sequence[Part], plan: Plan, corpus: Path) -> Iterator[str]:
-    """Write the landmarks that all parts have, for the clips of a plan; say what is left out.
+def find_shared(parts: Sequence[Part]) -> tuple[ShardsMetadata, list[str]]:
+    """Return the landmarks that all parts have, and lines that say what is left out of which.
 
     Raises:
         UserError: If they share no landmarks, or were not imported by one version.
     """
+    made = {part.name: shards_metadata(part.shards) for part in parts if part.shards}
+    layout = common_layout({name: one.layout for name, one in made.items()})
+    lines = [
+        f"{name}: {len(lost)} landmarks ({lost[0]}, ...) are left out: not all have them"
+        for name, one in made.items()
+        if (lost := sorted({*one.layout.landmark_names} - {*layout.landmark_names}))
+    ]
+    return ShardsMetadata(layout, merge_extractors([one.extractor for one in made.values()])), lines
+
+
+def merge_landmarks(
+    parts: Sequence[Part], plan: Plan, corpus: Path, shared: ShardsMetadata
+) -> None:
+    """Write the landmarks of `find_shared` for the clips of a plan."""
     wanted = {clip.clip_id for clip in plan.clips}
     shards = {part.name: part.shards for part in parts if part.shards}
-    made = {name: shards_metadata(folder) for name, folder in shards.items()}
-    layout = common_layout({name: one.layout for name, one in made.items()})
-    extractor = merge_extractors([one.extractor for one in made.values()])
     frames, origin = dict[str, int](), dict[str, tuple[str, str]]()
     for name, folder in shards.items():
         for clip_id, count in read_clip_frames(folder).items():
@@ -138,12 +149,9 @@ def merge_landmarks(parts: Sequence[Part], plan: Plan, corpus: Path) -> Iterator
 
     def load(whole: str) -> LandmarkSequence:
         name, clip_id = origin[whole]
-        return _select(read_shards(shards[name], [clip_id])[clip_id], layout)
+        return _select(read_shards(shards[name], [clip_id])[clip_id], shared.layout)
 
-    write_landmarks(corpus, frames, load, ShardsMetadata(layout, extractor), "merging")
-    for name, one in made.items():
-        if lost := sorted({*one.layout.landmark_names} - {*layout.landmark_names}):
-            yield f"{name}: {len(lost)} landmarks ({lost[0]}, ...) are left out: not all have them"
+    write_landmarks(corpus, frames, load, shared, "merging")
 
 
 def write_landmarks(
