@@ -35,6 +35,7 @@ OPTIONS = st.fixed_dictionaries(
         "attention": st.sampled_from(["none", "dot", "general", "additive"]),
         "embedding_width": st.sampled_from([0, 6]),
         "streams": st.booleans(),
+        "ctc_feedback": st.booleans(),
     }
 ).filter(
     lambda options: (
