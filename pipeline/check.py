@@ -172,8 +172,8 @@ def _check_texts(clips: Sequence[Clip], tokenize: TokenizeOptions, run: RunOptio
     if clips:
         corpora = Counter(clip.corpus or "" for clip in clips if clip.split == "train")
         check_corpora(corpora, run.train.corpus_temperature)
-        build_glosses(clips, tokenize.source)
-        build_targets(clips, tokenize)
+        tokenizer, _, _ = build_targets(clips, tokenize)
+        build_glosses(clips, tokenize.source, tokenizer)
 
 
 def _check_input(corpus: CorpusOptions, extract: ExtractOptions, run: RunOptions) -> None:

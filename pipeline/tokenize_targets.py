@@ -22,7 +22,7 @@ def main() -> None:
     clips = read_manifest(corpus.path, corpus.signer_disjoint)
     check_splits(corpus.path, clips)
     tokenizer, labels, targets = build_targets(clips, options)
-    glosses = build_glosses(clips, options.source)
+    glosses = build_glosses(clips, options.source, tokenizer)
     write_targets(TARGETS, targets, glosses)
     write_labels(LABELS, labels)
     tokenizer.save(TOKENIZER)

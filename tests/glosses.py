@@ -50,7 +50,7 @@ def training_data(kind: GlossKind = "glosses", corpus: Sequence[Clip] = ()) -> T
     """Return what a run on glosses reads."""
     corpus = corpus or clips()
     tokenizer, labels, targets = build_targets(corpus, tokenize_options(kind))
-    glosses = build_glosses(corpus, kind)
+    glosses = build_glosses(corpus, kind, tokenizer)
     train, dev = (
         GlossSource(vocabulary=glosses).clips([t for t in targets if t.split == split])
         for split in ("train", "dev")
@@ -64,10 +64,14 @@ def run_options(model: ModelOptions = MODEL, **changes: object) -> RunOptions:
     return dataclasses.replace(plain, model=model)
 
 
-def untrained(data: TrainingData) -> Translator:
+def untrained(data: TrainingData, model_options: ModelOptions = MODEL) -> Translator:
     """Return a real, untrained model of the data's glosses."""
     spec = CheckpointSpec(
-        model=MODEL, features=tiny.FEATURES, source=data.source, ctc=NO_LABELS, provenance={}
+        model=model_options,
+        features=tiny.FEATURES,
+        source=data.source,
+        ctc=NO_LABELS,
+        provenance={},
     )
     torch.manual_seed(0)
     model = build_from_spec(spec, data.tokenizer).eval()

@@ -85,6 +85,7 @@ def build_from_spec(spec: CheckpointSpec, tokenizer: Tokenizer) -> Seq2Seq:
         eos=tokenizer.eos,
         text=spec.text_model,
         streams=spec.source.streams(spec.features) if spec.model.streams else (),
+        is_shared=spec.source.is_shared,
     )
 
 

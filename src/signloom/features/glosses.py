@@ -2,14 +2,15 @@
 
 A gloss is a word for a sign; its case means nothing here. Ids are those of whole glosses, or of
 the subwords that spell them in DeepSeek V3's vocabulary, which knows lower-case words best and
-spells in bytes what train lacks. Shape letter: S source tokens.
+spells in bytes what train lacks; or those of the targets' own vocabulary, which then has what
+glosses use, too (Sennrich et al. 2016, section 3.2, "joint BPE"). Shape letter: S source tokens.
 """
 
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,7 @@ from signloom.features.tokenizer import BOS, PAD, Tokenizer
 SOURCE_PAD, UNKNOWN = PAD, BOS
 _FIRST_GLOSS = 2
 
-GlossKind = Literal["none", "glosses", "subwords"]
+GlossKind = Literal["none", "glosses", "subwords", "shared"]
 IntArray = npt.NDArray[np.int64]
 
 
@@ -50,33 +51,48 @@ class GlossVocabulary:
     """What source ids mean.
 
     Attributes:
-        kind: An id for each gloss, for each subword, or no vocabulary at all.
+        kind: An id for each gloss, for each subword, those of the targets, or no vocabulary.
         names: The glosses of train, sorted.
-        subwords: Of kind subwords: what train uses, as DeepSeek V3 numbers it, ascending.
+        subwords: Of subwords and shared: what train uses, as `source_json` numbers it, ascending.
+        source_json: Of shared: the content of the targets' tokenizer.json; empty: DeepSeek V3's.
     """
 
     kind: GlossKind
     names: tuple[str, ...]
     subwords: tuple[int, ...]
+    source_json: str = ""  # checkpoints of earlier versions lack it
 
     @classmethod
-    def build(cls, texts: Iterable[str], kind: GlossKind) -> "GlossVocabulary":
-        """Make a vocabulary of the glosses of these (training) clips."""
+    def build(
+        cls, texts: Iterable[str], kind: GlossKind, target: Tokenizer | None = None
+    ) -> "GlossVocabulary":
+        """Make a vocabulary of the glosses of these (training) clips.
+
+        Args:
+            texts: The glosses of each clip.
+            kind: What ids are of.
+            target: Of kind shared: what `build_targets` has made of the same clips.
+        """
         if kind == "none":
             return NO_GLOSSES
         lines = [split_glosses(text) for text in texts]
         names = tuple(sorted({name for line in lines for name in line}))
-        subwords: tuple[int, ...] = ()
+        if kind == "glosses":
+            return cls(kind=kind, names=names, subwords=())
         if kind == "subwords":
-            subwords = Tokenizer.build(map(_as_words, lines), "pruned").source_ids
-        return cls(kind=kind, names=names, subwords=subwords)
+            target = Tokenizer.build(map(as_words, lines), "pruned")
+        if target is None:
+            raise ValueError("glosses are to share the targets' vocabulary; give it")
+        return cls(
+            kind=kind, names=names, subwords=target.source_ids, source_json=target.source_json
+        )
 
     @property
     def size(self) -> int:
         """Rows of the source embedding; none without a vocabulary."""
         if self.kind == "none":
             return 0
-        if self.kind == "subwords":
+        if self.kind != "glosses":
             return self._tokenizer.vocab_size
         return _FIRST_GLOSS + len(self.names)
 
@@ -85,15 +101,15 @@ class GlossVocabulary:
         """A name for each row of the source embedding; a gloss names its own."""
         if self.kind == "none":
             return ()
-        if self.kind == "subwords":
+        if self.kind != "glosses":
             return self._tokenizer.row_names
         return ("no gloss", "unknown gloss", *self.names)  # glosses have no spaces
 
     def encode(self, text: str) -> GlossSequence:
         """Return the glosses of a line with their ids; a gloss that train lacks is no error."""
         glosses = split_glosses(text)
-        if self.kind == "subwords":
-            ids = self._tokenizer.encode(_as_words(glosses)) if glosses else []
+        if self.kind in ("subwords", "shared"):
+            ids = self._tokenizer.encode(as_words(glosses)) if glosses else []
         else:
             ids = [self._ids.get(name, UNKNOWN) for name in glosses]
         unknown = tuple(name for name in glosses if name not in self._ids)
@@ -101,13 +117,18 @@ class GlossVocabulary:
 
     def labels(self, sequence: GlossSequence) -> tuple[str, ...]:
         """Return what each id stands for: a gloss; of several subwords, with their numbers."""
-        if self.kind != "subwords":
+        if self.kind not in ("subwords", "shared"):
             return sequence.glosses
         names = []
         for gloss in sequence.glosses:
-            count = len(self._tokenizer.encode(_as_words([gloss])))
+            count = len(self._tokenizer.encode(as_words([gloss])))
             names += [gloss] + [f"{gloss} ({number})" for number in range(2, count + 1)]
         return tuple(names)
+
+    def to_fields(self) -> dict[str, Any]:
+        """Return what files keep of it; without `source_json` where there is none, as before."""
+        fields = asdict(self)
+        return fields if self.source_json else {k: fields[k] for k in fields if k != "source_json"}
 
     @cached_property
     def _ids(self) -> dict[str, int]:
@@ -116,12 +137,14 @@ class GlossVocabulary:
     @cached_property
     def _tokenizer(self) -> Tokenizer:
         # Ids are never turned back into text, so the pieces are not kept.
-        return Tokenizer(vocabulary="pruned", source_ids=self.subwords, pieces=())
+        return Tokenizer(
+            vocabulary="pruned", source_ids=self.subwords, pieces=(), source_json=self.source_json
+        )
 
 
 NO_GLOSSES = GlossVocabulary(kind="none", names=(), subwords=())
 
 
-def _as_words(glosses: Iterable[str]) -> str:
+def as_words(glosses: Iterable[str]) -> str:
     """Return what subwords are found in: each gloss as a word within a sentence."""
     return "".join(f" {name}" for name in glosses)

@@ -9,7 +9,7 @@ import json
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, overload
 
@@ -123,6 +123,11 @@ class Source(ABC):
     name: ClassVar[str]
     where_missing: ClassVar[str]
     has_frames: ClassVar[bool]
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether its ids are those of the targets."""
+        return False
 
     def labels(self, sequence: SourceSequence) -> tuple[str, ...]:
         """Return a name for each row; none where rows are moments."""
@@ -407,6 +412,11 @@ class GlossSource(Source):
     where_missing: ClassVar[str] = "the column gloss of the manifest"
     has_frames: ClassVar[bool] = False
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether its ids are those of the targets."""
+        return self.vocabulary.kind == "shared"
+
     def input_width(self, features: FeatureOptions) -> int:
         """Return the rows of the source embedding."""
         return self.vocabulary.size
@@ -499,7 +509,8 @@ class GlossSource(Source):
 
 def _fields(layout: Layout, extractor: dict[str, Any], glosses: GlossVocabulary) -> dict[str, Any]:
     return {
-        "layout": json.loads(layout.to_json()), "extractor": extractor, "glosses": asdict(glosses)
+        "layout": json.loads(layout.to_json()), "extractor": extractor,
+        "glosses": glosses.to_fields(),
     }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ Beside them is what the ids of glosses mean, for a model that reads glosses (`so
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -17,7 +17,13 @@ from pydantic import Field
 from signloom.config import checked_dataclass, parse_options, read_record
 from signloom.corpus.manifest import Clip
 from signloom.errors import UserError
-from signloom.features.glosses import NO_GLOSSES, GlossKind, GlossVocabulary
+from signloom.features.glosses import (
+    NO_GLOSSES,
+    GlossKind,
+    GlossVocabulary,
+    as_words,
+    split_glosses,
+)
 from signloom.features.tokenizer import Tokenizer, Vocabulary, normalise_text, read_source
 from signloom.files import whole_file, write_file
 
@@ -37,10 +43,19 @@ class TokenizeOptions:
     # characters of the text (where mouth or fingers spell it in that order), the whole text as one
     # label (where a clip is a single sign), or nothing.
     ctc: CtcKind
-    source: GlossKind  # what model.source: tokens reads: whole glosses or their subwords; none
+    # what model.source: tokens reads: whole glosses, their subwords, or shared: those in the
+    # targets' own vocabulary; none
+    source: GlossKind
     # a tokenizer.json, or folder of a text model, in place of DeepSeek V3's; empty: that
     tokenizer: str = ""
     language: bool = False  # the manifest's language is the first token of each target
+
+    def __post_init__(self) -> None:
+        if self.source == "shared" and (self.vocabulary == "full" or self.language):
+            raise ValueError(
+                f"source: found shared with vocabulary {self.vocabulary} and language "
+                f"{str(self.language).lower()}; expected pruned and false"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +137,7 @@ def write_targets(
         if any(getattr(target, name) for target in targets):
             schema = schema.append(pa.field(name, pa.string()))
     if glosses.kind != "none":
-        text = json.dumps(asdict(glosses), ensure_ascii=False)
+        text = json.dumps(glosses.to_fields(), ensure_ascii=False)
         schema = schema.with_metadata({**schema.metadata, _GLOSSES_KEY: text.encode()})
     columns = {name: [getattr(target, name) for target in targets] for name in schema.names}
     with whole_file(path) as temporary:
@@ -168,8 +183,15 @@ def _read_table(path: Path) -> pa.Table:
     return table
 
 
-def build_glosses(clips: Sequence[Clip], kind: GlossKind) -> GlossVocabulary:
+def build_glosses(
+    clips: Sequence[Clip], kind: GlossKind, target: Tokenizer | None = None
+) -> GlossVocabulary:
     """Make the vocabulary of what a model reads that translates glosses, from train alone.
+
+    Args:
+        clips: The corpus.
+        kind: What ids are of.
+        target: Of kind shared: the tokeniser of `build_targets`.
 
     Raises:
         UserError: If a clip has no glosses to read; all of them in one message.
@@ -183,7 +205,7 @@ def build_glosses(clips: Sequence[Clip], kind: GlossKind) -> GlossVocabulary:
             "or set tokenize_targets.source: none"
         )
     train = [clip.gloss or "" for clip in clips if clip.split == "train"]
-    return GlossVocabulary.build(train, kind)
+    return GlossVocabulary.build(train, kind, target)
 
 
 def build_targets(
@@ -205,7 +227,9 @@ def build_targets(
     """
     train = [clip for clip in clips if clip.split == "train"]
     source = read_source(Path(options.tokenizer)) if options.tokenizer else ""
-    texts = (normalise_text(clip.text) for clip in train)
+    texts = [normalise_text(clip.text) for clip in train]
+    if options.source == "shared":
+        texts += [as_words(split_glosses(clip.gloss or "")) for clip in train]
     languages = _languages(clips) if options.language else ()
     is_mixed = len({clip.language for clip in clips}) > 1
     is_merged = len({clip.corpus for clip in clips}) > 1

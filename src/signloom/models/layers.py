@@ -201,6 +201,22 @@ class TokenEmbedding(nn.Embedding):
         return super().forward(tokens) * self.scale
 
 
+class TiedEmbedding(nn.Module):
+    """The embedding of another part, under no second name in the checkpoint.
+
+    Source: Press and Wolf (2017), "three-way weight tying".
+    """
+
+    def __init__(self, embedding: nn.Embedding) -> None:
+        super().__init__()
+        self.embedding = (embedding,)
+
+    def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        """Look the tokens up."""
+        vectors: Tensor = self.embedding[0](tokens)
+        return vectors
+
+
 class TiedProjection(nn.Module):
     """Logits by the matrix of an embedding, with a bias of its own.
 

@@ -16,7 +16,13 @@ from torch.overrides import TorchFunctionMode
 from signloom.models.conformer import Conformer
 from signloom.models.decoder_only import DecoderOnly
 from signloom.models.encoder_only import EncoderOnly
-from signloom.models.layers import SourceEmbedding, Streams, initialise
+from signloom.models.layers import (
+    SourceEmbedding,
+    Streams,
+    TiedEmbedding,
+    TiedProjection,
+    initialise,
+)
 from signloom.models.pretrained import Pretrained, TextModel
 from signloom.models.recurrent import RecurrentSeq2Seq
 from signloom.models.seq2seq import Family, ModelOptions, Seq2Seq
@@ -69,6 +75,7 @@ def build_model(
     eos: int | None = None,
     text: TextModel | None = None,
     streams: Sequence[Sequence[int]] = (),
+    is_shared: bool = False,
 ) -> Seq2Seq:
     """Build an untrained model; seed torch before.
 
@@ -80,6 +87,7 @@ def build_model(
         eos: Id of the token that ends a sentence; `encoder_only` needs it.
         text: Of `pretrained`, what the text model is; None: what lies in `options.text_model`.
         streams: Of `options.streams`, the columns of each part of the body.
+        is_shared: Whether source ids are target ids; `options.tied_embeddings` then ties them, too.
 
     Raises:
         UserError: If the text model is missing, or no such model.
@@ -98,6 +106,8 @@ def build_model(
         model = EncoderOnly(options, **sizes, eos=eos)
     if options.streams:
         _split_source(model, options, streams, ctc_labels)
+    if is_shared and isinstance(model.head, TiedProjection):
+        model.get_submodule("encoder.source").projection = TiedEmbedding(model.head.embedding[0])
     if options.source != "tokens":
         model.input_width = input_width
     return model

@@ -315,6 +315,7 @@ def count_parameters(data: TrainingData, options: RunOptions) -> int:
             ctc_labels=len(data.labels) + 1 if options.train.ctc_weight else 0,
             eos=data.tokenizer.eos,
             streams=data.source.streams(options.features) if options.model.streams else (),
+            is_shared=data.source.is_shared,
         )
     return sum(parameter.numel() for parameter in model.parameters())
 

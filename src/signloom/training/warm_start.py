@@ -141,7 +141,8 @@ def warm_start(checkpoint: Checkpoint, folder: Path, *, seed: int) -> None:
     logger.info("training starts from the weights of %s", folder)
     for kind, (tensors, before, after) in rows.items():
         if before:
-            source = old.tokenizer.source if tensors is TOKEN_ROWS else load_source()
+            is_target = tensors is TOKEN_ROWS or was.source.is_shared
+            source = old.tokenizer.source if is_target else load_source()
             _log_rows(kind, before, after, source)
 
 

@@ -75,6 +75,12 @@ def test_the_vocabulary_comes_from_train_alone() -> None:
     assert build_glosses(other, "subwords") == build_glosses(corpus, "subwords")
 
 
+def test_only_a_pruned_vocabulary_can_be_shared() -> None:
+    assert glosses.tokenize_options("shared").source == "shared"
+    with pytest.raises(ValueError, match="found shared with vocabulary full and language false"):
+        dataclasses.replace(glosses.tokenize_options("shared"), vocabulary="full")
+
+
 def test_clips_without_glosses_are_named() -> None:
     corpus = glosses.clips()
     video = Path("a.mp4")

@@ -55,7 +55,9 @@ def test_batches_hold_the_ids_of_glosses(tmp_path: Path) -> None:
     assert sum(len(batch.clip_ids) for batch in batches) == len(data.dev)
 
 
-@pytest.mark.parametrize("kind", ["glosses", pytest.param("subwords", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "kind", ["glosses", "shared", pytest.param("subwords", marks=pytest.mark.slow)]
+)
 def test_a_model_learns_its_sentences_by_heart(tmp_path: Path, kind: GlossKind) -> None:
     data = glosses.training_data(kind, glosses.clips(train=12, dev=1, test=1))
     data = dataclasses.replace(data, dev=data.train)
@@ -87,6 +89,29 @@ def test_every_family_reads_glosses_and_two_runs_are_equal(family: str) -> None:
     weights = one[0].model.state_dict()
     assert all(torch.equal(value, weights[k]) for k, value in other[0].model.state_dict().items())
     assert count_parameters(data, options) == sum(p.numel() for p in one[0].model.parameters())
+
+
+@pytest.mark.parametrize("family", ["transformer", "lstm", "decoder_only"])
+def test_glosses_in_the_tokens_of_the_targets_share_their_embedding(family: str) -> None:
+    data = glosses.training_data("shared")
+    assert data.source.input_width(tiny.FEATURES) == data.tokenizer.vocab_size
+    spelt = data.tokenizer.encode(" regen haus")
+    assert data.source.vocabulary.encode("REGEN haus").ids.tolist() == spelt
+    model = dataclasses.replace(glosses.MODEL, family=family, tied_embeddings=True)  # type: ignore[arg-type]
+    rows = data.tokenizer.vocab_size * model.d_model
+    sizes = [
+        count_parameters(
+            data, glosses.run_options(dataclasses.replace(model, tied_embeddings=is_tied))
+        )
+        for is_tied in (False, True)
+    ]
+    assert sizes[0] - sizes[1] == 2 * rows  # one matrix in place of three
+    translator = glosses.untrained(data, model)
+    src = torch.tensor([spelt])
+    memory = translator._model.encode(src, torch.ones_like(src, dtype=torch.bool))
+    torch.nn.init.zeros_(translator._model.head.weight)  # type: ignore[arg-type]
+    other = translator._model.encode(src, torch.ones_like(src, dtype=torch.bool))
+    assert not torch.equal(memory.states, other.states)
 
 
 def test_glosses_of_dev_that_train_lacks_are_told(
