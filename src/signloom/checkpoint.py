@@ -84,8 +84,8 @@ def build_from_spec(spec: CheckpointSpec, tokenizer: Tokenizer) -> Seq2Seq:
         ctc_labels=len(spec.ctc) + 1 if spec.ctc.kind != "none" else 0,
         eos=tokenizer.eos,
         text=spec.text_model,
-        streams=spec.source.streams(spec.features) if spec.model.streams else (),
         is_shared=spec.source.is_shared,
+        parts=spec.source.parts(spec.features),
     )
 
 

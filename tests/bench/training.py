@@ -26,8 +26,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from signloom.corpus.landmarks import build_layout
 from signloom.features.batches import FixedBatches, TrainingBatches, pad_ids
-from signloom.features.features import compute_features
+from signloom.features.features import compute_features, feature_parts
 from signloom.features.sources import Clips
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions
@@ -111,7 +112,11 @@ def measure_ours(
     options = dataclasses.replace(options, max_frames=BATCH * sum(clips.frames) // len(clips))
     seed_everything(1)
     model = build_model(
-        model_options, input_width=FEATURE_WIDTH, vocab_size=vocab_size, ctc_labels=0
+        model_options,
+        input_width=FEATURE_WIDTH,
+        vocab_size=vocab_size,
+        ctc_labels=0,
+        parts=feature_parts(FEATURES, build_layout(FEATURES.groups)),
     )
     dev = FixedBatches(clips, FEATURES, max_frames=options.max_frames, pad=PAD)
 
@@ -152,6 +157,10 @@ VARIANTS = {
         lambda: measure_ours(RECIPE, TRAIN_FAST, PRUNED),
         least_speed=15.0,
         most_memory=0.25,
+    ),
+    "joints": Variant(
+        "the same with a graph over joints",
+        lambda: measure_ours(dataclasses.replace(RECIPE, joints="graph"), TRAIN_FAST, PRUNED),
     ),
 }
 

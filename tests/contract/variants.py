@@ -155,6 +155,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "encoder-only, streams": {**ENCODER_ONLY, "streams": True},
     "decoder-only, streams": {**DECODER_ONLY, "streams": True},
     "pretrained t5, its encoder, streams": pretrained("t5", text_encoder=True, streams=True),
+    "transformer, joints": {"joints": "graph"},
+    "conformer, streams, joints": {**DOCUMENT_003, "streams": True, "joints": "graph"},
+    "lstm, joints": {**LSTM, "joints": "graph"},
+    "encoder-only, joints": {**ENCODER_ONLY, "joints": "graph"},
+    "decoder-only, joints": {**DECODER_ONLY, "joints": "graph"},
+    "pretrained t5, its encoder, joints": pretrained("t5", text_encoder=True, joints="graph"),
     "pretrained t5": pretrained("t5"),
     "pretrained byt5, its encoder, tokens": pretrained("byt5", text_encoder=True, source="tokens"),
     "pretrained mt5, its encoder, stem of 4": pretrained("mt5", text_encoder=True, subsampling=4),
@@ -165,7 +171,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 EOS = tiny.VOCAB - 1
-STREAMS = ((0, 3), (1, 5), (2, 4))  # columns
+# Two joints with a column that they share, one joint, and a part that is another's stream.
+PARTS = (
+    ("left_hand", ((0,), (3,)), (1,), ((0, 1),)),
+    ("pose", ((2,),), (), ()),
+    ("face", ((4,),), (), ()),
+    ("face", ((5,),), (), ()),
+)
 
 # Combinations of what other variants have one by one: `make test-all` looks at them, too.
 COMBINED = {
@@ -186,6 +198,10 @@ COMBINED = {
     "conformer, CTC feedback",
     "encoder-only, streams",
     "pretrained t5, its encoder, streams",
+    "lstm, joints",
+    "encoder-only, joints",
+    "decoder-only, joints",
+    "pretrained t5, its encoder, joints",
     "pretrained mt5, its encoder, stem of 4",
     "pretrained mbart, low rank",
     "pretrained m2m_100, its encoder",
@@ -222,6 +238,6 @@ def build(seed: int = 0, *, ctc_labels: int = 5, **changes: Any) -> Subject:
         ctc_labels=ctc_labels,
         eos=EOS,
         text=TEXT_MODELS.get(options.text_model),
-        streams=STREAMS,
+        parts=PARTS,
     )
     return Subject(options, model.eval())

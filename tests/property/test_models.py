@@ -35,12 +35,15 @@ OPTIONS = st.fixed_dictionaries(
         "attention": st.sampled_from(["none", "dot", "general", "additive"]),
         "embedding_width": st.sampled_from([0, 6]),
         "streams": st.booleans(),
+        "joints": st.sampled_from(["none", "graph"]),
         "ctc_feedback": st.booleans(),
     }
 ).filter(
     lambda options: (
         not (options["tied_embeddings"] and options["embedding_width"])
-        and not (options["streams"] and options["source"] == "tokens")
+        and not (
+            (options["streams"] or options["joints"] != "none") and options["source"] == "tokens"
+        )
         and not (options["family"] == "decoder_only" and options["positions"] == "relative")
     )
 )

@@ -59,10 +59,12 @@ def write_all(trained: list[dict[str, Any]]) -> None:
 def build_page(trained: list[dict[str, Any]]) -> StudyPage:
     """Say what was measured; every number comes from the results."""
     shares = list(dict.fromkeys(row["share"] for row in trained))
+    found: dict[str, dict[float, list[float]]] = {}
+    for row in trained:
+        found.setdefault(row["means"], {}).setdefault(row["share"], []).append(row["wer"])
     rows = [
-        [name, *(spread(row["wer"] for row in found if row["share"] == share) for share in shares)]
-        for name in dict.fromkeys(row["means"] for row in trained)
-        for found in [[row for row in trained if row["means"] == name]]
+        [name, *(spread(of[share]) if share in of else "" for share in shares)]
+        for name, of in found.items()
     ]
     table = Table(
         caption="WER on test, %; mean and standard deviation of the seeds",

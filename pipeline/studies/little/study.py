@@ -30,6 +30,7 @@ from signloom.evaluation.evaluate import EvaluateOptions, evaluate
 from signloom.evaluation.names import Metric, System
 from signloom.features.features import FloatArray
 from signloom.features.targets import TokenizeOptions, read_targets
+from signloom.models.seq2seq import Joints
 from signloom.paths import PARAMS
 from signloom.training.data import TrainingFiles
 from signloom.training.pretraining import (
@@ -62,6 +63,7 @@ class Means:
     stitch: Share = 0.0  # augment.stitch
     pretrained: bool = False
     streams: bool = False  # model.streams
+    joints: Joints = "none"  # model.joints
     regularised: bool = False  # dropout 0.3, no mirroring: what `init` sets for few train clips
     teacher: str = ""  # the means, trained before, whose model labels and cuts
     # Of the orders without sentences, the surest, that keep what the teacher writes of them.
@@ -133,7 +135,9 @@ def train_each(
             copy_shards(shards, files.shards, own, landmarks)
             write_tokens(files.tokens, own, tokenize)
             dropout, mirror = (0.3, 0.0) if means.regularised else (0.1, 0.3)
-            model = dataclasses.replace(base.model, streams=means.streams, dropout=dropout)
+            model = dataclasses.replace(
+                base.model, streams=means.streams, joints=means.joints, dropout=dropout
+            )
             changes = dataclasses.replace(base.augment, stitch=means.stitch, mirror=mirror)
             chosen = dataclasses.replace(base, augment=changes, model=model)
             if means.pretrained:

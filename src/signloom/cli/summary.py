@@ -19,7 +19,7 @@ from signloom.corpus.landmarks import build_layout
 from signloom.corpus.shards import shards_metadata
 from signloom.devices import pick_device
 from signloom.errors import UserError
-from signloom.features.features import FeatureOptions, feature_streams, feature_width
+from signloom.features.features import BodyPart, FeatureOptions, feature_parts, feature_width
 from signloom.features.targets import read_glosses, read_labels
 from signloom.features.tokenizer import Tokenizer
 from signloom.models.registry import build_model
@@ -42,7 +42,7 @@ class Sizes:
     batch: int  # clips, B
     frames: int  # of each clip at the features' rate, S
     tokens: int  # of each sentence, T
-    streams: tuple[tuple[int, ...], ...] = ()  # columns of each part of the body
+    parts: tuple[BodyPart, ...] = ()  # of the body
 
 
 def print_summary(options: argparse.Namespace) -> None:
@@ -58,7 +58,7 @@ def print_summary(options: argparse.Namespace) -> None:
         vocab_size=sizes.vocab_size,
         ctc_labels=sizes.ctc_labels,
         eos=eos,
-        streams=sizes.streams,
+        parts=sizes.parts,
     ).eval()
     inputs = _random_inputs(sizes, model_options.source)
     parts = list_parts(model, inputs)
@@ -117,7 +117,7 @@ def find_sizes(options: argparse.Namespace, model: ModelOptions, features: Featu
         batch=options.batch,
         frames=options.frames,
         tokens=options.tokens,
-        streams=feature_streams(features, layout) if model.streams else (),
+        parts=feature_parts(features, layout) if model.source == "landmarks" else (),
     )
 
 
@@ -311,7 +311,7 @@ def _as_json(
     latency: dict[str, float],
 ) -> dict[str, Any]:
     return {
-        "sizes": dataclasses.asdict(sizes),
+        "sizes": dataclasses.asdict(dataclasses.replace(sizes, parts=())),
         "parameters": parameters,
         "mult_adds": mult_adds,
         "bytes": {

@@ -5,9 +5,10 @@ F features.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from itertools import pairwise
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from signloom.config import NO_BOOL, FrameRate, NonNegative, checked_dataclass
 from signloom.corpus.landmarks import (
     COORDINATES,
+    FINGERS,
     GROUP_CHOICES,
     HAND_LANDMARKS,
     LandmarkSequence,
@@ -28,6 +30,15 @@ Origin = Literal["body", "picture"]
 # The keys of GROUP_CHOICES
 GroupChoice = Literal["hands", "pose", "lips", "face_outline", "brows", "eyes", "gaze"]
 HANDS = ("left_hand", "right_hand")
+# Lines of landmarks that bones join.
+_FINGER_LINES = tuple(
+    ("wrist", *(f"{finger}_{joint}" for joint in joints)) for finger, joints in FINGERS.items()
+)
+_POSE_LINES = (
+    *((f"{side}_hip", f"{side}_shoulder", f"{side}_elbow", f"{side}_wrist")
+      for side in ("left", "right")),
+    ("left_shoulder", "right_shoulder"), ("left_shoulder", "nose", "right_shoulder"),
+)  # fmt: skip
 # Of a flat hand (S, 21 * C), the wrist's coordinates once for each landmark.
 WRIST_COLUMNS = np.tile(np.arange(COORDINATES), len(HAND_LANDMARKS))
 # Rates closer than this (relative) are one rate: 29.97 is not resampled to 30.
@@ -224,13 +235,37 @@ def feature_names(options: FeatureOptions, layout: Layout) -> tuple[str, ...]:
     return (*values, *changes, *(f"{name}.present" for name in groups if options.presence))
 
 
-def feature_streams(options: FeatureOptions, layout: Layout) -> tuple[tuple[int, ...], ...]:
-    """Return the columns of left hand, right hand, body and face, those that the features have."""
-    found: dict[str, list[int]] = {}
+class BodyPart(NamedTuple):
+    """The columns of a group of landmarks, and what joins these."""
+
+    stream: str  # left_hand, right_hand, pose or face
+    joints: tuple[tuple[int, ...], ...]  # columns of each landmark: coordinates and their changes
+    shared: tuple[int, ...]  # of all of them: the group's place, and whether it is there
+    bones: tuple[tuple[int, int], ...]  # joints that are neighbours
+
+
+@functools.lru_cache(maxsize=64)
+def feature_parts(options: FeatureOptions, layout: Layout) -> tuple[BodyPart, ...]:
+    """Return the parts of the body that the features have; each column is in one of them."""
+    found: dict[str, dict[str, list[int]]] = {}
     for column, name in enumerate(feature_names(options, layout)):
-        group = name.rpartition(" ")[2].partition(".")[0]
-        found.setdefault(group if group in (*HANDS, "pose") else "face", []).append(column)
-    return tuple(map(tuple, found.values()))
+        group, mark = name.rpartition(" ")[2].split(".")[:2]
+        found.setdefault(group, {}).setdefault(mark, []).append(column)
+    parts = []
+    for group, columns in found.items():
+        shared = (*columns.pop("at", ()), *columns.pop("present", ()))
+        stream = group if group in (*HANDS, "pose") else "face"
+        joints = tuple(map(tuple, columns.values()))
+        parts.append(BodyPart(stream, joints, shared, tuple(_bones(group, [*columns]))))
+    return tuple(parts)
+
+
+def _bones(group: str, marks: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield the pairs that are joined: in the face those named one after the other."""
+    lines = {"pose": _POSE_LINES, **dict.fromkeys(HANDS, _FINGER_LINES)}.get(group, (marks,))
+    for one, other in (pair for line in lines for pair in pairwise(line)):
+        if one in marks and other in marks:  # imported bodies lack some
+            yield marks.index(one), marks.index(other)
 
 
 def _part_names(name: str, layout: Layout, options: FeatureOptions) -> list[str]:

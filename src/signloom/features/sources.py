@@ -37,12 +37,13 @@ from signloom.corpus.shards import (
 from signloom.errors import UserError
 from signloom.features.augment import AugmentOptions, augment, augmented_frames
 from signloom.features.features import (
+    BodyPart,
     FeatureOptions,
     FloatArray,
     build_features,
     check_groups,
     compute_features,
-    feature_streams,
+    feature_parts,
     feature_width,
     prepare,
     prepared_frames,
@@ -141,7 +142,7 @@ class Source(ABC):
             UserError: If the landmarks lack a group which the options ask for.
         """
 
-    def streams(self, features: FeatureOptions) -> tuple[tuple[int, ...], ...]:
+    def parts(self, features: FeatureOptions) -> tuple[BodyPart, ...]:
         """Return the columns of each part of the body; none where there are no such parts."""
         return ()
 
@@ -247,9 +248,9 @@ class LandmarkSource(Source):
         """Return F."""
         return feature_width(features, self.layout)
 
-    def streams(self, features: FeatureOptions) -> tuple[tuple[int, ...], ...]:
+    def parts(self, features: FeatureOptions) -> tuple[BodyPart, ...]:
         """Return the columns of hands, body and face."""
-        return feature_streams(features, self.layout)
+        return feature_parts(features, self.layout)
 
     def check_features(self, features: FeatureOptions) -> None:
         """Refuse groups that the layout lacks."""
@@ -375,6 +376,10 @@ class FeatureSource(LandmarkSource):
     def input_width(self, features: FeatureOptions) -> int:
         """Return F, a multiple of three."""
         return COORDINATES * self.layout.points
+
+    def parts(self, features: FeatureOptions) -> tuple[BodyPart, ...]:
+        """Return nothing: what a column means is not known."""
+        return ()
 
     def check_features(self, features: FeatureOptions) -> None:
         """Accept any: nothing is computed."""

@@ -17,6 +17,8 @@ from signloom.models.conformer import Conformer
 from signloom.models.decoder_only import DecoderOnly
 from signloom.models.encoder_only import EncoderOnly
 from signloom.models.layers import (
+    JointGraphs,
+    PartColumns,
     SourceEmbedding,
     Streams,
     TiedEmbedding,
@@ -74,8 +76,8 @@ def build_model(
     ctc_labels: int,
     eos: int | None = None,
     text: TextModel | None = None,
-    streams: Sequence[Sequence[int]] = (),
     is_shared: bool = False,
+    parts: Sequence[PartColumns] = (),
 ) -> Seq2Seq:
     """Build an untrained model; seed torch before.
 
@@ -86,8 +88,9 @@ def build_model(
         ctc_labels: Labels of the CTC head with its blank, or 0 for no head.
         eos: Id of the token that ends a sentence; `encoder_only` needs it.
         text: Of `pretrained`, what the text model is; None: what lies in `options.text_model`.
-        streams: Of `options.streams`, the columns of each part of the body.
         is_shared: Whether source ids are target ids; `options.tied_embeddings` then ties them, too.
+        parts: Of landmarks, which columns are of which part of the body; needed by
+            `options.streams` and `options.joints`.
 
     Raises:
         UserError: If the text model is missing, or no such model.
@@ -104,8 +107,8 @@ def build_model(
         raise ValueError("encoder_only was built without the id that ends a sentence; give eos")
     else:
         model = EncoderOnly(options, **sizes, eos=eos)
-    if options.streams:
-        _split_source(model, options, streams, ctc_labels)
+    if options.streams or options.joints != "none":
+        _split_source(model, options, parts, ctc_labels)
     if is_shared and isinstance(model.head, TiedProjection):
         model.get_submodule("encoder.source").projection = TiedEmbedding(model.head.embedding[0])
     if options.source != "tokens":
@@ -114,14 +117,19 @@ def build_model(
 
 
 def _split_source(
-    model: Seq2Seq, options: ModelOptions, streams: Sequence[Sequence[int]], ctc_labels: int
+    model: Seq2Seq, options: ModelOptions, parts: Sequence[PartColumns], ctc_labels: int
 ) -> None:
-    """Give a model streams in the place of its one way in, which all families have in one place."""
-    if not streams:
-        raise ValueError("a model with streams was built without their columns; give streams")
+    """Have a model know the parts of the body where it enters, which all families do alike."""
+    if not parts:
+        raise ValueError("a model with streams or joints was built without parts; give parts")
     encoder = model.get_submodule("encoder")
     whole = encoder.source
     assert isinstance(whole, SourceEmbedding)
-    encoder.source = Streams(options, streams, ctc_labels, width=whole.width)
-    initialise(encoder.source, options)
-    model.has_streams = True
+    source: SourceEmbedding | Streams = whole
+    if options.streams:
+        source = Streams(options, parts, ctc_labels, width=whole.width)
+        initialise(source, options)
+        model.has_streams = True
+    if options.joints == "graph":
+        source.joints = JointGraphs(parts)
+    encoder.source = source

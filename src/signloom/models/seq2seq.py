@@ -23,6 +23,7 @@ from signloom.config import NO_BOOL, ShareBelowOne, checked_dataclass
 Family = Literal[
     "transformer", "conformer", "lstm", "gru", "rnn", "encoder_only", "decoder_only", "pretrained"
 ]
+Joints = Literal["none", "graph"]
 # The ranges end beyond every model that one machine trains: a slip of a digit or a foreign file is
 # refused before anything of that size is built.
 Layers = Annotated[int, Field(ge=1, le=200)]
@@ -77,6 +78,8 @@ class ModelOptions:
     lora_rank: Annotated[int, Field(ge=0, le=1_024)] = 0
     # of landmarks: each hand, body and face are encoded apart first
     streams: bool = False
+    # of landmarks: graph: those of a hand, body or face are mixed by a matrix learnt between them
+    joints: Joints = "none"
     # transformer, conformer: the decoder looks at what the CTC head reads, too
     ctc_feedback: bool = False
 
@@ -102,11 +105,12 @@ class ModelOptions:
                 "positions: found relative for decoder_only, whose layers read source and target; "
                 "expected sinusoidal, scaled or none"
             )
-        if self.streams and self.source != "landmarks":
-            raise ValueError(
-                f"streams: found true with source {self.source}, which has no parts of a body; "
-                "expected false"
-            )
+        for name, found, off in (("streams", self.streams, False), ("joints", self.joints, "none")):
+            if found != off and self.source != "landmarks":
+                raise ValueError(
+                    f"{name}: found {str(found).lower()} with source {self.source}, which has no "
+                    f"parts of a body; expected {str(off).lower()}"
+                )
         if (self.family == "pretrained") != bool(self.text_model):
             raise ValueError(
                 f"text_model: found {self.text_model!r} with family {self.family}; expected the "

@@ -110,7 +110,7 @@ def measure_steps(
     )
     with torch.random.fork_rng():
         built = build_model(
-            replace(model, encoder_layers=1, decoder_layers=1, streams=False),
+            replace(model, encoder_layers=1, decoder_layers=1, streams=False, joints="none"),
             input_width=input_width,
             vocab_size=max(3, min(vocab_size, MOST_ROWS)),
             ctc_labels=0,

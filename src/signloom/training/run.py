@@ -314,8 +314,8 @@ def count_parameters(data: TrainingData, options: RunOptions) -> int:
             vocab_size=data.tokenizer.vocab_size,
             ctc_labels=len(data.labels) + 1 if options.train.ctc_weight else 0,
             eos=data.tokenizer.eos,
-            streams=data.source.streams(options.features) if options.model.streams else (),
             is_shared=data.source.is_shared,
+            parts=data.source.parts(options.features),
         )
     return sum(parameter.numel() for parameter in model.parameters())
 

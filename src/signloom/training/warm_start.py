@@ -174,8 +174,10 @@ def _take_encoder(old: Checkpoint, checkpoint: Checkpoint, folder: Path) -> None
     after = feature_names(now.features, now.source.layout)
     own = replace(now, model=without_text_model(now.model))
     problems = [*_option_differences(was, own, (*FREE, *FREE_AFTER_PRETRAINING))]
-    if now.model.streams and before != after:
-        problems.append(f"features: pretrained in streams on {len(before)}, now other {len(after)}")
+    if (now.model.streams or now.model.joints != "none") and before != after:
+        problems.append(
+            f"features: pretrained in parts on {len(before)} features, now on {len(after)} others"
+        )
     _refuse(folder, problems)
     beginnings = STACK if now.model.family == "decoder_only" else ENCODER
     weights = checkpoint.model.state_dict()

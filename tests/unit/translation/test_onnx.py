@@ -117,7 +117,12 @@ def test_what_is_exported_says_what_the_model_says(tmp_path: Path, family: str) 
             marks=pytest.mark.slow,
         ),
         pytest.param(
-            {"family": "conformer", "positions": "relative", "attention_bias": False},
+            {
+                "family": "conformer",
+                "positions": "relative",
+                "attention_bias": False,
+                "joints": "graph",
+            },
             id="conformer",
             marks=pytest.mark.slow,
         ),
