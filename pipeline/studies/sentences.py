@@ -1,5 +1,6 @@
 """Scores of sentences that the runs of a study wrote, in all and by the words of the reference."""
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -13,11 +14,26 @@ from pipeline.studies.charts import (
     dots_figure,
     spread,
 )
+from signloom.config import load_section
+from signloom.evaluation.evaluate import EvaluateOptions, GridOptions
 from signloom.evaluation.metrics import ScoreOptions, score_corpus
+from signloom.paths import PARAMS
 from signloom.report.study import Figure, Section
 
 BY_LENGTH = Mapping[str, Mapping[str, Row]]  # variant to words to scores
 FOUR_GRAM = 4  # words; shorter sentences have BLEU-4 near 0 or near 100 by chance
+
+
+def read_scoring(*, one_search: bool = False) -> EvaluateOptions:
+    """Return how a study scores: as the project, with nothing subtracted from the decoder.
+
+    Args:
+        one_search: Try no searches on dev.
+    """
+    scoring = load_section(PARAMS, "evaluate", EvaluateOptions)
+    decoding = dataclasses.replace(scoring.decoding, internal_lm_weight=0.0)
+    grid = GridOptions(beam_sizes=(), length_penalties=()) if one_search else scoring.grid
+    return dataclasses.replace(scoring, decoding=decoding, grid=grid)
 
 
 def score_dots(groups: Groups) -> Figure:

@@ -9,8 +9,8 @@ from pipeline.studies.architectures.page import build_page
 from pipeline.studies.architectures.study import ArchitecturesOptions, plan_corpus
 from pipeline.studies.jobs import run_jobs
 from pipeline.studies.results import write_results
+from pipeline.studies.sentences import read_scoring
 from signloom.config import load_section
-from signloom.evaluation.evaluate import EvaluateOptions
 from signloom.paths import PARAMS
 from signloom.report.study import render_study
 from signloom.training.data import TrainingFiles
@@ -23,7 +23,7 @@ OUT = Path("reports/studies/architectures")
 def main() -> None:
     """Train, test, write results and page."""
     options = load_section(STUDY, "study", ArchitecturesOptions)
-    evaluate = load_section(PARAMS, "evaluate", EvaluateOptions)
+    evaluate = read_scoring()
     corpus = plan_corpus(options, from_scratch(read_run_options(PARAMS)), evaluate, TrainingFiles())
 
     def log(found: dict[str, Any]) -> None:

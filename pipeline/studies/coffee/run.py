@@ -11,8 +11,8 @@ from typing import Any
 
 from pipeline.stage import run
 from pipeline.studies.coffee.study import CoffeeOptions, build_corpus, train_families, write_tokens
+from pipeline.studies.sentences import read_scoring
 from signloom.config import load_section
-from signloom.evaluation.evaluate import EvaluateOptions
 from signloom.features.targets import TokenizeOptions
 from signloom.files import write_file
 from signloom.paths import PARAMS
@@ -26,7 +26,7 @@ def main() -> None:
     """Compose, train, score; write what is known after each training."""
     study = Path(sys.argv[1]) if len(sys.argv) > 1 else STUDY
     options = load_section(study, "study", CoffeeOptions)
-    scoring = load_section(PARAMS, "evaluate", EvaluateOptions)
+    scoring = read_scoring()
     tokens = OUT / "tokens"
     clips = build_corpus(options)
     write_tokens(tokens, clips, load_section(study, "tokenize_targets", TokenizeOptions))

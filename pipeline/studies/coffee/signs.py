@@ -33,11 +33,12 @@ from pipeline.studies.coffee.study import (
     write_tokens,
 )
 from pipeline.studies.options import change_options
+from pipeline.studies.sentences import read_scoring
 from signloom.cli.recipe import choose_recipe, read_facts
 from signloom.config import load_params, load_section, parse_options
 from signloom.corpus.manifest import IMPORTED_SHARDS, Clip
 from signloom.corpus.shards import read_shards
-from signloom.evaluation.evaluate import EvaluateOptions, evaluate
+from signloom.evaluation.evaluate import evaluate
 from signloom.evaluation.floors import clip_vector
 from signloom.evaluation.names import LOOKUPS, Metric, System
 from signloom.features.features import FloatArray
@@ -87,7 +88,7 @@ def learn(options: CoffeeOptions, share: float, seed: int) -> dict[str, dict[str
     Also how often the sign is found by `signloom lookup`, nearest and among the five nearest, %.
     """
     translator, files = _train(options, choose_clips(options, share, seed), seed)
-    scoring = load_section(PARAMS, "evaluate", EvaluateOptions)
+    scoring = read_scoring()
     targets = read_targets(files.targets)
     sequences = read_shards(files.shards, [target.clip_id for target in targets])
     found = evaluate(translator, targets, sequences, scoring)

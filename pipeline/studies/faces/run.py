@@ -9,8 +9,8 @@ from pipeline.studies.faces.page import build_page
 from pipeline.studies.faces.study import FacesOptions, plan_films, train_each
 from pipeline.studies.films import CORPUS, LANDMARKS, measure_following, prepare
 from pipeline.studies.results import write_results
+from pipeline.studies.sentences import read_scoring
 from signloom.config import load_section
-from signloom.evaluation.evaluate import EvaluateOptions, GridOptions
 from signloom.extraction.extract import ExtractOptions
 from signloom.features.targets import TokenizeOptions
 from signloom.paths import PARAMS
@@ -31,11 +31,7 @@ def main() -> None:
     following = measure_following(films, OUT / LANDMARKS / "shards")
     logging.info("%d films in %s, followed: %s", len(films), OUT / CORPUS, following)
     base = from_scratch(read_run_options(PARAMS))
-    one_search = GridOptions(beam_sizes=(), length_penalties=())
-    scoring = dataclasses.replace(
-        load_section(PARAMS, "evaluate", EvaluateOptions), grid=one_search
-    )
-    trained = list(train_each(OUT, study, base, scoring))
+    trained = list(train_each(OUT, study, base, read_scoring(one_search=True)))
     page = build_page(films, OUT / CORPUS, following, trained)
     results = {"format_version": 1, "following": following, "trained": trained}
     write_results(OUT, results, render_study(page))

@@ -15,10 +15,9 @@ from pipeline.studies.coffee.run import STUDY as COFFEE
 from pipeline.studies.coffee.study import CoffeeOptions
 from pipeline.studies.little.study import LittleOptions, train_each
 from pipeline.studies.results import write_results
+from pipeline.studies.sentences import read_scoring
 from signloom.config import load_section
-from signloom.evaluation.evaluate import EvaluateOptions, GridOptions
 from signloom.features.targets import TokenizeOptions
-from signloom.paths import PARAMS
 from signloom.report.study import Section, StudyPage, Table, render_study
 
 STUDY = Path("pipeline/studies/little/params.yaml")
@@ -42,9 +41,7 @@ def main() -> None:
         words=options.words, corpus=WORK / "orders", orders=options.orders,
     )  # fmt: skip
     tokenize = load_section(study, "tokenize_targets", TokenizeOptions)
-    one_search = GridOptions(beam_sizes=(), length_penalties=())
-    scoring = load_section(PARAMS, "evaluate", EvaluateOptions)
-    scoring = dataclasses.replace(scoring, grid=one_search)
+    scoring = read_scoring(one_search=True)
     for found in train_each(options, coffee, tokenize, scoring, WORK):
         logging.info("%s", found)
         trained.append(found)

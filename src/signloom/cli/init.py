@@ -391,6 +391,9 @@ def print_next(options: argparse.Namespace, plan: "Plan") -> None:
     for section, key in (("report", "title"), ("tracking", "experiment")):
         if params.get(section, {}).get(key):
             values[section] = {key: ""}
+    if params.get("evaluate", {}).get("decoding", {}).get("internal_lm_weight"):
+        # It pays where a decoder knows its sentences by heart, as the demo's, or else may cost.
+        values["evaluate"] = {"decoding": {"internal_lm_weight": 0.0}}
     if reasons:
         print("a recipe that fits these clips, to start from:")
         print(*(f"  {reason}" for reason in reasons), sep="\n")

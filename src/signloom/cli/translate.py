@@ -36,6 +36,7 @@ MEANINGS = {
     "top_p": "draw among the best tokens with this share together (nucleus)",
     "seed": "of what is drawn",
     "language": "to write in, for models of several; empty: the model chooses",
+    "internal_lm_weight": "share of what the decoder expects without looking, subtracted",
 }
 
 
@@ -125,7 +126,11 @@ def add_model_choice(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_model_options(parser: argparse.ArgumentParser) -> None:
-    search = parser.add_argument_group("search and precision")
+    search = parser.add_argument_group(
+        "search and precision",
+        "The search is the one that `evaluate` chose for these weights; in brackets what holds "
+        "where there is none.",
+    )
     kinds = typing.get_type_hints(DecodingOptions, include_extras=True)
     for name, value in dataclasses.asdict(DECODING).items():
         flag, meaning = f"--{name.replace('_', '-')}", f"{MEANINGS[name]} ({value})"
@@ -153,10 +158,9 @@ def add_unsaid(group: Any) -> None:
 def run_translate(options: argparse.Namespace) -> None:
     """Translate everything, name what cannot be read, with an exit code that tells it."""
     choose_model(options)
-    if options.beam_size >= 1 and not 1 <= options.n_best <= options.beam_size:
-        raise UserError(
-            f"--n-best: found {options.n_best}, expected 1 to --beam-size ({options.beam_size})"
-        )
+    most = options.beam_size or max(options.n_best, DECODING.beam_size)
+    if most >= 1 and not 1 <= options.n_best <= most:
+        raise UserError(f"--n-best: found {options.n_best}, expected 1 to --beam-size ({most})")
     if options.glosses:
         translate_glosses(options)
         return
@@ -198,13 +202,13 @@ def choose_model(options: argparse.Namespace) -> None:
     """Turn a version's name into its folder, and take its search where no option says otherwise."""
     from signloom.nightly.store import ModelStore
 
-    search: dict[str, Any] = {**dataclasses.asdict(DECODING), "precision": "float32"}
+    search: dict[str, Any] = {"precision": "float32"}
     if options.model is not None:
         store = ModelStore()
         version = store.resolve(options.model)
         found = store.search_options(version)
         options.checkpoint = store.checkpoint(version)
-        search |= {**found["decoding"], "precision": found["precision"]}
+        search = {**found["decoding"], "precision": found["precision"]}
     for name, value in search.items():
         if getattr(options, name, None) is None:
             setattr(options, name, value)
@@ -212,8 +216,6 @@ def choose_model(options: argparse.Namespace) -> None:
 
 def load_translator(options: argparse.Namespace) -> "tuple[Translator, DecodingOptions]":
     """Load the model that the options name, and how it is to search."""
-    names = [field.name for field in dataclasses.fields(DecodingOptions)]
-    decoding = DecodingOptions(**{name: getattr(options, name) for name in names})
     gc.disable()  # an import makes no garbage, and the search for it takes a fifth of its time
     try:
         from signloom.translation.confidence import HINT, NOT_CALIBRATED
@@ -228,6 +230,12 @@ def load_translator(options: argparse.Namespace) -> "tuple[Translator, DecodingO
             f"says how sure the translations are; {HINT}",
             file=sys.stderr,
         )
+    names = [field.name for field in dataclasses.fields(DecodingOptions)]
+    given = {name: getattr(options, name) for name in names}
+    given = {name: value for name, value in given.items() if value is not None}
+    decoding = dataclasses.replace(translator.decoding, **given)
+    if options.beam_size is None and options.n_best > decoding.beam_size:
+        decoding = dataclasses.replace(decoding, beam_size=options.n_best)
     return translator, decoding
 
 

@@ -224,7 +224,7 @@ def evaluate(
         seeds=_score_seeds(translator, splits, others, results, sequences, options, decoding),
         train_texts=train_texts,
         alignments=_align(translator, results, sequences, counts, options.score),
-        confidence=confidence,
+        confidence=replace(confidence, decoding=decoding),
         reliability=reliability,
         lookup=score_lookup(translator, targets, sequences, results, options.score)
         if metric == Metric.EXACT and translator.source.has_frames

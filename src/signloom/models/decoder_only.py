@@ -46,6 +46,15 @@ class PrefixMemory(Memory):
             [pair.select(rows) for pair in self.layers],
         )
 
+    def emptied(self) -> "PrefixMemory":
+        """Return a memory of as many rows with one position of zeros in every layer."""
+        empty = Memory.emptied(self)
+        layers = [
+            KeyValue(torch.zeros_like(x.keys[:, :, :1]), torch.zeros_like(x.values[:, :, :1]))
+            for x in self.layers
+        ]
+        return PrefixMemory(empty.states, empty.valid, layers)
+
 
 class PrefixLayer(nn.Module):
     """Self-attention over source and target, and feed-forward, each around a residual path."""

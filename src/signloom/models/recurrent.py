@@ -41,6 +41,12 @@ class RecurrentMemory(Memory):
             tuple(x.index_select(0, rows) for x in self.ends),
         )
 
+    def emptied(self) -> "RecurrentMemory":
+        """Return a memory of as many rows with one position of zeros, which ended in zeros."""
+        empty = Memory.emptied(self)
+        ends = tuple(torch.zeros_like(x) for x in self.ends)
+        return RecurrentMemory(empty.states, empty.valid, ends)
+
 
 class RecurrentEncoder(nn.Module):
     """The source's vectors, a recurrence over them, which may read both ways, and a layer norm.

@@ -134,6 +134,10 @@ class Memory:
         """Return the memory of the given rows, in that order; rows may repeat."""
         return Memory(self.states.index_select(0, rows), self.valid.index_select(0, rows))
 
+    def emptied(self) -> "Memory":
+        """Return a memory of as many rows, each with one position of zeros: no source at all."""
+        return Memory(torch.zeros_like(self.states[:, :1]), torch.ones_like(self.valid[:, :1]))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttentionMaps:

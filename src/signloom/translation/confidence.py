@@ -29,6 +29,7 @@ from signloom.features.features import FloatArray, normalise, resample
 from signloom.features.sources import SourceSequence
 from signloom.files import hash_file, to_text, write_file
 from signloom.paths import EVALUATION
+from signloom.translation.options import DecodingOptions
 from signloom.translation.search import Hypothesis
 
 CONFIDENCE = "confidence.json"
@@ -185,6 +186,7 @@ class Confidence:
     unsure_below: Share  # a translation with less confidence is unsure
     levels: tuple[Level, ...]  # by score, rising; none without dev clips
     train: TrainClips | None  # None: of glosses
+    decoding: DecodingOptions | None = None  # the search that was measured; files of before lack it
 
     def check(
         self, hypothesis: Hypothesis, sequence: SourceSequence, encoding: FloatArray | None

@@ -29,6 +29,8 @@ class DecodingOptions:
     seed: Natural = 1  # of what is drawn
     # To write in, of a model trained with tokenize_targets.language; empty: the model chooses.
     language: str = ""
+    # Share of what the decoder expects without a source, subtracted in a search; 0: none.
+    internal_lm_weight: Share = 0.0
 
     def __post_init__(self) -> None:
         if 0 < self.temperature < MIN_TEMPERATURE:
@@ -53,9 +55,10 @@ class DecodingOptions:
             )
 
 
-# The search of `signloom translate` and of served models. `max_tokens` is 128, so that even a very
-# long sentence is not cut off. The scores use `evaluate.decoding` of params.yaml: 64 is enough
-# for the demo's sentences and limits the time for models that never end one.
+# The search of `signloom translate` and of served models where `evaluate` has chosen none.
+# `max_tokens` is 128 at least, so that even a very long sentence is not cut off. The scores use
+# `evaluate.decoding` of params.yaml: 64 is enough for the demo's sentences and limits the time for
+# models that never end one.
 DECODING = DecodingOptions(
     beam_size=4,
     length_penalty=1.0,

@@ -5,6 +5,7 @@ K tokens or beams taken of each row or clip.
 """
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -25,6 +26,9 @@ PACKED_BELOW = 0.75
 # With a CTC head, which may rank them otherwise, so many more continuations of a beam are looked
 # at than beams are followed. (Watanabe et al. rank those that the decoder ranks first, too.)
 CTC_CANDIDATES = 8
+# Where the decoder's own language model is subtracted, a token needs this share of the best one's
+# probability: among the others a small difference of small numbers would decide.
+PLAUSIBLE = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +48,8 @@ class Hypothesis:
     Attributes:
         tokens: Without bos; ends in eos unless the search ran out of length.
         log_prob: Sum of the tokens' log-probabilities by the decoder, nats.
-        score: What hypotheses are ranked by: `log_prob`, mixed with `ctc_log_prob` where that is
-            used, after the length penalty.
+        score: What hypotheses are ranked by: `log_prob`, mixed with `ctc_log_prob` or less the
+            decoder's own language model where that is used, after the length penalty.
         ctc_log_prob: Log-probability by the CTC head of the tokens' characters, nats; None where
             `ctc_weight` is 0.
     """
@@ -130,6 +134,7 @@ class _Beams:
     tokens: Int[Tensor, "B W T"]  # with bos
     parents: Int[Tensor, "B W"]  # which beam of the step before each continues
     log_probs: Float[Tensor, "B W"]
+    gains: Float[Tensor, "B W"]  # the same, after subtraction of the internal language model
     totals: Float[Tensor, "B W"]  # what orders them; minus infinity: an empty slot
     labelled: LabelledBeams | None  # where the CTC head counts
 
@@ -140,6 +145,7 @@ class _Beams:
             self.tokens.gather(1, history),
             self.parents.gather(1, beams),
             self.log_probs.gather(1, beams),
+            self.gains.gather(1, beams),
             self.totals.gather(1, beams),
             None if self.labelled is None else self.labelled.take(beams),
         )
@@ -150,6 +156,7 @@ class _Beams:
             self.tokens.index_select(0, rows),
             self.parents.index_select(0, rows),
             self.log_probs.index_select(0, rows),
+            self.gains.index_select(0, rows),
             self.totals.index_select(0, rows),
             None if self.labelled is None else self.labelled.select(rows),
         )
@@ -171,6 +178,10 @@ class _Search:
         clips, device = len(memory.states), memory.states.device
         self._model, self._ids, self._options, self._n_best = model, ids, options, n_best
         self._state = model.start(memory)
+        # Without a source the decoder is a language model (Meng et al. 2021, "Internal language
+        # model estimation"), where it looks at what it wrote.
+        is_subtracted = options.internal_lm_weight and model.guesses_from_tokens and not dice
+        self._unseeing = model.start(memory.emptied()) if is_subtracted else None
         nothing = torch.zeros(clips, 1, device=device)
         bos = torch.full((clips, 1, 1), ids.bos, device=device)
         self._labels_of = labels_of if options.ctc_weight else None
@@ -178,7 +189,7 @@ class _Search:
         labelled = None
         if self._labels_of:
             labelled = LabelledBeams.start(model.ctc_logits(memory), memory.valid)
-        self._beams = _Beams(bos, nothing.long(), nothing, nothing, labelled)
+        self._beams = _Beams(bos, nothing.long(), nothing, nothing, nothing, labelled)
         self._clips = list(range(clips))  # the clip in each row of the batch
         self._ended: list[list[Hypothesis]] = [[] for _ in range(clips)]
         self._done: dict[int, list[Hypothesis]] = {}  # of the clips that are done
@@ -187,29 +198,38 @@ class _Search:
         """Search until every clip is done."""
         for step in range(1, self._options.max_tokens + 1):
             before = self._beams
-            logits, self._state = self._model.step(before.tokens[:, :, -1].flatten(), self._state)
-            self._beams = self._end_beams(self._grow(logits, step))
+            last = before.tokens[:, :, -1].flatten()
+            logits, self._state = self._model.step(last, self._state)
+            expected = None
+            if self._unseeing is not None:
+                expected, self._unseeing = self._model.step(last, self._unseeing)
+            self._beams = self._end_beams(self._grow(logits, expected, step))
             self._finish_clips(before, is_last=step == self._options.max_tokens)
             if len(self._done) == len(self._ended):
                 break
             self._state = self._state.branch(self._beams.parents)
+            if self._unseeing is not None:
+                self._unseeing = self._unseeing.branch(self._beams.parents)
             self._drop_finished()
         return [self._done[clip] for clip in range(len(self._ended))]
 
-    def _grow(self, logits: Float[Tensor, "R V"], step: int) -> _Beams:
+    def _grow(
+        self, logits: Float[Tensor, "R V"], expected: Float[Tensor, "R V"] | None, step: int
+    ) -> _Beams:
         """Return the best continuations of all beams, each clip's best first."""
-        log_probs, tokens = self._candidates(logits, step)
+        log_probs, gains, tokens = self._candidates(logits, expected, step)
         clips, width, count = tokens.shape
         parents = torch.arange(width, device=tokens.device).repeat_interleave(count)
         parents = parents.expand(clips, -1)
         log_probs = self._beams.log_probs.gather(1, parents) + log_probs.flatten(1)
+        gains = self._beams.gains.gather(1, parents) + gains.flatten(1)
         is_empty = self._beams.totals.gather(1, parents) == -torch.inf
-        totals = log_probs.masked_fill(is_empty, -torch.inf)
+        totals = gains.masked_fill(is_empty, -torch.inf)
         tokens, labelled = tokens.flatten(1), self._beams.labelled
         if labelled is not None and self._labels_of:
             labelled = labelled.take(parents).extend(tokens, self._labels_of, self._ids.eos)
             share = self._options.ctc_weight
-            mixed = (1 - share) * log_probs + share * labelled.prefixes.log_probs
+            mixed = (1 - share) * gains + share * labelled.prefixes.log_probs
             totals = torch.where(totals.isfinite(), mixed, totals).float()
         best = totals.topk(min(self._options.beam_size, totals.shape[1]), dim=1).indices
         parents, tokens = parents.gather(1, best), tokens.gather(1, best)
@@ -218,14 +238,18 @@ class _Search:
             torch.cat((self._beams.tokens.gather(1, history), tokens[..., None]), dim=2),
             parents,
             log_probs.gather(1, best),
+            gains.gather(1, best),
             totals.gather(1, best),
             None if labelled is None else labelled.take(best),
         )
 
     def _candidates(
-        self, logits: Float[Tensor, "R V"], step: int
-    ) -> tuple[Float[Tensor, "B W K"], Int[Tensor, "B W K"]]:
-        """Return the log-probabilities and tokens that may continue each beam."""
+        self, logits: Float[Tensor, "R V"], expected: Float[Tensor, "R V"] | None, step: int
+    ) -> tuple[Float[Tensor, "B W K"], Float[Tensor, "B W K"], Int[Tensor, "B W K"]]:
+        """Return log-probability, gain in rank and token of what may continue each beam.
+
+        The gain is the log-probability, after subtraction where that is asked for.
+        """
         clips, width, _ = self._beams.tokens.shape
         banned = [self._ids.pad, self._ids.bos]
         if step == 1 and self._ids.first is not None:
@@ -237,12 +261,23 @@ class _Search:
             pairs = repeats(self._beams.tokens[:, :, 1:].flatten(0, 1), size)
         if self._dice:
             dice = [self._dice[clip] for clip in self._clips]
-            found = draw_tokens(logits, self._options, dice, banned=banned, banned_pairs=pairs)
+            gains, tokens = draw_tokens(
+                logits, self._options, dice, banned=banned, banned_pairs=pairs
+            )
         else:
             most = self._options.beam_size + (CTC_CANDIDATES if self._labels_of else 0)
             count = min(most, logits.shape[1])
-            found = best_tokens(logits, count, banned=banned, banned_pairs=pairs)
-        return found[0].view(clips, width, -1), found[1].view(clips, width, -1)
+            ranked = logits
+            if expected is not None:
+                logits = logits.float().log_softmax(dim=-1)
+                ranked = subtract(logits, expected, self._options.internal_lm_weight)
+            gains, tokens = best_tokens(ranked, count, banned=banned, banned_pairs=pairs)
+        log_probs = gains if expected is None else logits.gather(1, tokens)
+        return (
+            log_probs.view(clips, width, -1),
+            gains.view(clips, width, -1),
+            tokens.view(clips, width, -1),
+        )
 
     def _end_beams(self, grown: _Beams) -> _Beams:
         """Make hypotheses of the beams that end; return those that stay open."""
@@ -301,6 +336,8 @@ class _Search:
         if len(rows) <= PACKED_BELOW * len(self._clips):
             kept = torch.tensor(rows, device=self._beams.totals.device)
             self._state, self._beams = self._state.select(kept), self._beams.select(kept)
+            if self._unseeing is not None:
+                self._unseeing = self._unseeing.select(kept)
             self._clips = [self._clips[row] for row in rows]
 
 
@@ -329,6 +366,25 @@ def best_tokens(
     _ban(logits, banned, banned_pairs)
     best, tokens = _top(logits, count)
     return best.float() - total, tokens
+
+
+def subtract(
+    log_probs: Float[Tensor, "R V"], expected: Float[Tensor, "R V"], weight: float
+) -> Float[Tensor, "R V"]:
+    """Take from each token's log-probability a share of that which it has without a source.
+
+    Args:
+        log_probs: Given the source.
+        expected: Logits given the same tokens and no source.
+        weight: The share.
+
+    Returns:
+        Logits; minus infinity where a token has less than `PLAUSIBLE` of the best one's
+        probability (Li et al. 2023, "Contrastive decoding").
+    """
+    least = log_probs.amax(dim=-1, keepdim=True) + math.log(PLAUSIBLE)
+    less = log_probs - weight * expected.float().log_softmax(dim=-1)
+    return less.masked_fill(log_probs < least, -torch.inf)
 
 
 def draw_tokens(

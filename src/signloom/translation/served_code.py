@@ -14,7 +14,7 @@ from mlflow.pyfunc import PythonModel, PythonModelContext
 from signloom.config import Count, parse_options
 from signloom.features.sources import LandmarkSource
 from signloom.translation.options import DecodingOptions
-from signloom.translation.serving import PARAMS, check_request, from_payload
+from signloom.translation.serving import check_request, from_payload, request_params
 from signloom.translation.timed import to_json, translate_timed
 from signloom.translation.translator import Translator
 
@@ -45,7 +45,7 @@ class LandmarkTranslator(PythonModel):  # type: ignore[misc]  # MLflow is not ty
         Returns:
             For each clip the object that `signloom translate --json` prints.
         """
-        given = {**PARAMS, **(params or {})}
+        given = {**request_params(self._translator.decoding), **(params or {})}
         try:
             n_best = parse_options(given.pop("n_best"), Count, where="n_best")
             skip_unsure = parse_options(given.pop("skip_unsure"), bool, where="skip_unsure")

@@ -17,7 +17,6 @@ import numpy.typing as npt
 import pandas as pd
 
 import signloom
-from signloom.checkpoint import load_checkpoint
 from signloom.config import FrameRate, Side, checked_dataclass, parse_options
 from signloom.corpus.landmarks import COORDINATES, LandmarkSequence, Layout
 from signloom.devices import pick_device
@@ -25,7 +24,8 @@ from signloom.errors import UserError
 from signloom.features.sources import LandmarkSource
 from signloom.files import check_output_folder, replace_folder
 from signloom.translation.confidence import find_confidence_file
-from signloom.translation.options import DECODING, DecodingOptions
+from signloom.translation.options import DecodingOptions
+from signloom.translation.translator import Translator
 
 # What one request may ask of a server that others wait for: in any family and with any options
 # within these it is answered in seconds, where larger ones took minutes and gigabytes.
@@ -184,8 +184,11 @@ REQUIREMENTS = (
     "ruamel.yaml", "safetensors", "tokenizers", "torch", "tqdm",
 )  # fmt: skip
 
-# What a request may ask for, and what holds where it does not.
-PARAMS = {"n_best": 1, "skip_unsure": False, **asdict(DECODING)}
+
+def request_params(decoding: DecodingOptions) -> dict[str, Any]:
+    """Return what a request may ask for, and what holds where it does not."""
+    return {"n_best": 1, "skip_unsure": False, **asdict(decoding)}
+
 
 FILES = (
     "MLmodel", "artifacts", "code", "conda.yaml", "input_example.json", "python_env.yaml",
@@ -208,8 +211,8 @@ def save_served_model(checkpoint: Path, folder: Path) -> None:
         UserError: If the checkpoint cannot be read, or the folder holds something else.
     """
     check_output_folder(folder, [checkpoint], FILES)
-    spec = load_checkpoint(checkpoint, pick_device("cpu")).spec
-    source = spec.source
+    translator = Translator.load(checkpoint, pick_device("cpu"))
+    source = translator.source
     if not isinstance(source, LandmarkSource) or source.kind != "landmarks":
         raise UserError(
             f"a model of {source.name} cannot be served: what is written reads landmarks"
@@ -233,7 +236,7 @@ def save_served_model(checkpoint: Path, folder: Path) -> None:
                 pip_requirements=[
                     f"{name}=={importlib.metadata.version(name)}" for name in REQUIREMENTS
                 ],
-                signature=_signature(),
+                signature=_signature(translator.decoding),
                 input_example=pd.DataFrame([to_payload(_example(source.layout))]),
             )
         replace_folder(temporary, folder)
@@ -241,7 +244,7 @@ def save_served_model(checkpoint: Path, folder: Path) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _signature() -> Any:
+def _signature(decoding: DecodingOptions) -> Any:
     """Return what comes in: rows of clips, and the options of the search as parameters."""
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
@@ -261,7 +264,10 @@ def _signature() -> Any:
             ]
         ),
         params=ParamSchema(
-            [ParamSpec(name, types[type(value)], value) for name, value in PARAMS.items()]
+            [
+                ParamSpec(name, types[type(value)], value)
+                for name, value in request_params(decoding).items()
+            ]
         ),
     )
 

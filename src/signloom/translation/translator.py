@@ -29,7 +29,7 @@ from signloom.translation.confidence import (
     find_confidence,
 )
 from signloom.translation.ctc_prefix import LabelsOf, TokenLabels
-from signloom.translation.options import DecodingOptions
+from signloom.translation.options import DECODING, DecodingOptions
 from signloom.translation.precision import Precision, reduce_precision
 from signloom.translation.search import Hypothesis, SpecialIds, search
 
@@ -125,6 +125,14 @@ class Translator:
         device = device or pick_device("auto")
         checkpoint = load_checkpoint(folder, device)
         return cls(checkpoint, device, precision, find_confidence(folder))
+
+    @property
+    def decoding(self) -> DecodingOptions:
+        """The search that `evaluate` chose for these weights, for sentences of any length."""
+        chosen = self.confidence.decoding if self.confidence else None
+        if chosen is None:
+            return DECODING
+        return replace(chosen, max_tokens=max(chosen.max_tokens, DECODING.max_tokens))
 
     @property
     def source(self) -> Source:

@@ -68,7 +68,10 @@ def test_a_shell_completes_commands_and_options(
         (["scores", "--metrics", "nothing.json"], "run `dvc repro evaluate` first"),
         (["adopt", "--best", "nothing.json"], "run `dvc repro tune` first"),
         (["translate", "a.mp4", "--checkpoint", "nothing"], "nothing is not a checkpoint"),
-        (["translate", "a.mp4", "--n-best", "9"], "n-best: found 9, expected 1 to --beam-size"),
+        (
+            ["translate", "a.mp4", "--n-best", "9", "--beam-size", "4"],
+            "n-best: found 9, expected 1 to --beam-size",
+        ),
         (["export-model", "out", "--format", "onnx"], "data/checkpoint is not a checkpoint"),
         (["export-model", "out", "--format", "mlflow"], "data/checkpoint is not a checkpoint"),
     ],

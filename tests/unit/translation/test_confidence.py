@@ -11,7 +11,8 @@ import torch
 from scipy.stats import binomtest
 
 from signloom.checkpoint import WEIGHTS
-from signloom.cli.main import main
+from signloom.cli.main import build_parser, main
+from signloom.cli.translate import choose_model, load_translator
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.shards import write_shards
 from signloom.errors import UserError
@@ -32,6 +33,7 @@ from signloom.translation.confidence import (
     wilson,
     write_confidence,
 )
+from signloom.translation.options import DECODING, DecodingOptions
 from signloom.translation.timed import to_json, translate_timed
 from signloom.translation.translator import Translator
 from tests import tiny
@@ -176,6 +178,25 @@ def test_what_was_measured_of_other_weights_is_passed_over(
     assert find_confidence(checkpoint) is None
     write_confidence(EVALUATION / CONFIDENCE, right)
     assert find_confidence(checkpoint) == right
+
+
+def test_a_search_is_that_which_was_measured_where_no_flag_says_otherwise(
+    checkpoint: Path,
+) -> None:
+    path = checkpoint.with_name("evaluation") / CONFIDENCE
+    chosen = tiny.decoding(beam_size=2, internal_lm_weight=0.3)
+
+    def decoding(*flags: str) -> DecodingOptions:
+        given = build_parser().parse_args(["translate", "--checkpoint", str(checkpoint), *flags])
+        choose_model(given)
+        return load_translator(given)[1]
+
+    assert decoding() == DECODING  # of a file of before
+    write_confidence(path, dataclasses.replace(read_confidence(path), decoding=chosen))
+    longer = dataclasses.replace(chosen, max_tokens=DECODING.max_tokens)
+    assert decoding() == longer
+    assert decoding("--n-best", "5") == dataclasses.replace(longer, beam_size=5)
+    assert decoding("--internal-lm-weight", "0").internal_lm_weight == 0
 
 
 def test_a_damaged_file_is_named(checkpoint: Path) -> None:

@@ -13,6 +13,7 @@ from signloom.models.seq2seq import DecoderState, Memory, Seq2Seq
 from signloom.translation.options import DecodingOptions
 from signloom.translation.search import (
     GROUP,
+    PLAUSIBLE,
     Hypothesis,
     SpecialIds,
     best_tokens,
@@ -163,6 +164,48 @@ def test_ctc_without_a_spelling_is_refused() -> None:
         search(model, memory_of(model), IDS, tiny.decoding(ctc_weight=0.3))
 
 
+@pytest.mark.parametrize("family", ["transformer", "lstm", "decoder_only"])
+@torch.inference_mode()
+def test_a_wide_beam_less_the_internal_language_model_equals_full_enumeration(family: str) -> None:
+    model = small_model(family=family)
+    output_of(model).weight.mul_(0.25)  # opinions so mild that nearly everything is plausible
+    memory = memory_of(model)
+    nothing = memory.select(torch.tensor([0])).emptied()
+    options = tiny.decoding(beam_size=64, max_tokens=4, internal_lm_weight=0.4)
+    found = search(model, memory, IDS, options, n_best=3)
+    changed = 0
+    for clip in range(len(LENGTHS)):
+        row = memory.select(torch.tensor([clip]))
+        scores = {}
+        for tokens in every_translation(4):
+            given = torch.tensor([[IDS.bos, *tokens[:-1]]])
+            own = model.decode(row, given).log_softmax(dim=-1)[0]
+            less = own - 0.4 * model.decode(nothing, given).log_softmax(dim=-1)[0]
+            less[own < own.amax(dim=-1, keepdim=True) + math.log(PLAUSIBLE)] = -torch.inf
+            gains = less.log_softmax(dim=-1)
+            total = sum(gains[step, token].item() for step, token in enumerate(tokens))
+            scores[tokens] = total / len(tokens)
+        possible = [tokens for tokens in scores if scores[tokens] > -torch.inf]
+        best = sorted(possible, key=scores.__getitem__, reverse=True)[:3]
+        ended = [one for one in found[clip] if one.tokens[-1] == IDS.eos]
+        assert [h.tokens for h in ended] == best
+        assert [h.score for h in ended] == pytest.approx([scores[t] for t in best], **CLOSE)
+        for one in ended:  # confidence is measured by what no option of the search changes
+            plain = teacher_forced(model, memory, clip, one.tokens)
+            assert one.log_prob == pytest.approx(plain, **CLOSE)
+            changed += one.score != pytest.approx(plain / len(one.tokens), **CLOSE)
+    assert changed
+
+
+def test_nothing_is_subtracted_of_a_model_that_reads_no_tokens() -> None:
+    model = tiny.model(2, family="encoder_only")
+    plain, less = (
+        search(model, memory_of(model), IDS, tiny.decoding(internal_lm_weight=weight))
+        for weight in (0.0, 0.3)
+    )
+    assert less == plain
+
+
 @pytest.mark.parametrize("beam_size", [1, 3, 8])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_log_probability_is_the_teacher_forced_one(family: str, beam_size: int) -> None:
@@ -175,17 +218,15 @@ def test_the_log_probability_is_the_teacher_forced_one(family: str, beam_size: i
             assert found.score == pytest.approx(expected / len(found.tokens), **CLOSE)
 
 
-@pytest.mark.parametrize("ctc_weight", [0.0, 0.4])
+@pytest.mark.parametrize("weight", ["", "ctc_weight", "internal_lm_weight"])
 @pytest.mark.parametrize("beam_size", [1, 4])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_company_and_order_change_no_hypothesis(
-    family: str, beam_size: int, ctc_weight: float
-) -> None:
+def test_company_and_order_change_no_hypothesis(family: str, beam_size: int, weight: str) -> None:
     model = tiny.model(0, family=family)
     with torch.no_grad():
         output_of(model).weight.mul_(8.0)  # clips end, and leave, at different times
     src, valid = tiny.source(1, LENGTHS)
-    options = tiny.decoding(beam_size=beam_size, ctc_weight=ctc_weight)
+    options = tiny.decoding(beam_size=beam_size, **({weight: 0.4} if weight else {}))
 
     def translate(rows: list[int]) -> list[list[Hypothesis]]:
         longest = max(LENGTHS[row] for row in rows)
@@ -193,7 +234,8 @@ def test_company_and_order_change_no_hypothesis(
         return search(model, memory, IDS, options, n_best=beam_size, labels_of=labels_of)
 
     together, turned = translate([0, 1, 2, 3]), translate([2, 3, 1, 0])
-    if family not in ("transformer", "decoder_only"):  # whose clips all go on to the limit
+    goes_on = family in ("transformer", "decoder_only") or weight == "internal_lm_weight"
+    if not goes_on:  # to the limit, all clips
         assert len({len(found[0].tokens) for found in together}) > 1
     for row, others in enumerate(zip(together, map(turned.__getitem__, (3, 2, 0, 1)), strict=True)):
         (alone,) = translate([row])
@@ -374,6 +416,7 @@ def test_the_search_stops_when_no_open_beam_can_win() -> None:
         ("min_tokens", 13),
         ("no_repeat_ngram", -1),
         ("ctc_weight", 1.5),
+        ("internal_lm_weight", 1.5),
     ],
 )
 def test_impossible_options_are_refused(name: str, value: float) -> None:
