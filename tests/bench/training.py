@@ -75,6 +75,10 @@ PRECISION = "bfloat16" if has_bfloat16() else "float32"
 TRAIN_FAST = dataclasses.replace(TRAIN, precision=PRECISION, label_smoothing=0.1)
 TIED = dataclasses.replace(RECIPE, tied_embeddings=True)
 
+SMALL = dataclasses.replace(
+    RECIPE, d_model=128, d_ff=256, heads=4, encoder_layers=2, decoder_layers=2
+)
+
 
 def pad_all(clips: Clips) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return features, which frames are real, and targets, all clips padded to 250 frames."""
@@ -161,6 +165,14 @@ VARIANTS = {
     "joints": Variant(
         "the same with a graph over joints",
         lambda: measure_ours(dataclasses.replace(RECIPE, joints="graph"), TRAIN_FAST, PRUNED),
+    ),
+    "small": Variant(
+        "width 128, two layers, float32",
+        lambda: measure_ours(SMALL, TRAIN, PRUNED),
+    ),
+    "small_joints": Variant(
+        "the same with a graph over joints",
+        lambda: measure_ours(dataclasses.replace(SMALL, joints="graph"), TRAIN, PRUNED),
     ),
 }
 

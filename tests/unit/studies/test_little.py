@@ -53,6 +53,8 @@ def test_the_page_has_a_row_for_each_means_and_the_spread_of_the_seeds() -> None
     ]
     (table,) = build_page(rows).sections[0].parts
     assert table.rows == [["scratch", "42.0 ± 2.8"], ["both", "21.0 ± 1.4"]]
+    (begun,) = build_page([*rows, {**rows[0], "share": 0.3, "wer": 15.0}]).sections[0].parts
+    assert begun.rows == [["scratch", "42.0 ± 2.8", "15.0"], ["both", "21.0 ± 1.4", ""]]
 
 
 @pytest.mark.parametrize("labels", [[1], [1, 2], [2, 2], [1, 2, 1]])
