@@ -190,9 +190,8 @@ class JointGraphs(nn.Module):
     def forward(self, src: Float[Tensor, "B S F"]) -> Float[Tensor, "B S F"]:
         """Return the features with what the graphs add."""
         frames = src.flatten(0, 1)  # torch takes columns of a matrix five times as fast
-        added = [graph(frames) for graph in self.graphs]
-        numbers = torch.cat((*added, added[0].new_zeros(len(frames), 1)), dim=1)
-        return src + numbers.index_select(1, self.place).view_as(src)
+        added = torch.cat([graph(frames) for graph in self.graphs], dim=1)
+        return src + functional.pad(added, (0, 1)).index_select(1, self.place).view_as(src)
 
 
 class JointGraph(nn.Module):
@@ -234,7 +233,7 @@ class JointGraph(nn.Module):
         if self.shared is not None:
             matrix = torch.cat((matrix, self.shared), dim=1)
         x = functional.linear(frames.index_select(1, self.columns), matrix)
-        x = functional.gelu(self.norm(x)).view(len(frames), -1, GRAPH_WIDTH)
+        x = functional.gelu(self.norm(x)).view(-1, self.adjacency.shape[1], GRAPH_WIDTH)
         return self.out(x).flatten(1)
 
 
