@@ -172,8 +172,8 @@ def _check_texts(clips: Sequence[Clip], tokenize: TokenizeOptions, run: RunOptio
         check_glosses(run)
         if tokenize.source == "none":
             raise UserError(
-                "model.source is tokens, but tokenize_targets.source is none; set that to glosses "
-                "or subwords"
+                "model.source is tokens, but tokenize_targets.source is none; set that to glosses, "
+                "subwords or shared"
             )
     if clips:
         corpora = Counter(clip.corpus or "" for clip in clips if clip.split == "train")

@@ -150,7 +150,7 @@ def test_a_served_model_says_what_it_has_never_seen_and_is_silent_if_asked(url: 
         ({"beam_size": 100_000}, {}, "beam_size: found 100000, expected at most 64"),
         ({"max_tokens": 100_000}, {}, "max_tokens: found 100000, expected at most 512"),
         ({"length_penalty": 1e9}, {}, "length_penalty: found 1000000000.0, expected at most 10"),
-        ({"n_best": 9}, {}, "n_best: found 9, expected 1 to beam_size (4)"),
+        ({"n_best": 9, "beam_size": 3}, {}, "n_best: found 9, expected 1 to beam_size (3)"),
         ({}, {"fps": 1e-3}, "fps: found 0.001, expected at least 1"),
         ({}, {"fps": 1e-9}, "fps: found 1e-09, expected at least 1"),
         ({}, {"width": 10**9}, "width: found 1000000000, expected at most 32768"),

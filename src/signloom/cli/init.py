@@ -4,9 +4,9 @@ import argparse
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from signloom.cli.arguments import add_captions, add_params, number_of, read_caption_options
 from signloom.config import FrameRate, load_params, update_params
@@ -392,7 +392,7 @@ def print_next(options: argparse.Namespace, plan: "Plan") -> None:
         if params.get(section, {}).get(key):
             values[section] = {key: ""}
     if params.get("evaluate", {}).get("decoding", {}).get("internal_lm_weight"):
-        # It pays where a decoder knows its sentences by heart, as the demo's, or else may cost.
+        # It pays where a decoder knows its sentences by heart, as the demo's; elsewhere it costs.
         values["evaluate"] = {"decoding": {"internal_lm_weight": 0.0}}
     if reasons:
         print("a recipe that fits these clips, to start from:")
@@ -403,5 +403,14 @@ def print_next(options: argparse.Namespace, plan: "Plan") -> None:
     else:
         print(f"set in {options.params} (or give --use), then `dvc repro`:")
     for section, keys in values.items():
-        for key, value in keys.items():
+        for key, value in _flatten(keys):
             print(f"  {section}.{key}: {str(value).lower() if value in (True, False) else value}")
+
+
+def _flatten(keys: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the keys of nested maps, joined by dots, with their values."""
+    for key, value in keys.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{key}.{name}", one) for name, one in _flatten(value))
+        else:
+            yield key, value

@@ -20,6 +20,7 @@ from signloom.corpus.shards import shards_metadata
 from signloom.devices import pick_device
 from signloom.errors import UserError
 from signloom.features.features import BodyPart, FeatureOptions, feature_parts, feature_width
+from signloom.features.glosses import NO_GLOSSES
 from signloom.features.targets import read_glosses, read_labels
 from signloom.features.tokenizer import Tokenizer
 from signloom.models.registry import build_model
@@ -42,6 +43,7 @@ class Sizes:
     batch: int  # clips, B
     frames: int  # of each clip at the features' rate, S
     tokens: int  # of each sentence, T
+    is_shared: bool = False  # whether source ids are target ids
     parts: tuple[BodyPart, ...] = ()  # of the body
 
 
@@ -58,6 +60,7 @@ def print_summary(options: argparse.Namespace) -> None:
         vocab_size=sizes.vocab_size,
         ctc_labels=sizes.ctc_labels,
         eos=eos,
+        is_shared=sizes.is_shared,
         parts=sizes.parts,
     ).eval()
     inputs = _random_inputs(sizes, model_options.source)
@@ -106,10 +109,10 @@ def find_sizes(options: argparse.Namespace, model: ModelOptions, features: Featu
         )
     vocab = options.vocab or Tokenizer.load(tokenizer).vocab_size
     layout = shards_metadata(shards).layout if shards.is_dir() else build_layout(features.groups)
-    glosses = read_glosses(targets).size if targets.is_file() else 0
+    glosses = read_glosses(targets) if targets.is_file() else NO_GLOSSES
     spells = load_section(options.params, "train", TrainOptions).ctc_weight > 0
     return Sizes(
-        input_width=glosses or vocab
+        input_width=glosses.size or vocab
         if model.source == "tokens"
         else feature_width(features, layout),
         vocab_size=vocab,
@@ -117,6 +120,7 @@ def find_sizes(options: argparse.Namespace, model: ModelOptions, features: Featu
         batch=options.batch,
         frames=options.frames,
         tokens=options.tokens,
+        is_shared=glosses.kind == "shared",
         parts=feature_parts(features, layout) if model.source == "landmarks" else (),
     )
 
@@ -210,7 +214,7 @@ def _first_tensor(value: object) -> torch.Tensor | None:
 def measure_latency(model: Seq2Seq, inputs: list[torch.Tensor], eos: int) -> dict[str, float]:
     """Return seconds to encode, to feed one token, and to write whole sentences of that length.
 
-    Greedily, the least that a sentence costs, and by the search of `signloom translate`.
+    Greedily, the least that a sentence costs, and with a beam of 4.
     """
     src, valid, tgt = inputs
     length = tgt.shape[1]
@@ -311,7 +315,11 @@ def _as_json(
     latency: dict[str, float],
 ) -> dict[str, Any]:
     return {
-        "sizes": dataclasses.asdict(dataclasses.replace(sizes, parts=())),
+        "sizes": {
+            name: value
+            for name, value in dataclasses.asdict(sizes).items()
+            if name not in ("parts", "is_shared")
+        },
         "parameters": parameters,
         "mult_adds": mult_adds,
         "bytes": {

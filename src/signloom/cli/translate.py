@@ -17,7 +17,7 @@ from signloom.config import Count, Positive
 from signloom.errors import UserError
 from signloom.files import check_output, write_file
 from signloom.paths import CHECKPOINT
-from signloom.translation.options import DECODING, DecodingOptions
+from signloom.translation.options import DECODING, MAX_BEAMS, DecodingOptions
 
 if TYPE_CHECKING:
     from signloom.features.sources import SourceSequence
@@ -157,10 +157,10 @@ def add_unsaid(group: Any) -> None:
 
 def run_translate(options: argparse.Namespace) -> None:
     """Translate everything, name what cannot be read, with an exit code that tells it."""
-    choose_model(options)
-    most = options.beam_size or max(options.n_best, DECODING.beam_size)
-    if most >= 1 and not 1 <= options.n_best <= most:
+    most = options.beam_size or MAX_BEAMS
+    if not 1 <= options.n_best <= most:
         raise UserError(f"--n-best: found {options.n_best}, expected 1 to --beam-size ({most})")
+    choose_model(options)
     if options.glosses:
         translate_glosses(options)
         return
@@ -233,8 +233,12 @@ def load_translator(options: argparse.Namespace) -> "tuple[Translator, DecodingO
     names = [field.name for field in dataclasses.fields(DecodingOptions)]
     given = {name: getattr(options, name) for name in names}
     given = {name: value for name, value in given.items() if value is not None}
+    if options.temperature:  # what cannot go with it was chosen, not given
+        given = {"ctc_weight": 0.0, **given}
+    elif options.temperature == 0:
+        given = {"top_k": 0, "top_p": 1.0, **given}
     decoding = dataclasses.replace(translator.decoding, **given)
-    if options.beam_size is None and options.n_best > decoding.beam_size:
+    if options.n_best > decoding.beam_size:  # which was chosen, too
         decoding = dataclasses.replace(decoding, beam_size=options.n_best)
     return translator, decoding
 

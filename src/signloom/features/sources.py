@@ -556,7 +556,7 @@ def open_source(kind: SourceKind, *, shards: Path, targets: Path) -> Source:
         if vocabulary.kind == "none":
             raise UserError(
                 "model.source is tokens, but tokenize_targets.source is none, so there are no "
-                "glosses to read; set it to subwords or glosses and run `dvc repro "
+                "glosses to read; set it to glosses, subwords or shared and run `dvc repro "
                 "tokenize_targets`"
             )
         return GlossSource(vocabulary=vocabulary)

@@ -204,6 +204,11 @@ def build_glosses(
             f"gloss in the manifest: {names}. Fill the column gloss of these rows or remove them, "
             "or set tokenize_targets.source: none"
         )
+    if kind == "shared" and target is not None and target.is_spaced:
+        raise UserError(
+            "tokenize_targets.source: shared needs a byte-level BPE, but tokenize_targets."
+            "tokenizer is SentencePiece's; set source to glosses or subwords"
+        )
     train = [clip.gloss or "" for clip in clips if clip.split == "train"]
     return GlossVocabulary.build(train, kind, target)
 

@@ -109,7 +109,8 @@ def build_model(
         model = EncoderOnly(options, **sizes, eos=eos)
     if options.streams or options.joints != "none":
         _split_source(model, options, parts, ctc_labels)
-    if is_shared and isinstance(model.head, TiedProjection):
+    is_tied = options.tied_embeddings and options.family != "pretrained"
+    if is_shared and is_tied and isinstance(model.head, TiedProjection):
         model.get_submodule("encoder.source").projection = TiedEmbedding(model.head.embedding[0])
     if options.source != "tokens":
         model.input_width = input_width

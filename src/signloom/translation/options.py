@@ -6,6 +6,7 @@ from pydantic import Field
 
 from signloom.config import Natural, Share, checked_dataclass
 
+MAX_BEAMS = 64
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 10.0
 
 
@@ -14,7 +15,7 @@ class DecodingOptions:
     """How target tokens are searched; `evaluate.decoding` in params.yaml."""
 
     # Time and memory of a search grow with width and length: the bounds end what nobody waits for.
-    beam_size: Annotated[int, Field(ge=1, le=64)]  # hypotheses followed at once; 1 is greedy
+    beam_size: Annotated[int, Field(ge=1, le=MAX_BEAMS)]  # hypotheses followed at once; 1 is greedy
     # score = log_prob / tokens ** this; 0 favours short, 1 is the mean
     length_penalty: Annotated[float, Field(ge=0, le=10)]
     min_tokens: Natural  # shortest translation, eos included; 0 and 1 ask for nothing

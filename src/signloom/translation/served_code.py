@@ -4,6 +4,7 @@ It is copied into the model's folder (models-from-code), so it is imported from 
 part of the package.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,8 @@ class LandmarkTranslator(PythonModel):  # type: ignore[misc]  # MLflow is not ty
             n_best = parse_options(given.pop("n_best"), Count, where="n_best")
             skip_unsure = parse_options(given.pop("skip_unsure"), bool, where="skip_unsure")
             options = DecodingOptions(**given)
+            if options.beam_size == self._translator.decoding.beam_size < n_best:
+                options = replace(options, beam_size=n_best)  # which was chosen, not given
             rows = model_input.to_dict("records")
             check_request(rows, options, fps=self._translator.spec.features.fps)
             clips = [from_payload(row, self._layout) for row in rows]

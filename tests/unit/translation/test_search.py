@@ -164,24 +164,33 @@ def test_ctc_without_a_spelling_is_refused() -> None:
         search(model, memory_of(model), IDS, tiny.decoding(ctc_weight=0.3))
 
 
-@pytest.mark.parametrize("family", ["transformer", "lstm", "decoder_only"])
+@pytest.mark.parametrize(
+    ("family", "shortest"),
+    [("transformer", 0), ("transformer", 3), ("lstm", 0), ("decoder_only", 0)],
+)
 @torch.inference_mode()
-def test_a_wide_beam_less_the_internal_language_model_equals_full_enumeration(family: str) -> None:
+def test_a_wide_beam_less_the_internal_language_model_equals_full_enumeration(
+    family: str, shortest: int
+) -> None:
     model = small_model(family=family)
     output_of(model).weight.mul_(0.25)  # opinions so mild that nearly everything is plausible
+    if shortest:
+        output_of(model).bias[IDS.eos] += 8  # which is banned first, and nothing else plausible
     memory = memory_of(model)
     nothing = memory.select(torch.tensor([0])).emptied()
-    options = tiny.decoding(beam_size=64, max_tokens=4, internal_lm_weight=0.4)
+    options = tiny.decoding(beam_size=64, min_tokens=shortest, max_tokens=4, internal_lm_weight=0.4)
     found = search(model, memory, IDS, options, n_best=3)
     changed = 0
     for clip in range(len(LENGTHS)):
         row = memory.select(torch.tensor([clip]))
         scores = {}
-        for tokens in every_translation(4):
+        for tokens in every_translation(4, max(1, shortest)):
             given = torch.tensor([[IDS.bos, *tokens[:-1]]])
             own = model.decode(row, given).log_softmax(dim=-1)[0]
             less = own - 0.4 * model.decode(nothing, given).log_softmax(dim=-1)[0]
-            less[own < own.amax(dim=-1, keepdim=True) + math.log(PLAUSIBLE)] = -torch.inf
+            allowed = own.clone()
+            allowed[:, [IDS.pad, IDS.bos]] = allowed[: max(0, shortest - 1), IDS.eos] = -torch.inf
+            less[own < allowed.amax(dim=-1, keepdim=True) + math.log(PLAUSIBLE)] = -torch.inf
             gains = less.log_softmax(dim=-1)
             total = sum(gains[step, token].item() for step, token in enumerate(tokens))
             scores[tokens] = total / len(tokens)
@@ -190,6 +199,7 @@ def test_a_wide_beam_less_the_internal_language_model_equals_full_enumeration(fa
         ended = [one for one in found[clip] if one.tokens[-1] == IDS.eos]
         assert [h.tokens for h in ended] == best
         assert [h.score for h in ended] == pytest.approx([scores[t] for t in best], **CLOSE)
+        assert ended
         for one in ended:  # confidence is measured by what no option of the search changes
             plain = teacher_forced(model, memory, clip, one.tokens)
             assert one.log_prob == pytest.approx(plain, **CLOSE)
@@ -225,6 +235,8 @@ def test_company_and_order_change_no_hypothesis(family: str, beam_size: int, wei
     model = tiny.model(0, family=family)
     with torch.no_grad():
         output_of(model).weight.mul_(8.0)  # clips end, and leave, at different times
+        if weight == "internal_lm_weight":
+            output_of(model).bias[IDS.eos] += 6  # as they would not, less what each expects
     src, valid = tiny.source(1, LENGTHS)
     options = tiny.decoding(beam_size=beam_size, **({weight: 0.4} if weight else {}))
 
@@ -234,7 +246,7 @@ def test_company_and_order_change_no_hypothesis(family: str, beam_size: int, wei
         return search(model, memory, IDS, options, n_best=beam_size, labels_of=labels_of)
 
     together, turned = translate([0, 1, 2, 3]), translate([2, 3, 1, 0])
-    goes_on = family in ("transformer", "decoder_only") or weight == "internal_lm_weight"
+    goes_on = family in ("transformer", "decoder_only") and weight != "internal_lm_weight"
     if not goes_on:  # to the limit, all clips
         assert len({len(found[0].tokens) for found in together}) > 1
     for row, others in enumerate(zip(together, map(turned.__getitem__, (3, 2, 0, 1)), strict=True)):
