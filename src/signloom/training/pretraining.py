@@ -192,7 +192,8 @@ def load_pretraining(
             clip_id="", split="train", signer="", text="", gloss="", labels=[],
             ids=[data.tokenizer.bos, data.tokenizer.eos],
         )  # fmt: skip
-        parts.append(stored.clips([replace(nothing, clip_id=clip_id) for clip_id in ids]))
+        named = replace(nothing, corpus=folder.as_posix())
+        parts.append(stored.clips([replace(named, clip_id=clip_id) for clip_id in ids]))
     return replace(data, train=join_clips(parts, source), dev=replace(data.dev, source=source))
 
 

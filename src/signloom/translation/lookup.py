@@ -50,13 +50,13 @@ class View:
     whitening: FloatArray  # shape (D, D)
 
     @classmethod
-    def fit(cls, encodings: FloatArray) -> "View":
+    def fit(cls, encodings: FloatArray, ridge: float = RIDGE) -> "View":
         """Fit it to the clips of train."""
         centre = encodings.mean(axis=0, dtype=np.float64).astype(np.float32)
         offsets = encodings - centre
         spread = (offsets.T @ offsets).astype(np.float64) / max(len(offsets) - 1, 1)
-        ridge = max(RIDGE * np.trace(spread) / len(centre), 1e-9)
-        variances, axes = np.linalg.eigh(spread + ridge * np.eye(len(centre)))
+        added = max(ridge * np.trace(spread) / len(centre), 1e-9)
+        variances, axes = np.linalg.eigh(spread + added * np.eye(len(centre)))
         return cls(centre, (axes / np.sqrt(variances)).astype(np.float32))
 
     def __call__(self, encodings: FloatArray) -> FloatArray:

@@ -75,6 +75,8 @@ def test_clips_of_any_layout_are_read_and_none_of_dev_or_test(files: TrainingFil
     ids = [target.clip_id for target in data.train.targets]
     assert ids == [*(f"train{number}" for number in range(8)), "a", "b", "c", "a"]
     assert not any(target.text for target in data.train.targets[8:])
+    corpora = [target.corpus for target in data.train.targets[7:]]
+    assert corpora == ["", *["corpora/hands/landmarks/shards"] * 3, "corpora/lips/landmarks/shards"]
     source, names = data.train.source, feature_names(tiny.FEATURES, HANDS_POSE)
     hands, lips = data.train.read([8, 11])
     rows = source.rows(hands, tiny.FEATURES)
