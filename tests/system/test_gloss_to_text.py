@@ -12,6 +12,7 @@ import ruamel.yaml
 
 from pipeline import check, evaluate, extract, report, tokenize_targets, train
 from pipeline.studies.gloss_to_text import run as study
+from pipeline.studies.gloss_to_text import units
 from signloom.cli.main import main
 from signloom.config import load_params
 from tests import tiny
@@ -21,7 +22,7 @@ STUDY = tiny.ROOT / "pipeline/studies/gloss_to_text/params.yaml"
 CLIPS = {"train": 200, "dev": 20, "test": 20}
 CHANGES: dict[str, dict[str, Any]] = {
     "corpus": {"folder": "data/raw/words", "signer_disjoint": True},
-    "tokenize_targets": {"max_tokens": 20, "source": "subwords"},
+    "tokenize_targets": {"max_tokens": 20},
     "model": {"d_model": 32, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "d_ff": 64,
               "dropout": 0.0},
     "train": {"seeds": [1], "device": "cpu", "epochs": 12, "max_frames": 200,
@@ -68,9 +69,10 @@ def test_glosses_are_translated_by_way_of_every_stage(
 ) -> None:
     """Quick twin: tests/unit/training/test_glosses.py, tests/unit/evaluation/test_glosses.py."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["stage"])
     write_params(tmp_path)
     main(["init", "data/raw/words", "--text-only", "--table", *write_tables(tmp_path)])
-    for stage in (check, extract, tokenize_targets, train, evaluate, report, study):
+    for stage in (units, check, extract, tokenize_targets, train, evaluate, report, study):
         stage.main()
     for split, scores in json.loads(Path("reports/metrics.json").read_text()).items():
         assert (scores["clips"], scores["missing"]) == (CLIPS[split], 0)

@@ -26,6 +26,7 @@ export PYTHONPATH="$work/src"
 signloom init data/raw/phoenix14t_text --text-only --set language=de --table \
   train="$tables/phoenix14t.train.tsv" dev="$tables/phoenix14t.dev.tsv" \
   test="$tables/phoenix14t.test.tsv"
+python -m pipeline.studies.gloss_to_text.units
 for stage in "${stages[@]}"; do
   python -m "pipeline.$stage"
 done

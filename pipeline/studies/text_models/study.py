@@ -30,7 +30,9 @@ BATCH, EPOCHS, LEARNING_RATE = 64, 12, 1e-3
 SIZES = {"d_model": 128, "d_kv": 32, "d_ff": 256, "num_layers": 2, "num_heads": 4}
 OURS = {"d_model": 128, "heads": 4, "encoder_layers": 2, "decoder_layers": 2, "d_ff": 256,
         "dropout": 0.2, "tied_embeddings": True}  # fmt: skip
-TRAIN = {"epochs": 80, "patience": 12, "learning_rate": 1e-3, "warmup_steps": 50}
+TRAIN = {"epochs": 80, "patience": 12, "learning_rate": 1e-3, "warmup_steps": 50,
+         "max_frames": 2000, "label_smoothing": 0.0284, "token_drop": 0.0631,
+         "precision": "float32"}  # fmt: skip
 
 
 def build_text_model(texts: Sequence[str], folder: Path, *, epochs: int, seed: int) -> list[float]:
