@@ -56,7 +56,8 @@ def test_batches_hold_the_ids_of_glosses(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["glosses", "shared", pytest.param("subwords", marks=pytest.mark.slow)]
+    "kind",
+    ["shared", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("glosses", "subwords"))],
 )
 def test_a_model_learns_its_sentences_by_heart(tmp_path: Path, kind: GlossKind) -> None:
     data = glosses.training_data(kind, glosses.clips(train=12, dev=1, test=1))
