@@ -270,11 +270,7 @@ class _Search:
             ranked = logits
             if expected is not None:
                 logits = logits.float().log_softmax(dim=-1)
-                allowed = logits.clone()
-                _ban(allowed, banned, pairs)
-                ranked = subtract(
-                    logits, expected, self._options.internal_lm_weight, allowed.amax(dim=-1)
-                )
+                ranked = subtract(logits, expected, self._options.internal_lm_weight)
             gains, tokens = best_tokens(ranked, count, banned=banned, banned_pairs=pairs)
         log_probs = gains if expected is None else logits.gather(1, tokens)
         return (
@@ -376,7 +372,6 @@ def subtract(
     log_probs: Float[Tensor, "R V"],
     expected: Float[Tensor, "R V"],
     weight: float,
-    best: Float[Tensor, " R"],
 ) -> Float[Tensor, "R V"]:
     """Take from each token's log-probability a share of that which it has without a source.
 
@@ -384,15 +379,15 @@ def subtract(
         log_probs: Given the source.
         expected: Logits given the same tokens and no source.
         weight: The share.
-        best: Log-probability of the best token that is not banned.
 
     Returns:
-        Logits; minus infinity where a token has less than `PLAUSIBLE` of the best one's
-        probability (Li et al. 2023, "Contrastive decoding").
+        Logits. Those of a token with less than `PLAUSIBLE` of the best one's probability stay
+        below all others (after Li et al. 2023, "Contrastive decoding", who drop it).
     """
-    least = best[:, None] + math.log(PLAUSIBLE)
-    less = log_probs - weight * expected.float().log_softmax(dim=-1)
-    return less.masked_fill(log_probs < least, -torch.inf)
+    is_plausible = log_probs >= log_probs.amax(dim=-1, keepdim=True) + math.log(PLAUSIBLE)
+    raised = -weight * expected.float().log_softmax(dim=-1)
+    least = raised.masked_fill(~is_plausible, torch.inf).amin(dim=-1, keepdim=True)
+    return log_probs + torch.where(is_plausible, raised, least)
 
 
 def draw_tokens(
