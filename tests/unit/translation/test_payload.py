@@ -167,7 +167,7 @@ def test_a_served_model_answers_as_the_translator_does(
         ({"max_tokens": 10**9}, {}, "max_tokens: found 1000000000, expected at most 512"),
         ({"length_penalty": float("nan")}, {}, "length_penalty: found nan"),
         ({"length_penalty": 1e9}, {}, "length_penalty: found 1000000000.0, expected at most 10"),
-        ({"n_best": 5}, {}, r"n_best: found 5, expected 1 to beam_size \(4\)"),
+        ({"n_best": 5, "beam_size": 3}, {}, r"n_best: found 5, expected 1 to beam_size \(3\)"),
         ({"n_best": "all"}, {}, "n_best: found 'all', expected a whole number"),
         ({"warmth": 1}, {}, "warmth is not an option"),
         ({"ctc_weight": 0.5}, {}, "set it to 0"),
