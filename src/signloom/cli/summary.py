@@ -315,11 +315,7 @@ def _as_json(
     latency: dict[str, float],
 ) -> dict[str, Any]:
     return {
-        "sizes": {
-            name: value
-            for name, value in dataclasses.asdict(sizes).items()
-            if name not in ("parts", "is_shared")
-        },
+        "sizes": {name: one for name, one in dataclasses.asdict(sizes).items() if name != "parts"},
         "parameters": parameters,
         "mult_adds": mult_adds,
         "bytes": {
