@@ -19,7 +19,7 @@ from signloom.features.tokenizer import normalise_text
 from signloom.files import write_file
 from signloom.paths import PARAMS
 
-UNITS = 2_000
+UNITS = 4_000
 
 
 def main() -> None:

@@ -26,7 +26,14 @@ from signloom.features.batches import Batch, BuiltAhead, EpochBatches, split
 from signloom.log import ONCE
 from signloom.models.seq2seq import Memory, Seq2Seq
 from signloom.training.devices import add_up, add_up_gradients, count_builders
-from signloom.training.loss import ctc_loss, has_ctc_room, streams_loss, text_loss, text_score
+from signloom.training.loss import (
+    ctc_loss,
+    distance,
+    has_ctc_room,
+    streams_loss,
+    text_loss,
+    text_score,
+)
 from signloom.training.optim import Schedule, WeightAverage, build_optimizer, clip_gradients
 from signloom.training.options import TrainOptions
 from signloom.training.snapshots import Snapshots, State
@@ -168,8 +175,15 @@ class BatchLoss(Objective):
             self._decode = torch.compile(model.decode_rows, dynamic=True)
 
     def forward(self, batch: Batch, rows: Int[Tensor, " N"]) -> Losses:
-        """Return the losses of a part of a batch."""
-        return self.losses(batch, rows, *self.run_model(batch, rows))
+        """Return the losses of a part of a batch; of two passes under dropout, their mean."""
+        memory, states = self.run_model(batch, rows)
+        one = self.losses(batch, rows, memory, states)
+        if not self.options.r_drop:
+            return one
+        memory, others = self.run_model(batch, rows)
+        other = self.losses(batch, rows, memory, others)
+        apart = self.options.r_drop * distance(self.model.head, states, others)
+        return Losses((one.text + other.text + apart) / 2, (one.ctc + other.ctc) / 2)
 
     def run_model(
         self, batch: Batch, rows: Int[Tensor, " N"]

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from signloom.models.layers import Head
 
@@ -90,7 +91,7 @@ def head_loss(
         bias,
         targets,
         label_smoothing,
-        chunk_rows or _suitable_rows(weight, targets),
+        chunk_rows or _suitable_rows(weight, len(targets)),
     )
     if torch.is_grad_enabled():
         loss: Tensor = _HeadLoss.apply(*inputs)  # type: ignore[no-untyped-call]
@@ -109,7 +110,7 @@ def head_score(
     head = _Head(weight, bias)
     loss = torch.zeros((), dtype=head.sum_dtype, device=weight.device)
     right = torch.zeros((), dtype=torch.int64, device=weight.device)
-    for chunk, log_probs in head.log_probs(states, _suitable_rows(weight, targets)):
+    for chunk, log_probs in head.log_probs(states, _suitable_rows(weight, len(targets))):
         truth = targets[chunk]
         loss -= log_probs.gather(1, truth[:, None]).sum()
         right += (log_probs.argmax(dim=1) == truth).sum()
@@ -235,11 +236,42 @@ def _add_product(
         total += left @ right
 
 
-def _suitable_rows(weight: Float[Tensor, "V D"], targets: Int[Tensor, " N"]) -> int:
-    """Return how many rows of logits a device should hold at once."""
+def _suitable_rows(weight: Float[Tensor, "V D"], tokens: int) -> int:
+    """Return how many rows of logits a device should hold at once, of so many."""
     least, most = CPU_LOGITS_BYTES if weight.device.type == "cpu" else GPU_LOGITS_BYTES
     row = weight.shape[0] * 4
-    return max(1, min(most, max(least, len(targets) * row // 10)) // row)
+    return max(1, min(most, max(least, tokens * row // 10)) // row)
+
+
+def distance(
+    head: nn.Module, one: Float[Tensor, "N D"], other: Float[Tensor, "N D"]
+) -> Float[Tensor, ""]:
+    """Return the sum over target tokens of how far two guesses of a head lie apart, nats.
+
+    It is the mean of the Kullback-Leibler divergences in both directions. Of large vocabularies the
+    logits are made for some rows at a time, and again for the gradients, so that N x V numbers
+    never exist.
+
+    Args:
+        head: A model's.
+        one: States from which it guesses the next tokens.
+        other: Those of the same tokens in another pass.
+
+    Source: Wu et al. (2021), "R-Drop", equation 2.
+    """
+
+    def apart(one: Float[Tensor, "R D"], other: Float[Tensor, "R D"]) -> Float[Tensor, ""]:
+        p, q = (head(states).float().log_softmax(dim=-1) for states in (one, other))
+        return ((p.exp() - q.exp()) * (p - q)).sum() / 2
+
+    # The states of a head that does nothing are the logits, which are there already.
+    held = one.t() if isinstance(head, nn.Identity) else cast(Head, head).weight
+    rows = _suitable_rows(held, len(one))
+    if rows >= len(one):
+        return apart(one, other)
+    spans = (slice(start, start + rows) for start in range(0, len(one), rows))
+    parts = [checkpoint(apart, one[span], other[span], use_reentrant=False) for span in spans]
+    return torch.stack(parts).sum()
 
 
 def token_loss(

@@ -9,7 +9,14 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from signloom.training import loss as loss_module
-from signloom.training.loss import ctc_loss, head_loss, head_score, streams_loss, token_loss
+from signloom.training.loss import (
+    ctc_loss,
+    distance,
+    head_loss,
+    head_score,
+    streams_loss,
+    token_loss,
+)
 
 WIDTH = 8
 
@@ -68,6 +75,28 @@ def test_streams_spell_the_labels_and_draw_near_to_what_all_heads_say() -> None:
     assert fused.grad is None
     assert one.grad[0, :2].any()
     assert not torch.cat((one.grad[0, 2:], one.grad[1])).any()
+
+
+def test_two_guesses_lie_as_far_apart_as_by_hand_in_any_chunks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn = torch.Generator().manual_seed(1)
+    head = torch.nn.Linear(4, 6)
+    for weight in (head.weight, head.bias):
+        torch.nn.init.normal_(weight, generator=drawn)
+    one, other = (torch.randn(5, 4, generator=drawn, requires_grad=True) for _ in range(2))
+    p, q = (head(states).softmax(dim=-1) for states in (one, other))
+    expected = ((p * (p / q).log()).sum() + (q * (q / p).log()).sum()) / 2
+    wanted = [one, other, head.weight, head.bias]
+    gradients = torch.autograd.grad(expected, wanted, retain_graph=True)
+    for rows in (2, 99):
+        monkeypatch.setattr(loss_module, "_suitable_rows", lambda *_, rows=rows: rows)
+        found = distance(head, one, other)
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
+        for gradient, exact in zip(torch.autograd.grad(found, wanted), gradients, strict=True):
+            torch.testing.assert_close(gradient, exact, rtol=1e-4, atol=1e-6)
+    logits = distance(torch.nn.Identity(), head(one), head(other))
+    torch.testing.assert_close(logits, expected, rtol=1e-5, atol=0)
 
 
 class Case:

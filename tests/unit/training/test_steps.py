@@ -23,6 +23,7 @@ from signloom.training.loop import (
     is_out_of_memory,
     real_rows,
 )
+from signloom.training.loss import distance
 from signloom.training.run import train
 from signloom.training.snapshots import Snapshots
 from tests import tiny
@@ -72,6 +73,31 @@ def test_parts_of_a_batch_add_up_to_its_gradients() -> None:
         torch.testing.assert_close(part_losses, losses, rtol=1e-5, atol=0)
         assert part_counts[:4].tolist() == counts[:4].tolist()
         assert Counts(*part_counts).padded_frames <= Counts(*counts).padded_frames
+
+
+def test_two_passes_under_dropout_are_drawn_together() -> None:
+    model = dataclasses.replace(tiny.MODEL, dropout=0.3)
+    loss, source = setting(r_drop=2.0)
+    plain, _ = setting()
+    batch = source.build(1, [0, 1, 2])
+    rows = real_rows(batch)
+    # Without dropout both passes say the same.
+    for found, expected in zip(loss(batch, rows), plain(batch, rows), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
+    loss.model = build_model(
+        model, input_width=batch.src.shape[2], vocab_size=plain.model.head.weight.shape[0],
+        ctc_labels=int(batch.labels.max()) + 1,
+    )  # fmt: skip
+    torch.manual_seed(2)
+    loss.train()
+    text, ctc = loss(batch, rows)
+    torch.manual_seed(2)
+    passes = [loss.run_model(batch, rows) for _ in range(2)]
+    one, other = (loss.losses(batch, rows, *made) for made in passes)
+    apart = distance(loss.model.head, passes[0][1], passes[1][1])
+    assert apart > 0.01
+    torch.testing.assert_close(text, (one.text + other.text) / 2 + apart, rtol=1e-5, atol=0)
+    torch.testing.assert_close(ctc, (one.ctc + other.ctc) / 2, rtol=1e-5, atol=0)
 
 
 def test_counts_are_those_of_the_losses() -> None:
