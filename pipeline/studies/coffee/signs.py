@@ -3,8 +3,8 @@
 Question: is that recipe better than the nearest training clip and than logistic regression, where
 they get the same landmarks and as few clips?
 
-With --lookup: are signs found by the encoder's states, also signs that the model never learnt, and
-by which of three cosines?
+With --lookup: are signs found by the encoder's states and by the means of the hands, also signs
+that the model never learnt, and by which cosine?
 
 Usage: python -m pipeline.studies.coffee.signs [--share 0.03] [--seeds 1 2 3] [--lookup]
 """
@@ -151,21 +151,27 @@ def look_up(options: CoffeeOptions, share: float, seed: int, part: int | None) -
     sequences = read_shards(files.shards, [clip.clip_id for clip in clips])
 
     def encode(some: Sequence[Clip]) -> FloatArray:
-        return translator.encode_clips([sequences[clip.clip_id] for clip in some])
+        return translator.encode_signs([sequences[clip.clip_id] for clip in some])
 
     def resample(some: Sequence[Clip]) -> FloatArray:
         return np.stack([clip_vector(translator.rows(sequences[c.clip_id])) for c in some])
 
-    view, frames = View.fit(encode(train)), resample(train)
+    view, frames = View.fit(encode(train), len(translator.hand_columns)), resample(train)
+    states, hands = view.parts
     spread = np.where(frames.std(axis=0) < FLAT, 1, frames.std(axis=0))
     known, found = [*train, *enrolled], {}
     for split in ("dev", "test"):
         asked = [c for c in clips if c.split == split and (c.text in hidden or not hidden)]
+        new, old = encode(asked), encode(known)
+        (states_new, hands_new), (states_old, hands_old) = (
+            np.split(signs, [len(states.centre)], axis=1) for signs in (new, old)
+        )
         ways = {
-            "cosine": 1 - cdist(encode(asked), encode(known), "cosine"),
-            "centred": 1
-            - cdist(encode(asked) - view.centre, encode(known) - view.centre, "cosine"),
-            "whitened": view(encode(asked)) @ view(encode(known)).T,
+            "cosine": 1 - cdist(states_new, states_old, "cosine"),
+            "centred": 1 - cdist(states_new - states.centre, states_old - states.centre, "cosine"),
+            "whitened": states(states_new) @ states(states_old).T,
+            "hands, whitened": hands(hands_new) @ hands(hands_old).T,
+            "both": view(new) @ view(old).T,
             "landmarks": -cdist(resample(asked) / spread, resample(known) / spread),
         }
         found[split] = {

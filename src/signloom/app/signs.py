@@ -32,7 +32,7 @@ class _Encoding:
 def encode_film(
     film: Path, translator: Translator, weights: str, sequence: LandmarkSequence | None = None
 ) -> FloatArray:
-    """Return what the encoder makes of a recording, shape (D,); it is kept beside the film.
+    """Return the encoding of a recording, shape (D + H,); it is kept beside the film.
 
     Args:
         film: In the folder of its recording.
@@ -46,7 +46,8 @@ def encode_film(
     path = film.with_name(ENCODING)
     with contextlib.suppress(UserError):  # not there, torn: it is made again
         kept = read_record(path, _Encoding, hint="")
-        if kept.weights == weights and len(kept.values) == translator.spec.model.d_model:
+        width = translator.spec.model.d_model + len(translator.hand_columns)
+        if kept.weights == weights and len(kept.values) == width:
             return np.array(kept.values, np.float32)
     if sequence is None:
         source = translator.source
@@ -55,7 +56,7 @@ def encode_film(
         sequence = extract_video(film, detector, threads=2)
         if spans := segment_by_rest(sequence):  # clips of train have no rests either
             sequence = cut(sequence, (spans[0][0], spans[-1][1]))
-    encoding = translator.encode_clips([sequence])[0].astype(np.float32)
+    encoding = translator.encode_signs([sequence])[0]
     write_file(path, to_text({"weights": weights, "values": encoding.tolist()}))
     return encoding
 
@@ -80,9 +81,8 @@ def index_recordings(
             found.append((take, encode_film(takes.film(take), translator, weights)))
         except (ClipError, UserError) as error:
             logger.warning("recording %s is left out: %s", take.id, error)
-    width = len(index.view.centre)
     return index.beside(
         [take.id for take, _ in found],
         [take.text for take, _ in found],
-        np.array([encoding for _, encoding in found], np.float32).reshape(-1, width),
+        np.array([encoding for _, encoding in found], np.float32).reshape(-1, index.view.width),
     )

@@ -61,7 +61,7 @@ def run_lookup(options: argparse.Namespace) -> None:
     for path in find_clips(options.paths, source.extractor):
         for clip in reader.read(path, source.layout):
             if isinstance(clip, GivenClip):
-                encoding = translator.encode_clips([clip.sequence])[0]
+                encoding = translator.encode_signs([clip.sequence])[0]
                 signs = find_nearest([index, recorded], encoding, options.k)
                 _print(clip, signs, as_json=options.json)
             else:

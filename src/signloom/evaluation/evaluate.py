@@ -249,11 +249,12 @@ def score_lookup(
     index = SignIndex.of_train(
         [one.clip_id for one in train],
         [one.text for one in train],
-        translator.encode_clips([sequences[one.clip_id] for one in train]),
+        translator.encode_signs([sequences[one.clip_id] for one in train]),
+        len(translator.hand_columns),
     )
     found = {}
     for result in results:
-        clips = translator.encode_clips([sequences[one.clip_id] for one in result.targets])
+        clips = translator.encode_signs([sequences[one.clip_id] for one in result.targets])
         signs = [[sign.text for sign in index.nearest(clip, max(LOOKUPS.values()))]
                  for clip in clips]  # fmt: skip
         hits = {

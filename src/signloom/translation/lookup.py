@@ -1,10 +1,11 @@
-"""Look-up: the known clips that are nearest to a clip, by the mean of the encoder's states."""
+"""Look-up: the known clips that are nearest to a clip, by means of states and of hands."""
 
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import safetensors
@@ -22,7 +23,7 @@ from signloom.paths import LOOKUP, SHARDS, TARGETS
 from signloom.progress import progress_file
 from signloom.translation.translator import Translator
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 2: hands beside the encoder's states
 CLIPS_AT_ONCE = 256  # whose landmarks are in memory
 RIDGE = 0.01  # mean variances of train's encodings that are added in every direction
 
@@ -38,37 +39,65 @@ class Sign:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class View:
-    """How encodings (N, D) are seen so that their cosines compare signs.
+class Whitening:
+    """How vectors (N, D) are seen so that their cosines compare signs.
 
-    Centred on train and whitened: directions in which all of train's clips vary, which the model
+    Centred on train and whitened: directions in which all of train's clips vary, which a model
     learnt for its own words, count no more than those in which a new sign differs. docs/results.md
     compares it with plain cosines.
     """
 
-    centre: FloatArray  # mean of train's encodings, shape (D,)
+    centre: FloatArray  # mean of train's vectors, shape (D,)
     whitening: FloatArray  # shape (D, D)
 
     @classmethod
-    def fit(cls, encodings: FloatArray, ridge: float = RIDGE) -> "View":
+    def fit(cls, vectors: FloatArray, ridge: float = RIDGE) -> "Whitening":
         """Fit it to the clips of train."""
-        centre = encodings.mean(axis=0, dtype=np.float64).astype(np.float32)
-        offsets = encodings - centre
+        centre = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
+        offsets = vectors - centre
         spread = (offsets.T @ offsets).astype(np.float64) / max(len(offsets) - 1, 1)
         added = max(ridge * np.trace(spread) / len(centre), 1e-9)
         variances, axes = np.linalg.eigh(spread + added * np.eye(len(centre)))
         return cls(centre, (axes / np.sqrt(variances)).astype(np.float32))
 
-    def __call__(self, encodings: FloatArray) -> FloatArray:
+    def __call__(self, vectors: FloatArray) -> FloatArray:
         """Return directions of length 1, shape (N, D)."""
-        seen = (encodings - self.centre) @ self.whitening
+        seen = (vectors - self.centre) @ self.whitening
         seen /= np.maximum(np.linalg.norm(seen, axis=1, keepdims=True), 1e-9)
         return seen
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """How encodings of signs, as `Translator.encode_signs` gives them, are seen.
+
+    States and hands are whitened apart; the cosine of what both are together is the mean of theirs.
+    """
+
+    parts: tuple[Whitening, ...]
+
+    @classmethod
+    def fit(cls, encodings: FloatArray, hands: int, ridge: float = RIDGE) -> "View":
+        """Fit it to the clips of train, whose last columns, so many, are of hands."""
+        parts = np.split(encodings, [encodings.shape[1] - hands], axis=1)
+        return cls(tuple(Whitening.fit(part, ridge) for part in parts if part.shape[1]))
+
+    @property
+    def width(self) -> int:
+        """Numbers of an encoding."""
+        return sum(len(part.centre) for part in self.parts)
+
+    def __call__(self, encodings: FloatArray) -> FloatArray:
+        """Return directions of length 1, shape (N, D + H)."""
+        ends = np.cumsum([len(part.centre) for part in self.parts])[:-1]
+        split = zip(self.parts, np.split(encodings, ends, axis=1), strict=True)
+        seen = np.concatenate([part(own) for part, own in split], axis=1)
+        return cast(FloatArray, seen / np.sqrt(np.float32(len(self.parts))))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class SignIndex:
-    """Clips with their texts, by what the encoder makes of them."""
+    """Clips with their texts, by what is seen of their encodings."""
 
     clip_ids: Sequence[str]
     texts: Sequence[str]
@@ -78,10 +107,10 @@ class SignIndex:
 
     @classmethod
     def of_train(
-        cls, clip_ids: Sequence[str], texts: Sequence[str], encodings: FloatArray
+        cls, clip_ids: Sequence[str], texts: Sequence[str], encodings: FloatArray, hands: int
     ) -> "SignIndex":
-        """Index the clips of train."""
-        view = View.fit(encodings)
+        """Index the clips of train, whose encodings end in so many numbers of hands."""
+        view = View.fit(encodings, hands)
         return cls(clip_ids, texts, view(encodings), view)
 
     def beside(
@@ -150,7 +179,8 @@ def open_index(
         encodings = np.concatenate(list(_encode(translator, clip_ids, shards)))
         with whole_file(path) as temporary:
             save_file({"encodings": encodings}, temporary, {"made_of": made_of})
-    return SignIndex.of_train(clip_ids, [texts[one] for one in clip_ids], encodings)
+    hands = len(translator.hand_columns)
+    return SignIndex.of_train(clip_ids, [texts[one] for one in clip_ids], encodings, hands)
 
 
 def _identify(checkpoint: Path, weights: str, texts: dict[str, str], shards: Path) -> str:
@@ -180,5 +210,5 @@ def _encode(translator: Translator, clip_ids: Sequence[str], shards: Path) -> It
         for first in range(0, len(clip_ids), CLIPS_AT_ONCE):
             part = clip_ids[first : first + CLIPS_AT_ONCE]
             sequences = read_shards(shards, part)
-            yield translator.encode_clips([sequences[one] for one in part]).astype(np.float32)
+            yield translator.encode_signs([sequences[one] for one in part])
             bar.update(len(part))

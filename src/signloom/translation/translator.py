@@ -6,6 +6,7 @@ Shape letters as in `seq2seq`.
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from signloom.checkpoint import Checkpoint, load_checkpoint
 from signloom.devices import pick_device
 from signloom.errors import UserError
 from signloom.features.batches import group_by_length, pad_ids, pad_source
-from signloom.features.features import FloatArray
+from signloom.features.features import HANDS, FloatArray
 from signloom.features.glosses import GlossSequence
 from signloom.features.sources import Rows, Source, SourceSequence
 from signloom.models.seq2seq import Memory, Seq2Seq, SourceTensor
@@ -207,7 +208,28 @@ class Translator:
 
     def encode_clips(self, sequences: Sequence[SourceSequence]) -> FloatArray:
         """Return the mean of the encoder's states over each clip, shape (N, D)."""
+        return self._mean_states([self.rows(sequence) for sequence in sequences])
+
+    def encode_signs(self, sequences: Sequence[SourceSequence]) -> FloatArray:
+        """Return what look-up compares of clips: means over their frames, shape (N, D + H).
+
+        First the encoder's states, then the H features of `hand_columns`.
+        """
         rows = [self.rows(sequence) for sequence in sequences]
+        found = self._mean_states(rows).astype(np.float32)
+        if not self.hand_columns:
+            return found
+        hands = np.stack([matrix[:, self.hand_columns].mean(axis=0) for matrix in rows])
+        return np.concatenate((found, hands), axis=1)
+
+    @cached_property
+    def hand_columns(self) -> list[int]:
+        """Which features are of hands; all where the model sees none, none of glosses."""
+        parts = self.source.parts(self.spec.features)
+        hands = [part for part in parts if part.stream in HANDS] or parts
+        return sorted(c for part in hands for one in (*part.joints, part.shared) for c in one)
+
+    def _mean_states(self, rows: Sequence[Rows]) -> FloatArray:
         found: dict[int, FloatArray] = {}
         for part in _batches([len(row) for row in rows]):
             means = mean_states(self._encode([rows[i] for i in part]))

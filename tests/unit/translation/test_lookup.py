@@ -10,9 +10,10 @@ import pytest
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.shards import read_shards, write_shards
 from signloom.errors import UserError
+from signloom.features.features import feature_names
 from signloom.features.targets import Target, write_targets
 from signloom.translation import lookup
-from signloom.translation.lookup import SignIndex, View, find_nearest, open_index
+from signloom.translation.lookup import SignIndex, View, Whitening, find_nearest, open_index
 from signloom.translation.translator import Translator
 from tests import tiny
 
@@ -47,7 +48,7 @@ def test_a_clip_is_nearest_to_itself_and_each_text_comes_once(tmp_path: Path) ->
     translator, index = build(tmp_path)
     sequences = read_shards(tmp_path / "shards")
     for clip_id, sequence in sequences.items():
-        (encoding,) = translator.encode_clips([sequence])
+        (encoding,) = translator.encode_signs([sequence])
         signs = index.nearest(encoding, 5)
         assert (signs[0].clip_id, signs[0].similarity) == (clip_id, pytest.approx(1, abs=1e-3))
         assert sorted(sign.text for sign in signs) == ["word0", "word1", "word2"]
@@ -65,7 +66,7 @@ def test_encodings_are_kept_until_landmarks_change_and_texts_are_those_of_now(
     (kept,) = (tmp_path / "lookup").iterdir()
     made = kept.stat().st_mtime_ns
     with monkeypatch.context() as patch:
-        patch.setattr(Translator, "encode_clips", None)  # whoever calls it fails
+        patch.setattr(Translator, "encode_signs", None)  # whoever calls it fails
         _, again = build(tmp_path)
     assert kept.stat().st_mtime_ns == made
     assert np.array_equal(again.directions, first.directions)
@@ -97,10 +98,37 @@ def test_directions_in_which_all_clips_vary_do_not_hide_a_small_difference() -> 
     train = rng.normal(0, [50, 50, 1], (200, 3)).astype(np.float32)
     one, other = np.float32([[5, 0, 6], [-5, 0, 6]])
     far = np.float32([5, 0, -6])
-    view = View.fit(train)
+    view = Whitening.fit(train)
     close, apart = (float(view(one[None])[0] @ view(x[None])[0]) for x in (other, far))
     assert close > 0.5 > 0 > apart
     plain = np.float32([one, other, far])
     assert plain[0] @ plain[1] < plain[0] @ plain[0]
-    alone = View.fit(train[:1])  # a corpus of one clip divides by nothing
+    alone = Whitening.fit(train[:1])  # a corpus of one clip divides by nothing
     assert np.isfinite(alone(train)).all()
+
+
+def test_states_and_hands_count_alike() -> None:
+    rng = np.random.default_rng(1)
+    states, hands = rng.normal(size=(30, 4)), rng.normal(size=(30, 6))
+    for scale in (1, 1000):  # of hands: whitening takes it away
+        encodings = np.concatenate((states, scale * hands), axis=1).astype(np.float32)
+        view = View.fit(encodings, 6)
+        assert view.width == 10
+        seen = view(encodings)
+        apart = [Whitening.fit(part)(part) for part in (encodings[:, :4], encodings[:, 4:])]
+        expected = sum(one @ one.T for one in apart) / 2
+        np.testing.assert_allclose(seen @ seen.T, expected, atol=1e-5)
+    alone = View.fit(encodings[:, :4], 0)  # glosses have no hands
+    np.testing.assert_allclose(alone(encodings[:, :4]), apart[0], atol=1e-5)
+
+
+def test_encodings_are_means_of_states_and_of_hands(tmp_path: Path) -> None:
+    tiny.write_checkpoint(tmp_path, extractor=MADE)
+    translator, clip = Translator.load(tmp_path), tiny.sequence(1)
+    names = feature_names(translator.spec.features, HANDS_POSE)
+    chosen = [names[column] for column in translator.hand_columns]
+    assert chosen == [name for name in names if "hand" in name]
+    (found,) = translator.encode_signs([clip])
+    np.testing.assert_array_equal(found[: -len(chosen)], translator.encode_clips([clip])[0])
+    means = translator.rows(clip)[:, translator.hand_columns].mean(axis=0)
+    np.testing.assert_array_equal(found[-len(chosen) :], means)
