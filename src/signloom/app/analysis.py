@@ -11,7 +11,7 @@ import numpy as np
 from signloom.app.live import MOST_S, Live
 from signloom.app.signs import encode_film, index_recordings
 from signloom.app.takes import Take, TakeError, TakeStore
-from signloom.config import check_shape, load_section, parse_options, read_json
+from signloom.config import check_shape, load_section, read_json
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.quality import measure_quality
 from signloom.errors import UserError
@@ -27,7 +27,6 @@ from signloom.nightly.store import ModelStore
 from signloom.paths import CHECKPOINT, EVALUATION, PARAMS, TARGETS
 from signloom.report.quality import QualityOptions, build_checks
 from signloom.translation.lookup import Sign, find_nearest, open_index
-from signloom.translation.options import DECODING, DecodingOptions
 from signloom.translation.segmentation import Span, cut, segment_by_rest
 from signloom.translation.segmenter import Segmenter, find_segmenter
 from signloom.translation.timed import to_json, translate_timed
@@ -46,7 +45,6 @@ class Model:
     """What translates, and what is known of it."""
 
     translator: Translator
-    decoding: DecodingOptions
     checkpoint: Path
     weights: str  # SHA-256
     name: str
@@ -193,8 +191,9 @@ class Analyst:
     def _translate(self, model: Model | None, sequence: LandmarkSequence) -> dict[str, Any] | None:
         if model is None:
             return None
-        best = min(_BEST, model.decoding.beam_size)
-        found = translate_timed(model.translator, [sequence], model.decoding, n_best=best)
+        decoding = model.translator.decoding
+        best = min(_BEST, decoding.beam_size)
+        found = translate_timed(model.translator, [sequence], decoding, n_best=best)
         return {**to_json(found[0]), "unsure": found[0].translation.check.is_unsure}
 
     def _segment(self, model: Model | None, sequence: LandmarkSequence) -> list[Span]:
@@ -227,9 +226,9 @@ class Analyst:
             translator = Translator.load(checkpoint)
             if not isinstance(translator.source, LandmarkSource):
                 raise UserError(f"{checkpoint} was trained on glosses: it cannot read films")
-            scores, decoding = _read_scores(evaluation / "scores.json")
+            scores = _read_scores(evaluation / "scores.json")
             name = f"champion {version}" if version else checkpoint.as_posix()
-            self._model = Model(translator, decoding, checkpoint, hash_file(weights), name, scores)
+            self._model = Model(translator, checkpoint, hash_file(weights), name, scores)
             self._stamp = stamp
         return self._model
 
@@ -241,25 +240,23 @@ def _watch(frames: Iterator[Frame], light: list[float]) -> Iterator[Frame]:
         yield frame
 
 
-def _read_scores(path: Path) -> tuple[dict[str, Any], DecodingOptions]:
-    """Return the headline score of test beside its best floor, and the search that was chosen."""
+def _read_scores(path: Path) -> dict[str, Any]:
+    """Return the headline score of test beside its best floor."""
     if not path.is_file():
-        return {}, DECODING
+        return {}
     hint = "run `dvc repro evaluate`"
     content = check_shape(read_json(path, hint=hint), SCORES, where=path, hint=hint)
     test = content["splits"].get("test")
-    decoding = parse_options(content["decoding"], DecodingOptions, where=str(path))
     if test is None:
-        return {}, decoding
+        return {}
     metric, systems = content.get("headline", Metric.BLEU4), test["systems"]
     own = systems["model"][metric]
     floors = {name: systems[name][metric]["value"] for name in FLOORS if name in systems}
     floor = max(floors, key=lambda name: floors[name])
-    scores = {
+    return {
         "metric": metric, "score": own["value"], "low": own["low"], "high": own["high"],
         "floor": floor, "floor_score": floors[floor], "clips": test["clips"],
     }  # fmt: skip
-    return scores, decoding
 
 
 def draw_points(sequence: LandmarkSequence) -> dict[str, Any]:
