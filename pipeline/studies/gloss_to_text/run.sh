@@ -15,8 +15,13 @@ stages=("${@:3}")
 if [ -e "$work" ] && [ ! -e "$work/.signloom-gloss-to-text" ]; then
   echo "gloss_to_text: $work exists and is not an earlier run; give another folder" && exit 1
 fi
+# An earlier run's data is kept: training goes on from it, if it is of this recipe.
+recipe=$(cat "$root"/pipeline/studies/gloss_to_text/{params.yaml,units.py} | sha256sum)
+if [ -e "$work" ] && [ "$(cat "$work/.signloom-gloss-to-text")" != "$recipe" ]; then
+  echo "gloss_to_text: $work is of another version of this study; give another folder" && exit 1
+fi
 mkdir -p "$work"
-touch "$work/.signloom-gloss-to-text"  # an earlier run's data is kept: training goes on from it
+echo "$recipe" > "$work/.signloom-gloss-to-text"
 rm -rf "$work/src" "$work/pipeline" "$work/data/raw"
 cp -r "$root/src" "$root/pipeline" "$work/"
 # What `signloom adopt` wrote after a search stays.

@@ -18,7 +18,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import torch
@@ -28,7 +27,7 @@ from pipeline.stage import run
 from pipeline.studies.coffee.run import STUDY as COFFEE
 from pipeline.studies.coffee.signs import choose_clips, find_ranks, plan_signs
 from pipeline.studies.coffee.study import CoffeeOptions
-from pipeline.studies.ksl77.contrast import contrast, crop
+from pipeline.studies.ksl77.contrast import contrast
 from signloom.config import load_section
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import Clip
@@ -38,8 +37,7 @@ from signloom.evaluation.floors import clip_vector
 from signloom.evaluation.metrics import ScoreOptions, Statistics, mean, score_statistics
 from signloom.evaluation.names import LOOKUPS
 from signloom.extraction.extract import ExtractOptions, extract_corpus
-from signloom.features import features as landmark_features
-from signloom.features.augment import AugmentOptions, augment
+from signloom.features.augment import AugmentOptions
 from signloom.features.features import FeatureOptions, FloatArray, compute_features
 from signloom.files import write_file
 from signloom.paths import PARAMS
@@ -50,7 +48,7 @@ from signloom.training.pretraining import (
     pretraining_options,
 )
 from signloom.training.run import prepare, train
-from signloom.translation.lookup import View, Whitening
+from signloom.translation.lookup import View
 from signloom.translation.translator import Translator
 
 WORK, OUT = Path("data/raw/ksl77_lookup"), Path("reports/studies/ksl77")
@@ -61,7 +59,6 @@ VIEWS = AugmentOptions(
     stretch=0.8, rotate_deg=20.0, scale=0.4, hand_shift=0.08, hand_scale=0.4, noise=0.008,
     mirror=0.0, hand_drop=0.2, part_drop=0.0, finger_drop=0.05, time_mask=0.2, max_span=0.4,
 )  # fmt: skip
-CHANGES_RIDGE = 0.5  # of whitening by what changes from view to view; chosen there, too
 RIDGE = 0.1  # of the whitening; chosen on coffee's takes, where 0.01 is worse with so few known
 EPOCHS = 5  # of learning coffee's signs
 SEEDS = (1, 2, 3)  # of weights
@@ -82,13 +79,8 @@ def extract_videos(name: str, folder: Path) -> list[Clip]:
     return clips
 
 
-def train_encoders(
-    coffee: CoffeeOptions, seed: int
-) -> tuple[dict[str, Translator], list[LandmarkSequence]]:
-    """Return encoders by how they were trained, and the clips without labels that some have seen.
-
-    None has seen a word of the videos.
-    """
+def train_encoders(coffee: CoffeeOptions, seed: int) -> dict[str, Translator]:
+    """Return encoders by how they were trained; none has seen a word of the videos."""
     clips = choose_clips(coffee, 1.0, seed)
     files, options = plan_signs(coffee, clips, seed)
     options = dataclasses.replace(
@@ -118,34 +110,11 @@ def train_encoders(
     began = time.process_time()
     found["coffee's signs"], _ = train(data, options, provenance={}, log=lambda _: None)
     logging.info("coffee's signs: %.0f CPU-s", time.process_time() - began)
-    every = both.train.read(range(len(both.train)))
-    unlabelled = [one for one in every if isinstance(one, LandmarkSequence)]
-    cpu = torch.device("cpu")
-    return {name: Translator(one, cpu) for name, one in found.items()}, unlabelled
-
-
-def draw_changes(translator: Translator, sequences: Sequence[LandmarkSequence]) -> FloatArray:
-    """Return how encodings of clips change from view to view, shape (N, D + H)."""
-    chance, features = np.random.default_rng(1), translator.spec.features
-    views = [
-        translator.encode_signs(
-            [
-                augment(crop(landmark_features.prepare(one, features), chance), VIEWS, chance)
-                for one in sequences
-            ]
-        )
-        for _ in range(2)
-    ]
-    return cast(FloatArray, views[0] - views[1])
+    return {name: Translator(one, torch.device("cpu")) for name, one in found.items()}
 
 
 def look_up(
-    clips: Sequence[Clip],
-    vectors: FloatArray,
-    *,
-    whiten: bool,
-    hands: int = 0,
-    changes: FloatArray | None = None,
+    clips: Sequence[Clip], vectors: FloatArray, *, whiten: bool, hands: int = 0
 ) -> dict[str, list[float]]:
     """Return, of each clip whose word has another, 100 where the word is among the nearest.
 
@@ -155,21 +124,15 @@ def look_up(
         whiten: See them as `signloom lookup` does, with `RIDGE`, fitted to the others; else the
             distance is Euclidean, each number in standard deviations of the others.
         hands: Columns of hands at the end, which are then whitened apart.
-        changes: How vectors of clips without labels change from view to view, shape (M, D); what
-            changes much then counts little (`CHANGES_RIDGE`), and how the others vary nothing.
     """
     words = Counter(clip.text for clip in clips)
     hits: dict[str, list[float]] = {name: [] for name in LOOKUPS}
-    unchanging = None if changes is None else Whitening.fit(changes, CHANGES_RIDGE)
     for place, clip in enumerate(clips):
         if words[clip.text] < 2:
             continue
         others = [number for number in range(len(clips)) if number != place]
         known, asked = vectors[others], vectors[place : place + 1]
-        if unchanging:
-            seen = dataclasses.replace(unchanging, centre=known.mean(axis=0))
-            near = seen(asked) @ seen(known).T
-        elif whiten:
+        if whiten:
             view = View.fit(known, hands, RIDGE)
             near = view(asked) @ view(known).T
         else:
@@ -236,22 +199,12 @@ def main() -> None:
         hits[f"{name}s"] = [look_up(clips, frames, whiten=False)]
         hits[f"{name} means"] = [look_up(clips, means, whiten=True)]
     for seed in SEEDS:
-        encoders, unlabelled = train_encoders(coffee, seed)
-        for way, translator in encoders.items():
+        for way, translator in train_encoders(coffee, seed).items():
             signs, hands = translator.encode_signs(own), len(translator.hand_columns)
             found = look_up(clips, signs[:, :-hands], whiten=True)
             hits.setdefault(way, []).append(found)
             found = look_up(clips, signs, whiten=True, hands=hands)
             hits.setdefault(f"{way}, hands", []).append(found)
-            if way not in ("untrained", "contrasted"):
-                continue
-            changes = draw_changes(translator, unlabelled)
-            found = look_up(clips, signs[:, :-hands], whiten=False, changes=changes[:, :-hands])
-            hits.setdefault(f"{way}, changes", []).append(found)
-            if way == "contrasted":  # hands have no seed
-                continue
-            found = look_up(clips, signs[:, -hands:], whiten=False, changes=changes[:, -hands:])
-            hits["hand means, changes"] = [found]
         result = compare_ways(hits)
         write_file(OUT / "lookup.json", json.dumps(result, indent=1) + "\n")
     for way, line in result.items():

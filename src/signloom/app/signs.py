@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 class _Encoding:
     weights: str  # SHA-256 of those of the model that made it
     values: list[float]
+    hands: int = 0  # how many of them, at the end, are of hands; earlier versions had none
 
 
 def encode_film(
@@ -43,11 +44,10 @@ def encode_film(
     Raises:
         ClipError: If the film cannot be read.
     """
-    path = film.with_name(ENCODING)
+    path, hands = film.with_name(ENCODING), len(translator.hand_columns)
     with contextlib.suppress(UserError):  # not there, torn: it is made again
         kept = read_record(path, _Encoding, hint="")
-        width = translator.spec.model.d_model + len(translator.hand_columns)
-        if kept.weights == weights and len(kept.values) == width:
+        if kept.weights == weights and kept.hands == hands:
             return np.array(kept.values, np.float32)
     if sequence is None:
         source = translator.source
@@ -57,7 +57,7 @@ def encode_film(
         if spans := segment_by_rest(sequence):  # clips of train have no rests either
             sequence = cut(sequence, (spans[0][0], spans[-1][1]))
     encoding = translator.encode_signs([sequence])[0]
-    write_file(path, to_text({"weights": weights, "values": encoding.tolist()}))
+    write_file(path, to_text({"weights": weights, "values": encoding.tolist(), "hands": hands}))
     return encoding
 
 

@@ -29,7 +29,7 @@ PHASES = ("data", "forward", "loss", "backward", "optimiser")
 
 @dataclass(kw_only=True)
 class Profile:
-    """Seconds of each phase of each step, and what the steps did."""
+    """Seconds of each phase, which a step may enter several times, and what the steps did."""
 
     device: torch.device
     seconds: dict[str, list[float]] = field(default_factory=lambda: {p: [] for p in PHASES})
@@ -53,7 +53,7 @@ class Profile:
             "device": str(self.device),
             "steps": len(self.frames),
             "step_ms": 1000 * step_s,
-            "phases_ms": {n: 1000 * sum(s) / len(s) for n, s in self.seconds.items()},
+            "phases_ms": {n: 1000 * sum(s) / len(self.frames) for n, s in self.seconds.items()},
             "frames_per_s": sum(self.frames) / len(self.frames) / step_s,
             "tokens_per_s": sum(self.tokens) / len(self.tokens) / step_s,
             "operations": self.operations,
@@ -133,12 +133,16 @@ def run_step(batch_loss: BatchLoss, batch: Batch, fabric: Fabric, timing: Profil
     with timing.phase("data"):
         counts = Counts(*batch_loss.count(batch).tolist())
         moved, rows = move(batch, real_rows(batch), fabric.device)
-    timing.seconds["data"][-2:] = [sum(timing.seconds["data"][-2:])]
     with fabric.autocast():
-        with timing.phase("forward"):
-            memory, states = batch_loss.run_model(moved, rows)
+        states, found = [], []
+        for _ in range(batch_loss.passes):
+            with timing.phase("forward"):
+                made = batch_loss.run_model(moved, rows)
+            with timing.phase("loss"):
+                found.append(batch_loss.losses(moved, rows, *made))
+            states.append(made[1])
         with timing.phase("loss"):
-            loss = batch_loss.mean(batch_loss.losses(moved, rows, memory, states), counts)
+            loss = batch_loss.mean(batch_loss.join(found, states), counts)
     with timing.phase("backward"):
         loss.backward()  # type: ignore[no-untyped-call]
 
@@ -151,7 +155,6 @@ def count_operations(batch_loss: BatchLoss, batch: Batch, fabric: Fabric) -> flo
 
     more = {torch.ops.aten.addmm_: in_place}
     timing = Profile(device=fabric.device)
-    timing.seconds["data"].append(0.0)
     # Fused attention is not in PyTorch's table; written out, its products are.
     with (
         sdpa_kernel(SDPBackend.MATH),

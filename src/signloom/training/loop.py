@@ -28,7 +28,7 @@ from signloom.models.seq2seq import Memory, Seq2Seq
 from signloom.training.devices import add_up, add_up_gradients, count_builders
 from signloom.training.loss import (
     ctc_loss,
-    distance,
+    guess_distance,
     has_ctc_room,
     streams_loss,
     text_loss,
@@ -55,7 +55,8 @@ class EpochRecord:
 
     epoch: int  # from 1
     step: int  # optimiser steps so far
-    train_loss: float  # smoothed cross entropy of augmented clips, as minimised
+    # Smoothed cross entropy of augmented clips, as minimised: with r_drop its distance is added.
+    train_loss: float
     train_ctc_loss: float  # nats a label, with streams theirs added; 0 without CTC
     ctc_skipped: int  # clips with more labels than memory positions, left out of that loss
     dev_loss: float  # plain cross entropy
@@ -175,14 +176,29 @@ class BatchLoss(Objective):
             self._decode = torch.compile(model.decode_rows, dynamic=True)
 
     def forward(self, batch: Batch, rows: Int[Tensor, " N"]) -> Losses:
-        """Return the losses of a part of a batch; of two passes under dropout, their mean."""
-        memory, states = self.run_model(batch, rows)
-        one = self.losses(batch, rows, memory, states)
-        if not self.options.r_drop:
-            return one
-        memory, others = self.run_model(batch, rows)
-        other = self.losses(batch, rows, memory, others)
-        apart = self.options.r_drop * distance(self.model.head, states, others)
+        """Return the losses of a part of a batch, from one pass or two."""
+        passes, found = [], []
+        for _ in range(self.passes):
+            passes.append(self.run_model(batch, rows))
+            found.append(self.losses(batch, rows, *passes[-1]))
+        return self.join(found, [states for _, states in passes])
+
+    @property
+    def passes(self) -> int:
+        """How often a step runs the model: twice with `train.r_drop`."""
+        return 2 if self.options.r_drop else 1
+
+    def join(self, found: Sequence[Losses], states: Sequence[Float[Tensor, "N D"]]) -> Losses:
+        """Return the losses of one pass; of two their mean, and how far their guesses lie apart.
+
+        Args:
+            found: The losses of each pass.
+            states: What it guesses from.
+        """
+        if len(found) == 1:
+            return found[0]
+        one, other = found
+        apart = self.options.r_drop * guess_distance(self.model.head, *states)
         return Losses((one.text + other.text + apart) / 2, (one.ctc + other.ctc) / 2)
 
     def run_model(

@@ -20,6 +20,8 @@ from signloom.models.layers import Head
 # its products must be large.
 CPU_LOGITS_BYTES = 22 * 2**20, 64 * 2**20
 GPU_LOGITS_BYTES = 512 * 2**20, 512 * 2**20
+# Matrices of logits' size that autograd keeps of a distance between guesses, measured.
+KEPT_OF_DISTANCE = 6
 # Ids of one matrix product: what a CPU's cache holds; again a GPU's are many.
 CPU_BLOCK = 1024
 GPU_BLOCK = 16_384
@@ -236,21 +238,25 @@ def _add_product(
         total += left @ right
 
 
+def _logits_bytes(device: torch.device) -> tuple[int, int]:
+    return CPU_LOGITS_BYTES if device.type == "cpu" else GPU_LOGITS_BYTES
+
+
 def _suitable_rows(weight: Float[Tensor, "V D"], tokens: int) -> int:
     """Return how many rows of logits a device should hold at once, of so many."""
-    least, most = CPU_LOGITS_BYTES if weight.device.type == "cpu" else GPU_LOGITS_BYTES
+    least, most = _logits_bytes(weight.device)
     row = weight.shape[0] * 4
     return max(1, min(most, max(least, tokens * row // 10)) // row)
 
 
-def distance(
+def guess_distance(
     head: nn.Module, one: Float[Tensor, "N D"], other: Float[Tensor, "N D"]
 ) -> Float[Tensor, ""]:
     """Return the sum over target tokens of how far two guesses of a head lie apart, nats.
 
-    It is the mean of the Kullback-Leibler divergences in both directions. Of large vocabularies the
-    logits are made for some rows at a time, and again for the gradients, so that N x V numbers
-    never exist.
+    It is the mean of the Kullback-Leibler divergences in both directions. Where autograd would keep
+    more than a device should hold, logits are made for some rows at a time, and again for the
+    gradients.
 
     Args:
         head: A model's.
@@ -265,8 +271,9 @@ def distance(
         return ((p.exp() - q.exp()) * (p - q)).sum() / 2
 
     # The states of a head that does nothing are the logits, which are there already.
-    held = one.t() if isinstance(head, nn.Identity) else cast(Head, head).weight
-    rows = _suitable_rows(held, len(one))
+    vocab = one.shape[1] if isinstance(head, nn.Identity) else cast(Head, head).weight.shape[0]
+    _, most = _logits_bytes(one.device)
+    rows = max(1, most // (KEPT_OF_DISTANCE * vocab * 4))
     if rows >= len(one):
         return apart(one, other)
     spans = (slice(start, start + rows) for start in range(0, len(one), rows))

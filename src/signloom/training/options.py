@@ -37,7 +37,7 @@ class TrainOptions:
     ctc_weight: ShareBelowOne  # share of the CTC loss in the whole; 0 needs no labels
     token_drop: ShareBelowOne  # share of the decoder's input tokens hidden in training
     # Checkpoints of earlier versions lack the following.
-    # weight of how far two passes under dropout lie apart (R-Drop), at twice the time; 0: one pass
+    # R-Drop: weight of the distance between the guesses of two passes under dropout; 0: one pass
     r_drop: NonNegative = 0.0
     portable: bool = False  # one code path: the same bytes on every x86 processor, slower
     # of several corpora: each is shown in proportion to its clips ** (1 / this)

@@ -135,8 +135,9 @@ def test_the_phases_of_a_step_are_measured_on_the_projects_corpus(
     assert "frames/s" in text
 
 
+@pytest.mark.parametrize(("r_drop", "passes"), [(0.0, 1), (1.0, 2)])
 def test_a_linear_layer_has_the_operations_of_its_formula(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    r_drop: float, passes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The share of the head is known: forward, and backward by states and weights."""
     monkeypatch.setattr("signloom.cli.profile.STEPS", 3)  # operations are those of three
@@ -145,7 +146,7 @@ def test_a_linear_layer_has_the_operations_of_its_formula(
         path = tmp_path / str(vocab) / PARAMS
         tiny.write_project(path.parent)
         params = json.loads(path.read_text())
-        params["train"]["ctc_weight"] = 0.0
+        params["train"] |= {"ctc_weight": 0.0, "r_drop": r_drop}
         params["model"]["d_ff"] = 24 + 8 * vocab
         params["augment"] |= dict.fromkeys(params["augment"], 0.0)
         params["train"]["max_frames"] = 1000
@@ -154,7 +155,7 @@ def test_a_linear_layer_has_the_operations_of_its_formula(
     frames, clips = 8 * 12, 8  # padded
     tokens = max(len(target.ids) - 1 for target in tiny.training_data().train.targets)
     # Two layers each way, two matrices, 8 more columns of 16; forward and twice backward.
-    more = 2 * 2 * 8 * 16 * 3 * 2 * (frames + tokens * clips)
+    more = passes * 2 * 2 * 8 * 16 * 3 * 2 * (frames + tokens * clips)
     assert counted[1] - counted[0] == pytest.approx(more)
 
 

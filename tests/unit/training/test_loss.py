@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from signloom.training import loss as loss_module
 from signloom.training.loss import (
     ctc_loss,
-    distance,
+    guess_distance,
     head_loss,
     head_score,
     streams_loss,
@@ -90,12 +90,13 @@ def test_two_guesses_lie_as_far_apart_as_by_hand_in_any_chunks(
     wanted = [one, other, head.weight, head.bias]
     gradients = torch.autograd.grad(expected, wanted, retain_graph=True)
     for rows in (2, 99):
-        monkeypatch.setattr(loss_module, "_suitable_rows", lambda *_, rows=rows: rows)
-        found = distance(head, one, other)
+        most = rows * 6 * 4 * loss_module.KEPT_OF_DISTANCE
+        monkeypatch.setattr(loss_module, "CPU_LOGITS_BYTES", (0, most))
+        found = guess_distance(head, one, other)
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
         for gradient, exact in zip(torch.autograd.grad(found, wanted), gradients, strict=True):
             torch.testing.assert_close(gradient, exact, rtol=1e-4, atol=1e-6)
-    logits = distance(torch.nn.Identity(), head(one), head(other))
+    logits = guess_distance(torch.nn.Identity(), head(one), head(other))
     torch.testing.assert_close(logits, expected, rtol=1e-5, atol=0)
 
 

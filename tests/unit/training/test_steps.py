@@ -23,7 +23,7 @@ from signloom.training.loop import (
     is_out_of_memory,
     real_rows,
 )
-from signloom.training.loss import distance
+from signloom.training.loss import guess_distance
 from signloom.training.run import train
 from signloom.training.snapshots import Snapshots
 from tests import tiny
@@ -76,7 +76,7 @@ def test_parts_of_a_batch_add_up_to_its_gradients() -> None:
 
 
 def test_two_passes_under_dropout_are_drawn_together() -> None:
-    loss, source = setting(r_drop=2.0)
+    loss, source = setting(r_drop=3.0)
     plain, _ = setting()
     batch = source.build(1, [0, 1, 2])
     rows = real_rows(batch)
@@ -91,9 +91,9 @@ def test_two_passes_under_dropout_are_drawn_together() -> None:
     torch.manual_seed(2)
     passes = [loss.run_model(batch, rows) for _ in range(2)]
     one, other = (loss.losses(batch, rows, *made) for made in passes)
-    apart = distance(loss.model.head, passes[0][1], passes[1][1])
+    apart = guess_distance(loss.model.head, passes[0][1], passes[1][1])
     assert apart > 0.01
-    torch.testing.assert_close(text, (one.text + other.text) / 2 + apart, rtol=1e-5, atol=0)
+    torch.testing.assert_close(text, (one.text + other.text) / 2 + 1.5 * apart, rtol=1e-5, atol=0)
     torch.testing.assert_close(ctc, (one.ctc + other.ctc) / 2, rtol=1e-5, atol=0)
 
 

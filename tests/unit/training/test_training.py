@@ -195,6 +195,12 @@ def test_ctc_without_labels_is_refused() -> None:
     train(data, tiny.run_options(ctc_weight=0.0), provenance={}, log=ignore)
 
 
+def test_two_passes_that_would_be_equal_are_refused() -> None:
+    options = tiny.run_options(r_drop=1.0, token_drop=0.0)
+    with pytest.raises(UserError, match=r"train.r_drop is 1, but its two passes are equal"):
+        train(tiny.training_data(), options, provenance={}, log=ignore)
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [

@@ -132,3 +132,7 @@ def test_encodings_are_means_of_states_and_of_hands(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found[: -len(chosen)], translator.encode_clips([clip])[0])
     means = translator.rows(clip)[:, translator.hand_columns].mean(axis=0)
     np.testing.assert_array_equal(found[-len(chosen) :], means)
+    body = replace(translator.spec.features, groups=("pose",))
+    translator = Translator.load(tmp_path)
+    translator.spec = replace(translator.spec, features=body)
+    assert translator.hand_columns == list(range(len(feature_names(body, HANDS_POSE))))
