@@ -112,7 +112,7 @@ def plan_signs(
     sections = {name: change_options(getattr(base, name), recipe[name], name)
                 for name in ("features", "augment", "model", "train")}  # fmt: skip
     labels = load_section(PARAMS, "tokenize_targets", TokenizeOptions)
-    tokens = OUT / "signs"
+    tokens = folder / "tokens"
     spelt = {**dataclasses.asdict(labels), **recipe["tokenize_targets"]}
     write_tokens(tokens, clips, parse_options(spelt, TokenizeOptions, where="recipe"))
     return TrainingFiles(shards=folder / IMPORTED_SHARDS, tokens=tokens), RunOptions(**sections)

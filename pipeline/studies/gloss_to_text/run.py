@@ -16,12 +16,11 @@ def main() -> None:
     """Translate with every seed's model, score, write."""
     found = score_seeds(CHECKPOINT, REPORTS / "evaluation", read_targets(TARGETS), SHARDS)
     write_file(OUT, json.dumps(found, ensure_ascii=False, indent=1) + "\n")
-    for kind in ("scores", "scores_with_neighbours"):
-        for tokenizer, splits in found[kind].items():
-            for split, scores in splits.items():
-                bleu, floors = scores["bleu4"], scores["floors_bleu4"]
-                text = "%s, %s, %s: BLEU-4 %.2f (seeds: %s), floors %s"
-                logging.info(text, kind, split, tokenizer, bleu["mean"], bleu["each"], floors)
+    for tokenizer, splits in found["scores"].items():
+        for split, scores in splits.items():
+            bleu, floors = scores["bleu4"], scores["floors_bleu4"]
+            text = "%s, %s: BLEU-4 %.2f (seeds: %s), floors %s"
+            logging.info(text, split, tokenizer, bleu["mean"], bleu["each"], floors)
 
 
 if __name__ == "__main__":

@@ -6,19 +6,12 @@ text as it is tokenised, so here every sentence is scored again in both.
 
 import csv
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from pipeline.studies.gloss_to_text.neighbours import (
-    NEIGHBOURS,
-    SHARE,
-    TEMPERATURE,
-    load_with_neighbours,
-)
 from signloom.evaluation.evaluate import seed_folders, seed_name
 from signloom.evaluation.metrics import ScoreOptions, Tokenizer, score_corpus
 from signloom.evaluation.names import MAIN_METRICS, Metric, System
@@ -38,7 +31,7 @@ PUBLISHED = {"Camgoz et al. (2020)": 24.54, "Yin and Read (2020), STMC-Transform
 def score_seeds(
     checkpoint: Path, evaluation: Path, targets: Sequence[Target], shards: Path
 ) -> dict[str, Any]:
-    """Score every seed's model, alone and with neighbours of train, and the floors, in both ways.
+    """Score every seed's model and the floors in both ways.
 
     Args:
         checkpoint: Of the first seed, with the others in `seeds/`.
@@ -51,13 +44,15 @@ def score_seeds(
     base = ScoreOptions(**written["options"]["score"])
     chosen = {split: [t for t in targets if t.split == split] for split in SPLITS}
     folders = (checkpoint, *seed_folders(checkpoint))
-    translate = partial(_translate_seeds, folders, chosen, decoding, shards)
-    alone = translate(Translator.load)
-    helped = translate(lambda folder: load_with_neighbours(folder, targets, shards))
+    said = _translate_seeds(folders, chosen, decoding, shards)
     floors = _read_floors(evaluation / "hypotheses.tsv", chosen)
-
-    def score(said: dict[str, dict[str, list[str]]]) -> dict[str, Any]:
-        return {
+    return {
+        "format_version": 1,
+        "decoding": written["decoding"],
+        "seeds": list(said),
+        "published_test_bleu4": PUBLISHED,
+        "unknown_glosses": {s: written["splits"][s].get("unknown_glosses") for s in SPLITS},
+        "scores": {
             tokenizer: {
                 split: _score_split(
                     {name: texts[split] for name, texts in said.items()},
@@ -68,17 +63,7 @@ def score_seeds(
                 for split in SPLITS
             }
             for tokenizer in TOKENIZERS
-        }
-
-    return {
-        "format_version": 1,
-        "decoding": written["decoding"],
-        "seeds": list(alone),
-        "published_test_bleu4": PUBLISHED,
-        "unknown_glosses": {s: written["splits"][s].get("unknown_glosses") for s in SPLITS},
-        "neighbours": {"count": NEIGHBOURS, "share": SHARE, "temperature": TEMPERATURE},
-        "scores": score(alone),
-        "scores_with_neighbours": score(helped),
+        },
     }
 
 
@@ -87,11 +72,10 @@ def _translate_seeds(
     chosen: Mapping[str, Sequence[Target]],
     decoding: DecodingOptions,
     shards: Path,
-    load: Callable[[Path], Translator],
 ) -> dict[str, dict[str, list[str]]]:
     """Return each seed's sentences by split."""
     found = {}
-    for translator in map(load, folders):
+    for translator in map(Translator.load, folders):
         texts = {}
         for split, targets in chosen.items():
             sources = translator.source.read(targets, shards)

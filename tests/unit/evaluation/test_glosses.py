@@ -8,9 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
-from pipeline.studies.gloss_to_text.neighbours import SHARE, TEMPERATURE, NeighbourHead
 from pipeline.studies.gloss_to_text.study import score_seeds
 from signloom.checkpoint import Checkpoint, save_checkpoint
 from signloom.corpus.landmark_folder import write_no_landmarks
@@ -150,30 +148,3 @@ def test_every_seed_is_scored_in_both_ways(evaluated: Path) -> None:
     metrics = json.loads((evaluated / "reports/metrics.json").read_text())["dev"]
     assert plain["chrf"]["each"] == [round(metrics["chrf"], 2)]
     assert plain["floors_bleu4"]["copy"] == round(metrics["copy_bleu4"], 2)
-    helped = found["scores_with_neighbours"]["13a"]["dev"]
-    assert len(helped["chrf"]["each"]) == 1
-    assert helped["floors_bleu4"] == plain["floors_bleu4"]
-
-
-def test_neighbours_add_what_followed_them() -> None:
-    torch.manual_seed(1)
-    head, states = torch.nn.Linear(4, 6), torch.randn(10, 4)
-    tokens, rows = torch.randint(6, (10,)), torch.randn(2, 3, 4)
-    with torch.no_grad():
-        found = NeighbourHead(head, states, tokens)(rows).exp()
-        # As many as are counted: all of them, so the formula is the paper's over all states.
-        weights = (-(torch.cdist(rows, states) ** 2) / TEMPERATURE).softmax(dim=-1)
-        followed = weights @ torch.nn.functional.one_hot(tokens, 6).float()
-        expected = (1 - SHARE) * head(rows).softmax(dim=-1) + SHARE * followed
-    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
-
-
-def test_the_nearest_of_many_states_are_found_in_whatever_block() -> None:
-    torch.manual_seed(1)
-    states = 100 * torch.randn(1_000, 8)
-    undecided = torch.nn.Linear(8, 1_000)
-    torch.nn.init.zeros_(undecided.weight)
-    head = NeighbourHead(undecided, states, torch.arange(1_000))
-    chosen = torch.tensor([0, 63, 64, 500, 999])
-    with torch.no_grad():
-        assert head(states[chosen] + 0.1).argmax(dim=1).tolist() == chosen.tolist()
