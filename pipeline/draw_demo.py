@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pipeline.stage import run
 from signloom.config import load_section
-from signloom.demo.draw import DrawOptions, draw_corpus
+from signloom_demo.draw import DrawOptions, draw_corpus
 
 DRAW_PARAMS = Path("data/demo/params.yaml")
 

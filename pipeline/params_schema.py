@@ -13,8 +13,8 @@ import pydantic
 from pipeline.check import SECTIONS as STAGE_SECTIONS
 from pipeline.stage import run
 from signloom.files import write_file
-from signloom.nightly.plan import RetrainOptions
 from signloom.paths import PARAMS
+from signloom_ops.nightly.plan import RetrainOptions
 
 SCHEMA = Path("params.schema.json")
 SECTIONS: dict[str, Any] = {**STAGE_SECTIONS, "retrain": RetrainOptions}

@@ -1,6 +1,7 @@
 """Show the results of every stage on one page. DVC stage `report`."""
 
 import logging
+from functools import partial
 
 from pipeline.stage import run
 from signloom.config import load_section
@@ -18,6 +19,7 @@ from signloom.paths import (
 )
 from signloom.report.build import ReportOptions, build_report
 from signloom.report.stage_files import ReportPaths
+from signloom_ops.nightly.page import night_section
 
 
 def main() -> None:
@@ -26,13 +28,12 @@ def main() -> None:
     paths = ReportPaths(
         evaluation=EVALUATION,
         baseline=BASELINE,
-        retrain=LAST_NIGHT,
         tune=TUNE,
         landmarks=LANDMARKS,
         targets=TARGETS,
         checkpoint=CHECKPOINT,
     )
-    build_report(paths, REPORTS, options)
+    build_report(paths, REPORTS, options, [partial(night_section, LAST_NIGHT)])
     logging.info("open %s", REPORT_PAGE)
 
 

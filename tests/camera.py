@@ -8,10 +8,10 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from signloom.demo.motion import perform
-from signloom.demo.render import Camera
-from signloom.demo.scene import draw_frames, pose_arms
-from signloom.demo.signer import DEV_SIGNERS, TEST_SIGNERS, TRAIN_SIGNERS
+from signloom_demo.motion import perform
+from signloom_demo.render import Camera
+from signloom_demo.scene import draw_frames, pose_arms
+from signloom_demo.signer import DEV_SIGNERS, TEST_SIGNERS, TRAIN_SIGNERS
 from tests.unit.report.test_browser import Tab
 
 FPS = 15

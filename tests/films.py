@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
-from signloom.demo.draw import DrawOptions, write_video
-from signloom.demo.motion import NO_SIGN, Performance, perform
-from signloom.demo.render import Camera
-from signloom.demo.scene import draw_frames, pose_arms
-from signloom.demo.signer import Signer
-from signloom.demo.skeleton import Floats, HandTrack
+from signloom_demo.draw import DrawOptions, write_video
+from signloom_demo.motion import NO_SIGN, Performance, perform
+from signloom_demo.render import Camera
+from signloom_demo.scene import draw_frames, pose_arms
+from signloom_demo.signer import Signer
+from signloom_demo.skeleton import Floats, HandTrack
 from tests import tiny
 
 Spans = list[tuple[float, float]]  # start and end of each sentence, seconds

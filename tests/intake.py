@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from signloom.corpus.manifest import Clip, CorpusOptions, write_manifest
-from signloom.intake.ingest import IngestResult, ingest
-from signloom.intake.options import IngestOptions
+from signloom_ops.intake.ingest import IngestResult, ingest
+from signloom_ops.intake.options import IngestOptions
 from tests.videos import write_video
 
 DAY = "2026-11-21"

@@ -155,7 +155,6 @@ def write_project(root: Path) -> ReportPaths:
     paths = ReportPaths(
         evaluation=root / "evaluation",
         baseline=root / "baseline.json",
-        retrain=root / "retrain.json",
         tune=root / "tune",
         landmarks=root / "landmarks",
         targets=root / "targets.parquet",

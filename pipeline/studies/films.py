@@ -13,12 +13,6 @@ import numpy.typing as npt
 
 from signloom.corpus.manifest import Clip, write_manifest
 from signloom.corpus.shards import read_shards
-from signloom.demo.draw import MANIFEST, VIDEOS, write_video
-from signloom.demo.face import Expression
-from signloom.demo.motion import Performance, perform
-from signloom.demo.render import Camera
-from signloom.demo.scene import draw_frames, pose_arms
-from signloom.demo.signer import DEV_SIGNERS, TEST_SIGNERS, TRAIN_SIGNERS, Signer
 from signloom.evaluation.evaluate import EvaluateOptions, Evaluation, evaluate
 from signloom.extraction.extract import ExtractOptions, extract_corpus
 from signloom.extraction.pool import count_workers, map_in_order
@@ -33,6 +27,12 @@ from signloom.training.data import TrainingFiles
 from signloom.training.loop import EpochRecord
 from signloom.training.run import Result, RunOptions, train, write_results
 from signloom.translation.translator import Translator
+from signloom_demo.draw import MANIFEST, VIDEOS, write_video
+from signloom_demo.face import Expression
+from signloom_demo.motion import Performance, perform
+from signloom_demo.render import Camera
+from signloom_demo.scene import draw_frames, pose_arms
+from signloom_demo.signer import DEV_SIGNERS, TEST_SIGNERS, TRAIN_SIGNERS, Signer
 
 LANDMARKS, TOKENS, CORPUS = "landmarks", "tokens", "corpus"
 

@@ -18,10 +18,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from pipeline.stage import run
+from pipeline.studies.reversal.lab import read_lab, run_lab
 from signloom.models.attention import MultiHeadAttention, Packing
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import Seq2Seq
-from signloom.reversal import read_lab, run_lab
 
 SEEDS = (1, 2, 3)
 LENGTHS = (64, 256, 1_024, 4_096)

@@ -14,12 +14,12 @@ from typing import Any
 
 import yaml
 
-from signloom.app.takes import TakeStore
 from signloom.config import parse_options
 from signloom.corpus.manifest import read_manifest, write_manifest
-from signloom.demo.draw import DrawOptions, draw_corpus
 from signloom.evaluation.judge import BlindAnswer, Judgements
 from signloom.paths import APP, JUDGEMENTS
+from signloom_demo.draw import DrawOptions, draw_corpus
+from signloom_ops.app.takes import TakeStore
 
 ROOT = Path(__file__).parents[2]
 CORPUS = Path("data/raw/weekly")

@@ -141,11 +141,12 @@ def preload() -> None:
         # Its limit of OpenCV's threads is for before these have begun: no fork may set it later.
         "signloom.extraction.networks",
         "signloom.extraction.mediapipe_models", "signloom.translation.timed",
-        "signloom.importing.importer", "signloom.intake.drift.check", "signloom.nightly.night",
-        "signloom.nightly.candidates", "signloom.report.build", "signloom.report.films",
-        "signloom.training.run", "signloom.privacy.forget", "signloom.intake.drop_videos",
+        "signloom.importing.importer", "signloom_ops.intake.drift.check",
+        "signloom_ops.nightly.night",
+        "signloom_ops.nightly.candidates", "signloom.report.build", "signloom.report.films",
+        "signloom.training.run", "signloom_ops.privacy.forget", "signloom_ops.intake.drop_videos",
         "pipeline.check", "pipeline.tokenize_targets", "pipeline.train", "pipeline.evaluate",
-        "pipeline.report", "mlflow.pyfunc.scoring_server", "signloom.app.server",
+        "pipeline.report", "mlflow.pyfunc.scoring_server", "signloom_ops.app.server",
         "transformers.models.t5.modeling_t5",
     ):  # fmt: skip
         with contextlib.suppress(ModuleNotFoundError):  # transformers is an extra

@@ -30,10 +30,10 @@ from numpy.typing import NDArray
 
 from signloom.corpus.landmarks import build_layout
 from signloom.corpus.manifest import read_manifest
-from signloom.demo.draw import MANIFEST, TRUTH, VIDEOS, Truth, read_truth
 from signloom.extraction.detector import DetectorOptions, build_detector, quiet_native_code
 from signloom.extraction.pool import count_workers
 from signloom.extraction.video import Video
+from signloom_demo.draw import MANIFEST, TRUTH, VIDEOS, Truth, read_truth
 from tests.bench.drills import draw_drill, plan_drills
 from tests.extraction import write_hand_task, write_pose_task
 

@@ -25,10 +25,10 @@ from signloom.corpus.shards import read_shards, write_shards
 from signloom.extraction.extract import ExtractOptions, extract_video
 from signloom.extraction.video import Video, VideoWriter
 from signloom.features.augment import mirror
-from signloom.intake.drift.check import check_drift
-from signloom.intake.drift.findings import DriftReport
-from signloom.nightly.plan import RetrainOptions
 from signloom.paths import LANDMARKS, PARAMS
+from signloom_ops.intake.drift.check import check_drift
+from signloom_ops.intake.drift.findings import DriftReport
+from signloom_ops.nightly.plan import RetrainOptions
 from tests.tiny import lose
 
 SIGNER, CLIPS = "ines", 8

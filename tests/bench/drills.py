@@ -6,10 +6,10 @@ hands, in half of the orientations, one after another; six signers of six skins 
 
 from pathlib import Path
 
-from signloom.demo.draw import DrawOptions, PlannedClip, Truth, draw_clip
-from signloom.demo.grammar import Sentence
-from signloom.demo.signer import TRAIN_SIGNERS
-from signloom.demo.signs import HAND_SHAPES, LEXICON, ORIENTATIONS, Key, Sign
+from signloom_demo.draw import DrawOptions, PlannedClip, Truth, draw_clip
+from signloom_demo.grammar import Sentence
+from signloom_demo.signer import TRAIN_SIGNERS
+from signloom_demo.signs import HAND_SHAPES, LEXICON, ORIENTATIONS, Key, Sign
 
 PARTS = 2  # clips of one handshape
 SKINS = {

@@ -22,10 +22,6 @@ from sklearn.metrics import roc_auc_score
 
 from signloom.config import load_section
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.demo.draw import DrawOptions, write_video
-from signloom.demo.render import FAR, Camera, Picture, draw
-from signloom.demo.scene import trunk_solids
-from signloom.demo.signer import DEV_SIGNERS, TEST_SIGNERS, TRAIN_SIGNERS, Signer, backdrop
 from signloom.extraction.extract import extract_video, options_of_fingerprint
 from signloom.features.augment import mirror
 from signloom.features.sources import LandmarkSource
@@ -35,6 +31,10 @@ from signloom.paths import CHECKPOINT, SHARDS, TARGETS
 from signloom.translation.confidence import UNFAMILIAR, UNSURE
 from signloom.translation.options import DECODING
 from signloom.translation.translator import Translator
+from signloom_demo.draw import DrawOptions, write_video
+from signloom_demo.render import FAR, Camera, Picture, draw
+from signloom_demo.scene import trunk_solids
+from signloom_demo.signer import DEV_SIGNERS, TEST_SIGNERS, TRAIN_SIGNERS, Signer, backdrop
 from tests.tiny import lose
 
 FRAMES = 45  # of a drawn film: 3 s

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from signloom.config import load_params, load_section, parse_options
-from signloom.demo.draw import DrawOptions, plan_clips
 from signloom.evaluation.metrics import ScoreOptions, score_corpus
 from signloom.extraction.extract import extract_video, options_of_fingerprint
 from signloom.features.sources import LandmarkSource
@@ -32,6 +31,7 @@ from signloom.translation.segmentation import Span, align_cues, segment_by_rest,
 from signloom.translation.segmenter import Segmenter, find_segmenter
 from signloom.translation.timed import translate_film
 from signloom.translation.translator import Translator
+from signloom_demo.draw import DrawOptions, plan_clips
 from tests.films import draw_film
 
 SENTENCES_A_MINUTE = 12.4

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from signloom.nightly.gate import TESTS, YEAR_DAYS, level_tonight
+from signloom_ops.nightly.gate import TESTS, YEAR_DAYS, level_tonight
 
 LEVEL, MARGIN = 0.05, 1.0  # retrain.gate.level and equal_margin
 SD, INHERITED, SPARSE = 5.2, 0.5, 0.2  # of a clip's difference, points; of luck; of clips

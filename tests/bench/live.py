@@ -35,9 +35,9 @@ import cv2
 import numpy as np
 import psutil
 
-from signloom.demo.grammar import sentences
-from signloom.demo.motion import HOLD_S
 from signloom.files import write_file
+from signloom_demo.grammar import sentences
+from signloom_demo.motion import HOLD_S
 from tests.camera import FPS, draw
 
 SIZE = (640, 480)
@@ -50,8 +50,8 @@ SHARES = "shares.json"
 
 def serve() -> None:
     """Run `signloom app` and note, when it ends, what its CPU time went into."""
-    from signloom.app import analysis, live
     from signloom.cli.main import main
+    from signloom_ops.app import analysis, live
 
     spent: Counter[str] = Counter()
 

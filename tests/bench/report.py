@@ -44,7 +44,7 @@ from signloom.report.stage_files import ReportPaths
 root, checkpoint, tune = map(Path, sys.argv[1:])
 paths = ReportPaths(
     evaluation=root / "evaluation", baseline=root / "baseline.json", tune=tune,
-    retrain=root / "retrain.json", landmarks=root / "landmarks",
+    landmarks=root / "landmarks",
     targets=root / "targets.parquet", checkpoint=checkpoint,
 )
 build_report(paths, root / "reports", load_section(Path("params.yaml"), "report", ReportOptions))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from signloom.reversal import draw_sequences, read_lab, run_lab
+from pipeline.studies.reversal.lab import draw_sequences, read_lab, run_lab
 from signloom.training.run import seed_everything
 from tests.bench.document_004 import Document004, Pair, decode, run_epochs
 

@@ -19,12 +19,12 @@ from tqdm import tqdm
 
 from signloom.corpus.landmarks import POSE_WRISTS
 from signloom.corpus.manifest import read_manifest
-from signloom.demo.draw import MANIFEST, TRUTH, read_truth
 from signloom.extraction.detector import quiet_native_code
 from signloom.extraction.handedness import FoundHand, HandednessTracker
 from signloom.extraction.mediapipe_models import HandGraph, HolisticGraph, PoseGraph
 from signloom.extraction.pool import count_workers, map_in_order
 from signloom.extraction.video import Video
+from signloom_demo.draw import MANIFEST, TRUTH, read_truth
 
 ON_IT, CLEARLY = 0.3, 0.3  # hand sizes: a hand lies on a true one, and not on the other as well
 Floats = NDArray[np.float64]

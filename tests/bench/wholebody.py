@@ -16,9 +16,9 @@ import numpy as np
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.shards import read_shards
 from signloom.corpus.skeletons import SKELETONS, index_of
-from signloom.demo.draw import TRUTH, Truth, read_truth
 from signloom.importing.foreign import SourceDefaults
 from signloom.importing.importer import ImportOptions, import_landmarks
+from signloom_demo.draw import TRUTH, Truth, read_truth
 
 HANDS = ("left_hand", "right_hand")
 POSE = ("nose", "left_shoulder", "right_shoulder", "left_elbow", "right_elbow", "left_wrist",

@@ -1,6 +1,6 @@
 """The app in a real browser: the drawn signer records herself and is taken into a corpus.
 
-Quick twins: tests/unit/app.
+Quick twins: tests/unit/ops/app.
 """
 
 import http.client
@@ -23,16 +23,16 @@ import numpy as np
 import psutil
 import pytest
 
-from signloom.app.takes import TakeStore
 from signloom.cli.main import main
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.manifest import read_manifest
 from signloom.corpus.shards import write_shards
-from signloom.demo.draw import DrawOptions, draw_clip, plan_clips
-from signloom.demo.signer import TRAIN_SIGNERS
 from signloom.evaluation.judge import Judgements, Pair
 from signloom.importing.captions import Cue, write_captions
 from signloom.paths import SHARDS
+from signloom_demo.draw import DrawOptions, draw_clip, plan_clips
+from signloom_demo.signer import TRAIN_SIGNERS
+from signloom_ops.app.takes import TakeStore
 from tests.extraction import DRAWING
 from tests.films import draw_film
 from tests.intake import found_corpus

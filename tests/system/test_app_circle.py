@@ -7,7 +7,7 @@ cores (load 5 to 7), about half of them before the camera.
 
     python -m tests.system.test_app_circle --pictures docs/images   # those of docs/first_signs.md
 
-Quick twin: tests/unit/app/test_page.py.
+Quick twin: tests/unit/ops/app/test_page.py.
 """
 
 import argparse
@@ -24,9 +24,9 @@ from pathlib import Path
 import pytest
 
 from signloom.cli.project import make_project
-from signloom.demo.grammar import sentences
-from signloom.nightly.store import ModelStore
 from signloom.paths import MODELS
+from signloom_demo.grammar import sentences
+from signloom_ops.nightly.store import ModelStore
 from tests.camera import SignerBeforeCamera, begin_live, sign_live, wait_for
 from tests.system.test_app import Server, begin, press, write
 from tests.tiny import ROOT

@@ -13,10 +13,10 @@ import pytest
 from signloom.cli.main import main
 from signloom.config import update_params
 from signloom.corpus.manifest import read_manifest
-from signloom.demo.draw import draw_corpus
 from signloom.extraction.video import Video, VideoWriter
 from signloom.importing.captions import Cue, write_captions
 from signloom.importing.elan import read_elan, write_elan
+from signloom_demo.draw import draw_corpus
 from tests.extraction import DRAWING
 from tests.system.test_pipeline import environment
 from tests.tiny import ROOT

@@ -20,8 +20,8 @@ import pytest
 import yaml
 
 from signloom.corpus.manifest import read_manifest, write_manifest
-from signloom.demo.draw import DrawOptions, draw_corpus
 from signloom.extraction.cache import unpack_frames
+from signloom_demo.draw import DrawOptions, draw_corpus
 from tests.extraction import contents
 from tests.processes import Stage, cpu_s, is_alive, is_inferring, wait_until
 from tests.tiny import ROOT

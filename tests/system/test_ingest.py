@@ -14,11 +14,11 @@ import pytest
 from signloom.cli.main import main
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.errors import UserError
-from signloom.intake.inbox import has_news
-from signloom.intake.ingest import ingest
-from signloom.intake.ledgers import read_deliveries
-from signloom.intake.staging import is_unfinished, staging_folder
-from signloom.intake.withdraw import withdraw
+from signloom_ops.intake.inbox import has_news
+from signloom_ops.intake.ingest import ingest
+from signloom_ops.intake.ledgers import read_deliveries
+from signloom_ops.intake.staging import is_unfinished, staging_folder
+from signloom_ops.intake.withdraw import withdraw
 from tests.intake import DAY, OPTIONS, deliver, found_corpus, tree
 from tests.power_cut import RENAMES, cut_before
 from tests.processes import fork, wait

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from signloom.errors import UserError
-from signloom.nightly.publish import sync_registry
-from signloom.nightly.store import ModelStore
 from signloom.tracking.run import TrackingOptions
+from signloom_ops.nightly.publish import sync_registry
+from signloom_ops.nightly.store import ModelStore
 from tests.system.test_tracking_server import Server
-from tests.unit.nightly.versions import GATE, add_version, inputs, write_project
+from tests.unit.ops.nightly.versions import GATE, add_version, inputs, write_project
 
 TRACKING = TrackingOptions(enabled=True, experiment="tiny")
 
@@ -20,7 +20,7 @@ TRACKING = TrackingOptions(enabled=True, experiment="tiny")
 def test_a_server_hears_of_champions_decisions_and_rollbacks_also_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from signloom.nightly.candidates import ask_gate
+    from signloom_ops.nightly.candidates import ask_gate
 
     monkeypatch.chdir(tmp_path)
     write_project(tmp_path)

@@ -21,7 +21,7 @@ from signloom.config import update_params
 from signloom.corpus.manifest import IMPORTED_SHARDS, Clip, write_manifest
 from signloom.corpus.shards import write_shards
 from signloom.files import hash_folder
-from signloom.nightly.store import ModelStore
+from signloom_ops.nightly.store import ModelStore
 from tests.tiny import ROOT, halve, training_data
 
 CORPUS = Path("data/raw/tiny")

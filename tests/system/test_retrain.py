@@ -18,9 +18,9 @@ import yaml
 
 from signloom.config import parse_options
 from signloom.corpus.manifest import read_manifest, write_manifest
-from signloom.demo.draw import DrawOptions, draw_corpus
-from signloom.nightly.store import ModelStore
 from signloom.paths import RETRAIN_LOCK
+from signloom_demo.draw import DrawOptions, draw_corpus
+from signloom_ops.nightly.store import ModelStore
 from tests.tiny import ROOT
 
 FOLDER = Path("data/raw/weekly")

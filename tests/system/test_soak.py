@@ -13,8 +13,8 @@ from pipeline.studies.soak.study import DECISIONS
 from signloom.config import load_section
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.files import hash_folder
-from signloom.nightly.store import ModelStore
 from signloom.paths import MODELS
+from signloom_ops.nightly.store import ModelStore
 
 ROOT = Path(__file__).parents[2]  # not tests.tiny's: that loads torch, for seconds
 STUDY = ROOT / "pipeline/studies/soak/params.yaml"

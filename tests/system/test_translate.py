@@ -17,12 +17,12 @@ from signloom.cli.main import main
 from signloom.cli.translate import CAPTION_FORMATS
 from signloom.corpus.landmarks import build_layout
 from signloom.corpus.manifest import Clip, write_manifest
-from signloom.demo.signer import TRAIN_SIGNERS
 from signloom.extraction.extract import extract_corpus
 from signloom.files import hash_file
 from signloom.importing.captions import Cue, read_captions, write_captions
 from signloom.translation.confidence import Confidence, Level, write_confidence
 from signloom.translation.segmentation import share_found
+from signloom_demo.signer import TRAIN_SIGNERS
 from tests import tiny
 from tests.extraction import DRAWING, OPTIONS, draw_two_clips
 from tests.films import draw_film, sketch_film

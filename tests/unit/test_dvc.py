@@ -11,7 +11,7 @@ import pytest
 
 from signloom import dvc
 from signloom.errors import UserError
-from signloom.intake.staging import is_unfinished
+from signloom_ops.intake.staging import is_unfinished
 from tests.intake import deliver, found_corpus, take
 
 BUSY = "ERROR: 'corpus' is busy, it is being blocked by:\n  (PID 17): dvc repro"

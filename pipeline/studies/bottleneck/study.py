@@ -16,10 +16,7 @@ from pydantic import Field
 from torch import Tensor
 
 from pipeline.studies.options import change_options
-from signloom.config import Count, checked_dataclass
-from signloom.features.batches import Batch
-from signloom.models.seq2seq import Seq2Seq
-from signloom.reversal import (
+from pipeline.studies.reversal.lab import (
     LabOptions,
     ReverseOptions,
     Symbols,
@@ -28,6 +25,9 @@ from signloom.reversal import (
     read_lab,
     run_lab,
 )
+from signloom.config import Count, checked_dataclass
+from signloom.features.batches import Batch
+from signloom.models.seq2seq import Seq2Seq
 from signloom.training.loss import token_loss
 
 DRAWN = 32  # sequences by which an untrained model is differentiated

@@ -34,7 +34,6 @@ from pipeline.studies.coffee.study import (
 )
 from pipeline.studies.options import change_options
 from pipeline.studies.sentences import read_scoring
-from signloom.cli.recipe import choose_recipe, read_facts
 from signloom.config import load_params, load_section, parse_options
 from signloom.corpus.manifest import IMPORTED_SHARDS, Clip
 from signloom.corpus.shards import read_shards
@@ -44,6 +43,7 @@ from signloom.evaluation.names import LOOKUPS, Metric, System
 from signloom.features.features import FloatArray
 from signloom.features.targets import TokenizeOptions, read_targets
 from signloom.files import write_file
+from signloom.importing.recipe import choose_recipe, read_facts
 from signloom.paths import PARAMS
 from signloom.training.data import TrainingFiles
 from signloom.training.run import RunOptions, from_scratch, read_run_options, train

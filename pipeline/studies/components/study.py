@@ -15,11 +15,11 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from pipeline.studies.options import change_options
+from pipeline.studies.reversal.lab import PAD, LabOptions, draw_sequences, read_lab, run_lab
 from signloom.config import checked_dataclass
 from signloom.features.batches import pad_ids
 from signloom.models.layers import FeedForward
 from signloom.models.seq2seq import Seq2Seq
-from signloom.reversal import PAD, LabOptions, draw_sequences, read_lab, run_lab
 from signloom.translation.search import search
 
 TESTED = 256  # sequences whose symbols are counted in any order

@@ -11,10 +11,10 @@ import numpy as np
 
 from pipeline.studies.faces.study import MANNERS, find_manner
 from pipeline.studies.films import Film
-from signloom.demo.draw import VIDEOS
 from signloom.report import canvas
 from signloom.report.canvas import SERIES
 from signloom.report.study import Figure, Section, StudyPage, Table
+from signloom_demo.draw import VIDEOS
 
 COMMAND = "dvc repro pipeline/studies/faces/dvc.yaml"
 SHOWN = 4  # signers in the picture

@@ -15,14 +15,14 @@ import numpy as np
 from pipeline.studies.films import Film, draw_person, learn
 from pipeline.studies.options import change_options
 from signloom.config import checked_dataclass
-from signloom.demo.face import Expression
-from signloom.demo.grammar import ADJECTIVES, SUBJECTS, Clause, glosses_of, text_of
-from signloom.demo.motion import perform
-from signloom.demo.render import Camera
 from signloom.evaluation.evaluate import EvaluateOptions, Evaluation
 from signloom.evaluation.names import System
 from signloom.features.features import GroupChoice
 from signloom.training.run import RunOptions
+from signloom_demo.face import Expression
+from signloom_demo.grammar import ADJECTIVES, SUBJECTS, Clause, glosses_of, text_of
+from signloom_demo.motion import perform
+from signloom_demo.render import Camera
 
 FPS, SIDE = 15.0, 320  # frames a second; pixels of the square picture
 MANNERS = {

@@ -13,10 +13,10 @@ from pipeline.studies.gradients.study import (
     train_stacks,
 )
 from pipeline.studies.results import write_results
+from pipeline.studies.reversal.lab import read_lab
 from signloom.config import checked_dataclass, load_section
 from signloom.models.seq2seq import ModelOptions
 from signloom.report.study import render_study
-from signloom.reversal import read_lab
 
 PARAMS = Path("pipeline/studies/gradients/params.yaml")
 OUT = Path("reports/studies/gradients")

@@ -17,11 +17,11 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
+from pipeline.studies.reversal.lab import LabOptions, run_lab
 from signloom.config import Count, checked_dataclass
 from signloom.models.layers import Residual
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
-from signloom.reversal import LabOptions, run_lab
 from signloom.training.loop import DivergedError
 from signloom.training.loss import token_loss
 

@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from pipeline.studies.films import Film, draw_person
 from signloom.config import Count, checked_dataclass
-from signloom.demo.face import Expression
-from signloom.demo.render import VIEW_HEIGHT, Camera
-from signloom.demo.signer import Signer
+from signloom_demo.face import Expression
+from signloom_demo.render import VIEW_HEIGHT, Camera
+from signloom_demo.signer import Signer
 
 VERBS = {"want": ("أُرِيدُ", "تُرِيدُ", "يُرِيدُ"), "drink": ("أَشْرَبُ", "تَشْرَبُ", "يَشْرَبُ"),
          "love": ("أُحِبُّ", "تُحِبُّ", "يُحِبُّ")}  # fmt: skip

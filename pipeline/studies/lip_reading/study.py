@@ -44,7 +44,6 @@ def run_lip_reading(
     paths = ReportPaths(
         evaluation=folder / "evaluation",
         baseline=folder / "baseline.json",
-        retrain=folder / "retrain.json",
         tune=folder / "tune",
         landmarks=folder / LANDMARKS,
         targets=folder / TOKENS / "targets.parquet",

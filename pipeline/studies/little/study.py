@@ -21,7 +21,6 @@ from pipeline.studies.coffee.study import CoffeeOptions, build_corpus, write_tok
 from pipeline.studies.little.pieces import Cut, cut_clip, find_positions, recombine
 from pipeline.studies.options import change_options
 from signloom.checkpoint import Checkpoint
-from signloom.cli.recipe import choose_recipe, read_facts
 from signloom.config import Count, Natural, Positive, Share, checked_dataclass, load_params
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import IMPORTED_SHARDS, Clip
@@ -30,6 +29,7 @@ from signloom.evaluation.evaluate import EvaluateOptions, evaluate
 from signloom.evaluation.names import Metric, System
 from signloom.features.features import FloatArray
 from signloom.features.targets import TokenizeOptions, read_targets
+from signloom.importing.recipe import choose_recipe, read_facts
 from signloom.models.seq2seq import Joints
 from signloom.paths import PARAMS
 from signloom.training.data import TrainingFiles

@@ -9,9 +9,9 @@ from pipeline.studies.options import change_options
 from pipeline.studies.positions.page import build_page
 from pipeline.studies.positions.study import measure_sight, train_positions
 from pipeline.studies.results import write_results
+from pipeline.studies.reversal.lab import read_lab
 from signloom.config import checked_dataclass, load_section
 from signloom.report.study import render_study
-from signloom.reversal import read_lab
 
 PARAMS = Path("pipeline/studies/positions/params.yaml")
 OUT = Path("reports/studies/positions")

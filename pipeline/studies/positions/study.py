@@ -13,10 +13,16 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from pipeline.studies.reversal.lab import (
+    LabOptions,
+    draw_sequences,
+    reverse_all,
+    run_lab,
+    share_by_length,
+)
 from signloom.models.attention import relative_shift
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions
-from signloom.reversal import LabOptions, draw_sequences, reverse_all, run_lab, share_by_length
 
 BoolMatrix = npt.NDArray[np.bool_]
 FloatMatrix = npt.NDArray[np.float64]

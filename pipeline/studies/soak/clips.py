@@ -15,13 +15,13 @@ import numpy.typing as npt
 
 from pipeline.studies.soak.options import Delivery, Flaw, Recording, SoakOptions
 from signloom.corpus.manifest import Clip
-from signloom.demo.grammar import Sentence
-from signloom.demo.motion import Performance, perform
-from signloom.demo.render import Camera
-from signloom.demo.scene import draw_frames, pose_arms
-from signloom.demo.signer import DEV_SIGNERS, TEST_SIGNERS, TRAIN_SIGNERS, Signer
 from signloom.extraction.pool import count_workers, map_in_order
 from signloom.extraction.video import VideoWriter
+from signloom_demo.grammar import Sentence
+from signloom_demo.motion import Performance, perform
+from signloom_demo.render import Camera
+from signloom_demo.scene import draw_frames, pose_arms
+from signloom_demo.signer import DEV_SIGNERS, TEST_SIGNERS, TRAIN_SIGNERS, Signer
 
 _PERSON, _ROOM, _CLIP, _CHOICE = range(4)  # streams of random numbers
 # A lazy signer's hands hang lower than others', and the camera looks at the face.

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from signloom.config import checked_dataclass
-from signloom.demo.grammar import Sentence, sentences
+from signloom_demo.grammar import Sentence, sentences
 
 Flaw = Literal["none", "swapped", "mirrored", "lazy"]
 

@@ -27,8 +27,8 @@ from signloom.evaluation.metrics import measure
 from signloom.evaluation.names import MAIN_METRICS
 from signloom.extraction.extract import ExtractOptions, extract_corpus
 from signloom.files import write_file
-from signloom.nightly.plan import read_settings
 from signloom.translation.translator import Translator
+from signloom_ops.nightly.plan import read_settings
 
 PARAMS = Path("params.yaml")
 DECIDED = (0, 3, 4, 5)  # exit codes of nights that nobody must look after

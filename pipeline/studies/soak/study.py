@@ -13,8 +13,8 @@ from pipeline.studies.soak.options import SoakOptions
 from pipeline.studies.soak.project import PARAMS, deliver, make_project, run_night
 from signloom.config import read_json
 from signloom.files import write_file
-from signloom.nightly.store import ModelStore
 from signloom.paths import MODELS
+from signloom_ops.nightly.store import ModelStore
 
 DECISIONS, NIGHTS = "decisions.jsonl", "nights"
 _DRIFT = Path("reports/retrain/drift.json")

@@ -354,8 +354,8 @@ def print_plan(plan: "Plan") -> None:
 
 def print_next(options: argparse.Namespace, plan: "Plan") -> None:
     """Print the parameters to set, or set them."""
-    from signloom.cli.recipe import Sections, choose_recipe, read_facts
     from signloom.importing.new_corpus import MANIFEST, imported_groups
+    from signloom.importing.recipe import Sections, choose_recipe, read_facts
 
     params = load_params(options.params)
     reasons: list[str] = []

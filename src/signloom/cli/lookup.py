@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 from dataclasses import asdict
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ from signloom.cli.arguments import number_of, source_defaults
 from signloom.cli.translate import add_model_choice, add_unsaid, choose_model
 from signloom.config import Count
 from signloom.errors import UserError, readable_name
+
+MORE_SIGNS = "signloom.signs"  # entry points: further indexes, such as the app's recordings
 
 if TYPE_CHECKING:
     from signloom.translation.inputs import GivenClip
@@ -38,19 +41,16 @@ def run_lookup(options: argparse.Namespace) -> None:
         UserError: If anything cannot be read, or the model or its index is not there.
     """
     choose_model(options)
-    from signloom.app.signs import index_recordings
-    from signloom.app.takes import TakeStore
-    from signloom.checkpoint import WEIGHTS
     from signloom.features.sources import LandmarkSource
-    from signloom.files import hash_file
     from signloom.translation.inputs import ClipReader, GivenClip, ReadOptions, find_clips
     from signloom.translation.lookup import find_nearest, open_index
     from signloom.translation.translator import Translator
 
     translator = Translator.load(options.checkpoint)
     index = open_index(translator, options.checkpoint)
-    weights = hash_file(options.checkpoint / WEIGHTS)
-    recorded = index_recordings(TakeStore(), index, translator, weights)
+    indexes = [index]
+    for more in entry_points(group=MORE_SIGNS):
+        indexes.append(more.load()(translator, options.checkpoint, index))
     source = translator.source
     assert isinstance(source, LandmarkSource)  # else there is no index
     read = ReadOptions(
@@ -62,7 +62,7 @@ def run_lookup(options: argparse.Namespace) -> None:
         for clip in reader.read(path, source.layout):
             if isinstance(clip, GivenClip):
                 encoding = translator.encode_signs([clip.sequence])[0]
-                signs = find_nearest([index, recorded], encoding, options.k)
+                signs = find_nearest(indexes, encoding, options.k)
                 _print(clip, signs, as_json=options.json)
             else:
                 failed += 1

@@ -2,21 +2,20 @@
 
 import argparse
 import difflib
+import functools
 import logging
 import sys
 from collections.abc import Callable, Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from signloom.cli import (
-    app,
-    corpus,
     from_corpora,
     init,
     landmarks,
     lookup,
     model,
-    nights,
     project,
     results,
     segmenter,
@@ -26,28 +25,19 @@ from signloom.terminal import run_program
 
 # A command is described by a function that names what it runs. Torch, MediaPipe and the like are
 # imported by what runs: they take seconds to load and `--help` should not.
-COMMANDS: dict[str, dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]]] = {
+Commands = dict[str, dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]]]
+COMMANDS: Commands = {
     "data": {
         "init": (init.add_init, "make a corpus folder from a table and videos"),
         "merge": (from_corpora.add_merge, "make one corpus of several, to train on all of them"),
         "compose": (from_corpora.add_compose, "join takes of single signs to sentences"),
         "project": (project.add_project, "make a folder for another corpus beside this one"),
-        "ingest": (corpus.add_ingest, "take new videos and their sentences into the corpus"),
-        "withdraw": (corpus.add_withdraw, "take a delivery out of the corpus again"),
-        "forget": (corpus.add_forget, "remove a signer: clips, videos, landmarks, copies"),
-        "drift": (corpus.add_drift, "compare the clips of a delivery with the old ones"),
-        "drop-videos": (corpus.add_drop_videos, "delete the videos and keep their landmarks"),
         "import": (landmarks.add_import, "read landmarks from .pose, Kaggle or NumPy files"),
         "export": (landmarks.add_export, "write landmarks as .pose files, or captions for ELAN"),
         "cache": (landmarks.add_cache, "print what the landmark cache holds, or prune it"),
     },
-    "app": {
-        "app": (app.add_app, "record, label, deliver and translate in a browser"),
-        "wanted": (app.add_wanted, "list what to record next, with reasons"),
-    },
     "model": {
         "summary": (model.add_summary, "print the configured model: parts, size, speed"),
-        "task": (model.add_task, "train on a toy task whose answer is known"),
         "adopt": (model.add_adopt, "write a search's winner or a preset into params.yaml"),
         "tune-worker": (model.add_tune_worker, "help with a search of another machine"),
     },
@@ -75,14 +65,11 @@ COMMANDS: dict[str, dict[str, tuple[Callable[[argparse.ArgumentParser], None], s
         ),
         "judge": (results.add_judge, "let people compare two systems blindly; show the result"),
         "runs": (results.add_runs, "list the MLflow runs of a DVC experiment"),
-    },
-    "nights": {
-        "retrain": (nights.add_retrain, "train on new data; promote the model if it is better"),
-        "champion": (nights.add_champion, "show, promote and roll back versions of the model"),
-        "tidy": (nights.add_tidy, "say what nothing refers to any more, and remove it"),
-        "deliver": (nights.add_deliver, "send MLflow the records that it could not take before"),
+        "deliver": (results.add_deliver, "send MLflow the records that it could not take before"),
     },
 }
+
+FURTHER = "signloom.commands"  # entry points: commands of other packages, in groups as here
 
 HELP = """\
 usage: signloom COMMAND ...
@@ -115,11 +102,21 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         required=True, metavar="COMMAND", parser_class=argparse.ArgumentParser
     )
-    for group in COMMANDS.values():
+    for group in _find_commands().values():
         for name, (describe, line) in group.items():
             command = commands.add_parser(name, help=line, description=f"{line.capitalize()}.")
             describe(command)
     return parser
+
+
+@functools.cache
+def _find_commands() -> Commands:
+    """Return our commands and those of installed packages, by group."""
+    found = {group: dict(commands) for group, commands in COMMANDS.items()}
+    for further in entry_points(group=FURTHER):
+        for group, commands in further.load().items():
+            found.setdefault(group, {}).update(commands)
+    return found
 
 
 class _Parser(argparse.ArgumentParser):
@@ -128,7 +125,7 @@ class _Parser(argparse.ArgumentParser):
     def format_help(self) -> str:
         groups = "\n\n".join(
             "\n".join([f"{group}:", *(f"  {name:<16}{line}" for name, (_, line) in found.items())])
-            for group, found in COMMANDS.items()
+            for group, found in _find_commands().items()
         )
         return HELP.format(groups=groups)
 

@@ -1,24 +1,17 @@
 """Commands that measure the configured model, try it on a toy task and tune it."""
 
 import argparse
-import dataclasses
 import difflib
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from signloom.cli.arguments import add_params, add_path, refuse_in_corpus
+from signloom.cli.arguments import add_params, add_path
 from signloom.config import load_params, parse_options, read_json, update_params
 from signloom.errors import UserError
 from signloom.paths import LANDMARKS, PRESETS, SHARDS, TOKENS, TUNE
 
-if TYPE_CHECKING:
-    from signloom.reversal import LabOptions, LabResult
-
-PAGE_TITLE = "Attention of the reversal lab"
-SHOWN = 3  # sequences of the reversal lab's page of attention
 _SEARCH_FIRST = "run `dvc repro tune` first"
 
 
@@ -59,104 +52,6 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"found {text}, expected a whole number of at least 1")
     return int(text)
-
-
-def add_task(parser: argparse.ArgumentParser) -> None:
-    """Describe `signloom task`."""
-    tasks = parser.add_subparsers(title="tasks", required=True, metavar="TASK")
-    reverse = tasks.add_parser(
-        "reverse",
-        help="turn sequences of symbols round (document 004)",
-        description="Train a model to turn sequences of symbols round, and test it on sequences "
-        "that it has not seen. Sizes and recipe: signloom/reversal.yaml.",
-    )
-    reverse.add_argument("--family", help="such as lstm; see docs/models.md")
-    reverse.add_argument("--seed", type=int, help="of weights, sequences and their order")
-    reverse.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="SECTION.NAME=VALUE",
-        help="change a parameter, such as model.norm=pre or train.epochs=4; may be repeated",
-    )
-    reverse.add_argument(
-        "--out", type=Path, default=Path("reports/tasks/reverse.json"), help="(%(default)s)"
-    )
-    reverse.set_defaults(run=run_reverse)
-
-
-def run_reverse(options: argparse.Namespace) -> None:
-    """Train, print each epoch and the scores, write them as JSON."""
-    from signloom.files import check_output, write_file
-    from signloom.reversal import is_result, read_lab, run_lab, summarise_lab
-    from signloom.training.loop import EpochRecord
-
-    refuse_in_corpus(options.out)
-    if os.path.lexists(options.out) and not is_result(options.out):
-        raise UserError(
-            f"{options.out} is there and no result of this task: name another file; it was left"
-        )
-    check_output(options.out, [], overwrite=True)
-    page = options.out.with_suffix(".html")
-    if page == options.out:
-        raise UserError(f"--out {page}: expected a name such as {page.with_suffix('.json')}")
-    if os.path.lexists(page) and not _is_page(page):
-        raise UserError(
-            f"{page} is there and no page of this task: name another --out; it was left"
-        )
-    assignments = list(options.set)
-    if options.family:
-        assignments.append(f"model.family={options.family}")
-    if options.seed is not None:
-        assignments.append(f"train.seeds=[{options.seed}]")
-    lab = read_lab(assignments)
-
-    def show(record: EpochRecord) -> None:
-        print(
-            f"epoch {record.epoch:>2}/{lab.train.epochs}  train {record.train_loss:.4f}  "
-            f"dev {record.dev_loss:.4f}  next symbol {100 * record.dev_accuracy:.1f} %",
-            flush=True,
-        )
-
-    result = run_lab(lab, log=show)
-    print(f"exact match on {lab.task.test} held-out sequences: {100 * result.exact:.1f} %")
-    lengths = (f"{length}: {100 * share:.0f}" for length, share in result.by_length.items())
-    print(f"by length, %: {', '.join(lengths)}")
-    print(f"dev loss {result.dev_loss:.4f} nats a symbol, {result.cpu_s:.0f} CPU-s of training")
-    content = {**summarise_lab(lab, result), "options": dataclasses.asdict(lab)}
-    write_file(options.out, json.dumps(content, indent=1) + "\n")
-    print(f"written: {options.out}")
-    _write_attention(page, lab, result)
-
-
-def _is_page(path: Path) -> bool:
-    """Return whether a file is a page of `_write_attention`, so that it may be replaced."""
-    return path.is_file() and f"<h1>{PAGE_TITLE}".encode() in path.read_bytes()
-
-
-def _write_attention(path: Path, lab: "LabOptions", result: "LabResult") -> None:
-    """Write what each layer and head looks at in the longest test sequences."""
-    from signloom.files import write_file
-    from signloom.report.attention import Alignment, AttentionClip, render_attention
-    from signloom.reversal import attend, draw_sequences
-
-    sequences = draw_sequences(lab.task, lab.train.seed)["test"]
-    clips = []
-    for sequence in sorted(sequences, key=len, reverse=True)[:SHOWN]:
-        names = [str(symbol) for symbol in sequence]
-        try:
-            weights, maps = attend(result.model, sequence, lab.task.ids)
-        except ValueError as error:  # the one it names: the decoder does not look at the source
-            print(f"no page of attention: {error}")
-            return
-        tokens = [*reversed(names), ""]
-        alignment = Alignment(tokens=tokens, step_s=0.0, weights=weights, source=names, maps=maps)
-        clips.append(
-            AttentionClip(name=" ".join(names), text=" ".join(tokens), alignment=alignment)
-        )
-    title = f"{PAGE_TITLE}, {lab.model.family}"
-    write_file(path, render_attention(title, clips))
-    print(f"written: {path}: attention of every layer and head in {len(clips)} test sequences")
 
 
 def add_adopt(parser: argparse.ArgumentParser) -> None:

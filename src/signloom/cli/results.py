@@ -24,7 +24,7 @@ from signloom.evaluation.names import (
     metric_label,
 )
 from signloom.files import check_output, write_file
-from signloom.paths import EVALUATION, METRICS, MODELS, PARAMS, REPORT_PAGE, REPORTS
+from signloom.paths import EVALUATION, METRICS, MODELS, PARAMS, REPORT_PAGE, REPORTS, SPOOL
 from signloom.provenance import project_folder
 
 if TYPE_CHECKING:
@@ -460,3 +460,20 @@ def run_runs(options: argparse.Namespace) -> None:
         when = f"{one.start:%Y-%m-%d %H:%M}"
         where = f"{one.dvc_experiment}\t{one.baseline[:7]}\t{one.mlflow_experiment}"
         print(f"{where}\t{when}\t{one.status}\t{one.run_id}\t{one.name}")
+
+
+def add_deliver(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom deliver`."""
+    parser.description = (
+        "Send MLflow the records that wait in data/.tracking. Exit codes: 0 all were delivered or "
+        "none was waiting, 1 some are still there; docs/tracking.md"
+    )
+    parser.set_defaults(run=run_deliver)
+
+
+def run_deliver(options: argparse.Namespace) -> None:
+    """Deliver what is kept for MLFLOW_TRACKING_URI; name what is left, and why."""
+    from signloom.tracking.deliver import deliver_now
+
+    os.chdir(project_folder())  # where the default store lies
+    deliver_now(SPOOL, lambda line: print(line, flush=True))

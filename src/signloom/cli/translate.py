@@ -200,14 +200,14 @@ def _check_films(options: argparse.Namespace) -> None:
 
 def choose_model(options: argparse.Namespace) -> None:
     """Turn a version's name into its folder, and take its search where no option says otherwise."""
-    from signloom.nightly.store import ModelStore
+    from signloom.versions import Versions
 
     search: dict[str, Any] = {"precision": "float32"}
     if options.model is not None:
-        store = ModelStore()
-        version = store.resolve(options.model)
-        found = store.search_options(version)
-        options.checkpoint = store.checkpoint(version)
+        versions = Versions()
+        version = versions.resolve(options.model)
+        found = versions.search_options(version)
+        options.checkpoint = versions.checkpoint(version)
         search = {**found["decoding"], "precision": found["precision"]}
     for name, value in search.items():
         if getattr(options, name, None) is None:

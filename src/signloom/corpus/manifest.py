@@ -27,6 +27,10 @@ _VERSION_KEY = b"signloom.manifest_version"  # in the schema metadata of a Parqu
 _DELIMITERS = {".tsv": "\t", ".csv": ","}
 SUFFIXES = (*_DELIMITERS, ".parquet")
 
+# Scripts that write no spaces: Thai and Lao, Burmese, Khmer, kana, Chinese characters.
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+_LONGEST_WORD = 4  # characters of what is taken for one word there
+
 LineProblem = tuple[int, str]
 """Line (or row) number, what is wrong there."""
 
@@ -592,3 +596,10 @@ def _message(path: Path, unit: str, problems: list[LineProblem]) -> str:
     if len(ordered) > _MAX_LISTED:
         lines.append(f"  ... and {len(ordered) - _MAX_LISTED} more")
     return "\n".join(lines)
+
+
+def is_single_word(text: str) -> bool:
+    """Tell whether a text is a single word, as the name of a sign is."""
+    if len(text.split()) != 1:
+        return False
+    return len(text.strip()) <= _LONGEST_WORD or not _UNSPACED.search(text)

@@ -1,12 +1,12 @@
 """Names of the metrics and of the systems that are scored, and which metric decides."""
 
-import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from statistics import mean
 from typing import Any
 
 from signloom.config import get_map
+from signloom.corpus.manifest import is_single_word
 
 
 class Metric(StrEnum):
@@ -62,18 +62,6 @@ def describe_only(sentence: str, clips: int) -> str:
     return f"This model writes {what} for each of the {clips} clips: it has not learnt to translate"
 
 
-# Scripts that write no spaces: Thai and Lao, Burmese, Khmer, kana, Chinese characters.
-_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
-_LONGEST_WORD = 4  # characters of what is taken for one word there
-
-
-def is_word(text: str) -> bool:
-    """Tell whether a text is a single word, as the name of a sign is."""
-    if len(text.split()) != 1:
-        return False
-    return len(text.strip()) <= _LONGEST_WORD or not _UNSPACED.search(text)
-
-
 def headline_metric(train_texts: Iterable[str]) -> Metric:
     """Return the metric by which a model of this corpus is judged first.
 
@@ -81,7 +69,7 @@ def headline_metric(train_texts: Iterable[str]) -> Metric:
     the share of texts that are exactly right.
     """
     texts = list(train_texts)
-    are_words = bool(texts) and mean(map(is_word, texts)) >= 0.5
+    are_words = bool(texts) and mean(map(is_single_word, texts)) >= 0.5
     return Metric.EXACT if are_words else Metric.BLEU4
 
 

@@ -2,6 +2,7 @@
 
 import html
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -16,8 +17,7 @@ from signloom.report import charts, quality, tables, tuning
 from signloom.report.attention import read_alignments
 from signloom.report.canvas import inline_svg
 from signloom.report.charts import Chart
-from signloom.report.night import show_night
-from signloom.report.pages import render_page
+from signloom.report.pages import FindSection, render_page
 from signloom.report.quality import Assessment, QualityOptions, draw_sheet
 from signloom.report.samples import mark_words, pick_samples, show_sample
 from signloom.report.stage_files import ReportPaths, Sources, read_sources
@@ -42,13 +42,19 @@ class ReportOptions:
     films: Annotated[str, Field(pattern=r"^([\w. -][\w./ -]*)?$")] = ""
 
 
-def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> None:
+def build_report(
+    paths: ReportPaths,
+    reports: Path,
+    options: ReportOptions,
+    sections: Sequence[FindSection] = (),
+) -> None:
     """Write the page and, beside it, each of its figures as a file of its own.
 
     Args:
         paths: What the stages wrote.
         reports: The folder `reports`; index.html and figures/ are written there.
         options: Title and samples.
+        sections: Of other packages.
     """
     sources = read_sources(paths)
     split = headline_split(sources.splits)
@@ -110,7 +116,7 @@ def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> N
         landmarks=landmarks,
         sheets=sheets,
         rejects=sources.rejects,
-        night=show_night(sources.retrain),
+        sections=[one for find in sections if (one := find(sources.corpus))],
         judgements=sources.judgements,
         search=sources.search,
         search_note=tuning.search_note(sources.search) if sources.search else "",

@@ -1,14 +1,37 @@
 """HTML pages, filled from the templates beside this file."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 
-def render_page(template: str, *, trim_blocks: bool = False, **values: Any) -> str:
-    """Fill a template; every text in the values is escaped, unless it is marked as safe there."""
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section that another package adds to the report."""
+
+    id: str  # in the page's address
+    name: str  # in the list of sections
+    html: str  # of `render_page`, which escapes
+
+
+FindSection = Callable[[str], Section | None]  # for a corpus; None: there is nothing to say
+
+
+def render_page(
+    template: str, *, package: str = "signloom.report", trim_blocks: bool = False, **values: Any
+) -> str:
+    """Fill a template; every text in the values is escaped, unless it is marked as safe there.
+
+    Args:
+        template: Its file name.
+        package: Where it lies; the templates beside this file can be used from anywhere.
+        trim_blocks: As in Jinja.
+        values: What it shows.
+    """
     environment = Environment(
-        loader=PackageLoader("signloom.report", "."),
+        loader=ChoiceLoader([PackageLoader(package, "."), PackageLoader("signloom.report", ".")]),
         autoescape=True,
         undefined=StrictUndefined,
         keep_trailing_newline=True,

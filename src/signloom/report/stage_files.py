@@ -23,7 +23,7 @@ from signloom.files import write_file
 from signloom.paths import JUDGEMENTS
 
 VERSIONS = {
-    "scores.json": 2, "history.json": 1, "trials.json": 2, "checkpoint.json": 4, "retrain.json": 1,
+    "scores.json": 2, "history.json": 1, "trials.json": 2, "checkpoint.json": 4,
     "baseline.json": 1,
 }  # fmt: skip
 COLUMNS = {  # that are read; there may be others
@@ -43,7 +43,6 @@ class ReportPaths:
 
     evaluation: Path  # folder with scores.json, hypotheses.tsv, confusions.csv
     baseline: Path  # metrics of the run that `signloom scores --keep` kept; may be missing
-    retrain: Path  # what the last night of `signloom retrain` did; may be missing or {}
     tune: Path  # folder with trials.json; may be missing
     landmarks: Path  # folder with shards/, quality.parquet, rejects.tsv
     targets: Path  # targets.parquet
@@ -69,7 +68,6 @@ class Sources:
     confidence: dict[str, Any]  # how true it is, by split; empty of older evaluations
     seeds: dict[str, Any] | None  # means and spreads of several models
     before: dict[str, Any]  # reports/metrics.json of the kept run; empty if none is kept
-    retrain: dict[str, Any]  # night, drift, decision; empty before this corpus's first night
     hypotheses: list[Row]
     confusions: list[Row]
     epochs: list[dict[str, Any]]
@@ -109,9 +107,6 @@ def read_sources(paths: ReportPaths) -> Sources:
     search = _read_json(trials, _ANY, hint=_rerun("tune")) if trials.is_file() else {"trials": []}
     if search["trials"]:
         check_shape(search, records.TRIALS, where=trials, hint=_rerun("tune"))
-    night_hint = "`signloom retrain` writes it; put {} into it to leave the night out"
-    has_night = paths.retrain.is_file() and read_json(paths.retrain, hint=night_hint) != {}
-    retrain = _read_json(paths.retrain, records.NIGHT, hint=night_hint) if has_night else {}
     corpus = scores.get("corpus", "")
     return Sources(
         corpus=corpus,
@@ -123,7 +118,6 @@ def read_sources(paths: ReportPaths) -> Sources:
         confidence=scores.get("confidence", {}),
         seeds=scores["seeds"],
         before=read_baseline(paths.baseline),
-        retrain=retrain if retrain.get("corpus", corpus) == corpus else {},
         hypotheses=read_table(paths.evaluation / "hypotheses.tsv", stage="evaluate"),
         confusions=read_table(paths.evaluation / "confusions.csv", stage="evaluate"),
         epochs=history["epochs"],

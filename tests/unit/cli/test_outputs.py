@@ -55,7 +55,6 @@ def test_nothing_is_written_into_a_corpus(project: Path, out: str) -> None:
     model = ["--checkpoint", "model"]
     for kind in ("onnx", "mlflow"):
         refuse(project, "lies in the corpus", "export-model", out, "--format", kind, *model)
-    refuse(project, "lies in the corpus", "task", "reverse", "--out", f"{out}/r.json")
     film = ["--video", f"{out}/film.webm", *model]
     refuse(project, "lies in the corpus", "translate", "shards", *film)
 
@@ -63,7 +62,6 @@ def test_nothing_is_written_into_a_corpus(project: Path, out: str) -> None:
 def test_where_nothing_can_be_written_is_said_before_the_work(project: Path) -> None:
     below = "mine/a.pose/out"  # a file, no folder
     words = "a.pose: Not a directory; it is in the way"
-    refuse(project, words, "task", "reverse", "--out", f"{below}/r.json")
     refuse(project, words, "export", below, "--landmarks", "shards")
     for out in (f"{below}/film.webm", f"{below}/films"):
         refuse(project, words, "translate", "shards", "--video", out, "--checkpoint", "model")
@@ -104,11 +102,6 @@ def test_an_exported_model_replaces_nothing_else(
     project: Path, kind: str, out: str, words: str
 ) -> None:
     refuse(project, words, "export-model", out, "--format", kind, "--checkpoint", "model")
-
-
-def test_a_result_of_the_task_replaces_only_its_like(project: Path) -> None:
-    for name in ("params.yaml", "mine/notes.json", "mine"):
-        refuse(project, "no result of this task", "task", "reverse", "--out", name)
 
 
 def test_keeping_scores_does_not_write_onto_them(project: Path) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from signloom.nightly.store import ModelStore
+from signloom_ops.nightly.store import ModelStore
 from tests.intake import deliver, tree
 from tests.processes import run_python
-from tests.unit.nightly.night_project import keep_undecided, make_project
+from tests.unit.ops.nightly.night_project import keep_undecided, make_project
 
 # Runs commands one after the other, each behind the name of a file that is closed meanwhile.
 ATTEMPT = """
@@ -64,7 +64,6 @@ def attempt(*cases: tuple[str, str]) -> list[str]:
             "withdraw x --reason y",
             "adopt --preset short",
             INIT,
-            "task reverse --out new/r.json",
         ],
         pytest.param(
             ["retrain", "forget ada --yes", "drop-videos --yes", "champion promote 1 --force"],

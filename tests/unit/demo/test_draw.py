@@ -7,10 +7,10 @@ import pytest
 
 from signloom.config import load_section
 from signloom.corpus.manifest import read_manifest
-from signloom.demo import draw
-from signloom.demo.draw import MANIFEST, TRUTH, DrawOptions, draw_corpus, read_truth
 from signloom.errors import UserError
 from signloom.files import hash_folder
+from signloom_demo import draw
+from signloom_demo.draw import MANIFEST, TRUTH, DrawOptions, draw_corpus, read_truth
 from tests.tiny import ROOT
 
 

@@ -5,11 +5,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from signloom.demo.face import Expression, brow_line, lid_lines, mouth_lines, paint_face
-from signloom.demo.motion import perform
-from signloom.demo.render import Camera, Picture
-from signloom.demo.scene import HEAD, draw_frames, pose_arms
-from signloom.demo.signer import TRAIN_SIGNERS
+from signloom_demo.face import Expression, brow_line, lid_lines, mouth_lines, paint_face
+from signloom_demo.motion import perform
+from signloom_demo.render import Camera, Picture
+from signloom_demo.scene import HEAD, draw_frames, pose_arms
+from signloom_demo.signer import TRAIN_SIGNERS
 
 SIGNER = TRAIN_SIGNERS[0]
 CAMERA = Camera(width=96, height=96, zoom=4.0, shift_y=25.0)

@@ -2,8 +2,8 @@ from itertools import pairwise
 
 import pytest
 
-from signloom.demo.grammar import PLACES, SUBJECTS, elide, sentences
-from signloom.demo.signs import LEXICON
+from signloom_demo.grammar import PLACES, SUBJECTS, elide, sentences
+from signloom_demo.signs import LEXICON
 
 EVERY = sentences(5)
 TEXTS = {" ".join(sentence.glosses): sentence.text for sentence in EVERY}

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from signloom.demo.motion import perform
-from signloom.demo.render import DISTANCE, FAR, VIEW_HEIGHT, Camera, Picture, Solids, draw
-from signloom.demo.scene import draw_frames, pose_arms
-from signloom.demo.signer import TRAIN_SIGNERS, Signer
+from signloom_demo.motion import perform
+from signloom_demo.render import DISTANCE, FAR, VIEW_HEIGHT, Camera, Picture, Solids, draw
+from signloom_demo.scene import draw_frames, pose_arms
+from signloom_demo.signer import TRAIN_SIGNERS, Signer
 
 CAMERA = Camera(width=80, height=60)
 

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from signloom.demo.motion import perform
-from signloom.demo.signer import TRAIN_SIGNERS
-from signloom.demo.signs import HAND_SHAPES, LEXICON, ORIENTATIONS, orientation
-from signloom.demo.skeleton import (
+from signloom_demo.motion import perform
+from signloom_demo.signer import TRAIN_SIGNERS
+from signloom_demo.signs import HAND_SHAPES, LEXICON, ORIENTATIONS, orientation
+from signloom_demo.skeleton import (
     FOREARM,
     UPPER_ARM,
     HandTrack,

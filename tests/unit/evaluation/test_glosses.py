@@ -118,7 +118,7 @@ def test_tables_leave_out_what_glosses_have_not(evaluated: Path) -> None:
 def test_the_page_says_nothing_of_landmarks(evaluated: Path, tmp_path: Path) -> None:
     paths = ReportPaths(
         evaluation=evaluated / "reports/evaluation", baseline=evaluated / "baseline.json",
-        retrain=evaluated / "retrain.json", tune=evaluated / "tune",
+        tune=evaluated / "tune",
         landmarks=evaluated / "landmarks", targets=evaluated / "targets.parquet",
         checkpoint=evaluated / "checkpoint",
     )  # fmt: skip

@@ -13,7 +13,6 @@ import numpy.typing as npt
 import pytest
 
 from signloom.corpus.manifest import read_manifest
-from signloom.demo.draw import DrawOptions, draw_corpus, read_truth
 from signloom.errors import UserError
 from signloom.extraction.detector import (
     DETECTORS,
@@ -25,6 +24,7 @@ from signloom.extraction.detector import (
 )
 from signloom.extraction.mediapipe_models import HAND_MODELS, models_folder
 from signloom.extraction.video import Video
+from signloom_demo.draw import DrawOptions, draw_corpus, read_truth
 from tests.extraction import write_hand_task, write_pose_task
 
 Frames = list[npt.NDArray[np.uint8]]

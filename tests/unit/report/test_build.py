@@ -15,33 +15,12 @@ from signloom.errors import Problem, UserError
 from signloom.evaluation.results import write_alignments
 from signloom.report import tables
 from signloom.report.build import ReportOptions, build_report
-from signloom.report.night import show_night
 from signloom.report.stage_files import ReportPaths, Sources, read_sources
 from signloom.report.tuning import search_note
 from signloom.report.verdict import tiles, verdict_sentences
 from tests.damage import damaged_texts
 from tests.report_project import OPTIONS, QUALITY, SAID
 from tests.unit.evaluation.judged import judge
-
-NIGHT = {
-    "format_version": 1, "corpus": "",
-    "night": {"outcome": "refused", "verdict": "version 2 stays out", "batches": ["a"]},
-    "drift": {
-        "new": 3, "old": 9, "batch": "a", "overall": None,
-        "findings": [{
-            "check": "colour", "level": "warn", "what": "w", "mend": "m", "statistic": 0.5,
-            "warn": 0.1, "stop": None, "clips": ["a-1"], "signer": None,
-        }],
-    },
-    "decision": {
-        "version": 2, "champion": 1, "promote": False, "verdict": "no", "reasons": ["r"],
-        "test": ["c"], "metric": "chrf", "clips": 1, "level": 0.05,
-        "rules": [{"name": "better", "result": "failed", "text": "t"}],
-        "scores": {"chrf": {"champion": 3.0, "challenger": 2.0, "difference": -1.0, "low": -2.0,
-                            "high": 0.5}},
-        "slices": [{"kind": "signer", "group": "ada", "clips": 1, "result": "few"}],
-    },
-}  # fmt: skip
 
 
 class Page(HTMLParser):
@@ -220,16 +199,12 @@ def bare(project: ReportPaths, tmp_path_factory: pytest.TempPathFactory) -> Path
     (path.parent / "confusions.csv").write_text("split,kind,reference,hypothesis,count\n")
     paths = dataclasses.replace(
         project, evaluation=path.parent, tune=out / "tune", baseline=out / "nowhere.json",
-        landmarks=out / "landmarks", retrain=out / "retrain.json", judgements=out / "judged",
+        landmarks=out / "landmarks", judgements=out / "judged",
     )  # fmt: skip
     (paths.evaluation / "confidence.json").write_text('{"weights": "w"}')
     judge(paths.judgements, "new", b="w")
     paths.tune.mkdir()
     (paths.tune / "trials.json").write_text(json.dumps(NO_SEARCH))
-    night = {"outcome": "promoted", "verdict": "of the demo", "batches": []}
-    paths.retrain.write_text(json.dumps({
-        "format_version": 1, "corpus": "demo", "night": night, "drift": None, "decision": None,
-    }))  # fmt: skip
     build_report(paths, out, dataclasses.replace(OPTIONS, title="", films="my films/"))
     return out
 
@@ -278,7 +253,6 @@ def test_what_there_is_not_the_page_says(bare: Path) -> None:
 def test_the_report_of_a_users_corpus_is_not_titled_as_the_demo(bare: Path) -> None:
     text = (bare / "index.html").read_text(encoding="utf-8")
     assert "<title>Corpus weather</title>" in text
-    assert "Retraining" not in text  # that night was one of the demo
 
 
 def test_rejected_clips_are_listed(bare: Path) -> None:
@@ -308,7 +282,7 @@ def test_a_kept_run_of_another_version_says_how_to_keep_one(
 
 
 DAMAGED = ("evaluation/scores.json", "checkpoint/history.json", "checkpoint/checkpoint.json",
-           "tune/trials.json", "retrain.json", "baseline.json")  # fmt: skip
+           "tune/trials.json", "baseline.json")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", DAMAGED)
@@ -321,8 +295,6 @@ def test_a_damaged_file_of_a_stage_ends_in_no_traceback(
         for field in dataclasses.fields(project)
     }
     path, refused = tmp_path / "own" / name, 0
-    if name == "retrain.json":
-        path.write_text(json.dumps(NIGHT))
     if name == "baseline.json":
         kept = {"headline": "bleu4", "bleu4": 40.0, "chrf": 50.0, "wer": 60.0, "signature": "a"}
         path.write_text(json.dumps({"format_version": 1, "metrics": {"test": kept}}))
@@ -347,7 +319,6 @@ def _use(sources: Sources) -> None:
     tiles(sources)
     tables.tabulate_grid(sources.grid)
     tables.run_details(sources)
-    show_night(sources.retrain)
     if sources.search:
         search_note(sources.search)
 

@@ -9,9 +9,9 @@ from pipeline.studies.bottleneck.page import build_page
 from pipeline.studies.bottleneck.study import BottleneckOptions, differentiate, train_reversal
 from pipeline.studies.bottleneck.text import read_text, share_alike, train_text
 from pipeline.studies.options import load_study
+from pipeline.studies.reversal.lab import build_pairs, read_lab
 from signloom.models.registry import build_model
 from signloom.report.study import render_study
-from signloom.reversal import build_pairs, read_lab
 from signloom.training.run import read_run_options
 from tests.tiny import ROOT
 

@@ -9,10 +9,10 @@ from pipeline.studies.components.study import (
     measure_order,
     train_components,
 )
+from pipeline.studies.reversal.lab import read_lab
 from signloom.models.layers import FeedForward
 from signloom.models.registry import build_model
 from signloom.report.study import render_study
-from signloom.reversal import read_lab
 from tests.tiny import MODEL
 
 LAB = [

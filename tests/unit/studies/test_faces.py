@@ -18,10 +18,10 @@ from pipeline.studies.faces.study import (
 )
 from pipeline.studies.films import Film, draw_film, hold
 from signloom.config import load_section
-from signloom.demo.draw import VIDEOS
-from signloom.demo.grammar import text_of
-from signloom.demo.render import Camera
 from signloom.report.study import render_study
+from signloom_demo.draw import VIDEOS
+from signloom_demo.grammar import text_of
+from signloom_demo.render import Camera
 from tests.tiny import ROOT
 
 STUDY = load_section(ROOT / "pipeline/studies/faces/params.yaml", "study", FacesOptions)

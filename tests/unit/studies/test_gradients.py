@@ -18,11 +18,11 @@ from pipeline.studies.gradients.study import (
     train_deep,
     train_stacks,
 )
+from pipeline.studies.reversal.lab import read_lab
 from signloom.models.layers import Residual
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions
 from signloom.report.study import render_study
-from signloom.reversal import read_lab
 from tests.tiny import MODEL
 
 OPTIONS = GradientOptions(

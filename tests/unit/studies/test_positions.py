@@ -4,8 +4,8 @@ import numpy as np
 
 from pipeline.studies.positions.page import build_page
 from pipeline.studies.positions.study import Sight, measure_sight, shift_distances, train_positions
+from pipeline.studies.reversal.lab import read_lab
 from signloom.report.study import render_study
-from signloom.reversal import read_lab
 from tests.tiny import MODEL
 
 SMALL = dataclasses.replace(MODEL, encoder_layers=1, decoder_layers=1)

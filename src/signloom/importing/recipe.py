@@ -1,0 +1,169 @@
+"""The recipe of a corpus: parameters that fit its texts, clips and landmarks."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+from signloom.corpus.manifest import IMPORTED_SHARDS, Clip, is_single_word
+from signloom.errors import ClipError
+
+Sections = dict[str, dict[str, object]]
+PROBED = 30  # videos that are opened for their length
+STEPS = 1000  # of training, about; with fewer a model of few clips learns too little
+FRAMES = 1200  # of a batch of these steps; with glosses twice as many steps of half
+EPOCHS = (40, 300)  # fewest and most
+SMALL = 400  # train clips below which a corpus of single signs gets a small model
+FEW = 50  # train clips below which sentences are learnt by heart, too (docs/studies/little.md)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a corpus shows of itself before anything is extracted."""
+
+    clips: int  # of train
+    words: float  # share of the train texts that are single words
+    known: float  # share of the dev clips whose text train has
+    glosses: bool
+    characters: float  # of a train text, median
+    seconds: float | None  # of a train clip, median; None where nothing says it
+    groups: tuple[str, ...]  # of imported landmarks; empty for videos
+
+    @property
+    def are_signs(self) -> bool:
+        """Whether the clips are single signs of a closed list, no sentences and no spelling."""
+        return self.words >= 0.5 and self.known >= 0.5
+
+
+def read_facts(clips: Sequence[Clip], corpus: Path, groups: Sequence[str]) -> Facts:
+    """Look at the clips of a corpus, and into some of its videos."""
+    train = [clip for clip in clips if clip.split == "train"]
+    dev = [clip for clip in clips if clip.split == "dev"]
+    texts = {clip.text for clip in train}
+    return Facts(
+        clips=len(train),
+        words=mean(is_single_word(clip.text) for clip in train),
+        known=mean(clip.text in texts for clip in dev) if dev else 0.0,
+        glosses=any(clip.gloss for clip in train),
+        characters=median(len(clip.text) for clip in train),
+        seconds=_median_seconds(train, corpus),
+        groups=tuple(groups),
+    )
+
+
+def _median_seconds(train: Sequence[Clip], corpus: Path) -> float | None:
+    shards = corpus / IMPORTED_SHARDS
+    found: list[float | None] = []
+    if shards.is_dir():
+        from signloom.corpus.shards import read_clip_frames, read_clip_rates  # pyarrow loads slowly
+
+        frames, rates = read_clip_frames(shards), read_clip_rates(shards)
+        found = [frames[one.clip_id] / rates[one.clip_id] for one in train if one.clip_id in frames]
+    else:
+        found = [_video_seconds(clip) for clip in train[:: math.ceil(len(train) / PROBED)]]
+    said = [seconds for seconds in found if seconds is not None]
+    return median(said) if said else None
+
+
+def _video_seconds(clip: Clip) -> float | None:
+    if clip.start_s is not None and clip.end_s is not None:
+        return clip.end_s - clip.start_s
+    if clip.video is None:
+        return None
+    from signloom.extraction.video import Video  # PyAV loads slowly
+
+    try:
+        with Video(clip.video) as video:
+            return video.duration_s
+    except ClipError:
+        return None  # extraction will say what is wrong with it
+
+
+def choose_recipe(facts: Facts, params: Mapping[str, Any]) -> tuple[Sections, list[str]]:
+    """Return parameters for a corpus of landmarks or videos, and why.
+
+    The same keys whatever the corpus is, so that nothing of another one's recipe stays.
+
+    Args:
+        facts: What the corpus shows of itself.
+        params: The parameters file, for what is not changed here.
+
+    Returns:
+        Values by section and key; a sentence for each choice.
+    """
+    signs = facts.are_signs
+    frames = (facts.seconds or (1.5 if signs else 4.0)) * params["features"]["fps"]
+    kind = "single signs" if signs else "words, each its own" if facts.words >= 0.5 else "sentences"
+    length = f"{frames:.0f} frames long" if facts.seconds else "of unknown length"
+    reasons = [f"{facts.clips} train clips, {kind}, {length} at the features' rate"]
+    labels, positions = _choose_labels(facts, frames, reasons)
+    values: Sections = {"tokenize_targets": {"ctc": labels}}
+    groups = facts.groups or tuple(params["extract"]["groups"])
+    values["features"] = {"groups": list(groups), "normalise": "body"}
+    if "pose" not in groups:
+        reasons.append(
+            f"normalise body: without a pose a clip is centred and scaled by its "
+            f"{groups[0].replace('_', ' ')}, wherever in the picture that is"
+        )
+    small, few = signs and facts.clips < SMALL, not signs and facts.clips < FEW
+    glosses = labels == "glosses"
+    values["model"] = {
+        "d_model": 64 if small else 128,
+        "d_ff": 128 if small else 256,
+        "dropout": 0.3 if signs or few else 0.2 if glosses else 0.1,
+        "subsampling": positions,
+        "ctc_feedback": glosses,
+    }
+    values["augment"] = {"mirror": 0.0 if signs or few else 0.3}
+    if signs:
+        reasons.append("dropout 0.3: a model learns a few signs by heart sooner than sentences")
+        reasons.append("mirror 0: few signers show a sign with the other hand")
+    if few:
+        reasons.append(
+            f"dropout 0.3, mirror 0: fewer than {FEW} train clips are soon learnt by heart, and "
+            "mirrored ones look like no signer of theirs"
+        )
+    if glosses:
+        reasons.append("ctc_feedback: the decoder looks at the signs that CTC reads, too")
+    max_frames = FRAMES // 2 if glosses else FRAMES
+    epochs = _choose_epochs(facts, frames, max_frames, reasons)
+    ctc_weight = 0.0 if labels == "none" else 0.5 if signs else 0.3
+    values["train"] = {"ctc_weight": ctc_weight, "max_frames": max_frames, **epochs}
+    return values, reasons
+
+
+def _choose_labels(facts: Facts, frames: float, reasons: list[str]) -> tuple[str, int]:
+    """Return what CTC spells, and the frames of an encoder position that leave room for it."""
+    if facts.are_signs:
+        reasons.append("ctc texts: the whole text is one label, since a sign spells no letters")
+        reasons.append("subsampling 2: short clips keep enough positions")
+        return "texts", 2
+    if facts.glosses:
+        reasons.append("ctc glosses: the signs in their order are known")
+        return "glosses", 4
+    # Letters that are equal and adjacent need a blank between them; a tenth of room for those.
+    room = [step for step in (4, 2, 1) if frames / step >= 1.1 * facts.characters]
+    if not room:
+        reasons.append(
+            f"ctc none: {facts.characters:.0f} characters have no room in {frames:.0f} frames, and "
+            "there are no glosses"
+        )
+        return "none", 4
+    reasons.append(
+        f"ctc characters, subsampling {room[0]}: there are no glosses, and {facts.characters:.0f} "
+        f"characters have room in {frames / room[0]:.0f} positions"
+    )
+    return "characters", room[0]
+
+
+def _choose_epochs(
+    facts: Facts, frames: float, max_frames: int, reasons: list[str]
+) -> dict[str, object]:
+    """Return as many epochs as make about `STEPS` steps of `FRAMES` frames."""
+    total = facts.clips * frames  # of an epoch
+    epochs = round(min(max(STEPS / max(1.0, total / FRAMES), EPOCHS[0]), EPOCHS[1]), -1)
+    steps = max(1.0, total / max_frames) * epochs
+    reasons.append(f"{epochs:.0f} epochs: about {steps:,.0f} steps of training")
+    return {"epochs": int(epochs), "patience": max(10, int(0.3 * epochs))}

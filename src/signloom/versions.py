@@ -1,0 +1,200 @@
+"""The kept versions of a model, and which of them is in use.
+
+Versions are made by nights (the package signloom_ops), and only read here.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from signloom.config import (
+    check_shape,
+    check_version,
+    checked_dataclass,
+    parse_options,
+    read_json,
+    shape,
+)
+from signloom.errors import UserError
+from signloom.evaluation import records
+from signloom.paths import CHECKPOINT, EVALUATION, MODELS
+
+FORMAT_VERSION = 1  # of version.json, champion.json, frozen_test.json and marks.json
+CHECKPOINT_NAME, EVALUATION_NAME = "checkpoint", "evaluation"  # in a version's folder
+POINTER = "champion.json"
+HINT = f"bring it back with `dvc checkout {MODELS}.dvc` or `dvc pull`"
+
+Action = Literal["promote", "rollback"]
+
+
+@checked_dataclass
+class Change:
+    """A change of champion."""
+
+    version: int  # champion since then
+    action: Action
+    former: int | None
+    time: str  # UTC, ISO 8601
+    by: str  # who or what decided
+
+
+@checked_dataclass
+class Pointer:
+    """The content of champion.json."""
+
+    champion: int | None
+    challenger: int | None  # the newest version that was added and did not become champion
+    history: tuple[Change, ...]
+
+    @property
+    def line(self) -> list[int]:
+        """Champions in order; a rollback returns to the one before the last."""
+        line: list[int] = []
+        for change in self.history:
+            if change.action == "rollback":
+                line.pop()
+            else:
+                line.append(change.version)
+        return line
+
+    def move(self, version: int, action: Action, by: str) -> "Pointer":
+        """Return the pointer with another champion, now."""
+        change = Change(
+            version=version,
+            action=action,
+            former=self.champion,
+            time=datetime.now(UTC).isoformat(timespec="seconds"),
+            by=by,
+        )
+        challenger = None if self.challenger == version else self.challenger
+        return Pointer(champion=version, challenger=challenger, history=(*self.history, change))
+
+    def challenge(self, version: int) -> "Pointer":
+        """Return the pointer with a challenger; a champion stays what it is."""
+        return self if version == self.champion else replace(self, challenger=version)
+
+
+class Versions:
+    """The versions of a project's model, in a folder; this class reads them only."""
+
+    def __init__(self, root: Path = MODELS) -> None:
+        """Use a folder, which may be missing: then there is no version."""
+        self.root = root
+
+    def champion(self) -> int | None:
+        """Return the version in use.
+
+        Raises:
+            UserError: If its folder is missing.
+        """
+        version = self.pointer().champion
+        if version is not None:
+            self.check_known(version)
+        return version
+
+    def challenger(self) -> int | None:
+        """Return the newest version that was added, unless it became champion or was removed."""
+        version = self.pointer().challenger
+        return version if version in self.versions() else None
+
+    def pointer(self) -> Pointer:
+        """Return champion, challenger and the history of champions; nobody before the first.
+
+        Raises:
+            UserError: If champion.json is damaged or of another format version.
+        """
+        path = self.root / POINTER
+        if not path.is_file():
+            return Pointer(champion=None, challenger=None, history=())
+        content = self.read(path)
+        values = {name: value for name, value in content.items() if name != "format_version"}
+        try:
+            return parse_options(values, Pointer, where=str(path))
+        except UserError as error:
+            raise UserError(f"{error}\n{HINT}") from None
+
+    def versions(self) -> list[int]:
+        """Return the numbers of all versions, the oldest first."""
+        names = (path.name for path in self.root.glob("[0-9]*") if path.is_dir())
+        return sorted(int(name) for name in names if name.isdigit())
+
+    def folder(self, version: int) -> Path:
+        """Return where a version lies or would lie."""
+        return self.root / f"{version:04}"
+
+    def checkpoint(self, version: int) -> Path:
+        """Return the checkpoint of a version, its further seeds in it."""
+        return self.folder(version) / CHECKPOINT_NAME
+
+    def evaluation(self, version: int) -> Path:
+        """Return what `evaluate` found for a version, metrics.json among it."""
+        return self.folder(version) / EVALUATION_NAME
+
+    def check_known(self, version: int) -> None:
+        """Refuse a version that is not there.
+
+        Raises:
+            UserError: With the numbers of those that are.
+        """
+        if not self.checkpoint(version).is_dir():
+            known = ", ".join(map(str, self.versions())) or "none"
+            raise UserError(
+                f"{self.root} has no version {version} (there: {known}); if it should be there, "
+                f"{HINT}"
+            )
+
+    def resolve(self, name: str) -> int:
+        """Turn `champion`, `challenger` or a number into the number of a version.
+
+        Raises:
+            UserError: If there is no such version.
+        """
+        if name.isascii() and name.isdigit():
+            self.check_known(int(name))
+            return int(name)
+        if name not in ("champion", "challenger"):
+            raise UserError(f"model {name!r}: expected champion, challenger or a version's number")
+        version = self.champion() if name == "champion" else self.challenger()
+        if version is None:
+            raise UserError(
+                f"{self.root} has no {name} yet; `signloom retrain` makes one, `signloom champion "
+                "list` names the versions"
+            )
+        return version
+
+    def search_options(self, version: int) -> dict[str, Any]:
+        """Return how a version searches: `decoding`, chosen by its evaluation, and `precision`.
+
+        Raises:
+            UserError: If its evaluation is missing or damaged.
+        """
+        path = self.evaluation(version) / "scores.json"
+        content = read_json(path, hint=HINT)
+        check_shape(content, records.SEARCHED, where=path, hint=HINT)
+        return {"decoding": content["decoding"], "precision": content["options"]["precision"]}
+
+    def read(self, path: Path, **fields: Any) -> dict[str, Any]:
+        """Return a JSON file of the store, checked; `fields` are those it must have."""
+        content = read_json(path, hint=HINT)
+        check_version(path, content, FORMAT_VERSION, hint="use the Signloom that wrote it")
+        return dict(check_shape(content, shape(**fields), where=path, hint=HINT))
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentModel:
+    """The model in use and its evaluation."""
+
+    checkpoint: Path
+    evaluation: Path
+    name: str
+
+
+def find_current() -> CurrentModel:
+    """Return the champion, or before the first one what was trained last (it may be missing)."""
+    versions = Versions()
+    if (version := versions.champion()) is None:
+        return CurrentModel(CHECKPOINT, EVALUATION, CHECKPOINT.as_posix())
+    return CurrentModel(
+        versions.checkpoint(version), versions.evaluation(version), f"champion {version}"
+    )

@@ -1,0 +1,1 @@
+"""Signloom operations: keep a model current as new signing arrives."""

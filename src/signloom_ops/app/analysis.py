@@ -1,0 +1,268 @@
+"""What can be said of a film: its landmarks, their faults, its translation and how sure that is."""
+
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from signloom.checkpoint import WEIGHTS
+from signloom.config import check_shape, load_section, read_json
+from signloom.corpus.landmarks import LandmarkSequence
+from signloom.corpus.quality import measure_quality
+from signloom.errors import UserError
+from signloom.evaluation.names import FLOORS, Metric
+from signloom.evaluation.records import SCORES
+from signloom.extraction.detector import DetectorOptions, build_detector
+from signloom.extraction.extract import ExtractOptions, extract_video, options_of_fingerprint
+from signloom.extraction.video import Frame
+from signloom.features.sources import LandmarkSource
+from signloom.features.targets import read_targets
+from signloom.files import hash_file
+from signloom.paths import PARAMS, TARGETS
+from signloom.report.quality import QualityOptions, build_checks
+from signloom.translation.lookup import Sign, find_nearest, open_index
+from signloom.translation.segmentation import Span, cut, segment_by_rest
+from signloom.translation.segmenter import Segmenter, find_segmenter
+from signloom.translation.timed import to_json, translate_timed
+from signloom.translation.translator import Translator
+from signloom.versions import find_current
+from signloom_ops.app.live import MOST_S, Live
+from signloom_ops.app.signs import encode_film, index_recordings
+from signloom_ops.app.takes import Take, TakeError, TakeStore
+
+DARK = 50.0  # mean brightness of 255 below which hands are seen badly
+# What a recording can be told of before it is whole: its pictures came smaller, and fewer.
+WATCHED = ("few hands", "no body", "gap", "dark")
+_EVERY = 10  # frames of which one is looked at for its brightness
+_BEST = 3
+_SIGNS = 5  # that are found for a recording
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What translates, and what is known of it."""
+
+    translator: Translator
+    checkpoint: Path
+    weights: str  # SHA-256
+    name: str
+    scores: dict[str, Any]  # its test score beside the best floor; empty where it was not scored
+
+
+class Analyst:
+    """Looks at films, one after the other: the champion if there is one, else the checkpoint."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._model: Model | None = None
+        self._stamp: object = None
+        self._live: dict[bool, Live] = {}  # a sentence's, and a recording's (True)
+        self._checks = build_checks(QualityOptions(worst=0))
+
+    def look(self, film: Path) -> dict[str, Any]:
+        """Return landmarks, faults and the translation of a film.
+
+        Raises:
+            ClipError: If it cannot be read.
+            UserError: If there is no model, and params.yaml describes no detector either.
+        """
+        with self._lock:
+            model = self._load()
+            light: list[float] = []
+            sequence = extract_video(
+                film, self._detector(model), threads=2, watch=lambda found: _watch(found, light)
+            )
+            faults = self._find_faults(sequence, light)
+            spans = self._segment(model, sequence)
+            # As live: rests that the model has not learnt would make it strange to it.
+            signed = (spans[0][0], spans[-1][1]) if spans else None
+            clip = cut(sequence, signed) if signed else sequence
+            found = None
+            if model is not None and clip.seconds <= MOST_S:
+                encode_film(film, model.translator, model.weights, clip)
+                found = self._translate(model, clip)
+            for token in (found or {}).get("tokens") or ():
+                token["start_s"] += signed[0] if signed else 0.0
+                token["end_s"] += signed[0] if signed else 0.0
+            return {
+                "seconds": round(sequence.seconds, 3),
+                "faults": faults,
+                "skeleton": draw_points(sequence),
+                "spans": spans,
+                "signed": signed,
+                "translation": found,
+            }
+
+    def find_signs(self, take: Take, takes: TakeStore) -> list[Sign]:
+        """Return the known clips that are nearest to a recording, other recordings among them.
+
+        Raises:
+            ClipError: If it cannot be read.
+            UserError: If there is no model, or no landmarks of train.
+        """
+        with self._lock:
+            model = self._load()
+            if model is None:
+                raise UserError("there is no model yet: run `dvc repro` or a night")
+            translator, weights = model.translator, model.weights
+            encoding = encode_film(takes.film(take), translator, weights)
+            index = open_index(translator, model.checkpoint)
+            others = index_recordings(takes, index, translator, weights, but=take.id)
+            return find_nearest([index, others], encoding, _SIGNS)
+
+    def begin_live(self, *, is_watched: bool = False) -> str:
+        """Begin a session, which ends the one of its kind before; return its id.
+
+        Args:
+            is_watched: Nothing is translated; `end_watching` says what is wrong with all of it.
+
+        Raises:
+            UserError: If there is no model, or to watch params.yaml describes no detector either.
+        """
+        with self._lock:
+            model = self._load()
+            if model is None and not is_watched:
+                raise UserError("there is no model yet: run `dvc repro` or a night")
+            detector = build_detector(self._detector(model), threads=2)
+            self._live[is_watched] = Live(detector, is_watched=is_watched)
+            return self._live[is_watched].id
+
+    def end_watching(self, session: str) -> list[str]:
+        """End a session that was watched; return what is wrong with it, at once.
+
+        Raises:
+            TakeError: If the session is over.
+        """
+        with self._lock:
+            live = self._session(session)
+            if not live.is_watched:
+                raise TakeError("this session translates, it watches no recording", 409)
+            del self._live[live.is_watched]
+            sequence = live.watched()
+            found = self._find_faults(sequence, live.brightness) if sequence else []
+            return [name for name in found if name in WATCHED]
+
+    def _find_faults(self, sequence: LandmarkSequence, light: Collection[float]) -> list[str]:
+        quality = measure_quality("recording", sequence)
+        found = [name for name, check in self._checks.items() if check.fails(quality)]
+        return [*found, "dark"] if light and np.mean([*light]) < DARK else found
+
+    def add_live(self, session: str, frames: Sequence[tuple[float, bytes]]) -> dict[str, Any]:
+        """Look at the next frames of a session.
+
+        Returns:
+            `signing`, and `translation` where a sentence has just ended, else None.
+
+        Raises:
+            TakeError: If the session is over, or a picture is not as it should be.
+        """
+        with self._lock:
+            live = self._session(session)
+            ended = live.add(frames)
+            found = None if ended is None else self._translate(self._load(), ended)
+            return {"signing": live.is_signing, "translation": found}
+
+    def write_live(self, session: str, folder: Path) -> Path | None:
+        """Write the film of the last sentence of a session into a folder."""
+        with self._lock:
+            return self._session(session).write_last(folder)
+
+    def _session(self, session: str) -> Live:
+        for live in self._live.values():
+            if live.id == session:
+                return live
+        raise TakeError("this session is over: another page began one", 409)
+
+    def describe(self) -> dict[str, Any] | None:
+        """Return what is known of the model; None if there is none."""
+        with self._lock:
+            model = self._load()
+        if model is None:
+            return None
+        known = read_targets(TARGETS) if TARGETS.is_file() else []
+        train = [one for one in known if one.split == "train"]
+        signers = len({one.signer for one in train})
+        texts = len({one.text for one in train})
+        counts = {"train_clips": len(train), "sentences": texts, "signers": signers}
+        return {"name": model.name, **counts, **model.scores}
+
+    def _translate(self, model: Model | None, sequence: LandmarkSequence) -> dict[str, Any] | None:
+        if model is None:
+            return None
+        decoding = model.translator.decoding
+        best = min(_BEST, decoding.beam_size)
+        found = translate_timed(model.translator, [sequence], decoding, n_best=best)
+        return {**to_json(found[0]), "unsure": found[0].translation.check.is_unsure}
+
+    def _segment(self, model: Model | None, sequence: LandmarkSequence) -> list[Span]:
+        """Return the sentences of a film: by what was learnt, where it was."""
+        path = find_segmenter(model.checkpoint) if model else None
+        if model is None or path is None:
+            return segment_by_rest(sequence)
+        source = model.translator.source
+        assert isinstance(source, LandmarkSource)
+        return list(Segmenter.load(path, source.extractor).segment(sequence))
+
+    def _detector(self, model: Model | None) -> DetectorOptions:
+        if model is not None:
+            source = model.translator.source
+            assert isinstance(source, LandmarkSource)
+            return options_of_fingerprint(source.extractor, "", "")
+        return load_section(PARAMS, "extract", ExtractOptions).detector_options
+
+    def _load(self) -> Model | None:
+        """Return the model of now; a promotion meanwhile is noticed."""
+        current = find_current()
+        checkpoint, weights = current.checkpoint, current.checkpoint / WEIGHTS
+        if not weights.is_file():
+            return None
+        stamp = (weights, weights.stat().st_mtime_ns)
+        if stamp != self._stamp:
+            translator = Translator.load(checkpoint)
+            if not isinstance(translator.source, LandmarkSource):
+                raise UserError(f"{checkpoint} was trained on glosses: it cannot read films")
+            scores = _read_scores(current.evaluation / "scores.json")
+            self._model = Model(translator, checkpoint, hash_file(weights), current.name, scores)
+            self._stamp = stamp
+        return self._model
+
+
+def _watch(frames: Iterator[Frame], light: list[float]) -> Iterator[Frame]:
+    for number, frame in enumerate(frames):
+        if number % _EVERY == 0:
+            light.append(float(frame.rgb.mean()))
+        yield frame
+
+
+def _read_scores(path: Path) -> dict[str, Any]:
+    """Return the headline score of test beside its best floor."""
+    if not path.is_file():
+        return {}
+    hint = "run `dvc repro evaluate`"
+    content = check_shape(read_json(path, hint=hint), SCORES, where=path, hint=hint)
+    test = content["splits"].get("test")
+    if test is None:
+        return {}
+    metric, systems = content.get("headline", Metric.BLEU4), test["systems"]
+    own = systems["model"][metric]
+    floors = {name: systems[name][metric]["value"] for name in FLOORS if name in systems}
+    floor = max(floors, key=lambda name: floors[name])
+    return {
+        "metric": metric, "score": own["value"], "low": own["low"], "high": own["high"],
+        "floor": floor, "floor_score": floors[floor], "clips": test["clips"],
+    }  # fmt: skip
+
+
+def draw_points(sequence: LandmarkSequence) -> dict[str, Any]:
+    """Return the points in thousandths of the picture, None where nothing was found."""
+    there = ~np.isnan(sequence.points[..., 0])
+    scaled = np.where(there[..., None], sequence.points[..., :2], 0)
+    whole = np.rint(1000 * scaled).astype(int)
+    frames = [
+        [[int(x), int(y)] if seen else None for (x, y), seen in zip(points, row, strict=True)]
+        for points, row in zip(whole, there, strict=True)
+    ]
+    return {"fps": sequence.fps, "frames": frames, "ratio": sequence.width / sequence.height}

@@ -1,0 +1,109 @@
+"""Labels: captions and tables that were dropped beside films, given to the takes of these films."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from signloom.corpus.manifest import parse_segment
+from signloom.errors import ClipError, UserError
+from signloom.importing.captioned import measure_film
+from signloom.importing.captions import (
+    READ_SUFFIXES,
+    TABLE_SUFFIXES,
+    CueRules,
+    apply_rules,
+    read_captions,
+    split_name,
+)
+from signloom.importing.new_corpus import stem
+from signloom.importing.user_tables import decode_text
+from signloom_ops.app.takes import Part, Take
+from signloom_ops.intake.deliveries import read_delivery_table
+
+SUFFIXES = (*READ_SUFFIXES, *TABLE_SUFFIXES, ".txt")
+
+
+@dataclass(slots=True)
+class Labels:
+    """What a file says of a film; what it does not say stays as it is."""
+
+    text: str | None = None
+    signer: str | None = None
+    parts: list[Part] = field(default_factory=list)
+
+
+def read_labels(
+    path: Path, takes: Sequence[tuple[Take, Path]]
+) -> tuple[dict[str, Labels], list[str]]:
+    """Read captions, a text or a table for films of their names.
+
+    Args:
+        path: The file; captions and texts are called as their film.
+        takes: Those that may be labelled, with their films, the newest first.
+
+    Returns:
+        Labels by take; what could not be taken and why.
+
+    Raises:
+        UserError: If nothing of the file can be read, or no film here has its name.
+    """
+    films = {stem(take.name): (take, film) for take, film in reversed(takes) if take.name}
+    found = films.get(path.stem) or films.get(split_name(path)[0])
+    if path.suffix.lower() == ".txt" and found:
+        lines = decode_text(path.read_bytes(), None)[0].splitlines()
+        return {found[0].id: Labels(text=lines[0] if lines else "")}, []
+    if path.suffix.lower() in (*READ_SUFFIXES, *TABLE_SUFFIXES) and found:
+        labels, left = _read_cues(path, found[1])
+        return {found[0].id: labels}, left
+    if path.suffix.lower() in READ_SUFFIXES:
+        raise UserError(f"{path.name}: no film of its name is here; upload it first")
+    return _read_rows(path, {name: take for name, (take, _) in films.items()})
+
+
+def _read_cues(path: Path, film: Path) -> tuple[Labels, list[str]]:
+    captions = read_captions(path)
+    try:
+        duration_s = measure_film(film)
+    except ClipError:
+        duration_s = None  # "Check" says why
+    cues, left_out = apply_rules(captions.cues, CueRules(), duration_s)
+    signers = sorted({cue.signer for cue in cues} - {""})
+    if len(signers) > 1:
+        raise UserError(
+            f"{path.name}: {', '.join(signers)} sign in it, and a film has one signer here; bring "
+            "it with `signloom ingest`"
+        )
+    parts = [
+        Part(start_s=cue.start_s, end_s=cue.end_s, text=cue.text, gloss=cue.gloss,
+             language=cue.language)
+        for cue in cues
+    ]  # fmt: skip
+    left = [*captions.broken, *((cue.where, problem) for cue, problem in left_out)]
+    said = [f"{path.name} {where}: {problem}" for where, problem in left]
+    return Labels(signer=signers[0] if signers else None, parts=parts), said
+
+
+def _read_rows(path: Path, takes: dict[str, Take]) -> tuple[dict[str, Labels], list[str]]:
+    found: dict[str, Labels] = defaultdict(Labels)
+    left = []
+    for where, values, problems in read_delivery_table(path):
+        name = values.get("video") or values.get("clip_id", "")
+        take = takes.get(stem(PurePosixPath(name.replace("\\", "/")).name))
+        start_s, end_s, odd = parse_segment(values)
+        why = [str(problem) for problem in problems] or odd
+        if not why and take is None:
+            why = [f"no film called {name!r} is here; upload it first"]
+        if why or take is None:
+            left.append(f"{where}: {'; '.join(why)}")
+            continue
+        labels = found[take.id]
+        labels.signer = values.get("signer") or labels.signer
+        if end_s is None:
+            labels.text = values["text"]
+        else:
+            labels.parts.append(
+                Part(start_s=start_s or 0.0, end_s=end_s, text=values["text"],
+                     gloss=values.get("gloss", ""), language=values.get("language", ""))
+            )  # fmt: skip
+    return found, left

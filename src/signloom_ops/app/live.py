@@ -1,0 +1,162 @@
+"""Frames come while somebody signs: hands at rest end a sentence, or a recording is watched."""
+
+import math
+import secrets
+import struct
+import tempfile
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from signloom.corpus.landmarks import LandmarkSequence
+from signloom.extraction.detector import Detector
+from signloom.extraction.pictures import PACKED_SUFFIX, open_pictures
+from signloom.extraction.video import decode_jpeg, even_frames
+from signloom.translation.segmentation import PAD_S, PAUSE_S, cut, segment_by_rest
+from signloom_ops.app.takes import TakeError
+
+MOST_S = 30.0  # a longer sentence is cut there
+KEPT_S = 1.0  # of rest before a sentence
+MAX_BATCH = 30  # frames at once
+WATCHED_S = 120.0  # of a recording, at the most: its end
+MOST_WATCHED = 1_000  # pictures of it whose brightness is kept
+_LEAST_FRAMES = 5  # before anything is looked for
+
+
+@dataclass(slots=True)
+class _Frames:
+    """The frames of a sentence that is being signed."""
+
+    times_s: list[float] = field(default_factory=list)
+    points: list[Any] = field(default_factory=list)
+    present: list[Any] = field(default_factory=list)
+    jpegs: list[bytes] = field(default_factory=list)
+
+    def drop_before(self, time_s: float) -> None:
+        first = next((n for n, t in enumerate(self.times_s) if t >= time_s), len(self.times_s))
+        for values in (self.times_s, self.points, self.present, self.jpegs):
+            del values[:first]
+
+
+class Live:
+    """One person before the camera.
+
+    Attributes:
+        id: Frames of another session are refused.
+        is_signing: Whether hands were busy within the last pause.
+        brightness: Mean of each picture of a recording, 0 to 255.
+    """
+
+    def __init__(self, detector: Detector, *, is_watched: bool = False) -> None:
+        """Take what finds the landmarks, and whether sentences end or all is one recording."""
+        detector.reset()
+        self.id = secrets.token_hex(8)
+        self.is_watched = is_watched
+        self.brightness: deque[float] = deque(maxlen=MOST_WATCHED)
+        self._detector, self._frames = detector, _Frames()
+        self.is_signing = False
+        self._size = (0, 0)
+        self._last: tuple[list[bytes], float] | None = None  # the pictures of the last sentence
+
+    def add(self, frames: Sequence[tuple[float, bytes]]) -> LandmarkSequence | None:
+        """Look at the next frames.
+
+        Args:
+            frames: Seconds since the session began, ascending, and JPEG pictures of one size.
+
+        Returns:
+            A sentence that came to its end with them.
+
+        Raises:
+            TakeError: If a picture cannot be read, has another size or comes too late.
+        """
+        kept = self._frames
+        for time_s, jpeg in frames:
+            rgb = decode_jpeg(jpeg)
+            size = (rgb.shape[1], rgb.shape[0])
+            if self._size not in ((0, 0), size):
+                raise TakeError(f"a picture of {size}, the first had {self._size}")
+            if kept.times_s and time_s <= kept.times_s[-1]:
+                raise TakeError("frames come in the order of their times")
+            self._size = size
+            points, present = self._detector.detect(rgb, time_s)
+            kept.times_s.append(time_s)
+            kept.points.append(points)
+            kept.present.append(present)
+            kept.jpegs.append(b"" if self.is_watched else jpeg)
+            if self.is_watched:
+                self.brightness.append(float(rgb.mean()))
+        if self.is_watched:
+            kept.drop_before(kept.times_s[-1] - WATCHED_S)
+        if self.is_watched or len(kept.times_s) < _LEAST_FRAMES:
+            return None
+        sequence, begun_s = self._sequence(), kept.times_s[0]
+        spans = segment_by_rest(sequence)
+        # The span has some of the rest behind it already.
+        rested_s = sequence.seconds - spans[-1][1] if spans else math.inf
+        self.is_signing = rested_s < PAUSE_S - PAD_S
+        if not spans:
+            kept.drop_before(kept.times_s[-1] - KEPT_S)
+            return None
+        start_s, end_s = spans[0]
+        if len(spans) == 1 and self.is_signing and sequence.seconds - start_s < MOST_S:
+            return None
+        pictures = [
+            jpeg
+            for time_s, jpeg in zip(kept.times_s, kept.jpegs, strict=True)
+            if begun_s + start_s <= time_s <= begun_s + end_s
+        ]
+        self._last = (pictures, sequence.fps)
+        kept.drop_before(begun_s + end_s)
+        return cut(sequence, spans[0])
+
+    def watched(self) -> LandmarkSequence | None:
+        """Return the landmarks of a recording; None of a moment."""
+        return self._sequence() if len(self._frames.times_s) >= _LEAST_FRAMES else None
+
+    def write_last(self, folder: Path) -> Path | None:
+        """Write the film of the last sentence into a folder; None if there is none."""
+        if self._last is None or not self._last[0]:
+            return None
+        pictures, fps = self._last
+        with tempfile.TemporaryDirectory(dir=folder) as made:
+            for number, jpeg in enumerate(pictures):
+                (Path(made) / f"{number:06}.jpg").write_bytes(jpeg)
+            film = folder / f"live{PACKED_SUFFIX}"
+            open_pictures(Path(made), round(fps, 3)).pack(film)
+        return film
+
+    def _sequence(self) -> LandmarkSequence:
+        kept = self._frames
+        fps = (len(kept.times_s) - 1) / (kept.times_s[-1] - kept.times_s[0])
+        even = even_frames(kept.times_s, fps)
+        points = np.stack(kept.points)[even].astype(np.float16).astype(np.float32)
+        width, height = self._size
+        return LandmarkSequence(
+            points=points, present=np.stack(kept.present)[even], fps=fps, width=width,
+            height=height, layout=self._detector.layout,
+        )  # fmt: skip
+
+
+def unpack_frames(body: bytes) -> list[tuple[float, bytes]]:
+    """Return the frames of a request: for each a time (float64), a length (uint32), its bytes.
+
+    Raises:
+        TakeError: If the lengths do not fit.
+    """
+    found: list[tuple[float, bytes]] = []
+    place = 0
+    while place < len(body):
+        if len(body) - place < 12 or len(found) >= MAX_BATCH:
+            raise TakeError("expected frames: time, length, bytes")
+        time_s, length = struct.unpack_from("<dI", body, place)
+        place += 12
+        if not np.isfinite(time_s) or length > len(body) - place:
+            raise TakeError("expected frames: time, length, bytes")
+        found.append((time_s, body[place : place + length]))
+        place += length
+    return found

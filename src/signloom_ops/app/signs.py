@@ -1,0 +1,94 @@
+"""Recordings of the app as signs that can be looked up the minute they were made."""
+
+import contextlib
+import logging
+from pathlib import Path
+
+import numpy as np
+
+from signloom.checkpoint import WEIGHTS
+from signloom.config import checked_dataclass, read_record
+from signloom.corpus.landmarks import LandmarkSequence
+from signloom.errors import ClipError, UserError
+from signloom.extraction.extract import extract_video, options_of_fingerprint
+from signloom.features.features import FloatArray
+from signloom.features.sources import LandmarkSource
+from signloom.files import hash_file, to_text, write_file
+from signloom.translation.lookup import SignIndex
+from signloom.translation.segmentation import cut, segment_by_rest
+from signloom.translation.translator import Translator
+from signloom_ops.app.takes import Take, TakeStore
+
+ENCODING = "encoding.json"  # beside a recording's film
+
+logger = logging.getLogger(__name__)
+
+
+@checked_dataclass
+class _Encoding:
+    weights: str  # SHA-256 of those of the model that made it
+    values: list[float]
+    hands: int = 0  # how many of them, at the end, are of hands; earlier versions had none
+
+
+def encode_film(
+    film: Path, translator: Translator, weights: str, sequence: LandmarkSequence | None = None
+) -> FloatArray:
+    """Return the encoding of a recording, shape (D + H,); it is kept beside the film.
+
+    Args:
+        film: In the folder of its recording.
+        translator: The model.
+        weights: Their SHA-256.
+        sequence: The landmarks of what is signed, if they were found already.
+
+    Raises:
+        ClipError: If the film cannot be read.
+    """
+    path, hands = film.with_name(ENCODING), len(translator.hand_columns)
+    with contextlib.suppress(UserError):  # not there, torn: it is made again
+        kept = read_record(path, _Encoding, hint="")
+        if kept.weights == weights and kept.hands == hands:
+            return np.array(kept.values, np.float32)
+    if sequence is None:
+        source = translator.source
+        assert isinstance(source, LandmarkSource)
+        detector = options_of_fingerprint(source.extractor, "", "")
+        sequence = extract_video(film, detector, threads=2)
+        if spans := segment_by_rest(sequence):  # clips of train have no rests either
+            sequence = cut(sequence, (spans[0][0], spans[-1][1]))
+    encoding = translator.encode_signs([sequence])[0]
+    write_file(path, to_text({"weights": weights, "values": encoding.tolist(), "hands": hands}))
+    return encoding
+
+
+def open_recordings(translator: Translator, checkpoint: Path, index: SignIndex) -> SignIndex:
+    """Return the app's recordings for `signloom lookup`, which finds this by its entry point."""
+    return index_recordings(TakeStore(), index, translator, hash_file(checkpoint / WEIGHTS))
+
+
+def index_recordings(
+    takes: TakeStore, index: SignIndex, translator: Translator, weights: str, *, but: str = ""
+) -> SignIndex:
+    """Return the recordings that have a text, beside the clips of train.
+
+    Args:
+        takes: The recordings.
+        index: The clips of train.
+        translator: The model.
+        weights: Their SHA-256.
+        but: Id of a recording that is left out: the one that is asked about.
+    """
+    found: list[tuple[Take, FloatArray]] = []
+    for take in takes.list_takes():
+        if not take.text or take.parts or take.state == "recording" or take.id == but:
+            continue
+        try:
+            found.append((take, encode_film(takes.film(take), translator, weights)))
+        except (ClipError, UserError) as error:
+            logger.warning("recording %s is left out: %s", take.id, error)
+    return index.beside(
+        [take.id for take, _ in found],
+        [take.text for take, _ in found],
+        np.array([encoding for _, encoding in found], np.float32).reshape(-1, index.view.width),
+    )

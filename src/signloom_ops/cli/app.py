@@ -1,0 +1,159 @@
+"""Commands of the app: the server, and what to record next."""
+
+import argparse
+import json
+import socket
+import webbrowser
+from pathlib import Path
+
+from signloom.cli.arguments import number_of
+from signloom.config import Count
+from signloom.errors import UserError
+from signloom.paths import APP
+
+LOCAL = "127.0.0.1"
+WORDS = {
+    "rare": "{word!r} is in {count:g} clips of train",
+    "confused": "{word!r} was taken for {other!r} {count:g} times",
+    "unsure": "the model was right with probability {count:.2f}",
+    "signers": "signed by {count:g} people",
+}
+
+
+def add_app(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom app`."""
+    parser.description = (
+        "Record, label, deliver and translate in a browser. The address that it prints has a "
+        "secret: who has it may use the app. Stop it with Ctrl-C."
+    )
+    parser.add_argument("--port", type=number_of(Count), default=8765, help="(%(default)s)")
+    parser.add_argument(
+        "--prompts", type=Path, metavar="FILE", help="sentences to record, one a line"
+    )
+    parser.add_argument("--no-browser", action="store_true", help="only print the address")
+    house = parser.add_argument_group("for other machines of the house, all together")
+    house.add_argument("--host", metavar="NAME", help="by which they reach this machine")
+    house.add_argument("--certificate", type=Path, metavar="FILE", help="for TLS, PEM")
+    house.add_argument("--key", type=Path, metavar="FILE", help="of the certificate, PEM")
+    house.add_argument("--password-file", type=Path, metavar="FILE", help="its first line")
+    parser.set_defaults(run=run_app)
+
+
+def run_app(options: argparse.Namespace) -> None:
+    """Serve until Ctrl-C.
+
+    Raises:
+        UserError: If the options do not fit, or the port or the project is in use.
+    """
+    password = _check_house(options)
+    import uvicorn
+    from filelock import FileLock, Timeout
+
+    from signloom_ops.app.guard import Guard
+    from signloom_ops.app.server import App
+
+    APP.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(APP / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise UserError("an app of this project runs already: use it, or stop it first") from None
+    with lock, socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("0.0.0.0" if options.host else LOCAL, options.port))
+            listener.listen()  # who reads the address may ask at once
+        except OSError as error:
+            raise UserError(
+                f"port {options.port}: {error.strerror}; choose another, --port"
+            ) from None
+        app = App(prompts=_read_prompts(options.prompts))
+        names = [options.host] if options.host else [LOCAL, "localhost"]
+        guard = Guard(
+            app.build(),
+            hosts=[f"{name}:{options.port}" for name in names],
+            password=password,
+            secure=bool(options.host),
+        )
+        app.login = guard.login
+        secret = "" if password else f"?token={guard.token}"
+        address = f"http{'s' if options.host else ''}://{names[0]}:{options.port}/{secret}"
+        print(address, flush=True)
+        if not options.no_browser and not options.host:
+            webbrowser.open(address)
+        config = uvicorn.Config(
+            guard, log_level="warning", server_header=False, timeout_graceful_shutdown=3,
+            limit_concurrency=100,
+            ssl_certfile=options.certificate, ssl_keyfile=options.key,
+        )  # fmt: skip
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def _check_house(options: argparse.Namespace) -> str:
+    """Return the password; other machines get in with TLS and a password, or not at all."""
+    needed = {
+        "--certificate": options.certificate,
+        "--key": options.key,
+        "--password-file": options.password_file,
+    }
+    if not options.host:
+        given = [name for name, value in needed.items() if value]
+        if given:
+            raise UserError(f"{', '.join(given)}: only with --host")
+        return ""
+    missing = [name for name, value in needed.items() if not value]
+    if missing:
+        raise UserError(
+            f"--host {options.host}: others could read along and get in; give "
+            f"{', '.join(missing)}, too (without --host the app is for this machine alone)"
+        )
+    for name, path in needed.items():
+        if not path.is_file():
+            raise UserError(f"{name} {path}: there is no such file")
+    lines = options.password_file.read_text(encoding="utf-8").splitlines()
+    if not lines or len(lines[0]) < 8:
+        raise UserError(f"{options.password_file}: a password has 8 characters or more")
+    return str(lines[0])
+
+
+def _read_prompts(path: Path | None) -> list[str]:
+    """Return the sentences to record: of a file, else what would teach the model most."""
+    if path is not None:
+        if not path.is_file():
+            raise UserError(f"--prompts {path}: there is no such file")
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        return [line.strip() for line in lines if line.strip()]
+    from signloom_ops.app.wanted import list_wanted
+
+    try:
+        return [one.text for one in list_wanted()]
+    except UserError:  # nothing is trained yet: the page asks for a sentence
+        return []
+
+
+def add_wanted(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom wanted`."""
+    parser.description = (
+        "List the sentences whose recording would teach the model most, with the reasons: rare "
+        "and confused words, unsure translations, few signers. Sentences of test are left out."
+    )
+    parser.add_argument("--most", type=number_of(Count), default=20, help="(%(default)s)")
+    parser.add_argument("--json", action="store_true", help="all of them, with figures, as JSON")
+    parser.set_defaults(run=run_wanted)
+
+
+def run_wanted(options: argparse.Namespace) -> None:
+    """Print what to record next."""
+    from signloom_ops.app.server import find_wanted
+
+    found = find_wanted()
+    if options.json:
+        print(json.dumps(found, ensure_ascii=False, indent=2))
+        return
+    for one in found["sentences"][: options.most]:
+        reasons = (WORDS[reason["kind"]].format(**reason) for reason in one["reasons"])
+        print(f"{one['text']}\n    {'; '.join(reasons)}")
+    signers = ", ".join(f"{name} {clips}" for name, clips in found["signers"].items())
+    print(f"clips of train by signer: {signers}")
+    for again in found["again"]:
+        print("left out: {clip}: {reason} ({hint})".format(**again))

@@ -1,0 +1,421 @@
+"""Commands that take clips into the corpus, check them and remove them."""
+
+import argparse
+import contextlib
+import json
+import subprocess
+import sys
+import textwrap
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from signloom.cli.arguments import (
+    add_captions,
+    add_params,
+    add_removal,
+    confirm,
+    number_of,
+    read_caption_options,
+)
+from signloom.config import FrameRate, load_params, load_section, parse_options
+from signloom.errors import UserError
+from signloom.paths import LANDMARKS
+
+if TYPE_CHECKING:
+    from signloom.corpus.manifest import Clip
+    from signloom_ops.intake.drift.findings import DriftReport, Finding
+    from signloom_ops.intake.drop_videos import Dropped
+    from signloom_ops.intake.ingest import IngestResult
+    from signloom_ops.intake.options import IngestOptions
+
+CORRECTED = ("text", "gloss", "start_s", "end_s")  # what captions change of a clip
+MAX_LISTED = 20  # rejects that `signloom ingest` prints
+STOPPED = 5  # exit code of a check that stops, as of `signloom retrain`
+COPIES_LEFT = (
+    "Copies may be left: where the videos came from (data/inbox, linked files), data/withdrawn, "
+    "DVC's cache and remote (`dvc gc --workspace`, with --cloud), backups. docs/data.md has more."
+)
+
+
+def add_ingest(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom ingest`."""
+    parser.description = (
+        "Check the videos of DIR, with a table, or a .txt file or captions beside each, and copy "
+        "the good ones into the corpus; captions without a video correct the clips that they "
+        "name. Run twice, it changes nothing. docs/data.md has the rules."
+    )
+    parser.add_argument("sources", nargs="+", type=Path, metavar="DIR", help="what was delivered")
+    parser.add_argument("--table", type=Path, metavar="FILE", help="of the clips in the only DIR")
+    parser.add_argument(
+        "--signer", metavar="NAME", help="who signs, where no table names the signer"
+    )
+    parser.add_argument(
+        "--fps", type=number_of(FrameRate), help="of folders of pictures, where no table says it"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="report, write nothing")
+    parser.add_argument("--json", action="store_true", help="print what came in as JSON")
+    add_captions(parser)
+    add_params(parser)
+    parser.set_defaults(run=run_ingest)
+
+
+def run_ingest(options: argparse.Namespace) -> None:
+    """Ingest and report; rejects end in an error, whatever came in beside them."""
+    from signloom.corpus.manifest import CorpusOptions, load_manifest
+    from signloom_ops.intake.ingest import ingest
+    from signloom_ops.intake.withdraw import ENDED, list_ended, withdraw_ended
+    from signloom_ops.nightly.lock import hold_lock
+
+    corpus = load_section(options.params, "corpus", CorpusOptions)
+    bounds, inbox = _read_intake_params(options.params)
+    choice, rules = read_caption_options(options)
+    # A night reads the manifest several times: nothing comes in between.
+    with contextlib.nullcontext() if options.dry_run else hold_lock():
+        ended = (
+            list_ended(load_manifest(corpus).clips)
+            if options.dry_run
+            else withdraw_ended(corpus)[0]
+        )
+        result = ingest(
+            corpus,
+            options.sources,
+            bounds,
+            table=options.table,
+            signer=options.signer,
+            choice=choice,
+            rules=rules,
+            fps=options.fps,
+            inbox=[one.resolve() for one in options.sources] == [inbox.resolve()],
+            dry_run=options.dry_run,
+        )
+    if ended:
+        will = "would leave" if options.dry_run else "left"
+        listed = ", ".join(clip.clip_id for clip in ended[:MAX_LISTED])
+        print(f"{len(ended)} clips {will} the corpus: {ENDED} ({listed})", file=sys.stderr)
+    print(_ingest_json(result) if options.json else _ingest_text(result, options.dry_run))
+    if result.rejects:
+        table = "" if options.dry_run else f"; {corpus.folder}/intake_rejects.tsv lists them"
+        raise UserError(f"{len(result.rejects)} were left out{table}")
+
+
+def _read_intake_params(path: Path) -> tuple["IngestOptions", Path]:
+    """Return the bounds of new clips, and where deliveries lie, from section `retrain`."""
+    from signloom_ops.intake.options import IngestOptions
+
+    section = load_params(path).get("retrain")
+    if not isinstance(section, dict) or not {"ingest", "inbox"} <= section.keys():
+        raise UserError(f"{path}: retrain.ingest and retrain.inbox are missing; docs/data.md "
+                        "has them")  # fmt: skip
+    bounds = parse_options(section["ingest"], IngestOptions, where=f"{path}: retrain.ingest")
+    return bounds, Path(str(section["inbox"]))
+
+
+def _ingest_json(result: "IngestResult") -> str:
+    from signloom_ops.intake.ledgers import row_cells
+
+    clips = [
+        {**asdict(clip), "video": clip.video.as_posix() if clip.video else None}
+        for clip in result.clips
+    ]
+    content = {
+        "batch": result.batch,
+        "clips": clips,
+        "changes": [
+            {
+                "clip_id": before.clip_id,
+                **{name: [getattr(clip, name) for clip in (before, after)] for name in CORRECTED},
+            }
+            for before, after in result.changes
+        ],
+        "rejects": [row_cells(reject) for reject in result.rejects],
+        "known": result.known,
+        "waiting": [path.as_posix() for path in result.waiting],
+        "version": result.version,
+    }
+    return json.dumps(content, ensure_ascii=False, indent=1)
+
+
+def _ingest_text(result: "IngestResult", dry_run: bool) -> str:
+    """Return what came in by split and signer, and what did not and why."""
+    from signloom.corpus.manifest import SPLITS
+
+    will = "would come in" if dry_run else "came in"
+    lines = [f"{len(result.clips)} clips {will}" + (f" as {result.batch}" if result.batch else "")]
+    for split in SPLITS:
+        if clips := [clip for clip in result.clips if clip.split == split]:
+            signers = ", ".join(sorted({clip.signer for clip in clips}))
+            lines.append(f"  {split:<5} {len(clips)} clips by {signers}")
+    if result.changes:
+        lines.append(f"{len(result.changes)} clips {'would be' if dry_run else 'were'} corrected")
+    for before, after in result.changes:
+        lines.append(f"  {before.clip_id}")
+        for name in CORRECTED:
+            old, new = getattr(before, name), getattr(after, name)
+            lines += [f"    - {name}: {old}", f"    + {name}: {new}"] if old != new else []
+    if result.known:
+        lines.append(f"{result.known} clips were in the corpus before")
+    if result.waiting:
+        lines.append(
+            f"{len(result.waiting)} files changed a moment ago and may still be on their way; "
+            f"they come in next time (first {result.waiting[0]})"
+        )
+    for reject in result.rejects[:MAX_LISTED]:
+        concerns = f" ({reject.concerns})" if reject.concerns else ""
+        reason = f"{reject.reason}{concerns}; {reject.hint}"
+        lines.append(f"left out {reject.delivery}/{reject.where}: {reason}")
+    if len(result.rejects) > MAX_LISTED:
+        lines.append(f"  ... and {len(result.rejects) - MAX_LISTED} more")
+    return "\n".join([*lines, *([result.version] if result.version else [])])
+
+
+def add_withdraw(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom withdraw`."""
+    parser.description = (
+        "Take the clips of BATCH out of the manifest and move their videos to "
+        "data/withdrawn/BATCH. They do not come in again by themselves. deliveries.tsv beside the "
+        "manifest has the batches."
+    )
+    parser.add_argument("batch", metavar="BATCH", help="such as 2026-11-21")
+    parser.add_argument("--reason", required=True, help="why; kept in the corpus's tables")
+    add_params(parser)
+    parser.set_defaults(run=run_withdraw)
+
+
+def run_withdraw(options: argparse.Namespace) -> None:
+    """Withdraw a delivery and print how many clips left each split."""
+    from signloom.corpus.manifest import SPLITS, CorpusOptions
+    from signloom_ops.intake.withdraw import withdraw
+    from signloom_ops.nightly.lock import hold_lock
+
+    corpus = load_section(options.params, "corpus", CorpusOptions)
+    with hold_lock():  # no night in between
+        gone, _ = withdraw(corpus, options.batch, options.reason)
+    if not gone:
+        print(f"{options.batch} was withdrawn before; nothing changed")
+        return
+    parts = [f"{sum(clip.split == split for clip in gone)} {split}" for split in SPLITS]
+    print(f"{len(gone)} clips left the corpus ({', '.join(parts)})")
+    print("models that were trained on them still carry traces; `dvc repro` trains without them")
+
+
+def add_drift(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom drift`."""
+    parser.description = (
+        "Compare the clips of a delivery with those that were there before it, as "
+        "`signloom retrain` does (retrain.drift in params.yaml; docs/nights.md). Its landmarks "
+        f"must be there: run `dvc repro extract` before. Exit code {STOPPED} if a check stops."
+    )
+    parser.add_argument("batch", nargs="?", metavar="BATCH", help="default: the newest")
+    add_params(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON, with every figure")
+    parser.set_defaults(run=run_drift)
+
+
+def run_drift(options: argparse.Namespace) -> None:
+    """Print the findings, the worst first."""
+    from signloom.corpus.manifest import CorpusOptions, is_text_corpus, read_manifest
+    from signloom_ops.intake.drift.check import check_drift
+    from signloom_ops.intake.ledgers import read_deliveries
+    from signloom_ops.nightly.plan import RetrainOptions
+
+    corpus = load_section(options.params, "corpus", CorpusOptions)
+    drift = load_section(options.params, "retrain", RetrainOptions).drift
+    clips = read_manifest(corpus.path, corpus.signer_disjoint)
+    if is_text_corpus(corpus, clips):
+        raise UserError(f"{corpus.path} has glosses and no signing; there is nothing to compare")
+    # A table may have been sorted since: the ledger knows the order in which they came.
+    order = [delivery.batch for delivery in read_deliveries(corpus)]
+    batch, there = choose_batch(clips, order, options.batch)
+    new = {clip.clip_id for clip in there if clip.batch == batch}
+    report = check_drift(there, new, batch=batch, landmarks=LANDMARKS, options=drift)
+    if options.json:
+        print(json.dumps(report.to_map(), ensure_ascii=False, indent=1))
+    else:
+        print(_drift_text(report))
+    if report.level == "stop":
+        sys.exit(STOPPED)
+
+
+def choose_batch(
+    clips: "Sequence[Clip]", order: Sequence[str], wanted: str | None
+) -> tuple[str, "list[Clip]"]:
+    """Return a batch, and the clips that were in the corpus when it had come.
+
+    Args:
+        clips: The corpus of today.
+        order: Batches in the order in which they came; those it does not know came last.
+        wanted: The batch; None: the newest.
+
+    Raises:
+        UserError: If the corpus has no such batch, or none at all.
+    """
+    batches = list(dict.fromkeys(clip.batch for clip in clips if clip.batch is not None))
+    batches.sort(key=lambda name: order.index(name) if name in order else len(order))
+    if not batches:
+        raise UserError("no clip came in a delivery, so all are old; `signloom ingest` brings some")
+    batch = wanted or batches[-1]
+    if batch not in batches:
+        raise UserError(f"no clip is of the batch {batch!r}; there are {', '.join(batches)}")
+    later = set(batches[batches.index(batch) + 1 :])
+    return batch, [clip for clip in clips if clip.batch not in later]
+
+
+def _drift_text(report: "DriftReport") -> str:
+    """Return the findings as text, the worst first."""
+    stops, warns, fine = report.of("stop"), report.of("warn"), report.of("ok")
+    head = (
+        f"batch {report.batch}: {report.new} new clips, {report.old} old ones; of "
+        f"{len(report.findings)} checks {len(stops)} stop, {len(warns)} warn, {len(fine)} are fine"
+    )
+    overall = [f"overall: {report.overall.what}"] if report.overall else []
+    lines = [_finding_text(finding) for finding in (*stops, *warns, *fine)]
+    return "\n".join([head, *lines, *overall])
+
+
+def _finding_text(finding: "Finding") -> str:
+    mark = finding.level.upper() if finding.level != "ok" else "ok"
+    value = "-" if finding.statistic is None else f"{finding.statistic:.3g}"
+    who = f" ({finding.signer})" if finding.signer else ""
+    line = f"{mark:<4} {finding.check:<20} {value:>8}  {finding.what}{who}"
+    if finding.level == "ok":
+        return line
+    bounds = [
+        f"{verb} at {limit:g}"
+        for verb, limit in (("warns", finding.warn), ("stops", finding.stop))
+        if limit is not None
+    ]
+    return f"{line}\n" + textwrap.indent(f"{', '.join(bounds)}; {finding.hint}", " " * 36)
+
+
+def add_drop_videos(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom drop-videos`."""
+    parser.description = (
+        "Put the landmarks that `dvc repro extract` found into the corpus, take the "
+        "videos out of the manifest and delete them, once it is proved that `dvc repro` gives the "
+        "same landmarks without them. Nothing can come into the corpus afterwards."
+    )
+    add_removal(parser)
+    add_params(parser)
+    parser.set_defaults(run=run_drop_videos)
+
+
+def run_drop_videos(options: argparse.Namespace) -> None:
+    """Ask, delete, and print where copies may be left."""
+    from signloom.corpus.manifest import CorpusOptions
+    from signloom.extraction.extract import ExtractOptions
+    from signloom_ops.intake.drop_videos import drop_videos, plan_drop
+    from signloom_ops.intake.staging import is_unfinished
+    from signloom_ops.nightly.lock import hold_lock
+
+    corpus = load_section(options.params, "corpus", CorpusOptions)
+    extract = load_section(options.params, "extract", ExtractOptions)
+    is_begun = is_unfinished(corpus)
+    if options.dry_run:
+        done = f"end the change of {corpus.folder} that an earlier call began"
+        print(f"would {done if is_begun else _drop_text(plan_drop(corpus, LANDMARKS))}")
+        return
+    if not (is_begun or options.yes):
+        confirm(f"This will {_drop_text(plan_drop(corpus, LANDMARKS))} for good.", "yes")
+    with hold_lock():
+        found = drop_videos(
+            corpus,
+            LANDMARKS,
+            frames_per_shard=extract.frames_per_shard,
+            max_rejected_share=extract.max_rejected_share,
+            check=lambda: _check_extracted(corpus.folder),
+        )
+    if found is None:
+        holds = (
+            "landmarks" if corpus.imported_shards.is_dir() else "videos: run the same command again"
+        )
+        print(f"ended the change that an earlier call began; {corpus.folder} holds {holds}")
+        return
+    print(f"done: {_drop_text(found)}. {corpus.imported_shards} has the landmarks; {found.version}")
+    print(COPIES_LEFT)
+
+
+def _check_extracted(corpus: Path) -> None:
+    """Ask DVC whether the landmarks are those of the videos as they are.
+
+    Raises:
+        UserError: If they are not, or DVC cannot tell.
+    """
+    from signloom.dvc import check_names
+
+    check_names(corpus)
+    command = [sys.executable, "-m", "dvc", "status", "--json", "extract"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        why = " ".join(done.stderr.split())
+        raise UserError(f"`dvc status extract` cannot tell whose the landmarks are: {why}")
+    if changed := json.loads(done.stdout):
+        raise UserError(
+            f"{LANDMARKS} may not be of the videos as they are (`dvc status extract`: "
+            f"{json.dumps(changed)}); run `dvc repro extract`, then this again"
+        )
+
+
+def _drop_text(found: "Dropped") -> str:
+    without_landmarks = (
+        f", also those of {found.without_landmarks} clips without landmarks"
+        if found.without_landmarks
+        else ""
+    )
+    size = f"{found.size_bytes / 1e6:,.1f} MB"
+    return f"delete {len(found.videos)} videos, {size}, of {found.clips} clips{without_landmarks}"
+
+
+def add_forget(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom forget`."""
+    parser.description = (
+        "Remove the clips of SIGNER from the corpus, with their videos, landmarks, "
+        "cached landmarks, tokens, and their traces in reports and model versions; list and "
+        "mark the models that were trained on them; list what is left that no program here can "
+        "reach. An interrupted removal is finished by the same command."
+    )
+    parser.add_argument("signer", metavar="SIGNER", help="as in the manifest")
+    add_removal(parser)
+    add_params(parser)
+    parser.set_defaults(run=run_forget)
+
+
+def run_forget(options: argparse.Namespace) -> None:
+    """Print what is there, ask, remove, print what is left to do."""
+    from signloom_ops.app.takes import TakeStore
+    from signloom_ops.nightly.lock import hold_lock
+    from signloom_ops.privacy.forget import (
+        Removal,
+        find_removal,
+        plan_removal,
+        read_project,
+        remove,
+        sync_marks,
+    )
+    from signloom_ops.privacy.leftovers import tell_left
+    from signloom_ops.privacy.models import tell_models
+
+    project = read_project(options.params)
+    removal = find_removal(options.signer, project)
+    for part in plan_removal(removal.person, project):
+        print(f"{len(part.found):6,}  {part.what}")
+    recordings = TakeStore()
+    print(f"{len(recordings.of(removal.person.signer)):6,}  recordings of the app, and consents")
+    print("\n".join(tell_models(removal.trained, project.store)))
+    if options.dry_run:
+        print("nothing was removed (--dry-run)")
+        return
+    if not options.yes:
+        confirm("This cannot be undone.", removal.person.signer)
+
+    def tell(done: Removal) -> None:
+        print("removed")
+        print(sync_marks(options.params, project))
+        print("left to you:")
+        for line in tell_left(done.person, project.corpus):
+            print(f"- {line}")
+
+    with hold_lock():  # no night in between
+        recordings.forget(removal.person.signer)
+        remove(removal, project, tell)

@@ -1,0 +1,305 @@
+"""Commands that retrain the model, choose its version and record it."""
+
+import argparse
+import contextlib
+import json
+import logging
+import os
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from signloom.cli.arguments import add_params, number_of
+from signloom.config import (
+    Natural,
+    Positive,
+    check_shape,
+    get_map,
+    load_params,
+    load_section,
+    parse_options,
+    read_json,
+)
+from signloom.errors import UserError
+from signloom.paths import CHECKPOINT, EVALUATION, MODELS, PARAMS, SHARDS, TARGETS
+from signloom.provenance import project_folder
+
+
+def add_retrain(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom retrain`."""
+    parser.description = (
+        "Exit codes: 0 there is a new champion, 3 nothing is new, 4 the gate refused "
+        "the challenger, 5 the new data were refused, 6 another retraining runs, 1 an error, "
+        "130 and 143 stopped. docs/nights.md"
+    )
+    add_params(parser)
+    parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+    parser.add_argument(
+        "--start",
+        choices=("champion", "scratch"),
+        help="weights to train from; retrain.start if not given",
+    )
+    parser.add_argument("--no-pull", action="store_true", help="do not ask retrain.remote first")
+    parser.add_argument(
+        "--force", action="store_true", help="train though nothing is new, as after new parameters"
+    )
+    parser.set_defaults(run=run_retrain)
+
+
+def run_retrain(options: argparse.Namespace) -> None:
+    """Run a night and end with its exit code."""
+    from signloom_ops.nightly.dry_run import dry_run
+    from signloom_ops.nightly.night import NOTHING, Request, code_of, run_night
+
+    request = Request(
+        params=options.params,
+        start=options.start,
+        pull=not options.no_pull,
+        force=options.force,
+    )
+    if options.dry_run:
+        found = dry_run(request)
+        as_json = json.dumps(asdict(found), ensure_ascii=False, indent=1)
+        print(as_json if options.json else "\n".join(found.lines))
+        sys.exit(NOTHING if found.kind == "nothing" else 0)
+    try:
+        night = run_night(request)
+    except KeyboardInterrupt as stop:  # before the first step, or after the last
+        sys.exit(code_of(stop))
+    if options.json:
+        print(json.dumps(night, ensure_ascii=False, indent=1))
+    else:
+        print(f"{night['outcome']}: {night['verdict']}")
+    sys.stdout.flush()
+    sys.exit(night["exit_code"])
+
+
+def add_champion(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom champion`."""
+    parser.description = (
+        "Versions of the model lie in data/models; docs/nights.md describes what makes "
+        "one the champion."
+    )
+    parser.set_defaults(run=_show_champion)
+    actions = parser.add_subparsers(title="actions", metavar="ACTION")
+    parsers = {}
+    for name, run, line in (
+        ("show", _show_champion, "the champion and why it is (default)"),
+        ("list", _list_versions, "all versions, a line each"),
+        ("promote", _promote_version, "make a version the champion"),
+        ("rollback", _roll_back, "make the former champion the champion again"),
+        ("sync", _sync_registry, "bring MLflow's registry up to date"),
+        ("add", _add_version, "keep data/checkpoint and reports/evaluation as the next version"),
+        ("judge", _judge_version, "ask the gate about a version; nobody is promoted"),
+    ):
+        parsers[name] = actions.add_parser(name, help=line)
+        parsers[name].set_defaults(run=run)
+    for name in ("promote", "judge"):
+        parsers[name].add_argument("version", type=int, metavar="N")
+    parsers["promote"].add_argument(
+        "--force", action="store_true", help="even if the gate refused it or was not asked"
+    )
+
+
+def _show_champion(options: argparse.Namespace) -> None:
+    from signloom_ops.nightly.store import ModelStore
+
+    store = ModelStore()
+    champion = store.resolve("champion")
+    change = store.pointer().history[-1]
+    print(f"version {champion}, {change.action} by {change.by} at {change.time}")
+    print(f"checkpoint: {store.checkpoint(champion)}")
+    if forgotten := store.forgotten(champion):
+        print(f"it learnt from {forgotten} clips of people who were forgotten since")
+    decision = store.decision(champion)
+    for line in _reasons(decision) if decision else ["the gate was not asked about it"]:
+        print(f"  {line}")
+    if (challenger := store.challenger()) is not None:
+        print(f"challenger: version {challenger}, {store.refusal(challenger) or 'allowed'}")
+
+
+def _list_versions(options: argparse.Namespace) -> None:
+    from signloom_ops.nightly.store import ModelStore
+
+    store = ModelStore()
+    pointer = store.pointer()
+    for version in store.versions():
+        names = {pointer.champion: "champion", pointer.challenger: "challenger"}
+        decision = store.decision(version)
+        verdict = decision["verdict"] if decision else "not judged"
+        forgotten = store.forgotten(version)
+        mark = f"; learnt from {forgotten} clips of people forgotten since" if forgotten else ""
+        print(f"{version}\t{names.get(version, '')}\t{verdict}{mark}")
+    if not store.versions():
+        print(f"{store.root} has no version yet; `signloom retrain` makes one")
+
+
+def _promote_version(options: argparse.Namespace) -> None:
+    from signloom_ops.nightly.store import ModelStore
+
+    store = ModelStore()
+    store.check_known(options.version)
+    refusal = store.refusal(options.version)
+    if refusal and not options.force:
+        raise UserError(f"{refusal}. To promote it all the same, add --force")
+    store.promote(options.version, by=f"{_user()}{' (forced)' * bool(refusal)}")
+    print(f"version {options.version} is the champion")
+    _update_dvc()
+    _update_registry()
+
+
+def _roll_back(options: argparse.Namespace) -> None:
+    from signloom_ops.nightly.store import ModelStore
+
+    print(f"version {ModelStore().rollback(by=_user())} is the champion again")
+    _update_dvc()
+    _update_registry()
+
+
+def _sync_registry(options: argparse.Namespace) -> None:
+    from signloom.tracking.mlflow_store import tell_waiting
+    from signloom.tracking.run import read_tracking
+    from signloom_ops.nightly.publish import sync_registry
+    from signloom_ops.nightly.store import ModelStore
+
+    tracking = read_tracking(PARAMS)
+    if not tracking.enabled:
+        raise UserError(f"{PARAMS}: tracking.enabled is false, so there is no registry to sync")
+    tell_waiting()
+    changes = sync_registry(ModelStore(), tracking)
+    print("\n".join(changes) or "the registry is up to date")
+
+
+def _update_registry() -> None:
+    """Tell the registry, which may be away: the store is what counts."""
+    from signloom.tracking.run import read_tracking
+    from signloom_ops.nightly.publish import sync_registry
+    from signloom_ops.nightly.store import ModelStore
+
+    try:
+        sync_registry(ModelStore(), read_tracking(PARAMS))
+    except UserError as error:
+        logging.getLogger(__name__).warning("the registry was not updated: %s", error)
+
+
+def _update_dvc() -> None:
+    """Tell DVC, where it knows the store."""
+    from signloom.dvc import track_again
+
+    if note := track_again(MODELS):
+        print(note)
+
+
+def _add_version(options: argparse.Namespace) -> None:
+    from signloom.corpus.manifest import CorpusOptions, read_manifest
+    from signloom.evaluation.records import SPEC
+    from signloom_ops.nightly.plan import gather_facts
+    from signloom_ops.nightly.store import ModelStore
+
+    store = ModelStore()
+    path, hint = CHECKPOINT / "checkpoint.json", "run `dvc repro train` first"
+    made = check_shape(read_json(path, hint=hint), SPEC, where=path, hint=hint).get(
+        "provenance", {}
+    )
+    corpus = load_section(PARAMS, "corpus", CorpusOptions)
+    start = made.get("start") or {}
+    starts = {str(store.checkpoint(version)): version for version in store.versions()}
+    facts = gather_facts(
+        read_manifest(corpus.path, corpus.signer_disjoint),
+        params=PARAMS,
+        parent=starts.get(start.get("folder", "")),
+        reasons=["signloom champion add"],
+    )
+    if made.get("data") != facts["data"]:
+        raise UserError(
+            f"{CHECKPOINT} was trained on other landmarks or tokens than lie here, so who is in it "
+            "is not known; run `dvc repro evaluate` first"
+        )
+    print(f"version {store.add(CHECKPOINT, EVALUATION, facts)}")
+    _update_dvc()
+
+
+def _judge_version(options: argparse.Namespace) -> None:
+    from signloom.corpus.manifest import CorpusOptions, read_manifest
+    from signloom.evaluation.metrics import ScoreOptions
+    from signloom_ops.nightly.candidates import GateInputs, ask_gate, newest_first
+    from signloom_ops.nightly.gate import GateOptions
+    from signloom_ops.nightly.store import ModelStore
+
+    params = load_params(PARAMS)
+    where = f"{PARAMS}: retrain.gate"
+    gate = parse_options(get_map(params, "retrain").get("gate"), GateOptions, where=where)
+    score = parse_options(
+        get_map(params, "evaluate").get("score"), ScoreOptions, where=f"{PARAMS}: evaluate.score"
+    )
+    corpus = load_section(PARAMS, "corpus", CorpusOptions)
+    inputs = GateInputs(
+        shards=SHARDS,
+        targets=TARGETS,
+        batches=newest_first(read_manifest(corpus.path, corpus.signer_disjoint)),
+        score=score,
+    )
+    store = ModelStore()
+    decision = ask_gate(store, options.version, inputs, gate)
+    store.keep_decision(options.version, decision.to_map())
+    print(decision.verdict)
+    for line in _reasons(decision.to_map()):
+        print(f"  {line}")
+    if decision.promote:
+        print(f"`signloom champion promote {options.version}` makes it the champion")
+    _update_dvc()
+
+
+def _reasons(decision: dict[str, Any]) -> list[str]:
+    """Return the reasons of a decision, and for which signers the challenger is worse."""
+    rows = [
+        row
+        for row in decision.get("slices", [])
+        if (row["kind"], row.get("result")) == ("signer", "worse")
+    ]
+    worse = ", ".join(row["group"] for row in rows)
+    return [*decision["reasons"], *([f"worse for: {worse}"] if worse else [])]
+
+
+def _user() -> str:
+    return os.environ.get("USER") or f"user {os.getuid()}"
+
+
+def add_tidy(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom tidy`."""
+    parser.description = (
+        "Say what caches, versions of the model and runs weigh, what nothing refers to, and with "
+        "--yes remove that: cached landmarks that no run used for --days; weights of decided "
+        "versions but the champion, those that a rollback returns to, the challenger and the "
+        "--keep newest (their decisions and scores stay); files in DVC's cache of no branch, tag, "
+        "experiment or the workspace. docs/nights.md"
+    )
+    parser.add_argument("--keep", type=number_of(Natural), default=30, metavar="N",
+                        help="newest versions that keep their weights (default: 30)")  # fmt: skip
+    parser.add_argument("--days", type=number_of(Positive), default=90, metavar="N",
+                        help="cached landmarks unused for so long go (default: 90)")  # fmt: skip
+    parser.add_argument("--yes", action="store_true", help="remove; else only say what would go")
+    parser.set_defaults(run=run_tidy)
+
+
+def run_tidy(options: argparse.Namespace) -> None:
+    """Print a line for each part of the project, and remove what nothing refers to."""
+    from signloom_ops.nightly.lock import hold_lock
+    from signloom_ops.nightly.store import ModelStore
+    from signloom_ops.nightly.tidy import list_parts
+
+    os.chdir(project_folder())
+    store = ModelStore()
+    with hold_lock() if options.yes else contextlib.nullcontext():  # no stage in between
+        if options.yes:
+            store.recover()
+        freed = 0
+        for part in list_parts(store, keep=options.keep, days=options.days):
+            size, gone = f"{part.size_bytes / 1e6:,.1f}", f"{part.removable_bytes / 1e6:,.1f}"
+            print(f"{size:>12} MB  {gone:>12} MB to go  {part.name}: {part.what}")
+            if options.yes and part.remove is not None:
+                part.remove()
+                freed += part.removable_bytes
+    what = f"{freed / 1e6:,.1f} MB removed" if options.yes else "nothing was removed; --yes does it"
+    print(what)

@@ -1,0 +1,393 @@
+"""The checks of new clips: their rows, content, signers, sentences and pictures."""
+
+import functools
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tqdm import tqdm
+
+from signloom.corpus.manifest import (
+    SPLITS,
+    Clip,
+    field_problem,
+    has_ended,
+    id_problem,
+    parse_consent,
+    parse_segment,
+)
+from signloom.errors import ClipError, Problem
+from signloom.extraction.pool import count_workers, run_in_processes
+from signloom.importing.new_corpus import clip_id_of
+from signloom.progress import progress_file
+from signloom_ops.intake.deliveries import Candidate
+from signloom_ops.intake.inbox import Content, Inbox, Index, other_id
+from signloom_ops.intake.options import IngestOptions
+
+_LIMIT_S = 60.0  # for a clip, and another for each `_BYTES_A_SECOND` of its file
+_BYTES_A_SECOND = 200_000  # slower than any decoder
+_RARE = 0.01  # share of train's letters; a script below it came in by names and slips
+_FORMS = ("FULLWIDTH", "HALFWIDTH", "MODIFIER", "SMALL")  # words before the script in some names
+
+
+@dataclass(frozen=True, slots=True)
+class TextRules:
+    """What the sentences of a corpus look like."""
+
+    scripts: frozenset[str]  # scripts of its letters, by the first word of their Unicode names
+    characters: tuple[int, int]  # lengths of the shortest and the longest sentence
+    words: int  # number of words of the longest sentence, separated by spaces
+
+    def problems(self, text: str, *, script_share: float, length_factor: float) -> list[str]:
+        """Say what is odd about a sentence.
+
+        Args:
+            text: With single spaces, not empty.
+            script_share: Least share of its letters in known scripts.
+            length_factor: How many times longer or shorter than all others it may be.
+        """
+        found = []
+        scripts = Counter(_scripts(text))
+        letters = sum(scripts.values())
+        known = sum(count for name, count in scripts.items() if name in self.scripts)
+        if letters and known < script_share * letters:
+            other = ", ".join(sorted(scripts.keys() - self.scripts))
+            found.append(
+                f"{known} of {letters} letters of the text are in the corpus's script "
+                f"({', '.join(sorted(self.scripts))}), the others in {other}"
+            )
+        if not any(character.isalnum() for character in text):
+            found.append("the text has no letter and no digit")
+        # One word alone is no problem: where all others have many, its letters are counted.
+        for unit, count, (fewest, most) in (
+            ("characters", len(text), self.characters),
+            ("words", len(text.split()), (1, self.words)),
+        ):
+            if not fewest / length_factor <= count <= most * length_factor:
+                found.append(
+                    f"the text has {count} {unit}, the corpus's sentences {fewest} to {most}"
+                )
+        return found
+
+
+def learn_rules(texts: Sequence[str]) -> TextRules:
+    """Return what sentences, at least one, have in common."""
+    counts = Counter(script for text in texts for script in _scripts(text))
+    total = counts.total()
+    lengths = [len(text) for text in texts]
+    return TextRules(
+        frozenset(name for name, count in counts.items() if count >= _RARE * total),
+        (min(lengths), max(lengths)),
+        max(len(text.split()) for text in texts),
+    )
+
+
+def _scripts(text: str) -> Iterable[str]:
+    """Yield the script of each letter."""
+    for character in text:
+        if script := _script_of(character):
+            yield script
+
+
+@functools.cache
+def _script_of(character: str) -> str | None:
+    if not unicodedata.category(character).startswith("L"):
+        return None
+    words = unicodedata.name(character, "UNKNOWN").split()
+    return next((word for word in words if word not in _FORMS), words[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A clip to decode."""
+
+    video: Path
+    start_s: float | None
+    end_s: float | None
+    size_bytes: int  # of the video
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """A clip that was decoded from end to end."""
+
+    duration_s: float
+    width: int  # of the upright picture, pixels
+    height: int
+
+
+def probe_all(segments: Sequence[Segment]) -> list[Probed | Problem]:
+    """Decode clips, by processes that a broken file may bring down; return what each is."""
+    if not segments:
+        return []
+    found: dict[int, Probed | Problem] = {}
+    workers = min(count_workers(), len(segments))
+    total = sum(segment.size_bytes for segment in segments)
+    with tqdm(
+        total=total, desc="decoding", unit="B", unit_scale=True, delay=1.0, file=progress_file()
+    ) as bar:
+        for number, outcome in run_in_processes(probe, segments, workers, _limit_s):
+            found[number] = outcome
+            bar.update(segments[number].size_bytes)
+    return [found[number] for number in range(len(segments))]
+
+
+def probe(segment: Segment) -> Probed | Problem:
+    """Decode every frame of a clip."""
+    from signloom.extraction.video import Video  # PyAV, which only this process needs
+
+    height = width = 0
+    first_s = last_s = None
+    try:
+        with Video(segment.video) as video:
+            for frame in video.frames(segment.start_s, segment.end_s):
+                height, width = frame.rgb.shape[:2]
+                first_s = frame.time_s if first_s is None else first_s
+                last_s = frame.time_s
+            assert first_s is not None, "a clip without frames raises"
+            assert last_s is not None
+            return Probed(last_s - first_s + 1 / video.fps, width, height)
+    except ClipError as error:
+        return error.problem
+
+
+def _limit_s(segment: Segment) -> float:
+    return _LIMIT_S + segment.size_bytes / _BYTES_A_SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A candidate that may come in."""
+
+    candidate: Candidate
+    video: Path
+    content: Content
+    split: str
+    """Split that its signer has, or that is asked for; empty: neither."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The candidates, sorted into accepted and rejected ones."""
+
+    accepted: list[Accepted]
+    rejects: list[tuple[Candidate, list[Problem]]]
+    known: int
+    """Candidates that came in before."""
+    changes: list[tuple[Clip, Clip]]
+    """Clips of the corpus, and as corrected captions have them."""
+
+
+def check_candidates(inbox: Inbox, options: IngestOptions, *, signer_disjoint: bool) -> Checked:
+    """Decide about each candidate, in their order; all that is wrong with one is found at once.
+
+    Args:
+        inbox: The candidates and the corpus.
+        options: The bounds.
+        signer_disjoint: Whether a signer may be in one split only.
+    """
+    index = inbox.index
+    first: dict[Content, Candidate] = {}
+    new: list[tuple[Candidate, Content | None]] = []
+    corrected: list[tuple[Candidate, Clip, Clip]] = []
+    known = 0
+    for candidate in inbox.candidates:
+        if correction := inbox.correction(candidate):
+            known += correction[0] == correction[1]
+            corrected += [(candidate, *correction)] if correction[0] != correction[1] else []
+            continue
+        content = inbox.content(candidate)
+        is_first = content is None or first.setdefault(content, candidate) is candidate
+        if content is None or not is_first or not index.holds(candidate, content):
+            new.append((candidate, content))
+        else:
+            known += 1
+    asked = _splits_asked([candidate for candidate, _ in new])
+    spellings = _spellings([*index.splits, *asked])
+    # The founders alone, if there are any: what comes in must not widen what may come in.
+    train = [clip for clip in index.clips if clip.split == "train"]
+    rules = learn_rules([c.text for c in [c for c in train if c.batch is None] or train])
+    ids = {clip.clip_id for clip in index.clips}
+    shown = [(c.video, content) for c, content in new if c.video and content]
+    probed = iter(probe_all([
+        Segment(video, content[1], content[2], inbox.hashes[video].signature[0])
+        for video, content in shown
+    ]))  # fmt: skip
+    accepted, rejects = [], []
+    changes: dict[str, tuple[Clip, Clip]] = {}
+    for candidate, before, after in corrected:
+        problems = [*candidate.problems, *_row_problems(candidate, rules, options)]
+        problems += _change_problems(candidate, before, after, inbox, options)
+        if before.clip_id in changes:
+            problems.append(Problem("another cue corrects the clip, too", "leave one of them"))
+        if problems:
+            rejects.append((candidate, problems))
+        else:
+            changes[before.clip_id] = before, after
+    for candidate, content in new:
+        problems = [*candidate.problems, *_row_problems(candidate, rules, options)]
+        if content is not None and first[content] is not candidate:
+            same = "another file or row has the same content"
+            problems.append(Problem(same, "leave one of them", (first[content].where,)))
+        elif content is not None:
+            problems += _content_problems(candidate, content, index, ids)
+        elif candidate.video is not None:
+            problems.append(Problem("the file cannot be read", "check its permissions"))
+        problems += _spelling_problems(candidate, index, spellings)
+        if signer_disjoint:
+            problems += _split_problems(candidate, index, asked)
+        if candidate.video and content:
+            problems += _picture_problems(next(probed), options)
+        if candidate.video is None or content is None or problems:
+            rejects.append((candidate, problems))
+            continue
+        signer, split = candidate.values["signer"], candidate.values.get("split", "")
+        if signer_disjoint:
+            split = next(iter(index.splits.get(signer) or asked[signer]), "")
+        accepted.append(Accepted(candidate, candidate.video, content, split))
+    return Checked(accepted, rejects, known, list(changes.values()))
+
+
+def _change_problems(
+    candidate: Candidate, before: Clip, after: Clip, inbox: Inbox, options: IngestOptions
+) -> list[Problem]:
+    """Look at the signer and the new times of a clip that is corrected."""
+    problems = []
+    if candidate.values["signer"] != before.signer:
+        concerns = (candidate.values["signer"], before.signer)
+        hint = "correct the participant; signers are changed in the manifest"
+        problems.append(Problem("its signer is not that of the clip", hint, concerns))
+    times = after.start_s, after.end_s
+    video = before.video if before.video in inbox.hashes else None
+    if video and times != (before.start_s, before.end_s):
+        sha256, size_bytes = inbox.hashes[video].sha256, inbox.hashes[video].signature[0]
+        if clip := inbox.index.contents.get((sha256, *times)):
+            problems.append(
+                Problem("another clip has these times", "leave one of them", (clip.clip_id,))
+            )
+        [found] = probe_all([Segment(video, *times, size_bytes)])
+        problems += _picture_problems(found, options)
+    return problems
+
+
+def _row_problems(
+    candidate: Candidate, rules: TextRules, options: IngestOptions
+) -> Iterable[Problem]:
+    """Check a candidate by the manifest's rules."""
+    values = candidate.values
+    if not values:
+        return  # a file that is no clip, or a row that cannot be read
+    clip_id = clip_id_of(candidate.name)
+    if bad := id_problem(clip_id) if clip_id else "is empty":
+        yield Problem(f"its name as clip_id {bad}", "give it another name")
+    for bad in parse_segment(values)[2]:
+        yield Problem(bad, "correct the table")
+    until, wrong = parse_consent(values)
+    for bad in wrong:
+        yield Problem(bad, "correct the table")
+    if has_ended(until):
+        yield Problem(f"its signer agreed until {until}", "ask the signer again")
+    for name, value in values.items():
+        if bad := field_problem(value, ".tsv"):
+            yield Problem(f"{name} {bad}", "correct it")
+    if values.get("split") and values["split"] not in SPLITS:
+        yield Problem(f"its split {values['split']!r} is unknown", f"say {' or '.join(SPLITS)}")
+    if text := values.get("text"):
+        for odd in rules.problems(
+            text, script_share=options.script_share, length_factor=options.length_factor
+        ):
+            yield Problem(odd, "correct the sentence, or change retrain.ingest in params.yaml")
+    elif not candidate.problems:
+        yield Problem("the sentence is empty", "write it down")
+
+
+def _content_problems(
+    candidate: Candidate, content: Content, index: Index, ids: set[str]
+) -> list[Problem]:
+    """Look for the content among what is, or was, in the corpus."""
+    sha256 = content[0]
+    if gone := index.withdrawn.get(sha256):
+        reason = f"its video was withdrawn{f' with {gone.batch}' if gone.batch else ''}"
+        hint = "remove it here; to take it in again, remove its line from withdrawn.tsv"
+        return [Problem(f"{reason}: {gone.reason}", hint)]
+    if clip := index.contents.get(content):
+        hint = (
+            "remove it here; to correct a clip, bring its captions (`signloom export --format "
+            "captions`), edit the manifest or withdraw its batch"
+        )
+        return [Problem("the corpus has its content already", hint, (clip.clip_id,))]
+    others = index.signers.get(sha256, set()) - {candidate.values.get("signer", "")}
+    if others:
+        reason = "in the corpus the same video is signed by somebody else"
+        return [Problem(reason, "correct the signer", tuple(sorted(others)))]
+    if other_id(candidate.name, content) in ids:
+        return [Problem("its name and its other name are taken", "give it another name")]
+    return []
+
+
+def _spelling_problems(
+    candidate: Candidate, index: Index, spellings: Mapping[str, set[str]]
+) -> list[Problem]:
+    """Let nobody come in under two names."""
+    signer = candidate.values.get("signer", "")
+    others = spellings[_fold(signer)] - {signer} if signer else set()
+    if others and signer not in index.splits:
+        concerns = tuple(sorted(others))
+        return [Problem("its signer is also written otherwise", "use one spelling", concerns)]
+    return []
+
+
+def _split_problems(
+    candidate: Candidate, index: Index, asked: Mapping[str, set[str]]
+) -> list[Problem]:
+    """Let nobody come into two splits."""
+    signer, split = candidate.values.get("signer", ""), candidate.values.get("split", "")
+    known = index.splits.get(signer, set())
+    if known and split and split not in known:
+        listed = " and ".join(sorted(known))
+        hint = f"leave its split empty, or say {listed}"
+        return [Problem(f"its signer is in {listed}, not in {split}", hint, (signer,))]
+    if signer and not known and len(asked[signer]) > 1:
+        listed = " and ".join(sorted(asked[signer]))
+        return [Problem(f"its signer is new and in {listed}", "give each one split", (signer,))]
+    return []
+
+
+def _picture_problems(found: Probed | Problem, bounds: IngestOptions) -> Iterable[Problem]:
+    if isinstance(found, Problem):
+        yield found
+        return
+    if not bounds.min_duration_s <= found.duration_s <= bounds.max_duration_s:
+        yield Problem(
+            f"it takes {found.duration_s:.2f} s, expected {bounds.min_duration_s:g} to "
+            f"{bounds.max_duration_s:g}", "cut it, or give it a start_s and an end_s",
+        )  # fmt: skip
+    short, long = sorted((found.width, found.height))
+    if short < bounds.min_side or long > bounds.max_side:
+        yield Problem(
+            f"its picture has {found.width} x {found.height} pixels, expected sides of "
+            f"{bounds.min_side} to {bounds.max_side}", "record or convert it at such a size",
+        )  # fmt: skip
+
+
+def _splits_asked(candidates: Sequence[Candidate]) -> dict[str, set[str]]:
+    """Return the signers of candidates, each with the splits that were asked for."""
+    asked: dict[str, set[str]] = defaultdict(set)
+    for candidate in candidates:
+        if signer := candidate.values.get("signer"):
+            asked[signer].update({candidate.values.get("split", "")} - {""})
+    return asked
+
+
+def _spellings(signers: Sequence[str]) -> dict[str, set[str]]:
+    """Return the signers by what is left of a name without case, spaces and signs."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for signer in signers:
+        found[_fold(signer)].add(signer)
+    return found
+
+
+def _fold(signer: str) -> str:
+    return "".join(c for c in signer.casefold() if c.isalnum()) or signer

@@ -1,0 +1,225 @@
+"""The inbox: what deliveries bring, beside an index of what the corpus holds."""
+
+import hashlib
+import json
+import shutil
+import tempfile
+import weakref
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from pathlib import Path
+
+from signloom.corpus.manifest import Clip, CorpusOptions, Manifest, load_manifest, parse_segment
+from signloom.errors import Problem
+from signloom.extraction.cache import HashedVideo, VideoHashes, cache_folder
+from signloom.importing.captioned import measure_film
+from signloom.importing.new_corpus import clip_id_of, stem
+from signloom_ops.intake.deliveries import Candidate, Request, scan
+from signloom_ops.intake.ledgers import Withdrawn, read_rejects, read_withdrawn
+from signloom_ops.intake.options import IngestOptions
+from signloom_ops.intake.staging import check_growable, check_videos, is_unfinished
+
+Content = tuple[str, float | None, float | None]
+"""SHA-256 of a video, start_s, end_s: what a clip shows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Index:
+    """An index of a corpus: its clips, contents, videos and signers."""
+
+    clips: Sequence[Clip]  # all of them
+    contents: Mapping[Content, Clip]  # the clip that shows each content
+    videos: Mapping[str, Path]  # where a video lies in the corpus, by hash
+    signers: Mapping[str, set[str]]  # who signs in a video, by hash
+    splits: Mapping[str, set[str]]  # split of each signer
+    withdrawn: Mapping[str, Withdrawn]  # videos that must not come in again, by hash
+    by_id: Mapping[str, Clip]
+
+    def holds(self, candidate: Candidate, content: Content) -> bool:
+        """Return whether a candidate is a clip that came in before, by the same name."""
+        clip = self.contents.get(content)
+        return clip is not None and (
+            clip.clip_id in (clip_id_of(candidate.name), other_id(candidate.name, content))
+            and clip.text == candidate.values.get("text")
+            and clip.signer == candidate.values.get("signer")
+        )
+
+
+def build_index(
+    clips: Sequence[Clip],
+    hashes: Mapping[Path, HashedVideo],
+    withdrawn: Mapping[str, Withdrawn],
+) -> Index:
+    """Look through the clips of a corpus."""
+    contents: dict[Content, Clip] = {}
+    videos: dict[str, Path] = {}
+    signers: dict[str, set[str]] = defaultdict(set)
+    splits: dict[str, set[str]] = defaultdict(set)
+    for clip in clips:
+        splits[clip.signer].add(clip.split)
+        if clip.video is not None and clip.video in hashes:
+            sha256 = hashes[clip.video].sha256
+            contents.setdefault((sha256, clip.start_s, clip.end_s), clip)
+            videos.setdefault(sha256, clip.video)
+            signers[sha256].add(clip.signer)
+    by_id = {clip.clip_id: clip for clip in clips}
+    return Index(clips, contents, videos, signers, splits, withdrawn, by_id)
+
+
+def other_id(name: str, content: Content) -> str:
+    """Return the id of a clip whose name is another clip's: always the same for a content."""
+    return f"{clip_id_of(name)}-{_digest(content)[:8]}"
+
+
+_SAME_S = 0.001  # captions keep milliseconds
+
+
+def correct_clip(clip: Clip, values: Mapping[str, str]) -> Clip:
+    """Return a clip as corrected captions have it: the same one, if they say nothing else."""
+    start_s, end_s, problems = parse_segment(values)
+    if problems:
+        return clip
+    if abs((start_s or 0.0) - (clip.start_s or 0.0)) <= _SAME_S:
+        start_s = clip.start_s
+    last_s = clip.end_s
+    if last_s is None and clip.video is not None:
+        last_s = measure_film(clip.video)
+    if end_s is None or last_s is None or abs(end_s - last_s) <= _SAME_S:
+        end_s = clip.end_s
+    gloss = values.get("gloss") or clip.gloss  # a file without glosses takes none away
+    return replace(clip, text=values.get("text", ""), gloss=gloss, start_s=start_s, end_s=end_s)
+
+
+def _find_films(candidates: Sequence[Candidate], clips: Sequence[Clip]) -> list[Candidate]:
+    """Give the cues of corrected captions their films: those of the clips that they name."""
+    by_id = {clip.clip_id: clip for clip in clips}
+    films: dict[tuple[str, str], set[Path]] = defaultdict(set)
+    for one in candidates:
+        if one.corrects and one.name in by_id and (video := by_id[one.name].video):
+            films[one.delivery, one.corrects].add(video)
+    found = []
+    for one in candidates:
+        if one.corrects:
+            of = films[one.delivery, one.corrects]
+            clip = by_id.get(one.name)
+            video = clip.video if clip else next(iter(of)) if len(of) == 1 else None
+            name = one.name
+            if not name:  # a sentence that was forgotten
+                film = video.name if video else one.corrects
+                name = f"{stem(film)}-{round(float(one.values['start_s']) * 1000):08d}"
+            problems = one.problems
+            if clip is None and (one.name or video is None):
+                reason = "captions without a video correct clips that the corpus has, and it has no"
+                problems = (*problems, Problem(
+                    f"{reason} such clip", "bring the video beside them", (one.name,),
+                ))  # fmt: skip
+            signer = one.values["signer"] or (clip.signer if clip else "")
+            values = {**one.values, "clip_id": name, "signer": signer}
+            one = replace(one, video=video, values=values, problems=problems)
+        found.append(one)
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Inbox:
+    """The result of a scan of some folders, with the index of the corpus."""
+
+    manifest: Manifest
+    index: Index
+    candidates: Sequence[Candidate]  # clips that were found, in the order of their folders
+    waiting: Sequence[Path]  # files that changed a moment ago
+    hashes: Mapping[Path, HashedVideo]  # hashes of all videos that can be read
+
+    def correction(self, candidate: Candidate) -> tuple[Clip, Clip] | None:
+        """Return the clip that a candidate corrects, and as it will be; None: it is another one."""
+        clip = self.index.by_id.get(candidate.name) if candidate.corrects else None
+        return (clip, correct_clip(clip, candidate.values)) if clip else None
+
+    def content(self, candidate: Candidate) -> Content | None:
+        """Return what a candidate shows; None if its video cannot be read."""
+        video = self.hashes.get(candidate.video) if candidate.video else None
+        if video is None:
+            return None
+        start_s, end_s, _ = parse_segment(candidate.values)
+        return video.sha256, start_s, end_s
+
+    def fingerprint(self, candidate: Candidate, options: IngestOptions) -> str:
+        """Return a hash of all that decides about a candidate but the corpus."""
+        values = sorted(candidate.values.items())
+        reasons = [problem.reason for problem in candidate.problems]
+        parts = [candidate.where, self.content(candidate), values, reasons, astuple(options)]
+        return _digest(parts)[:16]
+
+
+def read_inbox(corpus: CorpusOptions, request: Request, known: Manifest | None = None) -> Inbox:
+    """Look through a corpus and folders; what was hashed once is not read again.
+
+    Args:
+        corpus: A corpus with a manifest.
+        request: The folders.
+        known: The manifest, if the caller has read it.
+
+    Raises:
+        UserError: If there is no corpus that can grow, or a folder or table is missing.
+    """
+    manifest = load_manifest(corpus, known)
+    clips = manifest.clips
+    check_videos(corpus, clips)
+    packed = Path(tempfile.mkdtemp(prefix="signloom-pictures-"))
+    try:
+        candidates, waiting = scan(replace(request, packed=packed))
+    except BaseException:
+        shutil.rmtree(packed)
+        raise
+    candidates = _find_films(candidates, clips)
+    videos = [*(clip.video for clip in clips), *(one.video for one in candidates)]
+    hashes = VideoHashes(cache_folder()).hash_videos(video for video in videos if video)
+    index = build_index(clips, hashes, read_withdrawn(corpus))
+    found = Inbox(manifest, index, candidates, waiting, hashes)
+    weakref.finalize(found, shutil.rmtree, packed, ignore_errors=True)
+    return found
+
+
+def has_news(
+    corpus: CorpusOptions, inbox: Path, options: IngestOptions, *, known: Manifest | None = None
+) -> bool:
+    """Return whether an inbox has anything for an ingest that it has not seen.
+
+    Files that are in the corpus, were withdrawn from it, or were rejected unchanged do not count,
+    nor does a file that changed a moment ago. A change that a crash interrupted counts. No video
+    is decoded, and none is read twice.
+
+    Args:
+        corpus: A corpus with a manifest.
+        inbox: The folder of the deliveries; it may be missing.
+        options: What a clip must be like.
+        known: The manifest, if the caller has read it.
+
+    Raises:
+        UserError: If the corpus cannot grow, as one of glosses and sentences.
+    """
+    if is_unfinished(corpus):
+        return True
+    if not inbox.is_dir():
+        return False
+    check_growable(corpus, [inbox])
+    request = Request(sources=[inbox], inbox=True, settle_s=options.settle_s)
+    found = read_inbox(corpus, request, known)
+    rejected = {row.key for row in read_rejects(corpus)}
+    for one in found.candidates:
+        content = found.content(one)
+        corrected = found.correction(one)
+        if corrected and corrected[0] == corrected[1]:
+            continue
+        is_known = content is not None and (
+            content[0] in found.index.withdrawn or found.index.holds(one, content)
+        )
+        key = (one.delivery, one.where, found.fingerprint(one, options))
+        if not is_known and key not in rejected:
+            return True
+    return False
+
+
+def _digest(parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -1,0 +1,135 @@
+"""Changes of a corpus: which it takes, one transaction each, of which DVC keeps a version."""
+
+import contextlib
+import functools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from signloom.corpus.manifest import Clip, CorpusOptions, is_text_corpus, write_manifest
+from signloom.dvc import refuse_drawn, track_version
+from signloom.errors import UserError
+from signloom.files import to_text, write_file
+from signloom_ops.transaction import FORMAT_VERSION, Transaction, open_transaction
+
+FORGET = "forget"  # note of a transaction that only `signloom forget` can finish
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A change of a corpus that is done."""
+
+    batch: str  # that came in; empty: none
+    version: str  # what `track_version` says
+
+
+def staging_folder(corpus: CorpusOptions) -> Path:
+    """Return where the changes of a corpus are made ready: beside it, where DVC does not look."""
+    folder = corpus.folder.resolve()
+    return folder.parent / f".{folder.name}.intake"
+
+
+def is_unfinished(corpus: CorpusOptions) -> bool:
+    """Return whether a change of a corpus was interrupted, so that the next call finishes it."""
+    return Transaction(staging_folder(corpus)).journal.is_file()
+
+
+@contextlib.contextmanager
+def change_corpus(corpus: CorpusOptions) -> Iterator[tuple[Transaction, Finished | None]]:
+    """Hold the lock of a corpus; finish what an earlier call left.
+
+    Yields:
+        The transaction, and what was finished.
+
+    Raises:
+        UserError: If another process holds it for too long, the disk is full, or the removal of a
+            person is not finished.
+    """
+    with open_transaction(staging_folder(corpus)) as change:
+        convert_journal(corpus, change)
+        yield change, change.recover(functools.partial(finish, corpus))
+
+
+def commit(corpus: CorpusOptions, change: Transaction, batch: str = "") -> Finished:
+    """Do what was made ready; the manifest, if it changes, comes after new files only."""
+    is_of_manifest = corpus.path in [target for _, target in change.operations]
+    return change.commit(
+        {"batch": batch},
+        functools.partial(finish, corpus),
+        unless_changed=corpus.path if is_of_manifest else None,
+    )
+
+
+def stage_manifest(corpus: CorpusOptions, change: Transaction, clips: Sequence[Clip]) -> None:
+    """Have the manifest replaced."""
+    path = change.stage(corpus.path)
+    moved = [
+        replace(clip, video=clip.video and path.parent / clip.video.relative_to(corpus.folder))
+        for clip in clips
+    ]
+    write_manifest(path, moved)
+
+
+def finish(corpus: CorpusOptions, note: Mapping[str, Any]) -> Finished:
+    """Have DVC keep the version of a corpus whose files are as they should be."""
+    if FORGET in note:
+        raise UserError(
+            "the removal of a person was interrupted; say the same `signloom forget` again, it "
+            "finishes the rest"
+        )
+    return Finished(note["batch"], track_version(corpus.folder))
+
+
+def convert_journal(corpus: CorpusOptions, change: Transaction) -> None:
+    """Rewrite a journal of an earlier Signloom, which had moves alone and guarded the manifest."""
+    if not change.journal.is_file():
+        return
+    content = json.loads(change.journal.read_text(encoding="utf-8"))
+    if "moves" in content:
+        home = change.folder.resolve()
+        manifest = corpus.path.resolve()
+        targets = [target for _, target in content["moves"]]
+        guarded = [target for target in targets if (home / target).resolve() == manifest]
+        new = {
+            "format_version": FORMAT_VERSION,
+            "note": {"batch": content["batch"]},
+            "unless_changed": [guarded[0], content["manifest_before"]] if guarded else None,
+            "operations": content["moves"],
+        }
+        write_file(change.journal, to_text(new))
+
+
+def check_videos(corpus: CorpusOptions, clips: Sequence[Clip]) -> None:
+    """Refuse a corpus without videos where new ones would come to it.
+
+    Raises:
+        UserError: If it is of glosses and sentences.
+    """
+    if is_text_corpus(corpus, clips):
+        raise UserError(
+            f"{corpus.path} is of glosses and sentences: videos cannot come to it, and a night "
+            "(`signloom retrain`) is for models of landmarks. Add rows to it by hand and run `dvc "
+            "repro`, or name a corpus of videos in params.yaml (corpus.folder)"
+        )
+
+
+def check_growable(corpus: CorpusOptions, sources: Sequence[Path] = ()) -> None:
+    """Refuse a corpus into which nothing may come.
+
+    Raises:
+        UserError: If its landmarks are imported, a stage draws it, or a source is part of it.
+    """
+    if corpus.imported_shards.is_dir():
+        raise UserError(
+            f"{corpus.folder} holds imported landmarks, and videos cannot come to them. Import "
+            "all sources at once (`signloom import`), or name a corpus of videos in params.yaml"
+        )
+    refuse_drawn(corpus.folder)
+    place = corpus.folder.resolve()
+    for source in sources:
+        if source.resolve().is_relative_to(place) or place.is_relative_to(source.resolve()):
+            raise UserError(
+                f"{source} holds the corpus or lies in it; name the folder in which new videos lie"
+            )

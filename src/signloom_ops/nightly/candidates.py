@@ -1,0 +1,341 @@
+"""Candidates: stored versions that translate the same clips, so that the gate can compare them."""
+
+import hashlib
+import json
+import logging
+import math
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+import safetensors
+import torch
+
+from signloom.checkpoint import FORMAT_VERSION, SPEC, WEIGHTS
+from signloom.config import check_shape, check_version, parse_options, read_json, shape
+from signloom.corpus.landmarks import LandmarkSequence, check_same_extractor
+from signloom.corpus.manifest import Clip
+from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata
+from signloom.errors import UserError
+from signloom.evaluation.evaluate import seed_folders
+from signloom.evaluation.floors import best_constant, build_retrieval, thin_train
+from signloom.evaluation.judge import Judgements
+from signloom.evaluation.metrics import ScoreOptions
+from signloom.evaluation.names import System, headline_metric
+from signloom.evaluation.systems import plain_texts
+from signloom.features.targets import Target, read_targets
+from signloom.files import hash_file, write_file
+from signloom.paths import REJECTS
+from signloom.translation.options import DecodingOptions
+from signloom.translation.precision import Precision
+from signloom.translation.translator import Translator
+from signloom_ops.nightly.gate import (
+    YEAR_DAYS,
+    Decision,
+    GateClips,
+    GateOptions,
+    Translations,
+    decide,
+)
+from signloom_ops.nightly.store import TRANSLATIONS, ModelStore
+
+PACE_CLIPS, PACE_ROUNDS = 16, 5
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A version as it would translate."""
+
+    version: int
+    folder: Path
+    checkpoints: tuple[Path, ...]  # one a seed; the first is the one that translates for people
+    decoding: DecodingOptions  # the search that its evaluation chose on dev
+    precision: Precision  # precision of the weights, likewise
+
+    @property
+    def parameters(self) -> int:
+        """Numbers in the weights of one model."""
+        with safetensors.safe_open(self.checkpoints[0] / WEIGHTS, "pt") as weights:
+            return sum(math.prod(weights.get_slice(name).get_shape()) for name in weights.keys())  # noqa: SIM118
+
+    def with_texts(self, texts: Mapping[str, Sequence[str]]) -> Translations:
+        """Return sentences of its models as the gate takes them."""
+        return Translations(
+            version=self.version,
+            texts=texts,
+            decoding={**asdict(self.decoding), "precision": self.precision},
+            parameters=self.parameters,
+        )
+
+
+def read_candidate(store: ModelStore, version: int) -> Candidate:
+    """Return a version of the store.
+
+    Raises:
+        UserError: If it is not there or its evaluation is damaged.
+    """
+    store.check_known(version)
+    checkpoint, search = store.checkpoint(version), store.search_options(version)
+    where = f"{store.evaluation(version)}: decoding"
+    return Candidate(
+        version=version,
+        folder=store.folder(version),
+        checkpoints=(checkpoint, *seed_folders(checkpoint)),
+        decoding=parse_options(search["decoding"], DecodingOptions, where=where),
+        precision=search["precision"],
+    )
+
+
+def check_readable(store: ModelStore, shards: Path) -> None:
+    """Refuse landmarks that the champion was not made for, before a challenger is trained.
+
+    Raises:
+        UserError: If champion and challenger could not be compared on them.
+    """
+    champion = store.champion()
+    if champion is None:
+        return
+    go_on = "`dvc repro evaluate`, `signloom champion add`, `signloom champion promote N --force`"
+    hint = (
+        f"version {champion}, the champion, cannot be compared with anything on them. Set the "
+        "options of `extract` back to those it was trained with; or go on with the new ones: "
+        f"{go_on}"
+    )
+    path = store.checkpoint(champion) / SPEC
+    content, made = read_json(path, hint=hint), shards_metadata(shards)
+    old = f"go back to the Signloom that made the champion, or go on without it: {go_on}"
+    check_version(path, content, FORMAT_VERSION, hint=old)
+    landmarks = shape(extractor=dict[str, object], layout=dict[str, object])
+    check_shape(content, landmarks, where=path, hint=hint)
+    check_same_extractor(json.loads(made.extractor), content["extractor"], hint=hint)
+    if json.loads(made.layout.to_json()) != content["layout"]:
+        name = content["layout"].get("name")
+        raise UserError(
+            f"these landmarks have layout {made.layout.name}, the champion reads {name}, or "
+            f"another version of it; {hint}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateInputs:
+    """The corpus of today."""
+
+    shards: Path  # landmarks of all splits
+    targets: Path  # the text side
+    batches: Sequence[Collection[str]]
+    """Clip ids of the newest batch, of the one before, and so on; any split."""
+    score: ScoreOptions  # how sentences are scored
+
+
+def newest_first(clips: Sequence[Clip]) -> list[list[str]]:
+    """Return the ids of each batch, newest batch first; the manifest has it last."""
+    of_batch: dict[str, list[str]] = {}
+    for clip in clips:
+        if clip.batch:
+            of_batch.setdefault(clip.batch, []).append(clip.clip_id)
+    return list(reversed(of_batch.values()))
+
+
+def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateOptions) -> Decision:
+    """Let champion and challenger translate the same clips, and decide by the rules of the gate.
+
+    Nothing is written but the translations of the frozen test clips, which are kept; and these
+    clips are frozen if there is a champion that the gate was never asked about.
+
+    Args:
+        store: The versions.
+        version: The challenger.
+        inputs: On what.
+        options: What is asked for.
+
+    Raises:
+        UserError: If the two cannot be compared: too few seeds, other landmarks, no test clip, or
+            a frozen one that is in another split now; or too few resamples for the level.
+    """
+    least = 2 / (inputs.score.resamples + 1)  # p-value that a resampling can show
+    if least > options.level:
+        raise UserError(
+            f"{inputs.score.resamples} resamples show no p below {least:.3f}, so they have no "
+            f"interval of level {options.level:g}; raise evaluate.score.resamples to "
+            f"{math.ceil(2 / options.level)}, or retrain.gate.level"
+        )
+    champion_version = store.champion()
+    refused = store.refused_before(version, YEAR_DAYS)
+    if champion_version == version:
+        raise UserError(f"version {version} is the champion already; there is nothing to decide")
+    challenger = read_candidate(store, version)
+    if len(challenger.checkpoints) < options.seeds:
+        raise UserError(
+            f"version {version} was trained with {len(challenger.checkpoints)} seeds, the gate "
+            f"asks for {options.seeds}; set train.seeds to as many, or lower retrain.gate.seeds"
+        )
+    check_readable(store, inputs.shards)
+    there = read_clip_frames(inputs.shards).keys()
+    targets = [t for t in read_targets(inputs.targets) if t.clip_id in there]
+    options = options.for_texts(t.text for t in targets if t.split == "train")
+    test, missing = _test_clips(store, targets, is_first=champion_version is None)
+    if champion_version is None:
+        return _ask_about_first(challenger, targets, test, inputs, options, refused)
+    champion = read_candidate(store, champion_version)
+    newest = _newest(targets, inputs.batches, options.slice_min_clips)
+    clips = GateClips(test=test, missing=missing, newest=newest, floors={})
+    logger.info(
+        "versions %d and %d translate %d test clips and %d of the newest clips",
+        champion_version, version, len(test), len(newest),
+    )  # fmt: skip
+    frozen = read_shards(inputs.shards, [clip.clip_id for clip in test])
+    latest = read_shards(inputs.shards, [clip.clip_id for clip in newest]) if newest else {}
+    old, new = (
+        # The frozen clips come last: of a clip that is in both, one translation counts.
+        one.with_texts(
+            {**translate_clips(one, latest, keep=False), **translate_clips(one, frozen, keep=True)}
+        )
+        for one in (champion, challenger)
+    )
+    cost = partial(measure_cpu_s, champion, challenger, frozen)
+    before, now = (hash_file(one.checkpoints[0] / WEIGHTS) for one in (champion, challenger))
+    people = Judgements().between(before, now, options.level)
+    return decide(
+        old, new, clips, options, inputs.score, refused=refused, measure_cpu_s=cost, people=people
+    )
+
+
+def _ask_about_first(
+    challenger: Candidate,
+    targets: Sequence[Target],
+    test: Sequence[Target],
+    inputs: GateInputs,
+    options: GateOptions,
+    refused: int,
+) -> Decision:
+    """Compare with what needs no learning, as there is no champion."""
+    wanted = {target.clip_id for target in (*thin_train(targets), *test)}
+    sequences = read_shards(inputs.shards, wanted)
+    translator = Translator.load(challenger.checkpoints[0], precision=challenger.precision)
+    index = build_retrieval(translator, targets, sequences)
+    train = [target.text for target in targets if target.split == "train"]
+    refs = [clip.text for clip in test]
+    frozen = {clip.clip_id: sequences[clip.clip_id] for clip in test}
+    floors = {
+        System.CONSTANT: [best_constant(train, refs, inputs.score, headline_metric(train))]
+        * len(refs),
+        System.RETRIEVAL: [index.nearest(clip) for clip in frozen.values()],
+    }
+    new = challenger.with_texts(translate_clips(challenger, frozen, keep=True))
+    clips = GateClips(test=test, missing=[], newest=[], floors=floors)
+    return decide(
+        None, new, clips, options, inputs.score, refused=refused, measure_cpu_s=lambda: (0.0, 0.0)
+    )
+
+
+def _test_clips(
+    store: ModelStore, targets: Sequence[Target], *, is_first: bool
+) -> tuple[list[Target], list[str]]:
+    """Return the frozen test clips that have landmarks today, and the ids of those that have not.
+
+    A first champion has all test clips of today; they are frozen when it is promoted.
+    """
+    of_id = {target.clip_id: target for target in targets}
+    today = sorted(target.clip_id for target in targets if target.split == "test")
+    frozen = None if is_first else store.frozen_test()
+    if frozen is None:
+        frozen = today if is_first else store.freeze_test(today)
+    moved = [clip for clip in frozen if clip in of_id and of_id[clip].split != "test"]
+    if moved:
+        raise UserError(
+            f"{len(moved)} of the frozen test clips are in another split now ({moved[0]} in "
+            f"{of_id[moved[0]].split}): a model trained on them would be flattered; give them the "
+            "split test again"
+        )
+    test = [of_id[clip] for clip in frozen if clip in of_id]
+    missing = [clip for clip in frozen if clip not in of_id]
+    if not test:
+        raise UserError(
+            "no test clip has landmarks, so there is nothing to judge on; give some signers the "
+            f"split test, and look into {REJECTS}"
+        )
+    return test, missing
+
+
+def _newest(
+    targets: Sequence[Target], batches: Sequence[Collection[str]], least: int
+) -> list[Target]:
+    """Return the held-out clips of the newest batches, of as few batches as are enough to judge."""
+    held_out = [target for target in targets if target.split in ("dev", "test")]
+    found: list[Target] = []
+    for batch in batches:
+        found += [target for target in held_out if target.clip_id in batch]
+        if len(found) >= least:
+            break
+    return sorted(found, key=lambda target: target.clip_id)
+
+
+def translate_clips(
+    candidate: Candidate, sequences: Mapping[str, LandmarkSequence], *, keep: bool
+) -> dict[str, list[str]]:
+    """Translate clips with the model of every seed, each as its version searches.
+
+    Args:
+        candidate: The version.
+        sequences: Clip id to landmarks.
+        keep: Write the sentences into the version's folder, and read them there if the same
+            models have seen the same landmarks before.
+
+    Returns:
+        Clip id to the sentence of each seed.
+    """
+    if not sequences:
+        return {}
+    path = candidate.folder / TRANSLATIONS / f"{_hash_task(candidate, sequences)}.json"
+    if keep and path.is_file():
+        hint = f"remove {path}"
+        found = check_shape(read_json(path, hint=hint), dict[str, list[str]], where=path, hint=hint)
+        return dict(found)
+    clips = list(sequences.values())
+    by_seed = []
+    for folder in candidate.checkpoints:
+        translator = Translator.load(folder, precision=candidate.precision)
+        by_seed.append(plain_texts(translator.translate(clips, candidate.decoding)))
+    texts = {clip: [one[row] for one in by_seed] for row, clip in enumerate(sequences)}
+    if keep:
+        write_file(path, json.dumps(texts, ensure_ascii=False, indent=0) + "\n")
+    return texts
+
+
+def measure_cpu_s(
+    old: Candidate, new: Candidate, sequences: Mapping[str, LandmarkSequence]
+) -> tuple[float, float]:
+    """Return the CPU time in which the served models of both translate the same clips, seconds.
+
+    They take turns, and of some rounds the one counts that is worst for `new`: models of one size
+    differ by a tenth and more from round to round, and chance must not make one the cheaper.
+    """
+    clips = list(sequences.values())[:PACE_CLIPS]
+    device = torch.device("cpu")
+    pair = [
+        (Translator.load(one.checkpoints[0], device, precision=one.precision), one.decoding)
+        for one in (old, new)
+    ]
+    rounds = []
+    for _ in range(PACE_ROUNDS):
+        marks = [time.process_time()]
+        for translator, decoding in pair:
+            translator.translate(clips, decoding)
+            marks.append(time.process_time())
+        rounds.append((marks[1] - marks[0], marks[2] - marks[1]))
+    return max(rounds, key=lambda seconds: seconds[1] / seconds[0])
+
+
+def _hash_task(candidate: Candidate, sequences: Mapping[str, LandmarkSequence]) -> str:
+    """Return what names a version's search over these landmarks; its weights never change."""
+    search = {**asdict(candidate.decoding), "precision": candidate.precision}
+    digest = hashlib.sha256(json.dumps(search, sort_keys=True).encode())
+    for clip, sequence in sequences.items():
+        size = (sequence.points.shape, sequence.fps, sequence.width, sequence.height)
+        digest.update(f"\0{clip}\0{size}".encode())
+        digest.update(sequence.points.tobytes() + sequence.present.tobytes())
+    return digest.hexdigest()[:32]

@@ -1,0 +1,347 @@
+"""A night (`signloom retrain`): deliveries, data, training, the gate, publishing, in this order.
+
+A step may be interrupted anywhere: the next night finds by its content what was done, and goes on.
+The old champion stays until the one file that names the champion is replaced.
+"""
+
+import contextlib
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from signloom.config import check_shape, read_json, shape
+from signloom.corpus.manifest import Clip, Manifest, load_manifest
+from signloom.errors import UserError, explain
+from signloom.files import to_text, write_file
+from signloom.paths import RETRAIN_UNFINISHED
+from signloom.tracking.run import NIGHT, Run
+from signloom_ops.intake.drift.findings import DriftReport
+from signloom_ops.intake.ledgers import read_deliveries
+from signloom_ops.intake.withdraw import list_ended
+from signloom_ops.nightly.commands import Commands
+from signloom_ops.nightly.lock import BusyError, Held, hold_lock
+from signloom_ops.nightly.plan import (
+    BY_HAND,
+    Plan,
+    Settings,
+    Start,
+    choose_parent,
+    make_plan,
+    new_clips,
+    read_settings,
+)
+from signloom_ops.nightly.publish import (
+    build_report,
+    commit_night,
+    describe_version,
+    push_versions,
+    track_models,
+    update_registry,
+)
+from signloom_ops.nightly.record import NightRecord
+from signloom_ops.nightly.steps import (
+    check_new_clips,
+    decide_and_promote,
+    evaluate,
+    finish_change,
+    keep_version,
+    prepare_data,
+    pull_versions,
+    take_deliveries,
+    train,
+    why_not_train,
+    withdraw_delivery,
+    withdraw_ended_clips,
+)
+from signloom_ops.nightly.store import DECISION, ModelStore
+
+_UNFINISHED = shape(version=int | None)  # of the file that a night which failed leaves
+STAGES_LOG, DRIFT = "stages.log", "drift.json"  # beside night.json
+
+# Exit code and the word for it in night.json.
+PROMOTED, ERROR, NOTHING, REFUSED, DATA, BUSY = 0, 1, 3, 4, 5, 6
+INTERRUPTED, TERMINATED = 130, 143
+OUTCOMES = {
+    PROMOTED: "promoted", ERROR: "error", NOTHING: "nothing_new", REFUSED: "refused",
+    DATA: "data_refused", BUSY: "busy", INTERRUPTED: "interrupted", TERMINATED: "terminated",
+}  # fmt: skip
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: the end is asked for, not by the terminal."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """What a person or a timer asked for."""
+
+    params: Path
+    start: Start | None
+    """Weights to train from; None: those of `retrain.start`."""
+    pull: bool
+    """Whether to pull new versions from `retrain.remote` first."""
+    force: bool
+    """Whether to train even if nothing is new."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ending:
+    """How a night ended."""
+
+    code: int
+    verdict: str
+    """A sentence."""
+
+
+def run_night(request: Request) -> dict[str, Any]:
+    """Do everything that a night does.
+
+    Returns:
+        The content of night.json; without a lock only `outcome`, `exit_code` and `verdict`.
+
+    Raises:
+        UserError: If the parameters are wrong, so that nothing could begin.
+    """
+    settings = read_settings(request.params)
+    try:
+        with hold_lock() as held, _end_on_sigterm():
+            return _run_recorded(request, settings, held)
+    except BusyError as error:
+        return {"outcome": OUTCOMES[BUSY], "exit_code": BUSY, "verdict": str(error)}
+
+
+def _run_recorded(request: Request, settings: Settings, held: Held) -> dict[str, Any]:
+    """Run the steps; whatever comes of them, the record says it and the hook is called."""
+    record = NightRecord()
+    log, key = record.folder / STAGES_LOG, record.content["key"]
+    commands = Commands(lock=held.handle, log=log, night=key)
+    night = _Night(request, settings, ModelStore(), commands, record)
+    if held.left:
+        record.warn(f"{held.left}, left its lock behind: it was killed, or the power went")
+    try:
+        ending = night.run()
+    except (UserError, OSError) as error:
+        ending = Ending(code=ERROR, verdict=explain(error) or str(error))
+    except KeyboardInterrupt as stop:
+        verdict = "it was stopped; the next night goes on where it was"
+        ending = Ending(code=code_of(stop), verdict=verdict)
+    except Exception as error:
+        night.end(Ending(code=ERROR, verdict=f"{type(error).__name__}: {error}"))
+        raise
+    night.end(ending)
+    return record.content
+
+
+@dataclass(frozen=True, slots=True)
+class _Night:
+    """The steps of a night, in this order.
+
+    `run`: pull, finish_change (of a promotion that was interrupted), consents, plan, ingest.
+    `_train_and_decide`: extract; drift, withdraw, extract again; train, evaluate, keep; gate, which
+    promotes; card, registry. `_publish`: report, track, commit, push. `end`: the hook.
+
+    A step that fails ends the night (`record.step`), or only warns (`record.attempt`).
+    """
+
+    request: Request
+    settings: Settings
+    store: ModelStore
+    commands: Commands
+    record: NightRecord
+
+    def run(self) -> Ending:
+        """Look for something to do, and do it."""
+        settings, store, record = self.settings, self.store, self.record
+        corpus, remote = settings.corpus, settings.retrain.remote
+        if remote and self.request.pull:
+            was_interrupted = RETRAIN_UNFINISHED.is_file()
+            record.step(
+                "pull",
+                pull_versions,
+                corpus.folder,
+                remote,
+                self.commands,
+                was_interrupted=was_interrupted,
+            )
+        record.note(champion_before=store.champion())
+        if store.has_unfinished_change():
+            record.step("finish_change", finish_change, store)
+        record.note(champion=store.champion())
+
+        manifest, unfinished = load_manifest(corpus), read_unfinished()
+        if list_ended(manifest.clips):
+            manifest = record.step("consents", withdraw_ended_clips, corpus, manifest).manifest
+        force = self.request.force
+        plan = record.step(
+            "plan", make_plan, settings, manifest, store, to_finish=unfinished, force=force
+        )
+        record.note(reasons=list(plan.reasons))
+        if plan.kind == "nothing":
+            RETRAIN_UNFINISHED.unlink(missing_ok=True)
+            return Ending(code=NOTHING, verdict="nothing is new")
+        _write_unfinished(unfinished)
+        with Run.start(
+            settings.tracking, "night", stage="retrain", key=record.content["key"],
+            note="; ".join(plan.reasons), tags={NIGHT: record.content["key"]},
+        ) as log:  # fmt: skip
+            if plan.kind == "train":
+                manifest = record.step(
+                    "ingest", take_deliveries, corpus, settings.retrain, manifest
+                ).manifest
+                plan = make_plan(
+                    settings, manifest, store, to_finish=unfinished, force=force, is_ingested=True
+                )
+            ending = self._train_and_decide(plan, manifest, log)
+            champion = str(record.content["champion"])
+            log.set_tags({"outcome": OUTCOMES[ending.code], "champion": champion})
+        RETRAIN_UNFINISHED.unlink(missing_ok=True)
+        return ending
+
+    def _train_and_decide(self, plan: Plan, manifest: Manifest, log: Run) -> Ending:
+        """Do what the plan says, from the corpus to the remote."""
+        settings, store, record, drift = self.settings, self.store, self.record, None
+        clips = manifest.clips
+        if plan.kind == "nothing":
+            return Ending(code=NOTHING, verdict="nothing that came in was new")
+        if plan.version is not None:
+            version, is_again = plan.version, False
+        else:
+            record.step("extract", prepare_data, store, self.commands)
+            clips, drift, refusal = self._check_new_clips(manifest)
+            if refusal:
+                record.note(verdict=refusal)
+                return self._publish(Ending(code=DATA, verdict=refusal), drift, None)
+            version = self._train(clips)
+            is_again = store.decision(version) is not None
+        if not is_again:
+            _write_unfinished(version)
+        decision = record.step(
+            "gate", decide_and_promote, store, version, clips, settings, record.folder / DECISION
+        ).decision
+        if is_again:
+            self._publish_versions()
+            again = f"the training gave version {version} again, which was decided on before"
+            return Ending(code=NOTHING, verdict=again)
+        code = PROMOTED if decision["promote"] else REFUSED
+        verdict = decision["verdict"]
+        record.note(version=version, champion=store.champion(), verdict=verdict)
+        log.set_tags({"version": str(version), "decision": verdict})
+        log.log_metrics(decision["scores"])
+        record.attempt("card", describe_version, store, version, settings.corpus.folder)
+        record.attempt("registry", update_registry, store, settings.tracking)
+        return self._publish(Ending(code=code, verdict=verdict), drift, decision)
+
+    def _check_new_clips(
+        self, manifest: Manifest
+    ) -> tuple[Sequence[Clip], DriftReport | None, str]:
+        """Compare new clips with old ones; withdraw deliveries that would ruin a model.
+
+        Returns:
+            The corpus that is left; the worst that was found, None if no clip is new; why no
+            model can be trained on what is left, empty if one can.
+        """
+        corpus, record, clips = self.settings.corpus, self.record, manifest.clips
+        new = new_clips(clips, self.store)
+        record.note(batches=[name for name in new if name != BY_HAND])
+        checked = record.step(
+            "drift", check_new_clips, clips, new, self.settings.retrain.drift,
+            record.folder / DRIFT,
+        )  # fmt: skip
+        if not checked.refused:
+            return clips, checked.worst, ""
+        delivered = {delivery.batch for delivery in read_deliveries(corpus)}
+        for report in checked.refused:
+            if report.batch in delivered:
+                manifest = record.step(
+                    "withdraw", withdraw_delivery, corpus, report, manifest
+                ).manifest
+        record.step("extract again", prepare_data, self.store, self.commands)
+        return manifest.clips, checked.worst, why_not_train(checked, delivered)
+
+    def _train(self, clips: Sequence[Clip]) -> int:
+        """Train, score and keep a challenger; return its number."""
+        settings, store, record = self.settings, self.store, self.record
+        start = self.request.start or settings.retrain.start
+        parent = choose_parent(store, start)
+        start_from = str(store.checkpoint(parent)) if parent is not None else ""
+        if start == "champion" and parent is None and store.champion() is not None:
+            record.warn(
+                "training starts from scratch: the champion learnt from a signer who was forgotten"
+            )
+        record.step("train", train, settings.params, start_from, self.commands)
+        record.step("evaluate", evaluate, self.commands)
+        reasons = record.content["reasons"]
+        kept = record.step(
+            "keep", keep_version, store, clips, settings.params, parent=parent, reasons=reasons
+        )
+        record.note(version=kept.version)
+        return kept.version
+
+    def _publish(
+        self, ending: Ending, drift: DriftReport | None, decision: Mapping[str, Any] | None
+    ) -> Ending:
+        """Build the report, keep the versions of data and code; return the ending."""
+        night, outcome = self.record.content, OUTCOMES[ending.code]
+        self.record.attempt(
+            "report", build_report, night, self.settings.corpus.name, outcome, drift, decision,
+            self.commands,
+        )  # fmt: skip
+        self._publish_versions()
+        return ending
+
+    def _publish_versions(self) -> None:
+        """Track the models with DVC, commit, push; as far as the options say."""
+        settings, attempt = self.settings, self.record.attempt
+        commit, remote = settings.retrain.commit, settings.retrain.remote
+        if commit or remote:
+            attempt("track", track_models, self.commands)
+        if commit:
+            night, corpus = self.record.content, settings.corpus.folder
+            attempt("commit", commit_night, night, settings.params, corpus, self.commands)
+        if remote:
+            attempt("push", push_versions, remote, self.commands)
+
+    def end(self, ending: Ending) -> None:
+        """Close the record and call the hook."""
+        self.record.end(OUTCOMES[ending.code], ending.code, ending.verdict)
+        if hook := self.settings.retrain.hook:
+            try:
+                self.commands.hook(hook, self.record.path)
+            except UserError as error:
+                self.record.warn(str(error))
+
+
+def code_of(stop: KeyboardInterrupt) -> int:
+    """Return the exit code of a night that was stopped."""
+    return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
+
+
+def read_unfinished() -> int | None:
+    """Return the version that came to the gate in a night that was interrupted or failed later."""
+    if not RETRAIN_UNFINISHED.is_file():
+        return None
+    hint, path = f"remove {RETRAIN_UNFINISHED}", RETRAIN_UNFINISHED
+    found = check_shape(read_json(path, hint=hint), _UNFINISHED, where=path, hint=hint)
+    version: int | None = found["version"]
+    return version
+
+
+def _write_unfinished(version: int | None) -> None:
+    write_file(RETRAIN_UNFINISHED, to_text({"version": version}))
+
+
+@contextlib.contextmanager
+def _end_on_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the night in words, as Ctrl-C does."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,291 @@
+"""The plan of a night: its settings, what there is to do and why, and what made a model.
+
+A corpus is new if no model that was decided on has seen it. So a delivery that came in before a
+crash is still new, and one whose model was refused is not.
+"""
+
+import hashlib
+import json
+import math
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from signloom.config import checked_dataclass, get_map, load_params, load_section, parse_options
+from signloom.corpus.manifest import SPLITS, Clip, CorpusOptions, Manifest
+from signloom.corpus.shards import read_clip_frames, read_clip_rates
+from signloom.dvc import check_names
+from signloom.errors import UserError
+from signloom.evaluation.names import reads_glosses
+from signloom.features.targets import read_targets
+from signloom.files import hash_file, hash_folder
+from signloom.paths import DVC_LOCK, SHARDS, TARGETS
+from signloom.provenance import git_state
+from signloom.tracking.run import TrackingOptions, read_tracking
+from signloom_ops.intake.drift.limits import DriftOptions
+from signloom_ops.intake.inbox import has_news
+from signloom_ops.intake.options import IngestOptions
+from signloom_ops.intake.staging import check_videos
+from signloom_ops.nightly.gate import GateOptions
+from signloom_ops.nightly.record import StepResult
+from signloom_ops.nightly.store import FORGOTTEN, ModelStore
+
+ALSO = "also_of"  # mark of a version: keys of further corpora that give the same model
+BY_HAND = "rows added by hand"  # clips of no delivery that came after the first model
+
+Start = Literal["champion", "scratch"]
+Kind = Literal["train", "finish", "nothing"]
+
+
+@checked_dataclass
+class RetrainOptions:
+    """What a night does."""
+
+    inbox: Path
+    """Where new deliveries lie, from the project's root; it may be missing."""
+    start: Start
+    """The weights that training starts from: the champion's, or none."""
+    remote: str
+    """DVC remote to pull from first and push to at the end; empty: none."""
+    commit: bool
+    """Commit what the night wrote to git."""
+    hook: str
+    """Command run at the end, the path of night.json behind it; no shell; empty: none."""
+    ingest: IngestOptions
+    drift: DriftOptions
+    gate: GateOptions
+
+    def __post_init__(self) -> None:
+        try:
+            shlex.split(self.hook)
+        except ValueError as error:
+            raise ValueError(f"hook: found {self.hook!r}: {error}") from None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """The parameters file as a night sees it."""
+
+    params: Path
+    corpus: CorpusOptions
+    tracking: TrackingOptions
+    retrain: RetrainOptions
+
+
+def read_settings(params: Path) -> Settings:
+    """Read and check what a night needs, before it spends hours.
+
+    Raises:
+        UserError: What is wrong with the file; a model of glosses; or fewer seeds than the gate
+            asks for.
+    """
+    retrain = load_section(params, "retrain", RetrainOptions)
+    # The sections as a whole are for `train` to read: their options would load torch here.
+    content = load_params(params)
+    if reads_glosses(content):
+        raise UserError(
+            f"{params}: model.source is tokens, and a night is for models of landmarks; set "
+            "model.source: landmarks"
+        )
+    seeds = parse_options(
+        get_map(content, "train").get("seeds"), list[int], where=f"{params}: train.seeds"
+    )
+    if len(seeds) < retrain.gate.seeds:
+        raise UserError(
+            f"{params}: train.seeds has {len(seeds)} seeds, and a challenger is judged by "
+            f"{retrain.gate.seeds} (retrain.gate.seeds); set train.seeds: "
+            f"{list(range(1, retrain.gate.seeds + 1))}"
+        )
+    corpus = load_section(params, "corpus", CorpusOptions)
+    check_names(corpus.folder)
+    return Settings(
+        params=params,
+        corpus=corpus,
+        tracking=read_tracking(params),
+        retrain=retrain,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan(StepResult):
+    """What is to be done tonight."""
+
+    kind: Kind
+    """`finish`: only what follows a decision, because the last night did not come that far."""
+    reasons: tuple[str, ...]
+    """Reasons for it, a phrase each."""
+    version: int | None = None
+    """The version that was decided on, if only what follows a decision is to be done."""
+
+
+def make_plan(
+    settings: Settings,
+    manifest: Manifest,
+    store: ModelStore,
+    *,
+    to_finish: int | None,
+    force: bool,
+    is_ingested: bool = False,
+) -> Plan:
+    """Look for something to do; takes seconds.
+
+    Parameters or code that changed are no reason: what a person edits by day, a person tries by
+    day. `force` makes them one.
+
+    Args:
+        settings: The parameters.
+        manifest: The corpus.
+        store: The kept models.
+        to_finish: Version that came to the gate in a night that was then interrupted, if any.
+        force: Train whatever is found.
+        is_ingested: Whether the inbox was taken in already tonight, so that it is no reason.
+
+    Raises:
+        UserError: If the corpus is one of glosses and sentences, or the champion's is another one.
+    """
+    corpus, retrain = settings.corpus, settings.retrain
+    check_videos(corpus, manifest.clips)
+    _check_champion(corpus, manifest.clips, store)
+    reasons = []
+    look = retrain.inbox.is_dir() and not is_ingested
+    if look and has_news(corpus, retrain.inbox, retrain.ingest, known=manifest):
+        reasons.append(f"something new lies in {retrain.inbox}")
+    reasons += _corpus_reasons(manifest.clips, store)
+    if force:
+        reasons.append("it was asked for (--force)")
+    kind: Kind = "train" if reasons else "nothing"
+    version = None
+    if not reasons and to_finish is not None:
+        kind, version = "finish", to_finish
+        reasons = [f"the night that decided on version {to_finish} was interrupted after it"]
+    text = "; ".join(reasons) or "nothing is new"
+    return Plan(text=text, kind=kind, reasons=tuple(reasons), version=version)
+
+
+def _check_champion(corpus: CorpusOptions, clips: Sequence[Clip], store: ModelStore) -> None:
+    """Refuse a champion of another corpus, with which nothing can be compared.
+
+    Raises:
+        UserError: If none of the clips that it was made from is in this corpus.
+    """
+    champion = store.champion()
+    known = seen_clips(store.facts(champion)) if champion is not None else []
+    if known and clips and not {clip.clip_id for clip in clips} & set(known):
+        raise UserError(
+            f"version {champion} in {store.root}, the champion, was made from another corpus: none "
+            f"of its {len(known)} clips is in {corpus.name} ({corpus.folder}). Keep its versions "
+            f"elsewhere (mv {store.root} {store.root}-old): a first night then begins anew"
+        )
+
+
+def _corpus_reasons(clips: Sequence[Clip], store: ModelStore) -> list[str]:
+    """Say why the corpus wants a model or a decision."""
+    decided = decided_versions(store)
+    key = corpus_key(clips)
+    if any(key in considered(store, version) for version in decided):
+        return []
+    waiting = store.challenger()
+    if waiting is not None and waiting not in decided and key in considered(store, waiting):
+        return [f"version {waiting} is trained and was not decided on"]
+    if not decided:
+        return ["no model has been decided on yet"]
+    new = {name: len(ids) for name, ids in new_clips(clips, store).items()}
+    if new:
+        return [f"{count} clips of {name} wait in the corpus" for name, count in new.items()]
+    return ["clips left the corpus or were changed since the last model"]
+
+
+def considered(store: ModelStore, version: int) -> list[str]:
+    """Return the keys of the corpora that a version is a model of."""
+    also: list[str] = store.marks(version).get(ALSO, [])
+    return [store.facts(version).get("corpus_key", ""), *also]
+
+
+def decided_versions(store: ModelStore) -> list[int]:
+    """Return the versions that a decision was made about, the oldest first."""
+    return [version for version in store.versions() if store.decision(version) is not None]
+
+
+def choose_parent(store: ModelStore, start: Start) -> int | None:
+    """Return the version whose weights training starts from; None: from scratch.
+
+    Weights that learnt from someone who is to be forgotten are not handed on.
+    """
+    champion = store.champion() if start == "champion" else None
+    if champion is None or store.marks(champion).get(FORGOTTEN):
+        return None
+    return champion
+
+
+def corpus_key(clips: Sequence[Clip]) -> str:
+    """Return what identifies the clips that a model may learn from, whatever brought them."""
+    rows = sorted(
+        [clip.clip_id, clip.text, clip.signer, clip.split, str(clip.video), clip.start_s,
+         clip.end_s, clip.gloss, clip.language, *filter(None, [clip.corpus])]
+        for clip in clips
+    )  # fmt: skip
+    return hashlib.sha256(json.dumps(rows, ensure_ascii=False).encode()).hexdigest()
+
+
+def new_clips(clips: Sequence[Clip], store: ModelStore) -> dict[str, list[str]]:
+    """Return the clips that no decided model has seen, by delivery in the manifest's order.
+
+    Before the first decision the clips of no delivery are what drift is measured against: not new.
+    """
+    decided = decided_versions(store)
+    seen = {name for version in decided for name in seen_clips(store.facts(version))}
+    found: dict[str, list[str]] = {}
+    for clip in clips:
+        if clip.clip_id not in seen and (decided or clip.batch):
+            found.setdefault(clip.batch or BY_HAND, []).append(clip.clip_id)
+    return found
+
+
+def seen_clips(facts: dict[str, Any]) -> list[str]:
+    """Return the ids of the clips that were in the corpus of a version, rejected ones too."""
+    splits: dict[str, list[str]] = facts.get("clips", {})
+    rejected: list[str] = facts.get("rejected", [])
+    return [name for names in (*splits.values(), rejected) for name in names]
+
+
+def gather_facts(
+    clips: Sequence[Clip], *, params: Path, parent: int | None, reasons: Sequence[str]
+) -> dict[str, Any]:
+    """Return what made the model that was just trained.
+
+    Args:
+        clips: The corpus.
+        params: The parameters file.
+        parent: Version whose weights it started from; None: from scratch.
+        reasons: Why it was trained.
+    """
+    targets = {target.clip_id: target for target in read_targets(TARGETS)}
+    frames, rates = read_clip_frames(SHARDS), read_clip_rates(SHARDS)
+    used = [targets[name] for name in sorted(targets.keys() & frames.keys())]
+    parts = {split: [one for one in used if one.split == split] for split in SPLITS}
+    return {
+        "created": datetime.now().astimezone().date().isoformat(),
+        **git_state(),
+        "parent": parent,
+        "trigger": "; ".join(reasons),
+        "dvc_lock": hash_file(DVC_LOCK) if DVC_LOCK.is_file() else None,
+        "params": load_params(params),
+        "data": {"landmarks": hash_folder(SHARDS), "targets": hash_file(TARGETS)},
+        "corpus_key": corpus_key(clips),
+        "batches": list(dict.fromkeys(clip.batch for clip in clips if clip.batch)),
+        "clips": {split: [one.clip_id for one in part] for split, part in parts.items()},
+        "rejected": sorted({clip.clip_id for clip in clips} - {one.clip_id for one in used}),
+        "signers": {
+            split: dict(sorted(Counter(one.signer for one in part).items()))
+            for split, part in parts.items()
+        },
+        "frames": {split: sum(frames[o.clip_id] for o in part) for split, part in parts.items()},
+        "hours": {
+            split: round(math.fsum(frames[o.clip_id] / rates[o.clip_id] for o in part) / 3600, 4)
+            for split, part in parts.items()
+        },
+    }

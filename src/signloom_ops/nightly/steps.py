@@ -1,0 +1,310 @@
+"""The steps of a night up to the decision; each says what it did by what it returns."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from signloom.config import load_section, update_params
+from signloom.corpus.manifest import Clip, CorpusOptions, Manifest
+from signloom.dvc import track_version
+from signloom.files import to_text, write_file
+from signloom.paths import (
+    CHECKPOINT,
+    EVALUATION,
+    LANDMARKS,
+    MODELS,
+    SHARDS,
+    TARGETS,
+    WITHDRAWN_VIDEOS,
+)
+from signloom_ops.intake.drift.check import check_drift
+from signloom_ops.intake.drift.findings import LEVELS, DriftReport, write_report
+from signloom_ops.intake.drift.limits import DriftOptions
+from signloom_ops.intake.ingest import ingest
+from signloom_ops.intake.withdraw import ENDED, withdraw, withdraw_ended
+from signloom_ops.nightly.commands import Commands
+from signloom_ops.nightly.plan import (
+    ALSO,
+    BY_HAND,
+    RetrainOptions,
+    Settings,
+    considered,
+    corpus_key,
+    gather_facts,
+)
+from signloom_ops.nightly.record import StepResult
+from signloom_ops.nightly.store import ModelStore
+
+
+def pull_versions(
+    corpus: Path, remote: str, commands: Commands, *, was_interrupted: bool
+) -> StepResult:
+    """Fetch the corpus and the models that other machines pushed.
+
+    The outputs of stages are not fetched: the stages make them again from the corpus, and after an
+    interrupted night DVC would refuse to replace what it had not recorded yet. For the same
+    reason, what an interrupted night had not tracked is tracked first.
+
+    Args:
+        corpus: Folder of the corpus.
+        remote: Name of the DVC remote.
+        commands: Run DVC.
+        was_interrupted: Whether the night before was interrupted.
+    """
+    if was_interrupted:
+        track_version(corpus)
+        if MODELS.is_dir():
+            commands.dvc("add", str(MODELS))
+    pointers = [Path(f"{folder}.dvc") for folder in (corpus, MODELS)]
+    there = [str(path) for path in pointers if path.is_file()]
+    if not there:
+        text = f"neither {pointers[0]} nor {pointers[1]} is there"
+        return StepResult(text=text, is_skipped=True)
+    commands.dvc("pull", "--remote", remote, *there)
+    return StepResult(text=f"{' and '.join(there)} from {remote}")
+
+
+def finish_change(store: ModelStore) -> StepResult:
+    """Finish an interrupted change of the store, such as a promotion."""
+    before = store.champion()
+    store.recover()
+    if (champion := store.champion()) == before:
+        return StepResult(text="an interrupted change is finished; the champion stays")
+    return StepResult(
+        text=f"version {champion}, as was decided before the last night was interrupted"
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Changed(StepResult):
+    """A corpus after clips came in or left."""
+
+    manifest: Manifest
+
+
+def take_deliveries(corpus: CorpusOptions, retrain: RetrainOptions, manifest: Manifest) -> Changed:
+    """Take the deliveries of the inbox into the corpus."""
+    sources = [retrain.inbox] if retrain.inbox.is_dir() else []
+    found = ingest(corpus, sources, retrain.ingest, inbox=True, known=manifest)
+    parts = [f"{len(found.clips)} new clips", f"{found.known} known"]
+    warnings = []
+    if found.batch:
+        parts[0] += f" as batch {found.batch}"
+    if found.rejects:
+        parts.append(f"{len(found.rejects)} rejected")
+        warnings.append(
+            f"{len(found.rejects)} files of the inbox were rejected; "
+            f"{corpus.folder}/intake_rejects.tsv says which and why"
+        )
+    if found.waiting:
+        parts.append(f"{len(found.waiting)} files still changing: next time")
+    rejects = [
+        {"delivery": row.delivery, "where": row.where, "reason": row.reason}
+        for row in found.rejects
+    ]
+    return Changed(
+        text=", ".join(parts),
+        facts={"batch": found.batch, "clips": len(found.clips), "rejects": rejects},
+        warnings=tuple(warnings),
+        manifest=found.manifest,
+    )
+
+
+def prepare_data(store: ModelStore, commands: Commands) -> StepResult:
+    """Extract what is new, tokenise, and see that the champion can read it.
+
+    Raises:
+        UserError: If a stage fails, or the champion was made for other landmarks.
+    """
+    from signloom_ops.nightly.candidates import check_readable  # it loads torch
+
+    commands.dvc("repro", "extract", "tokenize_targets")
+    # Now: the check of the data would withdraw clips for what is a wrong option.
+    check_readable(store, SHARDS)
+    return StepResult(text="landmarks and tokens are those of the corpus")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DriftCheck(StepResult):
+    """The drift reports of the deliveries that no model has seen."""
+
+    reports: tuple[DriftReport, ...]
+
+    @property
+    def worst(self) -> DriftReport | None:
+        """The report with the worst findings."""
+        return max(self.reports, key=lambda one: LEVELS.index(one.level), default=None)
+
+    @property
+    def refused(self) -> list[DriftReport]:
+        """The reports of deliveries that would ruin a model."""
+        return [one for one in self.reports if one.level == "stop"]
+
+
+def check_new_clips(
+    clips: Sequence[Clip], new: Mapping[str, Collection[str]], options: DriftOptions, path: Path
+) -> DriftCheck:
+    """Compare each delivery with the clips before it.
+
+    Args:
+        clips: The corpus.
+        new: Delivery to the ids of its clips, in the order in which they came.
+        options: What is looked at, and the limits.
+        path: Where the worst report is written.
+    """
+    if not new:
+        return DriftCheck(text="no clip is new", is_skipped=True, reports=())
+    reports = []
+    ahead = {name for ids in new.values() for name in ids}
+    for batch, ids in new.items():
+        ahead -= set(ids)
+        there = [clip for clip in clips if clip.clip_id not in ahead]
+        report = check_drift(there, ids, batch=batch, landmarks=LANDMARKS, options=options)
+        reports.append(report)
+        if report.level == "stop":
+            ahead |= set(ids)  # later ones are not compared with what will go
+    texts, warnings = [], []
+    for report in reports:
+        counts = ", ".join(f"{len(found)} {level}" for level in ("warn", "stop")
+                           if (found := report.of(level)))  # fmt: skip
+        texts.append(f"{report.new} new clips of {report.batch}: {counts or 'nothing to say'}")
+        warnings += [
+            f"batch {report.batch}: {finding.what}; {finding.hint}".rstrip("; ")
+            for finding in report.of("warn")
+        ]
+    checked = DriftCheck(text="; ".join(texts), warnings=tuple(warnings), reports=tuple(reports))
+    assert checked.worst is not None
+    write_report(path, checked.worst)
+    return replace(checked, facts={"level": checked.worst.level})
+
+
+def withdraw_delivery(corpus: CorpusOptions, refused: DriftReport, manifest: Manifest) -> Changed:
+    """Take a delivery that was refused out of the corpus again."""
+    reason = reason_of(refused)
+    gone, left = withdraw(corpus, refused.batch, reason, known=manifest)
+    return Changed(
+        text=f"{len(gone)} clips of batch {refused.batch} are in {WITHDRAWN_VIDEOS}",
+        facts={"batch": refused.batch, "clips": len(gone)},
+        warnings=(f"batch {refused.batch} was refused: {reason}",),
+        manifest=left,
+    )
+
+
+def withdraw_ended_clips(corpus: CorpusOptions, manifest: Manifest) -> Changed:
+    """Take the clips out of the corpus whose signers agreed until a day that is over."""
+    gone, left = withdraw_ended(corpus, known=manifest)
+    text = f"{len(gone)} clips left the corpus: {ENDED}"
+    hint = "models that learnt from them carry traces; `signloom forget` marks them"
+    return Changed(
+        text=text, facts={"clips": [clip.clip_id for clip in gone]},
+        warnings=(f"{text}; {hint}",), manifest=left,
+    )  # fmt: skip
+
+
+def reason_of(refused: DriftReport) -> str:
+    """Return why a delivery was refused, in words."""
+    return "; ".join(finding.what for finding in refused.of("stop"))
+
+
+def why_not_train(checked: DriftCheck, delivered: Collection[str]) -> str:
+    """Say why no model can be trained on what is left; empty: one can.
+
+    Args:
+        checked: What was found.
+        delivered: Batches that a delivery brought. What none brought waits for a person.
+    """
+    stays = any(report.batch not in delivered for report in checked.refused)
+    if not stays and len(checked.refused) < max(len(checked.reports), 1):
+        return ""
+    reasons = "; ".join(f"{report.batch}: {reason_of(report)}" for report in checked.refused)
+    if not stays:
+        return reasons
+    return (
+        f"{reasons}. No delivery brought the {BY_HAND}, so they stay: take them out of the "
+        "manifest, or correct them"
+    )
+
+
+def train(params: Path, start_from: str, commands: Commands) -> StepResult:
+    """Train a challenger, from the weights in a folder or from scratch (an empty name)."""
+    update_params(params, {"train": {"start_from": start_from}})
+    # Alone, as is `evaluate`: what it reads was brought up to date tonight.
+    commands.dvc("repro", "--single-item", "pretrain", "train")
+    return StepResult(text=f"from {start_from or 'scratch'}", facts={"start_from": start_from})
+
+
+def evaluate(commands: Commands) -> StepResult:
+    """Score the challenger."""
+    commands.dvc("repro", "--single-item", "evaluate")
+    return StepResult(text=f"{EVALUATION} is of the new model")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeptVersion(StepResult):
+    """The challenger in the store."""
+
+    version: int
+
+
+def keep_version(
+    store: ModelStore,
+    clips: Sequence[Clip],
+    params: Path,
+    *,
+    parent: int | None,
+    reasons: Sequence[str],
+) -> KeptVersion:
+    """Keep the model that was just trained as the next version.
+
+    Args:
+        store: The versions.
+        clips: The corpus.
+        params: The parameters file.
+        parent: Version whose weights it started from; None: from scratch.
+        reasons: Why it was trained.
+    """
+    facts = gather_facts(clips, params=params, parent=parent, reasons=reasons)
+    version = store.add(CHECKPOINT, EVALUATION, facts)
+    return KeptVersion(text=f"version {version}", facts={"version": version}, version=version)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decided(StepResult):
+    """A decision about a version."""
+
+    decision: Mapping[str, Any]
+    """The map of a `gate.Decision`."""
+
+
+def decide_and_promote(
+    store: ModelStore, version: int, clips: Sequence[Clip], settings: Settings, path: Path
+) -> Decided:
+    """Let the gate compare a version with the champion, and promote it if it says so.
+
+    A version that was decided on before is only noted to be a model of this corpus, too, if it is
+    not known to be one.
+
+    Args:
+        store: The versions.
+        version: The challenger.
+        clips: The corpus.
+        settings: The parameters.
+        path: Where the decision is written besides.
+    """
+    if (decision := store.decision(version)) is not None:
+        if (key := corpus_key(clips)) not in considered(store, version):
+            store.mark(version, ALSO, sorted({*store.marks(version).get(ALSO, []), key}))
+        text = f"version {version} was decided on before: {decision['verdict']}"
+        return Decided(text=text, is_skipped=True, decision=decision)
+    # They load torch.
+    from signloom.evaluation.evaluate import EvaluateOptions
+    from signloom_ops.nightly.candidates import GateInputs, ask_gate, newest_first
+
+    score = load_section(settings.params, "evaluate", EvaluateOptions).score
+    inputs = GateInputs(shards=SHARDS, targets=TARGETS, batches=newest_first(clips), score=score)
+    decision = ask_gate(store, version, inputs, settings.retrain.gate).to_map()
+    write_file(path, to_text(decision))
+    store.apply_decision(decision, by="retrain")
+    facts = {name: decision[name] for name in ("promote", "level_tonight", "refused_in_a_year")}
+    return Decided(text=decision["verdict"], facts=facts, decision=decision)

@@ -1,0 +1,128 @@
+"""The leftovers of a removal: what this program cannot reach, or must not touch."""
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from signloom.corpus.manifest import CorpusOptions, read_manifest
+from signloom.dvc import ask_dvc
+from signloom.paths import (
+    CHECKPOINT,
+    FORGET_JOURNAL,
+    MODELS,
+    PRETRAINED,
+    REPORTS,
+    SEGMENTER,
+    SPOOL,
+)
+from signloom_ops.intake.staging import staging_folder
+from signloom_ops.privacy.names import Person, files_naming, is_word
+
+# MLflow's own files, and what waits to be sent there.
+MLFLOW = (Path("mlruns"), Path("mlartifacts"), SPOOL)
+_READABLE = ("*.json", "*.jsonl", "*.tsv", "*.csv", "*.md", "*.txt", "*.log", "*.html", "*.vtt")
+_MOST_NAMED = 5
+
+
+def tell_left(person: Person, corpus: CorpusOptions) -> Iterator[str]:
+    """Yield what this program cannot remove, or must not, each with what to do."""
+    for folder in (CHECKPOINT, PRETRAINED):
+        if not (folder / "model.safetensors").is_file():
+            continue
+        yield (
+            f"{folder} may have been trained on them: `dvc repro` trains without them, and "
+            "writes landmarks, tokens, scores and report again"
+        )
+    if SEGMENTER.is_file():
+        yield (
+            f"{SEGMENTER} may have been trained on them: `signloom train-segmenter` trains it "
+            "without them"
+        )
+    yield from _shared_videos(person, corpus)
+    yield from _dvc()
+    if found := files_naming([folder for folder in MLFLOW if folder.is_dir()], person):
+        yield (
+            f"MLflow: {len(found)} files name them ({_some(found)}); delete the runs, then "
+            "`mlflow gc`"
+        )
+    yield (
+        "MLflow keeps the checkpoints of every training among the artifacts of its runs, here or "
+        "on its server: delete those of the versions above (`mlflow runs delete --run-id ID`, then "
+        "`mlflow gc`)"
+    )
+    if Path(".git").exists():
+        if tracked := _tracked_files_naming(person):
+            yield f"files in Git name them ({_some(tracked)}): edit and commit them"
+        yield "Git's history keeps what former commits named: `git filter-repo`, in every clone"
+    elsewhere = _readable_files_naming(person, corpus)
+    if elsewhere:
+        yield f"files still name them ({_some(elsewhere)}): look at them"
+    if not is_word(person.signer):
+        yield (
+            f"{person.signer} may occur in texts and in tables without a column of signers, where "
+            "it cannot be distinguished from other numbers: look at those that people wrote"
+        )
+    yield (
+        "landmarks cached under former settings of `extract`, which contain no names: "
+        "`signloom cache prune --days 0` removes all of them"
+    )
+    yield "backups, other clones and machines, exported models, pages and subtitles made elsewhere"
+
+
+def _readable_files_naming(person: Person, corpus: CorpusOptions) -> list[Path]:
+    """Return the readable files of the project that still name a person, except the journal."""
+    folders = [one for one in (Path("data"), REPORTS, Path("build")) if one.is_dir()]
+    return [
+        path
+        for path in files_naming(folders, person, _READABLE)
+        if path != FORGET_JOURNAL
+        and not set(MLFLOW) & set(path.parents)
+        and staging_folder(corpus) not in path.resolve().parents
+    ]
+
+
+def _shared_videos(person: Person, corpus: CorpusOptions) -> Iterator[str]:
+    """Say which videos of the corpus were kept because other clips lie in them."""
+    if person.shared:
+        there = {clip.video for clip in read_manifest(corpus.path, corpus.signer_disjoint)}
+        kept = [name for name in person.shared if corpus.folder / name in there]
+        if kept:
+            yield (
+                f"videos that show others, too, were kept ({_some(kept)}): cut the person out, or "
+                "remove the others' clips"
+            )
+
+
+def _dvc() -> Iterator[str]:
+    """Say how the versions that DVC keeps go away; nothing without DVC."""
+    if not Path(".dvc").is_dir():
+        return
+    yield (
+        "older versions of the corpus, landmarks and tokens in DVC's cache: what was there today "
+        "is removed, of earlier ones nobody can tell what shows whom. After `dvc repro`, and "
+        f"`dvc add {MODELS}` if DVC keeps them, commit; then `dvc gc --workspace` removes "
+        "everything that the present state does not use, on every machine"
+    )
+    for line in ask_dvc("remote", "list").splitlines():
+        name = line.split()[0]
+        yield (
+            f"the remote {name}: `dvc gc --workspace --cloud --remote {name}`, after the commit; "
+            "`dvc push` alone removes nothing there"
+        )
+
+
+def _some(items: Sequence[object]) -> str:
+    more = ", ..." if len(items) > _MOST_NAMED else ""
+    return ", ".join(map(str, items[:_MOST_NAMED])) + more
+
+
+def _tracked_files_naming(person: Person) -> list[str]:
+    """Return the files of the Git repository that name the person; none outside of one.
+
+    None for a name that is a number, which would be found in all of them.
+    """
+    if not is_word(person.signer):
+        return []
+    command = ["git", "grep", "--cached", "-l", "-w", "-F", "-e", person.signer]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.splitlines() if done.returncode == 0 else []

@@ -1,0 +1,124 @@
+"""Versions of the model that a person had a part in."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from signloom.config import checked_dataclass
+from signloom.corpus.manifest import SPLITS
+from signloom.errors import UserError
+from signloom_ops.nightly.store import FORGOTTEN, ModelStore
+from signloom_ops.privacy.names import Person
+
+_DECIDING = {"train", "dev"}  # dev chooses the epoch and the search
+
+
+@checked_dataclass
+class Trained:
+    """A version with clips of a person, or with weights that began as one's."""
+
+    version: int
+    clips: int  # of theirs; 0 where the traces came with the weights it started from
+    splits: tuple[str, ...]  # that these clips were in
+    through: int | None  # version whose weights it started from, if that one has traces
+
+    @property
+    def has_traces(self) -> bool:
+        """Whether the person had a part in its weights, and not in its scores alone."""
+        return self.through is not None or bool(_DECIDING & set(self.splits))
+
+
+def versions_of(store: ModelStore) -> dict[str, list[int]]:
+    """Return the signers of all versions, and which versions know each."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for version in store.versions():
+        signers = store.facts(version).get("signers", {})
+        for name in {name for split in SPLITS for name in signers.get(split, {})}:
+            found[name].append(version)
+    return dict(found)
+
+
+def trained_on(person: Person, store: ModelStore) -> list[Trained]:
+    """Return the versions that a person's clips, or weights made with them, went into.
+
+    What was blanked before has a mark of the request, and is found by it.
+    """
+    found: dict[int, Trained] = {}
+    for version in store.versions():
+        facts = store.facts(version)
+        clips = {s: set(facts.get("clips", {}).get(s, ())) for s in SPLITS}
+        theirs = {s: len(ids & set(person.clip_ids)) for s, ids in clips.items()}
+        for split in SPLITS:  # clips that have left the corpus long ago are known by number
+            count = facts.get("signers", {}).get(split, {}).get(person.signer, 0)
+            theirs[split] = max(theirs[split], count)
+        parent = facts.get("parent")
+        through = parent if parent in found and found[parent].has_traces else None
+        splits = tuple(split for split in SPLITS if theirs[split])
+        if marked := _mark_of(person, store, version):  # by the version before this one
+            found[version] = marked
+        elif splits or through is not None:
+            found[version] = Trained(
+                version=version, clips=sum(theirs.values()), splits=splits, through=through
+            )
+    return list(found.values())
+
+
+def mark_versions(person: Person, trained: Sequence[Trained], store: ModelStore) -> None:
+    """Mark the versions that a person had a part in; marked twice, a version has one mark.
+
+    The weights stay as they are: what they carry cannot be taken out of them.
+    """
+    for found in trained:
+        marks = store.marks(found.version).get(FORGOTTEN, [])
+        if all(mark["request"] != person.request for mark in marks):
+            mark = {
+                "request": person.request, "clips": found.clips, "splits": list(found.splits),
+                "through": found.through,
+            }  # fmt: skip
+            store.mark(found.version, FORGOTTEN, [*marks, mark])
+
+
+def _mark_of(person: Person, store: ModelStore, version: int) -> Trained | None:
+    for mark in store.marks(version).get(FORGOTTEN, []):
+        if mark["request"] == person.request:
+            return Trained(
+                version=version, clips=mark["clips"], splits=tuple(mark["splits"]),
+                through=mark["through"],
+            )  # fmt: skip
+    return None
+
+
+def tell_models(found: Sequence[Trained], store: ModelStore) -> list[str]:
+    """Say in sentences which versions the person had a part in, and what to do about it."""
+    if not found:
+        return ["no model version was trained or tested on them"]
+    champion = _champion(store)
+    lines = []
+    for one in found:
+        name = f"version {one.version}{', the champion,' if one.version == champion else ''}"
+        if one.splits:
+            lines.append(f"{name} was made with {one.clips} clips of theirs ({_list(one.splits)})")
+        else:
+            lines.append(f"{name} started from the weights of version {one.through}")
+    tainted = [one.version for one in found if one.has_traces]
+    if tainted:
+        lines.append(
+            "weights carry traces of what they were trained on; nothing takes them out. These "
+            f"versions are marked, in the registry with the next sync: {_list(tainted)}"
+        )
+    if champion in tainted:
+        lines.append(
+            "the champion is one of them: train another from scratch (`signloom retrain --start "
+            "scratch`), then remove the folders of the marked versions"
+        )
+    return lines
+
+
+def _champion(store: ModelStore) -> int | None:
+    try:
+        return store.champion()
+    except UserError:  # its folder is missing
+        return None
+
+
+def _list(items: tuple[str, ...] | list[int]) -> str:
+    return ", ".join(map(str, items))

@@ -1,0 +1,99 @@
+"""`signloom init` chooses parameters that fit the corpus, and says why."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from signloom.config import load_params, update_params
+from signloom.corpus.manifest import Clip
+from signloom.importing.recipe import Facts, choose_recipe, read_facts
+from signloom.training.run import read_run_options
+from tests.tiny import ROOT
+from tests.videos import write_video
+
+PARAMS = load_params(ROOT / "params.yaml")
+SIGNS: dict[str, Any] = {
+    "clips": 500, "words": 1.0, "known": 1.0, "glosses": False, "characters": 6.0, "seconds": 1.3,
+    "groups": ("hands", "pose"),
+}  # fmt: skip
+SENTENCES = SIGNS | {"words": 0.0, "known": 0.1, "characters": 30.0, "seconds": 4.0}
+
+
+def clip(name: str, text: str, split: str, **more: Any) -> Clip:
+    return Clip(clip_id=name, video=None, text=text, signer=split, split=split, **more)
+
+
+def test_a_recipe_of_sentences_with_glosses_is_that_of_the_demo() -> None:
+    values, _ = choose_recipe(Facts(**SENTENCES | {"glosses": True, "clips": 137}), PARAMS)
+    for section in ("tokenize_targets", "features", "augment", "model"):
+        for key, value in values[section].items():
+            assert PARAMS[section][key] == value
+    for key in ("ctc_weight", "max_frames"):
+        assert values["train"][key] == PARAMS["train"][key]
+
+
+def test_a_recipe_of_few_sentences_keeps_a_model_from_learning_them_by_heart() -> None:
+    (few, reasons), (many, _) = (
+        choose_recipe(Facts(**SENTENCES | {"clips": clips}), PARAMS) for clips in (30, 300)
+    )
+    assert (few["model"]["dropout"], few["augment"]["mirror"]) == (0.3, 0)
+    assert (many["model"]["dropout"], many["augment"]["mirror"]) == (0.1, 0.3)
+    assert any("fewer than 50 train clips" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize(
+    ("facts", "labels", "step", "reason"),
+    [
+        (SIGNS, "texts", 2, "whole text is one label"),
+        (SENTENCES, "characters", 1, "30 characters have room in 60 positions"),
+        (SENTENCES | {"seconds": 9.0}, "characters", 4, "have room in 34 positions"),
+        (SENTENCES | {"seconds": 1.0}, "none", 4, "30 characters have no room in 15 frames"),
+        (SENTENCES | {"words": 1.0, "known": 0.0, "characters": 8.0}, "characters", 4, "words, ea"),
+        (SIGNS | {"groups": ("hands",)}, "texts", 2, "centred and scaled by its hands"),
+    ],
+)
+def test_ctc_never_asks_for_more_letters_than_a_clip_has_room_for(
+    facts: dict[str, Any], labels: str, step: int, reason: str
+) -> None:
+    values, reasons = choose_recipe(Facts(**facts), PARAMS)
+    assert values["tokenize_targets"]["ctc"] == labels
+    assert values["model"]["subsampling"] == step
+    assert (values["train"]["ctc_weight"] == 0) == (labels == "none")
+    assert values["features"]["normalise"] == "body"
+    assert any(reason in one for one in reasons)
+
+
+def test_every_recipe_sets_the_same_keys_so_that_none_stays_of_another_corpus() -> None:
+    recipes = [choose_recipe(Facts(**one), PARAMS)[0] for one in (SIGNS, SENTENCES)]
+    signs, sentences = ({(s, k) for s in one for k in one[s]} for one in recipes)
+    assert signs == sentences
+
+
+@pytest.mark.parametrize("clips", [1, 40, 5000, 10**6])
+def test_a_recipe_is_valid_and_trains_neither_too_short_nor_for_ever(
+    clips: int, tmp_path: Path
+) -> None:
+    values, _ = choose_recipe(Facts(**SIGNS | {"clips": clips, "seconds": None}), PARAMS)
+    path = tmp_path / "params.yaml"
+    path.write_text((ROOT / "params.yaml").read_text(encoding="utf-8"), encoding="utf-8")
+    update_params(path, values)
+    train = read_run_options(path).train
+    assert 40 <= train.epochs <= 300
+    assert 10 <= train.patience < train.epochs
+
+
+def test_facts_are_read_from_the_clips_and_their_videos(tmp_path: Path) -> None:
+    write_video(tmp_path / "a.mp4", frames=30, fps=15.0)
+    (tmp_path / "torn.mp4").write_bytes(b"no video")
+    clips = [
+        Clip(clip_id="a", video=tmp_path / "a.mp4", text="tea", signer="x", split="train"),
+        Clip(clip_id="b", video=tmp_path / "torn.mp4", text="cup", signer="x", split="train"),
+        clip("c", "tea", "dev"), clip("d", "a cup of tea", "dev"), clip("e", "milk", "test"),
+    ]  # fmt: skip
+    facts = read_facts(clips, tmp_path, ())
+    assert (facts.clips, facts.words, facts.known, facts.glosses) == (2, 1.0, 0.5, False)
+    assert facts.seconds == pytest.approx(2.0, abs=0.1)
+    assert facts.are_signs
+    timed = [clip("a", "tea", "train", start_s=1.0, end_s=2.5), *clips[2:]]
+    assert read_facts(timed, tmp_path, ()).seconds == 1.5

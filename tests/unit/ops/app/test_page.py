@@ -1,0 +1,126 @@
+"""From films to live translation in the page, with what is cheap: a quick twin of test_app_circle.
+
+Films come by HTTP instead of from the camera, and the champion is a tiny model of two signs.
+"""
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from signloom.checkpoint import save_checkpoint
+from signloom.cli.main import main
+from signloom.corpus.manifest import read_manifest
+from signloom.extraction.extract import extract_video, extractor_fingerprint
+from signloom.features.sources import Example
+from signloom.features.targets import NO_LABELS, Target
+from signloom.features.tokenizer import Tokenizer
+from signloom.training.data import TrainingData
+from signloom.training.run import train
+from signloom_demo.draw import write_video
+from signloom_ops.nightly.store import ModelStore
+from tests import tiny
+from tests.camera import FPS, SignerBeforeCamera, begin_live, draw, sign_live, wait_for
+from tests.extraction import OPTIONS
+from tests.unit.ops.app.test_server import Asker, project, serve
+from tests.unit.report.test_browser import DESK, find_chromium, open_tab
+
+__all__ = ["project"]  # a fixture
+SIGNS = {"bonjour": ("BONJOUR",), "maison": ("MAISON",)}
+REST = 6  # pictures, before and after
+PEOPLE = ("anouk", "bakary", "fatou")
+
+
+@pytest.fixture
+def asker(project: Path) -> Iterator[Asker]:
+    yield from serve()
+
+
+def deliver(asker: Asker, folder: Path) -> Path:
+    """Send a film of each sign by each person, agree to training, deliver; return the delivery."""
+    for number, signer in enumerate(PEOPLE):
+        asker.change("POST", "/api/consents", {
+            "signer": signer, "purposes": ["training"], "until": "", "wording": "yes",
+        })  # fmt: skip
+        for text, glosses in SIGNS.items():
+            pictures = draw(signer, glosses, 320, 240, seed=number)
+            pictures = pictures[:1] * REST + pictures + pictures[-1:] * REST
+            film = folder / f"{signer}-{text}.mp4"
+            write_video(film, iter(pictures), FPS, (320, 240))
+            _, take = asker.change(
+                "POST", "/api/takes", {"text": text, "signer": signer, "suffix": ".mp4"}
+            )
+            content = film.read_bytes()
+            path = f"/api/takes/{take['id']}"
+            asker.ask("PUT", f"{path}/film?offset=0", content, x_signloom="1")
+            asker.change("POST", f"{path}/whole", {"size": len(content)})
+    # What is delivered of a recording that was looked at is what was signed, without its rests.
+    looked_at = asker.change("POST", f"{path}/look", {})[1]["signed"]
+    _, done = asker.change("POST", "/api/deliver", {})
+    assert len(done["takes"]) == len(PEOPLE) * len(SIGNS)
+    rows = Path(done["folder"], "table.tsv").read_text(encoding="utf-8").splitlines()
+    (row,) = (line.split("\t") for line in rows if line.startswith(take["id"]))
+    assert [f"{time_s:.3f}" for time_s in looked_at] == row[2:4]
+    assert 0.0 < looked_at[0] < looked_at[1] < (len(pictures) - REST / 2) / FPS
+    return Path(done["folder"])
+
+
+def crown_a_model_of(manifest: Path) -> None:
+    """Train a tiny model on the clips of who signs live and make it the champion."""
+    clips = [clip for clip in read_manifest(manifest) if clip.signer == PEOPLE[0]]
+    tokenizer = Tokenizer.build(list(SIGNS), "pruned")
+    examples = []
+    for clip in clips:
+        assert clip.video
+        ids = [tokenizer.bos, *tokenizer.encode(clip.text), tokenizer.eos]
+        target = Target(clip_id=clip.clip_id, split=clip.split, signer=clip.signer, text=clip.text,
+                        ids=ids, gloss="", labels=[])  # fmt: skip
+        examples.append(
+            Example(
+                target,
+                extract_video(
+                    clip.video, OPTIONS.detector_options, clip.start_s, clip.end_s, threads=2
+                ),
+            )
+        )
+    extractor = json.loads(extractor_fingerprint(OPTIONS.detector_options))
+    data = TrainingData(
+        train=tiny.hold_clips(examples, extractor),
+        dev=tiny.hold_clips(examples, extractor),
+        tokenizer=tokenizer,
+        labels=NO_LABELS,
+    )
+    options = dataclasses.replace(
+        tiny.run_options(epochs=80, patience=80, max_frames=300, learning_rate=0.01,
+                         ctc_weight=0.0, token_drop=0.0, label_smoothing=0.0),
+        augment=tiny.NO_AUGMENT,
+    )  # fmt: skip
+    checkpoint, _ = train(data, options, provenance={}, log=lambda _: None)
+    save_checkpoint(Path("made"), checkpoint)
+    store = ModelStore()
+    Path("scores").mkdir()
+    store.promote(store.add(Path("made"), Path("scores"), {}), by="a test")
+
+
+@pytest.mark.mediapipe
+@pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
+def test_films_found_a_corpus_and_its_champion_translates_live_in_the_page(
+    asker: Asker, tmp_path: Path
+) -> None:
+    camera = SignerBeforeCamera(tmp_path / "camera.y4m")
+    camera.sit(PEOPLE[0])
+    with open_tab(tmp_path / "profile", 600.0, camera.flags) as tab:
+        tab.show(f"http://{asker.host}/?token={asker.guard.token}", width=DESK)
+        wait_for(tab, "document.querySelector('#preview').videoWidth > 0")
+        delivery = deliver(asker, tmp_path)
+        main(["init", "data/raw/mine", "--videos", str(delivery), "--table",
+              str(delivery / "table.tsv"), "--shares", "80", "10", "10", "--copy"])  # fmt: skip
+        crown_a_model_of(Path("data/raw/mine/manifest.tsv"))
+        tab.run("location.hash = 'translate'")  # of a page that was opened before
+        wait_for(tab, "document.querySelector('#model').textContent.includes('champion 1')")
+        begin_live(tab)
+        for text, glosses in SIGNS.items():
+            assert sign_live(tab, camera, PEOPLE[0], glosses, seed=0, until=text) == text
+        assert tab.complaints == []

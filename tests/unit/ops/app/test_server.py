@@ -1,0 +1,283 @@
+"""The app's server, asked as a browser asks and as others might."""
+
+import http.client
+import json
+import re
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from starlette.routing import Route
+
+from signloom.cli.main import main
+from signloom_ops.app.guard import OPEN, Guard
+from signloom_ops.app.server import PAGES, App
+from signloom_ops.app.takes import MAX_PIECE
+from signloom_ops.nightly.record import NightRecord, StepResult
+from tests.tiny import ROOT
+from tests.unit.ops.app.test_live import jpeg
+
+OURS = {"x-signloom": "1"}
+
+
+class Asker:
+    """A client of a running server.
+
+    Attributes:
+        guard: Its token may be used.
+    """
+
+    def __init__(self, guard: Guard, app: App, port: int) -> None:
+        self.guard, self.app, self.port = guard, app, port
+        self.host = f"127.0.0.1:{port}"
+
+    def ask(
+        self, method: str, path: str, body: Any = None, *, token: bool = True, **headers: str
+    ) -> tuple[int, dict[str, str], bytes]:
+        named = {key.replace("_", "-"): value for key, value in headers.items()}
+        if token:
+            named["cookie"] = f"signloom={self.guard.token}"
+        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        sent = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        line.request(method, path, sent, {"host": self.host, **named})
+        answer = line.getresponse()
+        content = answer.read()
+        line.close()
+        return answer.status, {key.lower(): value for key, value in answer.getheaders()}, content
+
+    def change(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        status, _, content = self.ask(method, path, body, x_signloom="1")
+        return status, json.loads(content)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def serve(*, password: str = "") -> Iterator[Asker]:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        app = App(prompts=["oui"])
+        guard = Guard(app.build(), hosts=[f"127.0.0.1:{port}"], password=password, secure=False)
+        app.login = guard.login
+        server = uvicorn.Server(uvicorn.Config(guard, log_level="error", access_log=False))
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.01)
+        yield Asker(guard, app, port)
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def asker(project: Path) -> Iterator[Asker]:
+    yield from serve()
+
+
+@pytest.fixture
+def house(project: Path) -> Iterator[Asker]:
+    yield from serve(password="trees and stones")
+
+
+def routes(app: App) -> list[tuple[str, str]]:
+    found = [one for one in app.build().routes if isinstance(one, Route)]
+    assert len(found) > 15
+    return [
+        (method, route.path.replace("{id}", "0" * 16))
+        for route in found
+        for method in route.methods or ()
+    ]
+
+
+def test_no_route_answers_without_the_token(asker: Asker) -> None:
+    for method, path in routes(asker.app):
+        if path not in OPEN:
+            status, _, content = asker.ask(method, path, b"", token=False, x_signloom="1")
+            assert (status, path) == (401, path)
+            assert method == "HEAD" or b"open the address" in content
+
+
+def test_the_printed_address_opens_the_page_and_leaves_no_token_in_it(asker: Asker) -> None:
+    status, headers, _ = asker.ask("GET", f"/?token={asker.guard.token}", token=False)
+    assert (status, headers["location"]) == (303, "/")
+    assert re.search(r"HttpOnly.*SameSite=strict", headers["set-cookie"], re.IGNORECASE)
+    status, headers, content = asker.ask("GET", "/")
+    assert status == 200
+    assert b"<h1>Signloom</h1>" in content
+    assert "script-src 'self';" in headers["content-security-policy"]
+    assert "unsafe" not in headers["content-security-policy"]
+
+
+def test_another_name_and_other_pages_are_refused(asker: Asker) -> None:
+    status, _, content = asker.ask("GET", "/api/takes", host="evil.example")
+    assert (status, b"another name" in content) == (421, True)
+    new = {"text": "", "signer": "", "suffix": ".webm"}
+    for headers in ({}, {"x_signloom": "1", "origin": "http://evil.example"}):
+        status, _, content = asker.ask("POST", "/api/takes", new, **headers)
+        assert (status, b"another page" in content) == (403, True)
+    origin = f"http://{asker.host}"
+    assert asker.ask("POST", "/api/takes", new, x_signloom="1", origin=origin)[0] == 201
+
+
+def test_guessing_ends(asker: Asker, house: Asker) -> None:
+    answers = [asker.ask("GET", f"/?token={n}", token=False)[0] for n in range(22)]
+    assert (set(answers[:20]), set(answers[20:])) == ({401}, {429})
+    wrong = {"password": "x"}
+    found = [house.ask("POST", "/login", wrong, token=False, **HEADERS)[0] for _ in range(21)]
+    assert (set(found[:20]), found[20]) == ({403}, 429)
+
+
+HEADERS = {"x_signloom": "1"}
+
+
+def test_in_a_house_the_password_opens_and_the_token_of_an_address_does_not(house: Asker) -> None:
+    assert house.ask("GET", f"/?token={house.guard.token}", token=False)[1]["location"] == "/login"
+    status, headers, _ = house.ask(
+        "POST", "/login", {"password": "trees and stones"}, token=False, x_signloom="1"
+    )
+    assert status == 200
+    assert house.guard.token in headers["set-cookie"]
+
+
+def test_nothing_that_a_client_sends_becomes_a_path(asker: Asker, project: Path) -> None:
+    (project / "secret.txt").write_text("secret")
+    for path in ("/..%2fparams.yaml", "/api/takes/..%2f..%2f/film", "/%2e%2e/params.yaml",
+                 "/api/takes/%2e%2e/film", "/pages/../guard.py"):  # fmt: skip
+        status, _, content = asker.ask("GET", path)
+        assert status == 404, path
+        assert b"corpus" not in content
+
+
+def test_a_film_comes_in_pieces_and_a_cut_piece_is_not_kept(asker: Asker) -> None:
+    status, take = asker.change(
+        "POST", "/api/takes", {"text": "<b>oui", "signer": "anna", "suffix": ".webm"}
+    )
+    assert (status, take["text"]) == (201, "<b>oui")
+    film = f"/api/takes/{take['id']}/film"
+    assert asker.change("PUT", f"{film}?offset=0", bytes(3000)) == (200, {"size": 3000})
+    assert asker.change("PUT", f"{film}?offset=9000", bytes(10))[1]["size"] == 3000
+    assert asker.change("PUT", f"{film}?offset=-1", b"x")[0] == 400
+    assert asker.change("PUT", f"{film}?offset=0", bytes(MAX_PIECE + 1))[0] == 413
+    with socket.create_connection(("127.0.0.1", asker.port)) as line:  # cut in the middle
+        line.sendall(
+            f"PUT {film}?offset=3000 HTTP/1.1\r\nhost: {asker.host}\r\nx-signloom: 1\r\n"
+            f"cookie: signloom={asker.guard.token}\r\ncontent-length: 5000\r\n\r\n".encode()
+            + bytes(2000)
+        )
+    assert asker.change("POST", f"/api/takes/{take['id']}/whole", {"size": 3000})[0] == 200
+    status, found = asker.change("POST", f"/api/takes/{take['id']}/look", {})
+    assert status == 422
+    assert "video" in found["error"]
+    assert asker.ask("GET", film)[2] == bytes(3000)
+
+
+def test_what_is_wrong_with_a_recording_is_known_at_its_end(asker: Asker) -> None:
+    assert asker.change("POST", "/api/live", {})[0] == 422  # there is no model to translate with
+    status, begun = asker.change("POST", "/api/live", {"watched": True})
+    assert status == 200
+    picture = jpeg(20, (320, 240))
+    body = b"".join(struct.pack("<dI", n / 15, len(picture)) + picture for n in range(10))
+    path = f"/api/live/{begun['id']}"
+    assert asker.change("PUT", path, body) == (200, {"signing": False, "translation": None})
+    assert asker.change("POST", f"{path}/faults", {}) == (200, ["few hands", "no body", "dark"])
+    assert asker.change("POST", f"{path}/faults", {})[0] == 409
+
+
+def test_an_upload_that_is_no_film_is_refused_and_not_kept(asker: Asker) -> None:
+    new = {"suffix": ".mp4", "name": "day.mp4"}
+    path = f"/api/takes/{asker.change('POST', '/api/takes', new)[1]['id']}"
+    assert asker.change("PUT", f"{path}/film?offset=0", b"MZ" + bytes(3000))[0] == 200
+    status, content = asker.change("POST", f"{path}/whole", {"size": 3002})
+    assert (status, "no video" in content["error"]) == (422, True)
+    assert asker.ask("GET", "/api/takes")[2] == b"[]"
+
+
+def test_labels_are_of_films_and_no_name_leads_elsewhere(asker: Asker, project: Path) -> None:
+    for name in ("..", "/etc/passwd", "a.exe", "", "x" * 300 + ".srt", "%00.srt"):
+        status, content = asker.change("POST", f"/api/labels?name={name}", b"x")
+        assert (status, "is no film" in content["error"]) == (415, True), name
+    status, content = asker.change("POST", "/api/labels?name=../../day.csv", b"text,video\noui,day")
+    assert status == 200
+    assert content["left"] == ["day.csv line 2: no film called 'day' is here; upload it first"]
+    status, content = asker.change("POST", "/api/labels?name=day.srt", b"x")
+    assert (status, content["error"][:8]) == (422, "day.srt:")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "said"),
+    [
+        ("POST", "/api/takes", b"[1]", "JSON object"),
+        ("POST", "/api/takes", b"{", "expected JSON"),
+        ("POST", "/api/takes", b"x" * 2_000_000, "bytes at once"),
+        ("POST", "/api/consents", {"signer": "a", "purposes": ["war"]}, "purposes"),
+        ("POST", "/api/deliver", {"ids": 3}, "expected a list"),
+        ("POST", "/api/deliver", {"ids": ["../.."]}, "no such recording"),
+        ("POST", "/api/rollback", {}, "champion"),
+    ],
+)
+def test_wrong_requests_end_in_words(
+    asker: Asker, method: str, path: str, body: Any, said: str
+) -> None:
+    status, content = asker.change(method, path, body)
+    assert 400 <= status < 500
+    assert said in content["error"]
+
+
+def test_a_project_without_a_model_can_record(asker: Asker) -> None:
+    _, _, content = asker.ask("GET", "/api/start")
+    assert json.loads(content)["model"] is None
+    assert asker.ask("GET", "/api/nights")[0] == 200
+    status, _, content = asker.ask("GET", "/api/wanted")
+    assert (status, "dvc repro" in content.decode()) == (422, True)
+
+
+def test_the_last_night_is_told(asker: Asker) -> None:
+    record = NightRecord()
+    record.step("ingest", lambda: StepResult(text="3 new clips, 0 known"))
+    record.step("plan", lambda: StepResult(text="a new model is wanted"))
+    record.note(outcome="refused", verdict="version 2 does not become champion")
+    night = json.loads(asker.ask("GET", "/api/nights")[2])["night"]
+    assert night["verdict"] == "version 2 does not become champion"
+    assert night["told"] == ["3 new clips, 0 known"]
+    assert date.fromisoformat(night["started"][:10])
+
+
+def test_every_text_of_the_pages_is_in_every_language() -> None:
+    texts = json.loads((PAGES / "texts.json").read_text(encoding="utf-8"))
+    keys = {name: list(words) for name, words in texts.items()}
+    assert set(keys) == {"en", "fr", "de"}
+    assert keys["fr"] == keys["en"] == keys["de"]
+    pages = "".join(path.read_text(encoding="utf-8") for path in PAGES.glob("*.html"))
+    code = "".join(path.read_text(encoding="utf-8") for path in PAGES.glob("*.js"))
+    used = set(re.findall(r'data-[tl]="(\w+)"', pages)) | set(re.findall(r'say\("(\w+)"', code))
+    assert used <= set(keys["en"])
+    assert "innerHTML" not in code
+    assert not re.search(r"<script(?![^>]* src=)|\son\w+=|style=", pages)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--host", "signs.lan"], "--certificate, --key, --password-file"),
+        (["--key", "key.pem"], "only with --host"),
+        (["--prompts", "none.txt"], "there is no such file"),
+    ],
+)
+def test_the_command_refuses_what_would_be_unsafe_or_is_not_there(
+    project: Path, options: list[str], said: str
+) -> None:
+    with pytest.raises(SystemExit, match=said):
+        main(["app", "--no-browser", *options])

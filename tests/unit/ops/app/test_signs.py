@@ -1,0 +1,99 @@
+"""A sign can be looked up the minute it was recorded."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from signloom.cli.main import main
+from signloom.corpus.landmarks import HANDS_POSE
+from signloom.corpus.shards import write_shards
+from signloom.extraction.extract import extractor_fingerprint
+from signloom.features.targets import Target, write_targets
+from signloom.paths import CHECKPOINT, SHARDS, TARGETS
+from signloom_demo.draw import DrawOptions, draw_clip, plan_clips
+from signloom_ops.app.analysis import Analyst
+from signloom_ops.app.signs import ENCODING
+from signloom_ops.app.takes import Take, TakeStore
+from tests import tiny
+from tests.extraction import OPTIONS
+
+pytestmark = pytest.mark.mediapipe
+
+
+def record(store: TakeStore, film: Path, text: str) -> Take:
+    take = store.begin(text=text, signer="zoe", suffix=film.suffix)
+    store.append(take, 0, film.read_bytes())
+    return store.finish(take, film.stat().st_size)
+
+
+@pytest.fixture
+def films(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """A project with an untrained model, and two films of drawn signs."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(tiny.ROOT / "params.yaml", "params.yaml")
+    tiny.write_checkpoint(CHECKPOINT)
+    write_shards(
+        SHARDS, {f"c{n}": 12 for n in range(5)}, lambda name: tiny.sequence(int(name[1:])),
+        layout=HANDS_POSE, extractor=extractor_fingerprint(OPTIONS.detector_options),
+        frames_per_shard=1000,
+    )  # fmt: skip
+    write_targets(TARGETS, [
+        Target(clip_id=f"c{n}", split="train", signer="s", text=f"word{n}", ids=[], gloss="",
+               labels=[])
+        for n in range(5)
+    ])  # fmt: skip
+    drawing = DrawOptions(
+        out=Path("drawn"), seed=3, train_signers=1, dev_signers=1, test_signers=1,
+        clips_per_signer=1, max_signs=2, unseen_share=0.0, fps=8, width=160, height=120,
+    )  # fmt: skip
+    Path("drawn/videos").mkdir(parents=True)
+    clips = plan_clips(drawing)[:2]
+    for clip in clips:
+        draw_clip(clip, drawing, Path("drawn"))
+    return [Path(f"drawn/videos/{clip.clip_id}.mp4") for clip in clips]
+
+
+def test_a_recorded_sign_is_found_at_once(
+    films: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, analyst = TakeStore(), Analyst()
+    first = record(store, films[0], "tea")
+    record(store, films[1], "")  # not labelled: it is no sign that is known
+    assert main(["lookup", str(films[0]), "--json", "-k", "3"]) is None
+    found = json.loads(capsys.readouterr().out)
+    assert (found["clip_id"], len(found["signs"])) == (films[0].stem, 3)
+    best = found["signs"][0]
+    assert (best["text"], best["clip_id"], best["is_recording"]) == ("tea", first.id, True)
+    assert best["similarity"] == pytest.approx(1, abs=1e-3)
+    assert store.film(first).with_name(ENCODING).is_file()
+    # The same sign, recorded again: it finds the first and not itself.
+    again = record(store, films[0], "tea, again")
+    assert analyst.look(store.film(again))["seconds"] > 0
+    kept = store.film(first).with_name(ENCODING)
+    made = json.loads(kept.read_text())
+    before = {"weights": made["weights"], "values": made["values"][: -made["hands"]]}
+    for content in ('{"weights":', json.dumps(before)):  # torn, and of an earlier version
+        kept.write_text(content)
+        assert analyst.find_signs(again, store)[0].text == "tea"
+        assert json.loads(kept.read_text()) == made
+    signs = analyst.find_signs(again, store)
+    assert (signs[0].text, signs[0].is_recording, len(signs)) == ("tea", True, 5)
+    assert "tea, again" not in [sign.text for sign in signs]
+    main(["lookup", str(films[0])])
+    assert "recorded in the app" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="not looked up: 1 of the clips"):
+        main(["lookup", "none.mp4"])
+    store.remove(first)
+    assert analyst.find_signs(again, store)[0].text.startswith("word")
+
+
+def test_a_film_that_is_none_is_left_out_and_said(
+    films: list[Path], caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    torn = tmp_path / "torn.webm"
+    torn.write_bytes(bytes(3000))
+    take = record(TakeStore(), torn, "noise")
+    main(["lookup", str(SHARDS)])
+    assert f"recording {take.id} is left out" in caplog.text

@@ -1,0 +1,215 @@
+"""Recordings: whole or not at all, nothing twice, nobody without consent."""
+
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from signloom.errors import UserError
+from signloom_ops.app import takes
+from signloom_ops.app.takes import Consent, Part, Take, TakeError, TakeStore
+from signloom_ops.intake.deliveries import Request, scan
+
+FILM = bytes(range(256)) * 40
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> TakeStore:
+    return TakeStore(tmp_path / "app")
+
+
+def record(store: TakeStore, text: str = "oui", signer: str = "anna", film: bytes = FILM) -> Take:
+    take = store.begin(text=text, signer=signer, suffix=".webm")
+    store.append(take, 0, film)
+    return store.finish(take, len(film))
+
+
+def agree(
+    store: TakeStore, signer: str = "anna", until: str = "", *, training: bool = True
+) -> None:
+    purposes = ["training"] if training else ["showing"]
+    values = {"signer": signer, "purposes": purposes, "until": until, "wording": "may we?"}
+    store.agree(Consent(day=date.today().isoformat(), **values))  # type: ignore[arg-type]
+
+
+def test_a_film_arrives_in_pieces_and_none_is_kept_twice(store: TakeStore) -> None:
+    take = store.begin(text=" je\tvais\nlà ", signer="anna", suffix=".WebM")
+    assert take.text == "je vais là"
+    assert store.append(take, 0, FILM[:4000]) == 4000
+    assert store.append(take, 0, FILM[:4000]) == 4000  # the answer was lost, so it came again
+    assert store.append(take, 3000, FILM[3000:5000]) == 5000
+    with pytest.raises(TakeError, match="next byte awaited is number 5000") as gap:
+        store.append(take, 6000, b"x")
+    assert gap.value.status == 409
+    with pytest.raises(TakeError, match="5000 bytes are here, the whole film has 10240"):
+        store.finish(take, len(FILM))
+    store.append(take, 5000, FILM[5000:])
+    done = store.finish(take, len(FILM))
+    assert store.film(done).read_bytes() == FILM
+    assert store.finish(done, len(FILM)) == done
+    with pytest.raises(TakeError, match="whole already"):
+        store.append(done, len(FILM), b"more")
+
+
+def test_another_process_goes_on_where_the_bytes_on_disk_end(
+    store: TakeStore, tmp_path: Path
+) -> None:
+    take = store.begin(text="oui", signer="anna", suffix=".webm")
+    store.append(take, 0, FILM[:700])
+    later = TakeStore(tmp_path / "app")
+    (found,) = later.list_takes()
+    assert (found, later.size(found)) == (take, 700)
+    later.append(found, 700, FILM[700:])
+    assert later.film(later.finish(found, len(FILM))).read_bytes() == FILM
+
+
+def test_only_ids_of_ours_become_paths(store: TakeStore) -> None:
+    for name in ("..", "../../etc", "0123456789abcdeF", "0123456789abcdef/..", ""):
+        with pytest.raises(TakeError, match="no such recording"):
+            store.get(name)
+
+
+def test_films_are_videos_bounded_in_size_and_number(
+    store: TakeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(TakeError, match=r"'.exe' is no ending of a video"):
+        store.begin(text="", signer="", suffix=".exe")
+    monkeypatch.setattr(takes, "MAX_FILM", 100)
+    monkeypatch.setattr(takes, "MAX_UNFINISHED", 2)
+    take = store.begin(text="", signer="", suffix=".mp4")
+    with pytest.raises(TakeError, match="a film may have"):
+        store.append(take, 0, bytes(101))
+    store.begin(text="", signer="", suffix=".mp4")
+    with pytest.raises(TakeError, match="begun and not ended"):
+        store.begin(text="", signer="", suffix=".mp4")
+
+
+def test_a_full_disk_is_said_and_the_film_goes_on_when_there_is_room(store: TakeStore) -> None:
+    take = store.begin(text="oui", signer="anna", suffix=".webm")
+    store.append(take, 0, FILM[:500])
+    film = store.film(take)
+    kept = film.with_name("kept")
+    film.rename(kept)
+    film.symlink_to("/dev/full")
+    with pytest.raises(TakeError, match="the disk takes no more") as full:
+        store.append(take, 0, FILM)
+    assert full.value.status == 507
+    film.unlink()
+    kept.rename(film)
+    assert store.append(take, 500, FILM[500:]) == len(FILM)
+
+
+def test_a_delivery_is_what_a_night_takes_in(store: TakeStore, tmp_path: Path) -> None:
+    agree(store, until="2099-12-31")
+    first, second = record(store), record(store, "non", film=FILM[::-1])
+    inbox = tmp_path / "inbox"
+    done = store.deliver(inbox)
+    assert set(done.takes) == {first.id, second.id}
+    assert done.left == {}
+    candidates, waiting = scan(Request(sources=[inbox], inbox=True, settle_s=0.0))
+    assert waiting == []
+    assert {(one.values["text"], one.values["signer"]) for one in candidates} == {
+        ("oui", "anna"), ("non", "anna"),
+    }  # fmt: skip
+    assert all(one.video and not one.problems for one in candidates)
+    assert {one.values["consent_until"] for one in candidates} == {"2099-12-31"}
+    assert {take.state for take in store.list_takes()} == {"delivered"}
+    assert store.deliver(inbox).folder is None
+    assert len(list(inbox.iterdir())) == 1
+
+
+def test_a_long_film_is_delivered_as_the_clips_that_it_was_cut_into(
+    store: TakeStore, tmp_path: Path
+) -> None:
+    agree(store)
+    take = record(store, text="")
+    later = Part(start_s=3.5, end_s=5.0, text="", gloss="NON")
+    parts = [later, Part(start_s=0.25, end_s=2.0, text="oui ")]
+    assert [one.text for one in store.change(take, parts=parts).parts] == ["oui", ""]
+    assert "its sentence" in store.deliver(tmp_path / "inbox").left[take.id]
+    with pytest.raises(TakeError, match="the same times"):
+        store.change(store.get(take.id), parts=[later, replace(later, text="si")])
+    with pytest.raises(UserError, match="ends too early"):
+        Part(start_s=2.0, end_s=2.0, text="")
+    store.change(store.get(take.id), parts=[parts[1], replace(later, text="non")])
+    store.deliver(tmp_path / "inbox")
+    candidates, _ = scan(Request(sources=[tmp_path / "inbox"], inbox=True, settle_s=0.0))
+    names = ("text", "start_s", "end_s", "gloss")
+    assert [tuple(one.values[name] for name in names) for one in candidates] == [
+        ("oui", "0.250", "2.000", ""), ("non", "3.500", "5.000", "NON"),
+    ]  # fmt: skip
+    assert len({one.name for one in candidates}) == 2
+    assert len({one.video for one in candidates}) == 1
+    assert not any(one.problems for one in candidates)
+
+
+def test_who_has_not_agreed_is_not_delivered(store: TakeStore, tmp_path: Path) -> None:
+    record(store, signer="silent")
+    record(store, signer="shown")
+    agree(store, "shown", training=False)
+    record(store, signer="past")
+    agree(store, "past", until="2020-01-31")
+    record(store, text="")
+    agree(store)
+    store.begin(text="oui", signer="anna", suffix=".webm")
+    done = store.deliver(tmp_path / "inbox")
+    assert done.folder is None
+    assert sorted(done.left.values()) == [
+        "its film is not whole",
+        "its sentence or its signer is missing",
+        "past agreed until 2020-01-31",
+        "shown has not agreed to training",
+        "silent has not agreed to anything yet",
+    ]
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+def test_a_delivery_that_died_is_finished_or_undone(
+    store: TakeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arrived: bool
+) -> None:
+    agree(store)
+    take = record(store)
+    inbox = tmp_path / "inbox"
+    rename = Path.rename
+
+    def die(self: Path, target: Path) -> Path:
+        if self.name.startswith(".app-"):
+            if arrived:
+                rename(self, target)
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", die)
+        with pytest.raises(KeyboardInterrupt):
+            store.deliver(inbox)
+    store.settle(inbox)
+    assert store.get(take.id).state == ("delivered" if arrived else "whole")
+    again = store.deliver(inbox)
+    assert again.takes == ([] if arrived else [take.id])
+    assert len(list(inbox.iterdir())) == 1
+
+
+def test_a_forgotten_signer_leaves_no_recording(store: TakeStore) -> None:
+    agree(store)
+    agree(store, "ben")
+    record(store)
+    kept = record(store, signer="ben")
+    store.forget("anna")
+    assert store.list_takes() == [kept]
+    assert list(store.last_consents()) == ["ben"]
+
+
+def test_a_delivered_take_is_not_changed_and_may_be_removed(
+    store: TakeStore, tmp_path: Path
+) -> None:
+    agree(store)
+    take = store.change(record(store, text=""), text="oui ")
+    assert take.text == "oui"
+    store.deliver(tmp_path / "inbox")
+    with pytest.raises(TakeError, match="delivered"):
+        store.change(store.get(take.id), text="non")
+    store.remove(store.get(take.id))
+    assert store.list_takes() == []
+    assert len(list((tmp_path / "inbox").glob("*/*.webm"))) == 1

@@ -1,0 +1,189 @@
+"""What a delivery may be made of, and what of it is left where it lies."""
+
+import os
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from signloom.corpus.manifest import CorpusOptions, read_manifest
+from signloom.errors import Problem
+from signloom.extraction.video import Video
+from signloom_ops.intake import checks
+from signloom_ops.intake.checks import Probed, Segment, probe
+from signloom_ops.intake.inbox import has_news
+from signloom_ops.intake.ingest import ingest
+from tests.intake import DAY, OPTIONS, deliver, reasons, take, write_rows
+from tests.videos import encode_animation, write_cut_off, write_pictures, write_video
+
+
+def test_what_is_no_good_video_is_left_out(corpus: CorpusOptions) -> None:
+    folder = Path("in/ada")
+    deliver(folder, "good", frames=20)
+    for name in ("cut", "zero", "link", "lone", "fifo"):
+        (folder / f"{name}.txt").write_text("bonjour maman")
+    write_cut_off(folder / "cut.mp4")
+    (folder / "zero.mp4").touch()
+    (folder / "link.mp4").symlink_to("good.mp4")
+    os.mkfifo(folder / "fifo.mp4")
+    write_video(folder / "mute.mp4", frames=23)
+    Path("in/elsewhere").symlink_to("/")
+    found = reasons(result := take(corpus, "in"))
+    assert [clip.clip_id for clip in result.clips] == ["good"]
+    assert set(found) == {"cut.mp4", "zero.mp4", "link.mp4", "lone.txt", "fifo.mp4", "mute.mp4",
+                          "elsewhere"}  # fmt: skip
+    assert "0 bytes" in found["zero.mp4"]
+    assert "link" in found["link.mp4"]
+    assert "link" in found["elsewhere"]
+    assert "no sentence" in found["mute.mp4"]
+    assert "no video" in found["lone.txt"]
+    assert all(reject.hint for reject in result.rejects)
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [("../../secret.mp4", "leads out"), ("/etc/secret.mp4", "leads out"),
+     ("C:\\secret.mp4", "leads out"), ("gone.mp4", "no video of its name"),
+     ("link.mp4", "is a link")],
+)  # fmt: skip
+def test_a_path_may_not_leave_the_delivery(corpus: CorpusOptions, cell: str, words: str) -> None:
+    write_video(Path("secret.mp4"), frames=20)
+    Path("in").mkdir()
+    Path("in/link.mp4").symlink_to("../secret.mp4")
+    write_rows(Path("in/table.tsv"), [{"video": cell, "text": "bonjour maman", "signer": "ada"}])
+    result = take(corpus, "in")
+    assert result.clips == []
+    assert words in reasons(result)["table.tsv line 2"]
+
+
+def test_a_file_that_has_just_changed_waits(corpus: CorpusOptions) -> None:
+    video = deliver(Path("in/ada"), "new", frames=20)
+    careful = replace(OPTIONS, settle_s=3600.0)
+    assert not has_news(corpus, Path("in"), careful)
+    result = ingest(corpus, [Path("in")], careful, day=DAY)
+    assert (result.batch, result.rejects) == (None, [])
+    assert video in result.waiting
+
+
+def test_a_file_that_changes_before_it_is_copied_waits(
+    corpus: CorpusOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deliver(Path("in/ada"), "a", frames=20)
+    late = deliver(Path("in/ada"), "b", frames=21)
+
+    def grow(segments: Sequence[Segment]) -> list[Probed | Problem]:
+        found = [probe(segment) for segment in segments]
+        Path("in/ada/a.mp4").write_bytes(late.read_bytes() * 2)
+        return found
+
+    monkeypatch.setattr(checks, "probe_all", grow)
+    result = take(corpus, "in")
+    assert [clip.clip_id for clip in result.clips] == ["b"]
+    assert result.waiting == [Path("in/ada/a.mp4")]
+    assert len(read_manifest(corpus.path)) == 6
+
+
+def test_tables_of_others_and_own_manifests_are_understood(corpus: CorpusOptions) -> None:
+    for n, name in enumerate("abc"):
+        folder = Path("in") / name
+        folder.mkdir(parents=True)
+        write_video(folder / f"{name}.mp4", frames=20 + n)
+    Path("in/a/list.csv").write_text("name;sentence;speaker\na.mp4;bonjour maman;ada\n")
+    Path("in/b/manifest.tsv").write_text(
+        "# signloom-manifest 1\nclip_id\tvideo\ttext\tsigner\nb\tb.mp4\til dort\tada\n"
+    )
+    Path("in/c/table.tsv").write_text("file\ttext\nc.mp4\telle dort bien\n")
+    Path("in/c/signer.txt").write_text("ada\n")
+    result = take(corpus, "in")
+    assert [(c.clip_id, c.text, c.signer) for c in result.clips] == [
+        ("a", "bonjour maman", "ada"), ("b", "il dort", "ada"), ("c", "elle dort bien", "ada")
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [("a\tb\n1\t2\n", "no column of the sentences"), ("video\ttext\nx\n", "cannot be told apart"),
+     ("text\tsigner\nsalut\tada\n", "no column of the videos"), ("", "")],
+)  # fmt: skip
+def test_a_bad_table_stops_no_other_delivery(corpus: CorpusOptions, table: str, words: str) -> None:
+    deliver(Path("in/ada"), "good", frames=20)
+    Path("in/bad").mkdir()
+    Path("in/bad/table.tsv").write_text(table)
+    result = take(corpus, "in")
+    assert len(result.clips) == 1
+    assert words in result.rejects[0].reason
+
+
+def test_a_table_that_is_a_link_or_a_pipe_is_left_out(corpus: CorpusOptions) -> None:
+    for name in ("gone", "pipe", "round"):
+        Path("in", name).mkdir(parents=True)
+    Path("in/gone/table.tsv").symlink_to("/nowhere/table.tsv")
+    Path("in/round/table.tsv").symlink_to("table.tsv")
+    os.mkfifo("in/pipe/table.tsv")
+    deliver(Path("in/ada"), "good", frames=20)
+    result = take(corpus, "in")
+    assert [clip.clip_id for clip in result.clips] == ["good"]
+    assert reasons(result) == {"table.tsv": "the table is a link or no file"}
+    assert len(result.rejects) == 3
+
+
+def test_the_inbox_itself_names_no_signer(corpus: CorpusOptions) -> None:
+    deliver(Path("inbox"), "x", frames=20)
+    assert "nobody is named" in take(corpus, "inbox", inbox=True).rejects[0].reason
+    assert take(corpus, "inbox", signer="ada").clips[0].signer == "ada"
+    deliver(Path("2026-11"), "y", frames=21)
+    assert "nobody is named" in take(corpus, "2026-11").rejects[0].reason
+    Path("2026-11/signer.txt").write_text("eve")
+    assert take(corpus, "2026-11").clips[0].signer == "eve"
+
+
+def test_names_are_found_however_a_system_writes_their_accents(corpus: CorpusOptions) -> None:
+    Path("in").mkdir()
+    write_video(Path("in") / unicodedata.normalize("NFD", "été.mp4"), frames=20)
+    row = {"video": unicodedata.normalize("NFC", "été.mp4"), "text": "bonjour", "signer": "ada"}
+    write_rows(Path("in/table.tsv"), [row])
+    assert [clip.clip_id for clip in take(corpus, "in").clips] == ["été"]
+
+
+def test_two_videos_may_not_share_a_text_file(corpus: CorpusOptions) -> None:
+    video = deliver(Path("in/ada"), "a", frames=20)
+    write_video(video.with_suffix(".avi"), frames=21, fourcc="MJPG")
+    found = reasons(take(corpus, "in"))
+    assert found == dict.fromkeys(("a.avi", "a.mp4"), "several videos have its name")
+
+
+def test_folders_of_pictures_come_in_as_videos_and_only_once(corpus: CorpusOptions) -> None:
+    write_pictures(Path("in/ada/films/one"), "f{}.jpg", range(8, 16))
+    write_rows(
+        Path("in/ada/table.tsv"),
+        [{"video": "films/one", "text": "demain elle boit", "signer": "ada", "fps": "10"}],
+    )
+    write_pictures(Path("in/eve/two"), "{:04d}.png", range(20, 32))
+    Path("in/eve/two.txt").write_text("elle boit de l'eau")
+    assert has_news(corpus, Path("in"), OPTIONS)
+    result = take(corpus, "in")
+    assert "no frame rate" in reasons(result)["two"]
+    (one,) = result.clips
+    assert one.video == corpus.folder / f"videos/{DAY}/one.mov"
+    with Video(one.video) as video:
+        assert (video.fps, len(list(video.frames()))) == (10, 8)
+    (two,) = take(corpus, "in", fps=25.0).clips
+    assert two.signer == "eve"
+    again = take(corpus, "in", fps=25.0)
+    assert (again.clips, again.known, again.rejects) == ([], 2, [])
+    write_pictures(Path("in/ada/films/forgotten"))
+    assert (
+        "no row of table.tsv names it" in reasons(take(corpus, "in", fps=25.0))["films/forgotten"]
+    )
+    Path("in/ada/films/one/f9.jpg").write_bytes(Path("in/ada/films/one/f8.jpg").read_bytes())
+    assert take(corpus, "in", fps=25.0, dry_run=True).clips  # one picture changed: another content
+
+
+def test_a_gif_comes_in(corpus: CorpusOptions) -> None:
+    Path("in/ada").mkdir(parents=True)
+    encode_animation(Path("in/ada/wave.gif"), frames=12)
+    Path("in/ada/wave.txt").write_text("demain elle boit")
+    (clip,) = take(corpus, "in").clips
+    assert clip.video == corpus.folder / f"videos/{DAY}/wave.gif"

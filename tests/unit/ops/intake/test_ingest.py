@@ -1,0 +1,374 @@
+"""Ingest of real little videos, as a person or the night calls it."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from signloom.cli.main import main
+from signloom.corpus.manifest import CorpusOptions, read_manifest, write_manifest
+from signloom.errors import UserError
+from signloom.importing.captioned import film_cues
+from signloom.importing.captions import Cue, write_captions
+from signloom_ops.intake.inbox import has_news
+from signloom_ops.intake.ledgers import read_deliveries
+from signloom_ops.intake.withdraw import withdraw
+from tests.intake import DAY, OPTIONS, deliver, reasons, take, tree, write_rows
+from tests.tiny import ROOT
+from tests.videos import write_video
+
+
+def test_videos_with_text_files_come_in_by_the_folders_name(corpus: CorpusOptions) -> None:
+    before = read_manifest(corpus.path)
+    deliver(Path("in/ada"), "new", frames=20)
+    result = take(corpus, "in")
+    assert (result.batch, result.rejects, result.known) == (DAY, [], 0)
+    after = read_manifest(corpus.path)
+    assert after[:-1] == before
+    assert after[-1:] == result.clips
+    clip = after[-1]
+    assert (clip.clip_id, clip.signer, clip.split, clip.batch) == ("new", "ada", "train", DAY)
+    assert clip.text == "demain elle boit de l'eau"
+    assert clip.video == corpus.folder / "videos" / DAY / "new.mp4"
+    assert clip.video.read_bytes() == Path("in/ada/new.mp4").read_bytes()
+    assert not [p for p in corpus.folder.parent.rglob("*") if "staged" in p.parts]
+
+
+def test_a_second_ingest_changes_nothing(corpus: CorpusOptions) -> None:
+    inbox = Path("in")
+    deliver(inbox / "ada", "a", frames=20)
+    deliver(inbox / "zoe", "b", frames=21)
+    deliver(inbox / "zoe", "c", frames=21)  # the same again
+    deliver(inbox / "zoe", "d", "non", frames=3)  # too short
+    deliver(inbox / "zoe", "e", "Москва и Киев", frames=22)
+    assert has_news(corpus, inbox, OPTIONS)
+    first = take(corpus, "in", inbox=True)
+    assert [clip.clip_id for clip in first.clips] == ["a", "b"]
+    there = tree(corpus.folder)
+    assert not has_news(corpus, inbox, OPTIONS)
+    second = take(corpus, "in", inbox=True, day="2026-11-22")
+    assert (second.batch, second.clips, second.known) == (None, [], 2)
+    assert second.rejects == first.rejects
+    assert tree(corpus.folder) == there
+    (delivery,) = read_deliveries(corpus)
+    assert (delivery.batch, delivery.clips, delivery.rejects, delivery.source) == (DAY, 2, 3, "in")
+
+
+def test_what_came_in_does_not_widen_what_may_come_in(corpus: CorpusOptions) -> None:
+    deliver(Path("in/ada"), "a", "je vais " * 7, frames=20)  # near the bound of the founders
+    deliver(Path("in/ada"), "b", "je vais " * 10, frames=21)
+    for known in (0, 1):
+        result = take(corpus, "in")
+        assert (result.known, list(reasons(result))) == (known, ["b.mp4"])
+
+
+def test_a_mended_reject_comes_in_and_leaves_the_list(corpus: CorpusOptions) -> None:
+    deliver(Path("in/ada"), "e", "Москва и Киев", frames=22)
+    assert take(corpus, "in").batch is None
+    assert "CYRILLIC" in (corpus.folder / "intake_rejects.tsv").read_text()
+    Path("in/ada/e.txt").write_text("elle est à Moscou")
+    assert has_news(corpus, Path("in"), OPTIONS)
+    assert take(corpus, "in").batch == DAY
+    assert (corpus.folder / "intake_rejects.tsv").read_text().count("\n") == 1
+
+
+def test_all_problems_of_a_clip_are_named_at_once(corpus: CorpusOptions) -> None:
+    write_video(Path("v.mp4"), frames=3)
+    row = {"video": "v.mp4", "text": "?!", "signer": "ben", "split": "train", "start_s": "-1"}
+    Path("in").mkdir()
+    Path("v.mp4").rename("in/v.mp4")
+    write_rows(Path("in/table.tsv"), [row])
+    (reason,) = reasons(take(corpus, "in")).values()
+    for part in ("start_s '-1'", "no letter", "its signer is in dev, not in train", "takes 0.12 s"):
+        assert part in reason
+
+
+def test_the_same_content_by_another_name_or_signer_is_left_out(corpus: CorpusOptions) -> None:
+    deliver(Path("in/ada"), "a", frames=20)
+    assert len(take(corpus, "in").clips) == 1
+    for name, signer in (("b", "ada"), ("a", "eve")):
+        deliver(Path("next") / signer, name, frames=20)
+        (reject,) = take(corpus, f"next/{signer}").rejects
+        assert "has its content already" in reject.reason
+        assert reject.concerns == "a"
+    rows = [{"video": "a.mp4", "text": "bonjour maman", "signer": "ben", "end_s": "0.5"}]
+    table = write_rows(Path("next/eve.tsv"), rows)
+    (reject,) = take(corpus, "next/eve", table=table).rejects[:1]
+    assert "the same video is signed by somebody else" in reject.reason
+    assert reject.concerns == "ada"
+
+
+def test_a_name_that_is_taken_becomes_another_always_the_same(corpus: CorpusOptions) -> None:
+    deliver(Path("in/ada"), "ada-0", frames=20)
+    first = take(corpus, "in")
+    assert first.clips[0].clip_id.startswith("ada-0-")
+    assert take(corpus, "in").known == 1
+
+
+def test_segments_share_one_copy_of_their_video(corpus: CorpusOptions) -> None:
+    write_video(Path("day.mp4"), frames=60)
+    rows: list[dict[str, object]] = [
+        {"clip_id": f"part{n}", "video": "day.mp4", "text": f"bonjour maman {n}", "signer": "ada",
+         "start_s": n, "end_s": n + 1}
+        for n in range(2)
+    ]  # fmt: skip
+    Path("in").mkdir()
+    Path("day.mp4").rename("in/day.mp4")
+    write_rows(Path("in/table.tsv"), rows)
+    clips = take(corpus, "in").clips
+    assert len(clips) == 2
+    assert len({clip.video for clip in clips}) == 1
+    rows.append({**rows[0], "clip_id": "part2", "start_s": 0.5, "end_s": 1.5})
+    write_rows(Path("in/table.tsv"), rows)
+    more = take(corpus, "in")
+    assert (more.known, more.batch) == (2, f"{DAY}-2")
+    assert more.clips[0].video == clips[0].video
+    # The first batch's video stays, since a clip of another one needs it.
+    withdraw(corpus, DAY, "test")
+    assert [c.clip_id for c in read_manifest(corpus.path) if c.batch] == ["part2"]
+
+
+def test_a_signer_keeps_the_split_and_new_ones_are_dealt(corpus: CorpusOptions) -> None:
+    for frames, signer in enumerate(("ben", "cleo", "zoe", "max"), start=20):
+        deliver(Path("in") / signer, signer, frames=frames)
+    splits = {clip.signer: clip.split for clip in take(corpus, "in").clips}
+    assert (splits["ben"], splits["cleo"]) == ("dev", "test")
+    assert splits["zoe"] == splits["max"] == "train"  # it lacks most
+
+
+def test_tables_may_name_splits_of_new_signers_only(corpus: CorpusOptions) -> None:
+    Path("in").mkdir()
+    rows = [("a", "zoe", "test"), ("b", "zoe", ""), ("c", "ben", "test"), ("d", "max", "dev"),
+            ("e", "max", "train"), ("f", "lou", "moon"), ("g", "Ada", "")]  # fmt: skip
+    for frames, (name, _, _) in enumerate(rows, start=20):
+        write_video(Path(f"in/{name}.mp4"), frames=frames)
+    cells = [{"video": f"{n}.mp4", "text": "bonjour", "signer": s, "split": p} for n, s, p in rows]
+    write_rows(Path("in/table.tsv"), cells)
+    result = take(corpus, "in")
+    assert [(clip.clip_id, clip.split) for clip in result.clips] == [("a", "test"), ("b", "test")]
+    found = [reject.reason for reject in result.rejects]
+    expected = ("is in dev, not in test", "is new and in dev and train", "is new and in dev and",
+                "'moon' is unknown", "also written otherwise")  # fmt: skip
+    for reason, words in zip(found, expected, strict=True):
+        assert words in reason
+
+
+def test_where_signers_are_shared_new_clips_go_to_train(
+    corpus: CorpusOptions,
+) -> None:
+    shared = replace(corpus, signer_disjoint=False)
+    deliver(Path("in/ben"), "x", frames=20)
+    Path("rows").mkdir()
+    write_video(Path("rows/y.mp4"), frames=21)
+    row = {"video": "y.mp4", "text": "bonjour", "signer": "ada", "split": "test"}
+    write_rows(Path("rows/table.tsv"), [row])
+    clips = take(shared, "in", "rows").clips
+    assert [(clip.clip_id, clip.split) for clip in clips] == [("x", "train"), ("y", "test")]
+
+
+def test_a_dry_run_writes_nothing(corpus: CorpusOptions) -> None:
+    deliver(Path("in/ada"), "a", frames=20)
+    before = tree(Path("data"))
+    result = take(corpus, "in", dry_run=True)
+    assert [clip.clip_id for clip in result.clips] == ["a"]
+    before.update({k: v for k, v in tree(Path("data")).items() if k.startswith("cache/")})
+    assert tree(Path("data")) == before
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_every_kind_of_manifest_grows(corpus: CorpusOptions, suffix: str) -> None:
+    other = CorpusOptions(folder=corpus.folder, manifest=f"table{suffix}", signer_disjoint=True)
+    write_manifest(other.path, read_manifest(corpus.path))
+    deliver(Path("in/ada"), "a", frames=20)
+    clips = take(other, "in").clips
+    assert read_manifest(other.path)[-1:] == clips
+
+
+def test_corpora_that_cannot_grow_are_refused(corpus: CorpusOptions) -> None:
+    deliver(Path("in/ada"), "a", frames=20)
+    with pytest.raises(UserError, match="holds the corpus or lies in it"):
+        take(corpus, str(corpus.folder / "videos"))
+    Path("dvc.yaml").write_text(
+        "stages:\n  draw:\n    cmd: draw\n    outs:\n      - data/raw/weekly: {cache: false}\n"
+    )
+    with pytest.raises(UserError, match="stage `draw`"):
+        take(corpus, "in")
+    (corpus.imported_shards).mkdir(parents=True)
+    with pytest.raises(UserError, match="imported landmarks"):
+        take(corpus, "in")
+
+
+def test_the_commands_say_what_came_in_and_what_left(
+    corpus: CorpusOptions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (ROOT / "params.yaml").read_text()
+    for old, new in (("data/demo/corpus", "data/raw/weekly"), 
+                     ("settle_s: 10.0", "settle_s: 0.0\n    min_side: 48")):  # fmt: skip
+        assert old in text
+        text = text.replace(old, new)
+    Path("params.yaml").write_text(text)
+    deliver(Path("data/inbox/ada"), "a", frames=20)
+    main(["ingest", "data/inbox", "--dry-run"])
+    assert "1 clips would come in as" in capsys.readouterr().out
+    main(["ingest", "data/inbox", "--json"])
+    came = json.loads(capsys.readouterr().out)
+    assert [clip["clip_id"] for clip in came["clips"]] == ["a"]
+    assert came["clips"][0]["video"].startswith("data/raw/weekly/videos/")
+    deliver(Path("data/inbox"), "b", frames=21)
+    with pytest.raises(SystemExit, match="1 were left out"):
+        main(["ingest", "data/inbox"])
+    shown = capsys.readouterr().out
+    assert "1 clips were in the corpus before" in shown
+    assert "left out data/inbox/b.mp4: nobody is named" in shown
+    main(["withdraw", came["batch"], "--reason", "test"])
+    assert "1 clips left the corpus (1 train, 0 dev, 0 test)" in capsys.readouterr().out
+
+
+def test_a_name_that_is_not_utf8_is_rejected_and_the_others_come_in(corpus: CorpusOptions) -> None:
+    bad = os.fsdecode(b"caf\xe9")
+    deliver(Path("in/ada"), "good", frames=20)
+    for suffix in (".mp4", ".txt"):  # OpenCV, which draws the videos, cannot name it
+        deliver(Path("in/ada"), "bad", frames=21).with_suffix(suffix).rename(
+            Path("in/ada") / f"{bad}{suffix}"
+        )
+    Path("in/ada/bad.mp4").unlink()
+    deliver(Path("in/new"), "unseen", frames=22)
+    Path("in/new").rename(Path("in") / bad)
+    write_rows(
+        Path("in/tables/table.tsv"), [{"video": "t.mp4", "text": "il pleut", "signer": "eve"}]
+    )
+    write_video(Path("in/tables/t.mp4"), frames=23)
+    Path("in/tables/deep").mkdir()
+    write_video(Path("in/tables/deep/u.mp4"), frames=24).rename(
+        Path("in/tables/deep") / f"{bad}.mp4"
+    )
+    assert has_news(corpus, Path("in"), OPTIONS)
+    result = take(corpus, "in", inbox=True)
+    assert sorted(clip.clip_id for clip in result.clips) == ["good", "t"]
+    assert reasons(result) == dict.fromkeys(
+        [r"caf\xe9", r"caf\xe9.mp4", r"caf\xe9.txt"], "its name is not UTF-8"
+    )
+    assert len(result.rejects) == 4
+    assert not has_news(corpus, Path("in"), OPTIONS)
+    with pytest.raises(UserError, match=r"in/caf\\xe9: its name is not UTF-8; rename it"):
+        take(corpus, f"in/{bad}")
+
+
+def test_controls_in_the_name_of_a_delivered_file_are_written_down_as_text(
+    corpus: CorpusOptions,
+) -> None:
+    deliver(Path("in/ada"), "red\x1b[31m", frames=20)
+    assert list(reasons(take(corpus, "in"))) == [r"red\u001b[31m.mp4"]
+
+
+def export(corpus: CorpusOptions, folder: Path) -> dict[str, Path]:
+    """Write the captions of a corpus as `signloom export` does; return them by clip."""
+    found = {}
+    for film, cues in film_cues(read_manifest(corpus.path), {}).items():
+        path = folder / f"{film.stem}.eaf"
+        write_captions(path, cues, film)
+        found.update((cue.clip_id, path) for cue in cues)
+    return found
+
+
+def test_captions_beside_a_film_come_in_as_clips(corpus: CorpusOptions) -> None:
+    Path("in/dora").mkdir(parents=True)
+    film = write_video(Path("in/dora/talk.mp4"), frames=75)
+    cues = [("elle boit du café", 0.0, 1.0), ("il va à l'école", 1.2, 2.6), ("", 2.6, 2.9),
+            ("tu vas à la maison", 2.9, 9.0)]  # fmt: skip
+    write_captions(film.with_suffix(".srt"), [
+        Cue(start_s=start_s, end_s=end_s, text=text) for text, start_s, end_s in cues
+    ])  # fmt: skip
+    result = take(corpus, "in")
+    assert [(c.clip_id, c.start_s, c.end_s, c.text, c.signer) for c in result.clips] == [
+        ("talk-00000000", 0.0, 1.0, "elle boit du café", "dora"),
+        ("talk-00001200", 1.2, 2.6, "il va à l'école", "dora"),
+    ]  # fmt: skip
+    assert len({clip.video for clip in result.clips}) == 1
+    assert list(reasons(result).values()) == ["its text is empty", "it lies beyond its film"]
+    again = take(corpus, "in")
+    assert (len(again.clips), again.known) == (0, 2)
+
+
+def test_a_corpus_in_elan_comes_home_as_it_left(corpus: CorpusOptions) -> None:
+    export(corpus, Path("home"))
+    before = corpus.path.read_bytes()
+    result = take(corpus, "home")
+    assert (result.clips, result.changes, result.rejects, result.known) == ([], [], [], 5)
+    assert corpus.path.read_bytes() == before
+
+
+def test_a_corrected_text_is_a_change_and_never_a_double(corpus: CorpusOptions) -> None:
+    path = export(corpus, Path("home"))["ada-0"]
+    path.write_text(path.read_text().replace("je vais à la maison", "je vais à l'école"))
+    seen = take(corpus, "home", dry_run=True)
+    assert [(old.text, new.text) for old, new in seen.changes] == [
+        ("je vais à la maison", "je vais à l'école")
+    ]
+    assert has_news(corpus, Path("home"), OPTIONS)
+    result = take(corpus, "home")
+    assert len(result.changes) == 1
+    clips = {clip.clip_id: clip for clip in read_manifest(corpus.path)}
+    assert len(clips) == 5
+    assert clips["ada-0"].text == "je vais à l'école"
+    assert (clips["ada-0"].start_s, clips["ada-0"].end_s) == (None, None)
+    again = take(corpus, "home")
+    assert (again.changes, again.known) == ([], 5)
+    assert not has_news(corpus, Path("home"), OPTIONS)
+
+
+def test_moved_times_and_a_forgotten_sentence_come_home_too(corpus: CorpusOptions) -> None:
+    folder = Path("home")
+    export(corpus, folder)
+    [film] = [clip.video for clip in read_manifest(corpus.path) if clip.clip_id == "cleo-4"]
+    write_captions(folder / "cleo-4.eaf", [
+        Cue(start_s=0.0, end_s=0.28, text="maman boit du café", signer="cleo", clip_id="cleo-4"),
+        Cue(start_s=0.28, end_s=0.56, text="elle boit de l'eau", signer="cleo"),
+    ], film)  # fmt: skip
+    result = take(corpus, "home")
+    [(before, after)] = result.changes
+    assert (before.end_s, after.start_s, after.end_s) == (None, None, 0.28)
+    [new] = result.clips
+    assert (new.clip_id, new.text, new.split, new.video) == (
+        "cleo-4-00000280", "elle boit de l'eau", "test", film,
+    )  # fmt: skip
+    assert (new.start_s, new.end_s) == (0.28, 0.56)
+
+
+def test_captions_that_correct_nothing_of_the_corpus_are_left_out(corpus: CorpusOptions) -> None:
+    folder = Path("home")
+    one = Cue(start_s=0.0, end_s=1.0, text="elle boit du café", signer="ada")
+    write_captions(folder / "a.eaf", [replace(one, clip_id="gone-7")])
+    write_captions(folder / "b.eaf", [one])
+    write_captions(folder / "c.eaf", [replace(one, clip_id="ada-0", end_s=0.4, signer="eve")])
+    write_captions(folder / "d.eaf", [replace(one, clip_id="ada-1", end_s=50.0)])
+    (folder / "e.eaf").write_text("<!DOCTYPE x [<!ENTITY a 'b'>]><x>&a;</x>")
+    before = corpus.path.read_bytes()
+    result = take(corpus, "home")
+    nobody = "captions without a video correct clips that the corpus has, and it has no such clip"
+    xml = "declares a document type, which may hold a bomb of entities"
+    assert reasons(result) == {
+        "a.eaf annotation a1": nobody,
+        "b.eaf annotation a1": nobody,
+        "c.eaf annotation a1": "its signer is not that of the clip",
+        "d.eaf annotation a1": "the segment 0 to 50 s runs past the end of the video, 0.44 s",
+        "e.eaf": f"e.eaf: {xml}; expected a file that ELAN saved",
+    }
+    assert corpus.path.read_bytes() == before
+
+
+def test_who_shares_a_film_comes_into_one_split(corpus: CorpusOptions) -> None:
+    Path("in").mkdir()
+    cues = [("elle boit du café", "mia"), ("il va à l'école", "noe"), ("tu manges du pain", "mia")]
+    for number in range(6):
+        film = write_video(Path(f"in/talk{number}.mp4"), frames=75 + number)
+        write_captions(film.with_suffix(".vtt"), [
+            Cue(start_s=start_s, end_s=start_s + 1.0, text=text, signer=f"{signer}{number}")
+            for start_s, (text, signer) in enumerate(cues)
+        ])  # fmt: skip
+    result = take(corpus, "in", signer="somebody")
+    assert len(result.clips) == 18
+    assert len({(clip.video, clip.split) for clip in result.clips}) == 6
+    assert len({clip.split for clip in result.clips}) > 1

@@ -1,0 +1,122 @@
+"""What a sentence, a signer, a clip and an option must be like to come in."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signloom.config import parse_options
+from signloom.errors import Problem, UserError
+from signloom_ops.intake.checks import Probed, Segment, learn_rules, probe, probe_all
+from signloom_ops.intake.ingest import deal_signers
+from signloom_ops.intake.ledgers import Delivery, ledger_text, read_ledger
+from signloom_ops.intake.options import IngestOptions
+from tests.intake import OPTIONS
+from tests.videos import FPS, HEIGHT, WIDTH, write_cut_off, write_video
+
+FRENCH = learn_rules(["je vais à la maison", "il pleut", "elle boit du café noir ce soir"])
+COUNTS = st.dictionaries(st.sampled_from("abcdefghij"), st.integers(1, 30), min_size=1)
+
+
+def problems(text: str) -> list[str]:
+    return FRENCH.problems(text, script_share=0.8, length_factor=2.0)
+
+
+@pytest.mark.parametrize(
+    "text", ["il fait 12 °C à Paris !", "ça va", "ＦＵＬＬ ｗｉｄｔｈ", "œuf à la coque"]
+)
+def test_sentences_in_the_corpus_s_script_pass(text: str) -> None:
+    assert problems(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("добрый вечер", "CYRILLIC"), ("我要去学校吧", "CJK"), ("مرحبا يا أمي", "ARABIC"),
+     ("?!?! ...", "no letter"), ("ah", "2 characters"), ("la " * 30, "89 characters"),
+     ("a b c d e f g h i j k l m n o", "15 words")],
+)  # fmt: skip
+def test_odd_sentences_do_not(text: str, words: str) -> None:
+    assert any(words in problem for problem in problems(" ".join(text.split())))
+
+
+def test_a_foreign_name_is_no_fault_but_does_not_make_a_script_known() -> None:
+    rules = learn_rules(["je vais à la maison avec maman ce soir"] * 30 + ["Δ est une lettre"])
+    assert rules.scripts == {"LATIN"}
+    assert rules.problems("ma mère Анна est là ce soir", script_share=0.8, length_factor=3.0) == []
+
+
+@given(new=COUNTS, counts=st.tuples(*[st.integers(0, 200)] * 3))
+def test_signers_are_dealt_alike_in_any_order_and_near_the_shares(
+    new: dict[str, int], counts: tuple[int, int, int]
+) -> None:
+    have = dict(zip(("train", "dev", "test"), counts, strict=True))
+    dealt = deal_signers(new, have, (80.0, 10.0, 10.0))
+    assert dealt == deal_signers(dict(reversed(new.items())), have, (8.0, 1.0, 1.0))
+    assert dealt.keys() == new.keys()
+    total = sum(counts) + sum(new.values())
+    for split, share in (("train", 0.8), ("dev", 0.1), ("test", 0.1)):
+        sizes = [new[signer] for signer, found in dealt.items() if found == split]
+        # A split never gets more than its goal and the signer who was due to it.
+        assert not sizes or have[split] + sum(sizes) <= share * total + max(sizes)
+
+
+def test_years_of_weeks_end_near_the_shares() -> None:
+    have = {"train": 80, "dev": 10, "test": 10}
+    for week in range(100):
+        (split,) = deal_signers({f"signer {week}": 20}, have, (80.0, 10.0, 10.0)).values()
+        have[split] += 20
+    assert [have[split] / 2100 for split in have] == pytest.approx([0.8, 0.1, 0.1], abs=0.01)
+
+
+def test_a_share_of_nothing_gets_nobody() -> None:
+    dealt = deal_signers({"a": 5, "b": 5, "c": 5}, {"train": 5}, (1.0, 1.0, 0.0))
+    assert set(dealt.values()) == {"train", "dev"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"min_duration_s": 5.0}, {"min_side": 0}, {"max_side": 10}, {"script_share": 1.5},
+     {"length_factor": 0.5}, {"settle_s": -1.0}, {"shares": (1.0, 2.0)},
+     {"shares": (0.0, 1.0, 1.0)}],
+)  # fmt: skip
+def test_impossible_bounds_are_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=next(iter(changes))):
+        replace(OPTIONS, **changes)  # type: ignore[arg-type]
+
+
+def test_bounds_are_read_as_they_stand_in_a_parameters_file() -> None:
+    values = {
+        "min_duration_s": 0.2, "max_duration_s": 4, "min_side": 48, "max_side": 200,
+        "script_share": 0.8, "length_factor": 3, "settle_s": 0, "shares": [80, 10, 10],
+    }  # fmt: skip
+    assert parse_options(values, IngestOptions, where="here") == OPTIONS
+
+
+def test_clips_are_decoded_in_processes_as_they_are_here(tmp_path: Path) -> None:
+    good = write_video(tmp_path / "good.mp4", frames=50)
+    cut_off = write_cut_off(tmp_path / "cut.mp4")
+    segments = [
+        Segment(good, None, None, 1),
+        Segment(cut_off, None, None, 1),
+        Segment(good, 0.4, 1.2, 1),
+    ]
+    found = probe_all(segments)
+    assert found == [probe(segment) for segment in segments]
+    assert found[0] == Probed(50 / FPS, WIDTH, HEIGHT)
+    assert isinstance(found[1], Problem)
+    assert isinstance(found[2], Probed)
+    assert found[2].duration_s == pytest.approx(0.8)
+
+
+def test_a_ledger_is_read_back_and_a_damaged_one_is_named(tmp_path: Path) -> None:
+    rows = [Delivery("2026-11-21", "2026-11-21", 12, 3, "data/inbox", "withdrawn", "a\tb\nc")]
+    path = tmp_path / "deliveries.tsv"
+    assert read_ledger(path, Delivery) == []
+    path.write_text(ledger_text(rows, Delivery))
+    assert read_ledger(path, Delivery) == [replace(rows[0], reason="a b c")]
+    for bad in ("batch\n", path.read_text().replace("12", "many"), path.read_text() + "x\n"):
+        path.write_text(bad)
+        with pytest.raises(UserError, match=r"deliveries\.tsv is damaged"):
+            read_ledger(path, Delivery)

@@ -1,0 +1,202 @@
+import itertools
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from signloom.errors import UserError
+from signloom.features.targets import read_targets, write_targets
+from signloom.files import hash_file
+from signloom.paths import JUDGEMENTS
+from signloom.translation.translator import Translator
+from signloom_ops.nightly import candidates
+from signloom_ops.nightly.candidates import (
+    ask_gate,
+    check_readable,
+    measure_cpu_s,
+    read_candidate,
+    translate_clips,
+)
+from signloom_ops.nightly.store import ModelStore
+from tests.unit.evaluation.judged import judge
+from tests.unit.ops.nightly.versions import GATE, add_version, inputs, write_project
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    write_project(tmp_path)
+    return tmp_path
+
+
+def test_a_first_model_is_compared_with_the_floors_on_todays_test_clips(root: Path) -> None:
+    store = ModelStore(root / "data/models")
+    decision = ask_gate(store, add_version(root, d_model=8), inputs(root), GATE)
+    assert not decision.promote  # it has learnt nothing
+    found = decision.to_map()
+    assert found["test"] == [f"test{number}" for number in range(8)]
+    assert {row["name"]: row["value"] for row in found["floors"]}["constant"] > 30
+    assert store.frozen_test() is None  # these are frozen with a champion
+
+
+def test_both_translate_the_frozen_clips_and_the_newest_with_the_search_of_their_own(
+    root: Path,
+) -> None:
+    store = ModelStore(root / "data/models")
+    store.promote(add_version(root, d_model=8, beam_size=2), by="test")
+    store.freeze_test(["test1", "test2", "test3", "test5", "gone"])
+    challenger = add_version(root, d_model=16)
+    batches = [{"train1"}, {"dev1", "train0"}, {"test6", "dev2", "dev3"}, {"dev0"}]
+    decision = ask_gate(store, challenger, inputs(root, batches=batches), GATE)
+    found = decision.to_map()
+    assert (found["champion"], found["version"]) == (1, 2)
+    assert found["test"] == ["test1", "test2", "test3", "test5"]
+    assert found["missing"] == ["gone"]
+    assert found["newest"]["clips"] == 4  # as many batches as are enough to judge, and no more
+    assert found["decoding"]["champion"]["beam_size"] == 2
+    assert found["decoding"]["challenger"]["beam_size"] == 1
+    parameters = found["cost"]["parameters"]
+    assert parameters["champion"] < parameters["challenger"]
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_what_was_said_of_frozen_clips_is_kept_until_the_landmarks_change(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = ModelStore(root / "data/models")
+    store.promote(add_version(root, d_model=8), by="test")
+    challenger = add_version(root, d_model=16)
+    first = ask_gate(store, challenger, inputs(root), GATE).to_map()
+    loaded = []
+    original = candidates.Translator.load
+
+    def load(folder: Path, *arguments: Any, **options: Any) -> Any:
+        loaded.append(folder)
+        return original(folder, *arguments, **options)
+
+    monkeypatch.setattr(candidates.Translator, "load", load)
+    monkeypatch.setattr("signloom_ops.nightly.candidates.measure_cpu_s", lambda *_: (1.0, 1.0))
+    again = ask_gate(store, challenger, inputs(root), GATE).to_map()
+    assert loaded == []
+    assert again["scores"] == first["scores"]
+    write_project(root, shift=50)
+    ask_gate(store, challenger, inputs(root), GATE)
+    assert len(loaded) == 4  # two seeds of both
+
+
+def test_translations_of_a_candidate_are_those_of_each_seed_by_itself(root: Path) -> None:
+    from signloom.corpus.shards import read_shards
+
+    store = ModelStore(root / "data/models")
+    candidate = read_candidate(store, add_version(root, d_model=8))
+    clips = read_shards(root / "data/landmarks/shards", ["dev1", "test2"])
+    texts = translate_clips(candidate, clips, keep=False)
+    for seed, folder in enumerate(candidate.checkpoints):
+        alone = Translator.load(folder).translate(list(clips.values()), candidate.decoding)
+        assert [" ".join(one.text.split()) for one in alone] == [
+            row[seed] for row in texts.values()
+        ]
+    assert not (candidate.folder / "translations").exists()
+
+
+def test_of_rounds_in_turns_the_one_counts_that_is_worst_for_the_challenger(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a clock of its own: which model is faster depends on what else the machine does."""
+    from signloom.corpus.shards import read_shards
+
+    store = ModelStore(root / "data/models")
+    old, new = (read_candidate(store, add_version(root, d_model=d, seeds=1)) for d in (8, 16))
+    rounds = [(4.0, 2.0), (4.0, 3.0), (2.0, 2.5), (4.0, 1.0), (1.0, 1.0)]
+    marks = itertools.accumulate(
+        itertools.chain.from_iterable((100.0, *seconds) for seconds in rounds)
+    )
+    monkeypatch.setattr("signloom_ops.nightly.candidates.time.process_time", lambda: next(marks))
+    asked: list[int] = []
+    translate = Translator.translate
+
+    def note(self: Translator, *arguments: Any) -> Any:
+        asked.append(self.spec.model.d_model)
+        return translate(self, *arguments)
+
+    monkeypatch.setattr(Translator, "translate", note)
+    assert measure_cpu_s(old, new, read_shards(root / "data/landmarks/shards")) == (2.0, 2.5)
+    assert asked == [8, 16] * len(rounds)
+    assert next(marks, None) is None  # no other moment was measured
+
+
+def test_landmarks_of_another_make_are_refused_with_what_to_do(root: Path) -> None:
+    store = ModelStore(root / "data/models")
+    shards = root / "data/landmarks/shards"
+    check_readable(store, shards)  # no champion yet: nothing to compare with
+    store.promote(add_version(root, d_model=8), by="test")
+    check_readable(store, shards)
+    write_project(root, extractor={"detector": "other"})
+    with pytest.raises(UserError, match=r"other, not tiny.*version 1, the champion.*--force"):
+        check_readable(store, shards)
+    with pytest.raises(UserError, match="other, not tiny"):
+        ask_gate(store, add_version(root, d_model=16), inputs(root), GATE)
+
+
+def test_a_champion_of_another_format_is_refused_before_anything_is_trained(root: Path) -> None:
+    store = ModelStore(root / "data/models")
+    store.promote(add_version(root, d_model=8), by="test")
+    path = store.checkpoint(1) / "checkpoint.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format_version": 1}))
+    with pytest.raises(UserError, match=r"version 1, .*reads .*signloom champion add"):
+        check_readable(store, root / "data/landmarks/shards")
+
+
+def test_too_few_seeds_are_refused(root: Path) -> None:
+    store = ModelStore(root / "data/models")
+    version = add_version(root, d_model=8)
+    with pytest.raises(UserError, match=r"with 2 seeds, the gate asks for 3; set train\.seeds"):
+        ask_gate(store, version, inputs(root), replace(GATE, seeds=3))
+
+
+def test_too_few_resamples_for_the_level_are_refused(root: Path) -> None:
+    store = ModelStore(root / "data/models")
+    version = add_version(root, d_model=8)
+    with pytest.raises(UserError, match=r"300 resamples .*resamples to 400"):
+        ask_gate(store, version, inputs(root), replace(GATE, level=0.005))
+
+
+def test_the_champion_is_not_judged_against_itself(root: Path) -> None:
+    store = ModelStore(root / "data/models")
+    store.promote(add_version(root, d_model=8), by="test")
+    with pytest.raises(UserError, match="champion already"):
+        ask_gate(store, 1, inputs(root), GATE)
+
+
+def test_a_frozen_clip_that_moved_to_train_is_refused(root: Path) -> None:
+    store = ModelStore(root / "data/models")
+    store.promote(add_version(root, d_model=8), by="test")
+    store.freeze_test(["test1", "test2"])
+    path = root / "data/tokens/targets.parquet"
+    moved = [replace(t, split="train") if t.clip_id == "test1" else t for t in read_targets(path)]
+    write_targets(path, moved)
+    with pytest.raises(UserError, match=r"test1 in train"):
+        ask_gate(store, add_version(root, d_model=16), inputs(root), GATE)
+
+
+def test_without_a_test_clip_there_is_nothing_to_judge_on(root: Path) -> None:
+    path = root / "data/tokens/targets.parquet"
+    write_targets(path, [t for t in read_targets(path) if t.split != "test"])
+    store = ModelStore(root / "data/models")
+    with pytest.raises(UserError, match="split test"):
+        ask_gate(store, add_version(root, d_model=8), inputs(root), GATE)
+
+
+def test_what_people_said_of_these_two_models_counts(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(root)
+    store = ModelStore(root / "data/models")
+    store.promote(add_version(root, d_model=8), by="test")
+    challenger = add_version(root, d_model=16)
+    weights = [hash_file(store.checkpoint(n) / "model.safetensors") for n in (1, challenger)]
+    judge(root / JUDGEMENTS, "old", a=weights[0], b=weights[1])
+    rules = {one.name: one for one in ask_gate(store, challenger, inputs(root), GATE).rules}
+    assert rules["people"].result == "failed"
+    assert "B better in 0, worse in 15, equal in 5" in rules["people"].text

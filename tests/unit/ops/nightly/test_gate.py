@@ -1,0 +1,263 @@
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from signloom.evaluation.compare import compare
+from signloom.evaluation.metrics import measure
+from signloom_ops.nightly.gate import TESTS, count_system, level_tonight, measure_difference
+from tests.unit.evaluation.judged import judge
+from tests.unit.ops.nightly.systems import (
+    OPTIONS,
+    SCORE,
+    decided,
+    gate_clips,
+    rule,
+    system,
+    targets,
+)
+
+CLIPS = targets(90)
+GATE = gate_clips(CLIPS)
+
+
+def test_a_clearly_better_challenger_takes_the_place() -> None:
+    decision = decided(system(CLIPS, 0.4, version=1), system(CLIPS, 0.1), GATE)
+    assert decision.promote
+    assert rule(decision, "better") == "passed"
+    assert rule(decision, "equal_and_cheaper") == "not judged"
+    assert decision.verdict == "version 2 takes the place of version 1"
+
+
+def test_a_worse_one_does_not() -> None:
+    decision = decided(system(CLIPS, 0.1, version=1), system(CLIPS, 0.4), GATE)
+    assert not decision.promote
+    assert rule(decision, "better") == rule(decision, "equal_and_cheaper") == "failed"
+    assert rule(decision, "served") == rule(decision, "slices") == "failed"
+    assert "version 1 stays champion" in decision.verdict
+
+
+def test_the_same_model_again_is_refused_as_it_is_neither_better_nor_cheaper() -> None:
+    one = system(CLIPS, 0.2, version=1)
+    decision = decided(one, dataclasses.replace(one, version=2), GATE, cpu_s=(1.0, 0.95))
+    assert not decision.promote
+    scores = decision.to_map()["scores"]["chrf"]
+    assert (scores["difference"], scores["low"], scores["high"], scores["p_value"]) == (0, 0, 0, 1)
+    assert decision.to_map()["cost"]["cpu_s"] == {"champion": 1.0, "challenger": 0.95}
+
+
+@pytest.mark.parametrize(("parameters", "cpu_s"), [(890, None), (1000, (1.0, 0.89))])
+def test_an_equal_one_that_is_smaller_or_faster_is_taken(
+    parameters: int, cpu_s: tuple[float, float] | None
+) -> None:
+    one = system(CLIPS, 0.2, version=1)
+    again = dataclasses.replace(one, version=2, parameters=parameters)
+    decision = decided(one, again, GATE, cpu_s=cpu_s)
+    assert decision.promote
+    assert rule(decision, "better") == "failed"  # and yet: one of the two is enough
+    assert rule(decision, "equal_and_cheaper") == "passed"
+
+
+def test_a_smaller_one_that_may_be_worse_is_refused() -> None:
+    few = CLIPS[:20]  # chance alone may hide a point there
+    decision = decided(
+        system(few, 0.2, version=1), system(few, 0.2, parameters=10), gate_clips(few)
+    )
+    assert not decision.promote
+    assert rule(decision, "equal_and_cheaper") == "failed"
+
+
+def test_better_on_the_whole_and_worse_for_one_signer_is_refused() -> None:
+    champion = system(CLIPS, 0.5, version=1)
+    kept = {clip.clip_id: [clip.text] * 3 for clip in CLIPS if clip.signer == "cora"}
+    champion = dataclasses.replace(champion, texts={**champion.texts, **kept})
+    decision = decided(champion, system(CLIPS, 0.4, only="cora"), GATE)
+    assert rule(decision, "better") == "passed"
+    assert rule(decision, "slices") == "failed"
+    assert not decision.promote
+    found = {row["group"]: row["result"] for row in decision.to_map()["slices"]}
+    assert found["cora"] == "worse"
+    assert found["anna"] == "ok"
+    assert "a signer: -" in next(r.text for r in decision.rules if r.name == "slices")
+    assert "cora" not in " ".join([decision.verdict, *decision.reasons])  # slices alone name them
+
+
+def test_a_group_of_few_clips_is_shown_and_not_judged() -> None:
+    rare = [dataclasses.replace(clip, signer="dora") for clip in CLIPS[:5]]
+    clips = [*rare, *CLIPS[5:]]
+    spoilt = system(clips, 1.0, only="dora")
+    decision = decided(system(clips, 0.0, version=1), spoilt, gate_clips(clips), cpu_s=(1.0, 1.0))
+    dora = next(row for row in decision.to_map()["slices"] if row["group"] == "dora")
+    assert dora["difference"] < -20
+    assert dora["result"] == "few"
+
+
+def test_the_mean_of_good_seeds_does_not_hide_that_the_served_one_is_bad() -> None:
+    challenger = system(CLIPS, 0.0)
+    bad = system(CLIPS, 0.45, draw=1).texts
+    mixed = {clip: [bad[clip][0], *texts[1:]] for clip, texts in challenger.texts.items()}
+    champion = system(CLIPS, 0.25, version=1)
+    decision = decided(champion, dataclasses.replace(challenger, texts=mixed), GATE)
+    assert rule(decision, "better") == "passed"
+    assert rule(decision, "served") == "failed"
+    assert not decision.promote
+
+
+def test_one_seed_that_ignores_its_input_is_enough_to_refuse() -> None:
+    challenger = system(CLIPS, 0.1)
+    fluent = {clip: [*texts[:2], CLIPS[0].text] for clip, texts in challenger.texts.items()}
+    decision = decided(
+        system(CLIPS, 0.9, version=1), dataclasses.replace(challenger, texts=fluent), GATE
+    )
+    assert rule(decision, "better") == "passed"
+    assert rule(decision, "looks") == "failed"
+    assert not decision.promote
+    assert "model 3 ignores its input" in " ".join(decision.reasons)
+
+
+def test_where_all_clips_have_one_sentence_nothing_shows_that_a_model_looks() -> None:
+    clips = [dataclasses.replace(clip, text="le chat") for clip in CLIPS]
+    decision = decided(system(clips, 0.9, version=1), system(clips, 0.0), gate_clips(clips))
+    assert rule(decision, "better") == "passed"
+    assert not decision.promote
+
+
+def test_what_is_worse_on_the_newest_clips_is_refused() -> None:
+    newest = targets(20, prefix="new", seed=5)
+    champion = system([*CLIPS, *newest], 0.3, version=1)
+    bad, good = system(newest, 0.9).texts, system(CLIPS, 0.0)
+    challenger = dataclasses.replace(good, texts={**good.texts, **bad})
+    decision = decided(champion, challenger, gate_clips(CLIPS, newest=newest))
+    assert rule(decision, "newest") == "failed"
+    assert not decision.promote
+    few = decided(champion, challenger, gate_clips(CLIPS, newest=newest[:5]))
+    assert rule(few, "newest") == "not judged"
+    assert few.promote
+    assert few.to_map()["newest"]["clips"] == 5
+
+
+def test_a_first_champion_must_beat_the_floors_and_look() -> None:
+    floors = {"constant": [CLIPS[0].text] * 90, "retrieval": [clip.text for clip in CLIPS[::-1]]}
+    clips = gate_clips(CLIPS, floors=floors)
+    good = decided(None, system(CLIPS, 0.2, version=1), clips)
+    assert good.promote
+    assert good.champion is None
+    assert good.verdict == "version 1 is the first champion"
+    assert {row["name"] for row in good.to_map()["floors"]} == {"constant", "retrieval"}
+    assert not decided(None, system(CLIPS, 0.97, version=1), clips).promote
+    fluent = system(CLIPS, 0.2, version=1)
+    same = {clip: [CLIPS[0].text] * 3 for clip in fluent.texts}
+    assert not decided(None, dataclasses.replace(fluent, texts=same), clips).promote
+
+
+def test_a_decision_can_be_written_and_names_each_rule_with_its_figures() -> None:
+    decision = decided(system(CLIPS, 0.4, version=1), system(CLIPS, 0.1), GATE)
+    found = json.loads(json.dumps(decision.to_map()))
+    assert [one["name"] for one in found["rules"]] == [
+        "better", "equal_and_cheaper", "served", "slices", "looks", "newest",
+    ]  # fmt: skip
+    assert len(found["reasons"]) == len(found["rules"])
+    assert set(found["scores"]) == {"chrf", "bleu4", "wer", "exact"}
+    assert len(found["scores"]["bleu4"]["challenger_seeds"]) == 3
+    assert found["test"] == [clip.clip_id for clip in CLIPS]
+
+
+def test_one_seed_gives_the_interval_of_the_comparison_of_two_runs() -> None:
+    refs = [clip.text for clip in CLIPS]
+    a, b = ([texts[0] for texts in system(CLIPS, w, draw=1).texts.values()] for w in (0.4, 0.2))
+    found = measure_difference(
+        count_system([a], refs, SCORE), count_system([b], refs, SCORE), "bleu4", SCORE, 0.05
+    )
+    theirs = compare(measure(a, refs, SCORE), measure(b, refs, SCORE), SCORE)["bleu4"]
+    assert (found.a, found.b) == pytest.approx((theirs.a, theirs.b))
+    assert (found.low, found.high) == pytest.approx((theirs.low, theirs.high))
+
+
+def test_the_mean_over_seeds_is_resampled_jointly() -> None:
+    refs = [clip.text for clip in CLIPS]
+    three = list(zip(*system(CLIPS, 0.3).texts.values(), strict=True))
+    counts = count_system(three, refs, SCORE)
+    drawn = np.mean([one.resample(SCORE)["chrf"] for one in counts.seeds], axis=0)
+    worse = count_system([refs] * 2, refs, SCORE)
+    found = measure_difference(counts, worse, "chrf", SCORE, 0.1)
+    assert found.a == pytest.approx(np.mean(counts.values("chrf")))
+    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(100 - drawn, (0.05, 0.95))))
+
+
+def test_equal_systems_are_promoted_about_as_rarely_as_the_level_says() -> None:
+    taken = 0
+    for draw in range(25):
+        pair = (system(CLIPS[:40], 0.3, version=v, draw=draw, seeds=1) for v in (1, 2))
+        refs = [clip.text for clip in CLIPS[:40]]
+        old, new = (
+            count_system([[texts[0] for texts in one.texts.values()]], refs, SCORE) for one in pair
+        )
+        taken += measure_difference(old, new, "chrf", SCORE, 0.05).low > 0
+    assert taken <= 3  # 0.6 expected: one tail of 0.05
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("level", 0.6), ("seeds", 0), ("saving", 1.5), ("slice_tolerance", -1.0)]
+)
+def test_options_out_of_range_are_refused(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=name):
+        dataclasses.replace(OPTIONS, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("preferred", "result"), [("new", "passed"), ("equal", "passed"), ("old", "failed")]
+)
+def test_a_challenger_whose_sentences_people_like_less_is_refused(
+    preferred: str, result: str, tmp_path: Path
+) -> None:
+    champion, challenger = system(CLIPS, 0.4, version=1), system(CLIPS, 0.1)
+    people = judge(tmp_path, preferred)
+    decision = decided(champion, challenger, GATE, people=people)
+    assert rule(decision, "people") == result
+    assert decision.promote == (result == "passed")
+    figures = decision.to_map()["people"]
+    assert (figures["judges"], figures["clips"]) == (2, 20)
+    assert "2 judges, 20 of 20 clips" in " ".join(decision.reasons)
+    few = decided(champion, challenger, GATE, people=people, slice_min_clips=21)
+    assert rule(few, "people") == "not judged"
+    asked_nobody = decided(champion, challenger, GATE)
+    assert "people" not in {one.name for one in asked_nobody.rules}
+
+
+def test_the_levels_of_a_years_refused_challengers_add_up_to_the_stated_one() -> None:
+    levels = [level_tonight(0.05, refused) for refused in range(TESTS + 1)]
+    assert sum(levels) == pytest.approx(0.05)
+    assert levels == sorted(levels, reverse=True)
+    assert levels[-1] == 0  # more would exceed it
+
+
+def test_after_many_refusals_more_is_asked_for() -> None:
+    pair = system(CLIPS, 0.42, version=1), system(CLIPS, 0.30)
+    first, late = (decided(*pair, GATE, cpu_s=(1.0, 1.0), refused=refused) for refused in (0, 300))
+    assert (rule(first, "better"), rule(late, "better")) == ("passed", "failed")
+    assert first.figures["scores"] == late.figures["scores"]
+    assert late.figures["level_tonight"] == pytest.approx(0.05 / 6.4816 / 301, rel=0.01)
+
+
+def test_fewer_clips_than_a_sign_test_needs_promote_nothing_however_good() -> None:
+    few = CLIPS[:6]  # 2^-6 is more than the level of a first night, 0.0077
+    assert (
+        rule(decided(system(few, 0.9, version=1), system(few, 0.0), gate_clips(few)), "better")
+        == "failed"
+    )
+
+
+def test_the_lower_bound_is_students_with_the_error_of_the_resamples() -> None:
+    refs = [clip.text for clip in CLIPS]
+    a, b = ([texts[0] for texts in system(CLIPS, w, draw=1).texts.values()] for w in (0.4, 0.2))
+    score = dataclasses.replace(SCORE, resamples=4000)
+    found = measure_difference(
+        count_system([a], refs, score), count_system([b], refs, score), "exact", score, 0.05
+    )
+    # Exact matches are a plain mean, of which the textbook's interval is known.
+    gains = np.array([100.0 * ((y == r) - (x == r)) for x, y, r in zip(a, b, refs, strict=True)])
+    theirs = stats.ttest_1samp(gains, 0).confidence_interval(0.998).low
+    assert found.lowest(0.001) == pytest.approx(theirs, abs=0.05 * abs(found.change - theirs))

@@ -1,0 +1,366 @@
+"""Whole nights that end early, and programs that a night runs; those that train: tests/system."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from signloom.corpus import manifest
+from signloom.corpus.manifest import load_manifest, read_manifest, write_manifest
+from signloom.corpus.quality import write_quality
+from signloom.errors import UserError
+from signloom.paths import RETRAIN_LOCK, RETRAIN_UNFINISHED
+from signloom_ops.intake.drift.findings import DriftReport
+from signloom_ops.nightly.commands import Commands
+from signloom_ops.nightly.dry_run import dry_run
+from signloom_ops.nightly.lock import hold_lock
+from signloom_ops.nightly.night import Request, run_night
+from signloom_ops.nightly.plan import make_plan, new_clips
+from signloom_ops.nightly.record import NightRecord, StepResult
+from signloom_ops.nightly.steps import take_deliveries, train, withdraw_delivery
+from signloom_ops.nightly.store import ModelStore
+from tests.intake import deliver
+from tests.processes import is_alive, wait_until
+from tests.tiny import ROOT
+from tests.unit.ops.nightly.night_project import (
+    PARAMS,
+    decision_about,
+    keep_decided,
+    keep_undecided,
+    make_project,
+    read_night,
+    settle_cut,
+)
+
+ASK = Request(params=PARAMS, start=None, pull=True, force=False)
+
+
+@pytest.fixture(autouse=True)
+def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SIGNLOOM_WORKERS", "1")
+
+
+@pytest.fixture
+def manifests_read(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Return the manifests that are read, as they are read."""
+    found: list[Path] = []
+    read = manifest.read_table
+
+    def count(path: Path) -> manifest.Table:
+        found.append(path)
+        return read(path)
+
+    monkeypatch.setattr(manifest, "read_table", count)
+    return found
+
+
+def outcome(night: dict[str, Any]) -> tuple[str, int]:
+    return night["outcome"], night["exit_code"]
+
+
+def hook(code: str) -> str:
+    """Return a command that runs Python with the path of night.json as `sys.argv[1]`."""
+    return shlex.join([sys.executable, "-c", f"import json, sys, time; {code}"])
+
+
+def make_stages(commands: dict[str, str], **deps: list[str]) -> None:
+    """Make a DVC repository of stages that depend on nothing, or on the files of a keyword."""
+    stages = {
+        name: {"cmd": command, "deps": deps.get(name, [])} for name, command in commands.items()
+    }
+    Path("dvc.yaml").write_text(yaml.safe_dump({"stages": stages}))
+    subprocess.run([sys.executable, "-m", "dvc", "init", "--no-scm", "-q"], check=True)
+
+
+def test_nothing_new_ends_with_3_and_changes_no_model() -> None:
+    settings = make_project(hook=hook("open('called', 'w').write(open(sys.argv[1]).read())"))
+    keep_decided(settings, ModelStore(), promote=True)
+    night = run_night(ASK)
+    assert outcome(night) == ("nothing_new", 3)
+    assert night == read_night()
+    assert (night["champion_before"], night["champion"], night["version"]) == (1, 1, None)
+    assert [step["name"] for step in night["steps"]] == ["plan"]
+    assert ModelStore().versions() == [1]
+    assert json.loads(Path("called").read_text())["outcome"] == "nothing_new"
+    assert not RETRAIN_UNFINISHED.exists()
+    assert Path(RETRAIN_LOCK).read_text() == ""
+
+
+def test_a_second_night_ends_with_6_and_leaves_the_first_ones_summary_alone() -> None:
+    make_project(hook=hook("open('called', 'w')"))
+    with hold_lock(RETRAIN_LOCK):
+        night = run_night(ASK)
+    assert outcome(night) == ("busy", 6)
+    assert f"process {os.getpid()}" in night["verdict"]
+    assert not Path("reports/retrain").exists()
+    assert not Path("called").exists()
+
+
+def test_what_fails_is_said_and_found_again() -> None:
+    """Here DVC was never initialised."""
+    make_project()
+    night = run_night(ASK)
+    assert outcome(night) == ("error", 1)
+    assert "dvc repro extract tokenize_targets failed" in night["verdict"]
+    assert "not inside of a DVC repository" in night["verdict"]
+    assert night["steps"][-1]["name"] == "extract"
+    assert night["steps"][-1]["result"] == "failed"
+    assert RETRAIN_UNFINISHED.exists()
+    assert dry_run(ASK).kind == "train"
+
+
+@pytest.mark.slow
+def test_a_delivery_without_landmarks_is_withdrawn_and_not_taken_again(
+    manifests_read: list[Path],
+) -> None:
+    """Quick twin: tests/unit/ops/intake/test_withdrawal.py, tests/unit/ops/intake/drift."""
+    settings = make_project()
+    before = settings.corpus.path.read_text(encoding="utf-8")
+    stages = {"extract": "true", "tokenize_targets": "true", "report": "touch reports/made"}
+    make_stages(stages, report=["reports/tune"])  # which no search wrote
+    write_quality(Path("data/landmarks/quality.parquet"), [])
+    deliver(settings.retrain.inbox / "ada", "dark", frames=25)
+    night = run_night(ASK)
+    assert outcome(night) == ("data_refused", 5)
+    assert manifests_read == [settings.corpus.path]
+    assert "1 of 1 new clips have no landmarks" in night["verdict"]
+    names = [step["name"] for step in night["steps"]]
+    assert names[:6] == ["plan", "ingest", "extract", "drift", "withdraw", "extract again"]
+    (batch,) = night["batches"]
+    assert [p.name for p in Path("data/withdrawn", batch).rglob("*.mp4")] == ["dark.mp4"]
+    assert settings.corpus.path.read_text(encoding="utf-8") == before
+    shown = json.loads(Path("reports/retrain.json").read_text())
+    assert (shown["night"]["outcome"], shown["drift"]["level"]) == ("data_refused", "stop")
+    assert shown["decision"] is None
+    assert Path("reports/made").is_file()
+    assert not RETRAIN_UNFINISHED.exists()
+    # The corpus still wants its first model, but the delivery is not news again.
+    assert dry_run(ASK).reasons == ("no model has been decided on yet",)
+
+
+def test_a_night_reads_the_manifest_once(manifests_read: list[Path]) -> None:
+    """The steps of a night that use it, without those that run DVC."""
+    settings, store = make_project(), ModelStore()
+    deliver(settings.retrain.inbox / "ada", "new", frames=25)
+    founded = load_manifest(settings.corpus)
+    assert make_plan(settings, founded, store, to_finish=None, force=False).kind == "train"
+    grown = take_deliveries(settings.corpus, settings.retrain, founded).manifest
+    (batch,) = new_clips(grown.clips, store)
+    report = DriftReport(batch=batch, new=1, old=5, findings=())
+    left = withdraw_delivery(settings.corpus, report, grown).manifest
+    assert manifests_read == [settings.corpus.path]
+    assert left == load_manifest(settings.corpus)  # as if it had been read
+    assert (len(founded.clips), len(grown.clips), len(left.clips)) == (5, 6, 5)
+
+
+def test_a_manifest_that_was_edited_meanwhile_is_read_again(manifests_read: list[Path]) -> None:
+    settings = make_project()
+    before = load_manifest(settings.corpus)
+    path = settings.corpus.path
+    path.write_text(path.read_text().replace("du pain", "du riz"))
+    deliver(settings.retrain.inbox / "ada", "new", frames=25)
+    grown = take_deliveries(settings.corpus, settings.retrain, before).manifest
+    assert manifests_read == [path, path]
+    assert "du riz" in path.read_text()
+    assert grown.clips == read_manifest(path)
+
+
+def test_a_night_takes_clips_out_whose_consent_has_ended_and_says_so() -> None:
+    settings, store = make_project(), ModelStore()
+    keep_decided(settings, store, promote=True)
+    first, *others = read_manifest(settings.corpus.path)
+    ended = replace(first, consent_until="2020-01-31")
+    write_manifest(settings.corpus.path, [ended, *others])
+    said = "1 clips would leave the corpus: the consent of their signers has ended"
+    assert said in dry_run(ASK).lines
+    assert dry_run(ASK).kind == "train"
+    night = run_night(ASK)  # as far as it comes without DVC
+    step = night["steps"][0]
+    assert (step["name"], step["clips"]) == ("consents", [first.clip_id])
+    assert "`signloom forget` marks them" in night["warnings"][0]
+    assert read_manifest(settings.corpus.path) == others
+    assert night["reasons"] == ["clips left the corpus or were changed since the last model"]
+
+
+def test_sigterm_stops_the_stage_and_the_next_night_goes_on() -> None:
+    make_project(hook=hook("open('called', 'w').write(open(sys.argv[1]).read())"))
+    nap = "import os, time; open('stage', 'w').write(str(os.getpid())); time.sleep(600)"
+    make_stages({"extract": f'{sys.executable} -c "{nap}"', "tokenize_targets": "-"})
+
+    def stop_once_it_runs() -> None:
+        wait_until(lambda: Path("stage").is_file() and Path("stage").read_text())
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=stop_once_it_runs).start()
+    before = signal.getsignal(signal.SIGTERM)
+    assert outcome(run_night(ASK)) == ("terminated", 143)
+    assert signal.getsignal(signal.SIGTERM) == before
+    assert not is_alive(int(Path("stage").read_text()))
+    assert json.loads(Path("called").read_text())["exit_code"] == 143
+    assert dry_run(ASK).kind == "train"
+    assert dry_run(ASK).held_by == ""
+
+
+def test_a_failing_hook_is_a_warning() -> None:
+    settings = make_project(hook=hook("sys.exit('nobody listens')"))
+    keep_decided(settings, ModelStore(), promote=True)
+    night = run_night(ASK)
+    assert outcome(night) == ("nothing_new", 3)
+    assert "nobody listens" in night["warnings"][0]
+    assert read_night()["warnings"] == night["warnings"]
+
+
+def test_only_rejects_in_the_inbox_are_said_and_not_looked_at_again() -> None:
+    settings = make_project()
+    keep_decided(settings, ModelStore(), promote=True)
+    deliver(settings.retrain.inbox / "dan", "short", frames=2)
+    night = run_night(ASK)
+    assert outcome(night) == ("nothing_new", 3)
+    assert "1 files of the inbox were rejected" in night["warnings"][0]
+    (reject,) = next(step for step in night["steps"] if step["name"] == "ingest")["rejects"]
+    assert "short" in reject["where"]  # a field: prose names no file, whose folder may be a name
+    assert "short" not in " ".join([night["verdict"], *night["warnings"]])
+    assert dry_run(ASK).kind == "nothing"
+
+
+def test_a_dry_run_says_what_would_be_done_and_writes_nothing() -> None:
+    settings = make_project()
+    keep_decided(settings, ModelStore(), promote=False)
+    keep_decided(settings, ModelStore(), promote=True)
+    deliver(settings.retrain.inbox / "ada", "new", frames=25)
+    before = sorted(Path().rglob("*"))
+    found = dry_run(ASK)
+    assert found.clips == {"new": "train"}
+    assert found.start_from == "data/models/0002/checkpoint"
+    assert found.refused_in_a_year == 1
+    assert found.level_tonight == pytest.approx(0.00386, rel=0.01)
+    assert any("1 refused in 365 days" in line for line in found.lines)
+    assert "1 clips would come to the 5 of the corpus" in found.lines
+    assert [p for p in sorted(Path().rglob("*")) if "cache" not in p.parts] == before
+
+
+def test_a_promotion_that_was_cut_is_made_up_for_once() -> None:
+    settings, store = make_project(), ModelStore()
+    version = keep_undecided(settings, store)
+    RETRAIN_UNFINISHED.write_text(json.dumps({"version": version}))
+    settle_cut(store, decision_about(store, version, promote=True))
+    assert dry_run(ASK).kind == "finish"
+    night = run_night(ASK)
+    assert (night["champion_before"], night["champion"]) == (None, 1)
+    assert outcome(night) == ("promoted", 0)
+    assert [step["name"] for step in night["steps"]][:2] == ["finish_change", "plan"]
+    assert store.marks(version) == {}  # as after a night that nothing cut
+    # The first has no card of its own: these versions are hollow. But the night is over.
+    assert outcome(run_night(ASK)) == ("nothing_new", 3)
+
+
+def test_what_a_person_had_judged_is_left_to_the_person() -> None:
+    settings, store = make_project(), ModelStore()
+    version = keep_undecided(settings, store)
+    store.keep_decision(version, decision_about(store, version, promote=True))
+    night = run_night(ASK)
+    assert (outcome(night), night["champion"]) == (("nothing_new", 3), None)
+
+
+def test_a_night_that_breaks_calls_the_hook_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_project(hook=hook("open('called', 'w').write(open(sys.argv[1]).read())"))
+    monkeypatch.setattr("signloom_ops.nightly.night.make_plan", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run_night(ASK)
+    called = json.loads(Path("called").read_text())
+    assert (called["outcome"], called["exit_code"]) == ("error", 1)
+    assert called["verdict"] == "ZeroDivisionError: division by zero"
+
+
+def test_what_a_person_rolled_back_is_not_promoted_again() -> None:
+    settings, store = make_project(), ModelStore()
+    keep_decided(settings, store, promote=True)
+    keep_decided(settings, store, promote=True)
+    store.rollback(by="a person")
+    night = run_night(ASK)
+    assert (outcome(night), night["champion"]) == (("nothing_new", 3), 1)
+
+
+def test_a_night_that_was_cut_is_recognised_and_keeps_its_key() -> None:
+    first = NightRecord()
+
+    def killed() -> StepResult:
+        raise SystemExit  # what a kill leaves is what is on the disk before this
+
+    with pytest.raises(SystemExit):
+        first.step("train", killed)
+    content = read_night()
+    content["steps"][-1]["result"] = "running"
+    first.path.write_text(json.dumps(content))
+    second = NightRecord()
+    assert second.interruption.endswith("was interrupted in step train")
+    assert second.content["key"] == first.content["key"]
+    second.end("refused", 4, "no")
+    assert NightRecord().interruption == ""
+    assert "was interrupted in step train" in (second.folder / "night.log").read_text()
+
+
+def commands(log: Path = Path("stages.log")) -> Commands:
+    return Commands(lock=os.open(os.devnull, os.O_RDONLY), log=log, night="key")
+
+
+@pytest.mark.slow
+def test_a_hook_that_hangs_is_stopped_with_its_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Quick twin: test_sigterm_stops_the_stage_and_the_next_night_goes_on."""
+    monkeypatch.setattr("signloom_ops.nightly.commands.HOOK_S", 1.0)
+    child = f"subprocess.Popen([{sys.executable!r}, '-c', 'import time; time.sleep(600)'])"
+    code = f"import subprocess; p = {child}; open('pid', 'w').write(str(p.pid)); time.sleep(600)"
+    with pytest.raises(UserError, match="was stopped after 1 s"):
+        commands().hook(hook(code), Path("night.json"))
+    assert not is_alive(int(Path("pid").read_text()))
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_the_children_and_is_passed_on() -> None:
+    """Quick twin: test_sigterm_stops_the_stage_and_the_next_night_goes_on."""
+    threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        commands().hook(hook("print('hears', flush=True); time.sleep(600)"), Path("night.json"))
+    assert time.monotonic() - began < 120
+    assert not [p for p in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True)
+                .stdout.splitlines() if "hears" in p]  # fmt: skip
+
+
+def test_a_program_that_is_missing_is_said() -> None:
+    with pytest.raises(UserError, match="no-such-program cannot be started"):
+        commands().hook("no-such-program", Path("night.json"))
+
+
+def test_a_night_makes_all_that_training_reads() -> None:
+    class Noted(Commands):
+        def __init__(self) -> None:
+            self.stages: list[str] = []
+
+        def dvc(self, *arguments: str) -> None:
+            self.stages += arguments
+
+    Path("params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
+    train(Path("params.yaml"), "", noted := Noted())
+    stages = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
+    read = {
+        name
+        for dep in stages["train"]["deps"]
+        for name, stage in stages.items()
+        if any(
+            Path(dep).is_relative_to(out) for out in stage.get("outs", []) if isinstance(out, str)
+        )
+    }
+    assert "tokenize_targets" in read
+    assert read <= {"extract", "tokenize_targets", *noted.stages}

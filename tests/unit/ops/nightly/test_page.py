@@ -1,0 +1,185 @@
+"""What the page says of a night, from reports of real checks and decisions of the real gate."""
+
+import dataclasses
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from signloom.errors import UserError
+from signloom.report.build import build_report
+from signloom.report.stage_files import ReportPaths
+from signloom.report.tuning import LABELS
+from signloom_ops.intake.drift.findings import DriftReport, Overall, judge
+from signloom_ops.intake.drift.limits import Limits
+from signloom_ops.nightly.gate import Decision
+from signloom_ops.nightly.page import night_section, show_decision, show_drift, show_night
+from tests.damage import damaged_texts
+from tests.report_project import EVIL, OPTIONS, write_project
+from tests.unit.ops.nightly.systems import decided, gate_clips, system, targets
+from tests.unit.report.test_build import parse
+
+CLIPS = targets(40)
+SHARE = Limits(warn=0.1, stop=0.5)
+DRIFT = DriftReport(
+    batch="2026-11-21", new=8, old=232,
+    findings=(
+        judge("new_words", SHARE, 0.0, "0 % of the words are new", signer="ada"),
+        judge("colour", SHARE, 0.125, "in 1 of 8 clips the skin is bluer than red",
+              hint="write them again", clips=["b", "a"]),
+        judge("unread", SHARE, 0.75, f"6 of 8 {EVIL}", hint="see rejects.tsv",
+              clips=[f"c{number}" for number in range(6)]),
+        judge("tokens", SHARE, None, "too few clips"),
+    ),
+    overall=Overall(auc=0.91, usual_auc=0.55, p_value=0.05, is_grouped=True),
+)  # fmt: skip
+
+NIGHT = {
+    "format_version": 1, "corpus": "",
+    "night": {"outcome": "refused", "verdict": "version 2 stays out", "batches": ["a"]},
+    "drift": {
+        "new": 3, "old": 9, "batch": "a", "overall": None,
+        "findings": [{
+            "check": "colour", "level": "warn", "what": "w", "mend": "m", "statistic": 0.5,
+            "warn": 0.1, "stop": None, "clips": ["a-1"], "signer": None,
+        }],
+    },
+    "decision": {
+        "version": 2, "champion": 1, "promote": False, "verdict": "no", "reasons": ["r"],
+        "test": ["c"], "metric": "chrf", "clips": 1, "level": 0.05,
+        "rules": [{"name": "better", "result": "failed", "text": "t"}],
+        "scores": {"chrf": {"champion": 3.0, "challenger": 2.0, "difference": -1.0, "low": -2.0,
+                            "high": 0.5}},
+        "slices": [{"kind": "signer", "group": "ada", "clips": 1, "result": "few"}],
+    },
+}  # fmt: skip
+
+
+def night(decision: Decision | None, drift: DriftReport | None = DRIFT) -> dict[str, Any]:
+    content = {
+        "format_version": 1,
+        "night": {
+            "outcome": "refused" if decision else "data_refused",
+            "verdict": "version 1 stays champion", "version": 2, "champion_before": 1,
+            "champion": 1, "batches": ["2026-11-21"], "reasons": [], "warnings": [],
+        },
+        "drift": drift.to_map() if drift else None,
+        "decision": decision.to_map() if decision else None,
+    }  # fmt: skip
+    loaded: dict[str, Any] = json.loads(json.dumps(content))  # as it comes out of the file
+    return loaded
+
+
+def build_page(project: ReportPaths, folder: Path, content: object) -> str:
+    folder.mkdir()
+    path = folder / "retrain.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    build_report(project, folder, OPTIONS, [partial(night_section, path)])
+    text = (folder / "index.html").read_text(encoding="utf-8")
+    parse(text)
+    return text
+
+
+@pytest.fixture
+def own_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReportPaths:
+    """A project of which no chart is drawn: they take seconds and say nothing of a night."""
+    names = ("scores", "breakdown", "curves", "lengths", "quality", "signers", *LABELS)
+    monkeypatch.setattr(
+        "signloom.report.build.draw_charts", lambda *_: {name: [] for name in names}
+    )
+    (tmp_path / "project").mkdir()
+    return write_project(tmp_path / "project")
+
+
+def test_the_worst_findings_come_first_and_name_their_clips() -> None:
+    found = show_night(night(None))
+    assert found.drift
+    rows = found.drift.rows
+    assert [row.check for row in rows] == ["unread", "colour", "new_words", "tokens"]
+    assert (rows[0].value, rows[0].limits) == ("0.75", "0.1 / 0.5")
+    assert (rows[0].named, rows[0].more) == (["c0", "c1", "c2", "c3", "c4"], True)
+    assert (rows[1].named, rows[1].more) == (["a", "b"], False)
+    assert rows[3].value == "–"
+    assert "of 4 checks 1 stopped the night, 1 warned, 2 are fine." in found.drift.note
+    assert "an AUC of 0.91, by chance 0.55 (p 0.05)" in found.drift.note
+    assert "0 % of the words are new (ada)" in [row.what for row in rows]
+    assert found.decision is None
+    crowd = judge("mirrored_people", SHARE, 2739.0, "9 of 9 new signers prefer the left hand")
+    rows = show_drift(dataclasses.replace(DRIFT, findings=(crowd,)).to_map()).rows
+    assert rows[0].value == "2739"
+
+
+def test_a_decision_shows_both_models_beside_each_other() -> None:
+    decision = decided(system(CLIPS, 0.1, version=1), system(CLIPS, 0.6), gate_clips(CLIPS))
+    found = show_night(night(decision))
+    told, scores = found.decision, decision.to_map()["scores"]["chrf"]
+    assert told
+    assert (told.champion, told.challenger) == ("version 1", "version 2")
+    assert told.note == "The same 40 test clips for both, paired bootstrap at 0.05."
+    (row,) = (row for row in told.scores if row.name == "chrF")
+    assert row.before == f"{scores['champion']:.2f}"
+    assert row.difference == f"{scores['difference']:+.2f}"
+    assert row.difference.startswith("-")
+    assert {row.name for row in told.slices} >= {"signer anna", "signer bela"}
+    assert told.interval == "95 % interval"
+    assert show_decision(decision.to_map() | {"level": 0.1}).interval == "90 % interval"
+
+
+def test_the_page_has_the_night(own_project: ReportPaths, tmp_path: Path) -> None:
+    decision = decided(system(CLIPS, 0.1, version=1), system(CLIPS, 0.6), gate_clips(CLIPS))
+    text = build_page(own_project, tmp_path / "out", night(decision))
+    for part in ('<section id="night">', '<a href="#night">', "in 1 of 8 clips the skin",
+                 "write them again", "champion (version 1)", "Protected groups"):  # fmt: skip
+        assert part in text
+    assert EVIL not in text
+    assert "<code><bdi>c4</bdi></code>, …" in text
+
+
+def test_a_first_champion_has_nobody_beside_it(own_project: ReportPaths, tmp_path: Path) -> None:
+    decision = decided(None, system(CLIPS, 0.1, version=1), gate_clips(CLIPS))
+    text = build_page(own_project, tmp_path / "out", night(decision, drift=None))
+    assert "champion (none)" in text
+    assert "40 test clips." in text
+    assert "for both" not in text
+    assert "New data against the old" not in text
+
+
+@pytest.mark.parametrize("content", [{}, None])
+def test_before_the_first_night_the_page_says_nothing_of_it(
+    tmp_path: Path, content: dict[str, Any] | None
+) -> None:
+    path = tmp_path / "retrain.json"
+    if content is not None:
+        path.write_text("{}", encoding="utf-8")
+    assert night_section(path, "weather") is None
+
+
+def test_the_night_of_another_corpus_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "retrain.json"
+    path.write_text(json.dumps(night(None) | {"corpus": "demo"}), encoding="utf-8")
+    assert night_section(path, "demo") is not None
+    assert night_section(path, "weather") is None
+
+
+def test_a_night_of_another_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "retrain.json"
+    path.write_text('{"format_version": 2}', encoding="utf-8")
+    with pytest.raises(UserError, match=r"retrain.json: found format version 2.*signloom retrain"):
+        night_section(path, "")
+
+
+def test_a_damaged_night_ends_in_no_traceback(tmp_path: Path) -> None:
+    path, refused = tmp_path / "retrain.json", 0
+    for done, text in damaged_texts(NIGHT, seed=1, count=25):
+        path.write_text(text, encoding="latin-1")
+        try:
+            night_section(path, "")
+        except UserError as error:
+            said = str(error)
+        else:
+            said = ""
+        assert not said or path.name in said, done
+        refused += bool(said)
+    assert refused > 12

@@ -1,0 +1,165 @@
+"""Is there anything to do tonight, and why?"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from signloom.corpus.manifest import load_manifest, read_manifest, write_manifest
+from signloom.errors import UserError
+from signloom_ops.intake.ingest import ingest
+from signloom_ops.nightly.plan import (
+    Plan,
+    Settings,
+    choose_parent,
+    corpus_key,
+    make_plan,
+    new_clips,
+    read_settings,
+)
+from signloom_ops.nightly.store import ModelStore
+from tests import glosses
+from tests.intake import DAY, deliver
+from tests.unit.ops.nightly.night_project import PARAMS, keep_decided, keep_undecided, make_project
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SIGNLOOM_WORKERS", "1")
+    return make_project()
+
+
+def plan(settings: Settings, *, to_finish: int | None = None, force: bool = False) -> Plan:
+    manifest = load_manifest(settings.corpus)
+    return make_plan(settings, manifest, ModelStore(), to_finish=to_finish, force=force)
+
+
+def take(settings: Settings) -> str:
+    """Deliver a clip and take it in; return its batch."""
+    deliver(settings.retrain.inbox / "dan", "new", frames=25)
+    found = ingest(
+        settings.corpus, [settings.retrain.inbox], settings.retrain.ingest, day=DAY, inbox=True
+    )
+    assert found.batch is not None, found.rejects
+    return found.batch
+
+
+def test_a_project_without_a_model_trains_its_first(settings: Settings) -> None:
+    found = plan(settings)
+    assert (found.kind, found.reasons) == ("train", ("no model has been decided on yet",))
+    # The founding stock is what drift is measured against, not new.
+    assert new_clips(read_manifest(settings.corpus.path), ModelStore()) == {}
+
+
+def test_a_champion_of_another_corpus_is_told_before_a_night_of_work(settings: Settings) -> None:
+    keep_decided(settings, ModelStore(), promote=True)
+    clips = read_manifest(settings.corpus.path)
+    others = [replace(clip, clip_id=f"new {clip.clip_id}") for clip in clips]
+    write_manifest(settings.corpus.path, others)
+    with pytest.raises(UserError, match=r"made from another corpus: none of its .*mv data/models"):
+        plan(settings)
+
+
+@pytest.mark.parametrize("promote", [True, False])
+def test_what_was_decided_on_is_not_new_whatever_was_decided(
+    settings: Settings, promote: bool
+) -> None:
+    keep_decided(settings, ModelStore(), promote=promote)
+    assert (plan(settings).kind, plan(settings).reasons) == ("nothing", ())
+    assert plan(settings, force=True).kind == "train"
+
+
+def test_parameters_are_no_reason(settings: Settings) -> None:
+    keep_decided(settings, ModelStore(), promote=True)
+    text = PARAMS.read_text(encoding="utf-8")
+    PARAMS.write_text(text.replace("dropout: 0.0", "dropout: 0.3"), encoding="utf-8")
+    assert plan(read_settings(PARAMS)).kind == "nothing"
+
+
+def test_a_delivery_is_news_in_the_inbox_and_in_the_corpus(settings: Settings) -> None:
+    keep_decided(settings, ModelStore(), promote=True)
+    deliver(settings.retrain.inbox / "dan", "new", frames=25)
+    assert plan(settings).reasons == ("something new lies in data/inbox",)
+    # A night that was cut after its ingest leaves it there, and it is new still.
+    batch = take(settings)
+    assert plan(settings).reasons == (f"1 clips of {batch} wait in the corpus",)
+    assert new_clips(read_manifest(settings.corpus.path), ModelStore()) == {batch: ["new"]}
+    keep_decided(settings, ModelStore(), promote=False)
+    assert plan(settings).kind == "nothing"
+
+
+def test_a_model_that_was_not_decided_on_is_a_reason(settings: Settings) -> None:
+    version = keep_undecided(settings, ModelStore())
+    assert plan(settings).reasons == (f"version {version} is trained and was not decided on",)
+
+
+def test_clips_that_left_or_changed_are_a_reason_and_a_rolled_back_corpus_is_none(
+    settings: Settings,
+) -> None:
+    keep_decided(settings, ModelStore(), promote=True)
+    path = settings.corpus.path
+    before, clips = path.read_bytes(), read_manifest(path)
+    expected = ("clips left the corpus or were changed since the last model",)
+    write_manifest(path, clips[1:])
+    assert plan(settings).reasons == expected
+    write_manifest(path, [replace(clips[0], text="autre chose"), *clips[1:]])
+    assert plan(settings).reasons == expected
+    keep_decided(settings, ModelStore(), promote=False)
+    path.write_bytes(before)  # as `git checkout` and `dvc checkout` do
+    assert plan(settings).kind == "nothing"
+
+
+def test_a_night_that_was_cut_after_its_decision_is_finished(settings: Settings) -> None:
+    version = keep_decided(settings, ModelStore(), promote=True)
+    assert plan(settings, to_finish=version).kind == "finish"
+    deliver(settings.retrain.inbox / "dan", "new", frames=25)
+    assert plan(settings, to_finish=version).kind == "train"
+
+
+def test_the_order_of_the_manifest_and_the_name_of_a_delivery_make_no_other_corpus(
+    settings: Settings,
+) -> None:
+    clips = read_manifest(settings.corpus.path)
+    other = [replace(clip, batch="2026-01-01") for clip in reversed(clips)]
+    assert corpus_key(clips) == corpus_key(other)
+    assert corpus_key(clips) != corpus_key([replace(clips[0], split="dev"), *clips[1:]])
+
+
+def test_weights_of_someone_forgotten_are_not_handed_on(settings: Settings) -> None:
+    store = ModelStore()
+    version = keep_decided(settings, store, promote=True)
+    assert choose_parent(store, "champion") == version
+    assert choose_parent(store, "scratch") is None
+    store.mark(version, "forgotten", [{"clips": 2}])
+    assert choose_parent(store, "champion") is None
+
+
+def test_too_few_seeds_are_refused_at_once(settings: Settings) -> None:
+    text = PARAMS.read_text(encoding="utf-8")
+    assert "  seeds: 2\n" in text
+    PARAMS.write_text(text.replace("  seeds: 2\n", "  seeds: 3\n"), encoding="utf-8")
+    with pytest.raises(UserError, match=r"set train.seeds: \[1, 2, 3\]"):
+        read_settings(PARAMS)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [("hook: ''", 'hook: "mail \'me"', r"hook: found .* No closing quotation"),
+     ("source: landmarks", "source: tokens", r"model.source is tokens")],
+)  # fmt: skip
+def test_what_no_night_can_do_is_refused_at_once(
+    settings: Settings, old: str, new: str, words: str
+) -> None:
+    del settings
+    text = PARAMS.read_text(encoding="utf-8")
+    assert old in text
+    PARAMS.write_text(text.replace(old, new), encoding="utf-8")
+    with pytest.raises(UserError, match=words):
+        read_settings(PARAMS)
+
+
+def test_a_corpus_without_videos_is_refused_at_once(settings: Settings) -> None:
+    glosses.write_corpus(settings.corpus.folder)
+    with pytest.raises(UserError, match=r"is of glosses and sentences.* repro`, or name"):
+        plan(settings)

@@ -1,0 +1,295 @@
+import argparse
+import json
+import os
+import resource
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from signloom.checkpoint import load_checkpoint
+from signloom.cli.translate import choose_model
+from signloom.errors import UserError
+from signloom_ops.nightly.store import ModelStore
+from tests.intake import tree
+from tests.power_cut import RENAMES, cut_before
+from tests.processes import fork, wait
+from tests.tiny import write_checkpoint
+from tests.unit.ops.nightly.night_project import settle_cut
+
+
+def make_run(folder: Path, name: str) -> tuple[Path, Path]:
+    """What a training and an evaluation leave behind, as far as the store knows them."""
+    checkpoint, evaluation = folder / name / "checkpoint", folder / name / "reports/evaluation"
+    (checkpoint / "seeds/2").mkdir(parents=True)
+    evaluation.mkdir(parents=True)
+    for place in (checkpoint, checkpoint / "seeds/2"):
+        (place / "model.safetensors").write_text(f"{name} {place.name}")
+    scores = {"decoding": {"beam_size": 4}, "options": {"precision": "float32"}}
+    (evaluation / "scores.json").write_text(json.dumps(scores))
+    (evaluation.parent / "metrics.json").write_text("{}")
+    return checkpoint, evaluation
+
+
+def add(store: ModelStore, name: str) -> int:
+    return store.add(*make_run(store.root.parent, name), {"batches": [name]})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ModelStore:
+    return ModelStore(tmp_path / "models")
+
+
+def test_a_version_holds_a_copy_of_everything(store: ModelStore) -> None:
+    version = add(store, "one")
+    assert version == 1
+    shutil.rmtree(store.root.parent / "one")
+    assert (store.checkpoint(1) / "seeds/2/model.safetensors").read_text() == "one 2"
+    assert (store.evaluation(1) / "metrics.json").is_file()
+    assert store.facts(1)["batches"] == ["one"]
+    assert store.search_options(1) == {"decoding": {"beam_size": 4}, "precision": "float32"}
+    assert (store.champion(), store.challenger()) == (None, 1)
+
+
+def test_the_same_checkpoint_again_is_the_same_version(store: ModelStore) -> None:
+    add(store, "one")
+    run = make_run(store.root.parent, "two")
+    assert [store.add(*run, {}), store.add(*run, {})] == [2, 2]
+    assert store.versions() == [1, 2]
+
+
+def test_promotions_and_rollbacks_are_one_after_another(store: ModelStore) -> None:
+    for name in ("one", "two", "three"):
+        store.promote(add(store, name), by="test")
+    assert (store.champion(), store.challenger()) == (3, None)
+    assert store.rollback(by="me") == 2
+    store.promote(3, by="test")
+    assert store.rollback(by="me") == 2
+    assert store.rollback(by="me") == 1
+    assert store.champion() == 1
+    with pytest.raises(UserError, match="no former champion"):
+        store.rollback(by="me")
+    actions = [change.action for change in store.pointer().history]
+    assert actions == [*["promote"] * 3, "rollback", "promote", "rollback", "rollback"]
+
+
+def test_promoting_the_champion_changes_nothing(store: ModelStore) -> None:
+    store.promote(add(store, "one"), by="test")
+    before = (store.root / "champion.json").read_bytes()
+    store.promote(1, by="test")
+    assert (store.root / "champion.json").read_bytes() == before
+
+
+def test_a_torn_version_does_not_become_champion(store: ModelStore) -> None:
+    store.promote(add(store, "one"), by="test")
+    add(store, "two")
+    (store.checkpoint(2) / "model.safetensors").write_text("tor")
+    with pytest.raises(UserError, match="not what it was"):
+        store.promote(2, by="test")
+    assert store.champion() == 1
+
+
+def test_a_version_that_was_removed_leaves_its_number_unused(store: ModelStore) -> None:
+    store.promote(add(store, "one"), by="test")
+    store.mark(add(store, "two"), "forgotten", [{"clips": 1}])
+    shutil.rmtree(store.folder(2))
+    assert store.challenger() is None
+    assert add(store, "three") == 3
+    assert store.marks(3) == {}
+
+
+def test_refusals_of_the_year_before_a_version_are_counted(store: ModelStore) -> None:
+    for name, created, promote in (
+        ("old", "2024-12-30", False), ("a year ago", "2025-01-01", False),
+        ("taken", "2025-06-01", True), ("undated", "", False), ("new", "2026-01-01", False),
+    ):  # fmt: skip
+        version = store.add(
+            *make_run(store.root.parent, name), {"created": created} if created else {}
+        )
+        store.keep_decision(version, {"version": version, "champion": None, "promote": promote,
+                                      "verdict": "", "reasons": [], "test": []})  # fmt: skip
+    assert store.refused_before(5, 365) == 2  # of versions 2 and 4, whose day is not known
+    assert store.refused_before(1, 365) == 3  # what came later was tested, too
+
+
+def test_the_frozen_test_clips_never_change(store: ModelStore) -> None:
+    assert store.frozen_test() is None
+    assert store.freeze_test(["b", "a"]) == ["a", "b"]
+    assert store.freeze_test(["c"]) == ["a", "b"]
+    with pytest.raises(UserError, match="split test"):
+        store.freeze_test([])
+
+
+def test_marks_are_kept_beside_the_versions(store: ModelStore) -> None:
+    add(store, "one")
+    made = sorted(path.name for path in store.folder(1).iterdir())
+    store.mark(1, "forget", "anna")
+    store.mark(1, "why", "asked")
+    assert store.marks(1) == {"forget": "anna", "why": "asked"}
+    assert sorted(path.name for path in store.folder(1).iterdir()) == made
+    with pytest.raises(UserError, match="no version 7"):
+        store.mark(7, "forget", "anna")
+
+
+def test_names_of_versions(store: ModelStore) -> None:
+    with pytest.raises(UserError, match="no champion yet"):
+        store.resolve("champion")
+    store.promote(add(store, "one"), by="test")
+    add(store, "two")
+    assert [store.resolve(name) for name in ("champion", "challenger", "2")] == [1, 2, 2]
+    with pytest.raises(UserError, match=r"there: 1, 2"):
+        store.resolve("3")
+    with pytest.raises(UserError, match="expected champion"):
+        store.resolve("best")
+
+
+def decided(version: int, champion: int | None, *, promote: bool) -> dict[str, object]:
+    return {"version": version, "champion": champion, "promote": promote, "test": ["a"],
+            "reasons": ["better failed: by 3 points"], "verdict": "it was judged"}  # fmt: skip
+
+
+def test_the_gate_backs_only_what_it_allowed_over_the_present_champion(store: ModelStore) -> None:
+    add(store, "one")
+    assert "has not judged" in (store.refusal(1) or "")
+    store.apply_decision(decided(1, None, promote=True), by="test")
+    assert (store.champion(), store.frozen_test()) == (1, ["a"])
+    add(store, "two")
+    store.apply_decision(decided(2, 1, promote=False), by="test")
+    assert store.champion() == 1
+    assert "by 3 points" in (store.refusal(2) or "")
+    add(store, "three")
+    store.keep_decision(2, decided(2, 1, promote=True))
+    store.keep_decision(3, decided(3, 1, promote=True))
+    assert store.refusal(3) is None
+    store.promote(2, by="test")
+    assert "judged when the champion was 1, now it is 2" in (store.refusal(3) or "")
+
+
+def test_a_torn_pointer_is_named_with_what_to_do(store: ModelStore) -> None:
+    store.promote(add(store, "one"), by="test")
+    (store.root / "champion.json").write_text('{"format_version": 1, "champion": 1')
+    with pytest.raises(UserError, match="dvc checkout"):
+        store.champion()
+
+
+def test_two_at_once_get_numbers_of_their_own(store: ModelStore) -> None:
+    runs = [make_run(store.root.parent, str(number)) for number in range(6)]
+    children = [fork(lambda run=run: store.add(*run, {})) for run in runs]  # type: ignore[misc]
+    assert [wait(child) for child in children] == [0] * 6
+    assert store.versions() == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_kill_between_any_two_steps_leaves_the_old_champion_and_the_next_run_goes_on(
+    store: ModelStore,
+) -> None:
+    store.apply_decision(decided(add(store, "one"), None, promote=True), by="test")
+    run = make_run(store.root.parent, "two")
+    old = store.checkpoint(1) / "model.safetensors"
+    spare = store.root.with_name("spare")
+    staging = store.root.with_name(".models.change")
+    shutil.copytree(store.root, spare)
+
+    def night() -> None:
+        version = store.add(*run, {"batches": ["two"]})
+        store.apply_decision(decided(version, 1, promote=True), by="night")
+
+    def night_killed_before(number: int) -> None:
+        with cut_before(number, only=RENAMES, cut=lambda: os.kill(os.getpid(), signal.SIGKILL)):
+            night()
+
+    codes = []
+    for number in range(100):
+        for folder in (store.root, staging):
+            shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(spare, store.root)
+        codes.append(wait(fork(lambda number=number: night_killed_before(number))))  # type: ignore[misc]
+        after = store.champion()
+        assert after in (1, 2)
+        # Only the last step, the pointer's rename, changes the champion, and it does so whole.
+        assert after == 1 or store.decision(2) == decided(2, 1, promote=True)
+        assert old.read_text() == "one checkpoint"
+        assert set(store.versions()) <= {1, 2}
+        if codes[-1] == 0:
+            break
+        if store.has_unfinished_change():  # nobody has to do the work again
+            store.recover()
+            assert store.champion() == (1 if store.decision(2) is None else 2)
+        night()
+        assert (store.champion(), store.versions()) == (2, [1, 2])
+        assert store.facts(2)["batches"] == ["two"]
+        assert [path.name for path in staging.iterdir()] == ["lock"]
+    assert codes[-1] == 0, "the night has more steps than were tried"
+    assert set(codes[:-1]) == {-signal.SIGKILL}
+    assert len(codes) > 10, "hardly a step was interrupted"
+
+
+def test_a_promotion_while_the_champion_is_loaded_gives_a_mixture(
+    store: ModelStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Versions come, are promoted and rolled back in another process while `translate` loads."""
+    runs = [make_run(store.root.parent, str(width)) for width in (8, 16, 24, 32)]
+    for (checkpoint, evaluation), width in zip(runs, (8, 16, 24, 32), strict=True):
+        write_checkpoint(checkpoint, d_model=width)
+        scores = {"decoding": {"beam_size": width}, "options": {"precision": "float32"}}
+        (evaluation / "scores.json").write_text(json.dumps(scores))
+    store.promote(store.add(*runs[0], {}), by="test")
+
+    def promote() -> None:
+        for run in runs[1:]:
+            store.promote(store.add(*run, {}), by="test")
+            store.rollback(by="test")
+            store.promote(store.versions()[-1], by="test")
+
+    monkeypatch.setattr("signloom_ops.nightly.store.ModelStore", lambda: store)
+    writer, ended = fork(promote), (0, 0)
+    while ended == (0, 0):
+        ended = os.waitpid(writer, os.WNOHANG)
+        options = argparse.Namespace(model="champion")
+        choose_model(options)
+        loaded = load_checkpoint(options.checkpoint, torch.device("cpu"))
+        assert loaded.spec.model.d_model == options.beam_size
+    assert ended == (writer, 0)
+    assert options.beam_size == 32
+
+
+def test_a_pull_after_a_kill_undoes_the_promotion_that_was_cut(store: ModelStore) -> None:
+    store.apply_decision(decided(add(store, "one"), None, promote=True), by="test")
+    add(store, "two")
+    pointer = store.root / "champion.json"
+    settle_cut(store, decided(2, 1, promote=True))
+    assert store.has_unfinished_change()
+    content = json.loads(pointer.read_text())
+    pointer.write_text(json.dumps({**content, "challenger": None}))  # of another machine
+    store.recover()
+    assert (store.champion(), store.has_unfinished_change()) == (1, False)
+    assert store.decision(2) is None
+
+
+def test_a_full_disk_below_the_versions_leaves_them_as_they_were(tmp_path: Path) -> None:
+    store, checkpoint, evaluation = ModelStore(tmp_path / "models"), *made(tmp_path, 10_000)
+    store.add(checkpoint, evaluation, {})
+    before = tree(tmp_path / "models")
+
+    def add_with_little_room() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+        with pytest.raises(UserError, match=r"the disk is full \(.*\); nothing has changed"):
+            store.add(*made(tmp_path, 100_000), {})
+
+    made(tmp_path, 100_000)
+    assert wait(fork(add_with_little_room)) == 0
+    assert tree(tmp_path / "models") == before
+    assert not list((tmp_path / ".models.change").rglob("weights"))
+    assert store.add(checkpoint, evaluation, {}) == 2
+
+
+def made(folder: Path, size: int) -> tuple[Path, Path]:
+    """A checkpoint of some size, and an evaluation; written unless it is there."""
+    checkpoint, evaluation = folder / "checkpoint", folder / "evaluation"
+    for one in (checkpoint, evaluation):
+        one.mkdir(exist_ok=True)
+        path = one / "weights"
+        if not path.is_file() or path.stat().st_size != size:
+            path.write_bytes(bytes(size))
+    return checkpoint, evaluation

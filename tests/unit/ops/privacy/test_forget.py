@@ -1,0 +1,369 @@
+"""A signer is removed from a real little project: Git, DVC, videos, cache, models, reports."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import unicodedata
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from signloom.cli.main import main
+from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest, write_manifest
+from signloom.corpus.shards import read_clip_frames, write_shards
+from signloom.dvc import track_version
+from signloom.errors import UserError
+from signloom.extraction.cache import LandmarkCache, cache_key, pack_landmarks
+from signloom.extraction.extract import extractor_fingerprint
+from signloom.extraction.video import DECODER
+from signloom.features.targets import Target, write_targets
+from signloom.files import hash_file
+from signloom.paths import FORGET_JOURNAL
+from signloom_ops.intake.staging import is_unfinished
+from signloom_ops.nightly.card import write_card
+from signloom_ops.nightly.store import ModelStore
+from signloom_ops.privacy import forget
+from signloom_ops.privacy.names import Person
+from tests.extraction import OPTIONS as EXTRACT
+from tests.power_cut import RENAMES, PowerCutError, cut_before
+from tests.unit.evaluation.world import sequence
+from tests.unit.ops.nightly.night_project import settle_cut
+from tests.unit.ops.nightly.versions import add_evaluated_version
+from tests.videos import write_video
+
+ZOE = unicodedata.normalize("NFD", "zoë")
+CLIPS = (  # clip_id, signer, split, video, start_s, end_s
+    ("zoë-1", "zoë", "train", "zoë-1.mp4", None, None),
+    ("zoë-2", "zoë", "train", "both.mp4", 0.0, 0.3),
+    ("eve-1", "eve", "train", "both.mp4", 0.3, None),
+    ("eve-2", "eve", "train", "eve-2.mp4", None, None),
+    ("ben-1", "ben", "dev", "ben-1.mp4", None, None),
+    ("cleo-1", "cleo", "test", "cleo-1.mp4", None, None),
+    ("dana-1", "dana", "test", "dana-1.mp4", None, None),
+)
+
+
+def corpus_options() -> CorpusOptions:
+    return CorpusOptions(
+        folder=Path("data/raw/weekly"), manifest="manifest.tsv", signer_disjoint=True
+    )
+
+
+def make_corpus(*, imported: bool = False) -> list[Clip]:
+    """Write the manifest with its videos, or with imported landmarks instead."""
+    folder = corpus_options().folder
+    folder.mkdir(parents=True)
+    clips = []
+    for number, (clip_id, signer, split, video, start_s, end_s) in enumerate(CLIPS):
+        path = folder / "videos" / video
+        if not imported and not path.is_file():
+            path.parent.mkdir(exist_ok=True)
+            write_video(path, frames=10 + number)
+        clip = Clip(
+            clip_id=clip_id, video=path, text=f"phrase {number}", signer=signer, split=split,
+            start_s=start_s, end_s=end_s,
+        )  # fmt: skip
+        clips.append(replace(clip, video=None, start_s=None, end_s=None) if imported else clip)
+    if imported:
+        write_landmarks(corpus_options().imported_shards, [clip.clip_id for clip in clips])
+    write_manifest(folder / "manifest.tsv", clips)
+    return clips
+
+
+def write_landmarks(folder: Path, clip_ids: list[str]) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    write_shards(
+        folder, dict.fromkeys(clip_ids, 12), lambda _: sequence(1),
+        layout=sequence(1).layout, extractor="{}", frames_per_shard=1000,
+    )  # fmt: skip
+
+
+def keys_of(clips: list[Clip]) -> dict[str, str]:
+    """Fill the cache; return each clip's key."""
+    cache, keys = LandmarkCache(Path(os.environ["SIGNLOOM_CACHE"])), {}
+    for clip in clips:
+        assert clip.video
+        keys[clip.clip_id] = cache_key(
+            video=hash_file(clip.video), start_s=clip.start_s, end_s=clip.end_s,
+            decoder=DECODER, extractor=extractor_fingerprint(EXTRACT.detector_options),
+        )  # fmt: skip
+        cache.store(keys[clip.clip_id], pack_landmarks(sequence(1)))
+    return keys
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the stages and two nights leave; the second night started from the first's weights."""
+    root = tmp_path_factory.mktemp("forget")
+    extract = {**asdict(EXTRACT), "groups": list(EXTRACT.groups)}
+    corpus = {"folder": "data/raw/weekly", "manifest": "manifest.tsv", "signer_disjoint": True}
+    tracking = {"enabled": False, "experiment": "weekly"}
+    sections = {
+        "corpus": corpus,
+        "extract": extract,
+        "retrain": {"inbox": "data/inbox"},
+        "tracking": tracking,
+    }
+    (root / "params.yaml").write_text(json.dumps(sections))
+    targets = [
+        Target(clip_id=clip_id, split=split, signer=signer, text=f"phrase {number}", ids=[0],
+               gloss="", labels=[])
+        for number, (clip_id, signer, split, *_) in enumerate(CLIPS)
+    ]  # fmt: skip
+    write_targets(root / "data/tokens/targets.parquet", targets)
+    write_landmarks(root / "data/landmarks/shards", [target.clip_id for target in targets])
+    add_evaluated_version(root, targets, models="data/models")
+    others = [target for target in targets if target.signer != "zoë"]
+    store = add_evaluated_version(root, others, models="data/models", parent=1)
+    store.keep_decision(1, {
+        "promote": True, "champion": None, "verdict": "zoë-1 was the best", "reasons": [],
+        "test": [target.clip_id for target in targets if target.split == "test"],
+        "slices": [{"kind": "signer", "group": "zoë"}, {"kind": "signer", "group": "eve"}],
+    })  # fmt: skip
+    store.promote(1, by="test")
+    for version in store.versions():
+        write_card(store.folder(version), root / "data/raw/weekly")
+    return root
+
+
+@pytest.fixture
+def project(tmp_path: Path, template: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = Path(shutil.copytree(template, tmp_path / "project"))
+    monkeypatch.chdir(root)
+    monkeypatch.setenv("SIGNLOOM_CACHE", str(root / "cache"))
+    return root
+
+
+def dvc(*arguments: str) -> str:
+    command = [sys.executable, "-m", "dvc", *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def words(folder: Path) -> dict[str, str]:
+    """Every readable file of a project with its text."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8", errors="replace")
+        for path in folder.rglob("*")
+        if path.is_file() and not {".dvc", ".git", "cache"} & set(path.relative_to(folder).parts)
+        and path.suffix != ".mp4"
+    }  # fmt: skip
+
+
+@pytest.mark.slow  # DVC is started a dozen times
+@pytest.mark.parametrize("link", ["copy", "symlink"])
+def test_nothing_names_or_shows_a_forgotten_signer(
+    project: Path, capsys: pytest.CaptureFixture[str], link: str
+) -> None:
+    subprocess.run(["git", "init", "-q"], check=True)
+    dvc("init", "-q")
+    dvc("config", "cache.type", link)
+    clips = make_corpus()
+    store, keys = ModelStore(), keys_of(clips)
+    track_version(corpus_options().folder)
+    track_version(store.root)
+    video = corpus_options().folder / "videos/zoë-1.mp4"
+    inbox = Path("data/inbox/zoë")
+    inbox.mkdir(parents=True)
+    (inbox / "first.mp4").write_bytes(video.read_bytes())
+    (inbox / "first.txt").write_text("phrase\n")
+    (inbox / "table.tsv").write_text("video\tsigner\nfirst.mp4\tzoë\nother.mp4\teve\n")
+    (inbox / "other.mp4").write_bytes(b"another's")
+    objects = set(Path(".dvc/cache").rglob("*"))
+    weights = hash_file(store.checkpoint(1) / "model.safetensors")
+
+    main(["forget", ZOE, "--dry-run"])
+    assert "nothing was removed" in capsys.readouterr().out
+    assert len(read_manifest(corpus_options().path)) == 7
+    with pytest.raises(SystemExit, match="give --yes"):
+        main(["forget", ZOE])
+    capsys.readouterr()
+    main(["forget", ZOE, "--yes"])
+    said = capsys.readouterr().out
+
+    left = read_manifest(corpus_options().path)
+    assert [clip.clip_id for clip in left] == [c[0] for c in CLIPS if c[1] != "zoë"]
+    assert not video.exists()
+    assert sorted(path.name for path in inbox.iterdir()) == ["other.mp4", "table.tsv"]
+    cache = LandmarkCache(project / "cache")
+    assert [name for name, key in keys.items() if cache.look_up(key) is None] == ["zoë-1", "zoë-2"]
+    assert not Path("data/landmarks").exists()
+    assert not Path("data/tokens").exists()
+    assert not Path("reports/evaluation").exists()
+    refused = (corpus_options().folder / "withdrawn.tsv").read_text(encoding="utf-8")
+    assert refused.splitlines()[1].split("\t")[1:] == ["(forgotten)", "", "consent withdrawn"]
+    named = [name for name, text in words(project).items() if "zoë" in text]
+    assert named == []
+    gone = objects - set(Path(".dvc/cache").rglob("*"))
+    assert len([path for path in gone if path.is_file() or path.suffix != ".dir"]) >= 2
+    assert dvc("status").strip() == "Data and pipelines are up to date."
+    # The models stay as they are, with a mark.
+    assert hash_file(store.checkpoint(1) / "model.safetensors") == weights
+    (first,), (second,) = (store.marks(v)["forgotten"] for v in (1, 2))
+    assert (first["clips"], first["splits"], first["through"]) == (2, ["train"], None)
+    assert (second["clips"], second["splits"], second["through"]) == (0, [], 1)
+    assert store.facts(1)["signers"]["train"] == {"eve": 2}
+    assert store.decision(1)["verdict"] == "(forgotten) was the best"
+    assert store.decision(1)["slices"] == [{"kind": "signer", "group": "eve"}]
+    card = (store.folder(1) / "MODEL_CARD.md").read_text(encoding="utf-8")
+    assert "> **Withdrawn consent.**" in card
+    for sentence in (
+        "version 1, the champion, was made with 2 clips of theirs (train)",
+        "version 2 started from the weights of version 1",
+        "retrain --start scratch",
+        "videos that show others, too, were kept (videos/both.mp4)",
+        "`dvc gc --workspace`",
+        "Git's history",
+    ):
+        assert sentence in said, sentence
+    assert not is_unfinished(corpus_options())
+    with pytest.raises(SystemExit, match="no clip and no model version is of a signer 'zoë'"):
+        main(["forget", "zoë", "--yes"])
+
+
+def test_a_signer_of_the_test_split_leaves_the_frozen_clips(project: Path) -> None:
+    make_corpus()
+    store = ModelStore()
+    store.mark(1, "other", "stays")
+    main(["forget", "cleo", "--yes"])
+    assert store.frozen_test() == ["dana-1"]
+    rows = (store.evaluation(1) / "hypotheses.tsv").read_text(encoding="utf-8")
+    assert "dana-1" in rows
+    assert "cleo" not in rows
+    assert store.marks(1)["forgotten"][0]["splits"] == ["test"]
+    card = (store.folder(2) / "MODEL_CARD.md").read_text(encoding="utf-8")
+    assert "> 1 of its test clips are of a person who has since withdrawn." in card
+    main(["forget", "dana", "--yes"])
+    assert store.frozen_test() is None  # the next champion's are frozen
+    assert store.marks(1)["other"] == "stays"
+
+
+def test_the_landmarks_of_whole_films_go_with_who_signs_in_them(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = [replace(clip, start_s=None, end_s=None) for clip in make_corpus()]
+    keys = {clip.video and clip.video.name: key
+            for clip, key in zip(whole, keys_of(whole).values(), strict=True)}  # fmt: skip
+    Path("data/segmenter.safetensors").write_bytes(b"weights")
+    main(["forget", ZOE, "--yes"])
+    cache = LandmarkCache(project / "cache")
+    gone = {name for name, key in keys.items() if cache.look_up(key) is None}
+    assert gone == {"zoë-1.mp4", "both.mp4"}
+    assert "`signloom train-segmenter` trains it without them" in capsys.readouterr().out
+
+
+def test_a_promotion_that_was_cut_keeps_no_copy_that_names_the_signer(project: Path) -> None:
+    make_corpus()
+    store = ModelStore()
+    slices = [{"kind": "signer", "group": "cleo"}, {"kind": "signer", "group": "dana"}]
+    decision = {
+        "version": 2, "champion": 1, "promote": True, "verdict": "", "reasons": [],
+        "test": ["cleo-1", "dana-1"], "slices": slices,
+    }  # fmt: skip
+    settle_cut(store, decision)
+    main(["forget", "cleo", "--yes"])
+    assert store.champion() == 2
+    assert (store.decision(2) or {})["slices"] == slices[1:]
+    assert [path.name for path in (project / "data/.models.change").iterdir()] == ["lock"]
+
+
+@pytest.mark.parametrize(
+    "cuts",
+    [(0, 15, 40, 65), pytest.param(tuple(range(200)), marks=pytest.mark.slow)],
+    ids=["few", "all"],
+)
+def test_a_cut_anywhere_is_made_up_for_by_the_second_call(
+    project: Path, tmp_path: Path, cuts: tuple[int, ...]
+) -> None:
+    clips = make_corpus()
+    store, keys = ModelStore(), keys_of(clips)
+    shutil.copytree(project, tmp_path / "start")
+    states = []
+    for number in cuts:
+        for path in project.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        shutil.copytree(tmp_path / "start", project, dirs_exist_ok=True)
+        with cut_before(number, only=RENAMES):
+            try:
+                main(["forget", "zoë", "--yes"])
+            except PowerCutError:
+                pass
+            else:
+                break
+        states.append(is_unfinished(corpus_options()))
+        if states[-1]:
+            with pytest.raises(SystemExit, match="the removal of 'zoë' was interrupted"):
+                main(["forget", "eve", "--yes"])
+        main(["forget", "zoë", "--yes"])
+        assert [name for name, text in words(project).items() if "zoë" in text] == [], number
+        assert len(store.marks(1)["forgotten"]) == 1
+        assert len(read_manifest(corpus_options().path)) == 5
+        assert not list(corpus_options().folder.glob("videos/zoë*"))
+        assert LandmarkCache(project / "cache").look_up(keys["zoë-2"]) is None
+    assert states == sorted(states)
+    assert set(states) == {False, True}
+
+
+def test_a_removal_that_an_earlier_version_began_is_finished(project: Path) -> None:
+    clips = make_corpus()
+    places = forget.read_project(Path("params.yaml"))
+    found = forget.find_removal("zoë", places)
+    write_manifest(corpus_options().path, [clip for clip in clips if clip.signer != "zoë"])
+    Path("data/.forget.json").write_text(json.dumps(asdict(found.person)))
+    with pytest.raises(UserError, match="the removal of 'zoë' was interrupted"):
+        forget.find_removal("eve", places)
+    main(["forget", "zoë", "--yes"])
+    assert [name for name, text in words(project).items() if "zoë" in text] == []
+    assert not Path("data/.forget.json").exists()
+    assert ModelStore().marks(1)["forgotten"][0]["request"] == found.person.request
+
+
+def test_imported_landmarks_are_written_without_the_signer(project: Path) -> None:
+    make_corpus(imported=True)
+    shards = corpus_options().imported_shards
+    main(["forget", "zoë", "--yes"])
+    assert sorted(read_clip_frames(shards)) == sorted(c[0] for c in CLIPS if c[1] != "zoë")
+    assert sorted(path.name for path in shards.parent.iterdir()) == ["shards"]
+    assert len(read_manifest(corpus_options().path)) == 5
+
+
+@pytest.mark.parametrize("stage", ["written", "away", "new in place"])
+def test_imported_landmarks_survive_a_kill_between_renames(project: Path, stage: str) -> None:
+    clips = make_corpus(imported=True)
+    shards, person = corpus_options().imported_shards, Person(
+        signer="zoë", request="r", clip_ids=("zoë-1", "zoë-2"), videos=(), files=(), shared=(),
+        entries=(),
+    )  # fmt: skip
+    left = [clip for clip in clips if clip.signer != "zoë"]
+    write_manifest(corpus_options().path, left)
+    new = shards.with_name("shards.new")
+    write_landmarks(new, [clip.clip_id for clip in left])
+    if stage != "written":
+        shards.rename(shards.with_name("shards.old"))
+    if stage == "new in place":
+        new.rename(shards)
+    FORGET_JOURNAL.write_text(json.dumps(asdict(person)))
+    main(["forget", "zoë", "--yes"])
+    assert sorted(read_clip_frames(shards)) == sorted(clip.clip_id for clip in left)
+    assert sorted(path.name for path in shards.parent.iterdir()) == ["shards"]
+
+
+@pytest.mark.parametrize(
+    ("signer", "message"),
+    [
+        ("zoé", r"signer 'zoé'; did you mean zoë\?"),
+        ("ZOË", r"signer 'ZOË'; did you mean zoë\?"),
+        ("quentin", "`signloom summary` names them"),
+        ("ben", "no clip is in the split dev"),
+    ],
+)
+def test_who_cannot_be_removed_is_said_before_anything_is(
+    project: Path, signer: str, message: str
+) -> None:
+    make_corpus()
+    before = words(project)
+    with pytest.raises(SystemExit, match=message):
+        main(["forget", signer, "--yes"])
+    assert words(project) == before

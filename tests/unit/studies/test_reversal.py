@@ -1,0 +1,175 @@
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from pipeline.studies.reversal.lab import (
+    LabOptions,
+    ReverseOptions,
+    build_pairs,
+    draw_sequences,
+    read_lab,
+    reverse_all,
+    run_lab,
+    share_by_length,
+    summarise_lab,
+)
+from pipeline.studies.reversal.run import main
+from signloom.errors import UserError
+from signloom.translation.search import SpecialIds
+
+TASK = ReverseOptions(symbols=5, min_length=2, max_length=4, train=60, dev=20, test=20)
+TINY = [
+    "task.symbols=5", "task.min_length=2", "task.max_length=4", "task.train=60", "task.dev=20",
+    "task.test=20", "model.d_model=16", "model.heads=2", "model.d_ff=16", "train.epochs=2",
+]  # fmt: skip
+
+
+def tiny(*assignments: str) -> LabOptions:
+    return read_lab([*TINY, *assignments])
+
+
+def test_no_sequence_is_in_two_splits() -> None:
+    splits = draw_sequences(TASK, seed=1)
+    assert [len(found) for found in splits.values()] == [60, 20, 20]
+    every = [sequence for found in splits.values() for sequence in found]
+    assert len(set(every)) == 100
+    assert {len(sequence) for sequence in every} == {2, 3, 4}
+    assert {symbol for sequence in every for symbol in sequence} == {1, 2, 3, 4, 5}
+
+
+def test_sequences_depend_on_the_seed_alone() -> None:
+    assert draw_sequences(TASK, 1) == draw_sequences(TASK, 1)
+    assert draw_sequences(TASK, 1) != draw_sequences(TASK, 2)
+
+
+def test_pairs_are_padded_and_the_target_is_the_source_turned_round() -> None:
+    batch = build_pairs([(1, 2, 3), (4,)], SpecialIds(pad=0, bos=8, eos=9))
+    assert batch.src.tolist() == [[1, 2, 3], [4, 0, 0]]
+    assert batch.src_valid.tolist() == [[True] * 3, [True, False, False]]
+    assert batch.tgt.tolist() == [[8, 3, 2, 1, 9], [8, 4, 9, 0, 0]]
+    assert batch.tgt_valid[1].tolist() == [True, True, True, False, False]
+    assert batch.label_lengths.tolist() == [0, 0]
+
+
+def test_the_documents_sizes_and_a_faster_recipe_are_the_defaults() -> None:
+    lab = read_lab([])
+    task, model, train = lab.task, lab.model, lab.train
+    assert (task.symbols, task.min_length, task.max_length) == (20, 3, 12)
+    assert (task.train, task.dev, task.vocab_size) == (8000, 1000, 23)
+    assert (model.d_model, model.heads, model.d_ff) == (128, 4, 256)
+    assert (model.encoder_layers, model.decoder_layers, model.norm) == (1, 1, "pre")
+    assert (train.epochs, train.learning_rate) == (4, 0.003)
+    assert train.max_frames // task.max_length == 64
+
+
+def test_assignments_change_one_value_each() -> None:
+    lab = read_lab(["model.family=lstm", "train.learning_rate=1e-2", "model.bidirectional=false"])
+    assert (lab.model.family, lab.train.learning_rate) == ("lstm", 0.01)
+    assert not lab.model.bidirectional
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("model.famly=lstm", "'model.famly=lstm' sets nothing.*model.family"),
+        ("epochs=3", "sets nothing"),
+        ("train.epochs", "sets nothing"),
+        ("train.epochs=many", "train.epochs: found 'many'"),
+        ("model.family=cnn", "model.family: found 'cnn', expected 'transformer'"),
+        ("task.max_length=2", "max_length: found 2, expected at least min_length"),
+        ("task.symbols=1", "10000 distinct sequences were asked for, but only 10 exist"),
+        ("task.dev=0", "dev: found 0"),
+    ],
+)
+def test_a_wrong_assignment_says_what_is_expected(assignment: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        read_lab([assignment])
+
+
+def test_the_lab_is_the_same_each_time_and_says_how_it_went() -> None:
+    epochs: list[int] = []
+    results = [run_lab(tiny(), log=lambda record: epochs.append(record.epoch)) for _ in range(2)]
+    first, second = (summarise_lab(tiny(), result) for result in results)
+    for content in (first, second):
+        assert content.pop("cpu_s") >= 0
+    assert first == second
+    assert epochs == [1, 2, 1, 2]
+    assert first["epochs"][1]["train_loss"] < first["epochs"][0]["train_loss"]
+    assert set(first["by_length"]) == {"2", "3", "4"}
+    assert 0 <= first["exact"] <= 1
+    other = run_lab(tiny("train.seeds=[7]"), log=lambda record: None)
+    assert other.dev_loss != results[0].dev_loss
+
+
+def test_a_model_can_be_changed_before_it_is_trained() -> None:
+    def silence(model: torch.nn.Module) -> None:
+        torch.nn.init.zeros_(model.get_submodule("decoder.output").weight).requires_grad_(False)
+
+    result = run_lab(tiny(), log=lambda record: None, prepare=silence)
+    assert not result.model.get_submodule("decoder.output").weight.any()
+
+
+def test_only_the_whole_reverse_counts() -> None:
+    lab = tiny()
+    result = run_lab(lab, log=lambda record: None)
+    sequences = draw_sequences(lab.task, lab.train.seed)["test"]
+    right = reverse_all(result.model, sequences, lab.task, lab.decoding)
+    assert list(right) == sequences
+    assert sum(right.values()) / len(right) == result.exact
+    short = dataclasses.replace(lab.decoding, max_tokens=1)  # no room for the end
+    assert not any(reverse_all(result.model, sequences, lab.task, short).values())
+    assert share_by_length({(1, 2): True, (3, 4): False, (5,): True}) == {1: 1.0, 2: 0.5}
+
+
+def test_the_command_prints_epochs_and_writes_scores(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "lab.json"
+    sets = [part for assignment in TINY for part in ("--set", assignment)]
+    main(["--family", "lstm", "--seed", "3", *sets, "--out", str(out)])
+    text = capsys.readouterr().out
+    assert "epoch  2/2" in text
+    assert "exact match on 20 held-out sequences" in text
+    content = json.loads(out.read_text(encoding="utf-8"))
+    assert (content["family"], content["seed"]) == ("lstm", 3)
+    assert content["options"]["model"]["family"] == "lstm"
+    assert len(content["epochs"]) == 2
+    page = out.with_suffix(".html").read_text(encoding="utf-8")
+    assert page.count('class="picker"') == 3
+    assert "attention of every layer and head in 3 test sequences" in text
+
+
+def test_the_page_of_attention_replaces_no_file_of_the_users(tmp_path: Path) -> None:
+    page = tmp_path / "lab.html"
+    page.write_text("mine")
+    with pytest.raises(SystemExit, match="is there and no page of this task"):
+        main(["--out", str(tmp_path / "lab.json")])
+    with pytest.raises(SystemExit, match=r"expected a name such as .*lab\.json"):
+        main(["--out", str(tmp_path / "new" / "lab.html")])
+    assert page.read_text() == "mine"
+
+
+def test_the_command_says_why_there_is_no_page_of_attention(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sets = [
+        part for assignment in (*TINY, "model.attention=none") for part in ("--set", assignment)
+    ]
+    main(["--family", "gru", *sets, "--out", str(tmp_path / "lab.json")])
+    assert "no page of attention: this model was built without attention" in capsys.readouterr().out
+    assert not (tmp_path / "lab.html").exists()
+
+
+def test_the_command_says_what_is_wrong() -> None:
+    with pytest.raises(SystemExit, match=r"error: .*model\.family: found 'cnn'"):
+        main(["--family", "cnn"])
+
+
+def test_a_result_replaces_only_its_like(tmp_path: Path) -> None:
+    (tmp_path / "notes.json").write_text("{}")
+    for name in ("notes.json", ""):
+        with pytest.raises(SystemExit, match="no result of this task"):
+            main(["--out", str(tmp_path / name)])
