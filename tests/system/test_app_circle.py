@@ -5,7 +5,7 @@ the page and deliver them; they found a corpus, a fourth delivers more, a night 
 trains, the gate promotes, and the page translates what she signs then. 13 minutes on two busy
 cores (load 5 to 7), about half of them before the camera.
 
-    python -m tests.system.test_app_circle --pictures docs/images   # those of docs/first_signs.md
+    python -m tests.system.test_app_circle --pictures docs/images  # of docs/ops/first_signs.md
 
 Quick twin: tests/unit/ops/app/test_page.py.
 """
@@ -168,7 +168,7 @@ def test_who_records_herself_in_the_page_is_understood_after_a_night(tmp_path: P
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Take the pictures of docs/first_signs.md.")
+    parser = argparse.ArgumentParser(description="Take the pictures of docs/ops/first_signs.md.")
     parser.add_argument("--pictures", type=Path, required=True, metavar="FOLDER")
     with tempfile.TemporaryDirectory() as made:
         print(walk(Path(made), parser.parse_args().pictures)[0])

@@ -102,7 +102,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         required=True, metavar="COMMAND", parser_class=argparse.ArgumentParser
     )
-    for group in _find_commands().values():
+    for group in find_commands().values():
         for name, (describe, line) in group.items():
             command = commands.add_parser(name, help=line, description=f"{line.capitalize()}.")
             describe(command)
@@ -110,7 +110,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 @functools.cache
-def _find_commands() -> Commands:
+def find_commands() -> Commands:
     """Return our commands and those of installed packages, by group."""
     found = {group: dict(commands) for group, commands in COMMANDS.items()}
     for further in entry_points(group=FURTHER):
@@ -125,7 +125,7 @@ class _Parser(argparse.ArgumentParser):
     def format_help(self) -> str:
         groups = "\n\n".join(
             "\n".join([f"{group}:", *(f"  {name:<16}{line}" for name, (_, line) in found.items())])
-            for group, found in _find_commands().items()
+            for group, found in find_commands().items()
         )
         return HELP.format(groups=groups)
 

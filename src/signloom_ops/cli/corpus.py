@@ -204,7 +204,7 @@ def add_drift(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom drift`."""
     parser.description = (
         "Compare the clips of a delivery with those that were there before it, as "
-        "`signloom retrain` does (retrain.drift in params.yaml; docs/nights.md). Its landmarks "
+        "`signloom retrain` does (retrain.drift in params.yaml; docs/ops/nights.md). Its landmarks "
         f"must be there: run `dvc repro extract` before. Exit code {STOPPED} if a check stops."
     )
     parser.add_argument("batch", nargs="?", metavar="BATCH", help="default: the newest")

@@ -30,7 +30,7 @@ def add_retrain(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Exit codes: 0 there is a new champion, 3 nothing is new, 4 the gate refused "
         "the challenger, 5 the new data were refused, 6 another retraining runs, 1 an error, "
-        "130 and 143 stopped. docs/nights.md"
+        "130 and 143 stopped. docs/ops/nights.md"
     )
     add_params(parser)
     parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
@@ -78,7 +78,7 @@ def run_retrain(options: argparse.Namespace) -> None:
 def add_champion(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom champion`."""
     parser.description = (
-        "Versions of the model lie in data/models; docs/nights.md describes what makes "
+        "Versions of the model lie in data/models; docs/ops/nights.md describes what makes "
         "one the champion."
     )
     parser.set_defaults(run=_show_champion)
@@ -273,7 +273,7 @@ def add_tidy(parser: argparse.ArgumentParser) -> None:
         "--yes remove that: cached landmarks that no run used for --days; weights of decided "
         "versions but the champion, those that a rollback returns to, the challenger and the "
         "--keep newest (their decisions and scores stay); files in DVC's cache of no branch, tag, "
-        "experiment or the workspace. docs/nights.md"
+        "experiment or the workspace. docs/ops/nights.md"
     )
     parser.add_argument("--keep", type=number_of(Natural), default=30, metavar="N",
                         help="newest versions that keep their weights (default: 30)")  # fmt: skip

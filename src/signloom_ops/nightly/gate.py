@@ -2,7 +2,7 @@
 
 A system is one model, or the same model trained with several seeds. Its score is the mean of the
 seeds' corpus scores, taken in every resample of the clips; all models are scored on the same
-bootstrap resamples. Nothing is translated or written here. docs/nights.md explains each rule.
+bootstrap resamples. Nothing is translated or written here. docs/ops/nights.md explains each rule.
 """
 
 import math

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from signloom.cli.main import COMMANDS, main
+from signloom.cli.main import find_commands, main
 
 SCORES = {
     "clips": 48,
@@ -22,15 +22,15 @@ SCORES = {
 def test_the_help_lists_every_command_once_and_loads_nothing_heavy() -> None:
     heavy = ("torch", "mediapipe", "mlflow", "optuna", "matplotlib", "pandas", "tqdm")
     code = (
-        "import sys\nfrom signloom.cli.main import COMMANDS, main\ntry: main(['--help'])\n"
+        "import sys\nfrom signloom.cli.main import main\ntry: main(['--help'])\n"
         f"except SystemExit: print(set({heavy!r}) & sys.modules.keys())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     *text, loaded = done.stdout.splitlines()
     assert loaded == "set()"
     listed = [line.split()[0] for line in text if line.startswith("  ")]
-    assert listed == [name for group in COMMANDS.values() for name in group]
-    assert [line[:-1] for line in text if line.endswith(":")] == list(COMMANDS)
+    assert listed == [name for group in find_commands().values() for name in group]
+    assert [line[:-1] for line in text if line.endswith(":")] == list(find_commands())
     assert max(map(len, text)) <= 100
 
 
@@ -120,7 +120,7 @@ def test_a_reader_who_leaves_ends_the_command_without_a_word(tmp_path: Path) -> 
     path.write_text(json.dumps({"dev": SCORES, "test": SCORES}))
     reading, writing = os.pipe()
     os.close(reading)
-    call = "from signloom.cli.main import COMMANDS, main; main()"
+    call = "from signloom.cli.main import find_commands, main; main()"
     with os.fdopen(writing, "wb") as pipe:
         done = subprocess.run(
             [sys.executable, "-c", call, "scores", "--metrics", str(path)],

@@ -30,8 +30,8 @@ class DriftOptions:
     """The part `retrain.drift` of params.yaml: how much is read, and the limits of each check.
 
     Every statistic is 0 or more (a factor 1 or more), and more is worse. A delivery is refused only
-    for what ruins a model; docs/nights.md says what the limits were measured on. To replace one,
-    name its check in params.yaml.
+    for what ruins a model; docs/ops/nights.md says what the limits were measured on. To replace
+    one, name its check in params.yaml.
     """
 
     min_clips: Annotated[int, Field(ge=2)] = 5

@@ -242,7 +242,7 @@ def test_a_promotion_while_the_champion_is_loaded_gives_a_mixture(
             store.rollback(by="test")
             store.promote(store.versions()[-1], by="test")
 
-    monkeypatch.setattr("signloom_ops.nightly.store.ModelStore", lambda: store)
+    monkeypatch.setattr("signloom.versions.Versions", lambda: store)
     writer, ended = fork(promote), (0, 0)
     while ended == (0, 0):
         ended = os.waitpid(writer, os.WNOHANG)
