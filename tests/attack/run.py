@@ -3,7 +3,7 @@
     python -m tests.attack.run [--only TEXT] [--most 30] [--jobs 2]
 
 What must hold for each case is in `judge`. `make attack` runs all and writes the table of
-docs/benchmarks.md.
+docs/log/attack.md.
 """
 
 import argparse
@@ -43,7 +43,7 @@ from tests.attack.project import (
 )
 
 BUILD = Path("build/attack")
-PAGE, MARKS = Path("docs/benchmarks.md"), ("<!-- attack -->", "<!-- end of attack -->")
+PAGE, MARKS = Path("docs/log/attack.md"), ("<!-- attack -->", "<!-- end of attack -->")
 MOST_S, MOST_MB, MOST_CHARACTERS = 60.0, 2000, 20_000  # seconds of the processor
 HANGS_S = 30.0  # without any use of the processor: whoever waits so long waits for ever
 MOST_BYTES = 4 * 2**30  # that a process may ask for, so that the attack leaves the machine alone
