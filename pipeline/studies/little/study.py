@@ -18,7 +18,6 @@ import numpy as np
 import torch
 
 from pipeline.studies.coffee.study import CoffeeOptions, build_corpus, write_tokens
-from pipeline.studies.little.pieces import Cut, cut_clip, find_positions, recombine
 from pipeline.studies.options import change_options
 from signloom.checkpoint import Checkpoint
 from signloom.config import Count, Natural, Positive, Share, checked_dataclass, load_params
@@ -27,9 +26,9 @@ from signloom.corpus.manifest import IMPORTED_SHARDS, Clip
 from signloom.corpus.shards import read_shards, shards_metadata, write_shards
 from signloom.evaluation.evaluate import EvaluateOptions, evaluate
 from signloom.evaluation.names import Metric, System
-from signloom.features.features import FloatArray
 from signloom.features.targets import TokenizeOptions, read_targets
 from signloom.importing.recipe import choose_recipe, read_facts
+from signloom.importing.recombine import recombine
 from signloom.models.seq2seq import Joints
 from signloom.paths import PARAMS
 from signloom.training.data import TrainingFiles
@@ -49,6 +48,7 @@ from signloom.training.run import (
     write_results,
 )
 from signloom.translation.confidence import plain_score
+from signloom.translation.labels import align_glosses
 from signloom.translation.options import DECODING
 from signloom.translation.translator import Translator
 
@@ -173,37 +173,23 @@ class Teacher:
     def recombine(
         self, clips: Sequence[Clip], count: int, seed: int
     ) -> tuple[list[Clip], dict[str, LandmarkSequence]]:
-        """Return new clips of the pieces of some, and their landmarks; see `pieces.recombine`."""
+        """Return new clips of the pieces of some, and their landmarks."""
         if not count:
             return [], {}
-        cuts = {clip.clip_id: self._cut(clip) for clip in clips}
-        known = [clip for clip in clips if cuts[clip.clip_id]]
-        return recombine(known, cuts, self._sequences, count, np.random.default_rng(seed))
-
-    def _cut(self, clip: Clip) -> list[Cut]:
-        """Return the cut of each gloss; none where the clip has no room for them."""
-        label_of = {name: n for n, name in enumerate(self._checkpoint.spec.ctc.names, start=1)}
-        labels = [label_of[gloss] for gloss in (clip.gloss or "").split()]
-        sequence, spec = self._sequences[clip.clip_id], self._checkpoint.spec
-        step = spec.model.subsampling * sequence.fps / spec.features.fps
-        log_probs = self._log_probs(clip)
-        if len(labels) + sum(a == b for a, b in itertools.pairwise(labels)) > len(log_probs):
-            return []
-        positions = find_positions(log_probs, labels)
-        return cut_clip(clip.clip_id, positions, len(sequence.points), step)
+        sequences = [self._sequences[clip.clip_id] for clip in clips]
+        glosses = [(clip.gloss or "").split() for clip in clips]
+        aligned = align_glosses(self._translator, sequences, glosses)
+        both = zip(clips, aligned, strict=True)
+        spans = {clip.clip_id: found for clip, found in both if found is not None}
+        known = [clip for clip in clips if clip.clip_id in spans]
+        return recombine(known, spans, self._sequences, count, np.random.default_rng(seed))
 
     def _spell(self, clip: Clip) -> str:
         """Return the glosses that the likeliest label of each position spells."""
-        best = self._log_probs(clip).argmax(axis=1).tolist()
+        (log_probs,) = self._translator.label_log_probs([self._sequences[clip.clip_id]])
+        best = log_probs.argmax(axis=1).tolist()
         names = self._checkpoint.spec.ctc.names
         return " ".join(names[label - 1] for label, _ in itertools.groupby(best) if label)
-
-    @torch.inference_mode()
-    def _log_probs(self, clip: Clip) -> FloatArray:
-        rows = torch.from_numpy(self._translator.rows(self._sequences[clip.clip_id]))[None]
-        model = self._checkpoint.model
-        memory = model.encode(rows, torch.ones(rows.shape[:2], dtype=torch.bool))
-        return np.asarray(model.ctc_logits(memory)[0].log_softmax(dim=-1).numpy())
 
 
 def copy_shards(

@@ -4,7 +4,7 @@ import argparse
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import pydantic
@@ -18,8 +18,12 @@ from signloom.cli.init import (
     make_plan,
     read_tables,
 )
-from signloom.config import Count, Natural
+from signloom.config import Count, Natural, load_section
 from signloom.errors import Problem, UserError
+from signloom.paths import CHECKPOINT, SHARDS
+
+if TYPE_CHECKING:
+    from signloom.corpus.landmarks import LandmarkSequence
 
 _Gap = Annotated[float, pydantic.Field(ge=0, le=60)]  # seconds; longer ones fill the memory
 
@@ -73,23 +77,29 @@ def add_compose(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom compose`."""
     parser.description = (
         "Join takes of single signs to the sentences of a table, takes of train to those of "
-        "train, and so on. CORPUS then holds a manifest and landmarks, as after `signloom "
-        "import`. docs/data.md has an example."
+        "train, and so on; or with --recombine, make new train clips of the pieces of this "
+        "project's. CORPUS then holds a manifest and landmarks, as after `signloom import`. "
+        "docs/data.md has examples."
     )
     parser.add_argument("corpus", type=Path, metavar="CORPUS", help="the folder to make")
     parser.add_argument(
-        "--takes", required=True, type=Path, metavar="FOLDER",
+        "--takes", type=Path, metavar="FOLDER",
         help="a corpus whose clips are one sign each: its gloss, or else its text",
     )  # fmt: skip
     parser.add_argument(
         "--landmarks", type=Path, metavar="SHARDS",
         help="of the takes, where they are videos: data/landmarks/shards of their extraction",
     )  # fmt: skip
+    parser.add_argument(
+        "--recombine", type=number_of(Count), metavar="N",
+        help="instead of --takes: the clips of this project and N new train clips, made of the "
+        "pieces of those with glosses as the model of data/checkpoint finds them",
+    )  # fmt: skip
     add_table(parser)
     for flag, kind, default, meaning in (
         ("--each", Count, 1, "clips of each sentence"),
         ("--gap", _Gap, 0.25, "seconds between two signs"),
-        ("--seed", Natural, 1, "of signers and takes"),
+        ("--seed", Natural, 1, "of what is drawn"),
     ):
         text = f"{meaning} (%(default)s)"
         parser.add_argument(flag, type=number_of(kind), default=default, help=text)
@@ -106,6 +116,11 @@ def run_compose(options: argparse.Namespace) -> None:
     from signloom.importing.compose import draw_takes, stock_takes, write_composed
     from signloom.importing.new_corpus import MANIFEST, RefusedRow
 
+    if (options.takes is None) == (options.recombine is None):
+        raise UserError("give either --takes (signs to join) or --recombine (clips to recombine)")
+    if options.recombine is not None:
+        _recombine(options)
+        return
     shards = options.landmarks or options.takes / IMPORTED_SHARDS
     if not shards.is_dir():
         raise UserError(
@@ -141,3 +156,62 @@ def run_compose(options: argparse.Namespace) -> None:
     finish_corpus(
         options, plan, lambda: write_composed(options.corpus, composed, shards, gap_s=options.gap)
     )
+
+
+def _recombine(options: argparse.Namespace) -> None:
+    """Write the project's clips and new train clips of their pieces, as a corpus of landmarks."""
+    from signloom.corpus.manifest import CorpusOptions, has_ended, read_manifest, write_manifest
+    from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata
+    from signloom.importing.merge import write_landmarks
+    from signloom.importing.new_corpus import MANIFEST, check_free
+    from signloom.importing.recombine import recombine
+    from signloom.importing.user_tables import how_to_use
+    from signloom.translation.labels import align_glosses
+    from signloom.translation.translator import Translator
+
+    if options.table:
+        raise UserError("--table goes with --takes: the sentences to recombine are the project's")
+    own = load_section(options.params, "corpus", CorpusOptions)
+    check_apart(options.corpus, [own.path, SHARDS])
+    if not (options.force or options.dry_run):
+        check_free(options.corpus, landmarks=True)
+    frames = read_clip_frames(SHARDS)
+    clips = [
+        replace(clip, video=None, start_s=None, end_s=None)
+        for clip in read_manifest(own.path, own.signer_disjoint)
+        if clip.clip_id in frames and not has_ended(clip.consent_until)
+    ]
+    known = [clip for clip in clips if clip.split == "train" and clip.gloss]
+    if not known:
+        raise UserError(f"{own.path}: no train clip has a gloss and landmarks, so there are no "
+                        "pieces; fill the column gloss, or use --takes")  # fmt: skip
+    sequences = read_shards(SHARDS, [clip.clip_id for clip in known])
+    glosses = [(clip.gloss or "").split() for clip in known]
+    translator = Translator.load(CHECKPOINT)
+    aligned = align_glosses(translator, [sequences[clip.clip_id] for clip in known], glosses)
+    spans = {c.clip_id: span for c, span in zip(known, aligned, strict=True) if span is not None}
+    used = [clip for clip in known if clip.clip_id in spans]
+    print(f"{own.path}: {len(clips)} clips with landmarks; of {len(known)} train clips with "
+          f"glosses {len(used)} are cut ({len(known) - len(used)} are too short for their glosses "
+          "or have one that the model does not know)")  # fmt: skip
+    if not used:
+        raise UserError("no clip can be cut, so nothing can be recombined")
+    generator = np.random.default_rng(options.seed)
+    made, landmarks = recombine(used, spans, sequences, options.recombine, generator)
+    new = {clip.text for clip in made} - {clip.text for clip in clips}
+    print(f"{len(made)} new train clips, {len(new)} sentences among them that the corpus lacks")
+    if options.dry_run:
+        print("nothing was written")
+        return
+    of = {clip.clip_id: frames[clip.clip_id] for clip in clips}
+    of |= {clip_id: len(sequence.points) for clip_id, sequence in landmarks.items()}
+
+    def load(clip_id: str) -> "LandmarkSequence":
+        return landmarks.get(clip_id) or read_shards(SHARDS, [clip_id])[clip_id]
+
+    try:
+        write_landmarks(options.corpus, of, load, shards_metadata(SHARDS), "recombining")
+        write_manifest(options.corpus / MANIFEST, clips + made)
+    except OSError as error:
+        raise UserError(f"{options.corpus}: no corpus can be written there ({error})") from None
+    print(f"wrote {options.corpus / MANIFEST}. {how_to_use(options.corpus / MANIFEST)}")

@@ -210,6 +210,21 @@ class Translator:
         """Return the mean of the encoder's states over each clip, shape (N, D)."""
         return self._mean_states([self.rows(sequence) for sequence in sequences])
 
+    @torch.inference_mode()
+    def label_log_probs(self, sequences: Sequence[SourceSequence]) -> list[FloatArray]:
+        """Return the log-probabilities of the CTC labels of each clip, shapes (M, K).
+
+        Label 0 is the blank; the others are numbered as in `spec.ctc.names`, from 1.
+        """
+        rows = [self.rows(sequence) for sequence in sequences]
+        found: dict[int, FloatArray] = {}
+        for part in _batches([len(row) for row in rows]):
+            memory = self._encode([rows[i] for i in part])
+            log_probs = self._model.ctc_logits(memory).float().log_softmax(dim=-1).cpu().numpy()
+            lengths = memory.valid.sum(dim=1).tolist()
+            found |= {i: log_probs[row, : lengths[row]] for row, i in enumerate(part)}
+        return [found[index] for index in range(len(sequences))]
+
     def encode_signs(self, sequences: Sequence[SourceSequence]) -> FloatArray:
         """Return what look-up compares of clips: means over their frames, shape (N, D + H).
 

@@ -1,16 +1,13 @@
 """The study of few sentences: which are kept, what is made of them, what it says without data."""
 
-import itertools
 import json
 import logging
 import shutil
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from pipeline.studies.little.pieces import Company, cut_clip, find_positions
 from pipeline.studies.little.run import OUT, STUDY, build_page, main
 from pipeline.studies.little.study import Teacher, choose_labelled, copy_shards
 from signloom.corpus.manifest import SPLITS, Clip
@@ -55,67 +52,6 @@ def test_the_page_has_a_row_for_each_means_and_the_spread_of_the_seeds() -> None
     assert table.rows == [["scratch", "42.0 ± 2.8"], ["both", "21.0 ± 1.4"]]
     (begun,) = build_page([*rows, {**rows[0], "share": 0.3, "wer": 15.0}]).sections[0].parts
     assert begun.rows == [["scratch", "42.0 ± 2.8", "15.0"], ["both", "21.0 ± 1.4", ""]]
-
-
-@pytest.mark.parametrize("labels", [[1], [1, 2], [2, 2], [1, 2, 1]])
-def test_labels_lie_where_the_likeliest_of_all_paths_puts_them(labels: list[int]) -> None:
-    log_probs = np.log(np.random.default_rng(len(labels)).dirichlet(np.ones(3), 6))
-
-    def spell(path: tuple[int, ...]) -> list[int]:
-        return [label for label, _ in itertools.groupby(path) if label]
-
-    paths = [path for path in itertools.product(range(3), repeat=6) if spell(path) == labels]
-    best = max(paths, key=lambda path: sum(log_probs[m, label] for m, label in enumerate(path)))
-    runs = [[*run] for _, run in itertools.groupby(range(6), key=best.__getitem__)]
-    assert find_positions(log_probs.astype(np.float32), labels) == [
-        (run[0], run[-1]) for run in runs if best[run[0]]
-    ]
-
-
-def test_cuts_of_a_clip_follow_each_other_and_hold_every_frame() -> None:
-    cuts = cut_clip("a", [(0, 1), (4, 4), (7, 8)], frames=40, step=4.0)
-    assert [cut.frames for cut in cuts] == [slice(0, 12), slice(12, 24), slice(24, 40)]
-
-
-def test_a_gloss_is_exchanged_for_those_whose_words_stand_in_like_company() -> None:
-    lines = {
-        "TEA LARGE": "a large tea", "MILK LARGE": "a large milk", "TEA SMALL": "a small tea",
-        "MILK": "a milk", "HELLO TEA LARGE": "hello a large tea",
-    }  # fmt: skip
-    clips = [
-        Clip(clip_id=gloss, video=None, text=text, signer="s", split="train", gloss=gloss)
-        for gloss, text in lines.items()
-    ]
-    company = Company(clips)
-    assert company.words == {
-        name: name.lower() for name in ("TEA", "LARGE", "MILK", "SMALL", "HELLO")
-    }
-    assert company.partners == {
-        "TEA": ["MILK"], "MILK": ["TEA"], "LARGE": ["SMALL"], "SMALL": ["LARGE"], "HELLO": [],
-    }  # fmt: skip
-
-
-def test_new_sentences_are_grammatical_and_many() -> None:
-    sizes, goods = ("", "SMALL ", "LARGE "), ("TEA", "MILK", "WATER")
-    asked = {"": "", "I GET CAN": "can i get "}
-    language = {
-        f"{good} {size}{ask}".strip(): f"{asked[ask]}a {size.lower()}{good.lower()}"
-        for good, size, ask in itertools.product(goods, sizes, asked)
-    }
-    known = ["TEA SMALL", "TEA", "MILK SMALL I GET CAN", "MILK LARGE I GET CAN", "WATER I GET CAN",
-             "WATER LARGE", "TEA I GET CAN", "MILK"]  # fmt: skip
-    clips = [
-        Clip(clip_id=g, video=None, text=language[g], signer="s", split="train", gloss=g)
-        for g in known
-    ]
-    company, generator = Company(clips), np.random.default_rng(1)
-    made = {
-        tuple(map(" ".join, company.vary(clip.gloss.split(), clip.text.split(), generator)))
-        for clip in clips * 50
-        if clip.gloss
-    }
-    assert made <= set(language.items())
-    assert len(made) > 12
 
 
 def test_a_model_cuts_clips_and_writes_those_without_sentences(tmp_path: Path) -> None:

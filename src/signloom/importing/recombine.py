@@ -1,11 +1,10 @@
-"""New sentences of the pieces of labelled ones.
+"""Recombined sentences: new train clips of the pieces of labelled ones (`signloom compose`).
 
 Clips are cut where the CTC head of a model puts their glosses. A new sentence is an old one in
 which glosses are exchanged, added and left out with their words, as the company in which both stand
 elsewhere allows; each gloss is shown by any of its cuts.
 
-Source: Andreas (2020), "Good-enough compositional data augmentation". Shape letters: M positions of
-the memory, K labels with the blank, 0.
+Source: Andreas (2020), "Good-enough compositional data augmentation".
 """
 
 from collections import defaultdict
@@ -18,10 +17,10 @@ import numpy.typing as npt
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import Clip
-from signloom.features.features import FloatArray
 
 Context = tuple[str, str]
 EDGE = ""  # what stands before the first and behind the last gloss or word
+SIGNER = "several"  # of a new clip, whose pieces are of several people
 CHANGES = 4  # glosses of a new sentence that may be added or left out
 
 
@@ -33,50 +32,15 @@ class Cut:
     frames: slice
 
 
-def find_positions(log_probs: FloatArray, labels: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the first and the last position of each label on the likeliest CTC path.
-
-    Args:
-        log_probs: Of the labels at each position, shape (M, K).
-        labels: As signed, from 1; M must leave room for them.
-    """
-    states = np.array([0, *(state for label in labels for state in (label, 0))])
-    scores = log_probs[:, states].astype(np.float64)
-    # A blank may be left out between two labels that differ.
-    can_skip = np.r_[False, False, (states[2:] != 0) & (states[2:] != states[:-2])]
-    best = np.full(len(states), -np.inf)
-    best[:2] = scores[0, :2]
-    steps = np.zeros(scores.shape, dtype=np.int64)
-    for position in range(1, len(scores)):
-        one = np.r_[-np.inf, best[:-1]]
-        two = np.where(can_skip, np.r_[-np.inf, -np.inf, best[:-2]], -np.inf)
-        ways = np.stack((best, one, two))
-        steps[position] = ways.argmax(axis=0)
-        best = ways.max(axis=0) + scores[position]
-    state = len(states) - 1 - int(best[-2] > best[-1])
-    path = [state]
-    for position in range(len(scores) - 1, 0, -1):
-        state -= int(steps[position, state])
-        path.append(state)
-    found = np.array(path[::-1])
-    spans = [np.flatnonzero(found == 2 * number + 1) for number in range(len(labels))]
-    return [(int(span[0]), int(span[-1])) for span in spans]
-
-
-def cut_clip(
-    clip_id: str, positions: Sequence[tuple[int, int]], frames: int, step: float
-) -> list[Cut]:
+def cut_clip(clip_id: str, spans: Sequence[tuple[float, float]], frames: int) -> list[Cut]:
     """Return the cut of each gloss: half of what lies between two of them belongs to each.
 
     Args:
         clip_id: Of the clip.
-        positions: Of `find_positions`.
+        spans: Where each gloss is signed, frames.
         frames: Of the clip.
-        step: Frames of a position.
     """
-    middles = [
-        round((last + 1 + first) / 2 * step) for (_, last), (first, _) in pairwise(positions)
-    ]
+    middles = [round((end + start) / 2) for (_, end), (start, _) in pairwise(spans)]
     ends = pairwise([0, *middles, frames])
     return [Cut(clip_id, slice(start, stop)) for start, stop in ends]
 
@@ -114,12 +78,12 @@ class Company:
     ) -> tuple[list[str], list[str]]:
         """Return the glosses and words of another sentence."""
         line, text = list(glosses), list(words)
-        for place, gloss in enumerate(glosses):
+        for position, gloss in enumerate(glosses):
             choices = [gloss, *(one for one in self.partners.get(gloss, []) if one not in line)]
             other = choices[int(generator.integers(len(choices)))]
             if other != gloss and self._is_single(gloss, line, text):
                 text[text.index(self.words[gloss])] = self.words[other]
-                line[place] = other
+                line[position] = other
         names = sorted(self.words)
         for number in generator.integers(len(names), size=CHANGES) if names else ():
             gloss = names[int(number)]
@@ -186,7 +150,7 @@ def _contexts(lines: Sequence[Sequence[str]]) -> dict[str, set[Context]]:
 
 def recombine(
     clips: Sequence[Clip],
-    cuts: Mapping[str, Sequence[Cut]],
+    spans: Mapping[str, Sequence[tuple[float, float]]],
     sequences: Mapping[str, LandmarkSequence],
     count: int,
     generator: np.random.Generator,
@@ -195,15 +159,16 @@ def recombine(
 
     Args:
         clips: With glosses and sentences.
-        cuts: Of each clip, one for each gloss.
+        spans: Where each gloss of a clip is signed, frames.
         sequences: Landmarks of the clips.
         count: New clips.
         generator: Decides the result.
     """
-    company = Company(clips)
+    company, of_clip = Company(clips), {clip.clip_id: clip for clip in clips}
     of_gloss: dict[str, list[Cut]] = defaultdict(list)
     for clip in clips:
-        for gloss, cut in zip((clip.gloss or "").split(), cuts[clip.clip_id], strict=True):
+        cuts = cut_clip(clip.clip_id, spans[clip.clip_id], len(sequences[clip.clip_id].points))
+        for gloss, cut in zip((clip.gloss or "").split(), cuts, strict=True):
             of_gloss[gloss].append(cut)
     made, landmarks = list[Clip](), dict[str, LandmarkSequence]()
     for number in range(count):
@@ -213,7 +178,13 @@ def recombine(
             of_gloss[gloss][int(generator.integers(len(of_gloss[gloss])))] for gloss in glosses
         ]
         clip_id = f"made-{number:04d}"
-        made.append(replace(clip, clip_id=clip_id, text=" ".join(words), gloss=" ".join(glosses)))
+        until = [of_clip[cut.clip_id].consent_until for cut in shown]
+        made.append(
+            replace(
+                clip, clip_id=clip_id, signer=SIGNER, text=" ".join(words), gloss=" ".join(glosses),
+                consent_until=min(filter(None, until), default=None),
+            )
+        )  # fmt: skip
         landmarks[clip_id] = _join([(sequences[cut.clip_id], cut.frames) for cut in shown])
     return made, landmarks
 
