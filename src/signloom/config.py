@@ -179,17 +179,18 @@ def update_params(path: Path, overrides: Mapping[str, Mapping[str, object]]) -> 
 
     Args:
         path: The parameters file.
-        overrides: New values by section and key; of a map the keys that are to change.
+        overrides: New values by section and key; of a map the keys that are to change. A section
+            or key that the file lacks is added at the end of its map.
 
     Returns:
         The file's text before and after.
 
     Raises:
-        UserError: If the file lacks a section or key that is to change.
+        UserError: If the file is damaged, or its layout too unusual for a change.
     """
     values = load_params(path)  # for its errors
     before = path.read_text(encoding="utf-8")
-    edits = _find_edits(ruamel.yaml.YAML().compose(before), values, overrides, where="", path=path)
+    edits = _find_edits(ruamel.yaml.YAML().compose(before), values, overrides, before)
     after = before
     for start, end, text in sorted(edits, reverse=True):
         after = after[:start] + _replace_text(after[start:], end - start, text)
@@ -200,24 +201,39 @@ def update_params(path: Path, overrides: Mapping[str, Mapping[str, object]]) -> 
 
 
 def _find_edits(
-    node: Any, values: Any, overrides: Mapping[str, Any], *, where: str, path: Path
+    node: Any, values: Mapping[str, Any], overrides: Mapping[str, Any], whole: str
 ) -> list[tuple[int, int, str]]:
-    """Return what must be written in place of what: start, end, text."""
-    nodes = {key.value: (key, value) for key, value in getattr(node, "value", [])}
-    edits = []
+    """Return what must be written in place of what in the whole text: start, end, text."""
+    nodes = {key.value: (key, value) for key, value in node.value}
+    edits, added = [], {}
     for name, new in overrides.items():
-        full = f"{where}.{name}".lstrip(".")
-        if not isinstance(values, dict) or name not in values:
-            raise UserError(f"{path} has no {full}, which was to become {new!r}")
+        if name not in values:
+            added[name] = new
+            continue
         key, value = nodes[name]
         if isinstance(new, Mapping) and isinstance(values[name], dict):
-            edits += _find_edits(value, values[name], new, where=full, path=path)
+            edits += _find_edits(value, values[name], new, whole)
         elif _plain(new) != values[name] or type(_plain(new)) is not type(values[name]):
             start, end = value.start_mark.index, _end_of(value)
             if end <= start:  # nothing is written there, which is null
                 start = end = key.end_mark.index + 1
             edits.append((start, end, _to_yaml(new) if end > start else f" {_to_yaml(new)}"))
+    if added:
+        edits.append(_add_keys(node, added, whole))
     return edits
+
+
+def _add_keys(node: Any, added: Mapping[str, Any], whole: str) -> tuple[int, int, str]:
+    """Return what to write where so that a map has further keys, behind its own."""
+    lines = [f"{name}: {_to_yaml(value)}" for name, value in added.items()]
+    if node.flow_style or not node.value:  # {a: 1}
+        end = node.end_mark.index - 1
+        return end, end, ", " * bool(node.value) + ", ".join(lines)
+    first, last = node.value[0][0], node.value[-1][1]
+    end = whole.find("\n", max(_end_of(last), node.value[-1][0].end_mark.index))
+    end = len(whole) if end < 0 else end
+    indent = "\n" + " " * first.start_mark.column
+    return end, end, "".join(indent + line for line in lines)
 
 
 def _end_of(node: Any) -> int:
@@ -243,9 +259,12 @@ def _to_yaml(value: object) -> str:
     buffer = io.StringIO()
     writer = ruamel.yaml.YAML(typ="safe", pure=True)
     writer.default_flow_style, writer.width = True, 1_000_000
-    writer.dump(_plain(value), buffer)
-    text = buffer.getvalue().removesuffix("...\n").strip()
-    return json.dumps(_plain(value)) if "\n" in text else text  # JSON is YAML, too
+    is_map = isinstance(value, Mapping)
+    # In a list, where nothing is said that braces around it would change.
+    writer.dump(_plain(value) if is_map else [_plain(value)], buffer)
+    text = buffer.getvalue().strip(" \n")[not is_map : None if is_map else -1]
+    is_line = len(text.splitlines()) == 1  # by Unicode's line ends, too
+    return text if is_line else json.dumps(_plain(value))  # JSON is YAML, too
 
 
 def _plain(value: object) -> Any:

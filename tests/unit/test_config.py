@@ -176,11 +176,29 @@ def test_updates_keep_comments_and_order(tmp_path: Path) -> None:
     assert "# a comment" in after
 
 
-def test_an_update_of_an_unknown_key_changes_nothing(tmp_path: Path) -> None:
-    path = write(tmp_path, GOOD)
-    with pytest.raises(UserError, match=r"has no stage\.nonsense"):
-        update_params(path, {"stage": {"nonsense": 1}})
-    assert path.read_text() == GOOD
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD,
+        "stage: {rate: 1}  # short",
+        "stage: {}\n",
+        "stage:\n  norm: pre  # last",
+        "# nothing\nother: 1",
+        "stage:\n  inner:\n    a: 1  # x\n\n# the end\nother: 2\n",
+    ],
+)
+def test_a_file_from_before_a_knob_gets_the_knob(tmp_path: Path, text: str) -> None:
+    path = write(tmp_path, text)
+    new = {"stage": {"added": [1, "a b"], "inner": {"b": False}}, "late": {"c": 0.5}}
+    expected = load_params(path)
+    stage = expected.setdefault("stage", {})
+    stage["added"], expected["late"] = [1, "a b"], {"c": 0.5}
+    stage["inner"] = stage.get("inner", {}) | {"b": False}
+    _, after = update_params(path, new)
+    assert load_params(path) == expected
+    lines = iter(after.splitlines())
+    if "{" not in text:
+        assert all(line in lines for line in text.splitlines())  # none changed or moved
 
 
 LAUGHS = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(

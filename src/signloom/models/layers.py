@@ -325,8 +325,8 @@ class TiedProjection(nn.Module):
         """The embedding's matrix."""
         return self.embedding[0].weight
 
-    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
-        """Return the logits of every position."""
+    def forward(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]:
+        """Return the logits of every position, however many dimensions they lie in."""
         return functional.linear(x, self.weight, self.bias)
 
 
