@@ -36,7 +36,6 @@ from signloom.paths import (
     LANDMARKS,
     MODELS,
     PARAMS,
-    PRETRAINED,
     TOKENS,
     TUNE,
 )
@@ -44,7 +43,6 @@ from signloom.provenance import project_folder
 from signloom.report.build import ReportOptions
 from signloom.tracking.run import TrackingOptions
 from signloom.training.options import TrainOptions
-from signloom.training.pretraining import PretrainOptions
 from signloom.training.run import (
     RunOptions,
     check_corpora,
@@ -59,7 +57,6 @@ CHECKED = Path("data/checked.txt")
 OUTPUTS = (
     LANDMARKS,
     TOKENS,
-    PRETRAINED,
     CHECKPOINT,
     EVALUATION,
     TUNE,
@@ -73,7 +70,6 @@ SECTIONS = {
     "features": FeatureOptions,
     "augment": AugmentOptions,
     "model": ModelOptions,
-    "pretrain": PretrainOptions,
     "train": TrainOptions,
     "tune": TuneOptions,
     "evaluate": EvaluateOptions,
@@ -125,9 +121,7 @@ def check_together(params: Path, corpus: CorpusOptions) -> None:
     clips = read_manifest(corpus.path, signer_disjoint=False) if corpus.path.is_file() else []
     checks: list[Callable[[], object]] = [
         lambda: pick_device(run.train.device),
-        lambda: _check_start(
-            run.train.start_from, load_section(params, "pretrain", PretrainOptions)
-        ),
+        lambda: _check_start(run.train.start_from),
         lambda: _check_texts(clips, tokenize, run),
         lambda: _check_input(corpus, extract, run),
         lambda: check_fit(from_scratch(run), parse_space(tune.space)) if tune.trials else None,
@@ -147,15 +141,8 @@ def check_together(params: Path, corpus: CorpusOptions) -> None:
     _tell(problems)
 
 
-def _check_start(folder: str, pretraining: PretrainOptions) -> None:
-    """Refuse weights to start from that are not there and that no stage will make."""
-    if folder and Path(folder) == PRETRAINED:
-        if not pretraining.epochs:
-            raise UserError(
-                f"train.start_from is {folder}, but pretrain.epochs is 0, so nothing is there; "
-                'set it to, say, 40, or train.start_from: ""'
-            )
-        return
+def _check_start(folder: str) -> None:
+    """Refuse weights to start from that are not there."""
     # A night names the champion only when it trains: what it named last may be gone by now.
     if not Path(folder).is_relative_to(MODELS):
         describe_start(folder)

@@ -19,7 +19,6 @@ TOKENIZER = TOKENS / "tokenizer.json"
 LABELS = TOKENS / "labels.json"
 
 CHECKPOINT = Path("data/checkpoint")
-PRETRAINED = Path("data/pretrained")  # a checkpoint, or nothing where pretraining is off
 SEGMENTER = Path("data/segmenter.safetensors")  # cuts films into sentences
 HISTORY = CHECKPOINT / "history.json"
 SNAPSHOTS = Path("data/.training")  # data/.* is ignored by Git

@@ -1,8 +1,8 @@
 """Study of means against few sentences.
 
 Question: of composed orders (pipeline/studies/coffee) only a share has a sentence. How much lower
-is the word error rate if train clips are stitched or recombined, the encoder is pretrained on all
-of them, or a first model writes sentences for the others?
+is the word error rate if train clips are stitched or recombined, or a first model writes sentences
+for the others?
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ import torch
 from pipeline.studies.coffee.study import CoffeeOptions, build_corpus, write_tokens
 from pipeline.studies.options import change_options
 from signloom.checkpoint import Checkpoint
-from signloom.config import Count, Natural, Positive, Share, checked_dataclass, load_params
+from signloom.config import Count, Natural, Share, checked_dataclass, load_params
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import IMPORTED_SHARDS, Clip
 from signloom.corpus.shards import read_shards, shards_metadata, write_shards
@@ -32,20 +32,12 @@ from signloom.importing.recombine import recombine
 from signloom.models.seq2seq import Joints
 from signloom.paths import PARAMS
 from signloom.training.data import TrainingFiles
-from signloom.training.pretraining import (
-    PretrainOptions,
-    load_pretraining,
-    pretrain,
-    pretraining_options,
-)
 from signloom.training.run import (
-    Result,
     RunOptions,
     from_scratch,
     prepare,
     read_run_options,
     train,
-    write_results,
 )
 from signloom.translation.confidence import plain_score
 from signloom.translation.labels import align_glosses
@@ -61,7 +53,6 @@ class Means:
     """What is done about having few sentences."""
 
     stitch: Share = 0.0  # augment.stitch
-    pretrained: bool = False
     streams: bool = False  # model.streams
     joints: Joints = "none"  # model.joints
     regularised: bool = False  # dropout 0.3, no mirroring: what `init` sets for few train clips
@@ -70,15 +61,6 @@ class Means:
     labelled: Share = 0.0
     recombined: Natural = 0  # orders made of the pieces of those with sentences
     longer: Count = 1  # times as many steps
-
-
-@checked_dataclass
-class Hiding:
-    """The section `pretrain` but for what is read."""
-
-    epochs: Count
-    mask_share: Share
-    span_s: Positive
 
 
 @checked_dataclass
@@ -91,7 +73,6 @@ class LittleOptions:
     shares: list[Share]  # of the train orders that have a sentence
     steps: Count  # of each training, about; `longer` ones take more
     model: dict[str, Any]  # changes to the recipe of `signloom init`
-    pretrain: Hiding
     means: dict[str, Means]
 
 
@@ -140,11 +121,6 @@ def train_each(
             )
             changes = dataclasses.replace(base.augment, stitch=means.stitch, mirror=mirror)
             chosen = dataclasses.replace(base, augment=changes, model=model)
-            if means.pretrained:
-                every = TrainingFiles(shards=shards, tokens=files.tokens)
-                start = _pretrained(options, every, chosen, out / "pretrained" / str(seed))
-                section = dataclasses.replace(chosen.train, start_from=str(start))
-                chosen = dataclasses.replace(chosen, train=section)
             chosen = _at_steps(files, chosen, options.steps * means.longer)
             trained[name], found = _score(files, chosen, scoring)
             yield {"means": name, "share": share, "seed": seed, **found}
@@ -222,23 +198,6 @@ def _at_steps(files: TrainingFiles, options: RunOptions, steps: int) -> RunOptio
     epochs = math.ceil(steps / source.steps)
     section = dataclasses.replace(options.train, epochs=epochs, patience=epochs)
     return dataclasses.replace(options, train=section)
-
-
-def _pretrained(
-    options: LittleOptions, files: TrainingFiles, base: RunOptions, folder: Path
-) -> Path:
-    """Return the encoder that was pretrained with a seed; made once, for all shares."""
-    if not folder.is_dir():
-        own = PretrainOptions(corpora=files.shards.parent, **dataclasses.asdict(options.pretrain))
-        section = pretraining_options(base, own)
-        began = time.process_time()
-        data = load_pretraining(files, section, own)
-        done, fit = pretrain(data, section, own=own, provenance={}, log=lambda record: None)
-        first, last = fit.history[0].dev_loss, fit.dev_loss
-        logger.info("pretrained on %d clips: dev loss %.3f, then %.3f, %.0f CPU-s",
-                    len(data.train), first, last, time.process_time() - began)  # fmt: skip
-        write_results(folder, [Result(seed=base.train.seed, checkpoint=done, fit=fit)])
-    return folder
 
 
 def _score(

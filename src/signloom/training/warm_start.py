@@ -9,7 +9,7 @@ ones, one whose name is gone is dropped. Nothing else may differ.
 import importlib.metadata
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,10 @@ from torch import Tensor
 
 from signloom.checkpoint import Checkpoint, CheckpointSpec, load_checkpoint
 from signloom.errors import UserError
-from signloom.features.features import feature_names
-from signloom.features.sources import LandmarkSource
 from signloom.features.targets import CtcLabels
 from signloom.features.tokenizer import SourceVocabulary, load_source, read_source
 from signloom.files import hash_folder
 from signloom.models.pretrained import TextModel, load_text_weights
-from signloom.models.seq2seq import ModelOptions
 
 # Tensors with a row for each source token of a model of glosses, for each target token, and for
 # each CTC label; a tied model has no `output.weight`, one without a CTC head no `ctc`.
@@ -45,15 +42,6 @@ LABEL_ROWS = (
 # What may differ: it steers training and what is drawn before, and makes no weight mean anything
 # else.
 FREE = ("dropout", "layer_drop", "initialization", "text_model", "freeze")
-PRETRAINED = "pretrained"  # in the provenance of a checkpoint of which only the encoder is trained
-ENCODER = ("encoder.",)  # beginnings of the names of its tensors; the stack of a decoder-only
-STACK = (*ENCODER, "decoder.layers.")  # model reads the source, too
-FEATURE_COLUMNS = "encoder.source.projection.weight"
-# What else may differ after pretraining: it makes nothing of the encoder, or columns have names.
-FREE_AFTER_PRETRAINING = (
-    "decoder_layers", "decoder_norm", "tied_embeddings", "embedding_scale", "attention",
-    "ctc_feedback", "groups", "presence", "differences",
-)  # fmt: skip
 _MOST_NAMED = 8  # new or dropped names in a message
 
 logger = logging.getLogger(__name__)
@@ -114,9 +102,6 @@ def warm_start(checkpoint: Checkpoint, folder: Path, *, seed: int) -> None:
     _check_exists(folder)
     chosen = folder / "seeds" / str(seed)
     old = load_checkpoint(chosen if chosen.is_dir() else folder, torch.device("cpu"))
-    if PRETRAINED in old.spec.provenance:
-        _take_encoder(old, checkpoint, folder)
-        return
     problems = list(_differences(old.spec, checkpoint.spec))
     sources = [one.tokenizer.source_sha256 for one in (old, checkpoint)]
     if len(set(sources)) > 1:  # the same id is another token
@@ -125,7 +110,7 @@ def warm_start(checkpoint: Checkpoint, folder: Path, *, seed: int) -> None:
                 *sources
             )
         )
-    _refuse(folder, problems)
+    refuse(folder, problems)
     was, now = old.spec, checkpoint.spec
     rows = {
         "source tokens": (SOURCE_ROWS, was.source.row_names, now.source.row_names),
@@ -146,53 +131,14 @@ def warm_start(checkpoint: Checkpoint, folder: Path, *, seed: int) -> None:
             _log_rows(kind, before, after, source)
 
 
-def _refuse(folder: Path, problems: Sequence[str]) -> None:
+def refuse(folder: Path, problems: Sequence[str]) -> None:
+    """Raise the problems that keep a checkpoint from being a start, if there are any."""
     if problems:
         raise UserError(
             f"train.start_from: {folder} does not fit what is to be trained:\n"
             + "".join(f"  {problem}\n" for problem in problems)
             + 'change these back, or start from scratch with train.start_from: ""'
         )
-
-
-def without_text_model(model: ModelOptions) -> ModelOptions:
-    """Return the options of a Transformer with the encoder that a text model's decoder looks at."""
-    if model.family != "pretrained" or model.text_encoder:
-        return model
-    return replace(model, family="transformer", text_model="", freeze="none", lora_rank=0)
-
-
-def _take_encoder(old: Checkpoint, checkpoint: Checkpoint, folder: Path) -> None:
-    """Give an untrained model the encoder of a pretrained one; the rest stays as it was drawn."""
-    was, now = old.spec, checkpoint.spec
-    if not isinstance(now.source, LandmarkSource) or not isinstance(was.source, LandmarkSource):
-        raise UserError(
-            f"train.start_from: {folder} is pretrained on landmarks, the model reads "
-            f'{now.source.name}; start from scratch with train.start_from: ""'
-        )
-    before = feature_names(was.features, was.source.layout)
-    after = feature_names(now.features, now.source.layout)
-    own = replace(now, model=without_text_model(now.model))
-    problems = [*_option_differences(was, own, (*FREE, *FREE_AFTER_PRETRAINING))]
-    if (now.model.streams or now.model.joints != "none") and before != after:
-        problems.append(
-            f"features: pretrained in parts on {len(before)} features, now on {len(after)} others"
-        )
-    _refuse(folder, problems)
-    beginnings = STACK if now.model.family == "decoder_only" else ENCODER
-    weights = checkpoint.model.state_dict()
-    taken = {name: tensor for name, tensor in old.model.state_dict().items()
-             if name.startswith(beginnings) and name in weights}  # fmt: skip
-    # What pretraining never saw says nothing at first.
-    if not now.model.streams:
-        columns = torch.nn.functional.pad(taken[FEATURE_COLUMNS], (0, 1))
-        column_of = {name: column for column, name in enumerate(before)}
-        chosen = [column_of.get(name, len(before)) for name in after]
-        taken[FEATURE_COLUMNS] = columns[:, chosen]
-    checkpoint.model.load_state_dict({**weights, **taken})
-    logger.info("training starts from the pretrained encoder of %s", folder)
-    known = len(set(before) & set(after))
-    logger.info("  features: %d kept, %d new", known, len(after) - known)
 
 
 def carry_rows(
@@ -233,7 +179,7 @@ def _check_exists(folder: Path) -> None:
 
 def _differences(old: CheckpointSpec, new: CheckpointSpec) -> Iterator[str]:
     """Say what a trained model was made with and what is now asked for, where they differ."""
-    yield from _option_differences(old, new, FREE)
+    yield from option_differences(old, new, FREE)
     yield from old.source.differences(new.source)
     if old.text_model and new.text_model and old.text_model.sizes != new.text_model.sizes:
         yield f"model.text_model: trained with another than {new.text_model.name}"
@@ -241,9 +187,10 @@ def _differences(old: CheckpointSpec, new: CheckpointSpec) -> Iterator[str]:
         yield f"CTC labels: trained with {old.ctc.kind}, now {new.ctc.kind}"
 
 
-def _option_differences(
+def option_differences(
     old: CheckpointSpec, new: CheckpointSpec, free: Sequence[str]
 ) -> Iterator[str]:
+    """Name the options of model and features that differ and are not free to."""
     for section in ("model", "features"):
         before, after = asdict(getattr(old, section)), asdict(getattr(new, section))
         for name, value in before.items():

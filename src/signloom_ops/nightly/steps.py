@@ -230,7 +230,7 @@ def train(params: Path, start_from: str, commands: Commands) -> StepResult:
     """Train a challenger, from the weights in a folder or from scratch (an empty name)."""
     update_params(params, {"train": {"start_from": start_from}})
     # Alone, as is `evaluate`: what it reads was brought up to date tonight.
-    commands.dvc("repro", "--single-item", "pretrain", "train")
+    commands.dvc("repro", "--single-item", "train")
     return StepResult(text=f"from {start_from or 'scratch'}", facts={"start_from": start_from})
 
 

@@ -10,7 +10,6 @@ from signloom.paths import (
     CHECKPOINT,
     FORGET_JOURNAL,
     MODELS,
-    PRETRAINED,
     REPORTS,
     SEGMENTER,
     SPOOL,
@@ -26,7 +25,7 @@ _MOST_NAMED = 5
 
 def tell_left(person: Person, corpus: CorpusOptions) -> Iterator[str]:
     """Yield what this program cannot remove, or must not, each with what to do."""
-    for folder in (CHECKPOINT, PRETRAINED):
+    for folder in (CHECKPOINT,):
         if not (folder / "model.safetensors").is_file():
             continue
         yield (

@@ -16,9 +16,8 @@ from signloom.errors import UserError
 from signloom.features.tokenizer import BYT5, Tokenizer, read_source
 from signloom.models.seq2seq import Memory
 from signloom.training.data import TrainingData
-from signloom.training.pretraining import PretrainOptions, pretraining_options
 from signloom.training.run import RunOptions, prepare, train
-from signloom.training.warm_start import PRETRAINED, describe_start
+from signloom.training.warm_start import describe_start
 from signloom.translation.onnx_export import export_onnx
 from signloom.translation.translator import Translator
 from tests import tiny
@@ -147,23 +146,6 @@ def test_a_row_that_the_text_model_has_not_begins_as_the_mean(tmp_path: Path) ->
     assert (rows == -1).sum() > 200  # of bytes, a SentencePiece vocabulary knows letters
     mean = weight[rows >= 0].mean(dim=0)
     torch.testing.assert_close(weight[rows == -1], mean.expand(int((rows == -1).sum()), -1))
-
-
-def test_a_text_models_decoder_looks_at_an_encoder_pretrained_on_landmarks(tmp_path: Path) -> None:
-    text_model(tmp_path, "t5")
-    data, options = data_of(tmp_path), options_of(tmp_path, freeze="layers", lora_rank=2)
-    own = PretrainOptions(epochs=1, corpora=tmp_path, mask_share=0.4, span_s=0.3)
-    section = pretraining_options(options, own)
-    old, _ = prepare(data, section, provenance={PRETRAINED: {}})
-    save_checkpoint(tmp_path / "found", old)
-    start = dataclasses.replace(options.train, start_from=str(tmp_path / "found"), seeds=[9])
-    later = dataclasses.replace(options, train=start)
-    new = prepare(data, later, provenance={})[0].model.state_dict()
-    text = prepare(data, options, provenance={})[0].model.state_dict()
-    encoder = {n: t for n, t in old.model.state_dict().items() if n.startswith("encoder.")}
-    assert all(new[name].equal(tensor) for name, tensor in encoder.items())
-    assert not all(text[name].equal(tensor) for name, tensor in encoder.items())
-    assert all(new[n].equal(t) for n, t in text.items() if ".SelfAttention.q.weight" in n)
 
 
 @pytest.mark.parametrize("family", ["t5", "byt5", "mbart"])

@@ -59,7 +59,6 @@ def test_weights_of_a_version_that_is_gone_stop_no_night_before_it_chooses_other
         ({"features": {"groups": ["hands", "lips"]}}, "features.groups asks for lips, but these"),
         ({"train": {"device": "cuda"}}, "device: cuda was asked for, but torch sees no GPU"),
         ({"train": {"start_from": "old"}}, "old"),
-        ({"train": {"start_from": "data/pretrained"}}, "but pretrain.epochs is 0, so nothing"),
         ({"tokenize_targets": {"ctc": "glosses"}}, "is glosses, but no train clip has a gloss"),
         ({"tokenize_targets": {"ctc": "none"}}, "tokenize_targets.ctc is none, so there is nothin"),
         ({"tokenize_targets": {"max_tokens": 3}}, "clip train: 4 tokens, at most 3 are accepted"),

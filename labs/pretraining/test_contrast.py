@@ -6,7 +6,7 @@ import operator
 import pytest
 import torch
 
-from pipeline.studies.ksl77.contrast import TEMPERATURE, contrast_loss
+from labs.pretraining.contrast import TEMPERATURE, contrast_loss
 
 
 def test_each_view_is_compared_with_all_others_and_finds_its_neighbour() -> None:

@@ -1,25 +1,29 @@
-"""Pretrain the encoder on landmarks without sentences. DVC stage `pretrain`; docs/training.md."""
+"""Pretrain the encoder on landmarks without sentences.
+
+Usage: python -m labs.pretraining.run
+"""
 
 import logging
 import shutil
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 
-from pipeline.stage import run
-from signloom.config import load_section
-from signloom.files import write_file
-from signloom.paths import PARAMS, PRETRAINED, SNAPSHOTS
-from signloom.provenance import code_hash, library_versions
-from signloom.tracking.run import Run, read_tracking
-from signloom.training.data import TrainingFiles
-from signloom.training.devices import choose_threads, open_devices
-from signloom.training.pretraining import (
+from labs.pretraining.pretraining import (
     PretrainOptions,
     hash_corpora,
     load_pretraining,
     pretrain,
     pretraining_options,
 )
+from pipeline.stage import run
+from signloom.config import load_section
+from signloom.files import write_file
+from signloom.paths import SNAPSHOTS
+from signloom.provenance import code_hash, library_versions
+from signloom.tracking.run import Run, read_tracking
+from signloom.training.data import TrainingFiles
+from signloom.training.devices import choose_threads, open_devices
 from signloom.training.run import (
     count_parameters,
     deciding_options,
@@ -30,12 +34,15 @@ from signloom.training.run import (
 )
 from signloom.training.snapshots import hold_snapshots, open_snapshots
 
+PARAMS = Path("params.yaml")
+OWN = Path("labs/pretraining/params.yaml")
+PRETRAINED = Path("data/pretrained")
 PACKAGES = ("corpus", "features", "models", "training")  # whose code decides the weights
 
 
 def main() -> None:
     """Pretrain with the first seed, keep the best epoch, log the run."""
-    own = load_section(PARAMS, "pretrain", PretrainOptions)
+    own = load_section(OWN, "pretrain", PretrainOptions)
     if not own.epochs:
         shutil.rmtree(PRETRAINED, ignore_errors=True)  # nothing of an earlier one may remain
         write_file(PRETRAINED / "none.txt", "pretrain.epochs is 0: nothing was pretrained\n")

@@ -23,11 +23,17 @@ import numpy as np
 import torch
 from scipy.spatial.distance import cdist
 
+from labs.pretraining.contrast import contrast
+from labs.pretraining.pretraining import (
+    PretrainOptions,
+    load_pretraining,
+    pretrain,
+    pretraining_options,
+)
 from pipeline.stage import run
 from pipeline.studies.coffee.run import STUDY as COFFEE
 from pipeline.studies.coffee.signs import choose_clips, find_ranks, plan_signs
 from pipeline.studies.coffee.study import CoffeeOptions
-from pipeline.studies.ksl77.contrast import contrast
 from signloom.config import load_section
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import Clip
@@ -41,12 +47,6 @@ from signloom.features.augment import AugmentOptions
 from signloom.features.features import FeatureOptions, FloatArray, compute_features
 from signloom.files import write_file
 from signloom.paths import PARAMS
-from signloom.training.pretraining import (
-    PretrainOptions,
-    load_pretraining,
-    pretrain,
-    pretraining_options,
-)
 from signloom.training.run import prepare, train
 from signloom.translation.lookup import View
 from signloom.translation.translator import Translator

@@ -9,16 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline import pretrain as stage
-from signloom.corpus.landmarks import HANDS_POSE, Layout, build_layout
-from signloom.corpus.shards import write_shards
-from signloom.errors import UserError
-from signloom.features.batches import TrainingBatches
-from signloom.features.features import feature_names, feature_width
-from signloom.files import hash_folder
-from signloom.models.seq2seq import Family
-from signloom.training.data import TrainingFiles
-from signloom.training.pretraining import (
+from labs.pretraining import run as stage
+from labs.pretraining.pretraining import (
     Mask,
     MaskedBatches,
     PretrainOptions,
@@ -26,6 +18,16 @@ from signloom.training.pretraining import (
     pretrain,
     pretraining_options,
 )
+from labs.pretraining.start import take_encoder
+from signloom.checkpoint import Checkpoint, load_checkpoint
+from signloom.corpus.landmarks import HANDS_POSE, Layout, build_layout
+from signloom.corpus.shards import write_shards
+from signloom.errors import UserError
+from signloom.features.batches import TrainingBatches
+from signloom.features.features import feature_names
+from signloom.files import hash_folder
+from signloom.models.seq2seq import Family
+from signloom.training.data import TrainingData, TrainingFiles
 from signloom.training.run import Result, RunOptions, prepare, write_results
 from signloom.training.snapshots import Snapshots
 from tests import tiny
@@ -51,6 +53,13 @@ def add_corpus(folder: Path, layout: Layout, names: list[str]) -> None:
         folder, dict.fromkeys(clips, 14), clips.__getitem__, layout=layout, extractor="{}",
         frames_per_shard=1000,
     )  # fmt: skip
+
+
+def begin(data: TrainingData, options: RunOptions, folder: Path) -> Checkpoint:
+    """Return an untrained model with the encoder of a folder."""
+    checkpoint, _ = prepare(data, options, provenance={})
+    take_encoder(load_checkpoint(folder, torch.device("cpu")), checkpoint, folder)
+    return checkpoint
 
 
 def run(
@@ -152,14 +161,13 @@ def test_training_takes_the_encoder_alone_for_any_vocabulary_groups_and_labels(
     done, fit = pretrain(data, section, own=own, provenance={}, log=lambda _: None)
     write_results(tmp_path / "pretrained", [Result(seed=3, checkpoint=done, fit=fit)])
     few = dataclasses.replace(tiny.FEATURES, groups=("hands",), presence=False)
-    later = options(start_from=str(tmp_path / "pretrained"), seeds=[9])
+    later = options(seeds=[9])
     later = dataclasses.replace(
         later, features=few, model=dataclasses.replace(kind, tied_embeddings=True, dropout=0.3)
     )
-    scratch = dataclasses.replace(later, train=dataclasses.replace(later.train, start_from=""))
     corpus = files.load(cache_mb=10)
-    new, drawn = (prepare(corpus, one, provenance={})[0].model.state_dict()
-                  for one in (later, scratch))  # fmt: skip
+    new = begin(corpus, later, tmp_path / "pretrained").model.state_dict()
+    drawn = prepare(corpus, later, provenance={})[0].model.state_dict()
     old = done.model.state_dict()
     columns = [feature_names(tiny.FEATURES, HANDS_POSE).index(name)
                for name in feature_names(few, HANDS_POSE)]  # fmt: skip
@@ -176,14 +184,14 @@ def test_a_pretrained_encoder_of_another_make_is_refused(
     files: TrainingFiles, tmp_path: Path
 ) -> None:
     write_results(tmp_path / "pretrained", [run(files, epochs=1)])
-    later = tiny.run_options(start_from=str(tmp_path / "pretrained"))
+    later = tiny.run_options()
     wide = dataclasses.replace(
         later,
         model=dataclasses.replace(tiny.MODEL, d_model=32, decoder_layers=1),
         features=dataclasses.replace(tiny.FEATURES, fps=12.0),
     )
     with pytest.raises(UserError) as error:
-        prepare(files.load(cache_mb=10), wide, provenance={})
+        begin(files.load(cache_mb=10), wide, tmp_path / "pretrained")
     assert str(error.value).splitlines()[1:-1] == [
         "  model.d_model: trained with 16, now 32",
         "  features.fps: trained with 10.0, now 12.0",
@@ -200,16 +208,16 @@ def test_graphs_over_joints_are_taken_where_the_features_are_the_same(
         load_pretraining(files, section, own), section, own=own, provenance={}, log=lambda _: None
     )
     write_results(tmp_path / "pretrained", [Result(seed=3, checkpoint=done, fit=fit)])
-    later = tiny.run_options(start_from=str(tmp_path / "pretrained"), seeds=[9])
+    later = tiny.run_options(seeds=[9])
     later = dataclasses.replace(later, model=kind)
     corpus, old = files.load(cache_mb=10), done.model.state_dict()
-    new = prepare(corpus, later, provenance={})[0].model.state_dict()
+    new = begin(corpus, later, tmp_path / "pretrained").model.state_dict()
     graphs = [name for name in new if name.startswith("encoder.source.joints.graphs.")]
     assert graphs
     assert all(torch.equal(new[name], old[name]) for name in graphs)
     few = dataclasses.replace(tiny.FEATURES, groups=("hands",))
     with pytest.raises(UserError, match="pretrained in parts on 299 features, now on"):
-        prepare(corpus, dataclasses.replace(later, features=few), provenance={})
+        begin(corpus, dataclasses.replace(later, features=few), tmp_path / "pretrained")
 
 
 def test_what_cannot_be_pretrained_on_is_said(files: TrainingFiles, tmp_path: Path) -> None:
@@ -228,12 +236,11 @@ def test_what_cannot_be_pretrained_on_is_said(files: TrainingFiles, tmp_path: Pa
 def test_the_stage_pretrains_where_it_is_on_and_leaves_nothing_where_it_is_off(
     files: TrainingFiles, tmp_path: Path
 ) -> None:
-    params = tmp_path / "params.yaml"
-    content = json.loads(params.read_text())
+    (tmp_path / stage.OWN).parent.mkdir(parents=True)
 
     def main(epochs: int) -> Path:
         section = {"epochs": epochs, "corpora": "corpora", "mask_share": 0.4, "span_s": 0.3}
-        params.write_text(json.dumps({**content, "pretrain": section}))
+        (tmp_path / stage.OWN).write_text(json.dumps({"pretrain": section}))
         stage.main()
         return tmp_path / "data/pretrained"
 
@@ -242,17 +249,3 @@ def test_the_stage_pretrains_where_it_is_on_and_leaves_nothing_where_it_is_off(
     spec = json.loads((tmp_path / "data/pretrained/checkpoint.json").read_text())
     assert spec["provenance"]["pretrained"]["mask_share"] == 0.4
     assert [path.name for path in main(epochs=0).iterdir()] == ["none.txt"]
-
-
-@pytest.mark.parametrize("groups", [("hands",), ("hands", "pose"), ("lips",), ("pose", "lips")])
-@pytest.mark.parametrize("changes", [{}, {"hand_origin": "body", "presence": False},
-                                     {"differences": 2}, {"differences": 0}])  # fmt: skip
-def test_every_feature_has_one_name(groups: tuple[Any, ...], changes: dict[str, Any]) -> None:
-    for layout in (build_layout(groups), build_layout(
-        ("hands", "pose", "lips", "face_outline", "brows", "eyes", "gaze")
-    )):  # fmt: skip
-        options = dataclasses.replace(tiny.FEATURES, **{"groups": groups, **changes})
-        names = feature_names(options, layout)
-        assert len(names) == len(set(names)) == feature_width(options, layout)
-    every = dataclasses.replace(options, groups=("brows", "eyes", "gaze", "face_outline"))
-    assert len(feature_names(every, layout)) == feature_width(every, layout)

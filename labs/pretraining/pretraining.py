@@ -27,6 +27,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.nn import functional
 
+from labs.pretraining.start import PRETRAINED, without_text_model
 from signloom.checkpoint import Checkpoint
 from signloom.config import Natural, Positive, Share, checked_dataclass
 from signloom.corpus.landmarks import LandmarkSequence, Layout
@@ -51,7 +52,6 @@ from signloom.training.loop import Counts, EpochRecord, Fit, Losses, Objective, 
 from signloom.training.options import TrainOptions
 from signloom.training.run import RunOptions, prepare
 from signloom.training.snapshots import Snapshots
-from signloom.training.warm_start import PRETRAINED, without_text_model
 
 HIDING_STREAM = 3  # extra seed number: what is hidden is drawn apart from augmentation
 MEASURED = 256  # train clips by which values are brought to one size
