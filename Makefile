@@ -42,8 +42,8 @@ test test-all: export PYTHONDONTWRITEBYTECODE :=
 test: setup  ## fast tests (about 5 minutes on two cores)
 	python -m pytest -n auto --maxprocesses 4 --dist worksteal --durations 12
 
-test-all: setup  ## every test, the slow ones too, with types checked in all calls
-	python -m pytest -m "" --jaxtyping-packages=signloom,beartype.beartype
+test-all: setup  ## every test, the slow ones too (about half an hour on two cores)
+	python -m pytest -m "" -n auto --maxprocesses 4 --dist worksteal --durations 30
 
 demo: setup  ## draw a corpus, run the whole pipeline on it, print the scores
 	dvc repro

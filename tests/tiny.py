@@ -98,7 +98,6 @@ TRAIN = TrainOptions(
     start_from="",
     device="cpu",
     precision="float32",
-    compile=False,
     epochs=2,
     patience=5,
     max_frames=80,

@@ -167,12 +167,10 @@ def main() -> None:
     parser.add_argument("--tiny", action="store_true", help="small, on the CPU")
     parser.add_argument("--max-frames", type=int, default=48_000, help="of a batch")
     parser.add_argument("--clips", type=int, default=4_000)
-    parser.add_argument("--compile", action="store_true", help="train.compile: true")
     parser.add_argument("--only", choices=VARIANTS, nargs="+", default=list(VARIANTS))
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     changes: dict[str, Any] = {"device": "cuda", "precision": "bfloat16", "label_smoothing": 0.1}
-    changes["compile"] = arguments.compile
     sizes: dict[str, int] = {}
     if arguments.tiny:
         changes |= {"device": "cpu", "precision": "float32"}

@@ -104,7 +104,7 @@ def test_a_few_kills_at_random_moments_change_no_byte(project: Path) -> None:
 
 
 def test_many_kills_at_random_moments_change_no_byte(project: Path) -> None:
-    kill_at_random(project, kills=24, seed=2)
+    kill_at_random(project, kills=8, seed=2)
 
 
 def test_a_worker_that_is_killed_in_a_clip_costs_nothing_but_time(project: Path) -> None:

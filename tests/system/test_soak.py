@@ -18,12 +18,14 @@ from signloom_ops.nightly.store import ModelStore
 
 ROOT = Path(__file__).parents[2]  # not tests.tiny's: that loads torch, for seconds
 STUDY = ROOT / "pipeline/studies/soak/params.yaml"
-# Fewer words in shorter sentences than the study has: less to look at and to learn.
-SIGNS = ["MERCI", "MOI", "TOI", "ELLE", "MAMAN", "PAIN", "EAU", "MANGER", "BOIRE", "FATIGUE", "NON"]
+# Fewer words than the study has: less to learn. Shorter sentences, or fewer clips, would be found
+# as well by the nearest training clip, and the gate would rightly keep the first model out.
+SIGNS = ["MERCI", "MOI", "TOI", "ELLE", "MAMAN", "PAIN", "EAU", "MANGER", "BOIRE",
+         "VOULOIR", "CAFE", "POMME", "FATIGUE", "NON"]  # fmt: skip
 GOOD = {"signers": ["adele", "gina"], "clips": 3, "words": "first", "form": "sidecars",
         "flaw": "none"}  # fmt: skip
 FOUNDERS = {"train": ["adele", "boris", "carla"], "dev": ["denis"], "test": ["emma"]}
-FOUNDING = {"train": 13, "dev": 3, "test": 9}  # clips of each signer
+FOUNDING = {"train": 20, "dev": 3, "test": 14}  # clips of each signer
 BAD = {"signers": ["boris"], "clips": 5, "words": "first", "form": "table", "flaw": "swapped"}
 
 
@@ -33,7 +35,7 @@ def shorten(folder: Path) -> dict[str, Any]:
     study = params["study"]
     study |= {
         "folder": str(folder),
-        "language": {"signs": SIGNS, "later_signs": [], "max_signs": 3},
+        "language": {"signs": SIGNS, "later_signs": [], "max_signs": 4},
         "recording": {"fps": 6, "width": 240, "height": 180},
         "founders": FOUNDERS,
         "founding_clips": FOUNDING,
@@ -51,7 +53,7 @@ def shorten(folder: Path) -> dict[str, Any]:
     study["project"]["features"] |= {"fps": 6, "groups": ["hands"], "normalise": "picture"}
     study["project"]["model"] |= {"subsampling": 2, "dropout": 0.0}
     study["project"]["train"] |= {
-        "seeds": [1], "epochs": 40, "learning_rate": 0.004, "max_frames": 200, "snapshot_s": 0.5,
+        "seeds": [1], "epochs": 60, "learning_rate": 0.004, "max_frames": 200, "snapshot_s": 0.5,
     }  # fmt: skip
     study["project"]["evaluate"] |= {"score": {"resamples": 200}}
     study["project"]["report"] = {"samples": 1, "pictures": 2}
@@ -102,7 +104,7 @@ def test_a_power_cut_and_a_bad_delivery_leave_the_champion_alone(tmp_path: Path)
     assert hash_folder(store.checkpoint(champion)) == store.facts(champion)["checkpoint_hash"]
     corpus = load_section(project / "params.yaml", "corpus", CorpusOptions)
     clips = read_manifest(project / corpus.path)
-    assert len(clips) == 3 * 13 + 3 + 9 + 6  # none of the bad delivery
+    assert len(clips) == 3 * 20 + 3 + 14 + 6  # none of the bad delivery
     assert all(clip.video and (project / clip.video).is_file() for clip in clips)
 
     run_study(params)  # all is done, so nothing is done again

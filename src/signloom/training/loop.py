@@ -170,10 +170,6 @@ class BatchLoss(Objective):
         """
         super().__init__()
         self.model, self.options, self.pad, self.subsampling = model, options, pad, subsampling
-        self._encode, self._decode = model.encode, model.decode_rows
-        if options.compile:
-            self._encode = torch.compile(model.encode, dynamic=True)
-            self._decode = torch.compile(model.decode_rows, dynamic=True)
 
     def forward(self, batch: Batch, rows: Int[Tensor, " N"]) -> Losses:
         """Return the losses of a part of a batch, from one pass or two."""
@@ -205,14 +201,14 @@ class BatchLoss(Objective):
         self, batch: Batch, rows: Int[Tensor, " N"]
     ) -> tuple[Memory, Float[Tensor, "N D"]]:
         """Return the memory, and the states from which the real next tokens are guessed."""
-        memory = self._encode(batch.src, batch.src_valid)
+        memory = self.model.encode(batch.src, batch.src_valid)
         tgt_in = batch.tgt[:, :-1]
         if self.options.token_drop and self.model.guesses_from_tokens:
             # Hiding some input tokens forces the decoder to use the video, not only the previous
             # words.
             hidden = torch.rand(tgt_in.shape, device=tgt_in.device) < self.options.token_drop
             tgt_in = tgt_in.masked_fill(hidden, self.pad)
-        return memory, self._decode(memory, tgt_in, rows)
+        return memory, self.model.decode_rows(memory, tgt_in, rows)
 
     def losses(
         self, batch: Batch, rows: Int[Tensor, " N"], memory: Memory, states: Float[Tensor, "N D"]
@@ -314,11 +310,6 @@ def accumulate_gradients(
             return _backward(objective, fabric, batches, seeds, Counts(*counts)), counts
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
-                if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
-                    said = (str(error).strip() or type(error).__name__).splitlines()[0]
-                    raise UserError(
-                        f"torch cannot compile this model here ({said}); set train.compile: false"
-                    ) from error
                 raise
             shortage = str(error).splitlines()[0] if str(error) else type(error).__name__
         # The exception is released here, so the tensors held by its call stack can be freed.
@@ -367,8 +358,6 @@ def _dropout_seed(seed: int, epoch: int, clip: int) -> int:
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether a device, or the allocator of the CPU, had no memory to give."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    if isinstance(error.__cause__, torch.OutOfMemoryError):  # while it was compiled
         return True
     # The CPU's allocator has no exception of its own.
     return isinstance(error, RuntimeError) and (

@@ -18,7 +18,6 @@ class TrainOptions:
     device: Literal["auto", "cpu", "cuda"]  # auto: a GPU if there is one
     # of matrix products; bfloat16: autocast; auto: what is measured to be faster here
     precision: Literal["float32", "bfloat16", "auto"]
-    compile: bool  # torch.compile: minutes at first, faster steps on a GPU
     epochs: Count  # at most
     patience: Count  # epochs without a better dev loss before training stops
     max_frames: Count  # source frames of a padded batch, over all devices

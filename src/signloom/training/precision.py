@@ -118,7 +118,7 @@ def measure_steps(
         )
         step = BatchLoss(
             built.to(device).train(),
-            replace(train, ctc_weight=0.0, token_drop=0.0, r_drop=0.0, compile=False),
+            replace(train, ctc_weight=0.0, token_drop=0.0, r_drop=0.0),
             pad=0,
             subsampling=model.subsampling,
         )

@@ -100,7 +100,7 @@ def deciding_options(options: RunOptions) -> dict[str, Any]:
     How the work is divided changes nothing but rounding.
     """
     values = asdict(options)
-    for name in ("device", "compile", "accumulate", "cache_mb", "snapshot_s"):
+    for name in ("device", "accumulate", "cache_mb", "snapshot_s"):
         del values["train"][name]
     return values
 

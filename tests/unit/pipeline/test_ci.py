@@ -27,7 +27,7 @@ open("reports/evaluation/curves.csv", "w").write("epoch,dev_loss\\n" + rows)
 """
 PIPELINE = {"stages": {
     "prepare": {"cmd": "mkdir -p data/shards && cp source.txt data/shards/", "deps": ["source.txt"],
-                "outs": ["data"]},
+                "outs": ["data/shards"]},
     "evaluate": {"cmd": "python make.py", "deps": ["make.py", "data/shards"],
                  "params": ["evaluate"], "outs": ["reports/evaluation"],
                  "metrics": [{"reports/metrics.json": {"cache": False}}]},

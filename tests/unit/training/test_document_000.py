@@ -91,9 +91,7 @@ def test_equal_weights_give_the_documents_loss_and_gradients() -> None:
     )
     theirs.backward()
 
-    options = dataclasses.replace(
-        tiny.TRAIN, label_smoothing=0.0, ctc_weight=0.0, token_drop=0.0, compile=False
-    )
+    options = dataclasses.replace(tiny.TRAIN, label_smoothing=0.0, ctc_weight=0.0, token_drop=0.0)
     batch_loss = BatchLoss(ours, options, pad=PAD, subsampling=1)
     loss = batch_loss.mean(batch_loss(batch, real_rows(batch)), Counts(*batch_loss.count(batch)))
     loss.backward()

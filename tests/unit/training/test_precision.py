@@ -1,11 +1,8 @@
-"""Training in another precision, or compiled, is the same training."""
+"""Training in another precision is the same training."""
 
 import dataclasses
 import json
 import logging
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -57,35 +54,6 @@ def test_auto_is_measured_once_and_remembered(
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(UserError, match="name bfloat16 or float32 where several train together"):
         settle_precision(data, options)
-
-
-@pytest.mark.slow
-def test_compiled_training_gives_the_same_losses() -> None:
-    # In a process of its own: the compiler cannot trace the type checks of the test run.
-    code = (
-        "import torch; torch.set_num_threads(1); import json; "
-        "from tests.unit.training.test_precision import dev_losses; "
-        "print(json.dumps(dev_losses(compile=True)))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tiny.ROOT, check=True, capture_output=True, text=True
-    )
-    # Fused operations round in another order.
-    assert json.loads(done.stdout.splitlines()[-1]) == pytest.approx(dev_losses(), rel=1e-3)
-
-
-@pytest.mark.slow
-def test_a_model_that_cannot_be_compiled_is_said_in_words() -> None:
-    code = (
-        "from tests.unit.training.test_precision import dev_losses; from signloom.errors import *\n"
-        "try: dev_losses(compile=True)\nexcept UserError as error: print(error)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tiny.ROOT, check=True, capture_output=True, text=True,
-        env={**os.environ, "CXX": "/bin/false"},
-    )  # fmt: skip
-    assert done.stdout.startswith("torch cannot compile this model here")
-    assert done.stdout.endswith("set train.compile: false\n")
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_a_checkpoint_that_finds_no_room_ends_in_words(tmp_path: Path) -> None:
 
 def test_how_the_work_is_divided_decides_no_weights() -> None:
     base = deciding_options(tiny.run_options())
-    same = {"accumulate": 4, "device": "auto", "cache_mb": 1, "snapshot_s": 1.0, "compile": True}
+    same = {"accumulate": 4, "device": "auto", "cache_mb": 1, "snapshot_s": 1.0}
     assert deciding_options(tiny.run_options(**same)) == base
     for name, value in {"seeds": [9], "learning_rate": 0.1, "precision": "bfloat16"}.items():
         assert deciding_options(tiny.run_options(**{name: value})) != base
