@@ -73,8 +73,6 @@ NO_AUGMENT = AugmentOptions(
     noise=0.0,
     mirror=0.0,
     hand_drop=0.0,
-    part_drop=0.0,
-    finger_drop=0.0,
     time_mask=0.0,
     max_span=0.0,
 )
@@ -87,12 +85,9 @@ AUGMENT = AugmentOptions(
     noise=0.01,
     mirror=0.5,
     hand_drop=0.5,
-    part_drop=0.5,
-    finger_drop=0.5,
     time_mask=0.5,
     max_span=0.4,
 )
-AUGMENT_NAMES = tuple(field.name for field in dataclasses.fields(AugmentOptions))
 TRAIN = TrainOptions(
     seeds=[3],
     start_from="",

@@ -57,7 +57,7 @@ PRETRAINING = PretrainOptions(epochs=8, corpora=WORK, mask_share=0.3, span_s=0.5
 # to overlook.
 VIEWS = AugmentOptions(
     stretch=0.8, rotate_deg=20.0, scale=0.4, hand_shift=0.08, hand_scale=0.4, noise=0.008,
-    mirror=0.0, hand_drop=0.2, part_drop=0.0, finger_drop=0.05, time_mask=0.2, max_span=0.4,
+    mirror=0.0, hand_drop=0.2, time_mask=0.2, max_span=0.4,
 )  # fmt: skip
 RIDGE = 0.1  # of the whitening; chosen on coffee's takes, where 0.01 is worse with so few known
 EPOCHS = 5  # of learning coffee's signs

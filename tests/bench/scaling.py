@@ -218,17 +218,21 @@ def tokenize_rows(folder: Path) -> None:
 
 
 def plan_rows(folder: Path) -> None:
-    """Read the targets, plan an epoch, a tenth of the clips followed by another."""
+    """Read the targets, plan an epoch."""
     options = read_run_options(PARAMS)
     targets = read_targets(folder / "targets.parquet")
     clips = Clips(
         targets=targets, frames=draw_lengths(len(targets), 0), fps=[25.0] * len(targets),
         source=LandmarkSource(layout=HANDS_POSE, extractor={}), read=lambda numbers: [],
     )  # fmt: skip
-    augment = dataclasses.replace(options.augment, stitch=0.1)
     source = TrainingBatches(
-        clips, options.features, augment, max_frames=options.train.max_frames, pad=PAD, seed=1
-    )
+        clips,
+        options.features,
+        options.augment,
+        max_frames=options.train.max_frames,
+        pad=PAD,
+        seed=1,
+    )  # fmt: skip
     start = time.process_time()
     source.plan(1)
     print(f"plan alone: {time.process_time() - start:.1f} CPU-s", file=sys.stderr)

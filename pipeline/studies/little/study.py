@@ -1,7 +1,7 @@
 """Study of means against few sentences.
 
 Question: of composed orders (pipeline/studies/coffee) only a share has a sentence. How much lower
-is the word error rate if train clips are stitched or recombined, or a first model writes sentences
+is the word error rate if train clips are recombined, or a first model writes sentences
 for the others?
 """
 
@@ -52,7 +52,6 @@ logger = logging.getLogger(__name__)
 class Means:
     """What is done about having few sentences."""
 
-    stitch: Share = 0.0  # augment.stitch
     streams: bool = False  # model.streams
     joints: Joints = "none"  # model.joints
     regularised: bool = False  # dropout 0.3, no mirroring: what `init` sets for few train clips
@@ -119,7 +118,7 @@ def train_each(
             model = dataclasses.replace(
                 base.model, streams=means.streams, joints=means.joints, dropout=dropout
             )
-            changes = dataclasses.replace(base.augment, stitch=means.stitch, mirror=mirror)
+            changes = dataclasses.replace(base.augment, mirror=mirror)
             chosen = dataclasses.replace(base, augment=changes, model=model)
             chosen = _at_steps(files, chosen, options.steps * means.longer)
             trained[name], found = _score(files, chosen, scoring)

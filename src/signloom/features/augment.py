@@ -7,15 +7,11 @@ All randomness comes from the generator that the caller passes.
 import functools
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from signloom.config import NonNegative, Share, checked_dataclass
 from signloom.corpus.landmarks import (
-    FINGERS,
-    GROUP_CHOICES,
     HAND_LANDMARKS,
     LandmarkSequence,
     Layout,
@@ -26,14 +22,9 @@ from signloom.features.features import (
     BoolArray,
     FloatArray,
     flatten,
-    has_choice,
     repeat_mark,
     stretch_arrays,
 )
-
-# For the other choices a span is drawn in any case, so that a corpus without these gets the numbers
-# that it got when there were only those.
-_DRAWN_IF_THERE = ("brows", "eyes", "gaze")
 
 
 @checked_dataclass
@@ -48,14 +39,8 @@ class AugmentOptions:
     noise: NonNegative  # jitter of every coordinate, standard deviation in picture heights
     mirror: Share  # probability of a mirror image with the sides swapped
     hand_drop: Share  # probability, for each hand, of a span without it
-    part_drop: Share  # probability, for each other group of landmarks, of the same
-    finger_drop: Share  # probability, for each finger, of a span folded into the wrist
     time_mask: Share  # probability of a span without anything
     max_span: Share  # longest such span, share of the clip
-    # Probability that another train clip follows, with its sentence (features/batches.py).
-    stitch: Share = 0.0
-    # Probability that a span is that of another train clip of the same glosses or sentence.
-    cutmix: Share = 0.0
 
 
 def augment(
@@ -69,9 +54,6 @@ def augment(
         generator: Source of all randomness; the same state gives the same result.
     """
     # Every draw is made, used or not: switching one change off must not change the others.
-    own = None  # of the parts, so that jitter, of many draws, may come last
-    if options.part_drop or options.finger_drop:
-        (own,) = generator.spawn(1)
     layout = sequence.layout
     is_mirrored, factor = _draw_whole(options, generator)
     points, present = sequence.points, sequence.present
@@ -82,27 +64,9 @@ def augment(
     aspect = np.float32(sequence.width / sequence.height)
     points = _move(points, layout, aspect, options, generator)
     _hide(points, present, layout, options, generator)
-    if own is not None:
-        _hide_parts(points, present, layout, options, own)
     if options.noise:
         _shake(points, aspect, options.noise, generator)
-    if own is not None:
-        _fold_fingers(points, layout, options, own)
     return replace(sequence, points=points, present=present)
-
-
-def replace_span(
-    rows: npt.NDArray[Any], other: npt.NDArray[Any], generator: np.random.Generator
-) -> Any:
-    """Return rows of which a span is taken from another clip, at the same share of its length.
-
-    Source: Yun et al. (2019), "CutMix", in time. Rows have the shape (S, ...), the span any length.
-    """
-    span = _draw_span(len(rows), 1.0, 1.0, generator)
-    mixed = rows.copy()
-    there = (np.arange(span.start, span.stop) + 0.5) * (len(other) / len(rows))
-    mixed[span] = other[there.astype(np.int64)]
-    return mixed
 
 
 def augmented_frames(frames: int, options: AugmentOptions, drawn: float) -> int:
@@ -221,23 +185,6 @@ def _hide(
     points[span], present[span] = np.nan, False
 
 
-def _hide_parts(
-    points: FloatArray,
-    present: BoolArray,
-    layout: Layout,
-    options: AugmentOptions,
-    generator: np.random.Generator,
-) -> None:
-    """Remove body, lips or face for a while."""
-    for choice, groups in GROUP_CHOICES.items():
-        if choice in _DRAWN_IF_THERE and not has_choice(layout, choice):
-            continue
-        span = _draw_span(len(points), options.part_drop, options.max_span, generator)
-        for group in groups:
-            if choice != "hands" and group.name in layout.group_names:
-                _lose(points, present, layout, group.name, span)
-
-
 def _lose(points: FloatArray, present: BoolArray, layout: Layout, group: str, span: slice) -> None:
     if span.start < span.stop:
         points[span, layout.slice(group)] = np.nan
@@ -247,27 +194,12 @@ def _lose(points: FloatArray, present: BoolArray, layout: Layout, group: str, sp
 def _shake(
     points: FloatArray, aspect: np.float32, noise: float, generator: np.random.Generator
 ) -> None:
-    """Add jitter; after all else that draws from this generator, since it takes many draws."""
+    """Add jitter; last, since it takes many draws."""
     drawn = generator.standard_normal((len(points), points[0].size))
     drawn *= noise
     jitter = drawn.astype(np.float32)
     jitter /= repeat_mark((aspect, 1.0, aspect), points.shape[1])
     points += jitter.reshape(points.shape)
-
-
-def _fold_fingers(
-    points: FloatArray, layout: Layout, options: AugmentOptions, generator: np.random.Generator
-) -> None:
-    """Lay single fingers on the wrist for a while: features relative to it become 0, as if absent.
-
-    Last, so that nothing moves them apart again.
-    """
-    for hand in HANDS:
-        for finger, joints in FINGERS.items():
-            span = _draw_span(len(points), options.finger_drop, options.max_span, generator)
-            if hand in layout.group_names and span.start < span.stop:
-                marks = [layout.index(hand, f"{finger}_{joint}") for joint in joints]
-                points[span, marks] = points[span, None, layout.index(hand, "wrist")]
 
 
 def _draw_span(

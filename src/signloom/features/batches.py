@@ -21,18 +21,15 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from signloom.errors import UserError
-from signloom.features.augment import AugmentOptions, replace_span
+from signloom.features.augment import AugmentOptions
 from signloom.features.features import FeatureOptions
 from signloom.features.glosses import SOURCE_PAD
 from signloom.features.random_draws import draw_second
 from signloom.features.sources import Clips, Rows
-from signloom.features.targets import Target, join_targets
+from signloom.features.targets import Target
 from signloom.log import ONCE
 
-# Extra seed number of the clip that follows another one, so that it gets draws of its own.
-FOLLOWER_STREAM = 2
-CORPUS_STREAM = 3  # likewise of what is drawn of each corpus
-CUTMIX_STREAM = 4  # and of the clip from which a span is taken
+CORPUS_STREAM = 3  # extra seed number of what is drawn of each corpus, so that it is its own
 SHARED_MEMORY = "/dev/shm"  # where batches lie that another process has built
 logger = logging.getLogger(__name__)
 # An epoch and some of its clips.
@@ -110,11 +107,6 @@ def split(clips: Sequence[int], parts: int) -> list[list[int]]:
         As many lists as `parts`; some are empty where there are fewer clips.
     """
     return [list(clips[part::parts]) for part in range(parts)]
-
-
-def signing_keys(targets: Sequence[Target]) -> list[str]:
-    """Return for each clip what those share that show the same signs: glosses, else the text."""
-    return ["\0".join((t.corpus, t.language, t.gloss or t.text or t.clip_id)) for t in targets]
 
 
 def share_slots(sizes: Sequence[int], temperature: float) -> list[int]:
@@ -314,14 +306,8 @@ class _Keyed(Dataset[Batch | UserError]):
 class TrainingBatches(EpochBatches):
     """Augmented landmarks, or glosses as they are, in batches of like length.
 
-    With `augment.stitch` a share of the clips is followed by another clip and its sentence. The two
-    are joined as features, each about its own signer.
-
     An epoch has a slot for each clip. It shows that clip, unless several corpora are sampled with a
     temperature: then as many slots show clips of each corpus as `share_slots` says.
-
-    With `augment.cutmix` a span of a share of the clips is that of another clip of the same signs,
-    as features; no target changes.
     """
 
     def __init__(
@@ -333,7 +319,6 @@ class TrainingBatches(EpochBatches):
         max_frames: int,
         pad: int,
         seed: int,
-        space: Sequence[int] = (),
         temperature: float = 1.0,
     ) -> None:
         """Take the clips and how to change them.
@@ -346,27 +331,21 @@ class TrainingBatches(EpochBatches):
                 its glosses and its sentence together, which then take about as long.
             pad: Id that fills the targets.
             seed: Of order and augmentation.
-            space: Ids between the sentences of two clips that become one.
             temperature: By which corpora are sampled; 1 shows each clip once an epoch.
         """
         self._clips, self._features, self._augmentation = clips, features, augmentation
-        self._max_frames, self._pad, self._seed, self._space = max_frames, pad, seed, space
+        self._max_frames, self._pad, self._seed = max_frames, pad, seed
         self._lengths = clips.source.lengths(clips, features)
         of_clips = [target.corpus for target in clips.targets] if temperature > 1 else []
         names, of = np.unique(of_clips, return_inverse=True)
         self._corpora = [np.flatnonzero(of == number) for number in range(len(names))]
         self._temperature = temperature
         self._shown = functools.lru_cache(maxsize=2)(self._draw_shown)  # asked for by batch
-        keys = signing_keys(clips.targets) if augmentation.cutmix else []
-        self._signing = np.unique(keys, return_inverse=True)[1]
-        self._partners = functools.lru_cache(maxsize=2)(self._draw_partners)
-        self._followers = functools.lru_cache(maxsize=2)(self._draw_followers)
 
     @property
     def steps(self) -> int:
         """The batches of an epoch, give or take what augmentation does to the lengths."""
-        is_drawn = self._augmentation.stitch or self._temperature > 1
-        lengths = self.lengths(1) if is_drawn else self._lengths
+        lengths = self.lengths(1) if self._temperature > 1 else self._lengths
         return len(group_by_length(lengths, self._max_frames, None))
 
     def plan(self, epoch: int) -> list[list[int]]:
@@ -375,44 +354,27 @@ class TrainingBatches(EpochBatches):
         return group_by_length(self.lengths(epoch), self._max_frames, order)
 
     def lengths(self, epoch: int) -> list[int]:
-        """Return the length of each slot after augmentation, with the clip that follows."""
+        """Return the length of each slot after augmentation."""
         shown = self._shown(epoch)
         lengths = (
             [self._lengths[clip] for clip in shown] if self._temperature > 1 else self._lengths
         )
-        found = self._augmented_lengths(epoch, range(len(shown)), lengths)
-        followers = self._followers(epoch)
-        hosts = list(followers)
-        lengths = [self._lengths[follower] for follower in followers.values()]
-        more = self._augmented_lengths(epoch, hosts, lengths, FOLLOWER_STREAM)
-        for host, frames in zip(hosts, more, strict=True):
-            found[host] += frames
-        return found
+
+        def draw() -> list[float]:
+            return draw_second([self._seed, epoch], np.arange(len(shown), dtype=np.int64))
+
+        return self._clips.source.augmented_lengths(list(lengths), self._augmentation, draw)
 
     def build(self, epoch: int, clips: Sequence[int]) -> Batch:
-        """Read, augment, mix, stitch and pad the clips of some slots."""
+        """Read, augment and pad the clips of some slots."""
         shown = [self._shown(epoch)[slot] for slot in clips]
-        rows = self._augmented_rows(shown, [self._chance(epoch, slot) for slot in clips])
-        partners = self._partners(epoch)
-        mixed = [row for row, slot in enumerate(clips) if slot in partners]
-        if mixed:
-            given = [partners[clips[row]] for row in mixed]
-            chances = [self._chance(epoch, clips[row], CUTMIX_STREAM) for row in mixed]
-            others = self._augmented_rows(given, chances)
-            for row, other, chance in zip(mixed, others, chances, strict=True):
-                rows[row] = replace_span(rows[row], other, chance)
-        targets = [self._clips.targets[clip] for clip in shown]
-        followers = self._followers(epoch)
-        hosts = [row for row, slot in enumerate(clips) if slot in followers]
-        if hosts:
-            added = [followers[clips[row]] for row in hosts]
-            chances = [self._chance(epoch, clips[row], FOLLOWER_STREAM) for row in hosts]
-            more = self._augmented_rows(added, chances)
-            for row, clip, after in zip(hosts, added, more, strict=True):
-                joined: Any = np.concatenate((rows[row], after))  # both are of one kind
-                rows[row] = joined
-                targets[row] = join_targets(targets[row], self._clips.targets[clip], self._space)
-        return build_batch(targets, rows, self._pad)
+        # One generator a slot: how they are grouped must not change the draws.
+        chances = [np.random.default_rng([self._seed, epoch, slot]) for slot in clips]
+        rows = [
+            self._clips.source.augmented_rows(sequence, self._features, self._augmentation, chance)
+            for sequence, chance in zip(self._clips.read(shown), chances, strict=True)
+        ]
+        return build_batch([self._clips.targets[clip] for clip in shown], rows, self._pad)
 
     def _draw_shown(self, epoch: int) -> Sequence[int]:
         """Return the clip that each slot of an epoch shows; none of a corpus twice before all."""
@@ -425,61 +387,6 @@ class TrainingBatches(EpochBatches):
             again, rest = divmod(count, len(corpus))
             found += [*([corpus] * again), drawn.permutation(corpus)[:rest]]
         return cast(list[int], np.concatenate(found).tolist())
-
-    def _draw_partners(self, epoch: int) -> dict[int, int]:
-        """Return the clip of which each slot has a span that is mixed in an epoch."""
-        if not len(self._signing):
-            return {}
-        clips = len(self._clips)
-        drawn = np.random.default_rng([self._seed, epoch, clips, CUTMIX_STREAM])
-        is_mixed = drawn.random(clips) < self._augmentation.cutmix
-        # Clips of the same signs side by side, shuffled: each takes from the next, in a circle.
-        order = np.lexsort((drawn.random(clips), self._signing))
-        kinds, following = self._signing[order], np.roll(order, -1)
-        first = order[np.searchsorted(kinds, kinds)]
-        partner = np.empty(clips, np.int64)
-        partner[order] = np.where(kinds == self._signing[following], following, first)
-        shown = np.asarray(self._shown(epoch))
-        slots = np.flatnonzero(is_mixed & (partner[shown] != shown))
-        return dict(zip(slots.tolist(), partner[shown[slots]].tolist(), strict=True))
-
-    def _draw_followers(self, epoch: int) -> dict[int, int]:
-        """Return the clip that follows in each slot that is stitched in an epoch.
-
-        None follows one of another corpus or language.
-        """
-        clips = len(self._clips)
-        if not self._augmentation.stitch or clips == 1:
-            return {}
-        drawn = np.random.default_rng([self._seed, epoch, clips, FOLLOWER_STREAM])
-        is_stitched = drawn.random(clips) < self._augmentation.stitch
-        after = (np.arange(clips) + drawn.integers(1, clips, clips)) % clips  # never itself
-        shown, kinds = self._shown(epoch), [(t.corpus, t.language) for t in self._clips.targets]
-        pairs = ((slot, shown[after[slot]]) for slot in np.flatnonzero(is_stitched).tolist())
-        return {slot: clip for slot, clip in pairs if kinds[clip] == kinds[shown[slot]]}
-
-    def _augmented_lengths(
-        self, epoch: int, clips: Sequence[int], lengths: Sequence[int], *stream: int
-    ) -> list[int]:
-        """Return the lengths that the generators of these clips make of some lengths."""
-
-        def draw() -> list[float]:
-            return draw_second([self._seed, epoch], np.asarray(clips, np.int64), *stream)
-
-        return self._clips.source.augmented_lengths(list(lengths), self._augmentation, draw)
-
-    def _augmented_rows(
-        self, clips: Sequence[int], chances: Sequence[np.random.Generator]
-    ) -> list[Rows]:
-        """Return what the model reads of some clips, changed as their generators draw."""
-        return [
-            self._clips.source.augmented_rows(sequence, self._features, self._augmentation, chance)
-            for sequence, chance in zip(self._clips.read(clips), chances, strict=True)
-        ]
-
-    def _chance(self, epoch: int, clip: int, *stream: int) -> np.random.Generator:
-        # One generator a slot: how they are grouped must not change the draws.
-        return np.random.default_rng([self._seed, epoch, clip, *stream])
 
 
 class FixedBatches(Sequence[Batch]):

@@ -6,7 +6,7 @@ Beside them is what the ids of glosses mean, for a model that reads glosses (`so
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -71,24 +71,6 @@ class Target:
     labels: list[int]  # of the CTC loss (0 is its blank); empty outside train
     language: str = ""  # of the text; empty where all are in one
     corpus: str = ""  # that it comes from; empty where all come from one
-
-
-def join_targets(one: Target, other: Target, space: Sequence[int]) -> Target:
-    """Return the target of two clips shown one after the other.
-
-    Args:
-        one: The first.
-        other: The second.
-        space: Ids that stand between the sentences. Joined before it is tokenised, the second one
-            would begin with a token that no other sentence has.
-    """
-    return replace(
-        one,
-        text=f"{one.text} {other.text}",
-        ids=[*one.ids[:-1], *space, *other.ids[1:]],
-        gloss=f"{one.gloss} {other.gloss}".strip(),
-        labels=[*one.labels, *other.labels],
-    )
 
 
 @checked_dataclass

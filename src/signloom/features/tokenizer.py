@@ -179,11 +179,6 @@ class Tokenizer:
         return ids
 
     @property
-    def between(self) -> list[int]:
-        """Ids between two sentences that become one; SentencePiece's second begins with a space."""
-        return [] if self.is_spaced else self.encode(" ")
-
-    @property
     def source_rows(self) -> tuple[int, ...]:
         """The source's id of each row after pad, bos and eos, or -1; pruned only.
 

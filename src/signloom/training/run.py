@@ -34,7 +34,6 @@ from signloom.features.batches import (
     FixedBatches,
     TrainingBatches,
     share_slots,
-    signing_keys,
 )
 from signloom.features.features import FeatureOptions
 from signloom.features.targets import NO_LABELS
@@ -130,21 +129,7 @@ def check_run(data: TrainingData, options: RunOptions) -> None:
             "model.dropout, model.layer_drop and train.token_drop are 0; set one of them, or set "
             "train.r_drop to 0"
         )
-    if options.augment.stitch and data.tokenizer.languages:
-        raise UserError(
-            "augment.stitch joins sentences, and tokenize_targets.language begins each with its "
-            "language; set one of them off"
-        )
     check_corpora(Counter(t.corpus for t in data.train.targets), options.train.corpus_temperature)
-    if options.augment.cutmix:
-        counts = Counter(signing_keys(data.train.targets)).values()
-        if max(counts) == 1:
-            raise UserError(
-                "augment.cutmix takes spans of other train clips of the same glosses (or the same "
-                "sentence), and no two have the same; set it to 0"
-            )
-        text = "augment.cutmix: %d of %d train clips have others of the same glosses or sentence"
-        logger.info(text, sum(n for n in counts if n > 1), len(data.train), extra=ONCE)
     if not data.source.has_frames:
         check_glosses(options)
         return
@@ -306,7 +291,6 @@ def prepare(
         max_frames=options.train.max_frames,
         pad=data.tokenizer.pad,
         seed=options.train.seed,
-        space=data.tokenizer.between if options.augment.stitch else (),
         temperature=options.train.corpus_temperature,
     )
     return checkpoint, source

@@ -6,7 +6,6 @@ import pytest
 from signloom.corpus.landmarks import GROUP_CHOICES, HANDS_POSE, build_layout
 from signloom.features.augment import (
     AugmentOptions,
-    _hide_parts,
     augment,
     mirror,
     mirrored_points,
@@ -153,33 +152,6 @@ def test_switching_one_change_off_leaves_the_others() -> None:
     assert angle(on) == pytest.approx(angle(off), abs=0.1)  # give or take the noise
 
 
-def test_a_folded_finger_is_zero_in_features_and_the_others_stay() -> None:
-    options = dataclasses.replace(tiny.NO_AUGMENT, finger_drop=1.0, max_span=1.0, noise=0.001)
-    clip = tiny.sequence(frames=30)
-    changed = augment(clip, options, np.random.default_rng(3))
-    features = dataclasses.replace(tiny.FEATURES, groups=("hands",), differences=0, presence=False)
-    matrix = compute_features(changed, features)
-    fingers = matrix[:, 3:63].reshape(30, 5, 4, 3)  # of the left hand, each from knuckle to tip
-    folded = ~fingers.any(axis=(2, 3))
-    assert folded.any(axis=0).all()  # each finger for a while
-    assert not folded.all()
-    # A finger is folded in one piece, whole or not at all.
-    assert (np.abs(np.diff(folded.astype(int), axis=0)).sum(axis=0) <= 2).all()
-    np.testing.assert_array_equal(folded, ~fingers.any(axis=-1).any(axis=-1))
-    np.testing.assert_array_equal(changed.present, clip.present)
-    np.testing.assert_allclose(changed.points[:, 42:], clip.points[:, 42:], atol=0.01)  # the noise
-
-
-def test_parts_other_than_hands_are_dropped_by_themselves() -> None:
-    clip = tiny.clip(build_layout(tuple(GROUP_CHOICES)), frames=40)
-    options = dataclasses.replace(tiny.NO_AUGMENT, part_drop=1.0, max_span=0.5)
-    present = augment(clip, options, np.random.default_rng(2)).present
-    assert present[:, :2].all()
-    lost = (~present[:, 2:]).sum(axis=0)
-    assert (lost > 0).all()
-    assert (lost <= 20).all()
-
-
 def test_hiding_keeps_absent_and_nan_together() -> None:
     options = dataclasses.replace(tiny.NO_AUGMENT, hand_drop=1.0, time_mask=1.0, max_span=0.5)
     hidden = 0
@@ -200,14 +172,3 @@ def test_augmented_clips_still_make_features() -> None:
 def test_impossible_options_are_refused(change: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=next(iter(change))):
         dataclasses.replace(tiny.AUGMENT, **change)
-
-
-def test_a_corpus_without_brows_is_augmented_as_before_there_were_any() -> None:
-    options = dataclasses.replace(tiny.NO_AUGMENT, part_drop=1.0, max_span=0.5)
-    before = ("hands", "pose", "lips", "face_outline")
-    for layout in (HANDS_POSE, build_layout(before)):
-        clip = tiny.clip(layout)
-        own, plain = np.random.default_rng(5), np.random.default_rng(5)
-        _hide_parts(clip.points.copy(), clip.present.copy(), layout, options, own)
-        plain.random(3 * len(before))  # fingers are folded by what comes next
-        assert own.random() == plain.random()

@@ -19,10 +19,8 @@ from signloom.features.batches import (
     share_slots,
     split,
 )
-from signloom.features.sources import Example
 from signloom.training.data import TrainingData
-from signloom.training.run import check_run
-from tests import glosses, tiny
+from tests import tiny
 
 
 def draw_lengths(seed: int, clips: int = 400) -> list[int]:
@@ -167,42 +165,6 @@ def test_dev_batches_are_built_anew_alike_and_hold_every_clip_once() -> None:
     assert [rows(batch) for batch in batches[:]] == [rows(batch) for batch in batches]
 
 
-@pytest.mark.parametrize("source", ["landmarks", "tokens"])
-def test_a_stitched_clip_is_two_clips_and_both_their_sentences(source: str) -> None:
-    data = tiny.training_data(20) if source == "landmarks" else glosses.training_data()
-    augmentation = dataclasses.replace(tiny.AUGMENT, stitch=0.5)
-    stitched, plain = (
-        TrainingBatches(data.train, tiny.FEATURES, one, max_frames=90, pad=0, seed=1,
-                        space=data.tokenizer.encode(" "))
-        for one in (augmentation, tiny.AUGMENT)
-    )  # fmt: skip
-    lengths, alone = stitched.lengths(2), plain.lengths(2)
-    hosts = [clip for clip, frames in enumerate(lengths) if frames > alone[clip]]
-    assert 0.2 * len(alone) < len(hosts) < 0.8 * len(alone)
-    assert stitched.lengths(3) != lengths
-    assert stitched.steps > plain.steps
-    for clips in stitched.plan(2):
-        batch = stitched.build(2, clips)
-        for row, clip in enumerate(clips):
-            (one,) = stitched.build(2, [clip]).src
-            frames = int(batch.src_valid[row].sum())
-            assert torch.equal(one, batch.src[row, :frames])  # however clips are grouped
-            before = plain.build(2, [clip])
-            first = before.src.shape[1]
-            assert torch.equal(one[:first], before.src[0])
-            ids = batch.tgt[row, batch.tgt_valid[row]].tolist()
-            text = data.tokenizer.decode(ids)
-            own = data.train.targets[clip].text
-            assert text == own or text.split(f"{own} ", 1)[1] in {
-                t.text for t in data.train.targets
-            }
-            assert (text != own) == (clip in hosts)
-            assert ids.count(data.tokenizer.eos) == ids.count(data.tokenizer.bos) == 1
-            labels = data.train.targets[clip].labels
-            assert batch.labels[row, : len(labels)].tolist() == labels
-            assert int(batch.label_lengths[row]) == len(labels) * (1 + (clip in hosts))
-
-
 @pytest.mark.parametrize("temperature", [1.0, 2.0, 100.0])
 def test_slots_are_shared_by_the_root_of_the_sizes(temperature: float) -> None:
     generator = np.random.default_rng(int(temperature))
@@ -225,11 +187,11 @@ def test_a_temperature_shows_small_corpora_more_often_and_no_clip_twice_before_a
     ]
     source = TrainingBatches(
         dataclasses.replace(data.train, targets=targets), tiny.FEATURES,
-        dataclasses.replace(tiny.AUGMENT, stitch=0.3), max_frames=90, pad=0, seed=1,
+        tiny.AUGMENT, max_frames=90, pad=0, seed=1,
         temperature=2.0,
     )  # fmt: skip
     slots = dict(zip(("large", "small"), share_slots([20, 4], 2.0), strict=True))
-    seen, stitched = [], 0
+    seen = []
     for epoch in (1, 2):
         plan, lengths = source.plan(epoch), source.lengths(epoch)
         assert sorted(slot for group in plan for slot in group) == list(range(24))
@@ -240,11 +202,6 @@ def test_a_temperature_shows_small_corpora_more_often_and_no_clip_twice_before_a
             (one,) = source.build(epoch, group[-1:]).src
             assert torch.equal(one, batch.src[-1, : len(one)])  # however slots are grouped
             names += batch.clip_ids
-            for row, length in zip(
-                batch.labels.tolist(), batch.label_lengths.tolist(), strict=True
-            ):
-                assert len(set(row[:length])) == 1  # nobody follows from the other corpus
-                stitched += length > 1
         counts = Counter(names)
         for name, size in (("large", 20), ("small", 4)):
             own = [counts[t.clip_id] for t in targets if t.corpus == name]
@@ -252,65 +209,6 @@ def test_a_temperature_shows_small_corpora_more_often_and_no_clip_twice_before_a
             assert set(own) <= {slots[name] // size, -(-slots[name] // size)}
         seen.append(counts)
     assert seen[0] != seen[1]  # of the large one, others are left out
-    assert stitched > 0
-
-
-@pytest.mark.parametrize("stitch", [0.0, 0.5])
-def test_a_mixed_clip_has_a_span_of_another_of_the_same_glosses(stitch: float) -> None:
-    data = tiny.training_data(24)
-    examples = [  # every clip moves in its own way; those of the last gloss are in two languages
-        Example(
-            dataclasses.replace(target, language=f"{number}" if target.gloss == "G3" else ""),
-            tiny.sequence(100 + number, frames=9 + number % 5),
-        )
-        for number, target in enumerate(data.train.targets)
-    ]
-    clips = tiny.hold_clips(examples)
-    single, plain, mixed = (
-        TrainingBatches(clips, tiny.FEATURES,
-                        dataclasses.replace(tiny.NO_AUGMENT, cutmix=share, stitch=followed),
-                        max_frames=90, pad=0, seed=1)
-        for share, followed in ((0.0, 0.0), (0.0, stitch), (0.7, stitch))
-    )  # fmt: skip
-    assert plain.plan(2) == mixed.plan(2)
-    assert plain.lengths(2) == mixed.lengths(2)
-    alone = [single.build(2, [number]).src[0].numpy() for number in range(len(examples))]
-    changed = 0
-    for group in mixed.plan(2):
-        before, after = plain.build(2, group), mixed.build(2, group)
-        assert torch.equal(before.tgt, after.tgt)
-        assert torch.equal(before.labels, after.labels)
-        for row, clip in enumerate(group):
-            (again,) = mixed.build(2, [clip]).src
-            assert torch.equal(again, after.src[row, : len(again)])  # however clips are grouped
-            own, target = alone[clip], examples[clip].target
-            found = after.src[row, : len(own)].numpy()
-            other = np.flatnonzero((found != own).any(axis=1))
-            if not len(other):
-                continue
-            changed += 1
-            assert target.gloss != "G3"  # the others are of another language
-            span = slice(other[0], other[-1] + 1)
-            (donor,) = {
-                number
-                for number, rows in enumerate(alone)
-                if all((rows == moment).all(axis=1).any() for moment in found[span])
-            } - {clip}
-            assert examples[donor].target.gloss == target.gloss
-            # From the same share of the other clip's length, within a frame of either.
-            first = np.flatnonzero((alone[donor] == found[span.start]).all(axis=1))[0]
-            assert abs(first / len(alone[donor]) - span.start / len(own)) <= 1 / 9
-    assert 6 <= changed <= 18  # of 18 that have a partner, 0.7 and not with an empty span
-    assert not same(mixed.build(2, [0, 4, 8, 12]), mixed.build(3, [0, 4, 8, 12]))
-
-
-def test_mixing_is_refused_where_no_two_clips_have_the_same_glosses() -> None:
-    options = dataclasses.replace(
-        tiny.run_options(), augment=dataclasses.replace(tiny.AUGMENT, cutmix=0.5)
-    )
-    check_run(tiny.training_data(8), options)
-    with pytest.raises(UserError, match="and no two have the same; set it to 0"):
-        check_run(tiny.training_data(4), options)
 
 
 def same(one: Batch, other: Batch) -> bool:
