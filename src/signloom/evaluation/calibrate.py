@@ -116,7 +116,8 @@ def calibrate(
         ]
         train = train[:: -(-len(train) // MOST_CLIPS)]
         states = translator.encode_clips(train)
-        seen = describe_train(train, states, encodings.get("dev", states))
+        read = [clip for one in train if isinstance(clip := translator.trim(one), LandmarkSequence)]
+        seen = describe_train(read, states, encodings.get("dev", states))
     confidence = Confidence(
         weights=weights,
         unsure_below=UNSURE_BELOW,
@@ -128,7 +129,9 @@ def calibrate(
     return confidence, {
         split: Reliability(
             checks=[
-                confidence.check(hypothesis, clip, encodings[split][row] if seen else None)
+                confidence.check(
+                    hypothesis, translator.trim(clip), encodings[split][row] if seen else None
+                )
                 for row, (hypothesis, clip) in enumerate(
                     zip(hypotheses[split], clips[split], strict=True)
                 )

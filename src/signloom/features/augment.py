@@ -41,6 +41,7 @@ class AugmentOptions:
     hand_drop: Share  # probability, for each hand, of a span without it
     time_mask: Share  # probability of a span without anything
     max_span: Share  # longest such span, share of the clip
+    rest_s: NonNegative = 0.0  # up to so many seconds of stillness are added at either end
 
 
 def augment(
@@ -59,6 +60,9 @@ def augment(
     points, present = sequence.points, sequence.present
     if is_mirrored:
         points, present = _mirror_arrays(points, present, layout)
+    if options.rest_s:
+        (resting,) = generator.spawn(1)
+        points, present = _rest(points, present, options.rest_s * sequence.fps, resting)
     # New arrays, which the rest changes in place: hundreds of clips a second are made of it.
     points, present = stretch_arrays(points, present, _stretched(len(points), factor))
     aspect = np.float32(sequence.width / sequence.height)
@@ -69,11 +73,20 @@ def augment(
     return replace(sequence, points=points, present=present)
 
 
+def _rest(
+    points: FloatArray, present: BoolArray, most: float, generator: np.random.Generator
+) -> tuple[FloatArray, BoolArray]:
+    """Hold the first and the last frame for a while, at most so many frames each."""
+    before, after = generator.integers(0, round(most), size=2, endpoint=True).tolist()
+    frames = np.clip(np.arange(-before, len(points) + after), 0, len(points) - 1)
+    return points[frames], present[frames]
+
+
 def augmented_frames(frames: int, options: AugmentOptions, drawn: float) -> int:
     """Return how many frames `augment` will make of a clip.
 
     Args:
-        frames: Of the clip.
+        frames: Of the clip, with the rests that are added.
         options: As for `augment`.
         drawn: The second `random()` of the generator that `augment` will get.
     """

@@ -363,7 +363,9 @@ class TrainingBatches(EpochBatches):
         def draw() -> list[float]:
             return draw_second([self._seed, epoch], np.arange(len(shown), dtype=np.int64))
 
-        return self._clips.source.augmented_lengths(list(lengths), self._augmentation, draw)
+        return self._clips.source.augmented_lengths(
+            list(lengths), self._features, self._augmentation, draw
+        )
 
     def build(self, epoch: int, clips: Sequence[int]) -> Batch:
         """Read, augment and pad the clips of some slots."""

@@ -77,6 +77,8 @@ class FeatureOptions:
     differences: Annotated[Literal[0, 1, 2], NO_BOOL]
     presence: bool  # add one bit a group: was it detected
     max_gap_s: NonNegative  # a group missing no longer than this is interpolated, seconds
+    # Stillness kept before and after the signing, seconds (features/rests.py); 0: all, as without.
+    rest_s: NonNegative = 0.0
 
     def __post_init__(self) -> None:
         if not self.groups or len(set(self.groups)) < len(self.groups):

@@ -50,6 +50,7 @@ from signloom.features.features import (
     resample,
 )
 from signloom.features.glosses import NO_GLOSSES, UNKNOWN, GlossSequence, GlossVocabulary, IntArray
+from signloom.features.rests import find_signing, trim_rests
 from signloom.features.targets import Target, read_glosses
 from signloom.log import ONCE
 from signloom.paths import REJECTS
@@ -162,6 +163,10 @@ class Source(ABC):
             UserError: If the clip is of another kind or layout.
         """
 
+    def start_s(self, sequence: SourceSequence, features: FeatureOptions) -> float:
+        """Return the time in the clip of the first row, seconds."""
+        return 0.0
+
     @abstractmethod
     def blind(self, rows: Rows) -> Rows:
         """Return rows of the same length that say nothing: a control of evaluation."""
@@ -182,7 +187,11 @@ class Source(ABC):
 
     @abstractmethod
     def augmented_lengths(
-        self, lengths: list[int], augmentation: AugmentOptions, draws: SecondDraws
+        self,
+        lengths: list[int],
+        features: FeatureOptions,
+        augmentation: AugmentOptions,
+        draws: SecondDraws,
     ) -> list[int]:
         """Return the lengths of the clips after random changes."""
 
@@ -258,7 +267,12 @@ class LandmarkSource(Source):
 
     def rows(self, sequence: SourceSequence, features: FeatureOptions) -> FloatArray:
         """Return the features, shape (S, F)."""
-        return compute_features(self._check(sequence), features)
+        return compute_features(trim_rests(self._check(sequence), features.rest_s), features)
+
+    def start_s(self, sequence: SourceSequence, features: FeatureOptions) -> float:
+        """Return how much rest is cut from the beginning, seconds."""
+        clip = self._check(sequence)
+        return find_signing(clip, features.rest_s)[0] / clip.fps
 
     def blind(self, rows: Rows) -> Rows:
         """Return features of zero."""
@@ -272,22 +286,27 @@ class LandmarkSource(Source):
         generator: np.random.Generator,
     ) -> FloatArray:
         """Return features of augmented landmarks."""
-        prepared = prepare(self._check(sequence), features)
+        prepared = prepare(trim_rests(self._check(sequence), features.rest_s), features)
         return build_features(augment(prepared, augmentation, generator), features)
 
     def lengths(self, clips: Clips, features: FeatureOptions) -> list[int]:
-        """Return the frames of each clip at the rate of the features."""
+        """Return the frames of each clip at the rate of the features; rests may be cut of them."""
         both = zip(clips.frames, clips.fps, strict=True)
         return [prepared_frames(frames, fps, features) for frames, fps in both]
 
     def augmented_lengths(
-        self, lengths: list[int], augmentation: AugmentOptions, draws: SecondDraws
+        self,
+        lengths: list[int],
+        features: FeatureOptions,
+        augmentation: AugmentOptions,
+        draws: SecondDraws,
     ) -> list[int]:
-        """Return the frames of each clip after stretching."""
+        """Return the frames of each clip after resting and stretching, at most."""
+        rests = 2 * round(augmentation.rest_s * features.fps)
         if not augmentation.stretch:
-            return lengths
+            return [frames + rests for frames in lengths]
         both = zip(lengths, draws(), strict=True)
-        return [augmented_frames(frames, augmentation, drawn) for frames, drawn in both]
+        return [augmented_frames(frames + rests, augmentation, drawn) for frames, drawn in both]
 
     def check_extractor(self, extractor: Mapping[str, Any]) -> None:
         """Refuse landmarks that were found in another way than these.
@@ -400,7 +419,11 @@ class FeatureSource(LandmarkSource):
         return self.rows(sequence, features)
 
     def augmented_lengths(
-        self, lengths: list[int], augmentation: AugmentOptions, draws: SecondDraws
+        self,
+        lengths: list[int],
+        features: FeatureOptions,
+        augmentation: AugmentOptions,
+        draws: SecondDraws,
     ) -> list[int]:
         """Return the lengths as they are."""
         return lengths
@@ -462,7 +485,11 @@ class GlossSource(Source):
         return [tokens + len(target.ids) for tokens, target in both]
 
     def augmented_lengths(
-        self, lengths: list[int], augmentation: AugmentOptions, draws: SecondDraws
+        self,
+        lengths: list[int],
+        features: FeatureOptions,
+        augmentation: AugmentOptions,
+        draws: SecondDraws,
     ) -> list[int]:
         """Return the lengths as they are."""
         return lengths

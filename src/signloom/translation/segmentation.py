@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.features.features import HANDS, FloatArray, fill_gaps, normalise
+from signloom.features.features import FloatArray, fill_gaps, normalise
+from signloom.features.rests import BRIDGE_S, STILL, half_window, speeds, wrist_tracks
 
 Span = tuple[float, float]  # start and end of a sentence, seconds from the start of the film
 
@@ -23,10 +24,6 @@ PAD_S = 0.2  # of rest that is left before and after a sentence, as clips have
 # shoulder widths below where no body was found.
 LOW = 0.6
 TORSO = 1.4
-# Slower is still, shoulder widths a second: jitter of a resting hand is 0.3, raising it 3 to 6.
-STILL = 0.8
-SMOOTH_S = 0.2  # over which speed is measured
-BRIDGE_S = 0.2  # a hand that is lost for no longer is where it was
 
 
 def segment_by_rest(sequence: LandmarkSequence, pause_s: float = PAUSE_S) -> list[Span]:
@@ -37,7 +34,7 @@ def segment_by_rest(sequence: LandmarkSequence, pause_s: float = PAUSE_S) -> lis
         pause_s: The shortest rest between two sentences.
     """
     is_busy = find_busy(fill_gaps(sequence, BRIDGE_S))
-    seen = _half_window(sequence.fps)  # so much before and after a movement it is seen
+    seen = half_window(sequence.fps)  # so much before and after a movement it is seen
     joined: list[tuple[int, int]] = []
     for start, end in find_runs(is_busy):
         start, end = start + seen, end - seen
@@ -54,19 +51,14 @@ def segment_by_rest(sequence: LandmarkSequence, pause_s: float = PAUSE_S) -> lis
 def find_busy(sequence: LandmarkSequence) -> npt.NDArray[np.bool_]:
     """Return in which frames a hand is high or moves, shape (S,)."""
     points = normalise(sequence, "body")[..., :2]
+    wrists = wrist_tracks(points, sequence)
     names, absent = sequence.layout.landmark_names, np.full_like(points[:, 0], np.nan)
 
     def track(name: str) -> FloatArray:
         return points[:, names.index(name)] if name in names else absent
 
-    # The body's wrist first: it is there where a hand at rest leaves the picture.
-    sides = {hand: hand.removesuffix("_hand") for hand in HANDS}
-    wrists = [
-        np.where(np.isnan(body := track(f"pose.{side}_wrist")), track(f"{hand}.wrist"), body)
-        for hand, side in sides.items()
-    ]
     shoulder, hip = (
-        np.concatenate([track(f"pose.{side}_{part}")[:, 1] for side in sides.values()])
+        np.concatenate([track(f"pose.{side}_{part}")[:, 1] for side in ("left", "right")])
         for part in ("shoulder", "hip")
     )
     heights = np.concatenate(wrists)[:, 1]
@@ -79,21 +71,8 @@ def find_busy(sequence: LandmarkSequence) -> npt.NDArray[np.bool_]:
     else:
         return np.zeros(len(points), np.bool_)
     with np.errstate(invalid="ignore"):  # NaN, an absent hand, is at rest
-        busy = [(w[:, 1] < low) | (_speeds(w, sequence.fps) > STILL) for w in wrists]
+        busy = [(w[:, 1] < low) | (speeds(w, sequence.fps) > STILL) for w in wrists]
     return np.asarray(busy[0] | busy[1])
-
-
-def _speeds(track: FloatArray, fps: float) -> FloatArray:
-    """Return how far a point moves in a second over `SMOOTH_S` around each frame, shape (S,)."""
-    half = _half_window(fps)
-    frames = np.arange(len(track))
-    before, after = np.maximum(frames - half, 0), np.minimum(frames + half, len(track) - 1)
-    moved = np.linalg.norm(track[after] - track[before], axis=1)
-    return np.asarray(moved * fps / np.maximum(after - before, 1), dtype=np.float32)
-
-
-def _half_window(fps: float) -> int:
-    return max(1, round(SMOOTH_S * fps / 2))
 
 
 def find_runs(values: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:

@@ -130,8 +130,9 @@ def time_tokens(alignment: Alignment, seconds: float) -> tuple[TimedToken, ...]:
     for text, row in zip(alignment.tokens, filled, strict=True):
         if text:
             first, last = (int(np.argmax(row >= share)) for share in (_EARLY, _LATE))
-            start_s = max((first - 0.5) * step_s, 0.0)  # a position represents the time around it
-            end_s = min((last + 0.5) * step_s, seconds)
+            # A position represents the time around it.
+            start_s = alignment.start_s + max((first - 0.5) * step_s, 0.0)
+            end_s = min(alignment.start_s + (last + 0.5) * step_s, seconds)
             found.append(TimedToken(text=text, start_s=start_s, end_s=max(start_s, end_s)))
     return tuple(found)
 

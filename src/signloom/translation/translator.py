@@ -15,11 +15,13 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from signloom.checkpoint import Checkpoint, load_checkpoint
+from signloom.corpus.landmarks import LandmarkSequence
 from signloom.devices import pick_device
 from signloom.errors import UserError
 from signloom.features.batches import group_by_length, pad_ids, pad_source
 from signloom.features.features import HANDS, FloatArray
 from signloom.features.glosses import GlossSequence
+from signloom.features.rests import trim_rests
 from signloom.features.sources import Rows, Source, SourceSequence
 from signloom.models.seq2seq import Memory, Seq2Seq, SourceTensor
 from signloom.translation.confidence import (
@@ -67,9 +69,9 @@ class Alignment:
     Attributes:
         tokens: The text of each token of the hypothesis, eos being empty. A token that ends in
             the middle of a character is empty too: the one that completes it has the whole.
-        step_s: Time between two positions of the memory, seconds; the first is at 0. Glosses lie
-            in no time: 0.
+        step_s: Time between two positions of the memory, seconds. Glosses lie in no time: 0.
         weights: Attention of each token over the positions, shape (T, M); rows sum to 1.
+        start_s: Time of the first position, seconds: rest before it is not read.
         source: The glosses at each position; empty where positions are moments.
         maps: Of every layer and head, shape (L, H, rows, columns), where they were asked for and
             the model has them: `encoder` (M x M), `decoder` (T x T), `cross` (T x M).
@@ -78,6 +80,7 @@ class Alignment:
     tokens: tuple[str, ...]
     step_s: float
     weights: FloatArray
+    start_s: float = 0.0
     source: tuple[str, ...] = ()
     maps: Mapping[str, FloatArray] = field(default_factory=dict)
 
@@ -148,6 +151,12 @@ class Translator:
         """
         return self.source.rows(sequence, self.spec.features)
 
+    def trim(self, sequence: SourceSequence) -> SourceSequence:
+        """Return the part of a clip that the model reads: without rests at its ends."""
+        if not isinstance(sequence, LandmarkSequence):
+            return sequence
+        return trim_rests(sequence, self.spec.features.rest_s)
+
     def translate(
         self,
         sequences: Sequence[SourceSequence],
@@ -197,7 +206,9 @@ class Translator:
                 )
                 best = replace(best, alternatives=tuple(others))
                 if self.confidence and not blind:
-                    check = self.confidence.check(best.hypothesis, sequences[index], encoding)
+                    check = self.confidence.check(
+                        best.hypothesis, self.trim(sequences[index]), encoding
+                    )
                     best = replace(best, check=check)
                     if skip_unsure and check.word:
                         best = replace(best, text="", alternatives=())
@@ -287,6 +298,7 @@ class Translator:
                 found[index] = Alignment(
                     tokens=self._pieces(tokens),
                     step_s=step_s,
+                    start_s=self.source.start_s(sequences[index], self.spec.features),
                     weights=weights[row, : len(tokens), : lengths[row]].float().numpy(),
                     source=self._labels(sequences[index]),
                     maps=self._maps(rows[index], tokens) if every_head else {},

@@ -1,0 +1,85 @@
+"""Rests: where in a clip hands move, and what of the stillness around the signing a model is shown.
+
+Every film of a person begins with a moment of stillness, and positions are bound to words: a model
+that learnt from clips cut at the first movement reads a film with a second of rest in front badly.
+So what lies before the first and after the last movement is cut, in training and everywhere else.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from signloom.corpus.landmarks import LandmarkSequence
+from signloom.features.features import HANDS, FloatArray, fill_gaps, normalise
+
+# Slower is still, shoulder widths a second: jitter of a resting hand is 0.3, raising it 3 to 6.
+STILL = 0.8
+SMOOTH_S = 0.2  # over which speed is measured
+BRIDGE_S = 0.2  # a hand that is lost for no longer is where it was
+
+
+def trim_rests(sequence: LandmarkSequence, rest_s: float) -> LandmarkSequence:
+    """Return a clip with at most `rest_s` seconds of stillness before and after its signing.
+
+    Args:
+        sequence: The landmarks of one clip; the layout needs hands or pose, else nothing is cut.
+        rest_s: Seconds that are kept at either end; 0: all.
+    """
+    start, stop = find_signing(sequence, rest_s)
+    if (start, stop) == (0, len(sequence.points)):
+        return sequence
+    return replace(
+        sequence, points=sequence.points[start:stop], present=sequence.present[start:stop]
+    )
+
+
+def find_signing(sequence: LandmarkSequence, rest_s: float) -> tuple[int, int]:
+    """Return the first frame of the signing and the first one after it, see `trim_rests`."""
+    frames = len(sequence.points)
+    if not rest_s:
+        return 0, frames
+    filled = fill_gaps(sequence, BRIDGE_S)
+    tracks = wrist_tracks(normalise(filled, "body")[..., :2], filled)
+    with np.errstate(invalid="ignore"):  # NaN, an absent hand, does not move
+        moves = np.any([speeds(track, sequence.fps) > STILL for track in tracks], axis=0)
+    if not moves.any():
+        return 0, frames
+    kept, seen = round(rest_s * sequence.fps), half_window(sequence.fps)  # seen so much too early
+    first = int(np.argmax(moves)) + seen
+    last = frames - 1 - int(np.argmax(moves[::-1])) - seen
+    return max(min(first, frames - 1) - kept, 0), min(max(last, first) + 1 + kept, frames)
+
+
+def wrist_tracks(points: FloatArray, sequence: LandmarkSequence) -> list[FloatArray]:
+    """Return where the left and the right wrist are, shape (S, C) each; NaN where not seen.
+
+    Args:
+        points: Of `normalise`, shape (S, P, C).
+        sequence: The clip they come from.
+    """
+    names, absent = sequence.layout.landmark_names, np.full_like(points[:, 0], np.nan)
+
+    def track(name: str) -> FloatArray:
+        return points[:, names.index(name)] if name in names else absent
+
+    # The body's wrist first: it is there where a hand at rest leaves the picture.
+    sides = {hand: hand.removesuffix("_hand") for hand in HANDS}
+    return [
+        np.where(np.isnan(body := track(f"pose.{side}_wrist")), track(f"{hand}.wrist"), body)
+        for hand, side in sides.items()
+    ]
+
+
+def speeds(track: FloatArray, fps: float) -> npt.NDArray[np.float32]:
+    """Return how far a point moves in a second over `SMOOTH_S` around each frame, shape (S,)."""
+    half = half_window(fps)
+    frames = np.arange(len(track))
+    before, after = np.maximum(frames - half, 0), np.minimum(frames + half, len(track) - 1)
+    moved = np.linalg.norm(track[after] - track[before], axis=1)
+    return np.asarray(moved * fps / np.maximum(after - before, 1), dtype=np.float32)
+
+
+def half_window(fps: float) -> int:
+    """Return the frames before and after one over which its speed is measured."""
+    return max(1, round(SMOOTH_S * fps / 2))
