@@ -60,7 +60,7 @@ def write_takes(clips: list[Clip]) -> None:
 def compose(*more: str, dealt: bool = True) -> list[Clip]:
     """Run the example of docs/data.md with further options; return the clips that come out."""
     text = (ROOT / "docs/data.md").read_text(encoding="utf-8")
-    (line,) = re.findall(r"^signloom (compose .*)$", text, re.MULTILINE)
+    (line,) = re.findall(r"^signloom (compose .* --takes .*)$", text, re.MULTILINE)
     arguments = shlex.split(line)
     main([*(arguments if dealt else arguments[: arguments.index("--shares")]), *more])
     return read_manifest(CORPUS / "manifest.tsv")
