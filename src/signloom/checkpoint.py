@@ -17,7 +17,7 @@ from signloom.features.features import FeatureOptions
 from signloom.features.sources import Source, source_of_fields
 from signloom.features.targets import CtcLabels
 from signloom.features.tokenizer import Tokenizer
-from signloom.files import replace_folder, write_file
+from signloom.files import flush_to_disk, replace_folder, write_file
 from signloom.models.pretrained import TextModel
 from signloom.models.registry import build_model, planned
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
@@ -128,6 +128,8 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         safetensors.torch.save_file(weights, temporary / WEIGHTS)
         # safetensors makes it for its owner alone; others of the machine translate with it too.
         (temporary / WEIGHTS).chmod((temporary / SPEC).stat().st_mode)
+        flush_to_disk(temporary / WEIGHTS)  # whole or not at all, even if the power is cut
+        flush_to_disk(temporary)
         replace_folder(temporary, folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

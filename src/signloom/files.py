@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,8 @@ def whole_file(path: Path) -> Iterator[Path]:
         path: The file, or a link; its folder is made if need be.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    own = f"{os.getpid()}-{threading.get_ident():x}"  # threads may write one file at a time
+    temporary = path.with_name(f".{path.name}.{own}.tmp")
     try:
         yield temporary
         flush_to_disk(temporary)  # two or three milliseconds for both on an SSD

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from signloom.dvc import SHARED_WITH
 from signloom.errors import UserError
 from signloom.files import write_file
 from signloom.paths import BASELINE, JUDGEMENTS, LAST_NIGHT, PARAMS
@@ -88,6 +89,9 @@ def _start_dvc(root: Path, place: Path) -> None:
     )  # fmt: skip
     if done.returncode:
         raise UserError(f"`dvc init` failed in {place}: {done.stderr.strip()}")
+    (root / SHARED_WITH).parent.mkdir(parents=True, exist_ok=True)
+    with (root / SHARED_WITH).open("a", encoding="utf-8") as file:
+        file.write(f"{place}\n")
     cache = os.path.relpath(root / ".dvc/cache", place / ".dvc")
     alone = "" if is_in_git else "    no_scm = true\n"  # or DVC looks for Git and finds none
     write_file(

@@ -212,6 +212,7 @@ def add_compare(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write the ranking as a page (.html), table (.md) or .json",
     )
+    parser.add_argument("--overwrite", action="store_true", help="replace the file of --out")
     parser.set_defaults(run=run_compare)
 
 
@@ -275,7 +276,8 @@ def _rank(options: argparse.Namespace) -> None:
     ranking = rank_runs(runs, split, metric)
     print(_ranking_json(ranking) if options.json else _ranking_text(ranking))
     if options.out:
-        check_output(options.out, [Path(name) for name in options.runs], overwrite=True)
+        given = [Path(name) for name in options.runs]
+        check_output(options.out, given, overwrite=options.overwrite)
         write_file(options.out, writers[options.out.suffix](ranking))
 
 

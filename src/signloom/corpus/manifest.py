@@ -232,9 +232,21 @@ def parse_consent(row: Mapping[str, str]) -> tuple[str | None, list[str]]:
     """Return the last day that a row's signer agreed to, None: no end, and what is wrong."""
     text = row.get("consent_until", "")
     try:
-        return date.fromisoformat(text).isoformat() if text else None, []
+        return read_day(text).isoformat() if text else None, []
     except ValueError:
         return None, [f"consent_until {text!r} is not a day, as in 2027-12-31"]
+
+
+def read_day(text: str) -> date:
+    """Return a day, written as in 2027-12-31 and in no other way.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    day = date.fromisoformat(text)
+    if day.isoformat() != text:  # 20271231, 2027-W01-1
+        raise ValueError(text)
+    return day
 
 
 def has_ended(consent_until: str | None) -> bool:

@@ -21,7 +21,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from signloom.config import load_params, load_section, parse_options, read_json
-from signloom.corpus.manifest import VIDEO_SUFFIXES, CorpusOptions
+from signloom.corpus.manifest import VIDEO_SUFFIXES, CorpusOptions, read_day
 from signloom.errors import ClipError, UserError
 from signloom.evaluation.judge import BlindAnswer, Judgements, show_blind
 from signloom.extraction.video import Video
@@ -43,6 +43,7 @@ FILES = (
     "app.css", "app.js", "clips.js", "judge.js", "login.js", "texts.json", "timeline.js",
 )  # fmt: skip
 _MAX_JSON = 1_000_000  # bytes
+MAX_NAME = 100  # letters of a signer's name
 _CONSENT = "consent.txt"  # in data/app: the organisation's own words
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -329,11 +330,14 @@ class App:
         given = await _read_json(request)
         values = {**given, "day": date.today().isoformat()}
         consent = parse_options(values, Consent, where="consent")
-        if not consent.signer.strip():
-            raise TakeError("signer: expected a name")
+        name = consent.signer.strip()
+        if not name or len(name) > MAX_NAME or not all(map(str.isprintable, name)):
+            raise TakeError(
+                f"signer: expected a name of at most {MAX_NAME} letters that can be seen"
+            )
         if consent.until:
             try:
-                date.fromisoformat(consent.until)
+                read_day(consent.until)
             except ValueError:
                 raise TakeError("until: expected a day such as 2027-12-31") from None
         await to_thread.run_sync(self.takes.agree, consent)

@@ -6,6 +6,7 @@ inbox as a whole folder, by one rename.
 """
 
 import contextlib
+import logging
 import os
 import re
 import secrets
@@ -31,7 +32,10 @@ _COLUMNS = (
     "clip_id", "text", "start_s", "end_s", "gloss", "language", "video", "signer", "consent_until",
 )  # fmt: skip
 _ID = re.compile(r"[0-9a-f]{16}")
+_UNSEEN = ("Cc", "Cn", "Co", "Cs")  # controls and no characters; joiners belong to texts
 _HINT = "remove its folder if the recording is of no use"
+
+logger = logging.getLogger(__name__)
 
 State = Literal["recording", "whole", "delivered"]
 Purpose = Literal["training", "showing"]
@@ -102,15 +106,17 @@ class TakeStore:
 
     def __init__(self, root: Path = APP) -> None:
         self._takes, self._consents = root / "takes", root / "consents"
-        self._writing = threading.Lock()
+        self._writing = threading.RLock()  # the server's threads share takes
 
     def list_takes(self) -> list[Take]:
         """Return all takes, the newest first."""
-        found = [
-            self.get(folder.name)
-            for folder in (self._takes.iterdir() if self._takes.is_dir() else ())
-            if _ID.fullmatch(folder.name) and (folder / "take.json").is_file()
-        ]
+        found = []
+        for folder in self._takes.iterdir() if self._takes.is_dir() else ():
+            if _ID.fullmatch(folder.name) and (folder / "take.json").is_file():
+                try:
+                    found.append(self.get(folder.name))
+                except UserError as error:  # one damaged take is one damaged take
+                    logger.warning("recording %s is left out: %s", folder.name, error)
         return sorted(found, key=lambda take: (take.made, take.id), reverse=True)
 
     def begin(self, *, text: str, signer: str, suffix: str, name: str = "") -> Take:
@@ -143,7 +149,15 @@ class TakeStore:
         path = self._folder(take_id) / "take.json"
         if not path.is_file():
             raise TakeError("there is no such recording", 404)
-        return parse_options(read_json(path, hint=_HINT), Take, where=str(path))
+        take = parse_options(read_json(path, hint=_HINT), Take, where=str(path))
+        whole = replace(take, state="whole")
+        if (
+            take.state == "recording"
+            and not self.film(take).exists()
+            and self.film(whole).is_file()
+        ):
+            return self._keep(whole)  # a crash came between the film's last name and this note
+        return take
 
     def film(self, take: Take) -> Path:
         """Return the file of its film; of one that is not whole yet, what there is of it."""
@@ -199,8 +213,9 @@ class TakeStore:
         part = self.film(take)
         flush_to_disk(part)
         done = replace(take, state="whole")
-        part.rename(self.film(done))
-        return self._keep(done)
+        with self._writing:
+            part.rename(self.film(done))
+            return self._keep(done)
 
     def change(
         self,
@@ -276,6 +291,10 @@ class TakeStore:
         Raises:
             TakeError: If one is not there.
         """
+        with self._writing:  # two clicks or browsers: the second finds everything delivered
+            return self._deliver(inbox, ids)
+
+    def _deliver(self, inbox: Path, ids: Sequence[str] | None) -> Delivered:
         asked = [self.get(one) for one in ids] if ids is not None else self.list_takes()[::-1]
         takes, left, consents = [], {}, self.last_consents()
         for take in asked:
@@ -373,7 +392,9 @@ def _span(part: Part | Take) -> tuple[str, str]:
 
 def one_line(text: str) -> str:
     """Return a text as one line, as a table takes it."""
-    return unicodedata.normalize("NFC", " ".join(text.split()))[:1000]
+    whole = text.encode("utf-8", "replace").decode()  # half a surrogate can be written nowhere
+    shown = "".join(c for c in whole if c.isspace() or unicodedata.category(c) not in _UNSEEN)
+    return unicodedata.normalize("NFC", " ".join(shown.split()))[:1000]
 
 
 def _link(source: Path, target: Path) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from signloom.dvc import ask_dvc, track_again
+from signloom.dvc import SHARED_WITH, ask_dvc, track_again
 from signloom.errors import UserError
 from signloom.extraction.cache import LandmarkCache, cache_folder
 from signloom.paths import APP, LOGS, MODELS, NIGHTS, SNAPSHOTS, SPOOL, WITHDRAWN_VIDEOS
@@ -55,7 +55,9 @@ def list_parts(store: ModelStore, *, keep: int, days: float) -> list[TidyPart]:
     versions = old_versions(store, keep=keep)
     weights = [path for version in versions for path in store.heavy(version)]
     objects = _unused_objects()
-    is_shared = any(DVC_CACHE.resolve() not in path.resolve().parents for path in objects)
+    is_shared = SHARED_WITH.is_file() or any(
+        DVC_CACHE.resolve() not in path.resolve().parents for path in objects
+    )
 
     def drop_versions() -> None:
         store.drop_weights(versions)

@@ -169,6 +169,9 @@ def test_many_runs_are_ranked_in_clusters_as_wmt_prints_them(
         main(["compare", "bad", "slips", "reports", "--out", name])
     assert '<th scope="row">slips</th><td>1</td>' in Path("board.html").read_text()
     assert Path("board.md").read_text().startswith("| run | cluster | ranks | BLEU-4 |")
+    with pytest.raises(SystemExit, match=r"board.md is there already: give --overwrite"):
+        main(["compare", "bad", "slips", "reports", "--out", "board.md"])
+    main(["compare", "bad", "slips", "reports", "--out", "board.md", "--overwrite"])
     with pytest.raises(SystemExit, match=r"with tokenizer 13a, .* with zh"):
         main(["compare", "bad", "slips", "mlartifacts/1/b/artifacts/evaluation"])
     with pytest.raises(SystemExit, match=r"board.txt: expected a name that ends in .html"):

@@ -450,7 +450,7 @@ const tabs = {
     }));
     $("#people").replaceChildren(
       ...Object.entries(signers).map(([name, clips]) => element("li", { text: `${name}: ${clips}` })));
-    $("#again").replaceChildren(...drawList("left_out", again.map(tellAgain)));
+    $("#not_taken").replaceChildren(...drawList("left_out", again.map(tellAgain)));
   },
 
   async nights() {

@@ -25,6 +25,7 @@ from tests.tiny import ROOT
 from tests.unit.ops.app.test_live import jpeg
 
 OURS = {"x-signloom": "1"}
+AGREED = {"signer": "a", "purposes": ["training"], "until": "", "wording": "may we?"}
 
 
 class Asker:
@@ -223,6 +224,14 @@ def test_labels_are_of_films_and_no_name_leads_elsewhere(asker: Asker, project: 
         ("POST", "/api/takes", b"{", "expected JSON"),
         ("POST", "/api/takes", b"x" * 2_000_000, "bytes at once"),
         ("POST", "/api/consents", {"signer": "a", "purposes": ["war"]}, "purposes"),
+        *(
+            ("POST", "/api/consents", {**AGREED, "until": day}, "until: expected a day such as")
+            for day in ("20271231", "2027-W01-1", "soon")
+        ),
+        *(
+            ("POST", "/api/consents", {**AGREED, "signer": name}, "signer: expected a name")
+            for name in ("a\0", "a\u200b", "a" * 101, " ")
+        ),
         ("POST", "/api/deliver", {"ids": 3}, "expected a list"),
         ("POST", "/api/deliver", {"ids": ["../.."]}, "no such recording"),
         ("POST", "/api/rollback", {}, "champion"),

@@ -1,5 +1,6 @@
 """Recordings: whole or not at all, nothing twice, nobody without consent."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -213,3 +214,45 @@ def test_a_delivered_take_is_not_changed_and_may_be_removed(
     store.remove(store.get(take.id))
     assert store.list_takes() == []
     assert len(list((tmp_path / "inbox").glob("*/*.webm"))) == 1
+
+
+def test_many_clicks_on_deliver_deliver_every_take_once(store: TakeStore, tmp_path: Path) -> None:
+    agree(store)
+    made = {record(store).id for _ in range(6)}
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: store.deliver(tmp_path / "inbox"), range(8)))
+    assert sorted(one for delivered in found for one in delivered.takes) == sorted(made)
+    (folder,) = (tmp_path / "inbox").iterdir()
+    assert len(list(folder.glob("*.webm"))) == 6
+
+
+def test_threads_that_change_a_take_leave_it_readable(store: TakeStore) -> None:
+    take = record(store)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: store.change(take, text=f"text {n} " + "x" * n), range(200)))
+    assert store.get(take.id).text.startswith("text ")
+    assert [path.name for path in store.film(take).parent.glob(".*")] == []
+
+
+def test_a_damaged_take_is_one_damaged_take(store: TakeStore) -> None:
+    good, bad = record(store), record(store)
+    (store.film(bad).parent / "take.json").write_text('{"id": 3')
+    assert [take.id for take in store.list_takes()] == [good.id]
+    with pytest.raises(UserError, match=r"take\.json"):
+        store.get(bad.id)
+    store.settle(store.film(good).parents[2] / "inbox")
+
+
+def test_a_crash_between_a_films_name_and_its_note_loses_no_film(store: TakeStore) -> None:
+    take = store.begin(text="oui", signer="anna", suffix=".webm")
+    store.append(take, 0, FILM)
+    store.film(take).rename(store.film(replace(take, state="whole")))
+    again = store.get(take.id)
+    assert again.state == "whole"
+    assert store.film(again).read_bytes() == FILM
+
+
+def test_half_a_surrogate_and_what_cannot_be_seen_are_left_out_of_texts(store: TakeStore) -> None:
+    take = record(store, text="je\ud800 vais\x00 l\u200dà")
+    assert take.text == "je? vais l\u200dà"  # joiners belong to Persian and Hindi
+    assert store.get(take.id) == take

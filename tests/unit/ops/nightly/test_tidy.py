@@ -132,3 +132,10 @@ def test_what_a_branch_or_a_tag_names_stays_in_dvcs_cache(
     assert kept == {"tagged", "now"}
     main(["tidy"])
     assert "0 files of no branch" in capsys.readouterr().out
+    Path("data/file").write_text("later")
+    run(*dvc, "add", "data/file")
+    Path(".dvc/cache/shared_with.txt").write_text("/corpora/weather\n")
+    main(["tidy", "--yes"])  # "now" may be a version of that project's corpus
+    assert "other projects may use it, too" in capsys.readouterr().out
+    kept = {path.read_text() for path in objects.rglob("*") if path.is_file()}
+    assert kept == {"tagged", "now", "later"}
