@@ -28,7 +28,6 @@ from signloom.training.run import (
     describe,
     each_seed,
     read_run_options,
-    settle_precision,
     spread,
     train_seed,
     write_results,
@@ -54,7 +53,6 @@ def main() -> None:
     data = files.load(cache_mb=options.train.cache_mb, source=options.model.source)
     check_run(data, options)
     threads = choose_threads(count_parameters(data, options))
-    options = settle_precision(data, options)
     fabric = open_devices(options.train)
     hashes, start = (
         files.hashes(),

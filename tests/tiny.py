@@ -105,7 +105,6 @@ TRAIN = TrainOptions(
     warmup_steps=4,
     weight_decay=0.01,
     clip_norm=1.0,
-    ema_decay=0.0,
     average_last=0,
     label_smoothing=0.1,
     ctc_weight=0.3,

@@ -9,7 +9,6 @@ PRESETS = Path("presets")  # parts of params.yaml, a file each
 LANDMARKS = Path("data/landmarks")
 SHARDS = LANDMARKS / "shards"
 REJECTS = LANDMARKS / "rejects.tsv"
-PRECISIONS = Path("data/cache/precision.json")  # what train.precision: auto chose on this machine
 LANDMARK_CACHE = Path("data/cache/landmarks")
 LOOKUP = Path("data/cache/lookup")  # encodings of train, by the model that made them
 

@@ -2,7 +2,6 @@
 
 import argparse
 import difflib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,18 +29,11 @@ def add_summary(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--depth", type=_positive, default=4, help="of the tree (%(default)s)")
     parser.add_argument("--json", action="store_true", help="a JSON object instead")
-    parser.add_argument("--profile", action="store_true", help="time the parts of a step instead")
     parser.set_defaults(run=run_summary)
 
 
 def run_summary(options: argparse.Namespace) -> None:
-    """Print what the configured model consists of and costs, or where a step's time goes."""
-    if options.profile:
-        from signloom.cli.profile import profile, show
-
-        found = profile(options.params)
-        print(json.dumps(found, indent=1) if options.json else show(found))
-        return
+    """Print what the configured model consists of and costs."""
     from signloom.cli.summary import print_summary
 
     print_summary(options)

@@ -469,9 +469,7 @@ class Trainer:
             warmup_steps=options.warmup_steps,
             total_steps=total_steps,
         )
-        self.average = WeightAverage(
-            model, ema_decay=options.ema_decay, average_last=options.average_last
-        )
+        self.average = WeightAverage(model, average_last=options.average_last)
         self.progress = Progress(sums=self._zeros())
         # First step with a NaN or infinite loss or gradient. It stays on the GPU and is read only
         # from time to time.
@@ -554,7 +552,6 @@ class Trainer:
         norm = clip_gradients(self.model.parameters(), self.options.clip_norm).detach().double()
         self.optimizer.step()
         self.schedule.step()
-        self.average.after_step()
         progress.step += 1
         progress.sums += torch.cat((losses, counts, norm[None]))
         is_number = torch.isfinite(losses.sum() + norm)

@@ -235,37 +235,15 @@ class Schedule:
 class WeightAverage:
     """The weights by which dev is scored and which are saved: a mean, or the model's own.
 
-    Either an exponential moving average over steps (`ema_decay`), or the mean over the ends of the
-    last epochs (`average_last`). Early on the moving average reaches back less far, as decay is
-    at most (1 + steps) / (10 + steps); it costs a pass over all weights a step. Neither: the
-    model's own weights, at no cost.
+    The mean is over the ends of the last epochs (`average_last`); 0: the model's own weights, at
+    no cost.
 
-    Source: Polyak and Juditsky (1992); the ramp of TensorFlow's ExponentialMovingAverage; the mean
-    over checkpoints, Vaswani et al. (2017), section 6.1, and auto_avsr.
+    Source: the mean over checkpoints, Vaswani et al. (2017), section 6.1, and auto_avsr.
     """
 
-    def __init__(self, model: nn.Module, *, ema_decay: float, average_last: int) -> None:
-        if ema_decay and average_last:
-            raise ValueError(
-                f"found ema_decay {ema_decay} and average_last {average_last}; choose one, 0 is off"
-            )
-        self._model, self._decay, self._last = model, ema_decay, average_last
-        self._steps = 0
-        self._moving: Weights = _copy(model.state_dict()) if ema_decay else {}
+    def __init__(self, model: nn.Module, *, average_last: int) -> None:
+        self._model, self._last = model, average_last
         self._epochs: list[Weights] = []
-
-    @torch.no_grad()
-    def after_step(self) -> None:
-        """Take in the weights after an optimiser step."""
-        if not self._decay:
-            return
-        self._steps += 1
-        share = 1 - min(self._decay, (1 + self._steps) / (10 + self._steps))
-        for name, weights in self._model.state_dict().items():
-            if weights.is_floating_point():
-                self._moving[name].lerp_(weights, share)
-            else:
-                self._moving[name].copy_(weights)
 
     def after_epoch(self) -> None:
         """Take in the weights after an epoch, before `weights` is asked for them."""
@@ -274,14 +252,12 @@ class WeightAverage:
 
     def weights(self) -> Weights:
         """Return the weights to score and save; copy them if they are to stay as they are."""
-        if self._decay:
-            return self._moving
         return _mean(self._epochs) if self._epochs else self._model.state_dict()
 
     @contextmanager
     def applied(self) -> Iterator[None]:
         """Give the model the averaged weights for a while."""
-        if not self._decay and not self._epochs:
+        if not self._epochs:
             yield
             return
         own = _copy(self._model.state_dict())
@@ -293,16 +269,15 @@ class WeightAverage:
 
     def state_dict(self) -> dict[str, Any]:
         """Return what goes on where training does."""
-        return {"steps": self._steps, "moving": self._moving, "epochs": self._epochs}
+        return {"epochs": self._epochs}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a state, which may lie on another device."""
         own = self._model.state_dict()
-        moving, *epochs = (
+        self._epochs = [
             {name: tensor.to(own[name].device, copy=True) for name, tensor in weights.items()}
-            for weights in (state["moving"], *state["epochs"])
-        )
-        self._steps, self._moving, self._epochs = state["steps"], moving, epochs
+            for weights in state["epochs"]
+        ]
 
 
 def _copy(weights: Weights) -> Weights:

@@ -17,7 +17,7 @@ class TrainOptions:
     start_from: str  # folder of a checkpoint whose weights training starts from; "": from scratch
     device: Literal["auto", "cpu", "cuda"]  # auto: a GPU if there is one
     # of matrix products; bfloat16: autocast; auto: what is measured to be faster here
-    precision: Literal["float32", "bfloat16", "auto"]
+    precision: Literal["float32", "bfloat16"]
     epochs: Count  # at most
     patience: Count  # epochs without a better dev loss before training stops
     max_frames: Count  # source frames of a padded batch, over all devices
@@ -30,7 +30,6 @@ class TrainOptions:
     warmup_steps: Count  # steps from 0 to the highest rate
     weight_decay: NonNegative  # of matrices
     clip_norm: Positive  # longest gradient
-    ema_decay: ShareBelowOne  # of a moving average of the weights, which is what is kept; 0: none
     average_last: Natural  # epochs whose weights are averaged to what is kept; 0: none
     label_smoothing: ShareBelowOne  # share of the target spread over the vocabulary
     ctc_weight: ShareBelowOne  # share of the CTC loss in the whole; 0 needs no labels
@@ -49,11 +48,6 @@ class TrainOptions:
             raise ValueError(
                 f"portable: found with precision {self.precision} on device {self.device}; "
                 "expected float32, and cpu or auto on a machine without a GPU"
-            )
-        if self.ema_decay and self.average_last:
-            raise ValueError(
-                f"ema_decay: found {self.ema_decay} beside average_last {self.average_last}; "
-                "choose one, 0 is off"
             )
 
     @property

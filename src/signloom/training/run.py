@@ -47,7 +47,6 @@ from signloom.training.data import TrainingData
 from signloom.training.devices import open_devices
 from signloom.training.loop import BatchLoss, EpochRecord, Fit, StepReport, Trainer
 from signloom.training.options import TrainOptions
-from signloom.training.precision import choose_precision
 from signloom.training.snapshots import Snapshots
 from signloom.training.warm_start import start_from_text_model, warm_start
 
@@ -241,8 +240,6 @@ def train(
         UserError: If CTC is asked for and there is nothing for it to spell, or memory is too short.
         DivergedError: If the loss becomes infinite or not a number.
     """
-    check_run(data, options)
-    options = settle_precision(data, options)
     checkpoint, source = prepare(data, options, provenance=provenance)
     pad, max_frames = data.tokenizer.pad, options.train.max_frames
     subsampling = options.model.subsampling
@@ -271,7 +268,7 @@ def prepare(
     check_run(data, options)
     # Sums are made in another order by another number of threads, and by other instructions.
     machine = {
-        "precision": options.train.precision,  # not `auto`: what it chose
+        "precision": options.train.precision,
         "threads": torch.get_num_threads(),
         "instructions": torch.backends.cpu.get_cpu_capability(),
         "portable": is_portable(),
@@ -309,17 +306,6 @@ def count_parameters(data: TrainingData, options: RunOptions) -> int:
             parts=data.source.parts(options.features),
         )
     return sum(parameter.numel() for parameter in model.parameters())
-
-
-def settle_precision(data: TrainingData, options: RunOptions) -> RunOptions:
-    """Return the options with a precision for `auto`; see `choose_precision`."""
-    chosen = choose_precision(
-        options.model,
-        options.train,
-        input_width=data.source.input_width(options.features),
-        vocab_size=data.tokenizer.vocab_size,
-    )
-    return replace(options, train=replace(options.train, precision=chosen))
 
 
 def describe_model(

@@ -1,4 +1,4 @@
-"""`signloom summary`, with --profile, and `signloom adopt`."""
+"""`signloom summary` and `signloom adopt`."""
 
 import dataclasses
 import json
@@ -10,12 +10,10 @@ import torch
 
 from pipeline.tune import main as search
 from signloom.cli.main import main
-from signloom.cli.profile import PHASES, STEPS, profile, show
 from signloom.cli.summary import count_by_half, count_mult_adds, list_parts
 from signloom.config import load_params
-from signloom.errors import UserError
 from signloom.models.registry import build_model, planned
-from signloom.paths import PARAMS, TUNE
+from signloom.paths import TUNE
 from signloom.training.run import read_run_options
 from tests import tiny
 from tests.contract.variants import build
@@ -115,54 +113,6 @@ def test_what_counts_no_frames_is_refused(
         main(["summary", "--params", str(params), "--frames", frames])
     expected = f"--frames: found {frames}, expected a whole number of at least 1"
     assert expected in capsys.readouterr().err
-
-
-def test_the_phases_of_a_step_are_measured_on_the_projects_corpus(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    tiny.write_project(tmp_path)
-    main(["summary", "--params", str(tmp_path / PARAMS), "--profile", "--json"])
-    found = json.loads(capsys.readouterr().out)
-    assert list(found["phases_ms"]) == list(PHASES)
-    assert sum(found["phases_ms"].values()) == pytest.approx(found["step_ms"])
-    assert found["steps"] == STEPS
-    # 88 frames in two batches; a stretch of 0.3 changes each clip by less than a third.
-    step_s = found["step_ms"] / 1000
-    assert 44 * 0.6 < found["frames_per_s"] * step_s < 44 * 1.4
-    assert 0 < found["share_of_peak"] < 1
-    text = show(found)
-    assert all(name in text for name in PHASES)
-    assert "frames/s" in text
-
-
-@pytest.mark.parametrize(("r_drop", "passes"), [(0.0, 1), (1.0, 2)])
-def test_a_linear_layer_has_the_operations_of_its_formula(
-    r_drop: float, passes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The share of the head is known: forward, and backward by states and weights."""
-    monkeypatch.setattr("signloom.cli.profile.STEPS", 3)  # operations are those of three
-    counted = []
-    for vocab in (0, 1):
-        path = tmp_path / str(vocab) / PARAMS
-        tiny.write_project(path.parent)
-        params = json.loads(path.read_text())
-        params["train"] |= {"ctc_weight": 0.0, "r_drop": r_drop}
-        params["model"]["d_ff"] = 24 + 8 * vocab
-        params["augment"] |= dict.fromkeys(params["augment"], 0.0)
-        params["train"]["max_frames"] = 1000
-        path.write_text(json.dumps(params))
-        counted.append(profile(path)["operations"])
-    frames, clips = 8 * 12, 8  # padded
-    tokens = max(len(target.ids) - 1 for target in tiny.training_data().train.targets)
-    # Two layers each way, two matrices, 8 more columns of 16; forward and twice backward.
-    more = passes * 2 * 2 * 8 * 16 * 3 * 2 * (frames + tokens * clips)
-    assert counted[1] - counted[0] == pytest.approx(more)
-
-
-def test_without_landmarks_the_profile_says_what_to_run(tmp_path: Path) -> None:
-    tiny.write_project(tmp_path).shards.rename(tmp_path / "elsewhere")
-    with pytest.raises(UserError, match="dvc repro extract"):
-        profile(tmp_path / PARAMS)
 
 
 def test_adopt_writes_the_winner_and_shows_the_difference(

@@ -80,7 +80,7 @@ def test_a_process_starts_again_with_the_code_path() -> None:
 
 
 def test_what_has_no_common_code_path_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    for change in ({"precision": "bfloat16"}, {"precision": "auto"}, {"device": "cuda"}):
+    for change in ({"precision": "bfloat16"}, {"device": "cuda"}):
         with pytest.raises(ValueError, match="portable: found with precision"):
             tiny.run_options(portable=True, **change)
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
