@@ -60,6 +60,8 @@ def main() -> None:
         headline = evaluation.headline
         log.set_tags({"headline": headline})
         log.log_metrics({"score": {s: one[headline] for s, one in evaluation.metrics.items()}})
+        for row in evaluation.stress:
+            log.log_metrics({"stress": {row.split: {row.change: row.score}}})
         log.log_artifact(METRICS)
         log.log_artifact(EVALUATION, folder="evaluation")
 

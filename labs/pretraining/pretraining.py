@@ -92,11 +92,12 @@ class MixedSource(LandmarkSource):
         features: FeatureOptions,
         augmentation: AugmentOptions,
         generator: np.random.Generator,
+        duration: float | None = None,
     ) -> FloatArray:
         """Return features of augmented landmarks."""
         layout = self._check(sequence).layout
         own = shared_features(features, layout)
-        rows = super().augmented_rows(sequence, own, augmentation, generator)
+        rows = super().augmented_rows(sequence, own, augmentation, generator, duration)
         return self._place(rows, feature_names(own, layout), features)
 
     def _check(self, sequence: SourceSequence) -> LandmarkSequence:

@@ -16,7 +16,6 @@ from signloom.features.features import (
     compute_features,
     feature_width,
 )
-from signloom.features.random_draws import draw_second
 from tests import tiny
 
 LOSSES = ("hand_drop", "time_mask")
@@ -64,16 +63,16 @@ def changed(clip: LandmarkSequence, options: AugmentOptions, seed: int) -> Landm
 
 
 @settings(max_examples=80, deadline=None)
-@given(clip=clips(), options=options, seed=seeds)
+@given(clip=clips(), options=options, seed=seeds, duration=shares)
 def test_a_changed_clip_is_a_clip_of_the_foretold_length(
-    clip: LandmarkSequence, options: AugmentOptions, seed: int
+    clip: LandmarkSequence, options: AugmentOptions, seed: int, duration: float
 ) -> None:
-    other = changed(clip, options, seed)  # its constructor checks NaN against presence
-    (drawn,) = draw_second([], np.array([seed]))
-    foretold = augmented_frames(len(clip.points), options, drawn)
+    # The constructor checks NaN against presence.
+    other = augment(clip, options, np.random.default_rng(seed), duration)
+    foretold = augmented_frames(len(clip.points), options, duration)
     assert len(other.points) == foretold
     assert (other.fps, other.width, other.height) == (clip.fps, clip.width, clip.height)
-    again = changed(clip, options, seed)
+    again = augment(clip, options, np.random.default_rng(seed), duration)
     np.testing.assert_array_equal(other.points, again.points)
 
 

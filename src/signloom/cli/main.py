@@ -63,6 +63,10 @@ COMMANDS: Commands = {
             results.add_compare,
             "compare two runs, with the significance of each difference",
         ),
+        "stress": (
+            results.add_stress,
+            "say what pauses, speed, lost hands and the like cost a model",
+        ),
         "judge": (results.add_judge, "let people compare two systems blindly; show the result"),
         "runs": (results.add_runs, "list the MLflow runs of a DVC experiment"),
         "deliver": (results.add_deliver, "send MLflow the records that it could not take before"),

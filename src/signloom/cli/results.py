@@ -19,12 +19,24 @@ from signloom.evaluation.names import (
     Metric,
     System,
     describe_only,
+    headline_metric,
     main_metrics,
     metric_heading,
     metric_label,
 )
 from signloom.files import check_output, write_file
-from signloom.paths import EVALUATION, METRICS, MODELS, PARAMS, REPORT_PAGE, REPORTS, SPOOL
+from signloom.paths import (
+    CHECKPOINT,
+    EVALUATION,
+    METRICS,
+    MODELS,
+    PARAMS,
+    REPORT_PAGE,
+    REPORTS,
+    SHARDS,
+    SPOOL,
+    TARGETS,
+)
 from signloom.provenance import project_folder
 
 if TYPE_CHECKING:
@@ -383,6 +395,53 @@ def verdict(differences: "dict[str, Difference]") -> str:
             sure["better" if gained else "worse"].append(metric_label(name))
     parts = [f"B is {word} on {', '.join(names)}" for word, names in sure.items() if names]
     return "; ".join(parts) + "." if parts else "No clear difference on these clips."
+
+
+def add_stress(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom stress`."""
+    parser.add_argument("--checkpoint", type=Path, default=CHECKPOINT)
+    parser.add_argument("--split", choices=("dev", "test"), default="test")
+    parser.add_argument(
+        "--clips", type=number_of(Count), default=200, help="at most so many; of more, every n-th"
+    )
+    parser.add_argument("--json", action="store_true", help="print rows as JSON")
+    parser.set_defaults(run=run_stress)
+
+
+def run_stress(options: argparse.Namespace) -> None:
+    """Translate clips of the corpus under changes of real life and print what each costs."""
+    from signloom.evaluation.evaluate import EvaluateOptions
+    from signloom.evaluation.stress import is_told, stress_row, try_changes
+    from signloom.features.targets import read_targets
+    from signloom.translation.translator import Translator
+
+    evaluation = load_section(PARAMS, "evaluate", EvaluateOptions)
+    translator = Translator.load(options.checkpoint, precision=evaluation.precision)
+    if not translator.source.has_frames:
+        raise UserError(f"{options.checkpoint} reads glosses, of which no film can be changed")
+    targets = read_targets(TARGETS)
+    metric = headline_metric(target.text for target in targets if target.split == "train")
+    wanted = [target for target in targets if target.split == options.split]
+    sequences = translator.source.read(wanted, SHARDS)
+    wanted = [target for target in wanted if target.clip_id in sequences]
+    if not wanted:
+        raise UserError(f"{SHARDS} has no clip of {options.split}; `dvc repro extract` makes them")
+    tried = try_changes(
+        translator, {options.split: wanted}, sequences,
+        translator.decoding, evaluation.score, metric, most=options.clips,
+    )  # fmt: skip
+    rows = [stress_row(one, is_told(one, translator, translator.confidence)) for one in tried]
+    if options.json:
+        print(json.dumps([asdict(row) for row in rows], indent=2))
+        return
+    print(f"{options.split}: {rows[0].clips} clips, 95 % interval; said: without a warning")
+    print(f"  {'change':<30}{metric_heading(metric):>8}{'':19}right  WER  said  wrong of these")
+    for row in rows:
+        interval = f"[{row.score_low:.1f}, {row.score_high:.1f}]"
+        print(f"  {row.change:<30}{row.score:>8.1f}  {interval:<15}{row.exact:>5.0f} %"
+              f"{row.wer:>6.1f}{row.told:>4.0f} %{row.wrong:>6.0f} %")  # fmt: skip
+    if translator.confidence is None:
+        print("  nothing measured when this model is unsure: `dvc repro evaluate`")
 
 
 def add_judge(parser: argparse.ArgumentParser) -> None:

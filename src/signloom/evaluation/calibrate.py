@@ -1,4 +1,8 @@
-"""Calibration: what `confidence.json` says of a model, and how true that is of dev and test."""
+"""Calibration: what `confidence.json` says of a model, and how true that is of dev and test.
+
+A model is asked about films that nobody cut for it. So doubt is learnt from dev's clips as they are
+and under every change of `signloom.evaluation.stress`.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,6 +11,7 @@ from typing import Any
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.evaluation.metrics import Statistics, sentence_scores
 from signloom.evaluation.names import Metric, System
+from signloom.evaluation.stress import NONE, StressRow, Tried, is_told, stress_row
 from signloom.evaluation.systems import SplitResult
 from signloom.features.features import FloatArray
 from signloom.features.sources import SourceSequence
@@ -15,6 +20,7 @@ from signloom.translation.confidence import (
     UNSURE_BELOW,
     Check,
     Confidence,
+    Level,
     describe_train,
     fit_levels,
     plain_score,
@@ -24,6 +30,8 @@ from signloom.translation.translator import Translator
 
 MOST_CLIPS = 2_000  # of train that are encoded; more change nothing but the time it takes
 DECIMALS = 4
+MOST_WRONG = 0.2  # of what is said without a warning, under any change
+LEAST_TOLD = 0.9  # of the right translations of dev as it is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +91,7 @@ def calibrate(
     results: Sequence[SplitResult],
     counts: Mapping[str, Mapping[System, Statistics]],
     weights: str,
+    tried: Sequence[Tried] = (),
 ) -> tuple[Confidence, dict[str, Reliability]]:
     """Fit the confidence on dev, describe train's clips, and try both on every split.
 
@@ -93,6 +102,7 @@ def calibrate(
         results: The model's translations of dev and test.
         counts: What was counted in them.
         weights: SHA-256 of the model's weights.
+        tried: Clips under changes of real life; doubt is learnt from those of dev, too.
 
     Returns:
         The confidence, and how true it is by split.
@@ -118,13 +128,14 @@ def calibrate(
         states = translator.encode_clips(train)
         read = [clip for one in train if isinstance(clip := translator.trim(one), LandmarkSequence)]
         seen = describe_train(read, states, encodings.get("dev", states))
+    of_dev = [one for one in tried if one.split == "dev"]
+    found = [hypothesis for one in of_dev for hypothesis in one.hypotheses]
+    true = [is_right for one in of_dev for is_right in one.right]
+    if not of_dev:
+        found, true = hypotheses.get("dev", []), right.get("dev", [])
+    levels = fit_levels([plain_score(one) for one in found], true)
     confidence = Confidence(
-        weights=weights,
-        unsure_below=UNSURE_BELOW,
-        levels=fit_levels([plain_score(found) for found in hypotheses["dev"]], right["dev"])
-        if "dev" in right
-        else (),
-        train=seen,
+        weights=weights, unsure_below=choose_limit(levels, of_dev), levels=levels, train=seen
     )
     return confidence, {
         split: Reliability(
@@ -140,6 +151,46 @@ def calibrate(
         )
         for split in right
     }
+
+
+def choose_limit(levels: Sequence[Level], tried: Sequence[Tried]) -> float:
+    """Return the confidence below which a translation is unsure.
+
+    It is the lowest, from an even chance on, with which at most `MOST_WRONG` of what is said under
+    each change is wrong, as long as `LEAST_TOLD` of dev's right translations are still said.
+
+    Args:
+        levels: Of the confidence.
+        tried: Dev's clips under each change; without any it is an even chance.
+    """
+    plain = Confidence(weights="", unsure_below=UNSURE_BELOW, levels=tuple(levels), train=None)
+    rows = {
+        one.change: [
+            (level.confidence, is_right)
+            for hypothesis, is_right in zip(one.hypotheses, one.right, strict=True)
+            if (level := plain.level(plain_score(hypothesis)))
+        ]
+        for one in tried
+    }
+    right = [confidence for confidence, is_right in rows.get(NONE, []) if is_right]
+    chosen = UNSURE_BELOW
+    for limit in sorted({UNSURE_BELOW, *(one.confidence for one in levels)}):
+        if limit < UNSURE_BELOW:
+            continue
+        if sum(confidence >= limit for confidence in right) < LEAST_TOLD * len(right):
+            break
+        chosen = limit
+        said = [[is_right for c, is_right in row if c >= limit] for row in rows.values()]
+        if all(one.count(False) <= MOST_WRONG * len(one) for one in said):
+            break
+    return chosen
+
+
+def stress_rows(
+    translator: Translator, confidence: Confidence, tried: Sequence[Tried]
+) -> list[StressRow]:
+    """Return what each change costs each split, and what is said without a warning."""
+    return [stress_row(one, is_told(one, translator, confidence)) for one in tried]
 
 
 def _right(statistics: Statistics) -> list[bool]:

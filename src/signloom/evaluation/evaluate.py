@@ -19,9 +19,9 @@ from typing import Any
 
 from tqdm import tqdm
 
-from signloom.config import Count, NonNegative, checked_dataclass, get_map
+from signloom.config import Count, Natural, NonNegative, checked_dataclass, get_map
 from signloom.errors import UserError
-from signloom.evaluation.calibrate import Reliability, calibrate
+from signloom.evaluation.calibrate import Reliability, calibrate, stress_rows
 from signloom.evaluation.metrics import (
     ScoreOptions,
     Statistics,
@@ -39,6 +39,7 @@ from signloom.evaluation.names import (
     describe_only,
     headline_metric,
 )
+from signloom.evaluation.stress import StressRow, try_changes
 from signloom.evaluation.summary import (
     DECIMALS,
     Counts,
@@ -66,7 +67,7 @@ TAKEN = {
     "bleu", "hands", "fps", "seconds", "log_prob", "score",
     "tokens", "clips", "missing", "seeds", "seen", "unseen", "ignores_input", "signature",
     "gloss", "unknown_glosses", "confidence", "familiar", "calibration_error", "unsure",
-    "unfamiliar", "only_sentence", "corpus", "clips_hash", "headline", *LOOKUPS,
+    "unfamiliar", "stress_worst", "only_sentence", "corpus", "clips_hash", "headline", *LOOKUPS,
 }  # fmt: skip
 TAKEN_PREFIXES = tuple(f"{system.prefix}_" for system in System)
 TAKEN_SUFFIXES = ("_low", "_high")
@@ -95,6 +96,8 @@ class EvaluateOptions:
     # Further metrics: name to a command that reads JSON lines (clip_id, source, hypothesis,
     # reference) and prints a number for each. Empty: none.
     commands: dict[str, str]
+    # Clips of each split that are translated under changes of real life; of more, every n-th.
+    stress: Natural = 0
 
     def __post_init__(self) -> None:
         if self.decoding.temperature and self.grid.beam_sizes:
@@ -143,6 +146,7 @@ class Evaluation:
     confidence: Confidence  # what translations of the model are checked by
     reliability: dict[str, Reliability]  # how true that is, by split
     lookup: dict[str, dict[str, float]]  # `score_lookup`, by split; empty where texts are sentences
+    stress: list[StressRow]  # each split under each change; empty where none was tried
 
     @property
     def metrics(self) -> dict[str, Any]:
@@ -153,6 +157,7 @@ class Evaluation:
                 **scores,
                 **self.reliability[split].to_metrics(),
                 **self.lookup.get(split, {}),
+                **_worst([row for row in self.stress if row.split == split]),
             }
             for split, scores in found.items()
         }
@@ -211,7 +216,13 @@ def evaluate(
     for split, scored in splits.items():
         if scored.only_sentence is not None:
             logger.warning("%s: %s", split, describe_only(scored.only_sentence, scored.clips))
-    confidence, reliability = calibrate(translator, targets, sequences, results, counts, weights)
+    tried = try_changes(
+        translator, {one.split: one.targets for one in results}, sequences, decoding,
+        options.score, metric, most=options.stress,
+    )  # fmt: skip
+    confidence, reliability = calibrate(
+        translator, targets, sequences, results, counts, weights, tried
+    )
     return Evaluation(
         corpus=corpus,
         headline=metric,
@@ -229,7 +240,15 @@ def evaluate(
         lookup=score_lookup(translator, targets, sequences, results, options.score)
         if metric == Metric.EXACT and translator.source.has_frames
         else {},
+        stress=stress_rows(translator, confidence, tried),
     )
+
+
+def _worst(rows: Sequence[StressRow]) -> dict[str, float]:
+    """Return the lowest score under any change, for metrics.json."""
+    if not rows:
+        return {}
+    return {"stress_worst": round(min(row.score for row in rows), DECIMALS)}
 
 
 def score_lookup(

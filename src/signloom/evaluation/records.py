@@ -66,6 +66,8 @@ _SPLIT = shape(
     breakdowns=_map(_list(Annotated[_SHOWN, AfterValidator(_check_group)])),
 )  # fmt: skip
 _LEVEL = shape(confidence=Finite, clips=Count, right=Natural, low=Finite, high=Finite)
+_STRESS = shape(split=str, change=str, clips=Count, score=Finite, score_low=Finite,
+                score_high=Finite, exact=Finite, wer=Finite, told=Finite, wrong=Finite)  # fmt: skip
 _SPREAD = shape(mean=Finite, std=Finite, n=Natural, values=list[float])
 _SEARCH = {"beam_size": Count, "length_penalty": Finite}
 _PRECISION = Literal["float32", "bfloat16", "int8"]
@@ -76,7 +78,7 @@ SCORES = shape(
     grid=_list(shape(**_SEARCH, bleu4=Finite, wer=Finite, chosen=Natural, score=(Finite, 0.0))),
     confidence=(_map(shape(levels=_list(_LEVEL), calibration_error=(Finite, 0.0),
                            unsure=(Natural, 0), unfamiliar=(Natural, 0))), {}),
-    seeds=shape(names=list[str], splits=_map(_map(_SPREAD))) | None,
+    seeds=shape(names=list[str], splits=_map(_map(_SPREAD))) | None, stress=(_list(_STRESS), []),
 )  # fmt: skip
 # scores.json, as far as `signloom compare` ranks by it; older ones have less
 RANKED = shape(

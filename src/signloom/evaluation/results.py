@@ -4,7 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from signloom.evaluation.evaluate import Evaluation
 from signloom.evaluation.metrics import count_confusions, sentence_scores
 from signloom.evaluation.names import MAIN_METRICS, Metric, System
 from signloom.evaluation.records import EPOCHS
+from signloom.evaluation.stress import StressRow
 from signloom.evaluation.summary import COLUMNS, DECIMALS, KINDS
 from signloom.files import whole_file, write_file
 from signloom.translation.confidence import CONFIDENCE, write_confidence
@@ -26,6 +27,7 @@ FORMAT_VERSION = 2  # of scores.json and, with it, of the tables beside it
 ALIGNMENTS_VERSION = 2  # report/attention.py reads it: studies draw with it and reach no evaluation
 GRID = ("beam_size", "length_penalty", "score", "bleu4", "exact", "wer", "chosen")
 CONFUSIONS = ("split", "kind", "reference", "hypothesis", "count")
+STRESS = ("name", *(field.name for field in fields(StressRow)))
 PARTS = ("encoder", "decoder", "cross")
 SCHEMA = pa.schema(
     [
@@ -64,6 +66,7 @@ def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> No
     for row in grid:
         row["score"] = row[headline]
     splits = {split: found.to_map() for split, found in evaluation.splits.items()}
+    stress = [_rounded(asdict(row)) for row in evaluation.stress]
     scores = {
         "format_version": FORMAT_VERSION,
         "corpus": evaluation.corpus,
@@ -74,12 +77,15 @@ def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> No
         "splits": splits,
         "seeds": evaluation.seeds.to_map() if evaluation.seeds else None,
         "confidence": {split: found.to_map() for split, found in evaluation.reliability.items()},
+        "stress": stress,
     }
     _write_json(folder / "scores.json", scores)
     write_confidence(folder / CONFIDENCE, evaluation.confidence)
     _write_table(folder / "hypotheses.tsv", hypothesis_rows(evaluation))
     _write_table(folder / "systems.csv", _system_rows(splits, headline))
     _write_table(folder / "grid.csv", grid, columns=GRID)
+    named = [{"name": f"{row['split']} {row['change']}", **row} for row in stress]
+    _write_table(folder / "stress.csv", named, columns=STRESS)
     _write_table(folder / "confusions.csv", _confusion_rows(evaluation), columns=CONFUSIONS)
     write_alignments(folder / "alignments.parquet", evaluation.alignments)
     for kind in KINDS:

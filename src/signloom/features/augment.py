@@ -26,6 +26,8 @@ from signloom.features.features import (
     stretch_arrays,
 )
 
+LOST_S = 0.4  # longest run in which a hand is lost; longer ones arise where two meet
+
 
 @checked_dataclass
 class AugmentOptions:
@@ -38,25 +40,31 @@ class AugmentOptions:
     hand_scale: NonNegative  # each hand times up to 1 + this or its inverse about its wrist
     noise: NonNegative  # jitter of every coordinate, standard deviation in picture heights
     mirror: Share  # probability of a mirror image with the sides swapped
-    hand_drop: Share  # probability, for each hand, of a span without it
+    hand_drop: Share  # each hand is lost in up to this share of the frames, of every other clip
     time_mask: Share  # probability of a span without anything
     max_span: Share  # longest such span, share of the clip
     rest_s: NonNegative = 0.0  # up to so many seconds of stillness are added at either end
 
 
 def augment(
-    sequence: LandmarkSequence, options: AugmentOptions, generator: np.random.Generator
+    sequence: LandmarkSequence,
+    options: AugmentOptions,
+    generator: np.random.Generator,
+    duration: float | None = None,
 ) -> LandmarkSequence:
     """Apply every random change that the options switch on.
 
     Args:
         sequence: The landmarks of one clip.
         options: How strong.
-        generator: Source of all randomness; the same state gives the same result.
+        generator: Source of all other randomness; the same state gives the same result.
+        duration: 0, as short as the options allow, to 1, as long; batches are planned by it, so
+            they draw it first. None: drawn here.
     """
     # Every draw is made, used or not: switching one change off must not change the others.
     layout = sequence.layout
-    is_mirrored, factor = _draw_whole(options, generator)
+    is_mirrored = bool(generator.random() < options.mirror)
+    duration = generator.random() if duration is None else duration
     points, present = sequence.points, sequence.present
     if is_mirrored:
         points, present = _mirror_arrays(points, present, layout)
@@ -64,10 +72,11 @@ def augment(
         (resting,) = generator.spawn(1)
         points, present = _rest(points, present, options.rest_s * sequence.fps, resting)
     # New arrays, which the rest changes in place: hundreds of clips a second are made of it.
-    points, present = stretch_arrays(points, present, _stretched(len(points), factor))
+    frames = augmented_frames(len(points), options, duration)
+    points, present = stretch_arrays(points, present, frames)
     aspect = np.float32(sequence.width / sequence.height)
     points = _move(points, layout, aspect, options, generator)
-    _hide(points, present, layout, options, generator)
+    _hide(points, present, sequence, options, generator)
     if options.noise:
         _shake(points, aspect, options.noise, generator)
     return replace(sequence, points=points, present=present)
@@ -82,28 +91,9 @@ def _rest(
     return points[frames], present[frames]
 
 
-def augmented_frames(frames: int, options: AugmentOptions, drawn: float) -> int:
-    """Return how many frames `augment` will make of a clip.
-
-    Args:
-        frames: Of the clip, with the rests that are added.
-        options: As for `augment`.
-        drawn: The second `random()` of the generator that `augment` will get.
-    """
-    return _stretched(frames, _stretch_factor(options, drawn))
-
-
-def _draw_whole(options: AugmentOptions, generator: np.random.Generator) -> tuple[bool, float]:
-    """Draw whether the clip is mirrored and how many times as long it becomes."""
-    is_mirrored = bool(generator.random() < options.mirror)
-    return is_mirrored, _stretch_factor(options, generator.random())
-
-
-def _stretch_factor(options: AugmentOptions, drawn: float) -> float:
-    return float((1 + options.stretch) ** (2 * drawn - 1))
-
-
-def _stretched(frames: int, factor: float) -> int:
+def augmented_frames(frames: int, options: AugmentOptions, duration: float) -> int:
+    """Return how many frames `augment` makes of so many, of which rests that it adds are part."""
+    factor = float((1 + options.stretch) ** (2 * duration - 1))
     return max(1, round(frames * factor))
 
 
@@ -184,24 +174,31 @@ def _move(
 def _hide(
     points: FloatArray,
     present: BoolArray,
-    layout: Layout,
+    sequence: LandmarkSequence,
     options: AugmentOptions,
     generator: np.random.Generator,
 ) -> None:
-    """Remove a hand, or everything, for a while, as a detector does."""
-    length = len(points)
+    """Remove a hand now and again, and everything for a while, as a detector does."""
+    layout, longest = sequence.layout, max(1, round(LOST_S * sequence.fps))
     for hand in HANDS:
-        span = _draw_span(length, options.hand_drop, options.max_span, generator)
+        lost = _draw_runs(len(points), options.hand_drop, longest, generator)
         if hand in layout.group_names:
-            _lose(points, present, layout, hand, span)
-    span = _draw_span(length, options.time_mask, options.max_span, generator)
+            points[lost, layout.slice(hand)] = np.nan
+            present[lost, layout.group(hand)] = False
+    span = _draw_span(len(points), options.time_mask, options.max_span, generator)
     points[span], present[span] = np.nan, False
 
 
-def _lose(points: FloatArray, present: BoolArray, layout: Layout, group: str, span: slice) -> None:
-    if span.start < span.stop:
-        points[span, layout.slice(group)] = np.nan
-        present[span, layout.group(group)] = False
+def _draw_runs(length: int, most: float, longest: int, generator: np.random.Generator) -> BoolArray:
+    """Draw frames, shape (S,): none of every other clip, else runs that make up to a share."""
+    share = most * max(0.0, 2 * generator.random() - 1)
+    # Of runs that begin anywhere with this chance the given share of the frames is in one.
+    chance = 1 - (1 - share) ** (2 / (longest + 1))
+    begins = generator.random(length) < chance
+    stops = np.arange(length) + generator.integers(1, longest, size=length, endpoint=True)
+    # A frame is in a run if one that began before it, or in it, stops after it.
+    reached = np.maximum.accumulate(np.where(begins, stops, 0))
+    return reached > np.arange(length)
 
 
 def _shake(

@@ -24,12 +24,12 @@ from signloom.errors import UserError
 from signloom.features.augment import AugmentOptions
 from signloom.features.features import FeatureOptions
 from signloom.features.glosses import SOURCE_PAD
-from signloom.features.random_draws import draw_second
 from signloom.features.sources import Clips, Rows
 from signloom.features.targets import Target
 from signloom.log import ONCE
 
-CORPUS_STREAM = 3  # extra seed number of what is drawn of each corpus, so that it is its own
+# Extra seed numbers, so that what is drawn of all clips of an epoch is nothing else's.
+CORPUS_STREAM, DURATION_STREAM = 3, 4
 SHARED_MEMORY = "/dev/shm"  # where batches lie that another process has built
 logger = logging.getLogger(__name__)
 # An epoch and some of its clips.
@@ -341,6 +341,7 @@ class TrainingBatches(EpochBatches):
         self._corpora = [np.flatnonzero(of == number) for number in range(len(names))]
         self._temperature = temperature
         self._shown = functools.lru_cache(maxsize=2)(self._draw_shown)  # asked for by batch
+        self._durations = functools.lru_cache(maxsize=2)(self._draw_durations)
 
     @property
     def steps(self) -> int:
@@ -360,11 +361,8 @@ class TrainingBatches(EpochBatches):
             [self._lengths[clip] for clip in shown] if self._temperature > 1 else self._lengths
         )
 
-        def draw() -> list[float]:
-            return draw_second([self._seed, epoch], np.arange(len(shown), dtype=np.int64))
-
         return self._clips.source.augmented_lengths(
-            list(lengths), self._features, self._augmentation, draw
+            list(lengths), self._features, self._augmentation, self._durations(epoch)
         )
 
     def build(self, epoch: int, clips: Sequence[int]) -> Batch:
@@ -372,11 +370,19 @@ class TrainingBatches(EpochBatches):
         shown = [self._shown(epoch)[slot] for slot in clips]
         # One generator a slot: how they are grouped must not change the draws.
         chances = [np.random.default_rng([self._seed, epoch, slot]) for slot in clips]
+        durations = self._durations(epoch)
         rows = [
-            self._clips.source.augmented_rows(sequence, self._features, self._augmentation, chance)
-            for sequence, chance in zip(self._clips.read(shown), chances, strict=True)
+            self._clips.source.augmented_rows(
+                sequence, self._features, self._augmentation, chance, durations[slot]
+            )
+            for slot, sequence, chance in zip(clips, self._clips.read(shown), chances, strict=True)
         ]
         return build_batch([self._clips.targets[clip] for clip in shown], rows, self._pad)
+
+    def _draw_durations(self, epoch: int) -> Sequence[float]:
+        """Return the duration that chance gives each slot, 0 to 1, see `augment`."""
+        drawn = np.random.default_rng([self._seed, epoch, len(self._clips), DURATION_STREAM])
+        return cast(list[float], drawn.random(len(self._clips)).tolist())
 
     def _draw_shown(self, epoch: int) -> Sequence[int]:
         """Return the clip that each slot of an epoch shows; none of a corpus twice before all."""

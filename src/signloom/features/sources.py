@@ -60,8 +60,6 @@ SourceKind = Literal["landmarks", "features", "tokens"]  # `model.source` in par
 SourceSequence = LandmarkSequence | GlossSequence
 # What a model reads of one clip: features (S, F), or ids of source tokens (S,).
 Rows = FloatArray | IntArray
-# Gives the second number that the generator of each clip draws.
-SecondDraws = Callable[[], Sequence[float]]
 
 logger = logging.getLogger(__name__)
 
@@ -178,8 +176,9 @@ class Source(ABC):
         features: FeatureOptions,
         augmentation: AugmentOptions,
         generator: np.random.Generator,
+        duration: float | None = None,
     ) -> Rows:
-        """Return what the model reads of a clip in training, after random changes."""
+        """Return what the model reads of a clip in training, changed as by `augment`."""
 
     @abstractmethod
     def lengths(self, clips: Clips, features: FeatureOptions) -> list[int]:
@@ -191,7 +190,7 @@ class Source(ABC):
         lengths: list[int],
         features: FeatureOptions,
         augmentation: AugmentOptions,
-        draws: SecondDraws,
+        durations: Sequence[float],
     ) -> list[int]:
         """Return the lengths of the clips after random changes."""
 
@@ -284,10 +283,11 @@ class LandmarkSource(Source):
         features: FeatureOptions,
         augmentation: AugmentOptions,
         generator: np.random.Generator,
+        duration: float | None = None,
     ) -> FloatArray:
         """Return features of augmented landmarks."""
         prepared = prepare(trim_rests(self._check(sequence), features.rest_s), features)
-        return build_features(augment(prepared, augmentation, generator), features)
+        return build_features(augment(prepared, augmentation, generator, duration), features)
 
     def lengths(self, clips: Clips, features: FeatureOptions) -> list[int]:
         """Return the frames of each clip at the rate of the features; rests may be cut of them."""
@@ -299,13 +299,11 @@ class LandmarkSource(Source):
         lengths: list[int],
         features: FeatureOptions,
         augmentation: AugmentOptions,
-        draws: SecondDraws,
+        durations: Sequence[float],
     ) -> list[int]:
         """Return the frames of each clip after resting and stretching, at most."""
         rests = 2 * round(augmentation.rest_s * features.fps)
-        if not augmentation.stretch:
-            return [frames + rests for frames in lengths]
-        both = zip(lengths, draws(), strict=True)
+        both = zip(lengths, durations, strict=True)
         return [augmented_frames(frames + rests, augmentation, drawn) for frames, drawn in both]
 
     def check_extractor(self, extractor: Mapping[str, Any]) -> None:
@@ -414,6 +412,7 @@ class FeatureSource(LandmarkSource):
         features: FeatureOptions,
         augmentation: AugmentOptions,
         generator: np.random.Generator,
+        duration: float | None = None,
     ) -> FloatArray:
         """Return the features: nothing is changed at random."""
         return self.rows(sequence, features)
@@ -423,7 +422,7 @@ class FeatureSource(LandmarkSource):
         lengths: list[int],
         features: FeatureOptions,
         augmentation: AugmentOptions,
-        draws: SecondDraws,
+        durations: Sequence[float],
     ) -> list[int]:
         """Return the lengths as they are."""
         return lengths
@@ -475,6 +474,7 @@ class GlossSource(Source):
         features: FeatureOptions,
         augmentation: AugmentOptions,
         generator: np.random.Generator,
+        duration: float | None = None,
     ) -> IntArray:
         """Return the ids: nothing is changed at random."""
         return self.rows(sequence, features)
@@ -489,7 +489,7 @@ class GlossSource(Source):
         lengths: list[int],
         features: FeatureOptions,
         augmentation: AugmentOptions,
-        draws: SecondDraws,
+        durations: Sequence[float],
     ) -> list[int]:
         """Return the lengths as they are."""
         return lengths

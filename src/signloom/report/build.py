@@ -20,7 +20,7 @@ from signloom.report.charts import Chart
 from signloom.report.pages import FindSection, render_page
 from signloom.report.quality import Assessment, QualityOptions, draw_sheet
 from signloom.report.samples import mark_words, pick_samples, show_sample
-from signloom.report.stage_files import ReportPaths, Sources, read_sources
+from signloom.report.stage_files import ReportPaths, Row, Sources, read_sources
 from signloom.report.verdict import headline_split, system_names, tiles, verdict_sentences
 
 METRIC_ORDER = (  # of the table
@@ -94,6 +94,7 @@ def build_report(
         metric_names=metrics,
         spread_names={name: metric_heading(name) for name in main_metrics(sources.headline)},
         confidence=dict(sorted(sources.confidence.items(), reverse=True)),
+        stress=stress_of(sources),
         seeds=sources.seeds,
         system_names=system_names(sources),
         reads_glosses=sources.reads_glosses,
@@ -131,6 +132,12 @@ def build_report(
     write_file(reports / "index.html", text)
 
 
+def stress_of(sources: Sources) -> list[Row]:
+    """Return what changes of real life cost the split that the page is about."""
+    split = headline_split(sources.splits)
+    return [row for row in sources.stress if row["split"] == split]
+
+
 def draw_charts(sources: Sources, landmarks: Assessment) -> dict[str, list[Chart]]:
     """Draw the charts of each part of the page."""
     found = dict(sorted(sources.splits.items(), reverse=True))  # test first
@@ -139,6 +146,7 @@ def draw_charts(sources: Sources, landmarks: Assessment) -> dict[str, list[Chart
     drawn = {
         "scores": charts.draw_systems(found, system_names(sources), sources.headline),
         "breakdown": charts.draw_breakdowns(breakdowns),
+        "stress": charts.draw_stress(stress_of(sources), sources.headline),
         "curves": charts.draw_curves(sources.epochs, sources.best_epoch),
         "lengths": [charts.draw_lengths(words)],
     }

@@ -66,6 +66,7 @@ class Sources:
     decoding: dict[str, Any]  # as it was done
     grid: list[dict[str, Any]]  # what else was tried on dev; empty if nothing
     confidence: dict[str, Any]  # how true it is, by split; empty of older evaluations
+    stress: list[Row]  # `StressRow`, each split under each change; empty where none was tried
     seeds: dict[str, Any] | None  # means and spreads of several models
     before: dict[str, Any]  # reports/metrics.json of the kept run; empty if none is kept
     hypotheses: list[Row]
@@ -116,6 +117,7 @@ def read_sources(paths: ReportPaths) -> Sources:
         decoding=scores["decoding"],
         grid=scores["grid"],
         confidence=scores.get("confidence", {}),
+        stress=scores.get("stress", []),
         seeds=scores["seeds"],
         before=read_baseline(paths.baseline),
         hypotheses=read_table(paths.evaluation / "hypotheses.tsv", stage="evaluate"),

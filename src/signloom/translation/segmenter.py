@@ -60,7 +60,7 @@ FIDGET = 0.01  # shoulder widths, of a hand at rest
 LOST_AT_REST = 0.25  # chance of a hand that is not found in a pause
 AUGMENTATION = AugmentOptions(
     stretch=0.25, rotate_deg=6, scale=0.1, hand_shift=0.02, hand_scale=0.1, noise=0.002, mirror=0.5,
-    hand_drop=0.3, time_mask=0, max_span=0.02,
+    hand_drop=0.05, time_mask=0, max_span=0,
 )  # fmt: skip
 
 

@@ -226,6 +226,7 @@ def _scores(scores: Mapping[str, Any]) -> Iterator[str]:
         yield from _split(split, scores["splits"][split], _headline(scores))
     if seeds := scores.get("seeds"):
         yield from _seeds(seeds)
+    yield from _stress(scores.get("stress", []), _headline(scores))
     search = ", ".join(f"{name} {value}" for name, value in scores["decoding"].items())
     yield f"Search: {search}; weights in {scores['options']['precision']}.\n"
 
@@ -264,6 +265,21 @@ def _split(split: str, found: Mapping[str, Any], headline: Metric) -> Iterator[s
             "BLEU-4 of sentences under four words is 0 by its definition.\n"
         )
     yield f"{metric_label(headline)}: `{systems[System.MODEL][headline]['signature']}`.\n"
+
+
+def _stress(found: Sequence[Mapping[str, Any]], headline: Metric) -> Iterator[str]:
+    """Yield what changes of real life cost on test, or on dev where there is no test."""
+    split = max((row["split"] for row in found), default="")
+    rows = [row for row in found if row["split"] == split]
+    if rows:
+        worst = min(rows, key=lambda row: float(row["score"]))
+        yield (
+            f"**Films of real life.** Under {len(rows) - 1} changes of the {split} clips "
+            f"(stillness, pauses, speed, camera, lost hands) {metric_label(headline)} is "
+            f"{worst['score']:.1f} at worst ({worst['change']}), {rows[0]['score']:.1f} without; "
+            f"of what is said without a warning at most {max(r['wrong'] for r in rows):.0f} % is "
+            "wrong.\n"
+        )
 
 
 def _seeds(seeds: Mapping[str, Any]) -> Iterator[str]:

@@ -168,6 +168,20 @@ def test_augmented_clips_still_make_features() -> None:
         assert np.isfinite(compute_features(changed, tiny.FEATURES)).all()
 
 
+def test_hands_are_lost_in_short_runs_of_every_other_clip() -> None:
+    clip = tiny.sequence(frames=300)
+    options = dataclasses.replace(tiny.NO_AUGMENT, hand_drop=0.4)
+    hand = clip.layout.group("left_hand")
+    changed = [augment(clip, options, np.random.default_rng(seed)) for seed in range(200)]
+    lost = np.array([(~one.present[:, hand]).mean() - (~clip.present[:, hand]).mean()
+                     for one in changed])  # fmt: skip
+    assert 0.35 < (lost == 0).mean() < 0.65
+    assert 0.1 < lost[lost > 0].mean() < 0.3
+    assert lost.max() < 0.6  # a draw of so many runs, not a bound
+    body = clip.layout.group("pose")
+    assert all((one.present[:, body] == clip.present[:, body]).all() for one in changed)
+
+
 @pytest.mark.parametrize("change", [{"stretch": -0.1}, {"mirror": 1.5}, {"max_span": -0.1}])
 def test_impossible_options_are_refused(change: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=next(iter(change))):

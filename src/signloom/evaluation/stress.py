@@ -1,0 +1,318 @@
+"""Stress: what changes of real life cost a model, and whether it says that it is not sure.
+
+Films of people begin late, pause, run faster or slower, lose hands and lean to one side. Every
+change here keeps the sentence and moves the landmarks alone; docs/evaluation.md lists them. The
+same translations of dev are what doubt is learnt from, see `signloom.evaluation.calibrate`.
+"""
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+from tqdm import tqdm
+
+from signloom.corpus.landmarks import FEATURES, LandmarkSequence
+from signloom.evaluation.metrics import (
+    Score,
+    ScoreOptions,
+    Statistics,
+    count_bleu,
+    count_exact,
+    count_wer,
+    score_statistics,
+    sentence_scores,
+)
+from signloom.evaluation.names import Metric
+from signloom.features.augment import mirror
+from signloom.features.features import HANDS, FloatArray, resample, stretch
+from signloom.features.sources import SourceSequence
+from signloom.features.targets import Target
+from signloom.progress import progress_file
+from signloom.translation.confidence import Confidence
+from signloom.translation.options import DecodingOptions
+from signloom.translation.search import Hypothesis
+from signloom.translation.translator import Translator
+
+Change = Callable[[LandmarkSequence, np.random.Generator], LandmarkSequence]
+NONE = "none"
+RUN_S = 0.2  # for which a detector loses a hand at a time
+
+
+def hold(before_s: float = 0.0, after_s: float = 0.0, within_s: float = 0.0) -> Change:
+    """Hold the first, the last or the middle frame for so many seconds."""
+
+    def change(one: LandmarkSequence, _: np.random.Generator) -> LandmarkSequence:
+        frames = np.arange(len(one.points))
+        middle = len(frames) // 2
+        times = np.ones(len(frames), int)
+        for frame, seconds in ((0, before_s), (middle, within_s), (-1, after_s)):
+            times[frame] += round(seconds * one.fps)
+        return _take(one, np.repeat(frames, times))
+
+    return change
+
+
+def cut(before_s: float = 0.0, after_s: float = 0.0) -> Change:
+    """Cut so many seconds off the beginning and the end, of at most half of the clip."""
+
+    def change(one: LandmarkSequence, _: np.random.Generator) -> LandmarkSequence:
+        most = len(one.points) // 4
+        before, after = (min(round(s * one.fps), most) for s in (before_s, after_s))
+        return _take(one, np.arange(before, len(one.points) - after))
+
+    return change
+
+
+def faster(times: float) -> Change:
+    """Let a clip run so many times as fast; below 1: slower."""
+    return lambda one, _: stretch(one, max(1, round(len(one.points) / times)))
+
+
+def lose_hands(share: float) -> Change:
+    """Lose each hand in a share of the frames, in runs."""
+
+    def change(one: LandmarkSequence, generator: np.random.Generator) -> LandmarkSequence:
+        points, present = one.points.copy(), one.present.copy()
+        run = max(1, round(RUN_S * one.fps))
+        for hand in (name for name in HANDS if name in one.layout.group_names):
+            gone = np.zeros(len(points), bool)
+            while gone.mean() < share:
+                first = int(generator.integers(len(points)))
+                gone[first : first + run] = True
+            points[gone, one.layout.slice(hand)] = np.nan
+            present[gone, one.layout.group(hand)] = False
+        return replace(one, points=points, present=present)
+
+    return change
+
+
+def lose_body(share: float) -> Change:
+    """Lose the body in one run of a share of the frames."""
+
+    def change(one: LandmarkSequence, generator: np.random.Generator) -> LandmarkSequence:
+        if "pose" not in one.layout.group_names:
+            return one
+        points, present = one.points.copy(), one.present.copy()
+        run = round(share * len(points))
+        first = int(generator.integers(len(points) - run + 1))
+        points[first : first + run, one.layout.slice("pose")] = np.nan
+        present[first : first + run, one.layout.group("pose")] = False
+        return replace(one, points=points, present=present)
+
+    return change
+
+
+def move(
+    *, zoom: float = 1.0, wide: float = 1.0, right: float = 0.0, turn_deg: float = 0.0
+) -> Change:
+    """Zoom about the picture's middle, widen, shift by picture widths and turn."""
+    sine, cosine = np.sin(np.radians(turn_deg)), np.cos(np.radians(turn_deg))
+
+    def change(one: LandmarkSequence, _: np.random.Generator) -> LandmarkSequence:
+        aspect, points = one.width / one.height, one.points.copy()
+        x, y = (points[..., 0] - 0.5) * aspect * zoom * wide, (points[..., 1] - 0.5) * zoom
+        points[..., 0] = (cosine * x - sine * y) / aspect + 0.5 + right
+        points[..., 1] = sine * x + cosine * y + 0.5
+        points[..., 2] *= zoom
+        return replace(one, points=points)
+
+    return change
+
+
+def grow_hands(times: float) -> Change:
+    """Make each hand so many times as large about its wrist, as another person's are."""
+
+    def change(one: LandmarkSequence, _: np.random.Generator) -> LandmarkSequence:
+        points = one.points.copy()
+        for hand in (name for name in HANDS if name in one.layout.group_names):
+            marks = points[:, one.layout.slice(hand)]
+            marks[...] = marks[:, :1] + times * (marks - marks[:, :1])
+        return replace(one, points=points)
+
+    return change
+
+
+def shake(deviation: float) -> Change:
+    """Add jitter to every coordinate, in picture heights."""
+
+    def change(one: LandmarkSequence, generator: np.random.Generator) -> LandmarkSequence:
+        noise = generator.normal(0, deviation, one.points.shape).astype(np.float32)
+        noise[..., ::2] *= np.float32(one.height / one.width)
+        return replace(one, points=one.points + noise)
+
+    return change
+
+
+def _take(one: LandmarkSequence, frames: npt.NDArray[np.int64]) -> LandmarkSequence:
+    return replace(one, points=one.points[frames], present=one.present[frames])
+
+
+# What lies in time alone can happen to features of another network, too.
+OF_TIME: dict[str, Change] = {
+    NONE: hold(),
+    "0.5 s still before": hold(0.5),
+    "1 s still before": hold(1),
+    "2 s still before": hold(2),
+    "2 s still after": hold(0, 2),
+    "1 s still before and after": hold(1, 1),
+    "pause of 0.5 s": hold(within_s=0.5),
+    "pause of 1 s": hold(within_s=1),
+    "0.2 s cut off the beginning": cut(0.2),
+    "0.2 s cut off the end": cut(0, 0.2),
+    "1.33 times faster": faster(1.33),
+    "1.33 times slower": faster(1 / 1.33),
+    "1.6 times slower": faster(1 / 1.6),
+    "10 frames a second": lambda one, _: resample(one, min(10.0, one.fps)),
+}
+CHANGES: dict[str, Change] = OF_TIME | {
+    "zoom 0.75": move(zoom=0.75),
+    "zoom 1.3": move(zoom=1.3),
+    "shifted by 15 hundredths": move(right=0.15),
+    "turned by 8 degrees": move(turn_deg=8),
+    "narrower by a tenth": move(wide=0.9),
+    "hands larger by a fifth": grow_hands(1.2),
+    "jitter of 0.005": shake(0.005),
+    "sides exchanged": lambda one, _: mirror(one),
+    "hands lost in 1 of 10 frames": lose_hands(0.1),
+    "hands lost in 3 of 10 frames": lose_hands(0.3),
+    "body lost in 3 of 10 frames": lose_body(0.3),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Tried:
+    """Clips of one split under one change, and what the model wrote of them.
+
+    Attributes:
+        encodings: Mean states of the encoder, shape (N, D).
+        right: Whether every word is right, of each clip.
+        score: The headline metric with its interval; `wer` and `exact` without.
+    """
+
+    split: str
+    change: str
+    clip_ids: list[str]
+    clips: list[LandmarkSequence]
+    texts: list[str]
+    hypotheses: list[Hypothesis]
+    encodings: FloatArray
+    right: list[bool]
+    score: Score
+    wer: float
+    exact: float
+
+
+def try_changes(
+    translator: Translator,
+    splits: Mapping[str, Sequence[Target]],
+    sequences: Mapping[str, SourceSequence],
+    decoding: DecodingOptions,
+    options: ScoreOptions,
+    metric: Metric,
+    *,
+    most: int,
+) -> list[Tried]:
+    """Translate clips of each split under every change that their landmarks allow.
+
+    Args:
+        translator: The model; one of glosses has nothing to change.
+        splits: The clips of each that have landmarks.
+        sequences: Clip id to landmarks.
+        decoding: The search.
+        options: Scoring; its seed is that of the changes.
+        metric: The headline.
+        most: Clips of each split; of more, every n-th is taken. 0: nothing is tried.
+    """
+    if not most or not translator.source.has_frames:
+        return []
+    jobs = []
+    for split, clips_of in splits.items():
+        targets = clips_of[:: -(-len(clips_of) // most)]
+        clips = [c for t in targets if isinstance(c := sequences[t.clip_id], LandmarkSequence)]
+        has_points = all(FEATURES not in clip.layout.group_names for clip in clips)
+        for name, change in (CHANGES if has_points else OF_TIME).items():
+            changed = [
+                change(
+                    clip, np.random.default_rng([options.seed, zlib.crc32(one.clip_id.encode())])
+                )
+                for one, clip in zip(targets, clips, strict=True)
+            ]
+            jobs.append((split, name, targets, changed))
+    found = []
+    for split, name, targets, clips in tqdm(
+        jobs, desc="changes of real life", unit="change", file=progress_file()
+    ):
+        translations = translator.translate(clips, decoding)
+        texts = [one.text for one in translations]
+        refs = [one.text for one in targets]
+        counters = (count_bleu, count_wer, count_exact)
+        statistics = Statistics(parts=tuple(count(texts, refs, options) for count in counters))
+        scores = score_statistics(statistics, options)
+        found.append(
+            Tried(
+                split=split,
+                change=name,
+                clip_ids=[one.clip_id for one in targets],
+                clips=clips,
+                texts=texts,
+                hypotheses=[one.hypothesis for one in translations],
+                encodings=translator.encode_clips(clips),
+                right=[bool(value > 0) for value in sentence_scores(statistics)[Metric.EXACT]],
+                score=scores[metric],
+                wer=scores[Metric.WER].value,
+                exact=scores[Metric.EXACT].value,
+            )
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StressRow:
+    """One split under one change. Shares are in percent.
+
+    Attributes:
+        told: Share of the clips whose translation is said without a warning.
+        wrong: Share of these that is not right in every word; 0 where none is said.
+    """
+
+    split: str
+    change: str
+    clips: int
+    score: float
+    score_low: float
+    score_high: float
+    exact: float
+    wer: float
+    told: float
+    wrong: float
+
+
+def is_told(tried: Tried, translator: Translator, confidence: Confidence | None) -> list[bool]:
+    """Return of each clip whether its translation is said without a warning."""
+    if confidence is None:
+        return [True] * len(tried.clips)
+    return [
+        not confidence.check(hypothesis, translator.trim(clip), encoding).word
+        for hypothesis, clip, encoding in zip(
+            tried.hypotheses, tried.clips, tried.encodings, strict=True
+        )
+    ]
+
+
+def stress_row(tried: Tried, told: Sequence[bool]) -> StressRow:
+    """Count what is said and what of it is wrong."""
+    said = [right for right, is_said in zip(tried.right, told, strict=True) if is_said]
+    return StressRow(
+        split=tried.split,
+        change=tried.change,
+        clips=len(tried.clips),
+        score=tried.score.value,
+        score_low=tried.score.low,
+        score_high=tried.score.high,
+        exact=tried.exact,
+        wer=tried.wer,
+        told=100 * len(said) / len(told),
+        wrong=100 * said.count(False) / max(len(said), 1),
+    )

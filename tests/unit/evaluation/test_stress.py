@@ -1,0 +1,109 @@
+"""Changes of real life keep a clip a clip; their cost is counted, and doubt is learnt from it."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from signloom.evaluation import stress
+from signloom.evaluation.calibrate import choose_limit
+from signloom.evaluation.evaluate import evaluate
+from signloom.evaluation.metrics import Score
+from signloom.evaluation.results import write_evaluation
+from signloom.evaluation.stress import CHANGES, NONE, OF_TIME, Tried
+from signloom.translation.confidence import fit_levels
+from signloom.translation.search import Hypothesis
+from signloom.translation.translator import Translator
+from tests import tiny
+from tests.unit.evaluation.world import OPTIONS, corpus, history, read_table, targets
+
+CLIP = dataclasses.replace(tiny.sequence(frames=40), fps=25.0)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_every_change_keeps_a_clip_a_clip_and_draws_from_its_generator_alone(name: str) -> None:
+    one, again = (CHANGES[name](CLIP, np.random.default_rng(3)) for _ in range(2))
+    np.testing.assert_array_equal(one.points, again.points)
+    assert one.points.dtype == np.float32
+    assert len(one.points)
+    if name != NONE:
+        same = one.points.shape == CLIP.points.shape and np.array_equal(one.points, CLIP.points)
+        assert not same, "nothing was changed"
+
+
+def test_times_are_seconds_of_the_clip() -> None:
+    chance = np.random.default_rng(0)
+    before = CHANGES["1 s still before"](CLIP, chance)
+    assert len(before.points) == 40 + CLIP.fps
+    np.testing.assert_array_equal(before.points[: int(CLIP.fps)], CLIP.points[[0] * int(CLIP.fps)])
+    assert len(CHANGES["0.2 s cut off the end"](CLIP, chance).points) == 40 - round(0.2 * CLIP.fps)
+    assert len(CHANGES["1.6 times slower"](CLIP, chance).points) == 64
+    short = tiny.sequence(frames=2)
+    assert all(len(change(short, chance).points) for change in CHANGES.values())
+
+
+def test_hands_are_lost_in_the_share_that_is_named() -> None:
+    lost = CHANGES["hands lost in 3 of 10 frames"](CLIP, np.random.default_rng(0))
+    for hand in ("left_hand", "right_hand"):
+        assert 0.3 <= (~lost.present[:, lost.layout.group(hand)]).mean() < 0.5
+
+
+def test_an_evaluation_says_what_each_change_costs(tmp_path: Path) -> None:
+    translator = Translator.load(tiny.write_checkpoint(tmp_path / "checkpoint"))
+    options = dataclasses.replace(OPTIONS, stress=2)
+    evaluation = evaluate(translator, targets(), corpus(), options, weights="0" * 64)
+    assert len(evaluation.stress) == 2 * len(CHANGES)
+    assert {row.clips for row in evaluation.stress} == {2}  # of test every second of three
+    write_evaluation(tmp_path / "reports", evaluation, history(tmp_path))
+    rows = read_table(tmp_path / "reports/evaluation/stress.csv")
+    assert [row["name"] for row in rows][:2] == [f"dev {NONE}", "dev 0.5 s still before"]
+    metrics = json.loads((tmp_path / "reports/metrics.json").read_text())
+    scores = [row.score for row in evaluation.stress if row.split == "test"]
+    assert metrics["test"]["stress_worst"] == pytest.approx(min(scores), abs=1e-4)
+    plain = evaluate(translator, targets(), corpus(), OPTIONS)
+    assert plain.stress == []
+    assert plain.results[0].texts == evaluation.results[0].texts
+
+
+def test_features_of_another_network_are_changed_in_time_alone() -> None:
+    assert set(OF_TIME) < set(CHANGES)
+    assert "zoom 1.3" not in OF_TIME
+
+
+def tried(change: str, *found: tuple[float, bool]) -> Tried:
+    """Return clips with these scores of a token, right or not."""
+    return Tried(
+        split="dev", change=change, clip_ids=[str(n) for n in range(len(found))],
+        clips=[CLIP] * len(found), texts=[""] * len(found),
+        hypotheses=[Hypothesis(tokens=(1,), log_prob=score, score=score) for score, _ in found],
+        encodings=np.zeros((len(found), 2), np.float32), right=[right for _, right in found],
+        score=Score("bleu4", 0, 0, 0, ""), wer=0, exact=0,
+    )  # fmt: skip
+
+
+def test_doubt_begins_where_a_fifth_of_what_is_said_under_any_change_is_right() -> None:
+    plain = [(-0.1, True)] * 20
+    lost = [(-0.1, True)] * 12 + [(-0.5, True)] * 6 + [(-0.5, False)] * 4
+    rows = [tried(NONE, *plain), tried("lost", *lost)]
+    pooled = [pair for row in rows for pair in zip(row.hypotheses, row.right, strict=True)]
+    levels = fit_levels([h.log_prob for h, _ in pooled], [right for _, right in pooled])
+    assert choose_limit(levels, rows[:1]) == 0.5
+    # 4 of 22 are wrong, less than a fifth: nothing is held back.
+    assert choose_limit(levels, rows) == 0.5
+    worse = [rows[0], tried("lost", *lost, *[(-0.5, False)] * 3)]
+    assert choose_limit(levels, worse) > 0.5
+    # But never at the price of a tenth of the right ones: without changes those are said, too.
+    low = [tried(NONE, *[(-0.5, True)] * 10), worse[1]]
+    assert choose_limit(levels, low) == levels[0].confidence  # at which all of them are said
+
+
+def test_what_is_said_is_all_where_nothing_was_measured(tmp_path: Path) -> None:
+    translator = Translator.load(tiny.write_checkpoint(tmp_path / "checkpoint"))
+    one = tried("lost", (-0.1, True), (-0.2, False))
+    told = stress.is_told(one, translator, None)
+    row = stress.stress_row(one, told)
+    assert (row.told, row.wrong) == (100, 50)
+    assert stress.stress_row(one, [True, False]).wrong == 0
+    assert stress.stress_row(one, [False, False]).told == 0
