@@ -17,21 +17,25 @@ from signloom.paths import PARAMS
 from signloom_ops.nightly.plan import RetrainOptions
 
 SCHEMA = Path("params.schema.json")
+PAGE = Path("docs/parameters.md")  # of what params.yaml need not name
 SECTIONS: dict[str, Any] = {**STAGE_SECTIONS, "retrain": RetrainOptions}
 
 
 def main() -> None:
     """Write the schema beside params.yaml."""
-    write_file(SCHEMA, build_schema(PARAMS.read_text(encoding="utf-8")))
+    texts = (path.read_text(encoding="utf-8") for path in (PARAMS, PAGE))
+    write_file(SCHEMA, build_schema(*texts))
 
 
-def build_schema(params: str) -> str:
+def build_schema(params: str, page: str) -> str:
     """Return the schema as JSON.
 
     Args:
         params: The text of params.yaml, whose comments describe the keys.
+        page: That of docs/parameters.md, whose tables describe the others.
     """
-    comments = _read_comments(params)
+    comments = {name: what for name, (_, what) in read_page(page).items()}
+    comments |= _read_comments(params)
     properties = {}
     for section, options in SECTIONS.items():
         schema = pydantic.TypeAdapter(options).json_schema()
@@ -69,6 +73,17 @@ def _describe(schema: Any, definitions: Any, key: str, comments: dict[str, str])
             name: _describe(value, definitions, f"{key}.{name}" if key else "", comments)
             for name, value in schema["properties"].items()
         }
+    return found
+
+
+def read_page(page: str) -> dict[str, tuple[str, str]]:
+    """Return the default and the description of each parameter in the tables, by its path."""
+    found, section = {}, ""
+    for line in page.splitlines():
+        if line.startswith("## "):
+            section = line.removeprefix("## ")
+        elif row := re.match(r"\| `([\w.]+)` \| `(.*?)` \| (.*) \|$", line):
+            found[f"{section}.{row[1]}"] = (row[2], row[3])
     return found
 
 

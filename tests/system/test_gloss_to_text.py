@@ -27,7 +27,7 @@ CHANGES: dict[str, dict[str, Any]] = {
               "dropout": 0.0},
     "train": {"seeds": [1], "device": "cpu", "epochs": 12, "max_frames": 200,
               "learning_rate": 0.01, "warmup_steps": 10, "token_drop": 0.0,
-              "r_drop": 0.0},
+              "consistency": 0.0},
     "evaluate": {"decoding": {"beam_size": 2, "length_penalty": 1.0, "min_tokens": 0,
                               "max_tokens": 20, "no_repeat_ngram": 0, "ctc_weight": 0.0},
                  "grid": {"beam_sizes": [], "length_penalties": []}},

@@ -332,7 +332,7 @@ class CorpusOptions:
     """Folder of the manifest and its videos, from the project's root; DVC watches all of it."""
     manifest: str
     """File name of the manifest in it; .tsv, .csv or .parquet."""
-    signer_disjoint: bool
+    signer_disjoint: bool = True
     """Refuse a signer in two splits. False only for corpora whose official splits share signers."""
 
     def __post_init__(self) -> None:

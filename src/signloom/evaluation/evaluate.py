@@ -13,7 +13,7 @@ import math
 import shlex
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -89,13 +89,13 @@ class GridOptions:
 class EvaluateOptions:
     """How the model searches and how what it finds is scored."""
 
-    precision: Precision  # of the weights while they translate
+    precision: Precision = "float32"  # of the weights while they translate
     decoding: DecodingOptions
     grid: GridOptions
     score: ScoreOptions
     # Further metrics: name to a command that reads JSON lines (clip_id, source, hypothesis,
     # reference) and prints a number for each. Empty: none.
-    commands: dict[str, str]
+    commands: dict[str, str] = field(default_factory=dict)
     # Clips of each split that are translated under changes of real life; of more, every n-th.
     stress: Natural = 0
 

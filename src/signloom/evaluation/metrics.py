@@ -43,8 +43,8 @@ class ScoreOptions:
     # phoenix_legacy: none, and everything in lower case, as papers on PHOENIX-2014T score it.
     tokenizer: Tokenizer
     # Bootstrap resamples behind every 95 % interval.
-    resamples: Annotated[int, Field(ge=100, le=1_000_000)]
-    seed: Natural  # of the resamples
+    resamples: Annotated[int, Field(ge=100, le=1_000_000)] = 1000
+    seed: Natural = 1  # of the resamples
 
     @property
     def lowercase(self) -> bool:

@@ -65,13 +65,13 @@ class DetectorOptions:
     network of COCO-WholeBody's 133 points, an .onnx file of the user's."""
     groups: tuple[str, ...]
     """Landmarks to keep, of `landmarks.GROUP_CHOICES`; the detector must see them."""
-    min_detection_confidence: Share
+    min_detection_confidence: Share = 0.5
     """Least confidence to take something for a hand or a person."""
-    min_tracking_confidence: Share
+    min_tracking_confidence: Share = 0.5
     """Least confidence to go on following it; below, detect again."""
-    hand_model: str
+    hand_model: str = ""
     """Path of a hand_landmarker .task file; empty: the models inside MediaPipe's package."""
-    pose_model: str
+    pose_model: str = ""
     """Path of a pose_landmarker .task file, likewise; of `wholebody`, its .onnx file."""
     runtime: Literal["litert", "mediapipe"] = "litert"
     """Who runs MediaPipe's networks: LiteRT, where `uses_litert`, or MediaPipe's own graphs. The

@@ -76,11 +76,11 @@ class ExtractOptions(DetectorOptions):
 
     executor: Literal["processes", "ray"]
     """Who does the work: processes on this machine, or a Ray cluster. No result changes."""
-    time_limit_s: Positive
+    time_limit_s: Positive = 60.0
     """Give a clip up after so many seconds, and one more for each of its frames."""
-    frames_per_shard: Count
+    frames_per_shard: Count = 25_000
     """Most frames in one Parquet file; 25,000 make some 5 MB."""
-    max_rejected_share: Share
+    max_rejected_share: Share = 0.1
     """Fail if more than this share of the clips cannot be read."""
 
     @property

@@ -36,14 +36,34 @@ class AugmentOptions:
     stretch: NonNegative  # duration times up to 1 + this or its inverse
     rotate_deg: NonNegative  # turn in the picture plane by up to this, degrees
     scale: NonNegative  # x and y each times up to 1 + this or its inverse
-    hand_shift: NonNegative  # each hand moved by this much, standard deviation in picture heights
-    hand_scale: NonNegative  # each hand times up to 1 + this or its inverse about its wrist
+    hand_shift: NonNegative = (
+        0.02  # each hand moved by this much, standard deviation in picture heights
+    )
+    hand_scale: NonNegative = 0.1  # each hand times up to 1 + this or its inverse about its wrist
     noise: NonNegative  # jitter of every coordinate, standard deviation in picture heights
     mirror: Share  # probability of a mirror image with the sides swapped
     hand_drop: Share  # each hand is lost in up to this share of the frames, of every other clip
-    time_mask: Share  # probability of a span without anything
-    max_span: Share  # longest such span, share of the clip
+    time_mask: Share = 0.1  # probability of a span without anything
+    max_span: Share = 0.2  # longest such span, share of the clip
     rest_s: NonNegative = 0.0  # up to so many seconds of stillness are added at either end
+
+
+def lose_hands(
+    sequence: LandmarkSequence, options: AugmentOptions, generator: np.random.Generator
+) -> LandmarkSequence:
+    """Lose each hand now and again, as a detector does.
+
+    It comes before gaps are bridged, so that a model learns what a bridged gap looks like.
+    """
+    if not options.hand_drop:
+        return sequence
+    points, present = sequence.points.copy(), sequence.present.copy()
+    longest = max(1, round(LOST_S * sequence.fps))
+    for hand in (name for name in HANDS if name in sequence.layout.group_names):
+        lost = _draw_runs(len(points), options.hand_drop, longest, generator)
+        points[lost, sequence.layout.slice(hand)] = np.nan
+        present[lost, sequence.layout.group(hand)] = False
+    return replace(sequence, points=points, present=present)
 
 
 def augment(
@@ -52,7 +72,7 @@ def augment(
     generator: np.random.Generator,
     duration: float | None = None,
 ) -> LandmarkSequence:
-    """Apply every random change that the options switch on.
+    """Apply every random change that the options switch on, but for lost hands.
 
     Args:
         sequence: The landmarks of one clip.
@@ -76,7 +96,8 @@ def augment(
     points, present = stretch_arrays(points, present, frames)
     aspect = np.float32(sequence.width / sequence.height)
     points = _move(points, layout, aspect, options, generator)
-    _hide(points, present, sequence, options, generator)
+    span = _draw_span(len(points), options.time_mask, options.max_span, generator)
+    points[span], present[span] = np.nan, False
     if options.noise:
         _shake(points, aspect, options.noise, generator)
     return replace(sequence, points=points, present=present)
@@ -169,24 +190,6 @@ def _move(
     moved += centre
     moved /= heights
     return moved.reshape(points.shape)
-
-
-def _hide(
-    points: FloatArray,
-    present: BoolArray,
-    sequence: LandmarkSequence,
-    options: AugmentOptions,
-    generator: np.random.Generator,
-) -> None:
-    """Remove a hand now and again, and everything for a while, as a detector does."""
-    layout, longest = sequence.layout, max(1, round(LOST_S * sequence.fps))
-    for hand in HANDS:
-        lost = _draw_runs(len(points), options.hand_drop, longest, generator)
-        if hand in layout.group_names:
-            points[lost, layout.slice(hand)] = np.nan
-            present[lost, layout.group(hand)] = False
-    span = _draw_span(len(points), options.time_mask, options.max_span, generator)
-    points[span], present[span] = np.nan, False
 
 
 def _draw_runs(length: int, most: float, longest: int, generator: np.random.Generator) -> BoolArray:

@@ -72,10 +72,10 @@ class FeatureOptions:
     fps: FrameRate  # every clip is resampled to this many frames/s
     groups: tuple[GroupChoice, ...]  # landmarks that the model sees; the shards must have them
     normalise: Origin  # centre and scale: the signer's, or the picture's
-    hand_origin: Literal["wrist", "body"]  # what the 126 hand numbers are relative to
+    hand_origin: Literal["wrist", "body"] = "wrist"  # what the 126 hand numbers are relative to
     # Add the change of every number; with 2, that of the change too.
     differences: Annotated[Literal[0, 1, 2], NO_BOOL]
-    presence: bool  # add one bit a group: was it detected
+    presence: bool = True  # add one bit a group: was it detected
     max_gap_s: NonNegative  # a group missing no longer than this is interpolated, seconds
     # Stillness kept before and after the signing, seconds (features/rests.py); 0: all, as without.
     rest_s: NonNegative = 0.0

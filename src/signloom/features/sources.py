@@ -35,7 +35,7 @@ from signloom.corpus.shards import (
     widen_halves,
 )
 from signloom.errors import UserError
-from signloom.features.augment import AugmentOptions, augment, augmented_frames
+from signloom.features.augment import AugmentOptions, augment, augmented_frames, lose_hands
 from signloom.features.features import (
     BodyPart,
     FeatureOptions,
@@ -286,7 +286,9 @@ class LandmarkSource(Source):
         duration: float | None = None,
     ) -> FloatArray:
         """Return features of augmented landmarks."""
-        prepared = prepare(trim_rests(self._check(sequence), features.rest_s), features)
+        read = trim_rests(self._check(sequence), features.rest_s)
+        (losing,) = generator.spawn(1)
+        prepared = prepare(lose_hands(read, augmentation, losing), features)
         return build_features(augment(prepared, augmentation, generator, duration), features)
 
     def lengths(self, clips: Clips, features: FeatureOptions) -> list[int]:

@@ -38,14 +38,16 @@ class TokenizeOptions:
     """The section `tokenize_targets` of params.yaml."""
 
     vocabulary: Vocabulary  # rows of the output layer: those the train text uses, or all 128,815
-    max_tokens: Annotated[int, Field(ge=3)]  # longest target accepted, in tokens with bos and eos
+    max_tokens: Annotated[int, Field(ge=3)] = (
+        128  # longest target accepted, in tokens with bos and eos
+    )
     # What the CTC loss of training spells out (train.ctc_weight): the signs in their order, the
     # characters of the text (where mouth or fingers spell it in that order), the whole text as one
     # label (where a clip is a single sign), or nothing.
     ctc: CtcKind
     # what model.source: tokens reads: whole glosses, their subwords, or shared: those in the
     # targets' own vocabulary; none
-    source: GlossKind
+    source: GlossKind = "none"
     # a tokenizer.json, or folder of a text model, in place of DeepSeek V3's; empty: that
     tokenizer: str = ""
     language: bool = False  # the manifest's language is the first token of each target

@@ -49,22 +49,24 @@ class ModelOptions:
     # attending: hidden width of the feed-forward blocks
     d_ff: Annotated[int, Field(ge=1, le=65_536)]
     dropout: ShareBelowOne  # share of activations dropped in training
-    layer_drop: ShareBelowOne  # attending: chance of skipping a layer in training
+    layer_drop: ShareBelowOne = 0.0  # attending: chance of skipping a layer in training
     norm: Literal["pre", "post"]  # attending: layer norm before each block or after its sum
-    decoder_norm: bool  # attending: a last layer norm in the decoder
-    activation: Literal["gelu", "relu", "swish"]  # attending: in the feed-forward blocks
-    attention_bias: bool  # attending: biases in query, key and value projections
+    decoder_norm: bool = True  # attending: a last layer norm in the decoder
+    activation: Literal["gelu", "relu", "swish"] = "gelu"  # attending: in the feed-forward blocks
+    attention_bias: bool = True  # attending: biases in query, key and value projections
     positions: Literal["sinusoidal", "scaled", "relative", "none"]  # attending: how order is known
-    causal_encoder: bool  # attending: the encoder's layers see no later frame
-    embedding_scale: bool  # token embeddings times sqrt(d_model)
-    tied_embeddings: bool  # target embedding and output projection share one matrix
-    initialization: Literal["xavier", "torch"]  # of matrices: Glorot uniform, or PyTorch's own
+    causal_encoder: bool = False  # attending: the encoder's layers see no later frame
+    embedding_scale: bool = True  # token embeddings times sqrt(d_model)
+    tied_embeddings: bool = False  # target embedding and output projection share one matrix
+    initialization: Literal["xavier", "torch"] = (
+        "xavier"  # of matrices: Glorot uniform, or PyTorch's own
+    )
     subsampling: Annotated[Literal[1, 2, 4], NO_BOOL]  # source frames for each encoder position
     # conformer: width of the depthwise convolution, odd, positions
-    conv_kernel: Annotated[int, Field(ge=1, le=1_023)]
-    bidirectional: bool  # recurrent: the encoder reads both ways
+    conv_kernel: Annotated[int, Field(ge=1, le=1_023)] = 15
+    bidirectional: bool = True  # recurrent: the encoder reads both ways
     # recurrent: how the decoder looks back
-    attention: Literal["none", "dot", "general", "additive"]
+    attention: Literal["none", "dot", "general", "additive"] = "general"
     # Checkpoints of earlier versions lack the following.
     encoder_norm: bool = True  # a last layer norm in the encoder
     # recurrent: numbers of a token's embedding; 0: d_model

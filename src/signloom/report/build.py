@@ -35,9 +35,9 @@ class ReportOptions:
     """The section `report` of params.yaml."""
 
     title: str  # heading of the page; "": the corpus's name
-    samples: Count  # clips shown of each kind (best, median, worst)
-    pictures: Annotated[int, Field(ge=2)]  # frames drawn of each of these clips
-    quality: QualityOptions
+    samples: Count = 3  # clips shown of each kind (best, median, worst)
+    pictures: Annotated[int, Field(ge=2)] = 10  # frames drawn of each of these clips
+    quality: QualityOptions = QualityOptions(worst=6)
     # Folder of films, CLIP.webm of `signloom translate --video`, seen from the page; "": no links.
     films: Annotated[str, Field(pattern=r"^([\w. -][\w./ -]*)?$")] = ""
 

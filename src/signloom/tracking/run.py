@@ -45,7 +45,7 @@ _deliverers: list["subprocess.Popen[bytes]"] = []  # of this process; the last o
 class TrackingOptions:
     """Whether and where runs are logged; the section `tracking` of params.yaml."""
 
-    enabled: bool  # false: no run is logged and MLflow is never imported
+    enabled: bool = True  # false: no run is logged and MLflow is never imported
     experiment: str  # MLflow experiment, made when it does not exist; "": the corpus's name
 
 

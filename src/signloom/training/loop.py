@@ -55,7 +55,7 @@ class EpochRecord:
 
     epoch: int  # from 1
     step: int  # optimiser steps so far
-    # Smoothed cross entropy of augmented clips, as minimised: with r_drop its distance is added.
+    # Smoothed cross entropy of augmented clips, as minimised, with the distance of `consistency`.
     train_loss: float
     train_ctc_loss: float  # nats a label, with streams theirs added; 0 without CTC
     ctc_skipped: int  # clips with more labels than memory positions, left out of that loss
@@ -181,8 +181,8 @@ class BatchLoss(Objective):
 
     @property
     def passes(self) -> int:
-        """How often a step runs the model: twice with `train.r_drop`."""
-        return 2 if self.options.r_drop else 1
+        """How often a step runs the model: twice with `train.consistency`."""
+        return 2 if self.options.consistency else 1
 
     def join(self, found: Sequence[Losses], states: Sequence[Float[Tensor, "N D"]]) -> Losses:
         """Return the losses of one pass; of two their mean, and how far their guesses lie apart.
@@ -194,7 +194,7 @@ class BatchLoss(Objective):
         if len(found) == 1:
             return found[0]
         one, other = found
-        apart = self.options.r_drop * guess_distance(self.model.head, *states)
+        apart = self.options.consistency * guess_distance(self.model.head, *states)
         return Losses((one.text + other.text + apart) / 2, (one.ctc + other.ctc) / 2)
 
     def run_model(

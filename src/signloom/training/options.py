@@ -14,29 +14,30 @@ class TrainOptions:
 
     # Of weights, dropout, order and augmentation; several: a model of each.
     seeds: Annotated[list[Natural], Field(min_length=1)]
-    start_from: str  # folder of a checkpoint whose weights training starts from; "": from scratch
+    start_from: str = (
+        ""  # folder of a checkpoint whose weights training starts from; "": from scratch
+    )
     device: Literal["auto", "cpu", "cuda"]  # auto: a GPU if there is one
     # of matrix products; bfloat16: autocast; auto: what is measured to be faster here
-    precision: Literal["float32", "bfloat16"]
+    precision: Literal["float32", "bfloat16"] = "float32"
     epochs: Count  # at most
     patience: Count  # epochs without a better dev loss before training stops
     max_frames: Count  # source frames of a padded batch, over all devices
-    accumulate: Count  # parts in which a device takes its share of a batch
-    cache_mb: Natural  # landmarks kept in memory; clips beyond it stream from the shards
-    snapshot_s: NonNegative  # seconds between the snapshots from which training goes on
-    optimizer: OptimizerName
+    accumulate: Count = 1  # parts in which a device takes its share of a batch
+    cache_mb: Natural = 4000  # landmarks kept in memory; clips beyond it stream from the shards
+    snapshot_s: NonNegative = 60.0  # seconds between the snapshots from which training goes on
+    optimizer: OptimizerName = "adamw"
     learning_rate: Positive  # highest
-    schedule: ScheduleName
+    schedule: ScheduleName = "cosine"
     warmup_steps: Count  # steps from 0 to the highest rate
-    weight_decay: NonNegative  # of matrices
-    clip_norm: Positive  # longest gradient
-    average_last: Natural  # epochs whose weights are averaged to what is kept; 0: none
+    weight_decay: NonNegative = 0.01  # of matrices
+    clip_norm: Positive = 1.0  # longest gradient
+    average_last: Natural = 0  # epochs whose weights are averaged to what is kept; 0: none
     label_smoothing: ShareBelowOne  # share of the target spread over the vocabulary
     ctc_weight: ShareBelowOne  # share of the CTC loss in the whole; 0 needs no labels
-    token_drop: ShareBelowOne  # share of the decoder's input tokens hidden in training
-    # Checkpoints of earlier versions lack the following.
-    # R-Drop: weight of the distance between the guesses of two passes under dropout; 0: one pass
-    r_drop: NonNegative = 0.0
+    token_drop: ShareBelowOne = 0.2  # share of the decoder's input tokens hidden in training
+    # R-Drop (Wu et al. 2021): weight of the distance between the guesses of two passes; 0: one pass
+    consistency: NonNegative = 0.0
     portable: bool = False  # one code path: the same bytes on every x86 processor, slower
     # of several corpora: each is shown in proportion to its clips ** (1 / this)
     corpus_temperature: Annotated[float, Field(ge=1)] = 1.0

@@ -122,11 +122,11 @@ def check_run(data: TrainingData, options: RunOptions) -> None:
     pick_device(options.train.device)
     check_source(options.model, data.source)
     drawn = options.model.dropout, options.model.layer_drop, options.train.token_drop
-    if options.train.r_drop and not any(drawn):
+    if options.train.consistency and not any(drawn):
         raise UserError(
-            f"train.r_drop is {options.train.r_drop:g}, but its two passes are equal where "
-            "model.dropout, model.layer_drop and train.token_drop are 0; set one of them, or set "
-            "train.r_drop to 0"
+            f"train.consistency is {options.train.consistency:g}, but its two passes are equal "
+            "where model.dropout, model.layer_drop and train.token_drop are 0; set one of them, or "
+            "set train.consistency to 0"
         )
     check_corpora(Counter(t.corpus for t in data.train.targets), options.train.corpus_temperature)
     if not data.source.has_frames:

@@ -18,10 +18,10 @@ class DecodingOptions:
     beam_size: Annotated[int, Field(ge=1, le=MAX_BEAMS)]  # hypotheses followed at once; 1 is greedy
     # score = log_prob / tokens ** this; 0 favours short, 1 is the mean
     length_penalty: Annotated[float, Field(ge=0, le=10)]
-    min_tokens: Natural  # shortest translation, eos included; 0 and 1 ask for nothing
-    max_tokens: Annotated[int, Field(ge=1, le=512)]  # longest translation, eos included
-    no_repeat_ngram: Natural  # no run of so many tokens appears twice; 0 allows every one
-    ctc_weight: Share  # share of the CTC head in log_prob; needs characters as its labels
+    min_tokens: Natural = 0  # shortest translation, eos included; 0 and 1 ask for nothing
+    max_tokens: Annotated[int, Field(ge=1, le=512)] = 64  # longest translation, eos included
+    no_repeat_ngram: Natural = 0  # no run of so many tokens appears twice; 0 allows every one
+    ctc_weight: Share = 0.0  # share of the CTC head in log_prob; needs characters as its labels
     # 0: the best are searched; else tokens are drawn, with their log-probabilities divided by this.
     temperature: Annotated[float, Field(ge=0, le=MAX_TEMPERATURE)] = 0.0
     top_k: Natural = 0  # drawn among so many best tokens; 0: among all

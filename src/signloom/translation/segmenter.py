@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from signloom.corpus.landmarks import LandmarkSequence, Layout, check_same_extractor
 from signloom.errors import UserError
-from signloom.features.augment import AugmentOptions, augment
+from signloom.features.augment import AugmentOptions, augment, lose_hands
 from signloom.features.features import (
     FeatureOptions,
     FloatArray,
@@ -60,7 +60,7 @@ FIDGET = 0.01  # shoulder widths, of a hand at rest
 LOST_AT_REST = 0.25  # chance of a hand that is not found in a pause
 AUGMENTATION = AugmentOptions(
     stretch=0.25, rotate_deg=6, scale=0.1, hand_shift=0.02, hand_scale=0.1, noise=0.002, mirror=0.5,
-    hand_drop=0.05, time_mask=0, max_span=0,
+    hand_drop=0.01, time_mask=0, max_span=0,
 )  # fmt: skip
 
 
@@ -330,6 +330,7 @@ def crop(film: Film, window: Span) -> Film:
 
 
 def _augmented(film: Film, generator: np.random.Generator) -> Film:
-    sequence = augment(film.sequence, AUGMENTATION, generator)
+    lost = lose_hands(film.sequence, AUGMENTATION, generator)
+    sequence = augment(lost, AUGMENTATION, generator)
     factor = sequence.seconds / film.sequence.seconds
     return Film(sequence=sequence, spans=[(a * factor, b * factor) for a, b in film.spans])

@@ -318,20 +318,22 @@ class TuneOptions:
     """The section `tune` of params.yaml."""
 
     # Of the search; each trial trains with the first of train.seeds.
-    seed: Annotated[int, Field(ge=0, lt=MAX_SEED)]
+    seed: Annotated[int, Field(ge=0, lt=MAX_SEED)] = 1
     trials: Natural  # finished trials; 0: no search
     epochs: Count  # of a trial, at most
     # One, or several for a Pareto front; the first decides. auto: exact match where the texts are
     # single words, else the dev loss.
     objectives: Annotated[tuple[Objective, ...], Field(min_length=1)]
-    pruner: Literal["none", "median", "hyperband"]  # what stops a trial by its dev loss
-    storage: str  # sqlite:///FILE, or postgresql://USER@HOST/DATABASE
-    workers: Count  # processes on this machine
-    heartbeat_s: Count  # seconds between a trial's signs of life; dead after three missing ones
-    limits: Limits
-    confirm: ConfirmOptions
+    pruner: Literal["none", "median", "hyperband"] = "median"  # what stops a trial by its dev loss
+    storage: str = "sqlite:///optuna.db"  # sqlite:///FILE, or postgresql://USER@HOST/DATABASE
+    workers: Count = 1  # processes on this machine
+    heartbeat_s: Count = (
+        20  # seconds between a trial's signs of life; dead after three missing ones
+    )
+    limits: Limits = Limits()
+    confirm: ConfirmOptions = ConfirmOptions(top=1, seeds=2)
     # Of bleu4, see evaluate.score.
-    tokenizer: Literal["13a", "intl", "char", "zh", "none", "phoenix_legacy"]
+    tokenizer: Literal["13a", "intl", "char", "zh", "none", "phoenix_legacy"] = "13a"
     # Tried after the current parameters, from `section.key` to value; if it lies outside the space,
     # what is nearest in it.
     first: list[dict[str, Any]]

@@ -7,6 +7,7 @@ from signloom.corpus.landmarks import GROUP_CHOICES, HANDS_POSE, build_layout
 from signloom.features.augment import (
     AugmentOptions,
     augment,
+    lose_hands,
     mirror,
     mirrored_points,
 )
@@ -156,7 +157,8 @@ def test_hiding_keeps_absent_and_nan_together() -> None:
     options = dataclasses.replace(tiny.NO_AUGMENT, hand_drop=1.0, time_mask=1.0, max_span=0.5)
     hidden = 0
     for seed in range(20):
-        changed = augment(tiny.sequence(), options, np.random.default_rng(seed))
+        chance = np.random.default_rng(seed)
+        changed = augment(lose_hands(tiny.sequence(), options, chance), options, chance)
         hidden += (~changed.present).sum()  # LandmarkSequence itself checks the NaNs
     assert hidden > 0
 
@@ -172,7 +174,7 @@ def test_hands_are_lost_in_short_runs_of_every_other_clip() -> None:
     clip = tiny.sequence(frames=300)
     options = dataclasses.replace(tiny.NO_AUGMENT, hand_drop=0.4)
     hand = clip.layout.group("left_hand")
-    changed = [augment(clip, options, np.random.default_rng(seed)) for seed in range(200)]
+    changed = [lose_hands(clip, options, np.random.default_rng(seed)) for seed in range(200)]
     lost = np.array([(~one.present[:, hand]).mean() - (~clip.present[:, hand]).mean()
                      for one in changed])  # fmt: skip
     assert 0.35 < (lost == 0).mean() < 0.65

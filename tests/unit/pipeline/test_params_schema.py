@@ -1,3 +1,4 @@
+import dataclasses
 import json
 from typing import Any
 
@@ -5,22 +6,30 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from pipeline.params_schema import SCHEMA, build_schema
+from pipeline.params_schema import PAGE, SCHEMA, SECTIONS, build_schema, read_page
+from signloom.evaluation.metrics import ScoreOptions
+from signloom.translation.options import DecodingOptions
 from tests.tiny import ROOT
 
 PARAMS = (ROOT / "params.yaml").read_text(encoding="utf-8")
+TEXTS = (PARAMS, (ROOT / PAGE).read_text(encoding="utf-8"))
+# Described on other pages: limits of warnings, and options of `signloom translate`.
+NAMED_ELSEWHERE = {"retrain"}
+OF_THE_PROGRAM = {"report.films"} | {
+    f"evaluate.decoding.{name}" for name in ("temperature", "top_k", "top_p", "seed", "language")
+}
 
 
 def test_the_schema_beside_params_yaml_is_that_of_the_options() -> None:
     written = (ROOT / SCHEMA).read_text(encoding="utf-8")
-    assert written == build_schema(PARAMS), "run `python -m pipeline.params_schema`"
+    assert written == build_schema(*TEXTS), "run `python -m pipeline.params_schema`"
     assert PARAMS.startswith(f"# yaml-language-server: $schema={SCHEMA}\n")
 
 
 @pytest.mark.parametrize("name", ["params.yaml", "pipeline/smoke/params.yaml"])
 def test_the_schema_takes_the_parameters(name: str) -> None:
     values = yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
-    Draft202012Validator(json.loads(build_schema(PARAMS))).validate(values)
+    Draft202012Validator(json.loads(build_schema(*TEXTS))).validate(values)
 
 
 @pytest.mark.parametrize(
@@ -29,13 +38,45 @@ def test_the_schema_takes_the_parameters(name: str) -> None:
 def test_the_schema_refuses_what_the_options_refuse(change: dict[str, Any]) -> None:
     values = yaml.safe_load(PARAMS)
     values["train"] |= change
-    assert not Draft202012Validator(json.loads(build_schema(PARAMS))).is_valid(values)
+    assert not Draft202012Validator(json.loads(build_schema(*TEXTS))).is_valid(values)
 
 
 def test_keys_are_described_by_the_comments_beside_them() -> None:
-    sections = json.loads(build_schema(PARAMS))["properties"]
+    sections = json.loads(build_schema(*TEXTS))["properties"]
     assert sections["model"]["properties"]["norm"]["description"] == "pre or post"
     beam = sections["evaluate"]["properties"]["decoding"]["properties"]["beam_size"]
     assert beam == {
         "description": "1 is greedy", "minimum": 1, "maximum": 64, "type": "integer",
     }  # fmt: skip
+
+
+def defaults(options: Any) -> dict[str, Any]:
+    """Return the defaults of a class of options by name."""
+    found = {}
+    for field in dataclasses.fields(options):
+        if field.default is not dataclasses.MISSING:
+            found[field.name] = field.default
+        elif field.default_factory is not dataclasses.MISSING:
+            found[field.name] = field.default_factory()
+    return found
+
+
+def test_the_page_has_every_default_that_params_yaml_does_not_name() -> None:
+    page, values = read_page(TEXTS[1]), yaml.safe_load(PARAMS)
+    nested = {"evaluate.decoding": DecodingOptions, "evaluate.score": ScoreOptions}
+    for section, options in (*SECTIONS.items(), *nested.items()):
+        named = values
+        for part in section.split("."):
+            named = named[part]
+        for name, default in defaults(options).items():
+            path = f"{section}.{name}"
+            if section in NAMED_ELSEWHERE or path in OF_THE_PROGRAM:
+                continue
+            if name in named:
+                assert path not in page, "it stands in params.yaml"
+                continue
+            assert path in page, f"{PAGE} lacks {path}"
+            plain = dataclasses.asdict(default) if dataclasses.is_dataclass(default) else default
+            if path == "report.quality":  # whose limits docs/extraction.md lists
+                plain = {"worst": plain["worst"]}
+            assert yaml.safe_load(page[path][0]) == plain, path

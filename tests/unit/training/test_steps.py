@@ -76,7 +76,7 @@ def test_parts_of_a_batch_add_up_to_its_gradients() -> None:
 
 
 def test_two_passes_under_dropout_are_pulled_towards_each_other() -> None:
-    loss, source = setting(r_drop=3.0)
+    loss, source = setting(consistency=3.0)
     plain, _ = setting()
     batch = source.build(1, [0, 1, 2])
     rows = real_rows(batch)

@@ -196,8 +196,8 @@ def test_ctc_without_labels_is_refused() -> None:
 
 
 def test_two_passes_that_would_be_equal_are_refused() -> None:
-    options = tiny.run_options(r_drop=1.0, token_drop=0.0)
-    with pytest.raises(UserError, match=r"train.r_drop is 1, but its two passes are equal"):
+    options = tiny.run_options(consistency=1.0, token_drop=0.0)
+    with pytest.raises(UserError, match=r"train.consistency is 1, but its two passes are equal"):
         train(tiny.training_data(), options, provenance={}, log=ignore)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from signloom.config import load_params, load_section
 from signloom.errors import UserError
+from signloom.models.seq2seq import ModelOptions
 from signloom.tracking.run import Run, TrackingOptions
 from signloom.training.run import count_parameters, train
 from signloom.translation.translator import Translator
@@ -75,7 +76,7 @@ def test_the_demo_tries_document_000_as_far_as_its_space_goes() -> None:
     preset = load_params(tiny.ROOT / "presets/document-000.yaml")["model"]
     ours = {name.removeprefix("model."): value for name, value in named.items()}
     assert ours.pop("head_width") == preset["d_model"] // preset.pop("heads")
-    base = load_params(tiny.ROOT / "params.yaml")["model"]
+    base = dataclasses.asdict(load_section(tiny.ROOT / "params.yaml", "model", ModelOptions))
     said = {name: value for name, value in preset.items() if name in ours or value != base[name]}
     assert {name: ours[name] for name in said} == said  # all in which it differs from the file
     (found,) = parse_first(tune.first, parse_space(tune.space))
