@@ -25,7 +25,7 @@ FOUR_GRAM = 4  # words; shorter sentences have BLEU-4 near 0 or near 100 by chan
 
 
 def read_scoring(*, one_search: bool = False) -> EvaluateOptions:
-    """Return how a study scores: as the project, with nothing subtracted from the decoder.
+    """Return how a study scores: as the project, nothing subtracted from the decoder, no stress.
 
     Args:
         one_search: Try no searches on dev.
@@ -33,7 +33,7 @@ def read_scoring(*, one_search: bool = False) -> EvaluateOptions:
     scoring = load_section(PARAMS, "evaluate", EvaluateOptions)
     decoding = dataclasses.replace(scoring.decoding, internal_lm_weight=0.0)
     grid = GridOptions(beam_sizes=(), length_penalties=()) if one_search else scoring.grid
-    return dataclasses.replace(scoring, decoding=decoding, grid=grid)
+    return dataclasses.replace(scoring, decoding=decoding, grid=grid, stress=0)
 
 
 def score_dots(groups: Groups) -> Figure:

@@ -5,13 +5,20 @@ and under every change of `signloom.evaluation.stress`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.evaluation.metrics import Statistics, sentence_scores
 from signloom.evaluation.names import Metric, System
-from signloom.evaluation.stress import NONE, StressRow, Tried, is_told, stress_row
+from signloom.evaluation.stress import (
+    NONE,
+    StressRow,
+    Tried,
+    change_some,
+    is_told,
+    stress_row,
+)
 from signloom.evaluation.systems import SplitResult
 from signloom.features.features import FloatArray
 from signloom.features.sources import SourceSequence
@@ -21,6 +28,7 @@ from signloom.translation.confidence import (
     Check,
     Confidence,
     Level,
+    describe_postures,
     describe_train,
     fit_levels,
     plain_score,
@@ -126,8 +134,16 @@ def calibrate(
         ]
         train = train[:: -(-len(train) // MOST_CLIPS)]
         states = translator.encode_clips(train)
-        read = [clip for one in train if isinstance(clip := translator.trim(one), LandmarkSequence)]
+        read = [part for one in train for part in read_as(translator, one)]
         seen = describe_train(read, states, encodings.get("dev", states))
+        if held_out := [clip for one in tried if one.split == "dev" for clip in one.clips]:
+            seen = replace(
+                seen,
+                posture=describe_postures(
+                    [part for one in change_some(train) for part in read_as(translator, one)],
+                    [part for one in held_out for part in read_as(translator, one)],
+                ),
+            )
     of_dev = [one for one in tried if one.split == "dev"]
     found = [hypothesis for one in of_dev for hypothesis in one.hypotheses]
     true = [is_right for one in of_dev for is_right in one.right]
@@ -151,6 +167,12 @@ def calibrate(
         )
         for split in right
     }
+
+
+def read_as(translator: Translator, clip: LandmarkSequence) -> list[LandmarkSequence]:
+    """Return the part of a clip that a model reads."""
+    found = translator.trim(clip)
+    return [found] if isinstance(found, LandmarkSequence) else []
 
 
 def choose_limit(levels: Sequence[Level], tried: Sequence[Tried]) -> float:

@@ -6,7 +6,7 @@ same translations of dev are what doubt is learnt from, see `signloom.evaluation
 """
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -179,6 +179,17 @@ CHANGES: dict[str, Change] = OF_TIME | {
     "hands lost in 3 of 10 frames": lose_hands(0.3),
     "body lost in 3 of 10 frames": lose_body(0.3),
 }
+
+
+def change_some(clips: Sequence[LandmarkSequence]) -> Iterator[LandmarkSequence]:
+    """Yield each clip as it is and under two of the changes, in turn."""
+    names = [name for name in CHANGES if name != NONE]
+    for number, clip in enumerate(clips):
+        generator = np.random.default_rng(number)
+        yield clip
+        if FEATURES not in clip.layout.group_names:
+            for turn in (number, 7 * number + 3):
+                yield CHANGES[names[turn % len(names)]](clip, generator)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

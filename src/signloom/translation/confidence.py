@@ -6,7 +6,7 @@ docs/translation.md describes both.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ MARGIN = 2.0  # a figure may be half the least of train's, or twice the most
 TAIL = 0.01  # share of train's clips at either end that do not count as least or most
 DIRECTIONS = 32  # in which the deviation of train's encodings is known one by one
 FARTHER = 1.25  # times the farthest clip of dev: the limit of what is like train
+LEAST_SPREAD = 1e-3  # shoulder widths: a landmark that train holds still may move a little
 LEAST = 1e-4  # smallest deviation, as a share of the largest: rounding must not count
 RATE = 10.0  # frames a second at which movement is measured: jitter counts little
 # Of each figure: what is said of a clip, how its numbers are written, in parts of what.
@@ -76,29 +77,53 @@ class Range:
 
 
 @checked_dataclass
-class TrainClips:
-    """What the clips of train are like.
+class Cloud:
+    """Where the clips of train lie among vectors that describe a clip.
 
-    An encoding is the mean of the encoder's states over a clip. How far it lies from train's is
-    the Mahalanobis distance, as in Ren et al. (2023), "Out-of-distribution detection and selective
-    generation for conditional language models"; the covariance is that of probabilistic PCA
-    (Tipping and Bishop 1999), so the file stays small and holds no clip.
+    How far a vector lies from train's is the Mahalanobis distance, as in Ren et al. (2023),
+    "Out-of-distribution detection and selective generation for conditional language models"; the
+    covariance is that of probabilistic PCA (Tipping and Bishop 1999), so the file stays small and
+    holds no clip.
     """
 
-    figures: dict[str, Range]  # of `measure_clip`, by name
-    centre: tuple[float, ...]  # mean encoding, shape (D,)
+    centre: tuple[float, ...]  # mean vector, shape (D,)
     directions: tuple[tuple[float, ...], ...]  # unit vectors, shape (K, D)
-    deviations: tuple[Positive, ...]  # of train's encodings along them, shape (K,)
+    deviations: tuple[Positive, ...]  # of train's vectors along them, shape (K,)
     rest: Positive  # deviation in every other direction
     limit: Positive  # a distance beyond it is unlike train
 
-    def distances(self, encodings: FloatArray) -> npt.NDArray[np.float64]:
-        """Return how far encodings (N, D) are from train's, shape (N,)."""
-        offset = encodings.astype(np.float64) - np.array(self.centre)
+    def distances(self, vectors: FloatArray) -> npt.NDArray[np.float64]:
+        """Return how far vectors (N, D) are from train's, shape (N,)."""
+        offset = vectors.astype(np.float64) - np.array(self.centre)
         along = offset @ np.array(self.directions).reshape(-1, len(self.centre)).T
         beside = np.maximum((offset**2).sum(axis=1) - (along**2).sum(axis=1), 0)
         known = (along / np.array(self.deviations)) ** 2
         return np.sqrt(known.sum(axis=1) + beside / self.rest**2)
+
+
+@checked_dataclass
+class Posture(Cloud):
+    """Where hands and body are held, see `measure_posture`, in train's deviations of each."""
+
+    middle: tuple[float, ...]  # mean of each number over train, shape (D,)
+    scale: tuple[Positive, ...]  # its deviation
+
+    def scaled(self, postures: npt.NDArray[np.float64]) -> FloatArray:
+        """Return postures (N, D) in train's deviations; what no frame shows is as in train."""
+        found = (postures - np.array(self.middle)) / np.array(self.scale)
+        return np.nan_to_num(found).astype(np.float32)
+
+
+@checked_dataclass
+class TrainClips(Cloud):
+    """What the clips of train are like: their figures, encodings and postures.
+
+    An encoding is the mean of the encoder's states over a clip: it says what a model makes of a
+    film, which may be something known though the film is not. So postures are compared, too.
+    """
+
+    figures: dict[str, Range]  # of `measure_clip`, by name
+    posture: Posture | None = None  # None: not measured
 
     def differences(self, sequence: LandmarkSequence, encoding: FloatArray) -> tuple[str, ...]:
         """Say in what a clip is unlike train's; nothing where it is like them."""
@@ -114,6 +139,11 @@ class TrainClips:
             found.append(
                 f"{distance / self.limit:.1f} times as far from train's clips as the limit"
             )
+        if self.posture and (found_posture := measure_posture(sequence)) is not None:
+            scaled = self.posture.scaled(found_posture[None])
+            apart = float(self.posture.distances(scaled)[0]) / self.posture.limit
+            if apart > 1:
+                found.append(f"hands and body are held {apart:.1f} times as far off as the limit")
         return tuple(found)
 
 
@@ -137,6 +167,28 @@ def measure_clip(sequence: LandmarkSequence) -> dict[str, float]:
     found["movement"] = float(seen.mean()) * RATE if len(seen) else 0.0
     found["seconds"] = sequence.seconds
     return found
+
+
+def measure_posture(sequence: LandmarkSequence) -> npt.NDArray[np.float64] | None:
+    """Return the mean place of each landmark of hands and body over the frames that show it.
+
+    In shoulder widths from between the shoulders, those of a hand from its wrist, shape (3 P,);
+    NaN where no frame shows it. None for features of another network.
+    """
+    kept = [name for name in (*HANDS, "pose") if name in sequence.layout.group_names]
+    if FEATURES in sequence.layout.group_names or not kept:
+        return None
+    points = normalise(sequence, "body").astype(np.float64)
+    means = []
+    for name in kept:
+        marks = points[:, sequence.layout.slice(name)]
+        if name in HANDS:
+            marks = np.concatenate((marks[:, :1], marks[:, 1:] - marks[:, :1]), axis=1)
+        seen = np.isfinite(marks)
+        count = seen.sum(axis=0)
+        total = np.where(seen, marks, 0).sum(axis=0)
+        means.append(np.where(count, total / np.maximum(count, 1), np.nan).ravel())
+    return np.concatenate(means)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,16 +325,46 @@ def describe_train(
     for name in figures[0]:
         low, high = np.quantile([one[name] for one in figures], [TAIL, 1 - TAIL])
         ranges[name] = Range(low=_round(low), high=_round(high))
-    centre = encodings.mean(axis=0, dtype=np.float64)
-    _, spread, directions = np.linalg.svd(encodings - centre, full_matrices=False)
-    variances = spread**2 / max(len(encodings) - 1, 1)
-    width = encodings.shape[1]
+    return TrainClips(figures=ranges, **_fit_cloud(encodings, others))
+
+
+def describe_postures(
+    train: Sequence[LandmarkSequence], others: Sequence[LandmarkSequence]
+) -> Posture | None:
+    """Measure how hands and body are held; None for features of another network.
+
+    Args:
+        train: Clips of train, as they are and under changes of real life.
+        others: Clips of dev, likewise; the farthest of them sets the limit.
+    """
+    rows = [row for one in train if (row := measure_posture(one)) is not None]
+    held_out = [row for one in others if (row := measure_posture(one)) is not None]
+    if not rows or not held_out:
+        return None
+    every = np.stack(rows)
+    seen = np.isfinite(every)
+    count = np.maximum(seen.sum(axis=0), 1)
+    middle = np.where(seen, every, 0).sum(axis=0) / count
+    spread = np.sqrt((np.where(seen, every - middle, 0) ** 2).sum(axis=0) / count)
+    frame = Posture(
+        middle=_rounded(middle), scale=_rounded(spread + LEAST_SPREAD), centre=(), directions=(),
+        deviations=(), rest=1.0, limit=1.0,
+    )  # fmt: skip
+    cloud = _fit_cloud(frame.scaled(every), frame.scaled(np.stack(held_out)))
+    return replace(frame, **cloud)
+
+
+def _fit_cloud(vectors: FloatArray, others: FloatArray) -> dict[str, Any]:
+    """Return the fields of a `Cloud` of vectors (N, D), its limit from others."""
+    centre = vectors.mean(axis=0, dtype=np.float64)
+    _, spread, directions = np.linalg.svd(vectors - centre, full_matrices=False)
+    variances = spread**2 / max(len(vectors) - 1, 1)
+    width = vectors.shape[1]
     # Few clips do not show in which directions they vary.
-    kept = min(DIRECTIONS, len(encodings) // 4, width - 1)
+    kept = min(DIRECTIONS, len(vectors) // 4, width - 1)
     rest = variances[kept:].sum() / (width - kept)
     least = max(LEAST * float(spread[0]), 1e-9)
-    found = TrainClips(
-        figures=ranges,
+    found = Cloud(
         centre=_rounded(centre),
         directions=tuple(_rounded(one) for one in directions[:kept]),
         deviations=_rounded(np.maximum(np.sqrt(variances[:kept]), least)),
@@ -290,7 +372,8 @@ def describe_train(
         limit=1.0,
     )
     farthest = float(found.distances(others).max())
-    return replace(found, limit=max(_round(FARTHER * farthest), 1.0))
+    found = replace(found, limit=max(_round(FARTHER * farthest), 1.0))
+    return {field.name: getattr(found, field.name) for field in fields(found)}
 
 
 def _round(value: float) -> float:

@@ -4,13 +4,21 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.evaluation.calibrate import Reliability
 from signloom.evaluation.evaluate import evaluate
 from signloom.evaluation.results import write_evaluation
-from signloom.translation.confidence import CONFIDENCE, Check, read_confidence
+from signloom.evaluation.stress import lose_hands, shake
+from signloom.translation.confidence import (
+    CONFIDENCE,
+    Check,
+    describe_postures,
+    measure_posture,
+    read_confidence,
+)
 from signloom.translation.search import Hypothesis
 from signloom.translation.translator import Translator
 from tests import tiny
@@ -94,3 +102,35 @@ def test_an_evaluation_leaves_the_translations_as_they_were(tmp_path: Path) -> N
             found.hypothesis for found in after.translations
         ]
     assert one.metrics == other.metrics
+
+
+def test_a_film_of_another_body_is_unlike_train_whatever_the_encoder_makes_of_it() -> None:
+    """A model of drawn signers read films of people as if it knew them."""
+    signer = tiny.sequence(0, frames=30)
+    known = [shake(0.01)(signer, np.random.default_rng(seed)) for seed in range(40)]
+    posture = describe_postures(known[:30], known[30:35])
+    assert posture is not None
+
+    def distance(clip: LandmarkSequence) -> float:
+        found = measure_posture(clip)
+        assert found is not None
+        return float(posture.distances(posture.scaled(found[None]))[0]) / posture.limit
+
+    assert all(distance(one) < 1 for one in known[35:])
+    for share in (0.1, 0.3):
+        lost = lose_hands(share)(known[36], np.random.default_rng(0))
+        assert distance(lost) < 1  # a hand that is lost now and again is held as before
+    stranger = tiny.sequence(5, frames=30)
+    assert distance(stranger) > 1
+    assert distance(lose_hands(0.3)(stranger, np.random.default_rng(0))) > 1
+
+
+def test_what_no_frame_shows_is_no_difference() -> None:
+    known = [tiny.sequence(seed, frames=30) for seed in range(20)]
+    posture = describe_postures(known[:15], known[15:])
+    gone = tiny.lose(known[16], "left_hand", slice(None))
+    found = measure_posture(gone)
+    assert posture is not None
+    assert found is not None
+    assert np.isnan(found).any()
+    assert np.isfinite(posture.scaled(found[None])).all()

@@ -13,7 +13,7 @@ from signloom.evaluation.evaluate import evaluate
 from signloom.evaluation.metrics import Score
 from signloom.evaluation.results import write_evaluation
 from signloom.evaluation.stress import CHANGES, NONE, OF_TIME, Tried
-from signloom.translation.confidence import fit_levels
+from signloom.translation.confidence import CONFIDENCE, fit_levels, read_confidence
 from signloom.translation.search import Hypothesis
 from signloom.translation.translator import Translator
 from tests import tiny
@@ -62,8 +62,14 @@ def test_an_evaluation_says_what_each_change_costs(tmp_path: Path) -> None:
     metrics = json.loads((tmp_path / "reports/metrics.json").read_text())
     scores = [row.score for row in evaluation.stress if row.split == "test"]
     assert metrics["test"]["stress_worst"] == pytest.approx(min(scores), abs=1e-4)
+    written = read_confidence(tmp_path / "reports/evaluation" / CONFIDENCE)
+    assert written == evaluation.confidence
+    assert written.train
+    assert written.train.posture
     plain = evaluate(translator, targets(), corpus(), OPTIONS)
     assert plain.stress == []
+    assert plain.confidence.train
+    assert plain.confidence.train.posture is None
     assert plain.results[0].texts == evaluation.results[0].texts
 
 
