@@ -192,11 +192,29 @@ def change_some(clips: Sequence[LandmarkSequence]) -> Iterator[LandmarkSequence]
                 yield CHANGES[names[turn % len(names)]](clip, generator)
 
 
+def change_names(clips: Sequence[LandmarkSequence]) -> list[str]:
+    """Return the changes that the landmarks of all these clips allow, `NONE` first."""
+    has_points = all(FEATURES not in clip.layout.group_names for clip in clips)
+    return list(CHANGES if has_points else OF_TIME)
+
+
+def change_clips(
+    name: str, clip_ids: Sequence[str], clips: Sequence[LandmarkSequence], seed: int
+) -> list[LandmarkSequence]:
+    """Return clips under a change; what is drawn follows from the seed and the clip's id."""
+    return [
+        CHANGES[name](clip, np.random.default_rng([seed, zlib.crc32(clip_id.encode())]))
+        for clip_id, clip in zip(clip_ids, clips, strict=True)
+    ]
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Tried:
     """Clips of one split under one change, and what the model wrote of them.
 
     Attributes:
+        originals: The clips without the change; of thousands under each change memory is short.
+        seed: Of the change.
         encodings: Mean states of the encoder, shape (N, D).
         right: Whether every word is right, of each clip.
         score: The headline metric with its interval; `wer` and `exact` without.
@@ -205,7 +223,8 @@ class Tried:
     split: str
     change: str
     clip_ids: list[str]
-    clips: list[LandmarkSequence]
+    originals: list[LandmarkSequence]
+    seed: int
     texts: list[str]
     hypotheses: list[Hypothesis]
     encodings: FloatArray
@@ -213,6 +232,11 @@ class Tried:
     score: Score
     wer: float
     exact: float
+
+    @property
+    def clips(self) -> list[LandmarkSequence]:
+        """The clips under the change, made anew."""
+        return change_clips(self.change, self.clip_ids, self.originals, self.seed)
 
 
 def try_changes(
@@ -242,20 +266,14 @@ def try_changes(
     for split, clips_of in splits.items():
         targets = clips_of[:: -(-len(clips_of) // most)]
         clips = [c for t in targets if isinstance(c := sequences[t.clip_id], LandmarkSequence)]
-        has_points = all(FEATURES not in clip.layout.group_names for clip in clips)
-        for name, change in (CHANGES if has_points else OF_TIME).items():
-            changed = [
-                change(
-                    clip, np.random.default_rng([options.seed, zlib.crc32(one.clip_id.encode())])
-                )
-                for one, clip in zip(targets, clips, strict=True)
-            ]
-            jobs.append((split, name, targets, changed))
+        ids = [target.clip_id for target in targets]
+        jobs += [(split, name, targets, ids, clips) for name in change_names(clips)]
     found = []
-    for split, name, targets, clips in tqdm(
+    for split, name, targets, ids, clips in tqdm(
         jobs, desc="changes of real life", unit="change", file=progress_file()
     ):
-        translations = translator.translate(clips, decoding)
+        changed = change_clips(name, ids, clips, options.seed)
+        translations = translator.translate(changed, decoding)
         texts = [one.text for one in translations]
         refs = [one.text for one in targets]
         counters = (count_bleu, count_wer, count_exact)
@@ -265,11 +283,12 @@ def try_changes(
             Tried(
                 split=split,
                 change=name,
-                clip_ids=[one.clip_id for one in targets],
-                clips=clips,
+                clip_ids=ids,
+                originals=clips,
+                seed=options.seed,
                 texts=texts,
                 hypotheses=[one.hypothesis for one in translations],
-                encodings=translator.encode_clips(clips),
+                encodings=translator.encode_clips(changed),
                 right=[bool(value > 0) for value in sentence_scores(statistics)[Metric.EXACT]],
                 score=scores[metric],
                 wer=scores[Metric.WER].value,
@@ -303,7 +322,7 @@ class StressRow:
 def is_told(tried: Tried, translator: Translator, confidence: Confidence | None) -> list[bool]:
     """Return of each clip whether its translation is said without a warning."""
     if confidence is None:
-        return [True] * len(tried.clips)
+        return [True] * len(tried.clip_ids)
     return [
         not confidence.check(hypothesis, translator.trim(clip), encoding).word
         for hypothesis, clip, encoding in zip(
@@ -318,7 +337,7 @@ def stress_row(tried: Tried, told: Sequence[bool]) -> StressRow:
     return StressRow(
         split=tried.split,
         change=tried.change,
-        clips=len(tried.clips),
+        clips=len(tried.clip_ids),
         score=tried.score.value,
         score_low=tried.score.low,
         score_high=tried.score.high,

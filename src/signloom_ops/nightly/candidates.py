@@ -24,6 +24,7 @@ from signloom.evaluation.floors import best_constant, build_retrieval, thin_trai
 from signloom.evaluation.judge import Judgements
 from signloom.evaluation.metrics import ScoreOptions
 from signloom.evaluation.names import System, headline_metric
+from signloom.evaluation.stress import change_clips, change_names
 from signloom.evaluation.systems import plain_texts
 from signloom.features.targets import Target, read_targets
 from signloom.files import hash_file, write_file
@@ -182,7 +183,6 @@ def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateO
         return _ask_about_first(challenger, targets, test, inputs, options, refused)
     champion = read_candidate(store, champion_version)
     newest = _newest(targets, inputs.batches, options.slice_min_clips)
-    clips = GateClips(test=test, missing=missing, newest=newest, floors={})
     logger.info(
         "versions %d and %d translate %d test clips and %d of the newest clips",
         champion_version, version, len(test), len(newest),
@@ -196,6 +196,12 @@ def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateO
         )
         for one in (champion, challenger)
     )
+    stress = {}
+    if len(test) >= options.slice_min_clips:
+        stressed, again = (translate_changed(one, frozen, inputs.score.seed)
+                           for one in (champion, challenger))  # fmt: skip
+        stress = {name: (stressed[name], again[name]) for name in stressed}
+    clips = GateClips(test=test, missing=missing, newest=newest, floors={}, stress=stress)
     cost = partial(measure_cpu_s, champion, challenger, frozen)
     before, now = (hash_file(one.checkpoints[0] / WEIGHTS) for one in (champion, challenger))
     people = Judgements().between(before, now, options.level)
@@ -303,6 +309,36 @@ def translate_clips(
     texts = {clip: [one[row] for one in by_seed] for row, clip in enumerate(sequences)}
     if keep:
         write_file(path, json.dumps(texts, ensure_ascii=False, indent=0) + "\n")
+    return texts
+
+
+def translate_changed(
+    candidate: Candidate, clips: Mapping[str, LandmarkSequence], seed: int
+) -> dict[str, list[str]]:
+    """Translate clips under changes of real life with the model that translates for people.
+
+    The sentences are kept in the version's folder, and read there if the same model has seen the
+    same landmarks before.
+
+    Returns:
+        Change to the sentences of the clips.
+    """
+    ids, sequences = list(clips), list(clips.values())
+    names = change_names(sequences)
+    path = candidate.folder / TRANSLATIONS / f"{_hash_task(candidate, clips)}-stress-{seed}.json"
+    if path.is_file():
+        hint = f"remove {path}"
+        kept = check_shape(read_json(path, hint=hint), dict[str, list[str]], where=path, hint=hint)
+        if list(kept) == names:
+            return dict(kept)
+    translator = Translator.load(candidate.checkpoints[0], precision=candidate.precision)
+    texts = {
+        name: plain_texts(
+            translator.translate(change_clips(name, ids, sequences, seed), candidate.decoding)
+        )
+        for name in names
+    }
+    write_file(path, json.dumps(texts, ensure_ascii=False, indent=0) + "\n")
     return texts
 
 

@@ -8,7 +8,7 @@ bootstrap resamples. Nothing is translated or written here. docs/ops/nights.md e
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -94,6 +94,9 @@ class GateClips:
     floors: Mapping[System, Sequence[str]]
     """Sentences of the floors `constant` and `retrieval` for each test clip; for a first champion.
     """
+    stress: Mapping[str, tuple[Sequence[str], Sequence[str]]] = field(default_factory=dict)
+    """Change of real life to what the served models of champion and challenger write of each test
+    clip under it; for a challenger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,9 +223,10 @@ def decide(
         gain_rules, cost = _gain(pair, champion, challenger, tonight, measure_cpu_s)
         slices_rule, slices = _slices(pair)
         newest_rule, newest = _newest(champion, challenger, clips.newest, options, score)
-        rules = [*gain_rules, _served(pair), slices_rule, input_rule, newest_rule]
+        stress_rule, stress = _stress(pair, clips.stress)
+        rules = [*gain_rules, _served(pair), slices_rule, stress_rule, input_rule, newest_rule]
         figures |= {"floors": [], "scores": _scores(pair, new), "slices": slices,
-                    "newest": newest, "cost": cost}  # fmt: skip
+                    "newest": newest, "cost": cost, "stress": stress}  # fmt: skip
     if people is not None:
         rules.append(_people(people, options))
         figures["people"] = to_map(people)
@@ -468,6 +472,29 @@ def _slices(pair: _Pair) -> tuple[Rule, list[dict[str, Any]]]:
     text += f"; {few} with fewer than {options.slice_min_clips} clips not judged" if few else ""
     result_of: Result = "failed" if worse else ("passed" if judged else "not judged")
     return Rule(name="slices", result=result_of, text=text), slices
+
+
+def _stress(
+    pair: _Pair, found: Mapping[str, tuple[Sequence[str], Sequence[str]]]
+) -> tuple[Rule, list[dict[str, Any]]]:
+    """Rule `stress`: no large loss under any change of real life, of the models that translate.
+
+    The level is shared among the changes (Bonferroni), so that chance alone refuses nobody.
+    """
+    rule, options = partial(Rule, name="stress"), pair.options
+    if not found or len(pair.clips) < options.slice_min_clips:
+        return rule(result="not judged", text=f"{len(pair.clips)} test clips are too few"), []
+    refs = [clip.text for clip in pair.clips]
+    figures, worse = [], []
+    for change, texts in found.items():
+        old, new = (count_system([each], refs, pair.score) for each in texts)
+        level = options.level / len(found)
+        one = measure_difference(old, new, options.metric, pair.score, level)
+        figures.append({"change": change, **one.to_map("champion", "challenger")})
+        if _is_worse(one, options):
+            worse.append(f"{change}: {one}")
+    text = "; ".join(worse) or f"surely worse under none of {len(found)} changes of real life"
+    return rule(result="failed" if worse else "passed", text=text), figures
 
 
 def _newest(

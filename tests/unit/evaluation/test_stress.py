@@ -82,7 +82,7 @@ def tried(change: str, *found: tuple[float, bool]) -> Tried:
     """Return clips with these scores of a token, right or not."""
     return Tried(
         split="dev", change=change, clip_ids=[str(n) for n in range(len(found))],
-        clips=[CLIP] * len(found), texts=[""] * len(found),
+        originals=[CLIP] * len(found), seed=1, texts=[""] * len(found),
         hypotheses=[Hypothesis(tokens=(1,), log_prob=score, score=score) for score, _ in found],
         encodings=np.zeros((len(found), 2), np.float32), right=[right for _, right in found],
         score=Score("bleu4", 0, 0, 0, ""), wer=0, exact=0,

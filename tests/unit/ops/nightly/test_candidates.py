@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from signloom.errors import UserError
+from signloom.evaluation.stress import NONE
 from signloom.features.targets import read_targets, write_targets
 from signloom.files import hash_file
 from signloom.paths import JUDGEMENTS
@@ -17,6 +18,7 @@ from signloom_ops.nightly.candidates import (
     check_readable,
     measure_cpu_s,
     read_candidate,
+    translate_changed,
     translate_clips,
 )
 from signloom_ops.nightly.store import ModelStore
@@ -82,7 +84,7 @@ def test_what_was_said_of_frozen_clips_is_kept_until_the_landmarks_change(
     assert again["scores"] == first["scores"]
     write_project(root, shift=50)
     ask_gate(store, challenger, inputs(root), GATE)
-    assert len(loaded) == 4  # two seeds of both
+    assert len(loaded) == 6  # two seeds of both; those that are served, under changes
 
 
 def test_translations_of_a_candidate_are_those_of_each_seed_by_itself(root: Path) -> None:
@@ -200,3 +202,17 @@ def test_what_people_said_of_these_two_models_counts(
     rules = {one.name: one for one in ask_gate(store, challenger, inputs(root), GATE).rules}
     assert rules["people"].result == "failed"
     assert "B better in 0, worse in 15, equal in 5" in rules["people"].text
+
+
+def test_sentences_under_changes_of_real_life_are_kept_with_their_version(root: Path) -> None:
+    from signloom.corpus.shards import read_shards
+
+    candidate = read_candidate(ModelStore(root / "data/models"), add_version(root, d_model=8))
+    clips = read_shards(root / "data/landmarks/shards", ["dev1", "test2"])
+    texts = translate_changed(candidate, clips, 1)
+    assert next(iter(texts)) == NONE
+    assert texts[NONE] == [row[0] for row in translate_clips(candidate, clips, keep=False).values()]
+    (kept,) = (candidate.folder / "translations").iterdir()
+    before = kept.stat().st_mtime_ns
+    assert translate_changed(candidate, clips, 1) == texts
+    assert kept.stat().st_mtime_ns == before
