@@ -135,7 +135,7 @@ class RecurrentDecoder(nn.Module):
         self.score = (
             None if options.attention == "none" else AttentionScore(d_model, options.attention)
         )
-        self.combine = None if self.score is None else nn.Linear(2 * d_model, d_model, bias=False)
+        self.combine = None if self.score is None else nn.Linear(2 * d_model, d_model)
         self.output = build_output(self.embedding, d_model, is_tied=options.tied_embeddings)
 
     def start(self, memory: RecurrentMemory) -> RecurrentState:

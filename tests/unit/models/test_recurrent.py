@@ -157,7 +157,9 @@ class KerasModel(nn.Module):
         self.enc_lstm = nn.LSTM(embedding, hidden, batch_first=True)
         self.dec_emb = nn.Embedding(target, embedding)
         self.dec_lstm = nn.LSTM(embedding, hidden, batch_first=True)
-        self.combine = nn.Linear(2 * hidden, hidden, bias=False) if looks else None
+        self.combine = (
+            nn.Linear(2 * hidden, hidden) if looks else None
+        )  # Keras: Dense(hidden, tanh)
         self.output = nn.Linear(hidden, target)
 
     def forward(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
