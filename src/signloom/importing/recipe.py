@@ -116,14 +116,15 @@ def choose_recipe(facts: Facts, params: Mapping[str, Any]) -> tuple[Sections, li
         "subsampling": positions,
         "ctc_feedback": glosses,
     }
-    values["augment"] = {"mirror": 0.0 if signs or few else 0.3}
+    # Without any mirrored clip nobody left-handed is understood; a tenth is enough for that.
+    values["augment"] = {"mirror": 0.1 if signs or few else 0.3, "hand_drop": 0.0 if few else 0.4}
     if signs:
         reasons.append("dropout 0.3: a model learns a few signs by heart sooner than sentences")
-        reasons.append("mirror 0: few signers show a sign with the other hand")
+        reasons.append("mirror 0.1: few signers show a sign with the other hand, but some do")
     if few:
         reasons.append(
-            f"dropout 0.3, mirror 0: fewer than {FEW} train clips are soon learnt by heart, and "
-            "mirrored ones look like no signer of theirs"
+            f"dropout 0.3, mirror 0.1, no lost hands: fewer than {FEW} train clips are soon learnt "
+            "by heart, and what looks like none of them is learnt in their place"
         )
     if glosses:
         reasons.append("ctc_feedback: the decoder looks at the signs that CTC reads, too")

@@ -37,8 +37,8 @@ def test_a_recipe_of_few_sentences_keeps_a_model_from_learning_them_by_heart() -
     (few, reasons), (many, _) = (
         choose_recipe(Facts(**SENTENCES | {"clips": clips}), PARAMS) for clips in (30, 300)
     )
-    assert (few["model"]["dropout"], few["augment"]["mirror"]) == (0.3, 0)
-    assert (many["model"]["dropout"], many["augment"]["mirror"]) == (0.1, 0.3)
+    assert (few["model"]["dropout"], few["augment"]) == (0.3, {"mirror": 0.1, "hand_drop": 0})
+    assert (many["model"]["dropout"], many["augment"]) == (0.1, {"mirror": 0.3, "hand_drop": 0.4})
     assert any("fewer than 50 train clips" in reason for reason in reasons)
 
 
