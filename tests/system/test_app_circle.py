@@ -76,6 +76,8 @@ class Walk:
                 self.picture("record")
                 signing.join()
                 press(self.tab, "#stop")
+                # The video of the take before is there, too, but hidden.
+                wait_for(self.tab, "!document.querySelector('#taken').hidden")
                 wait_for(self.tab, "document.querySelector('#taken video')?.readyState > 1")
                 self.picture("take", "#taken", "end")
                 press(self.tab, "#keep")
