@@ -234,12 +234,6 @@ def _ctc_problems(
                 f"train.ctc_weight is {run.train.ctc_weight} and tokenize_targets.ctc is glosses, "
                 f"but no train clip has a gloss; choose characters, {hint}"
             )
-    has_characters = tokenize.ctc == "characters" and run.train.ctc_weight > 0
-    if evaluate.decoding.ctc_weight and not has_characters:
-        yield (
-            f"evaluate.decoding.ctc_weight is {evaluate.decoding.ctc_weight}, which needs "
-            "tokenize_targets.ctc: characters and train.ctc_weight above 0; set it to 0"
-        )
 
 
 def check_corpus(corpus: CorpusOptions) -> None:

@@ -130,7 +130,6 @@ def decoding(**changes: Any) -> DecodingOptions:
         min_tokens=0,
         max_tokens=12,
         no_repeat_ngram=0,
-        ctc_weight=0.0,
     )
     return dataclasses.replace(plain, **changes)
 

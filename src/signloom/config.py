@@ -41,12 +41,19 @@ _MOST_NAMED = 5  # wrong values of a damaged file
 _STRICT = pydantic.ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
+class Gone(typing.NamedTuple):
+    """An option of before: a file that has it switched off is still read, any other is not."""
+
+    off: object
+    instead: str  # what to do
+
+
 @typing.dataclass_transform(kw_only_default=True, frozen_default=True)
 def checked_dataclass(cls: type[T]) -> type[T]:
     """Make a frozen dataclass whose values are checked against its types and ranges.
 
     What several fields must be together is checked by a `__post_init__`. A class whose
-    files may hold a key that it has no more names it in `GONE`, with what to do instead.
+    files may hold a key that it has no more names it in `GONE`, with a `Gone`.
     """
     make = pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=_STRICT)
     made: Any = make(cls)
@@ -306,7 +313,8 @@ def parse_options(values: object, kind: type[T], *, where: str) -> T:
     # Some YAML readers take `1e-3` for text: accept what Python calls a number.
     plain = {"": json.loads(text)}
     texts = [("", *problem["loc"]) for problem in problems if problem["type"] == "float_type"]
-    if any([_make_number(plain, place) for place in texts]):  # all of them, not up to the first
+    gone = [_drop_gone(plain, problem, kind) for problem in problems]  # all, not up to the first
+    if any([_make_number(plain, place) for place in texts] + gone):
         return parse_options(plain[""], kind, where=where)
     raise UserError("\n".join(_describe(problem, kind, where) for problem in problems))
 
@@ -339,6 +347,20 @@ def _make_number(values: Any, position: Sequence[int | str]) -> bool:
     return isinstance(values[last], float)
 
 
+def _drop_gone(values: Any, problem: Mapping[str, Any], kind: Any) -> bool:
+    """Remove an option of before that was switched off; return whether it is one."""
+    if problem["type"] != "unexpected_keyword_argument":
+        return False
+    *path, name = problem["loc"]
+    gone = getattr(_class_at(kind, path), "GONE", {}).get(name)
+    if gone is None or problem["input"] != gone.off:
+        return False
+    for part in ("", *path):
+        values = values[part]
+    del values[name]
+    return True
+
+
 _EXPECTED = {
     "int_type": "a whole number", "float_type": "a number", "bool_type": "true or false",
     "int_parsing": "a whole number", "int_from_float": "a whole number",
@@ -362,7 +384,7 @@ def _describe(problem: Mapping[str, Any], kind: Any, where: str) -> str:
     if problem["type"] == "unexpected_keyword_argument":
         owner = _class_at(kind, path)
         if name in (gone := getattr(owner, "GONE", {})):
-            return f"{subject} is no option any more; {gone[name]}"
+            return f"{subject} is no option any more; {gone[name].instead}"
         names = [field.name for field in dataclasses.fields(owner)]
         return f"{subject} is not an option; {_suggest(name, names)}"
     if problem["type"] == "missing":

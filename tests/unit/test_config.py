@@ -12,6 +12,7 @@ import pytest
 from signloom.config import (
     NO_BOOL,
     Count,
+    Gone,
     Natural,
     ShareBelowOne,
     checked_dataclass,
@@ -40,7 +41,7 @@ class Options:
     sizes: tuple[int, ...]
     step: Annotated[Literal[1, 2], NO_BOOL]
 
-    GONE: ClassVar = {"speed": "rate says it"}
+    GONE: ClassVar = {"speed": Gone(1.0, "rate says it")}
 
     def __post_init__(self) -> None:
         if self.count < len(self.sizes):
@@ -103,6 +104,14 @@ def test_a_mistake_is_named_with_its_mend(tmp_path: Path, old: str, new: str, me
     with pytest.raises(UserError, match=message) as caught:
         load_section(path, "stage", Options)
     assert "params.yaml" in str(caught.value)
+
+
+def test_an_option_of_before_is_read_where_it_was_off(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD.replace("  count: 3", "  count: 3\n  speed: 1.0"))
+    assert load_section(path, "stage", Options).count == 3
+    path = write(tmp_path, GOOD.replace("  count: 3", "  count: 3\n  speed: 2.0"))
+    with pytest.raises(UserError, match="speed is no option any more; rate says it"):
+        load_section(path, "stage", Options)
 
 
 def test_a_number_may_be_written_as_text(tmp_path: Path) -> None:

@@ -30,7 +30,6 @@ MEANINGS = {
     "max_tokens": "longest translation",
     "min_tokens": "shortest translation",
     "no_repeat_ngram": "no run of so many tokens twice; 0 allows every one",
-    "ctc_weight": "share of the CTC head, for models that spell with it",
     "temperature": "draw tokens instead: 1 as the model says, less is surer; 0 draws none",
     "top_k": "draw among so many best tokens; 0: among all",
     "top_p": "draw among the best tokens with this share together (nucleus)",
@@ -233,9 +232,7 @@ def load_translator(options: argparse.Namespace) -> "tuple[Translator, DecodingO
     names = [field.name for field in dataclasses.fields(DecodingOptions)]
     given = {name: getattr(options, name) for name in names}
     given = {name: value for name, value in given.items() if value is not None}
-    if options.temperature:  # what cannot go with it was chosen, not given
-        given = {"ctc_weight": 0.0, **given}
-    elif options.temperature == 0:
+    if options.temperature == 0:  # what cannot go with it was chosen, not given
         given = {"top_k": 0, "top_p": 1.0, **given}
     decoding = dataclasses.replace(translator.decoding, **given)
     if options.n_best > decoding.beam_size:  # which was chosen, too

@@ -1,10 +1,10 @@
 """How target tokens are searched. Loads no torch."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from signloom.config import Natural, Share, checked_dataclass
+from signloom.config import Gone, Natural, Share, checked_dataclass
 
 MAX_BEAMS = 64
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 10.0
@@ -21,7 +21,6 @@ class DecodingOptions:
     min_tokens: Natural = 0  # shortest translation, eos included; 0 and 1 ask for nothing
     max_tokens: Annotated[int, Field(ge=1, le=512)] = 64  # longest translation, eos included
     no_repeat_ngram: Natural = 0  # no run of so many tokens appears twice; 0 allows every one
-    ctc_weight: Share = 0.0  # share of the CTC head in log_prob; needs characters as its labels
     # 0: the best are searched; else tokens are drawn, with their log-probabilities divided by this.
     temperature: Annotated[float, Field(ge=0, le=MAX_TEMPERATURE)] = 0.0
     top_k: Natural = 0  # drawn among so many best tokens; 0: among all
@@ -33,6 +32,8 @@ class DecodingOptions:
     # Share of what the decoder expects without a source, subtracted in a search; 0: none.
     internal_lm_weight: Share = 0.0
 
+    GONE: ClassVar = {"ctc_weight": Gone(0.0, "the search no longer asks the CTC head")}
+
     def __post_init__(self) -> None:
         if 0 < self.temperature < MIN_TEMPERATURE:
             raise ValueError(
@@ -43,11 +44,6 @@ class DecodingOptions:
             raise ValueError(
                 "top_k and top_p say what tokens are drawn from, but temperature 0 draws none; "
                 "set temperature, such as 1"
-            )
-        if self.temperature and self.ctc_weight:
-            raise ValueError(
-                f"ctc_weight: found {self.ctc_weight}, expected 0 where tokens are drawn "
-                f"(temperature {self.temperature}): the CTC head can only rank"
             )
         if self.min_tokens > self.max_tokens:
             raise ValueError(
@@ -66,5 +62,4 @@ DECODING = DecodingOptions(
     min_tokens=0,
     max_tokens=128,
     no_repeat_ngram=0,
-    ctc_weight=0.0,
 )

@@ -13,9 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from signloom.errors import UserError
 from signloom.models.seq2seq import Memory, Seq2Seq
-from signloom.translation.ctc_prefix import LabelledBeams, LabelsOf
 from signloom.translation.options import DecodingOptions
 
 ROWS_AT_ONCE = 4  # whose logits stay in the processor's cache while they are summed
@@ -23,9 +21,6 @@ GROUP = 128  # logits whose largest represents all in a first round
 # A batch is packed again when at most this share of its clips is still open: every packing copies
 # the keys of those that stay, every clip that lingers is computed in vain.
 PACKED_BELOW = 0.75
-# With a CTC head, which may rank them otherwise, so many more continuations of a beam are looked
-# at than beams are followed. (Watanabe et al. rank those that the decoder ranks first, too.)
-CTC_CANDIDATES = 8
 # Where the decoder's own language model is subtracted, a token needs this share of the best one's
 # probability: among the others a small difference of small numbers would decide.
 PLAUSIBLE = 0.02
@@ -48,16 +43,13 @@ class Hypothesis:
     Attributes:
         tokens: Without bos; ends in eos unless the search ran out of length.
         log_prob: Sum of the tokens' log-probabilities by the decoder, nats.
-        score: What hypotheses are ranked by: `log_prob`, mixed with `ctc_log_prob` or less the
-            decoder's own language model where that is used, after the length penalty.
-        ctc_log_prob: Log-probability by the CTC head of the tokens' characters, nats; None where
-            `ctc_weight` is 0.
+        score: What hypotheses are ranked by: `log_prob`, less the decoder's own language model
+            where that is used, after the length penalty.
     """
 
     tokens: tuple[int, ...]
     log_prob: float
     score: float
-    ctc_log_prob: float | None = None
 
 
 @torch.inference_mode()
@@ -68,7 +60,6 @@ def search(
     options: DecodingOptions,
     *,
     n_best: int = 1,
-    labels_of: LabelsOf | None = None,
     keys: Sequence[str] = (),
 ) -> list[list[Hypothesis]]:
     """Find the best hypotheses of each clip by beam search, or draw some.
@@ -86,7 +77,6 @@ def search(
         ids: Control tokens; pad and bos are never produced.
         options: Width, penalty and limits.
         n_best: Hypotheses returned of each clip, at most `beam_size`.
-        labels_of: Labels of the CTC head for tokens; needed where `ctc_weight` is not 0.
         keys: What identifies each clip; needed where `temperature` is not 0.
 
     Returns:
@@ -95,18 +85,12 @@ def search(
         the vocabulary has no more to say, but always one.
 
     Raises:
-        UserError: If `ctc_weight` is not 0 and nothing says which labels tokens have.
         ValueError: If more hypotheses are asked for than beams are followed.
     """
     if not 1 <= n_best <= options.beam_size:
         raise ValueError(f"n_best: found {n_best}, expected 1 to beam_size ({options.beam_size})")
-    if options.ctc_weight and labels_of is None:
-        raise UserError(
-            f"decoding.ctc_weight is {options.ctc_weight}, but this model has no CTC head over "
-            "characters; set it to 0"
-        )
     if not options.temperature:
-        return _Search(model, memory, ids, options, n_best, labels_of).run()
+        return _Search(model, memory, ids, options, n_best).run()
     # Each sample is a clip of its own, followed by one beam whose next token is drawn.
     dice = [_die(options.seed, key, sample) for key in keys for sample in range(n_best)]
     rows = torch.arange(len(memory.states), device=memory.states.device)
@@ -114,7 +98,7 @@ def search(
     if len(dice) != len(memory.states):
         raise ValueError(f"found {len(keys)} keys, expected one for each of {len(rows)} clips")
     one = replace(options, beam_size=1)
-    drawn = [found for (found,) in _Search(model, memory, ids, one, 1, None, dice).run()]
+    drawn = [found for (found,) in _Search(model, memory, ids, one, 1, dice).run()]
     return [
         sorted(drawn[start : start + n_best], key=_score, reverse=True)
         for start in range(0, len(drawn), n_best)
@@ -136,7 +120,6 @@ class _Beams:
     log_probs: Float[Tensor, "B W"]
     gains: Float[Tensor, "B W"]  # the same, after subtraction of the internal language model
     totals: Float[Tensor, "B W"]  # what orders them; minus infinity: an empty slot
-    labelled: LabelledBeams | None  # where the CTC head counts
 
     def take(self, beams: Int[Tensor, "B K"]) -> "_Beams":
         """Return the given beams of each clip."""
@@ -147,7 +130,6 @@ class _Beams:
             self.log_probs.gather(1, beams),
             self.gains.gather(1, beams),
             self.totals.gather(1, beams),
-            None if self.labelled is None else self.labelled.take(beams),
         )
 
     def select(self, rows: Int[Tensor, " R"]) -> "_Beams":
@@ -158,7 +140,6 @@ class _Beams:
             self.log_probs.index_select(0, rows),
             self.gains.index_select(0, rows),
             self.totals.index_select(0, rows),
-            None if self.labelled is None else self.labelled.select(rows),
         )
 
 
@@ -172,7 +153,6 @@ class _Search:
         ids: SpecialIds,
         options: DecodingOptions,
         n_best: int,
-        labels_of: LabelsOf | None,
         dice: Sequence[torch.Generator] = (),  # of each clip, where tokens are drawn
     ) -> None:
         clips, device = len(memory.states), memory.states.device
@@ -184,12 +164,8 @@ class _Search:
         self._unseeing = model.start(memory.emptied()) if is_subtracted else None
         nothing = torch.zeros(clips, 1, device=device)
         bos = torch.full((clips, 1, 1), ids.bos, device=device)
-        self._labels_of = labels_of if options.ctc_weight else None
         self._dice = dice
-        labelled = None
-        if self._labels_of:
-            labelled = LabelledBeams.start(model.ctc_logits(memory), memory.valid)
-        self._beams = _Beams(bos, nothing.long(), nothing, nothing, nothing, labelled)
+        self._beams = _Beams(bos, nothing.long(), nothing, nothing, nothing)
         self._clips = list(range(clips))  # the clip in each row of the batch
         self._ended: list[list[Hypothesis]] = [[] for _ in range(clips)]
         self._done: dict[int, list[Hypothesis]] = {}  # of the clips that are done
@@ -225,12 +201,7 @@ class _Search:
         gains = self._beams.gains.gather(1, parents) + gains.flatten(1)
         is_empty = self._beams.totals.gather(1, parents) == -torch.inf
         totals = gains.masked_fill(is_empty, -torch.inf)
-        tokens, labelled = tokens.flatten(1), self._beams.labelled
-        if labelled is not None and self._labels_of:
-            labelled = labelled.take(parents).extend(tokens, self._labels_of, self._ids.eos)
-            share = self._options.ctc_weight
-            mixed = (1 - share) * gains + share * labelled.prefixes.log_probs
-            totals = torch.where(totals.isfinite(), mixed, totals).float()
+        tokens = tokens.flatten(1)
         best = totals.topk(min(self._options.beam_size, totals.shape[1]), dim=1).indices
         parents, tokens = parents.gather(1, best), tokens.gather(1, best)
         history = parents[..., None].expand(-1, -1, self._beams.tokens.shape[2])
@@ -240,7 +211,6 @@ class _Search:
             log_probs.gather(1, best),
             gains.gather(1, best),
             totals.gather(1, best),
-            None if labelled is None else labelled.take(best),
         )
 
     def _candidates(
@@ -265,8 +235,7 @@ class _Search:
                 logits, self._options, dice, banned=banned, banned_pairs=pairs
             )
         else:
-            most = self._options.beam_size + (CTC_CANDIDATES if self._labels_of else 0)
-            count = min(most, logits.shape[1])
+            count = min(self._options.beam_size, logits.shape[1])
             ranked = logits
             if expected is not None:
                 logits = logits.float().log_softmax(dim=-1)
@@ -325,9 +294,6 @@ class _Search:
             tokens=tuple(tokens),
             log_prob=float(beams.log_probs[row, slot]),
             score=total / max(1, len(tokens)) ** self._options.length_penalty,
-            ctc_log_prob=(
-                float(beams.labelled.prefixes.log_probs[row, slot]) if beams.labelled else None
-            ),
         )
 
     def _drop_finished(self) -> None:

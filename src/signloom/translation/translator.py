@@ -31,7 +31,6 @@ from signloom.translation.confidence import (
     Confidence,
     find_confidence,
 )
-from signloom.translation.ctc_prefix import LabelsOf, TokenLabels
 from signloom.translation.options import DECODING, DecodingOptions
 from signloom.translation.precision import Precision, reduce_precision
 from signloom.translation.search import Hypothesis, SpecialIds, search
@@ -344,33 +343,7 @@ class Translator:
         ids, language = self._ids, options.language
         if language:
             ids = replace(ids, first=self._tokenizer.language_id(language))
-        return search(
-            self._model, memory, ids, options,
-            n_best=n_best, labels_of=self._labels_of(options), keys=keys,
-        )  # fmt: skip
-
-    def _labels_of(self, options: DecodingOptions) -> LabelsOf | None:
-        """Return the CTC labels of tokens, where the search asks for them.
-
-        Raises:
-            UserError: If it does and the labels are no characters, or the tokens SentencePiece's.
-        """
-        if not options.ctc_weight:
-            return None
-        labels = self.spec.ctc
-        if self._tokenizer.is_spaced:
-            raise UserError(
-                f"decoding.ctc_weight is {options.ctc_weight}, but the tokens of this text model "
-                "begin with spaces, which the CTC head does not spell; set it to 0"
-            )
-        if labels.kind != "characters":
-            head = f"spells {labels.kind}" if len(labels) else "does not exist"
-            raise UserError(
-                f"decoding.ctc_weight is {options.ctc_weight}, but the CTC head of this checkpoint "
-                f"{head}, and only characters say how likely a sentence is; set it to 0, or train "
-                "with tokenize_targets.ctc: characters and train.ctc_weight above 0"
-            )
-        return TokenLabels(self._tokenizer, labels).labels_of
+        return search(self._model, memory, ids, options, n_best=n_best, keys=keys)
 
 
 def clip_key(sequence: SourceSequence) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import optuna
 from pydantic import Field
 
-from signloom.config import Count, Natural, checked_dataclass, parse_options
+from signloom.config import Count, Gone, Natural, checked_dataclass, parse_options
 from signloom.errors import UserError
 from signloom.evaluation.names import Metric, headline_metric
 from signloom.training.run import RunOptions
@@ -339,7 +339,9 @@ class TuneOptions:
     first: list[dict[str, Any]]
     space: dict[str, Any]  # from `section.key` to {choices: [...]} or {low, high, log}
 
-    GONE: ClassVar = {"decoding": "bleu4, wer and latency_ms are of greedy search; remove it"}
+    GONE: ClassVar = {
+        "decoding": Gone(None, "bleu4, wer and latency_ms are of greedy search; remove it")
+    }
 
     def __post_init__(self) -> None:
         if len(set(self.objectives)) < len(self.objectives):

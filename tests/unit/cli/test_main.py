@@ -98,7 +98,7 @@ def test_a_mistake_ends_in_its_message(
         ("--length-penalty", "-inf", "found '-inf', expected a finite number"),
         ("--length-penalty", "-1", "found '-1', expected at least 0"),
         ("--length-penalty", "1000000000", "expected at most 10"),
-        ("--ctc-weight", "2", "found '2', expected at most 1"),
+        ("--internal-lm-weight", "2", "found '2', expected at most 1"),
         ("--n-best", "0", "found '0', expected at least 1"),
         ("--fps", "1e-9", "found '1e-9', expected at least 1"),
         ("--width", "1000000000", "expected at most 32768"),

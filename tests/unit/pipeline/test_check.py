@@ -16,7 +16,6 @@ from signloom.paths import PARAMS
 from tests.tiny import ROOT
 
 CORPUS = Path("data/raw/mine")
-DECODING = load_params(ROOT / PARAMS)["evaluate"]["decoding"] | {"ctc_weight": 0.3}
 
 
 @pytest.fixture(autouse=True)
@@ -66,8 +65,6 @@ def test_weights_of_a_version_that_is_gone_stop_no_night_before_it_chooses_other
         ({"model": {"source": "tokens"}}, "train.ctc_weight is 0.3, but CTC spells"),
         ({"model": {"source": "tokens", "subsampling": 1}, "train": {"ctc_weight": 0.0}},
          "model.source is tokens, but tokenize_targets.source is none"),
-        ({"train": {"ctc_weight": 0.0}, "evaluate": {"decoding": DECODING}},
-         "evaluate.decoding.ctc_weight is 0.3, which needs"),
         ({"evaluate": {"commands": {"comet": "nowhere/python lines.py"}}}, "'nowhere/python'"),
         ({"extract": {"detector": "hands+pose", "hand_model": "no.task"}}, "no.task does not exis"),
         ({"tune": {"space": {"model.d_model": {"choices": [30]}}, "first": []}},

@@ -197,10 +197,10 @@ def test_a_search_is_that_which_was_measured_where_no_flag_says_otherwise(
     assert decoding() == longer
     assert decoding("--n-best", "5") == dataclasses.replace(longer, beam_size=5)
     assert decoding("--internal-lm-weight", "0").internal_lm_weight == 0
-    spelt = dataclasses.replace(chosen, ctc_weight=0.3)
-    write_confidence(path, dataclasses.replace(read_confidence(path), decoding=spelt))
-    assert decoding().ctc_weight == 0.3
-    assert decoding("--temperature", "1").ctc_weight == 0
+    drawn = dataclasses.replace(chosen, temperature=1.0, top_k=5)
+    write_confidence(path, dataclasses.replace(read_confidence(path), decoding=drawn))
+    assert decoding().top_k == 5
+    assert decoding("--temperature", "0").top_k == 0
 
 
 def test_a_damaged_file_is_named(checkpoint: Path) -> None:

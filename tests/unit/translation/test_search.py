@@ -117,53 +117,6 @@ def test_a_wide_beam_equals_full_enumeration(family: str, penalty: float, shorte
         assert [h.score for h in found[clip]] == pytest.approx([scores[t] for t in best], **CLOSE)
 
 
-SPELLING: dict[int, tuple[int, ...]] = {3: (1,), 4: (2, 1), IDS.eos: ()}
-
-
-def labels_of(pending: bytes, token: int) -> tuple[tuple[int, ...], bytes]:
-    return SPELLING.get(token, (-1,)), b""
-
-
-@pytest.mark.parametrize("weight", [0.3, 1.0])
-@torch.inference_mode()
-def test_a_wide_beam_with_ctc_equals_full_enumeration(weight: float) -> None:
-    model = small_model()
-    model.ctc.weight.mul_(3.0)
-    memory = memory_of(model)
-    options = tiny.decoding(beam_size=64, max_tokens=4, ctc_weight=weight)
-    found = search(model, memory, IDS, options, n_best=4, labels_of=labels_of)
-    for clip, length in enumerate(LENGTHS):
-        by_ctc = {}
-        scores = {}
-        for tokens in every_translation(4):
-            labels = torch.tensor([label for token in tokens for label in SPELLING[token]])
-            loss = torch.nn.functional.ctc_loss(
-                model.ctc_logits(memory)[clip, :length, None].double().log_softmax(dim=-1),
-                labels[None],
-                torch.tensor([length]),
-                torch.tensor([len(labels)]),
-                reduction="sum",
-            )
-            by_ctc[tokens] = -loss.item()
-            mixed = (1 - weight) * teacher_forced(model, memory, clip, tokens)
-            scores[tokens] = (mixed + weight * by_ctc[tokens]) / len(tokens)
-        best = sorted(scores, key=scores.__getitem__, reverse=True)[:4]
-        assert [h.tokens for h in found[clip]] == best
-        assert [h.score for h in found[clip]] == pytest.approx([scores[t] for t in best], **CLOSE)
-        assert [h.ctc_log_prob for h in found[clip]] == pytest.approx(
-            [by_ctc[t] for t in best], **CLOSE
-        )
-        assert found[clip][0].log_prob == pytest.approx(
-            teacher_forced(model, memory, clip, best[0]), **CLOSE
-        )
-
-
-def test_ctc_without_a_spelling_is_refused() -> None:
-    model = tiny.model(2)
-    with pytest.raises(UserError, match=r"ctc_weight is 0\.3.*set it to 0"):
-        search(model, memory_of(model), IDS, tiny.decoding(ctc_weight=0.3))
-
-
 @pytest.mark.parametrize(
     ("family", "shortest"),
     [("transformer", 0), ("transformer", 3), ("lstm", 0), ("decoder_only", 0)],
@@ -225,7 +178,7 @@ def test_the_log_probability_is_the_teacher_forced_one(family: str, beam_size: i
             assert found.score == pytest.approx(expected / len(found.tokens), **CLOSE)
 
 
-@pytest.mark.parametrize("weight", ["", "ctc_weight", "internal_lm_weight"])
+@pytest.mark.parametrize("weight", ["", "internal_lm_weight"])
 @pytest.mark.parametrize("beam_size", [1, 4])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_company_and_order_change_no_hypothesis(family: str, beam_size: int, weight: str) -> None:
@@ -242,7 +195,7 @@ def test_company_and_order_change_no_hypothesis(family: str, beam_size: int, wei
     def translate(rows: list[int]) -> list[list[Hypothesis]]:
         longest = max(LENGTHS[row] for row in rows)
         memory = model.encode(src[rows, :longest], valid[rows, :longest])
-        return search(model, memory, IDS, options, n_best=beam_size, labels_of=labels_of)
+        return search(model, memory, IDS, options, n_best=beam_size)
 
     together, turned = translate([0, 1, 2, 3]), translate([2, 3, 1, 0])
     goes_on = family in ("transformer", "decoder_only") and weight != "internal_lm_weight"
@@ -426,7 +379,6 @@ def test_the_search_stops_when_no_open_beam_can_win() -> None:
         ("min_tokens", -1),
         ("min_tokens", 13),
         ("no_repeat_ngram", -1),
-        ("ctc_weight", 1.5),
         ("internal_lm_weight", 1.5),
     ],
 )
@@ -578,7 +530,6 @@ def allowed(model: Seq2Seq, row: Memory, tokens: tuple[int, ...]) -> float:
         ({"temperature": 11.0}, "at most 10"),
         ({"top_k": 5}, "set temperature, such as 1"),
         ({"top_p": 0.9}, "set temperature, such as 1"),
-        ({"temperature": 1.0, "ctc_weight": 0.3}, "the CTC head can only rank"),
         ({"temperature": 1.0, "top_p": 0.0}, "more than 0"),
     ],
 )

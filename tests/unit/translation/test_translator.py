@@ -85,30 +85,6 @@ def test_what_is_drawn_of_a_clip_depends_on_no_other_and_not_on_where_it_came_fr
     assert len({t.hypothesis.tokens for t in found}) == len(CLIPS)
 
 
-def test_characters_of_the_ctc_head_have_a_say() -> None:
-    translator = Translator(checkpoint(), CPU)
-    (plain, *_) = translator.translate(CLIPS, tiny.decoding(beam_size=4))
-    (mixed, *_) = translator.translate(CLIPS, tiny.decoding(beam_size=4, ctc_weight=0.5))
-    assert plain.hypothesis.ctc_log_prob is None
-    assert mixed.hypothesis.ctc_log_prob is not None
-    length = len(mixed.hypothesis.tokens)
-    mean = (mixed.hypothesis.log_prob + mixed.hypothesis.ctc_log_prob) / 2
-    assert mixed.hypothesis.score == pytest.approx(mean / length, rel=1e-6, abs=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("labels", "found"),
-    [
-        (CtcLabels(kind="glosses", names=("A", "B")), "spells glosses"),
-        (NO_LABELS, "does not exist"),
-    ],
-)
-def test_without_characters_a_ctc_weight_is_refused(labels: CtcLabels, found: str) -> None:
-    translator = Translator(checkpoint(labels), CPU)
-    with pytest.raises(UserError, match=rf"(?s){found}.*tokenize_targets\.ctc: characters"):
-        translator.translate(CLIPS, tiny.decoding(ctc_weight=0.3))
-
-
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 def test_a_checkpoint_is_loaded_in_another_precision(tmp_path: Path, precision: Precision) -> None:
     save_checkpoint(tmp_path / "checkpoint", checkpoint())

@@ -4,10 +4,7 @@ import math
 import pytest
 import torch
 
-from signloom.features.targets import CtcLabels
-from signloom.features.tokenizer import FIRST_BYTE, Tokenizer
 from signloom.models.encoder_only import BLANK, IMPOSSIBLE, LabelPrefixes
-from signloom.translation.ctc_prefix import UNKNOWN, LabelledBeams, TokenLabels
 
 LABELS, POSITIONS = 3, 5  # with the blank
 
@@ -67,57 +64,3 @@ def test_what_no_label_stands_for_is_impossible_and_stays_so() -> None:
     start = LabelPrefixes.start(*clips())
     found = start.extend(torch.tensor([1, -1, 2]).expand(2, 1, 3))
     assert found.log_probs.tolist() == [[IMPOSSIBLE]] * 2
-
-
-def test_beams_carry_unfinished_characters_from_token_to_token() -> None:
-    eos = 9
-
-    def labels_of(pending: bytes, token: int) -> tuple[tuple[int, ...], bytes]:
-        if token == 5:  # half a character
-            return (), b"x"
-        return ((2, 1) if pending else (1,)) if token != eos else (), b""
-
-    start = LabelledBeams.start(*clips())
-    two = start.take(torch.tensor([[0, 0], [0, 0]]))
-    beams = two.extend(torch.tensor([[5, 6], [6, 5]]), labels_of, eos)
-    assert beams.pending == [[b"x", b""], [b"", b"x"]]
-    assert beams.prefixes.log_probs[0, 0] == 0.0  # nothing is spelt yet
-    after = beams.take(torch.tensor([[0], [1]])).extend(torch.tensor([[6], [6]]), labels_of, eos)
-    expected = start.prefixes.extend(torch.tensor([2, 1]).expand(2, 1, 2))
-    torch.testing.assert_close(after.prefixes.log_probs, expected.log_probs)
-    assert torch.equal(after.select(torch.tensor([1])).prefixes.last, expected.last[1:])
-
-
-TEXT = "l'été à la mer"
-TOKENIZER = Tokenizer.build([TEXT], "pruned")
-CHARACTERS = CtcLabels(kind="characters", names=tuple(sorted(set(TEXT))))
-
-
-def labels_of_all(tokens: list[int]) -> list[int]:
-    token_labels, pending, labels = TokenLabels(TOKENIZER, CHARACTERS), b"", []
-    for token in tokens:
-        found, pending = token_labels.labels_of(pending, token)
-        labels += found
-    assert pending == b""
-    return labels
-
-
-def test_tokens_spell_the_characters_of_their_text() -> None:
-    labels = labels_of_all([*TOKENIZER.encode(TEXT), TOKENIZER.eos])
-    assert "".join(CHARACTERS.names[label - 1] for label in labels) == TEXT
-
-
-def test_bytes_spell_a_character_when_it_is_complete() -> None:
-    first, second = "é".encode()
-    token_labels = TokenLabels(TOKENIZER, CHARACTERS)
-    assert token_labels.labels_of(b"", FIRST_BYTE + first) == ((), bytes([first]))
-    label = CHARACTERS.names.index("é") + 1
-    assert token_labels.labels_of(bytes([first]), FIRST_BYTE + second) == ((label,), b"")
-
-
-def test_what_no_label_stands_for_is_unknown() -> None:
-    assert labels_of_all([FIRST_BYTE + ord("Q")]) == [UNKNOWN]
-    broken = "é".encode()[0]
-    # A sentence that ends within a character, and a byte that begins none.
-    assert labels_of_all([FIRST_BYTE + broken, TOKENIZER.eos]) == [UNKNOWN]
-    assert labels_of_all([FIRST_BYTE + 0xFF]) == [UNKNOWN]
