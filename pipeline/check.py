@@ -20,10 +20,8 @@ from signloom.evaluation.evaluate import EvaluateOptions
 from signloom.extraction.extract import ExtractOptions
 from signloom.features.augment import AugmentOptions
 from signloom.features.features import (
-    BodyPart,
     FeatureOptions,
     check_groups,
-    feature_parts,
     feature_width,
 )
 from signloom.features.targets import TokenizeOptions, build_glosses, build_targets
@@ -172,18 +170,14 @@ def _check_texts(clips: Sequence[Clip], tokenize: TokenizeOptions, run: RunOptio
 def _check_input(corpus: CorpusOptions, extract: ExtractOptions, run: RunOptions) -> None:
     """Refuse groups of landmarks that there will not be, and sizes that make no model."""
     width = 1
-    parts: tuple[BodyPart, ...] = ()
     if run.model.source == "landmarks":
         shards = corpus.imported_shards
         layout = shards_metadata(shards).layout if shards.is_dir() else build_layout(extract.groups)
         check_groups(run.features, layout)
         width = feature_width(run.features, layout)
-        parts = feature_parts(run.features, layout)
     try:
         with planned():
-            build_model(
-                run.model, input_width=width, vocab_size=300, ctc_labels=2, eos=1, parts=parts
-            )
+            build_model(run.model, input_width=width, vocab_size=300, ctc_labels=2, eos=1)
     except ValueError as error:
         raise UserError(f"model: {error}") from None
 

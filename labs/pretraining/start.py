@@ -30,7 +30,7 @@ def without_text_model(model: ModelOptions) -> ModelOptions:
     """Return the options of a Transformer with the encoder that a text model's decoder looks at."""
     if model.family != "pretrained" or model.text_encoder:
         return model
-    return replace(model, family="transformer", text_model="", freeze="none", lora_rank=0)
+    return replace(model, family="transformer", text_model="", freeze="none")
 
 
 def take_encoder(old: Checkpoint, checkpoint: Checkpoint, folder: Path) -> None:
@@ -45,21 +45,16 @@ def take_encoder(old: Checkpoint, checkpoint: Checkpoint, folder: Path) -> None:
     after = feature_names(now.features, now.source.layout)
     own = replace(now, model=without_text_model(now.model))
     problems = [*option_differences(was, own, (*FREE, *FREE_AFTER_PRETRAINING))]
-    if (now.model.streams or now.model.joints != "none") and before != after:
-        problems.append(
-            f"features: pretrained in parts on {len(before)} features, now on {len(after)} others"
-        )
     refuse(folder, problems)
     beginnings = STACK if now.model.family == "decoder_only" else ENCODER
     weights = checkpoint.model.state_dict()
     taken = {name: tensor for name, tensor in old.model.state_dict().items()
              if name.startswith(beginnings) and name in weights}  # fmt: skip
     # What pretraining never saw says nothing at first.
-    if not now.model.streams:
-        columns = torch.nn.functional.pad(taken[FEATURE_COLUMNS], (0, 1))
-        column_of = {name: column for column, name in enumerate(before)}
-        chosen = [column_of.get(name, len(before)) for name in after]
-        taken[FEATURE_COLUMNS] = columns[:, chosen]
+    columns = torch.nn.functional.pad(taken[FEATURE_COLUMNS], (0, 1))
+    column_of = {name: column for column, name in enumerate(before)}
+    chosen = [column_of.get(name, len(before)) for name in after]
+    taken[FEATURE_COLUMNS] = columns[:, chosen]
     checkpoint.model.load_state_dict({**weights, **taken})
     logger.info("training starts from the pretrained encoder of %s", folder)
     known = len(set(before) & set(after))

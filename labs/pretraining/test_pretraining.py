@@ -198,28 +198,6 @@ def test_a_pretrained_encoder_of_another_make_is_refused(
     ]
 
 
-def test_graphs_over_joints_are_taken_where_the_features_are_the_same(
-    files: TrainingFiles, tmp_path: Path
-) -> None:
-    kind = dataclasses.replace(tiny.MODEL, joints="graph", streams=True)
-    own = dataclasses.replace(OWN, epochs=1)
-    section = pretraining_options(dataclasses.replace(tiny.run_options(), model=kind), own)
-    done, fit = pretrain(
-        load_pretraining(files, section, own), section, own=own, provenance={}, log=lambda _: None
-    )
-    write_results(tmp_path / "pretrained", [Result(seed=3, checkpoint=done, fit=fit)])
-    later = tiny.run_options(seeds=[9])
-    later = dataclasses.replace(later, model=kind)
-    corpus, old = files.load(cache_mb=10), done.model.state_dict()
-    new = begin(corpus, later, tmp_path / "pretrained").model.state_dict()
-    graphs = [name for name in new if name.startswith("encoder.source.joints.graphs.")]
-    assert graphs
-    assert all(torch.equal(new[name], old[name]) for name in graphs)
-    few = dataclasses.replace(tiny.FEATURES, groups=("hands",))
-    with pytest.raises(UserError, match="pretrained in parts on 299 features, now on"):
-        begin(corpus, dataclasses.replace(later, features=few), tmp_path / "pretrained")
-
-
 def test_what_cannot_be_pretrained_on_is_said(files: TrainingFiles, tmp_path: Path) -> None:
     options = tiny.run_options()
     nothing = dataclasses.replace(OWN, corpora=tmp_path / "nothing")

@@ -85,7 +85,6 @@ def build_from_spec(spec: CheckpointSpec, tokenizer: Tokenizer) -> Seq2Seq:
         eos=tokenizer.eos,
         text=spec.text_model,
         is_shared=spec.source.is_shared,
-        parts=spec.source.parts(spec.features),
     )
 
 

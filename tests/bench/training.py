@@ -26,9 +26,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from signloom.corpus.landmarks import build_layout
 from signloom.features.batches import FixedBatches, TrainingBatches, pad_ids
-from signloom.features.features import compute_features, feature_parts
+from signloom.features.features import compute_features
 from signloom.features.sources import Clips
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions
@@ -120,7 +119,6 @@ def measure_ours(
         input_width=FEATURE_WIDTH,
         vocab_size=vocab_size,
         ctc_labels=0,
-        parts=feature_parts(FEATURES, build_layout(FEATURES.groups)),
     )
     dev = FixedBatches(clips, FEATURES, max_frames=options.max_frames, pad=PAD)
 

@@ -142,42 +142,18 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "decoder-only, tokens, stem of 2": {**DECODER_ONLY, "source": "tokens", "subsampling": 2},
     "decoder-only, layer drop": {**DECODER_ONLY, "layer_drop": 0.2, "decoder_layers": 3},
-    "transformer, streams": {"streams": True},
     "transformer, CTC feedback": {"ctc_feedback": True},
     "conformer, CTC feedback": {**DOCUMENT_003, "ctc_feedback": True},
-    "conformer, causal, streams, stem of 4": {
-        **DOCUMENT_003,
-        "causal_encoder": True,
-        "streams": True,
-        "subsampling": 4,
-    },
-    "lstm, streams": {**LSTM, "streams": True},
-    "encoder-only, streams": {**ENCODER_ONLY, "streams": True},
-    "decoder-only, streams": {**DECODER_ONLY, "streams": True},
-    "pretrained t5, its encoder, streams": pretrained("t5", text_encoder=True, streams=True),
-    "transformer, joints": {"joints": "graph"},
-    "conformer, streams, joints": {**DOCUMENT_003, "streams": True, "joints": "graph"},
-    "lstm, joints": {**LSTM, "joints": "graph"},
-    "encoder-only, joints": {**ENCODER_ONLY, "joints": "graph"},
-    "decoder-only, joints": {**DECODER_ONLY, "joints": "graph"},
-    "pretrained t5, its encoder, joints": pretrained("t5", text_encoder=True, joints="graph"),
+    "conformer, causal, stem of 4": {**DOCUMENT_003, "causal_encoder": True, "subsampling": 4},
     "pretrained t5": pretrained("t5"),
     "pretrained byt5, its encoder, tokens": pretrained("byt5", text_encoder=True, source="tokens"),
     "pretrained mt5, its encoder, stem of 4": pretrained("mt5", text_encoder=True, subsampling=4),
-    "pretrained mt5, low rank": pretrained("mt5", freeze="layers", lora_rank=2),
     "pretrained mbart": pretrained("mbart"),
-    "pretrained mbart, low rank": pretrained("mbart", lora_rank=2),
+    "pretrained mt5, layers frozen": pretrained("mt5", freeze="layers"),
     "pretrained m2m_100, its encoder": pretrained("m2m_100", text_encoder=True),
 }
 
 EOS = tiny.VOCAB - 1
-# Two joints with a column that they share, one joint, and a part that is another's stream.
-PARTS = (
-    ("left_hand", ((0,), (3,)), (1,), ((0, 1),)),
-    ("pose", ((2,),), (), ()),
-    ("face", ((4,),), (), ()),
-    ("face", ((5,),), (), ()),
-)
 
 # Combinations of what other variants have one by one: `make test-all` looks at them, too.
 COMBINED = {
@@ -194,16 +170,9 @@ COMBINED = {
     "gru without attention",
     "encoder-only, causal",
     "decoder-only, tokens, stem of 2",
-    "conformer, causal, streams, stem of 4",
+    "conformer, causal, stem of 4",
     "conformer, CTC feedback",
-    "encoder-only, streams",
-    "pretrained t5, its encoder, streams",
-    "lstm, joints",
-    "encoder-only, joints",
-    "decoder-only, joints",
-    "pretrained t5, its encoder, joints",
     "pretrained mt5, its encoder, stem of 4",
-    "pretrained mbart, low rank",
     "pretrained m2m_100, its encoder",
 }
 
@@ -238,6 +207,5 @@ def build(seed: int = 0, *, ctc_labels: int = 5, **changes: Any) -> Subject:
         ctc_labels=ctc_labels,
         eos=EOS,
         text=TEXT_MODELS.get(options.text_model),
-        parts=PARTS,
     )
     return Subject(options, model.eval())

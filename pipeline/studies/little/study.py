@@ -29,7 +29,6 @@ from signloom.evaluation.names import Metric, System
 from signloom.features.targets import TokenizeOptions, read_targets
 from signloom.importing.recipe import choose_recipe, read_facts
 from signloom.importing.recombine import recombine
-from signloom.models.seq2seq import Joints
 from signloom.paths import PARAMS
 from signloom.training.data import TrainingFiles
 from signloom.training.run import (
@@ -52,8 +51,6 @@ logger = logging.getLogger(__name__)
 class Means:
     """What is done about having few sentences."""
 
-    streams: bool = False  # model.streams
-    joints: Joints = "none"  # model.joints
     regularised: bool = False  # dropout 0.3, no mirroring: what `init` sets for few train clips
     teacher: str = ""  # the means, trained before, whose model labels and cuts
     # Of the orders without sentences, the surest, that keep what the teacher writes of them.
@@ -115,9 +112,7 @@ def train_each(
             copy_shards(shards, files.shards, own, landmarks)
             write_tokens(files.tokens, own, tokenize)
             dropout, mirror = (0.3, 0.0) if means.regularised else (0.1, 0.3)
-            model = dataclasses.replace(
-                base.model, streams=means.streams, joints=means.joints, dropout=dropout
-            )
+            model = dataclasses.replace(base.model, dropout=dropout)
             changes = dataclasses.replace(base.augment, mirror=mirror)
             chosen = dataclasses.replace(base, augment=changes, model=model)
             chosen = _at_steps(files, chosen, options.steps * means.longer)

@@ -109,7 +109,7 @@ def compare(
         "Transformer": ("", {}),
         "T5 as drawn": ("drawn", {}),
         "T5 that has read": ("read", {}),
-        "T5 that has read, layers frozen, rank 8": ("read", {"freeze": "layers", "lora_rank": 8}),
+        "T5 that has read, layers frozen": ("read", {"freeze": "layers"}),
     }
     for name, (model, changes) in variants.items():
         where = str(folder / model) if model else ""

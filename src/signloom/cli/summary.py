@@ -19,7 +19,7 @@ from signloom.corpus.landmarks import build_layout
 from signloom.corpus.shards import shards_metadata
 from signloom.devices import pick_device
 from signloom.errors import UserError
-from signloom.features.features import BodyPart, FeatureOptions, feature_parts, feature_width
+from signloom.features.features import FeatureOptions, feature_width
 from signloom.features.glosses import NO_GLOSSES
 from signloom.features.targets import read_glosses, read_labels
 from signloom.features.tokenizer import Tokenizer
@@ -44,7 +44,6 @@ class Sizes:
     frames: int  # of each clip at the features' rate, S
     tokens: int  # of each sentence, T
     is_shared: bool = False  # whether source ids are target ids
-    parts: tuple[BodyPart, ...] = ()  # of the body
 
 
 def print_summary(options: argparse.Namespace) -> None:
@@ -61,7 +60,6 @@ def print_summary(options: argparse.Namespace) -> None:
         ctc_labels=sizes.ctc_labels,
         eos=eos,
         is_shared=sizes.is_shared,
-        parts=sizes.parts,
     ).eval()
     inputs = _random_inputs(sizes, model_options.source)
     parts = list_parts(model, inputs)
@@ -121,7 +119,6 @@ def find_sizes(options: argparse.Namespace, model: ModelOptions, features: Featu
         frames=options.frames,
         tokens=options.tokens,
         is_shared=glosses.kind == "shared",
-        parts=feature_parts(features, layout) if model.source == "landmarks" else (),
     )
 
 
@@ -315,7 +312,7 @@ def _as_json(
     latency: dict[str, float],
 ) -> dict[str, Any]:
     return {
-        "sizes": {name: one for name, one in dataclasses.asdict(sizes).items() if name != "parts"},
+        "sizes": dataclasses.asdict(sizes),
         "parameters": parameters,
         "mult_adds": mult_adds,
         "bytes": {

@@ -5,10 +5,9 @@ F features.
 """
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -237,37 +236,13 @@ def feature_names(options: FeatureOptions, layout: Layout) -> tuple[str, ...]:
     return (*values, *changes, *(f"{name}.present" for name in groups if options.presence))
 
 
-class BodyPart(NamedTuple):
-    """The columns of a group of landmarks, and what joins these."""
-
-    stream: str  # left_hand, right_hand, pose or face
-    joints: tuple[tuple[int, ...], ...]  # columns of each landmark: coordinates and their changes
-    shared: tuple[int, ...]  # of all of them: the group's place, and whether it is there
-    bones: tuple[tuple[int, int], ...]  # joints that are neighbours
-
-
 @functools.lru_cache(maxsize=64)
-def feature_parts(options: FeatureOptions, layout: Layout) -> tuple[BodyPart, ...]:
-    """Return the parts of the body that the features have; each column is in one of them."""
-    found: dict[str, dict[str, list[int]]] = {}
-    for column, name in enumerate(feature_names(options, layout)):
-        group, mark = name.rpartition(" ")[2].split(".")[:2]
-        found.setdefault(group, {}).setdefault(mark, []).append(column)
-    parts = []
-    for group, columns in found.items():
-        shared = (*columns.pop("at", ()), *columns.pop("present", ()))
-        stream = group if group in (*HANDS, "pose") else "face"
-        joints = tuple(map(tuple, columns.values()))
-        parts.append(BodyPart(stream, joints, shared, tuple(_bones(group, [*columns]))))
-    return tuple(parts)
-
-
-def _bones(group: str, marks: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield the pairs that are joined: in the face those named one after the other."""
-    lines = {"pose": _POSE_LINES, **dict.fromkeys(HANDS, _FINGER_LINES)}.get(group, (marks,))
-    for one, other in (pair for line in lines for pair in pairwise(line)):
-        if one in marks and other in marks:  # imported bodies lack some
-            yield marks.index(one), marks.index(other)
+def hand_columns(options: FeatureOptions, layout: Layout) -> tuple[int, ...]:
+    """Return which features are of hands; all where the model sees none."""
+    names = feature_names(options, layout)
+    groups = [name.rpartition(" ")[2].split(".")[0] for name in names]
+    hands = tuple(column for column, group in enumerate(groups) if group in HANDS)
+    return hands or tuple(range(len(names)))
 
 
 def _part_names(name: str, layout: Layout, options: FeatureOptions) -> list[str]:

@@ -37,14 +37,13 @@ from signloom.corpus.shards import (
 from signloom.errors import UserError
 from signloom.features.augment import AugmentOptions, augment, augmented_frames, lose_hands
 from signloom.features.features import (
-    BodyPart,
     FeatureOptions,
     FloatArray,
     build_features,
     check_groups,
     compute_features,
-    feature_parts,
     feature_width,
+    hand_columns,
     prepare,
     prepared_frames,
     resample,
@@ -141,8 +140,8 @@ class Source(ABC):
             UserError: If the landmarks lack a group which the options ask for.
         """
 
-    def parts(self, features: FeatureOptions) -> tuple[BodyPart, ...]:
-        """Return the columns of each part of the body; none where there are no such parts."""
+    def hand_columns(self, features: FeatureOptions) -> tuple[int, ...]:
+        """Return which features are of hands; none where that is not known."""
         return ()
 
     @abstractmethod
@@ -256,9 +255,9 @@ class LandmarkSource(Source):
         """Return F."""
         return feature_width(features, self.layout)
 
-    def parts(self, features: FeatureOptions) -> tuple[BodyPart, ...]:
-        """Return the columns of hands, body and face."""
-        return feature_parts(features, self.layout)
+    def hand_columns(self, features: FeatureOptions) -> tuple[int, ...]:
+        """Return which features are of hands; all where the model sees none."""
+        return hand_columns(features, self.layout)
 
     def check_features(self, features: FeatureOptions) -> None:
         """Refuse groups that the layout lacks."""
@@ -396,7 +395,7 @@ class FeatureSource(LandmarkSource):
         """Return F, a multiple of three."""
         return COORDINATES * self.layout.points
 
-    def parts(self, features: FeatureOptions) -> tuple[BodyPart, ...]:
+    def hand_columns(self, features: FeatureOptions) -> tuple[int, ...]:
         """Return nothing: what a column means is not known."""
         return ()
 

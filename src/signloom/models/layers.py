@@ -1,18 +1,15 @@
 """Layers that the families share: embeddings, positions, feed-forward, residuals, first weights.
 
 Shape letters: B clips, S source frames, M memory positions, T positions or tokens, F features,
-J joints of a part, C features of a joint, D model width, V vocabulary.
+D model width, V vocabulary.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from itertools import chain
-from typing import Literal, cast
+from collections.abc import Callable
+from typing import Literal
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -26,14 +23,6 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "swish": functional.silu,
 }
 
-
-# A part of the body, as `features.BodyPart`: its stream, the columns of each joint (J, C), those
-# that all joints share, and the pairs of neighbours.
-PartColumns = tuple[str, Sequence[Sequence[int]], Sequence[int], Sequence[tuple[int, int]]]
-
-STREAM_KERNEL = 5  # positions that a stream sees around each one
-GRAPH_HOPS = 3  # matrices between joints: at first of those 0, 1 and 2 bones away
-GRAPH_WIDTH = 8  # numbers of a joint between features
 
 # On a CPU layers at least so wide draw dropout four numbers at a time, and Transformers compute no
 # padding in them. Below, it gains nothing.
@@ -71,7 +60,6 @@ class SourceEmbedding(nn.Module):
     def __init__(self, options: ModelOptions, input_width: int, *, width: int) -> None:
         super().__init__()
         self.width = width
-        self.joints: nn.Module = nn.Identity()
         self.projection = (
             TokenEmbedding(input_width, width, is_scaled=options.embedding_scale)
             if options.source == "tokens"
@@ -83,168 +71,7 @@ class SourceEmbedding(nn.Module):
         self, src: SourceTensor, valid: Bool[Tensor, "B S"]
     ) -> tuple[Float[Tensor, "B M D"], Bool[Tensor, "B M"]]:
         """Return the source's vectors and which of them are real."""
-        return self.subsampling(self.projection(self.joints(src)), valid)
-
-
-class Streams(nn.Module):
-    """A way into an encoder that keeps each hand, body and face apart until they are fused.
-
-    Of each: projection, stem and a convolution over time, of half the width, so that four cost
-    about as much as one. All are laid beside each other and projected. With labels each stream
-    has a CTC head of its own, which training alone uses.
-
-    Source: Guan et al. (2024), "Multi-stream keypoint attention network for sign language
-    recognition and translation" (MSKA), whose streams are many layers deep, and have a fourth one
-    of the whole body; they attend to joints, for which `JointGraphs` stands.
-    """
-
-    def __init__(
-        self,
-        options: ModelOptions,
-        parts: Sequence[PartColumns],
-        ctc_labels: int,
-        *,
-        width: int,
-    ) -> None:
-        """Take the parts that make the streams, and the numbers of a fused position."""
-        super().__init__()
-        own = max(1, width // 2)
-        found: dict[str, list[int]] = {}
-        for name, joints, shared, _ in parts:
-            found.setdefault(name, []).extend((*chain.from_iterable(joints), *shared))
-        streams = [sorted(columns) for columns in found.values()]
-        self.joints: nn.Module = nn.Identity()
-        columns = torch.tensor([column for stream in streams for column in stream])
-        self.register_buffer("columns", columns, persistent=False)
-        self.sizes = [len(stream) for stream in streams]
-        self.streams = nn.ModuleList(
-            Stream(options, len(stream), ctc_labels, width=own) for stream in streams
-        )
-        self.fuse = nn.Linear(own * len(streams), width)
-
-    columns: Tensor
-
-    def forward(
-        self, src: Float[Tensor, "B S F"], valid: Bool[Tensor, "B S"]
-    ) -> tuple[Float[Tensor, "B M D"], Bool[Tensor, "B M"]]:
-        """Return the fused vectors and which of them are real."""
-        found = self._encode(src, valid)
-        return self.fuse(torch.cat([x for x, _ in found], dim=-1)), found[0][1]
-
-    def ctc_logits(
-        self, src: Float[Tensor, "B S F"], valid: Bool[Tensor, "B S"]
-    ) -> list[Float[Tensor, "B M L"]]:
-        """Return what each stream alone says of the labels."""
-        found = self._encode(src, valid)
-        return [
-            cast(Stream, stream).ctc(x) for stream, (x, _) in zip(self.streams, found, strict=True)
-        ]
-
-    def _encode(self, src: Tensor, valid: Tensor) -> list[tuple[Tensor, Tensor]]:
-        parts = torch.split(self.joints(src).index_select(2, self.columns), self.sizes, dim=2)
-        return [stream(x, valid) for stream, x in zip(self.streams, parts, strict=True)]
-
-
-class Stream(nn.Module):
-    """The encoder of one part of the body: projection, stem, and a convolution over time."""
-
-    def __init__(
-        self, options: ModelOptions, input_width: int, ctc_labels: int, *, width: int
-    ) -> None:
-        super().__init__()
-        self.projection = nn.Linear(input_width, width)
-        self.subsampling = Subsampling(width, options.subsampling)
-        self.norm = nn.LayerNorm(width)
-        self.convolution = nn.Conv1d(width, width, STREAM_KERNEL)
-        self.dropout = Dropout(options.dropout, width)
-        self.ctc = nn.Linear(width, ctc_labels) if ctc_labels else nn.Identity()
-        before = STREAM_KERNEL - 1 if options.causal_encoder else STREAM_KERNEL // 2
-        self.margins = (before, STREAM_KERNEL - 1 - before)
-
-    def forward(
-        self, x: Float[Tensor, "B S F"], valid: Bool[Tensor, "B S"]
-    ) -> tuple[Float[Tensor, "B M D"], Bool[Tensor, "B M"]]:
-        """Return the part's vectors and which of them are real."""
-        x, valid = self.subsampling(self.projection(x), valid)
-        # A kernel that reaches into padding must see zeros, as it does at the clip's end.
-        near = functional.pad((self.norm(x) * valid[..., None]).transpose(1, 2), self.margins)
-        return x + self.dropout(functional.gelu(self.convolution(near)).transpose(1, 2)), valid
-
-
-class JointGraphs(nn.Module):
-    """Adds to the features of each landmark what the others of its part say in the same frame."""
-
-    place: Tensor
-
-    def __init__(self, parts: Sequence[PartColumns]) -> None:
-        """Take the parts of which all F columns are."""
-        super().__init__()
-        self.graphs = nn.ModuleList(JointGraph(part) for part in parts)
-        own = [column for _, joints, _, _ in parts for joint in joints for column in joint]
-        width = len(own) + sum(len(shared) for _, _, shared, _ in parts)
-        found = {column: place for place, column in enumerate(own)}
-        # To what no joint has alone a last number, a zero, is added.
-        place = torch.tensor([found.get(column, len(own)) for column in range(width)])
-        self.register_buffer("place", place, persistent=False)
-
-    def forward(self, src: Float[Tensor, "B S F"]) -> Float[Tensor, "B S F"]:
-        """Return the features with what the graphs add."""
-        frames = src.flatten(0, 1)  # torch takes columns of a matrix five times as fast
-        added = torch.cat([graph(frames) for graph in self.graphs], dim=1)
-        return src + functional.pad(added, (0, 1)).index_select(1, self.place).view_as(src)
-
-
-class JointGraph(nn.Module):
-    """A graph convolution over the joints of one part: `W2 gelu(norm(sum_k A_k X W_k + U x'))`.
-
-    X has the features of each joint, x' those that all share. Every number of A_k is learnt. The
-    sum is one matrix for a frame, put together once a batch: frames are many, joints few.
-
-    Source: Yan et al. (2018), "Spatial temporal graph convolutional networks" (ST-GCN), from whom
-    A_k begins: one for each distance in bones, rows summing to 1; Shi et al. (2019), "Two-stream
-    adaptive graph convolutional networks", whose A_k is learnt.
-    """
-
-    columns: Tensor
-
-    def __init__(self, part: PartColumns) -> None:
-        super().__init__()
-        _, joints, shared, bones = part
-        own, width = len(joints[0]), len(joints) * GRAPH_WIDTH
-        columns = torch.tensor([*chain.from_iterable(joints), *shared])
-        self.register_buffer("columns", columns, persistent=False)
-        adjacency = torch.tensor(_find_hops(len(joints), bones), dtype=torch.float32)
-        self.adjacency = nn.Parameter(adjacency)
-        self.weight = nn.Parameter(torch.empty(GRAPH_HOPS, GRAPH_WIDTH, own))
-        self.shared = nn.Parameter(torch.empty(width, len(shared))) if shared else None
-        self.norm = nn.LayerNorm(width)
-        self.out = nn.Linear(GRAPH_WIDTH, own)
-        nn.init.normal_(self.weight, std=own**-0.5)
-        if self.shared is not None:
-            nn.init.normal_(self.shared, std=0.1)
-        # Small, so that training begins with the features as they are.
-        nn.init.normal_(self.out.weight, std=0.01)
-        nn.init.zeros_(self.out.bias)
-
-    def forward(self, frames: Float[Tensor, "N F"]) -> Float[Tensor, "N JC"]:
-        """Return what is added to the features of each joint."""
-        mixed = torch.einsum("kji,kdc->jdic", self.adjacency, self.weight)
-        matrix = mixed.flatten(2).flatten(0, 1)
-        if self.shared is not None:
-            matrix = torch.cat((matrix, self.shared), dim=1)
-        x = functional.linear(frames.index_select(1, self.columns), matrix)
-        x = functional.gelu(self.norm(x)).view(-1, self.adjacency.shape[1], GRAPH_WIDTH)
-        return self.out(x).flatten(1)
-
-
-def _find_hops(joints: int, bones: Sequence[tuple[int, int]]) -> NDArray[np.float64]:
-    """Return for 0, 1, ... bones which joints lie so far from each, (hops, J, J)."""
-    step = np.eye(joints)
-    for one, other in bones:
-        step[one, other] = step[other, one] = 1
-    reached = [np.linalg.matrix_power(step, hops) > 0 for hops in range(GRAPH_HOPS)]
-    rings = np.diff(reached, axis=0, prepend=False)
-    return np.asarray(rings / np.maximum(1, rings.sum(axis=2, keepdims=True)))
+        return self.subsampling(self.projection(src), valid)
 
 
 class Subsampling(nn.Module):

@@ -7,7 +7,6 @@ embedding and output projection are ours, so that a vocabulary may be trimmed. S
 
 import importlib.util
 import json
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +17,6 @@ import safetensors
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional
 
 from signloom.config import checked_dataclass
 from signloom.errors import UserError
@@ -51,10 +49,7 @@ CHOICES: dict[str, tuple[object, ...]] = {
     "scale_embedding": (False, True),
 }
 # Matrices beside which low-rank ones are learnt (Hu et al., 2022, section 4.2), and the attention
-# to the memory, which has to learn a new kind of memory.
-ADAPTED = ("q", "v", "q_proj", "v_proj")
 CROSS = ("EncDecAttention", "encoder_attn.")
-LOW_RANK = (".down", ".up")
 EMBEDDINGS = ("shared.weight", "decoder.embed_tokens.weight", "encoder.embed_tokens.weight")
 HEAD = "lm_head.weight"
 _HINT = (
@@ -145,24 +140,6 @@ class PretrainedState(DecoderState):
         # The beams of a clip have the same source.
         cross = self.cross if parents.shape[1] == self.width else _take(self.cross, rows)
         return replace(self, own=_take(self.own, rows), cross=cross)
-
-
-class LowRankLinear(nn.Linear):
-    """A linear layer with a product of two thin matrices beside its own.
-
-    Source: Hu et al. (2022), "LoRA"; their alpha is the rank.
-    """
-
-    def __init__(self, layer: nn.Linear, rank: int) -> None:
-        super().__init__(layer.in_features, layer.out_features, bias=layer.bias is not None)
-        self.weight, self.bias = layer.weight, layer.bias
-        self.down = nn.Parameter(torch.empty(rank, layer.in_features))
-        self.up = nn.Parameter(torch.zeros(layer.out_features, rank))
-        nn.init.kaiming_uniform_(self.down, a=math.sqrt(5))
-
-    def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B O"]:
-        """Return x W' + b + x down' up'."""
-        return super().forward(x) + functional.linear(functional.linear(x, self.down), self.up)
 
 
 class PretrainedEncoder(nn.Module):
@@ -260,7 +237,7 @@ class Pretrained(Seq2Seq):
         width = text.width if options.text_encoder else options.d_model
         self.ctc = nn.Linear(width, ctc_labels) if ctc_labels else None
         for name, parameter in self.named_parameters() if options.freeze != "none" else ():
-            is_layer = ".stack." in name and not name.endswith(LOW_RANK)
+            is_layer = ".stack." in name
             # What reads our own encoder has never seen the like.
             is_new = not options.text_encoder and any(part in name for part in CROSS)
             is_row = name.startswith(("decoder.embedding.", "decoder.output."))
@@ -342,13 +319,13 @@ def load_text_weights(model: Seq2Seq, folder: Path, rows: Sequence[int]) -> None
         if stack is None:
             continue
         prefix = "decoder." if part is own.decoder else "encoder."
-        expected = {n: t for n, t in stack.state_dict().items() if not n.endswith(LOW_RANK)}
+        expected = stack.state_dict()
         found = {n: weights[prefix + n] for n in expected if prefix + n in weights}
         wrong = [n for n in expected if n not in found or found[n].shape != expected[n].shape]
         if wrong:
             some = ", ".join(prefix + n for n in wrong[:3])
             raise _wrong(folder, f"{len(wrong)} tensors are missing or differ in shape: {some}")
-        stack.load_state_dict(found, strict=False)
+        stack.load_state_dict(found)
     embedding = next((weights[n] for n in (*EMBEDDINGS, HEAD) if n in weights), None)
     if embedding is None or embedding.shape[1:] != (own.decoder.text.width,):
         raise _wrong(folder, f"no tensor {EMBEDDINGS[0]} of {own.decoder.text.width} columns")
@@ -397,10 +374,6 @@ def _build_stacks(text: TextModel, options: ModelOptions) -> tuple[Any, Any]:
     stacks = built.get_encoder(), built.get_decoder()
     for stack in stacks:
         stack.embed_tokens = nn.Identity()
-        for parent in list(stack.modules()) if options.lora_rank else ():
-            for name, child in list(parent.named_children()):
-                if name in ADAPTED and isinstance(child, nn.Linear):
-                    setattr(parent, name, LowRankLinear(child, options.lora_rank))
     return stacks
 
 

@@ -4,7 +4,7 @@ To add one: write a class with the interface of `seq2seq.Seq2Seq`, add its name 
 `seq2seq.Family` and a row to `FAMILIES`, and a variant to tests/contract/variants.py.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,7 @@ from torch.overrides import TorchFunctionMode
 from signloom.models.conformer import Conformer
 from signloom.models.decoder_only import DecoderOnly
 from signloom.models.encoder_only import EncoderOnly
-from signloom.models.layers import (
-    JointGraphs,
-    PartColumns,
-    SourceEmbedding,
-    Streams,
-    TiedEmbedding,
-    TiedProjection,
-    initialise,
-)
+from signloom.models.layers import TiedEmbedding, TiedProjection
 from signloom.models.pretrained import Pretrained, TextModel
 from signloom.models.recurrent import RecurrentSeq2Seq
 from signloom.models.seq2seq import Family, ModelOptions, Seq2Seq
@@ -77,7 +69,6 @@ def build_model(
     eos: int | None = None,
     text: TextModel | None = None,
     is_shared: bool = False,
-    parts: Sequence[PartColumns] = (),
 ) -> Seq2Seq:
     """Build an untrained model; seed torch before.
 
@@ -89,8 +80,6 @@ def build_model(
         eos: Id of the token that ends a sentence; `encoder_only` needs it.
         text: Of `pretrained`, what the text model is; None: what lies in `options.text_model`.
         is_shared: Whether source ids are target ids; `options.tied_embeddings` then ties them, too.
-        parts: Of landmarks, which columns are of which part of the body; needed by
-            `options.streams` and `options.joints`.
 
     Raises:
         UserError: If the text model is missing, or no such model.
@@ -107,30 +96,9 @@ def build_model(
         raise ValueError("encoder_only was built without the id that ends a sentence; give eos")
     else:
         model = EncoderOnly(options, **sizes, eos=eos)
-    if options.streams or options.joints != "none":
-        _split_source(model, options, parts, ctc_labels)
     is_tied = options.tied_embeddings and options.family != "pretrained"
     if is_shared and is_tied and isinstance(model.head, TiedProjection):
         model.get_submodule("encoder.source").projection = TiedEmbedding(model.head.embedding[0])
     if options.source != "tokens":
         model.input_width = input_width
     return model
-
-
-def _split_source(
-    model: Seq2Seq, options: ModelOptions, parts: Sequence[PartColumns], ctc_labels: int
-) -> None:
-    """Have a model know the parts of the body where it enters, which all families do alike."""
-    if not parts:
-        raise ValueError("a model with streams or joints was built without parts; give parts")
-    encoder = model.get_submodule("encoder")
-    whole = encoder.source
-    assert isinstance(whole, SourceEmbedding)
-    source: SourceEmbedding | Streams = whole
-    if options.streams:
-        source = Streams(options, parts, ctc_labels, width=whole.width)
-        initialise(source, options)
-        model.has_streams = True
-    if options.joints == "graph":
-        source.joints = JointGraphs(parts)
-    encoder.source = source

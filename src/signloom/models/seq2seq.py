@@ -9,7 +9,7 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,11 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from signloom.config import NO_BOOL, ShareBelowOne, checked_dataclass
+from signloom.config import NO_BOOL, Gone, ShareBelowOne, checked_dataclass
 
 Family = Literal[
     "transformer", "conformer", "lstm", "gru", "rnn", "encoder_only", "decoder_only", "pretrained"
 ]
-Joints = Literal["none", "graph"]
 # The ranges end beyond every model that one machine trains: a slip of a digit or a foreign file is
 # refused before anything of that size is built.
 Layers = Annotated[int, Field(ge=1, le=200)]
@@ -76,14 +75,14 @@ class ModelOptions:
     text_encoder: bool = False
     # pretrained: what keeps its weights: nothing, the text model's layers, its tokens' vectors, too
     freeze: Literal["none", "layers", "all"] = "none"
-    # pretrained: rank of the matrices learnt beside its queries and values; 0: none
-    lora_rank: Annotated[int, Field(ge=0, le=1_024)] = 0
-    # of landmarks: each hand, body and face are encoded apart first
-    streams: bool = False
-    # of landmarks: graph: those of a hand, body or face are mixed by a matrix learnt between them
-    joints: Joints = "none"
     # transformer, conformer: the decoder looks at what the CTC head reads, too
     ctc_feedback: bool = False
+
+    GONE: ClassVar = {
+        "streams": Gone(False, "no figure spoke for streams of hands, body and face"),
+        "joints": Gone("none", "no figure spoke for graphs over joints"),
+        "lora_rank": Gone(0, "text models are trained whole, or frozen (freeze)"),
+    }
 
     def __post_init__(self) -> None:
         if self.d_model % self.heads:
@@ -107,12 +106,6 @@ class ModelOptions:
                 "positions: found relative for decoder_only, whose layers read source and target; "
                 "expected sinusoidal, scaled or none"
             )
-        for name, found, off in (("streams", self.streams, False), ("joints", self.joints, "none")):
-            if found != off and self.source != "landmarks":
-                raise ValueError(
-                    f"{name}: found {str(found).lower()} with source {self.source}, which has no "
-                    f"parts of a body; expected {str(off).lower()}"
-                )
         if (self.family == "pretrained") != bool(self.text_model):
             raise ValueError(
                 f"text_model: found {self.text_model!r} with family {self.family}; expected the "
@@ -267,7 +260,6 @@ class Seq2Seq(nn.Module, ABC):
     # Whether some clips at a time may be encoded and the parts put together.
     encodes_in_parts = False
     has_int8 = True  # whether its matrices may be multiplied in int8
-    has_streams = False  # whether the source enters through `layers.Streams`
     input_width: int | None = None  # F of features; None where ids are read, or it is not known
 
     def __init_subclass__(cls, **arguments: Any) -> None:
@@ -362,15 +354,6 @@ class Seq2Seq(nn.Module, ABC):
         if self.ctc is None:
             raise ValueError("this model was built without a CTC head (train.ctc_weight was 0)")
         return self.ctc(memory.states)
-
-    def stream_logits(
-        self, src: SourceTensor, src_valid: Bool[Tensor, "B S"]
-    ) -> list[Float[Tensor, "B M L"]]:
-        """Return what each stream alone says of the CTC labels; nothing of a model without."""
-        if not self.has_streams or self.ctc is None:
-            return []
-        streams: Any = self.get_submodule("encoder.source")
-        return streams.ctc_logits(src, src_valid)
 
     def forward(
         self, src: SourceTensor, src_valid: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]

@@ -30,7 +30,6 @@ from signloom.training.loss import (
     ctc_loss,
     guess_distance,
     has_ctc_room,
-    streams_loss,
     text_loss,
     text_score,
 )
@@ -57,7 +56,7 @@ class EpochRecord:
     step: int  # optimiser steps so far
     # Smoothed cross entropy of augmented clips, as minimised, with the distance of `consistency`.
     train_loss: float
-    train_ctc_loss: float  # nats a label, with streams theirs added; 0 without CTC
+    train_ctc_loss: float  # nats a label; 0 without CTC
     ctc_skipped: int  # clips with more labels than memory positions, left out of that loss
     dev_loss: float  # plain cross entropy
     # Accuracy of the next token when the previous true tokens are given (teacher forcing).
@@ -219,10 +218,7 @@ class BatchLoss(Objective):
         ctc = text.new_zeros(())
         if self.options.ctc_weight:
             logits = self.model.ctc_logits(memory)
-            labelled = memory.valid, batch.labels, batch.label_lengths
-            ctc, _ = ctc_loss(logits, *labelled)
-            if streams := self.model.stream_logits(batch.src, batch.src_valid):
-                ctc = ctc + streams_loss(streams, logits, *labelled)
+            ctc, _ = ctc_loss(logits, memory.valid, batch.labels, batch.label_lengths)
         return Losses(text, ctc)
 
     def count(self, batch: Batch) -> Float[Tensor, " 5"]:

@@ -4,7 +4,7 @@ Shape letters: N target tokens, D model width, V vocabulary, R rows of a chunk; 
 positions, M memory positions, L labels, K CTC labels.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -340,39 +340,6 @@ def ctc_loss(
         zero_infinity=True,
     )
     return losses[counted.cpu()].sum().to(logits.device), counted
-
-
-def streams_loss(
-    streams: Sequence[Float[Tensor, "B M K"]],
-    fused: Float[Tensor, "B M K"],
-    valid: Bool[Tensor, "B M"],
-    labels: Int[Tensor, "B L"],
-    label_lengths: Int[Tensor, " B"],
-) -> Float[Tensor, ""]:
-    """Return the mean over streams of two sums over clips: CTC loss and self-distillation, nats.
-
-    The latter is, at each position, the divergence (Kullback and Leibler) of what a stream says
-    from the mean of what all heads say, which learns nothing from it. Clips count as in `ctc_loss`.
-
-    Args:
-        streams: Logits of the labels that each stream gives.
-        fused: Those of the memory.
-        valid: As for `ctc_loss`.
-        labels: As for `ctc_loss`.
-        label_lengths: As for `ctc_loss`.
-
-    Source: Guan et al. (2024), "Multi-stream keypoint attention network", whose teacher is the
-    mean of all heads, too.
-    """
-    heads = torch.stack([logits.detach().float().softmax(dim=-1) for logits in (fused, *streams)])
-    teacher, total = heads.mean(dim=0), fused.new_zeros((), dtype=torch.float32)
-    is_counted = valid & has_ctc_room(valid, labels, label_lengths)[:, None]
-    for logits in streams:
-        log_probs = logits.float().log_softmax(dim=-1)
-        apart = functional.kl_div(log_probs, teacher, reduction="none").sum(dim=-1)
-        total = total + (apart * is_counted).sum()
-        total = total + ctc_loss(logits, valid, labels, label_lengths)[0]
-    return total / len(streams)
 
 
 def has_ctc_room(

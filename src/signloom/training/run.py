@@ -303,7 +303,6 @@ def count_parameters(data: TrainingData, options: RunOptions) -> int:
             ctc_labels=len(data.labels) + 1 if options.train.ctc_weight else 0,
             eos=data.tokenizer.eos,
             is_shared=data.source.is_shared,
-            parts=data.source.parts(options.features),
         )
     return sum(parameter.numel() for parameter in model.parameters())
 

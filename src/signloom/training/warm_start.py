@@ -34,11 +34,7 @@ TOKEN_ROWS = (
     "decoder.output.weight",
     "decoder.output.bias",
 )
-_STREAM_HEADS = tuple(f"encoder.source.streams.{n}.ctc" for n in range(4))
-LABEL_ROWS = (
-    *(f"{head}.{kind}" for head in ("ctc", *_STREAM_HEADS) for kind in ("weight", "bias")),
-    "feedback.weight",
-)
+LABEL_ROWS = ("ctc.weight", "ctc.bias", "feedback.weight")
 # What may differ: it steers training and what is drawn before, and makes no weight mean anything
 # else.
 FREE = ("dropout", "layer_drop", "initialization", "text_model", "freeze")

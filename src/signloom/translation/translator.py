@@ -19,7 +19,7 @@ from signloom.corpus.landmarks import LandmarkSequence
 from signloom.devices import pick_device
 from signloom.errors import UserError
 from signloom.features.batches import group_by_length, pad_ids, pad_source
-from signloom.features.features import HANDS, FloatArray
+from signloom.features.features import FloatArray
 from signloom.features.glosses import GlossSequence
 from signloom.features.rests import trim_rests
 from signloom.features.sources import Rows, Source, SourceSequence
@@ -250,9 +250,7 @@ class Translator:
     @cached_property
     def hand_columns(self) -> list[int]:
         """Which features are of hands; all where the model sees none, none of glosses."""
-        parts = self.source.parts(self.spec.features)
-        hands = [part for part in parts if part.stream in HANDS] or parts
-        return sorted(c for part in hands for one in (*part.joints, part.shared) for c in one)
+        return [*self.source.hand_columns(self.spec.features)]
 
     def _mean_states(self, rows: Sequence[Rows]) -> FloatArray:
         found: dict[int, FloatArray] = {}

@@ -9,7 +9,6 @@ from torch import nn
 from signloom.models.layers import (
     Dropout,
     FeedForward,
-    JointGraphs,
     PositionalEncoding,
     Residual,
     TiedProjection,
@@ -176,41 +175,3 @@ def test_narrow_dropout_is_that_of_torch() -> None:
     found = Dropout(0.3, 64)(x)
     torch.manual_seed(0)
     assert torch.equal(found, torch.nn.functional.dropout(x, 0.3))
-
-
-# A part of three joints in a row with a column that they share, and one of a single joint.
-PARTS = (
-    ("left_hand", ((0, 4), (1, 5), (2, 6)), (3,), ((0, 1), (1, 2))),
-    ("pose", ((8, 7),), (), ()),
-)
-
-
-def test_a_graph_begins_with_the_joints_that_lie_0_1_and_2_bones_away() -> None:
-    graph = JointGraphs(PARTS).graphs[0]
-    assert graph.adjacency.tolist() == [
-        [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
-        [[0, 1, 0], [0.5, 0, 0.5], [0, 1, 0]],
-        [[0, 0, 1], [0, 0, 0], [1, 0, 0]],
-    ]
-
-
-def test_a_graph_mixes_the_joints_of_its_part_alone() -> None:
-    torch.manual_seed(3)
-    graphs, x = JointGraphs(PARTS), torch.randn(2, 5, 9)
-    for parameter in graphs.parameters():
-        nn.init.normal_(parameter)
-    expected = array(x)
-    for graph, (_, joints, shared, _) in zip(graphs.graphs, PARTS, strict=True):
-        assert isinstance(graph.norm, nn.LayerNorm)
-        own = array(x)[..., np.array(joints)]
-        mixed = sum(
-            np.einsum("ji,bsic,kc->bsjk", matrix, own, weight)
-            for matrix, weight in zip(array(graph.adjacency), array(graph.weight), strict=True)
-        ).reshape(2, 5, -1)
-        if shared:
-            mixed += array(x)[..., list(shared)] @ array(graph.shared).T
-        hidden = torch.from_numpy(layer_norm(mixed, graph.norm)).float()
-        added = linear(array(nn.functional.gelu(hidden)).reshape(2, 5, len(joints), -1), graph.out)
-        expected[..., np.array(joints)] += added
-    np.testing.assert_allclose(array(graphs(x)), expected, rtol=1e-4, atol=1e-4)
-    assert torch.equal(graphs(x)[..., 3], x[..., 3])

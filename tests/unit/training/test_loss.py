@@ -14,7 +14,6 @@ from signloom.training.loss import (
     guess_distance,
     head_loss,
     head_score,
-    streams_loss,
     token_loss,
 )
 
@@ -56,25 +55,6 @@ def test_clips_without_labels_or_too_short_for_them_cost_nothing() -> None:
     assert loss.item() > 0
     assert not logits.grad[:3].any()
     assert logits.grad[3].any()
-
-
-def test_streams_spell_the_labels_and_draw_near_to_what_all_heads_say() -> None:
-    drawn = torch.Generator().manual_seed(1)
-    one, other, fused = (torch.randn(2, 3, 4, generator=drawn) for _ in range(3))
-    for logits in (one, other, fused):
-        logits.requires_grad_()
-    valid = torch.tensor([[True, True, False], [True, True, False]])
-    labelled = valid, torch.tensor([[1, 2], [1, 1]]), torch.tensor([2, 2])  # no room in the second
-    loss = streams_loss([one, other], fused, *labelled)
-    said = [logits.detach()[0, :2].softmax(dim=-1) for logits in (one, other, fused)]
-    teacher = sum(said) / 3
-    apart = [(teacher * (teacher / stream).log()).sum() for stream in said[:2]]
-    spelt = [ctc_loss(logits, *labelled)[0].detach() for logits in (one, other)]
-    assert loss.item() == pytest.approx(float(sum(apart) + sum(spelt)) / 2, rel=1e-5)
-    loss.backward()
-    assert fused.grad is None
-    assert one.grad[0, :2].any()
-    assert not torch.cat((one.grad[0, 2:], one.grad[1])).any()
 
 
 def test_two_guesses_lie_as_far_apart_as_by_hand_in_any_chunks(
