@@ -64,7 +64,7 @@ ui: setup  ## mlflow ui on port 5000
 bench: setup  ## measure and write reports/benchmarks/
 	bash tests/bench/run.sh
 
-soak: setup  ## twelve nights of retraining with drawn signers (docs/studies/soak.md)
+soak: setup  ## twelve nights of retraining with drawn signers (docs/log/studies/soak.md)
 	python -m pipeline.studies.soak.run
 
 attack: setup  ## bad inputs to every command, power cuts in a night (docs/benchmarks.md)

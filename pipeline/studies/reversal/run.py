@@ -1,6 +1,6 @@
 """Train a model to turn sequences of symbols round, and test it on sequences it has not seen.
 
-Sizes and recipe: pipeline/studies/reversal/reversal.yaml; docs/studies/reversal.md.
+Sizes and recipe: pipeline/studies/reversal/reversal.yaml; docs/log/studies/reversal.md.
 
 Usage: python -m pipeline.studies.reversal.run [--family NAME] [--seed N] [--set SECTION.NAME=VALUE]
 """

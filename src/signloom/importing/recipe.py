@@ -16,7 +16,7 @@ STEPS = 1000  # of training, about; with fewer a model of few clips learns too l
 FRAMES = 1200  # of a batch of these steps; with glosses twice as many steps of half
 EPOCHS = (40, 300)  # fewest and most
 SMALL = 400  # train clips below which a corpus of single signs gets a small model
-FEW = 50  # train clips below which sentences are learnt by heart, too (docs/studies/little.md)
+FEW = 50  # train clips below which sentences are learnt by heart, too (docs/log/studies/little.md)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
