@@ -3,7 +3,6 @@
 import importlib.util
 import shlex
 import shutil
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -43,7 +42,6 @@ from signloom.tracking.run import TrackingOptions
 from signloom.training.options import TrainOptions
 from signloom.training.run import (
     RunOptions,
-    check_corpora,
     check_glosses,
     from_scratch,
     read_run_options,
@@ -161,8 +159,6 @@ def _check_texts(clips: Sequence[Clip], tokenize: TokenizeOptions, run: RunOptio
                 "subwords or shared"
             )
     if clips:
-        corpora = Counter(clip.corpus or "" for clip in clips if clip.split == "train")
-        check_corpora(corpora, run.train.corpus_temperature)
         tokenizer, _, _ = build_targets(clips, tokenize)
         build_glosses(clips, tokenize.source, tokenizer)
 

@@ -94,7 +94,7 @@ def train_encoders(coffee: CoffeeOptions, seed: int) -> dict[str, Translator]:
         augment=VIEWS,
         model=dataclasses.replace(section.model, dropout=0.1),
         # Large batches, and each of the few videos ten times an epoch beside the many takes.
-        train=dataclasses.replace(section.train, max_frames=2400, corpus_temperature=4.0),
+        train=dataclasses.replace(section.train, max_frames=2400),
     )
     data = files.load(cache_mb=options.train.cache_mb)
     both = load_pretraining(files, section, PRETRAINING)

@@ -273,8 +273,6 @@ ALONE = (
     Verb(name="export shards", arguments=("export", "made"), writes=("made/*",)),
     Verb(name="export captions", arguments=("export", "made", "--format", "captions"),
          writes=("made/*",)),
-    Verb(name="export croissant", arguments=("export", "made", "--format", "croissant"),
-         writes=("made/*",)),
     Verb(name="cache", arguments=("cache",)),
     Verb(name="tidy", arguments=("tidy",)),
     Verb(name="tidy --yes", arguments=("tidy", "--yes", "--keep", "0", "--days", "0.001"),

@@ -32,7 +32,7 @@ def add_merge(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom merge`."""
     parser.description = (
         "Make CORPUS of several corpora; its manifest says of each row which it comes from. Scores "
-        "are broken down by it, train.corpus_temperature samples by it. Videos are linked; of "
+        "are broken down by it. Videos are linked; of "
         "landmarks those are taken that all have. docs/data.md has an example."
     )
     parser.add_argument("corpus", type=Path, metavar="CORPUS", help="the folder to make")

@@ -89,19 +89,10 @@ def add_export(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Write a .pose file for the landmarks of each clip; or with --format captions, for each "
         "film of the corpus, an ELAN file with sentences, glosses and the hypotheses of the last "
-        "evaluation, and .vtt files. Corrected ELAN files come back by `signloom ingest`. With "
-        "--format croissant: croissant.json (MLCommons Croissant 1.0), clips.csv and "
-        "DATASET_CARD.md, to publish beside the videos; clips whose consent has ended are left out."
+        "evaluation, and .vtt files. Corrected ELAN files come back by `signloom ingest`."
     )
     parser.add_argument("folder", type=Path, metavar="OUT_DIR", help="made if need be")
-    parser.add_argument("--format", choices=("pose", "captions", "croissant"), default="pose")
-    parser.add_argument(
-        "--about",
-        nargs="+",
-        default=[],
-        metavar="NAME=VALUE",
-        help="for croissant: creator, datePublished, description, license, url, version",
-    )
+    parser.add_argument("--format", choices=("pose", "captions"), default="pose")
     add_params(parser)
     add_path(parser, "--landmarks", SHARDS, "shards to read")
     parser.add_argument("--clips", nargs="+", metavar="ID", help="clip ids (default: all)")
@@ -126,11 +117,6 @@ def run_export(options: argparse.Namespace) -> None:
     if options.format == "captions":
         _export_captions(options)
         return
-    if options.format == "croissant":
-        _export_description(options)
-        return
-    if options.about:
-        raise UserError("--about is for --format croissant")
     clip_ids = options.clips or list(read_clip_frames(options.landmarks))
     paths = {clip_id: options.folder / f"{clip_id}.pose" for clip_id in clip_ids}
     for clip_id, path in paths.items():
@@ -140,36 +126,6 @@ def run_export(options: argparse.Namespace) -> None:
     for clip_id, path in tqdm(paths.items(), "writing", unit=" clips", file=progress_file()):
         write_pose(path, read_shards(options.landmarks, [clip_id])[clip_id])
     print(f"{len(paths)} files in {options.folder}", file=sys.stderr)
-
-
-def _export_description(options: argparse.Namespace) -> None:
-    """Write what describes the corpus to others."""
-    from signloom.config import load_section
-    from signloom.corpus.landmark_folder import QUALITY_NAME
-    from signloom.corpus.manifest import CorpusOptions, has_ended, read_manifest
-    from signloom.corpus.quality import read_quality
-    from signloom.files import write_file
-    from signloom.importing.dataset_card import ABOUT, describe_corpus
-
-    about = dict(one.partition("=")[::2] for one in options.about)
-    if not all(name in ABOUT and value for name, value in about.items()):
-        raise UserError(f"--about: expected NAME=VALUE with a name of {', '.join(ABOUT)}")
-    corpus = load_section(options.params, "corpus", CorpusOptions)
-    every = read_manifest(corpus.path, corpus.signer_disjoint)
-    wanted = [clip for clip in every if not options.clips or clip.clip_id in options.clips]
-    clips = [clip for clip in wanted if not has_ended(clip.consent_until)]
-    if not clips:
-        raise UserError(f"{corpus.path} has none of these clips, or their consents have ended")
-    quality = options.landmarks.parent / QUALITY_NAME
-    rows = read_quality(quality) if quality.is_file() else []
-    files = describe_corpus(corpus.folder, clips, rows, about)
-    for name in files:
-        check_output(options.folder / name, [], overwrite=options.overwrite)
-    for name, text in files.items():
-        write_file(options.folder / name, text)
-    ended = len(wanted) - len(clips)
-    print(f"{', '.join(files)} in {options.folder}: {len(clips)} clips, {ended} left out whose "
-          "consent has ended", file=sys.stderr)  # fmt: skip
 
 
 def _export_captions(options: argparse.Namespace) -> None:

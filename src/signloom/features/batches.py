@@ -29,7 +29,7 @@ from signloom.features.targets import Target
 from signloom.log import ONCE
 
 # Extra seed numbers, so that what is drawn of all clips of an epoch is nothing else's.
-CORPUS_STREAM, DURATION_STREAM = 3, 4
+DURATION_STREAM = 4
 SHARED_MEMORY = "/dev/shm"  # where batches lie that another process has built
 logger = logging.getLogger(__name__)
 # An epoch and some of its clips.
@@ -107,20 +107,6 @@ def split(clips: Sequence[int], parts: int) -> list[list[int]]:
         As many lists as `parts`; some are empty where there are fewer clips.
     """
     return [list(clips[part::parts]) for part in range(parts)]
-
-
-def share_slots(sizes: Sequence[int], temperature: float) -> list[int]:
-    """Share the slots of an epoch among corpora, in proportion to clips ** (1 / temperature).
-
-    Source: Conneau et al. (2020), XLM-R; Xue et al. (2021), mT5. The epoch keeps its length.
-
-    Args:
-        sizes: Clips of each corpus.
-        temperature: 1: as they are; the higher, the more alike are the shares.
-    """
-    weights = np.asarray(sizes, np.float64) ** (1 / temperature)
-    ends = np.rint(np.cumsum(weights) / weights.sum() * sum(sizes)).astype(np.int64)
-    return cast(list[int], np.diff(ends, prepend=0).tolist())
 
 
 def build_batch(targets: Sequence[Target], rows: Sequence[Rows], pad: int) -> Batch:
@@ -304,11 +290,7 @@ class _Keyed(Dataset[Batch | UserError]):
 
 
 class TrainingBatches(EpochBatches):
-    """Augmented landmarks, or glosses as they are, in batches of like length.
-
-    An epoch has a slot for each clip. It shows that clip, unless several corpora are sampled with a
-    temperature: then as many slots show clips of each corpus as `share_slots` says.
-    """
+    """Augmented landmarks, or glosses as they are, in batches of like length."""
 
     def __init__(
         self,
@@ -319,7 +301,6 @@ class TrainingBatches(EpochBatches):
         max_frames: int,
         pad: int,
         seed: int,
-        temperature: float = 1.0,
     ) -> None:
         """Take the clips and how to change them.
 
@@ -331,70 +312,45 @@ class TrainingBatches(EpochBatches):
                 its glosses and its sentence together, which then take about as long.
             pad: Id that fills the targets.
             seed: Of order and augmentation.
-            temperature: By which corpora are sampled; 1 shows each clip once an epoch.
         """
         self._clips, self._features, self._augmentation = clips, features, augmentation
         self._max_frames, self._pad, self._seed = max_frames, pad, seed
         self._lengths = clips.source.lengths(clips, features)
-        of_clips = [target.corpus for target in clips.targets] if temperature > 1 else []
-        names, of = np.unique(of_clips, return_inverse=True)
-        self._corpora = [np.flatnonzero(of == number) for number in range(len(names))]
-        self._temperature = temperature
-        self._shown = functools.lru_cache(maxsize=2)(self._draw_shown)  # asked for by batch
-        self._durations = functools.lru_cache(maxsize=2)(self._draw_durations)
+        self._durations = functools.lru_cache(maxsize=2)(self._draw_durations)  # asked by batch
 
     @property
     def steps(self) -> int:
         """The batches of an epoch, give or take what augmentation does to the lengths."""
-        lengths = self.lengths(1) if self._temperature > 1 else self._lengths
-        return len(group_by_length(lengths, self._max_frames, None))
+        return len(group_by_length(self._lengths, self._max_frames, None))
 
     def plan(self, epoch: int) -> list[list[int]]:
-        """Group slots by the length that they will have, so that no batch exceeds the budget."""
+        """Group clips by the length that they will have, so that no batch exceeds the budget."""
         order = np.random.default_rng([self._seed, epoch])
         return group_by_length(self.lengths(epoch), self._max_frames, order)
 
     def lengths(self, epoch: int) -> list[int]:
-        """Return the length of each slot after augmentation."""
-        shown = self._shown(epoch)
-        lengths = (
-            [self._lengths[clip] for clip in shown] if self._temperature > 1 else self._lengths
-        )
-
+        """Return the length of each clip after augmentation."""
         return self._clips.source.augmented_lengths(
-            list(lengths), self._features, self._augmentation, self._durations(epoch)
+            list(self._lengths), self._features, self._augmentation, self._durations(epoch)
         )
 
     def build(self, epoch: int, clips: Sequence[int]) -> Batch:
-        """Read, augment and pad the clips of some slots."""
-        shown = [self._shown(epoch)[slot] for slot in clips]
-        # One generator a slot: how they are grouped must not change the draws.
-        chances = [np.random.default_rng([self._seed, epoch, slot]) for slot in clips]
+        """Read, augment and pad some clips."""
+        # One generator a clip: how they are grouped must not change the draws.
+        chances = [np.random.default_rng([self._seed, epoch, clip]) for clip in clips]
         durations = self._durations(epoch)
         rows = [
             self._clips.source.augmented_rows(
-                sequence, self._features, self._augmentation, chance, durations[slot]
+                sequence, self._features, self._augmentation, chance, durations[clip]
             )
-            for slot, sequence, chance in zip(clips, self._clips.read(shown), chances, strict=True)
+            for clip, sequence, chance in zip(clips, self._clips.read(clips), chances, strict=True)
         ]
-        return build_batch([self._clips.targets[clip] for clip in shown], rows, self._pad)
+        return build_batch([self._clips.targets[clip] for clip in clips], rows, self._pad)
 
     def _draw_durations(self, epoch: int) -> Sequence[float]:
-        """Return the duration that chance gives each slot, 0 to 1, see `augment`."""
+        """Return the duration that chance gives each clip, 0 to 1, see `augment`."""
         drawn = np.random.default_rng([self._seed, epoch, len(self._clips), DURATION_STREAM])
         return cast(list[float], drawn.random(len(self._clips)).tolist())
-
-    def _draw_shown(self, epoch: int) -> Sequence[int]:
-        """Return the clip that each slot of an epoch shows; none of a corpus twice before all."""
-        if self._temperature == 1:
-            return range(len(self._clips))
-        drawn = np.random.default_rng([self._seed, epoch, len(self._clips), CORPUS_STREAM])
-        found = []
-        slots = share_slots([len(corpus) for corpus in self._corpora], self._temperature)
-        for corpus, count in zip(self._corpora, slots, strict=True):
-            again, rest = divmod(count, len(corpus))
-            found += [*([corpus] * again), drawn.permutation(corpus)[:rest]]
-        return cast(list[int], np.concatenate(found).tolist())
 
 
 class FixedBatches(Sequence[Batch]):

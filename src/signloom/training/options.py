@@ -1,10 +1,18 @@
 """The section `train` of params.yaml."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from signloom.config import Count, Natural, NonNegative, Positive, ShareBelowOne, checked_dataclass
+from signloom.config import (
+    Count,
+    Gone,
+    Natural,
+    NonNegative,
+    Positive,
+    ShareBelowOne,
+    checked_dataclass,
+)
 from signloom.training.optim import OptimizerName, ScheduleName
 
 
@@ -39,8 +47,8 @@ class TrainOptions:
     # R-Drop (Wu et al. 2021): weight of the distance between the guesses of two passes; 0: one pass
     consistency: NonNegative = 0.0
     portable: bool = False  # one code path: the same bytes on every x86 processor, slower
-    # of several corpora: each is shown in proportion to its clips ** (1 / this)
-    corpus_temperature: Annotated[float, Field(ge=1)] = 1.0
+
+    GONE: ClassVar = {"corpus_temperature": Gone(1.0, "each clip is shown once an epoch")}
 
     def __post_init__(self) -> None:
         if len(set(self.seeds)) < len(self.seeds):

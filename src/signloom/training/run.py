@@ -8,7 +8,6 @@ import math
 import os
 import statistics
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -33,7 +32,6 @@ from signloom.features.augment import AugmentOptions
 from signloom.features.batches import (
     FixedBatches,
     TrainingBatches,
-    share_slots,
 )
 from signloom.features.features import FeatureOptions
 from signloom.features.targets import NO_LABELS
@@ -128,7 +126,6 @@ def check_run(data: TrainingData, options: RunOptions) -> None:
             "where model.dropout, model.layer_drop and train.token_drop are 0; set one of them, or "
             "set train.consistency to 0"
         )
-    check_corpora(Counter(t.corpus for t in data.train.targets), options.train.corpus_temperature)
     if not data.source.has_frames:
         check_glosses(options)
         return
@@ -142,24 +139,6 @@ def check_run(data: TrainingData, options: RunOptions) -> None:
             "are no labels; choose characters, or set train.ctc_weight: 0"
         )
     _check_room(data, options)
-
-
-def check_corpora(sizes: Mapping[str, int], temperature: float) -> None:
-    """Say how often the train clips of each corpus will be shown.
-
-    Raises:
-        UserError: If there is one corpus, which no temperature changes.
-    """
-    if temperature > 1 and len(sizes) == 1:
-        raise UserError(
-            f"train.corpus_temperature is {temperature:g}, but all train clips are of one corpus "
-            "(column `corpus` of the manifest); set it to 1, or join corpora with `signloom merge`"
-        )
-    slots = share_slots(list(sizes.values()), temperature)
-    for (name, size), count in zip(sizes.items(), slots, strict=True):
-        if temperature > 1:
-            text = "corpus %s: %d train clips, %d an epoch"
-            logger.info(text, name or "none", size, count, extra=ONCE)
 
 
 def check_glosses(options: RunOptions) -> None:
@@ -288,7 +267,6 @@ def prepare(
         max_frames=options.train.max_frames,
         pad=data.tokenizer.pad,
         seed=options.train.seed,
-        temperature=options.train.corpus_temperature,
     )
     return checkpoint, source
 

@@ -27,11 +27,13 @@ from signloom.evaluation.names import (
     reads_glosses,
 )
 from signloom.files import hash_file, write_file
-from signloom.importing.dataset_card import NOT_SAID, quote_terms
 from signloom_ops.nightly import schemas
 from signloom_ops.nightly.store import FORGOTTEN
 
 CARD = "MODEL_CARD.md"
+NOT_SAID = "**not said**"
+TERMS = {"Licence": "LICENSE*", "Consent": "CONSENT*"}  # of the recordings, in the corpus folder
+_TERMS_LINES = 60  # of a file that are quoted
 SLICES = {
     "sentence": "sentence",
     "words": "words in the sentence",
@@ -406,3 +408,19 @@ def bullets(items: Iterable[str]) -> Iterator[str]:
     """Yield a list of sentences."""
     yield from (f"- {item}" for item in items)
     yield ""
+
+
+def quote_terms(corpus: Path) -> Iterator[str]:
+    """Yield what lies beside the recordings about their use, in Markdown."""
+    for title, pattern in TERMS.items():
+        files = [path for path in sorted(corpus.glob(pattern)) if path.is_file()]
+        if not files:
+            name = pattern.rstrip("*")
+            yield f"**{title}.** {NOT_SAID}: no file `{name}` lies in the corpus folder.\n"
+        for path in files:
+            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+            yield f"**{title}** (`{path.name}`, SHA-256 `{hash_file(path)[:12]}`):\n"
+            yield from (f"> {line}".rstrip() for line in lines[:_TERMS_LINES])
+            if len(lines) > _TERMS_LINES:
+                yield f">\n> ... {len(lines) - _TERMS_LINES} more lines in the file"
+            yield ""

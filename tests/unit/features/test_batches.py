@@ -1,6 +1,5 @@
 import dataclasses
 import logging
-from collections import Counter
 from collections.abc import Sequence
 from types import SimpleNamespace
 
@@ -16,7 +15,6 @@ from signloom.features.batches import (
     TrainingBatches,
     build_batch,
     group_by_length,
-    share_slots,
     split,
 )
 from signloom.training.data import TrainingData
@@ -163,52 +161,6 @@ def test_dev_batches_are_built_anew_alike_and_hold_every_clip_once() -> None:
         target.clip_id for target in data.dev.targets
     ]
     assert [rows(batch) for batch in batches[:]] == [rows(batch) for batch in batches]
-
-
-@pytest.mark.parametrize("temperature", [1.0, 2.0, 100.0])
-def test_slots_are_shared_by_the_root_of_the_sizes(temperature: float) -> None:
-    generator = np.random.default_rng(int(temperature))
-    for _ in range(50):
-        sizes = generator.integers(1, 5_000, generator.integers(1, 6)).tolist()
-        slots = share_slots(sizes, temperature)
-        assert sum(slots) == sum(sizes)
-        weights = [size ** (1 / temperature) for size in sizes]
-        for count, size, weight in zip(slots, sizes, weights, strict=True):
-            assert abs(count - weight / sum(weights) * sum(sizes)) <= 1
-            assert count == size or temperature > 1
-
-
-def test_a_temperature_shows_small_corpora_more_often_and_no_clip_twice_before_all() -> None:
-    data = tiny.training_data(24)
-    of = ["small" if number < 4 else "large" for number in range(24)]
-    targets = [
-        dataclasses.replace(target, corpus=name, labels=[len(name)])
-        for target, name in zip(data.train.targets, of, strict=True)
-    ]
-    source = TrainingBatches(
-        dataclasses.replace(data.train, targets=targets), tiny.FEATURES,
-        tiny.AUGMENT, max_frames=90, pad=0, seed=1,
-        temperature=2.0,
-    )  # fmt: skip
-    slots = dict(zip(("large", "small"), share_slots([20, 4], 2.0), strict=True))
-    seen = []
-    for epoch in (1, 2):
-        plan, lengths = source.plan(epoch), source.lengths(epoch)
-        assert sorted(slot for group in plan for slot in group) == list(range(24))
-        names = []
-        for group in plan:
-            batch = source.build(epoch, group)
-            assert batch.src_valid.sum(dim=1).tolist() == [lengths[slot] for slot in group]
-            (one,) = source.build(epoch, group[-1:]).src
-            assert torch.equal(one, batch.src[-1, : len(one)])  # however slots are grouped
-            names += batch.clip_ids
-        counts = Counter(names)
-        for name, size in (("large", 20), ("small", 4)):
-            own = [counts[t.clip_id] for t in targets if t.corpus == name]
-            assert sum(own) == slots[name]
-            assert set(own) <= {slots[name] // size, -(-slots[name] // size)}
-        seen.append(counts)
-    assert seen[0] != seen[1]  # of the large one, others are left out
 
 
 def same(one: Batch, other: Batch) -> bool:

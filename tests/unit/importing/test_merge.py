@@ -27,7 +27,7 @@ from signloom.features.targets import (
 )
 from signloom.importing.merge import common_layout, merge_extractors
 from signloom.training.data import TrainingFiles
-from signloom.training.run import check_corpora, train
+from signloom.training.run import train
 from signloom.translation.translator import Translator
 from tests.tiny import ROOT, clip, decoding, run_options, sequence
 
@@ -86,7 +86,7 @@ def test_the_example_trains_on_two_corpora_and_scores_each(
     write_labels(files.labels, labels)
     tokenizer.save(files.tokenizer)
     assert read_targets(files.targets) == targets
-    options = run_options(corpus_temperature=3.0)
+    options = run_options()
     checkpoint, fit = train(
         files.load(cache_mb=10), options, provenance={}, log=lambda record: None
     )
@@ -198,13 +198,6 @@ def test_corpora_without_common_landmarks_are_named() -> None:
     assert common_layout({"first": HANDS_POSE, "second": fewer}) == fewer
     with pytest.raises(UserError, match=r"imported by the versions \[1, 2\]"):
         merge_extractors([json.dumps({"import_version": version}) for version in (1, 2)])
-
-
-def test_a_temperature_for_one_corpus_is_refused() -> None:
-    check_corpora({"a": 9}, 1.0)
-    check_corpora({"a": 9, "b": 1}, 3.0)
-    with pytest.raises(UserError, match="but all train clips are of one corpus"):
-        check_corpora({"": 10}, 3.0)
 
 
 def test_a_corpus_is_not_merged_into_itself() -> None:

@@ -4,8 +4,11 @@ Croissant 1.0 is MLCommons' vocabulary of data sets, JSON-LD over schema.org (Ak
 Croissant: a metadata format for ML-ready datasets; https://docs.mlcommons.org/croissant/). All is
 read from the manifest, the quality table and the terms in the corpus folder; what they do not say
 is not made up.
+
+Usage: python -m labs.croissant.dataset_card OUT_DIR [NAME=VALUE ...]
 """
 
+import argparse
 import csv
 import hashlib
 import io
@@ -16,16 +19,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from signloom.corpus.manifest import SPLITS, Clip, corpus_name
-from signloom.corpus.quality import ClipQuality
-from signloom.files import hash_file
+from signloom.config import load_section
+from signloom.corpus.landmark_folder import QUALITY_NAME
+from signloom.corpus.manifest import (
+    SPLITS,
+    Clip,
+    CorpusOptions,
+    corpus_name,
+    has_ended,
+    read_manifest,
+)
+from signloom.corpus.quality import ClipQuality, read_quality
+from signloom.errors import UserError
+from signloom.files import check_output, write_file
+from signloom.paths import PARAMS, SHARDS
+from signloom_ops.nightly.card import NOT_SAID, quote_terms
 
 METADATA, TABLE, CARD = "croissant.json", "clips.csv", "DATASET_CARD.md"
-TERMS = {"Licence": "LICENSE*", "Consent": "CONSENT*"}  # of the recordings, in the corpus folder
 # What nobody but its owner knows of a data set; names of schema.org.
 ABOUT = ("creator", "datePublished", "description", "license", "url", "version")
-_TERMS_LINES = 60  # of a file that are quoted
-NOT_SAID = "**not said**"
 _VIDEO_TYPES = {".mp4": "video/mp4", ".webm": "video/webm", ".mov": "video/quicktime",
                 ".mkv": "video/x-matroska", ".avi": "video/x-msvideo"}  # fmt: skip
 # Column of the table: its type and what it holds.
@@ -87,22 +99,6 @@ def describe_corpus(
         METADATA: json.dumps(metadata, ensure_ascii=False, indent=1) + "\n",
         CARD: "\n".join(_card(folder, clips, figures, about)) + "\n",
     }
-
-
-def quote_terms(corpus: Path) -> Iterator[str]:
-    """Yield what lies beside the recordings about their use, in Markdown."""
-    for title, pattern in TERMS.items():
-        files = [path for path in sorted(corpus.glob(pattern)) if path.is_file()]
-        if not files:
-            name = pattern.rstrip("*")
-            yield f"**{title}.** {NOT_SAID}: no file `{name}` lies in the corpus folder.\n"
-        for path in files:
-            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-            yield f"**{title}** (`{path.name}`, SHA-256 `{hash_file(path)[:12]}`):\n"
-            yield from (f"> {line}".rstrip() for line in lines[:_TERMS_LINES])
-            if len(lines) > _TERMS_LINES:
-                yield f">\n> ... {len(lines) - _TERMS_LINES} more lines in the file"
-            yield ""
 
 
 def _table(folder: Path, clips: Sequence[Clip]) -> str:
@@ -246,3 +242,36 @@ def _shared_signers(clips: Sequence[Clip]) -> int:
     for clip in clips:
         splits.setdefault(clip.signer, set()).add(clip.split)
     return sum(len(found) > 1 for found in splits.values())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write what describes the corpus of params.yaml to others.
+
+    Raises:
+        UserError: Before anything is written, if a file is in the way.
+    """
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path, metavar="OUT_DIR")
+    parser.add_argument("about", nargs="*", metavar="NAME=VALUE", help=", ".join(ABOUT))
+    options = parser.parse_args(arguments)
+    about = dict(one.partition("=")[::2] for one in options.about)
+    if not all(name in ABOUT and value for name, value in about.items()):
+        raise UserError(f"expected NAME=VALUE with a name of {', '.join(ABOUT)}")
+    corpus = load_section(PARAMS, "corpus", CorpusOptions)
+    every = read_manifest(corpus.path, corpus.signer_disjoint)
+    clips = [clip for clip in every if not has_ended(clip.consent_until)]
+    if not clips:
+        raise UserError(f"{corpus.path} has no clips, or their consents have ended")
+    quality = SHARDS.parent / QUALITY_NAME
+    rows = read_quality(quality) if quality.is_file() else []
+    files = describe_corpus(corpus.folder, clips, rows, about)
+    for name in files:
+        check_output(options.folder / name, [], overwrite=False)
+    for name, text in files.items():
+        write_file(options.folder / name, text)
+    print(f"{', '.join(files)} in {options.folder}: {len(clips)} clips, {len(every) - len(clips)} "
+          "left out whose consent has ended")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
