@@ -176,7 +176,7 @@ def open_transaction(folder: Path) -> Iterator[Transaction]:
         with (folder / "lock").open("a+", encoding="utf-8") as lock:
             _wait_for(lock.fileno(), folder / "lock")
             lock.truncate(0)
-            lock.write(f"process {os.getpid()} on {socket.gethostname()}: {' '.join(sys.argv)}")
+            lock.write(f"process {os.getpid()} on {socket.gethostname()}: {_command()}")
             lock.flush()
             try:
                 yield change
@@ -191,6 +191,11 @@ def open_transaction(folder: Path) -> Iterator[Transaction]:
             f"{error.filename2 or folder}: the disk is full ({os.strerror(error.errno or 0)}); "
             f"{left}. Free some space and run the same again"
         ) from error
+
+
+def _command() -> str:
+    """Return which command this is, without what follows, which may name people."""
+    return " ".join([Path(sys.argv[0]).name, *sys.argv[1:2]])
 
 
 def replace_link(path: Path) -> None:

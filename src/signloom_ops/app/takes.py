@@ -19,7 +19,14 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Literal
 
-from signloom.config import NonNegative, Positive, checked_dataclass, parse_options, read_json
+from signloom.config import (
+    NonNegative,
+    Positive,
+    checked_dataclass,
+    parse_options,
+    read_json,
+    read_record,
+)
 from signloom.corpus.manifest import VIDEO_SUFFIXES, has_ended
 from signloom.errors import UserError
 from signloom.files import flush_to_disk, to_text, write_file
@@ -39,6 +46,8 @@ logger = logging.getLogger(__name__)
 
 State = Literal["recording", "whole", "delivered"]
 Purpose = Literal["training", "showing"]
+Span = tuple[float | None, float | None]
+"""Start and end of a clip in its film, seconds."""
 
 
 class TakeError(UserError):
@@ -337,17 +346,40 @@ class TakeStore:
         for rest in inbox.glob(".app-*"):
             shutil.rmtree(rest)
 
-    def of(self, signer: str) -> list[Take]:
-        """Return the takes of a signer."""
-        return [take for take in self.list_takes() if take.signer == signer]
+    def signers(self) -> set[str]:
+        """Return who signs in a take or said what they agree to."""
+        return ({take.signer for take in self._readable()} | {*self.last_consents()}) - {""}
 
-    def forget(self, signer: str) -> None:
-        """Delete the takes and consents of a signer."""
-        for take in self.of(signer):
-            self.remove(take)
-        for path in self._consents.glob("*.json"):
-            if read_json(path, hint="remove it").get("signer") == signer:
-                path.unlink()
+    def films_of(self, signer: str) -> dict[Path, set[Span]]:
+        """Return the films of a signer, and the clips in each.
+
+        Raises:
+            UserError: If a take cannot be read, so that nobody can tell whose it is.
+        """
+        return {
+            self.film(take): {(take.start_s, take.end_s)}
+            | {(p.start_s, p.end_s) for p in take.parts}
+            for take in self._readable()
+            if take.signer == signer
+        }
+
+    def places_of(self, signer: str) -> list[Path]:
+        """Return the folders and files that are a signer's alone: takes and consents.
+
+        Raises:
+            UserError: If one cannot be read, so that nobody can tell whose it is.
+        """
+        consents = [
+            path
+            for path in sorted(self._consents.glob("*.json"))
+            if read_record(path, Consent, hint="remove it").signer == signer
+        ]
+        return [film.parent for film in self.films_of(signer)] + consents
+
+    def _readable(self) -> Iterator[Take]:
+        for path in sorted(self._takes.glob("*/take.json")):
+            if _ID.fullmatch(path.parent.name):
+                yield self.get(path.parent.name)
 
     def _folder(self, take_id: str) -> Path:
         """Return the folder of a take; nothing but an id of ours ever becomes part of a path."""

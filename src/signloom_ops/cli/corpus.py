@@ -396,12 +396,10 @@ def run_forget(options: argparse.Namespace) -> None:
     from signloom_ops.privacy.leftovers import tell_left
     from signloom_ops.privacy.models import tell_models
 
-    project = read_project(options.params)
+    project = read_project(options.params, TakeStore())
     removal = find_removal(options.signer, project)
     for part in plan_removal(removal.person, project):
         print(f"{len(part.found):6,}  {part.what}")
-    recordings = TakeStore()
-    print(f"{len(recordings.of(removal.person.signer)):6,}  recordings of the app, and consents")
     print("\n".join(tell_models(removal.trained, project.store)))
     if options.dry_run:
         print("nothing was removed (--dry-run)")
@@ -417,5 +415,4 @@ def run_forget(options: argparse.Namespace) -> None:
             print(f"- {line}")
 
     with hold_lock():  # no night in between
-        recordings.forget(removal.person.signer)
         remove(removal, project, tell)

@@ -12,6 +12,8 @@ from signloom.corpus.manifest import (
     check_splits,
     has_ended,
     load_manifest,
+    read_table,
+    write_table,
 )
 from signloom.errors import UserError
 from signloom.extraction.cache import VideoHashes, cache_folder
@@ -31,6 +33,8 @@ from signloom_ops.intake.staging import change_corpus, check_growable, commit, s
 from signloom_ops.transaction import Transaction
 
 WITHDRAWN_VIDEOS = Path("data/withdrawn")
+TABLE = "table.tsv"  # beside withdrawn films: as a delivery has it
+_COLUMNS = ("clip_id", "video", "text", "signer", "split", "start_s", "end_s", "gloss", "language")
 ENDED = "the consent of their signers has ended"
 
 
@@ -162,3 +166,23 @@ def stage_removal(
             change.move(video, to / video.relative_to(corpus.folder))
         else:
             change.remove(video)
+    if to and videos:
+        _stage_table(change, corpus, to, [clip for clip in gone if clip.video in videos])
+
+
+def _stage_table(
+    change: Transaction, corpus: CorpusOptions, folder: Path, clips: Sequence[Clip]
+) -> None:
+    """Note beside withdrawn films who signs what, so that `signloom forget` finds them."""
+    path = folder / TABLE
+    noted = read_table(path) if path.is_file() else None
+    rows = (
+        [dict(zip(noted.header, cells, strict=False)) for _, cells in noted.rows] if noted else []
+    )
+    for clip in clips:
+        assert clip.video
+        row = {
+            name: "" if (value := getattr(clip, name)) is None else str(value) for name in _COLUMNS
+        }
+        rows.append({**row, "video": clip.video.relative_to(corpus.folder).as_posix()})
+    write_table(change.stage(path), rows)

@@ -91,8 +91,9 @@ def _name(found: dict[str, str]) -> str:
 def _read(file: IO[str]) -> dict[str, str]:
     file.seek(0)
     try:
-        return {key: str(value) for key, value in json.loads(file.read()).items()}
-    except ValueError:  # empty, or torn
+        found = json.loads(file.read())
+        return {key: str(found[key]) for key in ("pid", "host", "since")}
+    except (ValueError, KeyError, TypeError):  # empty, torn, or of another shape
         return {}
 
 

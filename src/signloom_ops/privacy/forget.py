@@ -12,10 +12,11 @@ import json
 import shutil
 import unicodedata
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from signloom.config import (
     check_shape,
@@ -35,19 +36,25 @@ from signloom.extraction.extract import ExtractOptions, extractor_fingerprint
 from signloom.extraction.video import DECODER
 from signloom.features.targets import read_targets
 from signloom.paths import (
+    BASELINE,
     EVALUATION,
     FIGURES,
     FORGET_JOURNAL,
     JUDGEMENTS,
     LANDMARKS,
     LAST_NIGHT,
+    LOGS,
     LOOKUP,
+    METRICS,
     MODELS,
+    NIGHTS,
     REPORT_PAGE,
-    REPORTS,
     SHARDS,
+    SNAPSHOTS,
+    SPOOL,
     TARGETS,
     TOKENS,
+    TUNE,
     WITHDRAWN_VIDEOS,
 )
 from signloom.tracking.run import read_tracking
@@ -62,12 +69,20 @@ from signloom_ops.intake.staging import (
 from signloom_ops.intake.withdraw import stage_removal
 from signloom_ops.nightly.card import CARD, write_card
 from signloom_ops.nightly.store import FROZEN, ModelStore
+from signloom_ops.privacy.copies import (
+    Span,
+    delivered_signers,
+    find_delivered,
+    texts_of,
+)
 from signloom_ops.privacy.models import Trained, mark_versions, trained_on, versions_of
-from signloom_ops.privacy.names import Person, blank_columns, scrub_file, videos_like
+from signloom_ops.privacy.names import CONSENTS, Person, blank_columns, scrub_file, videos_like
 from signloom_ops.transaction import Transaction, open_transaction
 
 # Written by stages, which write them again without the person.
-DERIVED = (LANDMARKS, TOKENS, EVALUATION, REPORT_PAGE, FIGURES, LOOKUP)
+DERIVED = (LANDMARKS, TOKENS, EVALUATION, REPORT_PAGE, FIGURES, LOOKUP, SNAPSHOTS)
+# Written once, and read by people.
+SHOWN = (NIGHTS, LAST_NIGHT, JUDGEMENTS, LOGS, TUNE, METRICS, BASELINE, SPOOL)
 REASON = "consent withdrawn"
 _MADE_BY = shape(extractor=(dict[str, Any] | None, None))  # of a checkpoint.json
 _FORGOTTEN = "forgotten"  # what a removal ends with, unlike other changes of the corpus
@@ -82,6 +97,20 @@ class Project:
     extract: ExtractOptions
     copies: tuple[Path, ...]  # folders of videos beside the corpus: the inbox, what was withdrawn
     store: ModelStore
+    recordings: "Recordings"
+
+
+class Recordings(Protocol):
+    """What the app keeps of a signer."""
+
+    def signers(self) -> set[str]:
+        """Return who has a recording or a consent."""
+
+    def films_of(self, signer: str) -> dict[Path, set[Span]]:
+        """Return the films of a signer, and the clips in each."""
+
+    def places_of(self, signer: str) -> list[Path]:
+        """Return the folders and files that are a signer's alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +131,7 @@ class Part:
     removed: Sequence[Path] = ()
 
 
-def read_project(params: Path) -> Project:
+def read_project(params: Path, recordings: Recordings) -> Project:
     """Read where things lie from a parameters file in the project's root."""
     inbox = get_map(load_params(params), "retrain").get("inbox")  # who retrains by hand has none
     return Project(
@@ -110,6 +139,7 @@ def read_project(params: Path) -> Project:
         extract=load_section(params, "extract", ExtractOptions),
         copies=(*([Path(str(inbox))] if inbox else []), WITHDRAWN_VIDEOS),
         store=ModelStore(MODELS),
+        recordings=recordings,
     )
 
 
@@ -129,25 +159,32 @@ def find_removal(signer: str, project: Project) -> Removal:
             )
         return unfinished
     project.store.recover()
-    clips = read_manifest(project.corpus.path, project.corpus.signer_disjoint)
+    clips = _read_clips(project.corpus)
     stored = {t.clip_id: t.signer for t in read_targets(TARGETS)} if TARGETS.is_file() else {}
     by_clip = {**stored, **{clip.clip_id: clip.signer for clip in clips}}
     theirs = tuple(sorted(clip_id for clip_id, who in by_clip.items() if who == name))
     known = {*by_clip.values(), *versions_of(project.store).keys()}
+    known |= project.recordings.signers() | delivered_signers(project.copies)
     if name not in known:
         folded = {one.casefold(): one for one in known}
         matches = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)
         near = [folded[one] for one in matches]
         hint = f"did you mean {' or '.join(near)}?" if near else "`signloom summary` names them"
         raise UserError(
-            f"no clip and no model version is of a signer {name!r}; {hint} (Of somebody who was "
-            "forgotten before, nothing is left to remove.)"
+            f"no clip, recording, delivery or model version is of a signer {name!r}; {hint} (Of "
+            "somebody who was forgotten before, nothing is left to remove.)"
         )
-    refuse_drawn(project.corpus.folder)
-    check_names(project.corpus.folder)
-    check_splits(project.corpus.path, [clip for clip in clips if clip.signer != name])
+    if theirs:
+        refuse_drawn(project.corpus.folder)
+        check_names(project.corpus.folder)
+        check_splits(project.corpus.path, [clip for clip in clips if clip.signer != name])
     person = _describe(name, theirs, clips, project)
     return Removal(person, trained_on(person, project.store))
+
+
+def _read_clips(corpus: CorpusOptions) -> list[Clip]:
+    """Return the clips of a corpus; where only the app has recorded so far, there is none."""
+    return read_manifest(corpus.path, corpus.signer_disjoint) if corpus.path.is_file() else []
 
 
 def _read_unfinished(project: Project) -> Removal | None:
@@ -175,30 +212,46 @@ def _describe(
 ) -> Person:
     """Hash the videos that show nobody else, and find what the cache has of the clips."""
     theirs = [clip for clip in clips if clip.signer == name]
-    shared = {clip.video for clip in clips if clip.signer != name}
-    hashed = VideoHashes(cache_folder()).hash_videos(c.video for c in theirs if c.video)
-    makes = {extractor_fingerprint(project.extract.detector_options), *_extractors(project)}
-    entries = {
-        cache_key(
-            video=hashed[clip.video].sha256, start_s=start_s, end_s=end_s,
-            decoder=DECODER, extractor=make,
-        )
-        for clip in theirs if clip.video in hashed
-        # And of the whole film, from which a segmenter may have learnt.
-        for start_s, end_s in ((clip.start_s, clip.end_s), (None, None))
-        for make in makes
-    }  # fmt: skip
-    own = {video: found for video, found in hashed.items() if video not in shared}
-    folder = project.corpus.folder
+    shared = {clip.video for clip in clips if clip.video and clip.signer != name}
+    spans: dict[Path, set[Span]] = defaultdict(set)
+    for clip in theirs:
+        if clip.video:
+            spans[clip.video].add((clip.start_s, clip.end_s))
+    delivered = find_delivered(project.copies, name)
+    beside = {**project.recordings.films_of(name), **delivered.films}
+    spans |= {path: {*spans[path], *found} for path, found in beside.items()}
+    hashed = VideoHashes(cache_folder()).hash_videos([*spans, *shared, *delivered.shared])
+    entries = _cached(project, spans, {path: found.sha256 for path, found in hashed.items()})
+    of_others = {hashed[path].sha256 for path in (*shared, *delivered.shared) if path in hashed}
+    mine = {path: found for path, found in hashed.items() if path in spans}
+    own = {path: found for path, found in mine.items() if found.sha256 not in of_others}
+    folder, corpus = project.corpus.folder, {clip.video for clip in theirs}
     return Person(
         signer=name,
         request=uuid.uuid4().hex[:8],
         clip_ids=clip_ids,
         videos=tuple(sorted({found.sha256 for found in own.values()})),
-        files=tuple(sorted(video.relative_to(folder).as_posix() for video in own)),
-        shared=tuple(sorted(v.relative_to(folder).as_posix() for v in hashed if v in shared)),
+        files=tuple(sorted(v.relative_to(folder).as_posix() for v in own if v in corpus)),
+        shared=tuple(
+            sorted(v.relative_to(folder).as_posix() for v in mine if v in corpus and v not in own)
+        ),
         entries=tuple(sorted(entries)),
+        shared_copies=tuple(path.as_posix() for path in delivered.shared),
     )
+
+
+def _cached(
+    project: Project, spans: Mapping[Path, Iterable[Span]], hashes: Mapping[Path, str]
+) -> set[str]:
+    """Return the keys that the cache may have of clips in some films, and of the whole films."""
+    makes = {extractor_fingerprint(project.extract.detector_options), *_extractors(project)}
+    return {
+        cache_key(video=hashes[path], start_s=start_s, end_s=end_s, decoder=DECODER, extractor=make)
+        for path, found in spans.items() if path in hashes
+        # And of the whole film, from which a segmenter may have learnt.
+        for start_s, end_s in (*found, (None, None))
+        for make in makes
+    }  # fmt: skip
 
 
 def _extractors(project: Project) -> Iterable[str]:
@@ -214,26 +267,33 @@ def _extractors(project: Project) -> Iterable[str]:
 
 def plan_removal(person: Person, project: Project) -> list[Part]:
     """Return what is to be done, in its order; parts that find nothing are left out."""
-    copies = [path for folder in project.copies for path in videos_like(folder, person)]
-    copies += [text for path in copies if (text := path.with_suffix(".txt")).is_file()]
+    copies, recordings = _plan_copies(person, project), project.recordings.places_of(person.signer)
     entries = [cache_folder() / key[:2] / f"{key}.clip" for key in person.entries]
     entries = [path for path in entries if path.is_file()]
     derived = [path for path in DERIVED if path.exists()]
-    written = (*REPORTS.glob("retrain*/**/*"), *JUDGEMENTS.rglob("*"))
-    shown = [path for path in sorted(written) if path.is_file()]
-    shown += [path for path in [LAST_NIGHT] if path.is_file()]
+    shown = [path for place in SHOWN for path in _files_of(place) if path.is_file()]
     store = project.store
     files, gone = _plan_versions(person, store)
     parts = [
         Part("clips of the corpus", person.clip_ids),
         Part("copies of their videos", copies, removed=copies),
+        Part("recordings and consents of the app", recordings, removed=recordings),
         Part("names in tables", [person.signer], rewritten=_plan_tables(person, project, copies)),
         Part("landmarks in the cache", entries, removed=entries),
         Part("what stages made", derived, removed=derived),
-        Part("what nights and judges reported", shown, rewritten=_scrub_files(shown, person)),
+        Part("reports, logs and judgements", shown, rewritten=_scrub_files(shown, person)),
         Part("model versions", store.versions(), rewritten=files, removed=gone),
     ]
     return [part for part in parts if part.found]
+
+
+def _plan_copies(person: Person, project: Project) -> list[Path]:
+    """Find the films beside the corpus, by their bytes and by who is named, with their texts."""
+    delivered = find_delivered(project.copies, person.signer)
+    films = [path for folder in project.copies for path in videos_like(folder, person)]
+    films += [path for path in delivered.films if path not in films]
+    texts = [text for path in films for text in texts_of(path)]
+    return list(dict.fromkeys([*films, *texts, *delivered.folders]))
 
 
 def _plan_tables(
@@ -247,7 +307,9 @@ def _plan_tables(
     rewritten = {}
     for folder in (corpus.folder, *project.copies):
         for path in sorted(folder.rglob("*")):
-            if path.suffix in (".tsv", ".csv", ".txt") and path not in (corpus.path, *without):
+            is_ours = path.suffix in (".tsv", ".csv", ".txt") or path.name == CONSENTS
+            gone = {path, *path.parents} & {corpus.path, *without}
+            if is_ours and path.is_file() and not gone:
                 columns = _LEDGER_COLUMNS.get(path.name, ()) if folder == corpus.folder else ()
                 content = scrub_file(path, person, columns=columns)
                 if content is not None:
@@ -326,7 +388,8 @@ def _finish(project: Project, tell: Callable[[Removal], object], note: Mapping[s
     for version in note[FORGET]["cards"]:
         write_card(store.folder(version), project.corpus.folder, store.marks(version))
     VideoHashes(cache_folder()).prune()
-    track_version(project.corpus.folder)
+    if project.corpus.folder.is_dir() and removal.person.clip_ids:
+        track_version(project.corpus.folder)
     track_again(store.root)
     FORGET_JOURNAL.unlink(missing_ok=True)
     tell(removal)
@@ -369,7 +432,7 @@ def _files_of(path: Path) -> list[Path]:
 def _stage_corpus(change: Transaction, person: Person, project: Project) -> None:
     """Make ready the corpus without the person's clips."""
     corpus, shards = project.corpus, project.corpus.imported_shards
-    clips = read_manifest(corpus.path, corpus.signer_disjoint)
+    clips = _read_clips(corpus)
     gone = [clip for clip in clips if clip.clip_id in person.clip_ids]
     if not shards.parent.is_dir():
         if gone:
@@ -379,8 +442,8 @@ def _stage_corpus(change: Transaction, person: Person, project: Project) -> None
             )  # fmt: skip
         return
     left = [clip for clip in clips if clip.clip_id not in person.clip_ids]
-    check_splits(corpus.path, left)
     if gone:
+        check_splits(corpus.path, left)
         stage_manifest(corpus, change, left)
     made, frames = shards_metadata(shards), read_clip_frames(shards)
     kept = {name: count for name, count in frames.items() if name not in person.clip_ids}

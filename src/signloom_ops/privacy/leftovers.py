@@ -4,7 +4,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from signloom.corpus.manifest import CorpusOptions, read_manifest
+from signloom.corpus.manifest import VIDEO_SUFFIXES, CorpusOptions, read_manifest
 from signloom.dvc import ask_dvc
 from signloom.paths import (
     CHECKPOINT,
@@ -13,8 +13,10 @@ from signloom.paths import (
     REPORTS,
     SEGMENTER,
     SPOOL,
+    WITHDRAWN_VIDEOS,
 )
 from signloom_ops.intake.staging import staging_folder
+from signloom_ops.intake.withdraw import TABLE
 from signloom_ops.privacy.names import Person, files_naming, is_word
 
 # MLflow's own files, and what waits to be sent there.
@@ -38,6 +40,16 @@ def tell_left(person: Person, corpus: CorpusOptions) -> Iterator[str]:
             "without them"
         )
     yield from _shared_videos(person, corpus)
+    if person.shared_copies:
+        yield (
+            f"films of deliveries that show others, too, stay ({_some(person.shared_copies)}): "
+            "cut the person out, or remove them"
+        )
+    if unnamed := _unnamed_films(WITHDRAWN_VIDEOS):
+        yield (
+            f"of {len(unnamed)} withdrawn films nobody noted who signs ({_some(unnamed)}): look at "
+            "them, and remove theirs"
+        )
     yield from _dvc()
     if found := files_naming([folder for folder in MLFLOW if folder.is_dir()], person):
         yield (
@@ -78,6 +90,13 @@ def _readable_files_naming(person: Person, corpus: CorpusOptions) -> list[Path]:
         and not set(MLFLOW) & set(path.parents)
         and staging_folder(corpus) not in path.resolve().parents
     ]
+
+
+def _unnamed_films(withdrawn: Path) -> list[Path]:
+    """Return the films that an earlier Signloom withdrew, without a table of who signs."""
+    folders = [one for one in withdrawn.glob("*/") if not (one / TABLE).is_file()]
+    films = [path for folder in folders for path in sorted(folder.rglob("*"))]
+    return [path for path in films if path.suffix.lower() in VIDEO_SUFFIXES]
 
 
 def _shared_videos(person: Person, corpus: CorpusOptions) -> Iterator[str]:

@@ -26,9 +26,10 @@ from signloom.importing.user_tables import QUOTED, SEPARATORS, find_sources
 from signloom_ops.intake.deliveries import SIGNER_FILE
 
 BLANK = "(forgotten)"  # replaces a name
+CONSENTS = "consent.json"  # of a delivery: what each signer agreed to
 
 _BY_SIGNER = "by_signer.csv"  # its columns `name` and `group` have signers
-_SIGNER_KEYS = ("signer", "signers")
+_SIGNER_KEYS = ("signer", "signers", "judge")
 _CLIP_KEYS = ("clip_id", "clips", "missing", "rejected", "test")
 _LISTS = ("concerns",)  # columns of names with "; " between them
 # Earlier versions wrote names into sentences: of `ingest` and the gate behind these words, several
@@ -54,6 +55,7 @@ class Person:
     files: tuple[str, ...]  # where these videos lie in the corpus
     shared: tuple[str, ...]  # where those lie that show others, too
     entries: tuple[str, ...]  # keys of their landmarks in the cache
+    shared_copies: tuple[str, ...] = ()  # films of deliveries that show others, too
 
     @property
     def signer_names(self) -> set[str]:
@@ -226,7 +228,7 @@ def scrub_file(path: Path, person: Person, *, columns: Sequence[str] = ()) -> st
         return None
     before = path.read_text(encoding="utf-8", errors="surrogateescape")
     if path.suffix == ".json":
-        after = _dump_like(before, scrub_value(json.loads(before), person))
+        after = _scrub_json(path, before, person)
     elif columns:
         after = blank_columns(before, person, columns)
     elif path.suffix in (".csv", ".tsv"):
@@ -236,6 +238,18 @@ def scrub_file(path: Path, person: Person, *, columns: Sequence[str] = ()) -> st
     else:
         after = blank(before, person)
     return None if after == before else after.encode("utf-8", errors="surrogateescape")
+
+
+def _scrub_json(path: Path, before: str, person: Person) -> str:
+    """Return JSON without the person; what is torn or not ours is a text."""
+    try:
+        content = json.loads(before)
+    except ValueError:
+        return blank(before, person)
+    if path.name == CONSENTS and isinstance(content, dict):
+        content.pop(person.signer, None)
+    after = scrub_value(content, person)
+    return _dump_like(before, after) if after != json.loads(before) else before
 
 
 def _scrub_parquet(path: Path, person: Person) -> bytes | None:

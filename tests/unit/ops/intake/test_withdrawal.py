@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest
+from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest, read_table
 from signloom.errors import UserError
 from signloom_ops.intake.inbox import has_news
 from signloom_ops.intake.ledgers import read_deliveries, read_withdrawn
@@ -31,8 +31,8 @@ def test_withdrawn_videos_leave_and_do_not_come_back(corpus: CorpusOptions) -> N
     gone, _ = withdraw(corpus, DAY, "filmed\tin a mirror")
     assert [clip.clip_id for clip in gone] == ["a"]
     assert read_manifest(corpus.path) == before
-    assert tree(Path("data/withdrawn")) == {
-        f"{DAY}/videos/{DAY}/a.mp4": Path("in/ada/a.mp4").read_bytes()
+    assert tree(Path("data/withdrawn", DAY, "videos")) == {
+        f"{DAY}/a.mp4": Path("in/ada/a.mp4").read_bytes()
     }
     (refused,) = read_withdrawn(corpus).values()
     assert (refused.batch, refused.reason) == (DAY, "filmed in a mirror")
@@ -44,6 +44,20 @@ def test_withdrawn_videos_leave_and_do_not_come_back(corpus: CorpusOptions) -> N
     assert "filmed in a mirror" in result.rejects[0].reason
     with pytest.raises(UserError, match="no clip is of the batch"):
         withdraw(corpus, "2020-01-01", "typo")
+
+
+def test_withdrawn_films_keep_the_names_of_their_signers(corpus: CorpusOptions) -> None:
+    for day, name, frames in ((DAY, "a", 20), ("2026-11-22", "b", 24)):
+        deliver(Path("in", name), name, frames=frames)
+        take(corpus, "in", day=day)
+    clips = [clip for clip in read_manifest(corpus.path) if clip.batch]
+    for clip in clips:
+        with change_corpus(corpus) as (change, _):
+            left = read_manifest(corpus.path)
+            stage_removal(change, corpus, left, [clip], "over", to=Path("data/withdrawn/day"))
+            commit(corpus, change)
+    table = read_table(Path("data/withdrawn/day/table.tsv"))
+    assert [row[table.header.index("signer")] for _, row in table.rows] == ["a", "b"]
 
 
 def test_clips_of_a_signer_can_be_deleted(corpus: CorpusOptions) -> None:
@@ -76,8 +90,8 @@ def test_a_video_that_dvc_linked_leaves_as_a_file(corpus: CorpusOptions) -> None
     clip.video.symlink_to(os.path.relpath(kept, clip.video.parent))
     withdraw(corpus, DAY, "test")
     kept.unlink()  # as `dvc gc` does
-    assert tree(Path("data/withdrawn")) == {
-        f"{DAY}/videos/{DAY}/a.mp4": Path("in/ada/a.mp4").read_bytes()
+    assert tree(Path("data/withdrawn", DAY, "videos")) == {
+        f"{DAY}/a.mp4": Path("in/ada/a.mp4").read_bytes()
     }
 
 

@@ -22,6 +22,7 @@ from signloom.extraction.video import DECODER
 from signloom.features.targets import Target, write_targets
 from signloom.files import hash_file
 from signloom.paths import FORGET_JOURNAL
+from signloom_ops.app.takes import TakeStore
 from signloom_ops.intake.staging import is_unfinished
 from signloom_ops.nightly.card import write_card
 from signloom_ops.nightly.store import ModelStore
@@ -219,7 +220,9 @@ def test_nothing_names_or_shows_a_forgotten_signer(
     ):
         assert sentence in said, sentence
     assert not is_unfinished(corpus_options())
-    with pytest.raises(SystemExit, match="no clip and no model version is of a signer 'zoë'"):
+    with pytest.raises(
+        SystemExit, match="no clip, recording, delivery or model version is of a signer 'zoë'"
+    ):
         main(["forget", "zoë", "--yes"])
 
 
@@ -308,7 +311,7 @@ def test_a_cut_anywhere_is_made_up_for_by_the_second_call(
 
 def test_a_removal_that_an_earlier_version_began_is_finished(project: Path) -> None:
     clips = make_corpus()
-    places = forget.read_project(Path("params.yaml"))
+    places = forget.read_project(Path("params.yaml"), TakeStore())
     found = forget.find_removal("zoë", places)
     write_manifest(corpus_options().path, [clip for clip in clips if clip.signer != "zoë"])
     Path("data/.forget.json").write_text(json.dumps(asdict(found.person)))

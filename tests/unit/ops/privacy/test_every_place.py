@@ -1,0 +1,199 @@
+"""A person who lies in every place that a project has is found in every one."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from signloom import paths
+from signloom.cli.main import main
+from signloom.corpus.manifest import read_manifest
+from signloom.extraction.cache import LandmarkCache, cache_key, pack_landmarks
+from signloom.extraction.extract import extractor_fingerprint
+from signloom.extraction.video import DECODER
+from signloom.files import hash_file
+from signloom_ops.app.takes import Consent, TakeStore
+from signloom_ops.intake.ingest import ingest
+from signloom_ops.intake.options import IngestOptions
+from signloom_ops.intake.withdraw import withdraw
+from tests.extraction import OPTIONS as EXTRACT
+from tests.unit.evaluation.world import sequence
+from tests.unit.ops.privacy.test_forget import (
+    corpus_options,
+    make_corpus,
+    project,
+    template,
+    words,
+)
+from tests.videos import write_video
+
+__all__ = ["project", "template"]
+OPEN = IngestOptions(
+    min_duration_s=0.0, max_duration_s=600.0, min_side=16, length_factor=100.0, settle_s=0.0,
+    shares=(1.0, 0.0, 0.0),
+)  # fmt: skip
+INBOX = Path("data/inbox")
+NOTE = "zoë signed well\n"
+NOTED = json.dumps({"signer": "zoë", "said": "zoë signed well", "zoë": 1})
+
+
+def record(signer: str = "zoë", frames: int = 31) -> str:
+    """Have the app hold a recording of a signer who agreed."""
+    store, film = TakeStore(), Path("film.mp4")
+    write_video(film, frames=frames)
+    consent = Consent(signer=signer, day="2026-11-24", purposes=["training"], until="", wording="w")
+    store.agree(consent)
+    take = store.begin(text="a sentence", signer=signer, suffix=".mp4")
+    size = store.append(take, 0, film.read_bytes())
+    store.finish(take, size)
+    film.unlink()
+    return take.id
+
+
+def note(path: Path, text: str = NOTE) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def films(*folders: str) -> list[str]:
+    return [p.as_posix() for f in folders for p in sorted(Path(f).rglob("*.mp4"))]
+
+
+# How a person comes into each place; None: no place for people, for the reason behind it.
+PLACES: dict[str, Callable[[Path], None] | str] = {
+    "PARAMS": "knobs",
+    "DVC_LOCK": "hashes",
+    "PRESETS": "knobs",
+    "LANDMARKS": lambda place: note(place / "rejects.tsv"),
+    "SHARDS": lambda place: note(place / "zoë.json", NOTED),
+    "REJECTS": lambda place: note(place, f"clip_id\tsigner\treason\nzoë-1\tzoë\t{NOTE}"),
+    "LANDMARK_CACHE": "entries by the film's hash: the test of the cache below",
+    "LOOKUP": lambda place: note(place / "index.json", NOTED),
+    "TOKENS": lambda place: note(place / "zoë.json", NOTED),
+    "TARGETS": "written by the fixture, with signers",
+    "TOKENIZER": lambda place: note(place, NOTED),
+    "LABELS": lambda place: note(place, NOTED),
+    "CHECKPOINT": "weights, which no program can clean: `tell_left` names them",
+    "SEGMENTER": "weights, which no program can clean: `tell_left` names them",
+    "HISTORY": "losses",
+    "SNAPSHOTS": lambda place: note(place / "1.json", NOTED),
+    "MODELS": "written by the fixture, with signers",
+    "WITHDRAWN_VIDEOS": "by `withdraw` below",
+    "RETRAIN_LOCK": lambda place: note(place, NOTED),
+    "RETRAIN_UNFINISHED": "the number of a version",
+    "FORGET_JOURNAL": "of the removal itself",
+    "LOGS": lambda place: note(place / "extract.log"),
+    "SPOOL": lambda place: note(place / "box/params.json", NOTED),
+    "REPORTS": lambda place: note(place / "judgements/task/judge-1.json", NOTED),
+    "REPORT_PAGE": lambda place: note(place, f"<p>{NOTE}</p>"),
+    "FIGURES": lambda place: note(place / "zoë.html"),
+    "METRICS": lambda place: note(place, NOTED),
+    "BASELINE": lambda place: note(place, NOTED),
+    "EVALUATION": lambda place: note(place / "hypotheses.tsv", f"clip_id\nzoë-1\n{NOTE}"),
+    "TUNE": lambda place: note(place / "trials.json", NOTED),
+    "JUDGEMENTS": lambda place: note(place / "task/judge-2.json", json.dumps({"judge": "zoë"})),
+    "NIGHTS": lambda place: note(place / "2026-11-24/stages.log"),
+    "LAST_NIGHT": lambda place: note(place, NOTED),
+    "APP": "by `record` below",
+}
+
+
+def put_everywhere() -> None:
+    """Have one person in the corpus, the app, the inbox, the withdrawn films and all else."""
+    for name, put in PLACES.items():
+        if callable(put):
+            put(getattr(paths, name))
+    for name in ("raw/.weekly.intake", ".models.change"):  # as versions before wrote it
+        note(Path("data", name, "lock"), "process 1 on host: signloom ingest --signer zoë")
+    store = TakeStore()
+    record(frames=33)
+    store.deliver(INBOX)
+    ingest(corpus_options(), [INBOX], OPEN, inbox=True)
+    batch = next(c.batch for c in read_manifest(corpus_options().path) if c.batch)
+    withdraw(corpus_options(), batch, "a mirror")
+    record(frames=35)
+    store.deliver(INBOX)
+    record(frames=37)
+    for name in ("zoë", "team"):
+        (INBOX / name).mkdir()
+        write_video(INBOX / name / "new.mp4", frames=40 + len(name))
+    note(INBOX / "zoë/new.txt", "a sentence\n")
+    note(INBOX / "team/new.vtt", "WEBVTT\n\n00:00.000 --> 00:00.400\na sentence\n")
+    note(INBOX / "team/signer.txt", "zoë\n")
+
+
+def test_every_place_of_a_project_is_known_to_the_test_of_forgetting() -> None:
+    known = {name for name, value in vars(paths).items() if isinstance(value, Path)}
+    assert known == PLACES.keys(), "say how a person comes into a new place, or why none does"
+
+
+def test_a_signer_in_every_place_is_forgotten_in_every_place(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_corpus()
+    put_everywhere()
+    kept = record("eve", frames=45)
+    assert films("data/app", "data/inbox", "data/withdrawn") != []
+    main(["forget", "zoë", "--yes"])
+    assert [name for name, text in words(project).items() if "zoë" in text or "zoë" in name] == []
+    assert films("data/app", "data/inbox", "data/withdrawn") == [f"data/app/takes/{kept}/film.mp4"]
+    assert not list(INBOX.iterdir())
+    result = ingest(corpus_options(), [INBOX], OPEN, inbox=True)
+    assert not result.clips
+
+
+@pytest.mark.parametrize("place", ["app", "delivered", "inbox"])
+def test_somebody_who_is_nowhere_but_in_app_or_inbox_is_forgotten(
+    project: Path, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_corpus()
+    if place == "inbox":
+        (INBOX / "nina").mkdir(parents=True)
+        write_video(INBOX / "nina/a.mp4", frames=50)
+        note(INBOX / "nina/a.txt", "a sentence\n")
+    else:
+        record("nina")
+    if place == "delivered":
+        TakeStore().deliver(INBOX)
+    main(["forget", "nina", "--yes"])
+    assert films("data/app", "data/inbox") == []
+    assert [name for name, text in words(project).items() if "nina" in text or "nina" in name] == []
+    assert len(read_manifest(corpus_options().path)) == 7
+
+
+def test_somebody_in_the_app_of_a_project_without_a_corpus_is_forgotten(project: Path) -> None:
+    record("nina")
+    main(["forget", "nina", "--yes"])
+    assert films("data/app") == []
+
+
+def test_a_film_that_shows_another_signer_stays_in_the_inbox_and_is_named(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_corpus()
+    INBOX.mkdir(parents=True)
+    write_video(INBOX / "two.mp4", frames=60)
+    rows = "two.mp4\ta\tnina\t0\t0.5\ntwo.mp4\tb\teve\t0.5\t1\n"
+    note(INBOX / "table.tsv", f"video\ttext\tsigner\tstart_s\tend_s\n{rows}")
+    main(["forget", "nina", "--yes"])
+    assert films("data/inbox") == ["data/inbox/two.mp4"]
+    assert "nina" not in (INBOX / "table.tsv").read_text()
+    assert "show others, too, stay (data/inbox/two.mp4)" in capsys.readouterr().out
+
+
+def test_landmarks_of_a_delivery_go_from_the_cache_with_who_signs_in_it(project: Path) -> None:
+    make_corpus()
+    (INBOX / "nina").mkdir(parents=True)
+    film = INBOX / "nina/a.mp4"
+    write_video(film, frames=50)
+    note(film.with_suffix(".txt"), "a sentence\n")
+    key = cache_key(
+        video=hash_file(film), start_s=None, end_s=None, decoder=DECODER,
+        extractor=extractor_fingerprint(EXTRACT.detector_options),
+    )  # fmt: skip
+    cache = LandmarkCache(Path(os.environ["SIGNLOOM_CACHE"]))
+    cache.store(key, pack_landmarks(sequence(1)))
+    main(["forget", "nina", "--yes"])
+    assert cache.look_up(key) is None
