@@ -40,4 +40,4 @@ TUNE = REPORTS / "tune"
 JUDGEMENTS = REPORTS / "judgements"  # what people said of two systems, a folder a task
 NIGHTS = REPORTS / "retrain"
 LAST_NIGHT = REPORTS / "retrain.json"  # of the last night that did something
-APP = Path("data/app")  # recordings of `signloom app`, until they are delivered, and consents
+APP = Path("data/app")  # recordings of `signloom app`, delivered ones too, and consents

@@ -186,8 +186,11 @@ def _corpus_reasons(clips: Sequence[Clip], store: ModelStore) -> list[str]:
     """Say why the corpus wants a model or a decision."""
     decided = decided_versions(store)
     key = corpus_key(clips)
-    if any(key in considered(store, version) for version in decided):
+    there = [version for version in decided if key in considered(store, version)]
+    if any(not _has_traces(store, version) for version in there):
         return []
+    if there:
+        return ["the model of this corpus learnt from a signer who was forgotten"]
     waiting = store.challenger()
     if waiting is not None and waiting not in decided and key in considered(store, waiting):
         return [f"version {waiting} is trained and was not decided on"]
@@ -197,6 +200,14 @@ def _corpus_reasons(clips: Sequence[Clip], store: ModelStore) -> list[str]:
     if new:
         return [f"{count} clips of {name} wait in the corpus" for name, count in new.items()]
     return ["clips left the corpus or were changed since the last model"]
+
+
+def _has_traces(store: ModelStore, version: int) -> bool:
+    """Return whether the weights of a version learnt from a signer who was forgotten since."""
+    return any(
+        mark["through"] is not None or {"train", "dev"} & set(mark["splits"])
+        for mark in store.marks(version).get(FORGOTTEN, ())
+    )
 
 
 def considered(store: ModelStore, version: int) -> list[str]:

@@ -107,8 +107,8 @@ def tell_models(found: Sequence[Trained], store: ModelStore) -> list[str]:
         )
     if champion in tainted:
         lines.append(
-            "the champion is one of them: train another from scratch (`signloom retrain --start "
-            "scratch`), then remove the folders of the marked versions"
+            "the champion is one of them: the next `signloom retrain` trains another from scratch, "
+            "without them; once that is champion, remove the folders of the marked versions"
         )
     return lines
 

@@ -532,7 +532,7 @@ function drawTake(take) {
     }));
   }
   row.append(button("remove", async () => {
-    if (!confirm(say("remove_sure"))) return;
+    if (!confirm(say(take.state === "delivered" ? "remove_delivered" : "remove_sure"))) return;
     await ask("DELETE", `/api/takes/${take.id}`);
     show();
   }));

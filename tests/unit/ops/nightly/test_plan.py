@@ -135,6 +135,20 @@ def test_weights_of_someone_forgotten_are_not_handed_on(settings: Settings) -> N
     assert choose_parent(store, "champion") is None
 
 
+def test_a_night_trains_without_who_was_forgotten_though_the_corpus_is_as_it_was(
+    settings: Settings,
+) -> None:
+    store = ModelStore()
+    version = keep_decided(settings, store, promote=True)
+    mark = {"request": "r", "clips": 2, "splits": ["test"], "through": None}
+    store.mark(version, "forgotten", [mark])
+    assert plan(settings).kind == "nothing"  # nothing was learnt from test
+    store.mark(version, "forgotten", [{**mark, "splits": [], "through": 1}])
+    assert plan(settings).reasons == (
+        "the model of this corpus learnt from a signer who was forgotten",
+    )
+
+
 def test_too_few_seeds_are_refused_at_once(settings: Settings) -> None:
     text = PARAMS.read_text(encoding="utf-8")
     assert "  seeds: 2\n" in text

@@ -213,7 +213,7 @@ def test_nothing_names_or_shows_a_forgotten_signer(
     for sentence in (
         "version 1, the champion, was made with 2 clips of theirs (train)",
         "version 2 started from the weights of version 1",
-        "retrain --start scratch",
+        "the next `signloom retrain` trains another from scratch",
         "videos that show others, too, were kept (videos/both.mp4)",
         "`dvc gc --workspace`",
         "Git's history",
