@@ -435,6 +435,29 @@ def read_json(path: Path, *, hint: str) -> Any:
         raise UserError(f"{path}: maps or lists lie in each other too deep; {hint}") from None
 
 
+def read_text(path: Path, *, hint: str) -> str:
+    """Read a text file that a person wrote, in UTF-8 with a mark at its begin or without.
+
+    Args:
+        path: The file.
+        hint: What to do if it cannot be read, as the end of the message.
+
+    Raises:
+        UserError: If it is missing, too large, no file or not UTF-8.
+    """
+    try:
+        return _read_text(path, _MOST_JSON).removeprefix("\ufeff")
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist; {hint}") from None
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}); {hint}") from None
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path}: byte {error.start} is 0x{error.object[error.start]:02x}, expected UTF-8; "
+            f"{hint}"
+        ) from None
+
+
 def read_record(path: Path, kind: type[T], *, hint: str, version: int | None = None) -> T:
     """Read a JSON file whose keys and types are known; keys beside them are left out.
 

@@ -22,7 +22,7 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import Colorspace, VideoReformatter
 from av.video.stream import VideoStream
 
-from signloom.config import MAX_FPS, MIN_FPS
+from signloom.config import MAX_FPS, MAX_SIDE, MIN_FPS
 from signloom.errors import ClipError, UserError
 
 # What decodes: the frames of another version may differ.
@@ -44,6 +44,7 @@ _READ_ON_S = 10.0  # to the next segment, where the container lists no key frame
 _MOST_KEPT_BYTES = 256_000_000  # of pictures that two segments share
 _TIME_STEP_S = 5e-4  # containers round times to milliseconds: half of one is "the same time"
 _MOST_PIXELS_LIVE = 2_000_000
+_LEAST_SIDE = 16  # pixels, of a picture from a camera
 _UNEVEN_S = 0.1  # a frame this far from its tick of an even clock is at a varying rate
 _SAME_RATE = 0.02  # relative; headers round
 _MAX_HOLE_S = 10.0  # between two frames; more are damaged times, or a recording that paused
@@ -391,7 +392,7 @@ def decode_jpeg(content: bytes) -> Picture:
     """Return a JPEG picture as a camera's page sends it, red first.
 
     Raises:
-        ClipError: If it is none, or larger than 2 million pixels.
+        ClipError: If it is none, larger than 2 million pixels, or a line.
     """
     try:
         (found,) = av.CodecContext.create("mjpeg", "r").decode(av.Packet(content))
@@ -401,6 +402,9 @@ def decode_jpeg(content: bytes) -> Picture:
     if found.width * found.height > _MOST_PIXELS_LIVE:
         size = f"{found.width} x {found.height}"
         raise ClipError(f"a picture of {size} pixels is too large", "send smaller ones")
+    if max(found.width, found.height) > MAX_SIDE or min(found.width, found.height) < _LEAST_SIDE:
+        size = f"{found.width} x {found.height}"
+        raise ClipError(f"a picture of {size} pixels is a line", "send pictures of a camera")
     return cast(Picture, found.to_ndarray(format="rgb24"))
 
 

@@ -56,7 +56,7 @@ class Analyst:
     """Looks at films, one after the other: the champion if there is one, else the checkpoint."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock, self._loading = threading.Lock(), threading.Lock()
         self._model: Model | None = None
         self._stamp: object = None
         self._live: dict[bool, Live] = {}  # a sentence's, and a recording's (True)
@@ -178,8 +178,7 @@ class Analyst:
 
     def describe(self) -> dict[str, Any] | None:
         """Return what is known of the model; None if there is none."""
-        with self._lock:
-            model = self._load()
+        model = self._load()  # a film may be looked at meanwhile
         if model is None:
             return None
         known = read_targets(TARGETS) if TARGETS.is_file() else []
@@ -215,6 +214,10 @@ class Analyst:
 
     def _load(self) -> Model | None:
         """Return the model of now; a promotion meanwhile is noticed."""
+        with self._loading:
+            return self._load_current()
+
+    def _load_current(self) -> Model | None:
         current = find_current()
         checkpoint, weights = current.checkpoint, current.checkpoint / WEIGHTS
         if not weights.is_file():

@@ -46,7 +46,7 @@ class Guard:
     ) -> None:
         self.token = secrets.token_urlsafe(32)
         self._app, self._hosts, self._password, self._secure = app, hosts, password, secure
-        self._wrong: list[float] = []
+        self._wrong: dict[str, list[float]] = {}  # when, by the address of who asked
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or pass on with the headers that every answer has."""
@@ -69,14 +69,14 @@ class Guard:
 
         await (refused or self._app)(scope, receive, send_with_headers)
 
-    def login(self, password: str) -> Response:
-        """Answer to a password."""
-        if self._is_flooded():
+    def login(self, password: str, client: str) -> Response:
+        """Answer to a password that comes from an address."""
+        if self._is_flooded(client):
             return _refuse("too many wrong tries: wait a minute", 429)
         if not self._password or not hmac.compare_digest(
             password.encode(), self._password.encode()
         ):
-            self._wrong.append(time.monotonic())
+            self._note_wrong(client)
             return _refuse("wrong password", 403)
         answer = JSONResponse({})
         self._give(answer)
@@ -97,7 +97,8 @@ class Guard:
         given = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
         if hmac.compare_digest(given.encode(), self.token.encode()):
             return None
-        if self._is_flooded():
+        client = (scope.get("client") or ("",))[0]
+        if self._is_flooded(client):
             return _refuse("too many wrong tries: wait a minute", 429)
         asked = QueryParams(scope["query_string"]).get("token")
         if path == "/" and asked is not None and not self._password:
@@ -105,7 +106,7 @@ class Guard:
                 answer = RedirectResponse("/", 303)
                 self._give(answer)
                 return answer
-            self._wrong.append(time.monotonic())
+            self._note_wrong(client)
         if path == "/" and self._password:
             return RedirectResponse("/login", 303)
         return _refuse("open the address that `signloom app` printed", 401)
@@ -115,10 +116,15 @@ class Guard:
             COOKIE, self.token, httponly=True, samesite="strict", secure=self._secure, path="/"
         )
 
-    def _is_flooded(self) -> bool:
+    def _note_wrong(self, client: str) -> None:
+        self._wrong.setdefault(client, []).append(time.monotonic())
+
+    def _is_flooded(self, client: str) -> bool:
+        """Return whether an address has guessed too often; others may go on."""
         since = time.monotonic() - _WINDOW_S
-        self._wrong = [when for when in self._wrong if when > since]
-        return len(self._wrong) >= _TRIES
+        recent = {one: [t for t in times if t > since] for one, times in self._wrong.items()}
+        self._wrong = {one: times for one, times in recent.items() if times}
+        return len(self._wrong.get(client, ())) >= _TRIES
 
 
 def _refuse(why: str, status: int) -> Response:

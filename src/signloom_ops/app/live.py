@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from signloom.config import MAX_FPS, MIN_FPS
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.extraction.detector import Detector
 from signloom.extraction.pictures import PACKED_SUFFIX, open_pictures
@@ -22,6 +23,7 @@ from signloom_ops.app.takes import TakeError
 MOST_S = 30.0  # a longer sentence is cut there
 KEPT_S = 1.0  # of rest before a sentence
 MAX_BATCH = 30  # frames at once
+MOST_GAP_S = 5.0  # between two pictures: after a longer pause all begins anew
 WATCHED_S = 120.0  # of a recording, at the most: its end
 MOST_WATCHED = 1_000  # pictures of it whose brightness is kept
 _LEAST_FRAMES = 5  # before anything is looked for
@@ -82,6 +84,8 @@ class Live:
                 raise TakeError(f"a picture of {size}, the first had {self._size}")
             if kept.times_s and time_s <= kept.times_s[-1]:
                 raise TakeError("frames come in the order of their times")
+            if kept.times_s and time_s - kept.times_s[-1] > MOST_GAP_S:
+                kept.drop_before(time_s)
             self._size = size
             points, present = self._detector.detect(rgb, time_s)
             kept.times_s.append(time_s)
@@ -132,7 +136,8 @@ class Live:
 
     def _sequence(self) -> LandmarkSequence:
         kept = self._frames
-        fps = (len(kept.times_s) - 1) / (kept.times_s[-1] - kept.times_s[0])
+        rate = (len(kept.times_s) - 1) / (kept.times_s[-1] - kept.times_s[0])
+        fps = min(max(rate, MIN_FPS), MAX_FPS)  # pauses, and pictures that come all at once
         even = even_frames(kept.times_s, fps)
         points = np.stack(kept.points)[even].astype(np.float16).astype(np.float32)
         width, height = self._size

@@ -7,20 +7,28 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict
 from datetime import date
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
-from anyio import to_thread
+from anyio import CapacityLimiter, fail_after, to_thread
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from signloom.config import load_params, load_section, parse_options, read_json
+from signloom.config import (
+    check_shape,
+    load_params,
+    load_section,
+    parse_options,
+    read_json,
+    read_text,
+    shape,
+)
 from signloom.corpus.manifest import VIDEO_SUFFIXES, CorpusOptions, read_day
 from signloom.errors import ClipError, UserError
 from signloom.evaluation.judge import BlindAnswer, Judgements, show_blind
@@ -43,21 +51,27 @@ FILES = (
     "app.css", "app.js", "clips.js", "judge.js", "login.js", "texts.json", "timeline.js",
 )  # fmt: skip
 _MAX_JSON = 1_000_000  # bytes
+_MAX_LOGIN, _LOGIN_S = 10_000, 10.0  # bytes, and seconds for them
+_PIECE_S = 60.0  # between two parts of a request
 MAX_NAME = 100  # letters of a signer's name
 _CONSENT = "consent.txt"  # in data/app: the organisation's own words
 
-Handler = Callable[[Request], Awaitable[Response]]
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
 class App:
     """The server's parts: recordings, the model, the inbox."""
 
     def __init__(
-        self, *, prompts: list[str], login: Callable[[str], Response] | None = None
+        self, *, prompts: list[str], login: Callable[[str, str], Response] | None = None
     ) -> None:
         self.takes, self._analyst = TakeStore(), Analyst()
         self._films, self._judgements = CorpusFilms(self.takes), Judgements()
         self._prompts = prompts
+        # The analyst looks at one film after the other; who waits for that takes no thread, so
+        # that pages open meanwhile.
+        self._looking = CapacityLimiter(1)
         self.login = login
 
     def build(self) -> Starlette:
@@ -101,8 +115,15 @@ class App:
             yield
 
         handlers: Any = {TakeError: _say, ClipError: _say, UserError: _say, OSError: _say_full}
+        handlers[TimeoutError] = _say_late
         handlers[ClientDisconnect] = _say  # nobody hears it; what was sent is not kept
         return Starlette(routes=routes, lifespan=life, exception_handlers=handlers)
+
+    async def _look_at(
+        self, work: Callable[Arguments, Result], *given: Arguments.args, **named: Arguments.kwargs
+    ) -> Result:
+        """Have the analyst do something, when it is this one's turn."""
+        return await to_thread.run_sync(lambda: work(*given, **named), limiter=self._looking)
 
     async def _page(self, _request: Request) -> Response:
         return FileResponse(PAGES / "index.html")
@@ -111,10 +132,11 @@ class App:
         return FileResponse(PAGES / "login.html")
 
     async def _log_in(self, request: Request) -> Response:
-        given = await _read_json(request)
         if self.login is None:
             raise TakeError("no password is asked for here", 404)
-        return self.login(str(given.get("password", "")))
+        with fail_after(_LOGIN_S):  # nobody has said yet who they are
+            given = await _read_json(request, _MAX_LOGIN)
+        return self.login(str(given.get("password", "")), _client(request))
 
     async def _file(self, request: Request) -> Response:
         return FileResponse(PAGES / request.url.path.removeprefix("/"))
@@ -128,11 +150,10 @@ class App:
         """What a page needs to begin."""
 
         def find() -> dict[str, Any]:
-            own = APP / _CONSENT
             usage = shutil.disk_usage(APP.parent if APP.parent.is_dir() else Path())
             return {
                 "prompts": self._prompts,
-                "consent": own.read_text(encoding="utf-8") if own.is_file() else "",
+                "consent": read_consent(),
                 "model": self._analyst.describe(),
                 "free_gb": round(usage.free / 1e9, 1),
                 "piece": MAX_PIECE // 2,
@@ -244,7 +265,7 @@ class App:
         take = self.takes.get(request.path_params["id"])
         if take.state == "recording":
             raise TakeError("this recording is not whole yet", 409)
-        found = await to_thread.run_sync(self._analyst.look, self.takes.film(take))
+        found = await self._look_at(self._analyst.look, self.takes.film(take))
         if found["signed"] and not take.name:  # a film from elsewhere was cut by its people
             self.takes.trim(take.id, *found["signed"])
         return JSONResponse(found)
@@ -266,7 +287,7 @@ class App:
                 for sign in self._analyst.find_signs(take, self.takes)
             ]
 
-        return JSONResponse({"signs": await to_thread.run_sync(find)})
+        return JSONResponse({"signs": await self._look_at(find)})
 
     async def _corpus_film(self, request: Request) -> Response:
         clip_id = request.query_params.get("clip", "")
@@ -298,16 +319,16 @@ class App:
     async def _begin_live(self, request: Request) -> Response:
         is_watched = (await _read_json(request)).get("watched") is True
         begin = partial(self._analyst.begin_live, is_watched=is_watched)
-        return JSONResponse({"id": await to_thread.run_sync(begin)})
+        return JSONResponse({"id": await self._look_at(begin)})
 
     async def _end_watching(self, request: Request) -> Response:
         session = request.path_params["id"]
-        return JSONResponse(await to_thread.run_sync(self._analyst.end_watching, session))
+        return JSONResponse(await self._look_at(self._analyst.end_watching, session))
 
     async def _add_live(self, request: Request) -> Response:
         frames = unpack_frames(await _read_body(request, MAX_PIECE))
         session = request.path_params["id"]
-        return JSONResponse(await to_thread.run_sync(self._analyst.add_live, session, frames))
+        return JSONResponse(await self._look_at(self._analyst.add_live, session, frames))
 
     async def _keep_live(self, request: Request) -> Response:
         """Make a take of the last sentence, its text what was understood."""
@@ -324,7 +345,7 @@ class App:
             made.rename(film)
             return asdict(self.takes.finish(take, film.stat().st_size))
 
-        return JSONResponse(await to_thread.run_sync(keep), 201)
+        return JSONResponse(await self._look_at(keep), 201)
 
     async def _agree(self, request: Request) -> Response:
         given = await _read_json(request)
@@ -386,6 +407,12 @@ class App:
 
 
 _CAME_IN = ("consents", "ingest")  # steps of a night that change the corpus
+_LEAVE = "remove it: the next night writes it again"
+_STEP: Any = shape(name=str, text=(str, ""))
+_NIGHT = shape(
+    outcome=(str | None, None), verdict=(str | None, None), started=(str | None, None),
+    version=(int | None, None), steps=(list[_STEP], []), warnings=(list[str], []),
+)  # fmt: skip
 
 
 def _tell_night(store: ModelStore) -> dict[str, Any] | None:
@@ -393,9 +420,10 @@ def _tell_night(store: ModelStore) -> dict[str, Any] | None:
     path = NIGHTS / NIGHT
     if not path.is_file():
         return None
-    night = read_json(path, hint="remove it")
+    night = check_shape(read_json(path, hint=_LEAVE), _NIGHT, where=path, hint=_LEAVE)
     decision = store.decision(night["version"]) if night.get("version") else None
-    came_in = [step["text"] for step in night.get("steps", ()) if step["name"] in _CAME_IN]
+    steps = night.get("steps", ())
+    came_in = [step.get("text", "") for step in steps if step["name"] in _CAME_IN]
     told = [*came_in, *night.get("warnings", ()), *(decision or {}).get("reasons", ())]
     return {**{key: night.get(key) for key in ("outcome", "verdict", "started")}, "told": told}
 
@@ -433,11 +461,30 @@ async def _say_full(_request: Request, error: Exception) -> Response:
     return JSONResponse({"error": f"the disk is full ({error.strerror}): free some room"}, 507)
 
 
-async def _read_json(request: Request) -> dict[str, Any]:
-    body = await _read_body(request, _MAX_JSON)
+async def _say_late(_request: Request, _error: Exception) -> Response:
+    headers = {"connection": "close"}
+    return JSONResponse({"error": "the request did not come whole"}, 408, headers)
+
+
+def _client(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+def read_consent() -> str:
+    """Return the organisation's own words of consent; empty: it has none.
+
+    Raises:
+        UserError: If they cannot be read.
+    """
+    path = APP / _CONSENT
+    return read_text(path, hint="save it as UTF-8, or remove it") if path.is_file() else ""
+
+
+async def _read_json(request: Request, most: int = _MAX_JSON) -> dict[str, Any]:
+    body = await _read_body(request, most)
     try:
         content = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):  # or lists that lie in each other too deep
         raise TakeError("expected JSON") from None
     if not isinstance(content, dict):
         raise TakeError("expected a JSON object")
@@ -446,9 +493,12 @@ async def _read_json(request: Request) -> dict[str, Any]:
 
 async def _read_body(request: Request, most: int) -> bytes:
     """Return the body of a request, which never takes more memory than allowed."""
-    found = bytearray()
-    async for part in request.stream():
+    found, parts = bytearray(), request.stream()
+    while True:
+        with fail_after(_PIECE_S):
+            part = await anext(parts, None)
+        if part is None:
+            return bytes(found)
         found += part
         if len(found) > most:
             raise TakeError(f"more than {most} bytes at once", 413)
-    return bytes(found)

@@ -3,15 +3,21 @@
 import argparse
 import json
 import socket
+import ssl
 import webbrowser
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from signloom.cli.arguments import number_of
-from signloom.config import Count
+from signloom.config import Count, read_text
 from signloom.errors import UserError
 from signloom.paths import APP
 
 LOCAL = "127.0.0.1"
+Port = Annotated[int, Field(ge=1, le=65535)]
 WORDS = {
     "rare": "{word!r} is in {count:g} clips of train",
     "confused": "{word!r} was taken for {other!r} {count:g} times",
@@ -26,7 +32,7 @@ def add_app(parser: argparse.ArgumentParser) -> None:
         "Record, label, deliver and translate in a browser. The address that it prints has a "
         "secret: who has it may use the app. Stop it with Ctrl-C."
     )
-    parser.add_argument("--port", type=number_of(Count), default=8765, help="(%(default)s)")
+    parser.add_argument("--port", type=number_of(Port), default=8765, help="(%(default)s)")
     parser.add_argument(
         "--prompts", type=Path, metavar="FILE", help="sentences to record, one a line"
     )
@@ -46,11 +52,14 @@ def run_app(options: argparse.Namespace) -> None:
         UserError: If the options do not fit, or the port or the project is in use.
     """
     password = _check_house(options)
-    import uvicorn
     from filelock import FileLock, Timeout
 
+    from signloom_ops.app.connections import build_server
     from signloom_ops.app.guard import Guard
-    from signloom_ops.app.server import App
+    from signloom_ops.app.server import App, read_consent
+
+    prompts = _read_prompts(options.prompts)
+    read_consent()  # told here, if it cannot be read
 
     APP.mkdir(parents=True, exist_ok=True)
     lock = FileLock(APP / ".lock")
@@ -67,11 +76,11 @@ def run_app(options: argparse.Namespace) -> None:
             raise UserError(
                 f"port {options.port}: {error.strerror}; choose another, --port"
             ) from None
-        app = App(prompts=_read_prompts(options.prompts))
+        app = App(prompts=prompts)
         names = [options.host] if options.host else [LOCAL, "localhost"]
         guard = Guard(
             app.build(),
-            hosts=[f"{name}:{options.port}" for name in names],
+            hosts=hosts_of(names, options.port, is_secure=bool(options.host)),
             password=password,
             secure=bool(options.host),
         )
@@ -81,12 +90,14 @@ def run_app(options: argparse.Namespace) -> None:
         print(address, flush=True)
         if not options.no_browser and not options.host:
             webbrowser.open(address)
-        config = uvicorn.Config(
-            guard, log_level="warning", server_header=False, timeout_graceful_shutdown=3,
-            limit_concurrency=100,
-            ssl_certfile=options.certificate, ssl_keyfile=options.key,
-        )  # fmt: skip
-        uvicorn.Server(config).run(sockets=[listener])
+        server = build_server(guard, certificate=options.certificate, key=options.key)
+        server.run(sockets=[listener])
+
+
+def hosts_of(names: Sequence[str], port: int, *, is_secure: bool) -> list[str]:
+    """Return what browsers write into `Host`: without the port where it is the usual one."""
+    usual = 443 if is_secure else 80
+    return [*(f"{name}:{port}" for name in names), *(names if port == usual else ())]
 
 
 def _check_house(options: argparse.Namespace) -> str:
@@ -110,10 +121,24 @@ def _check_house(options: argparse.Namespace) -> str:
     for name, path in needed.items():
         if not path.is_file():
             raise UserError(f"{name} {path}: there is no such file")
-    lines = options.password_file.read_text(encoding="utf-8").splitlines()
+    _check_certificate(options.certificate, options.key)
+    lines = read_text(options.password_file, hint="save it as UTF-8").splitlines()
     if not lines or len(lines[0]) < 8:
         raise UserError(f"{options.password_file}: a password has 8 characters or more")
     return str(lines[0])
+
+
+def _check_certificate(certificate: Path, key: Path) -> None:
+    """Refuse files with which no TLS can be spoken."""
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
+            certificate, key, password=lambda: ""
+        )
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        raise UserError(
+            f"--certificate {certificate}, --key {key}: no TLS can be spoken with them ({error}); "
+            "give a certificate and its own key, both PEM, the key without a password"
+        ) from None
 
 
 def _read_prompts(path: Path | None) -> list[str]:
@@ -121,7 +146,7 @@ def _read_prompts(path: Path | None) -> list[str]:
     if path is not None:
         if not path.is_file():
             raise UserError(f"--prompts {path}: there is no such file")
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = read_text(path, hint="save it as UTF-8").splitlines()
         return [line.strip() for line in lines if line.strip()]
     from signloom_ops.app.wanted import list_wanted
 

@@ -145,3 +145,33 @@ def test_a_request_holds_whole_frames_and_not_too_many() -> None:
         with pytest.raises(TakeError, match="expected frames"):
             unpack_frames(body)
     assert MAX_BATCH == 30
+
+
+@pytest.mark.parametrize("size", [(65_500, 1), (1, 400), (8, 8)])
+def test_a_picture_that_is_a_line_is_refused_and_the_session_lives(size: tuple[int, int]) -> None:
+    live = Live(Marionette())
+    with pytest.raises(ClipError, match="is a line"):
+        live.add([(0.0, jpeg(20, size))])
+    assert play(live, [DARK] * 20 + [BRIGHT] * 30 + [DARK] * 20)
+
+
+@pytest.mark.parametrize("watched", [False, True])
+@pytest.mark.parametrize("pause_s", [3.0, 4.9, 60.0, 1e300])
+def test_a_pause_between_two_pictures_does_not_end_the_session(
+    pause_s: float, watched: bool
+) -> None:
+    live = Live(Marionette(), is_watched=watched)
+    for number in range(8):
+        live.add([(number * pause_s, DARK)])
+    last_s = 7 * pause_s
+    if pause_s < 100:
+        live.add([(last_s + 100 + number / FPS, BRIGHT) for number in range(30)])
+        ended = live.add([(last_s + 102 + number / FPS, DARK) for number in range(20)])
+        assert watched or ended is not None
+    assert not watched or pause_s > 100 or live.watched() is not None
+
+
+def test_pictures_that_come_all_at_once_do_not_end_the_session() -> None:
+    live = Live(Marionette())
+    live.add([(number * 1e-6, DARK) for number in range(20)])
+    assert play(live, [DARK] * 20 + [BRIGHT] * 30 + [DARK] * 20)

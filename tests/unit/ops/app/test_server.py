@@ -8,18 +8,22 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 from starlette.routing import Route
 
 from signloom.cli.main import main
+from signloom.errors import ClipError
+from signloom_ops.app import analysis, connections, server
+from signloom_ops.app.connections import MOST_WAITING, build_server
 from signloom_ops.app.guard import OPEN, Guard
 from signloom_ops.app.server import PAGES, App
 from signloom_ops.app.takes import MAX_PIECE
+from signloom_ops.cli.app import hosts_of
 from signloom_ops.nightly.record import NightRecord, StepResult
 from tests.tiny import ROOT
 from tests.unit.ops.app.test_live import jpeg
@@ -72,14 +76,14 @@ def serve(*, password: str = "") -> Iterator[Asker]:
         app = App(prompts=["oui"])
         guard = Guard(app.build(), hosts=[f"127.0.0.1:{port}"], password=password, secure=False)
         app.login = guard.login
-        server = uvicorn.Server(uvicorn.Config(guard, log_level="error", access_log=False))
-        thread = threading.Thread(target=server.run, args=([listener],))
+        running = build_server(guard, log_level="error", access_log=False)
+        thread = threading.Thread(target=running.run, args=([listener],))
         thread.start()
-        while not server.started:
+        while not running.started:
             assert thread.is_alive()
             time.sleep(0.01)
         yield Asker(guard, app, port)
-        server.should_exit = True
+        running.should_exit = True
         thread.join()
 
 
@@ -142,6 +146,7 @@ def test_guessing_ends(asker: Asker, house: Asker) -> None:
 
 
 HEADERS = {"x_signloom": "1"}
+HOUSE = ["--host", "signs.lan", "--password-file", "password.txt"]
 
 
 def test_in_a_house_the_password_opens_and_the_token_of_an_address_does_not(house: Asker) -> None:
@@ -222,6 +227,7 @@ def test_labels_are_of_films_and_no_name_leads_elsewhere(asker: Asker, project: 
     [
         ("POST", "/api/takes", b"[1]", "JSON object"),
         ("POST", "/api/takes", b"{", "expected JSON"),
+        ("POST", "/api/takes", b"[" * 200_000, "expected JSON"),
         ("POST", "/api/takes", b"x" * 2_000_000, "bytes at once"),
         ("POST", "/api/consents", {"signer": "a", "purposes": ["war"]}, "purposes"),
         *(
@@ -264,6 +270,101 @@ def test_the_last_night_is_told(asker: Asker) -> None:
     assert date.fromisoformat(night["started"][:10])
 
 
+@pytest.mark.parametrize(
+    "night", [{"version": "1"}, {"steps": [{"text": "x"}]}, {"warnings": 3}, [1]], ids=str
+)
+def test_a_night_of_another_shape_is_told_in_words(asker: Asker, night: Any) -> None:
+    NightRecord().path.write_text(json.dumps(night))
+    status, _, content = asker.ask("GET", "/api/nights")
+    assert (status, "night.json" in content.decode()) == (422, True)
+
+
+def test_words_of_consent_that_are_not_utf_8_are_told(asker: Asker) -> None:
+    Path("data/app").mkdir(parents=True, exist_ok=True)
+    Path("data/app/consent.txt").write_bytes("êtes-vous d'accord ?".encode("latin-1"))
+    status, _, content = asker.ask("GET", "/api/start")
+    assert status == 422
+    assert "consent.txt: byte 0 is 0xea, expected UTF-8" in json.loads(content)["error"]
+    with pytest.raises(SystemExit, match="save it as UTF-8"):
+        main(["app", "--no-browser"])
+
+
+def test_the_page_opens_while_fifty_long_films_wait_to_be_looked_at(
+    asker: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end = threading.Event()
+
+    def look(*_: Any, **__: Any) -> None:
+        may_end.wait(20)
+        raise ClipError("it is long", "cut it")
+
+    monkeypatch.setattr(analysis, "extract_video", look)
+    take = asker.change("POST", "/api/takes", {"suffix": ".webm"})[1]
+    path = f"/api/takes/{take['id']}"
+    asker.change("PUT", f"{path}/film?offset=0", b"film")
+    asker.change("POST", f"{path}/whole", {"size": 4})
+    with ThreadPoolExecutor(50) as clients:
+        asked = [clients.submit(asker.change, "POST", f"{path}/look", {}) for _ in range(50)]
+        while not asker.app._looking.statistics().tasks_waiting >= 49:
+            time.sleep(0.01)
+        assert asker.ask("GET", "/")[0] == 200
+        assert asker.ask("GET", "/api/start")[0] == 200
+        may_end.set()
+        assert {one.result()[0] for one in asked} == {422}
+
+
+def test_half_requests_keep_nobody_out_and_end(
+    asker: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "HEADERS_S", 1.0)
+    lines = [socket.create_connection(("127.0.0.1", asker.port)) for _ in range(MOST_WAITING + 30)]
+    try:
+        for line in lines:
+            line.sendall(b"GET / HTTP/1.1\r\nhost: ")
+        assert asker.ask("GET", "/")[0] == 200
+        lines[-1].settimeout(10)
+        for _ in range(3):  # a byte now and then prolongs nothing
+            time.sleep(0.2)
+            lines[-1].sendall(b"x")
+        assert lines[-1].recv(100) == b""
+    finally:
+        for line in lines:
+            line.close()
+
+
+def test_a_password_that_never_ends_is_not_waited_for(
+    house: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_LOGIN_S", 0.3)
+    with socket.create_connection(("127.0.0.1", house.port)) as line:
+        line.sendall(
+            f"POST /login HTTP/1.1\r\nhost: {house.host}\r\nx-signloom: 1\r\n"
+            'content-length: 5000\r\n\r\n{"pass'.encode()
+        )
+        line.settimeout(10)
+        assert b" 408 " in line.recv(1000)
+
+
+def test_wrong_passwords_of_one_machine_keep_no_other_out() -> None:
+    guard = Guard(App(prompts=[]).build(), hosts=["a"], password="trees and stones", secure=True)
+    answers = [guard.login("x", "10.0.0.1").status_code for _ in range(21)]
+    assert answers == [403] * 20 + [429]
+    assert guard.login("trees and stones", "10.0.0.1").status_code == 429
+    assert guard.login("trees and stones", "10.0.0.2").status_code == 200
+
+
+def test_a_browser_leaves_the_usual_port_out() -> None:
+    assert hosts_of(["signs.lan"], 443, is_secure=True) == ["signs.lan:443", "signs.lan"]
+    assert hosts_of(["localhost"], 80, is_secure=False) == ["localhost:80", "localhost"]
+    assert hosts_of(["localhost"], 443, is_secure=False) == ["localhost:443"]
+
+
+def test_a_port_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["app", "--port", "99999"])
+    assert "expected at most 65535" in capsys.readouterr().err
+
+
 def test_every_text_of_the_pages_is_in_every_language() -> None:
     texts = json.loads((PAGES / "texts.json").read_text(encoding="utf-8"))
     keys = {name: list(words) for name, words in texts.items()}
@@ -283,10 +384,14 @@ def test_every_text_of_the_pages_is_in_every_language() -> None:
         (["--host", "signs.lan"], "--certificate, --key, --password-file"),
         (["--key", "key.pem"], "only with --host"),
         (["--prompts", "none.txt"], "there is no such file"),
+        (["--prompts", "latin.txt"], "latin.txt: byte 1 is 0xe9, expected UTF-8"),
+        ([*HOUSE, "--certificate", "latin.txt", "--key", "latin.txt"], "no TLS can be spoken"),
     ],
 )
 def test_the_command_refuses_what_would_be_unsafe_or_is_not_there(
     project: Path, options: list[str], said: str
 ) -> None:
+    Path("latin.txt").write_bytes(b"h\xe9")
+    Path("password.txt").write_text("trees and stones")
     with pytest.raises(SystemExit, match=said):
         main(["app", "--no-browser", *options])
