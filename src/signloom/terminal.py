@@ -19,6 +19,7 @@ _NOT_SHOWN = re.compile(
     r"|(?!\A)\r(?!\n)"
 )
 _UTF8_MODE = "PYTHONUTF8"
+NATIVE_STDERR = 2  # descriptor
 
 
 def printable(text: str, encoding: str = "utf-8") -> str:
@@ -100,9 +101,26 @@ def run_program(
 
 @contextlib.contextmanager
 def _printable_output() -> Iterator[None]:
-    out, err = (cast(TextIO, _Printable(stream)) for stream in (sys.stdout, sys.stderr))
+    own = _own_stderr()
+    out, err = (cast(TextIO, _Printable(stream)) for stream in (sys.stdout, own))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         yield
+    own.flush()
+
+
+def _own_stderr() -> TextIO:
+    """Return stderr on a descriptor of its own.
+
+    What networks say can then be kept away from descriptor 2, to which they write, while another
+    thread says something that a person must read.
+    """
+    stream = sys.__stderr__
+    if stream is None or sys.stderr is not stream or stream.fileno() != NATIVE_STDERR:
+        return sys.stderr
+    return open(
+        os.dup(NATIVE_STDERR), "w", buffering=1, encoding=stream.encoding, errors=stream.errors,
+        closefd=False,
+    )  # fmt: skip
 
 
 def _read_names_as_utf8() -> None:

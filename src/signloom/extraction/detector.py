@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 import sys
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -42,6 +43,7 @@ from signloom.extraction.mediapipe_models import (
 )
 from signloom.extraction.video import Frame
 from signloom.files import hash_file
+from signloom.terminal import NATIVE_STDERR
 
 if TYPE_CHECKING:  # OpenCV and NumPy's tables, only where it detects
     from signloom.extraction.runtime import HandNetworks, PoseNetworks
@@ -410,16 +412,45 @@ def describe_detector(options: DetectorOptions) -> dict[str, Any]:
 
 @contextmanager
 def quiet_native_code() -> Iterator[None]:
-    """Keep what MediaPipe's native code writes to the terminal away; it has no switch for it."""
+    """Keep what MediaPipe's native code writes to the terminal away; it has no switch for it.
+
+    Descriptor 2 stays as it is where another thread of Python may write to it.
+    """
+    if _shares_stderr():
+        yield
+        return
     sys.stderr.flush()
-    saved, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 2)
+    with _quiet_lock:
+        _quiet.append(_quiet[0] if _quiet else _silence())
     try:
         yield
     finally:
-        os.dup2(saved, 2)
-        os.close(saved)
-        os.close(null)
+        with _quiet_lock:
+            saved = _quiet.pop()
+            if not _quiet:  # the last thread that leaves puts back what the first one took
+                os.dup2(saved, NATIVE_STDERR)
+                os.close(saved)
+
+
+_quiet: list[int] = []  # what stderr was, as often as a thread is quiet
+_quiet_lock = threading.Lock()
+
+
+def _silence() -> int:
+    """Point stderr of native code at nothing; return a descriptor of what it was."""
+    saved, null = os.dup(NATIVE_STDERR), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, NATIVE_STDERR)
+    os.close(null)
+    return saved
+
+
+def _shares_stderr() -> bool:
+    """Return whether another thread of Python may write to the descriptor of native code."""
+    try:
+        descriptor = sys.stderr.fileno()
+    except (AttributeError, OSError, ValueError):  # a notebook's, or none
+        return False
+    return descriptor == NATIVE_STDERR and threading.active_count() > 1
 
 
 def _needs_face(options: DetectorOptions) -> bool:
