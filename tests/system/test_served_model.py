@@ -136,7 +136,9 @@ def test_a_served_model_says_what_it_has_never_seen_and_is_silent_if_asked(url: 
     (found,) = ask(url, {"dataframe_records": clips})["predictions"]
     assert found["familiar"] is False
     assert "a hand in 0 % of its frames" in found["note"]
-    assert found["text"]
+    assert (found["text"], found["confidence"]) == ("", None)
+    guessed = ask(url, {"dataframe_records": clips, "params": {"guess": True}})["predictions"]
+    assert guessed[0]["text"]
     (found,) = ask(url, {"dataframe_records": clips, "params": {"skip_unsure": True}})[
         "predictions"
     ]

@@ -40,6 +40,7 @@ MEANINGS = {
 
 
 CAPTION_FORMATS = ("vtt", "srt", "eaf", "txt", "json")
+NOT_UNDERSTOOD_CODE = 3
 MAX_ATTENTION = 20  # clips of a page, which stays small
 CLIP_OPTIONS = {
     "paths": "PATH", "video": "--video", "font": "--font",
@@ -56,7 +57,8 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom translate`."""
     parser.description = (
         "Translate videos, landmark files, folders of them, or data/landmarks; "
-        "docs/translation.md describes what is read and written."
+        "docs/translation.md describes what is read and written. Exit code "
+        f"{NOT_UNDERSTOOD_CODE} if a clip is not understood, 1 if one cannot be read."
     )
     parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="file or folder")
     parser.add_argument(
@@ -71,6 +73,10 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--skip-unsure", action="store_true",
         help="write nothing where the model is unsure or has seen nothing like the clip",
+    )  # fmt: skip
+    parser.add_argument(
+        "--guess", action="store_true",
+        help="write also what the model makes of clips that it has seen nothing like",
     )  # fmt: skip
     films = parser.add_argument_group("captions of films")
     films.add_argument(
@@ -159,6 +165,8 @@ def run_translate(options: argparse.Namespace) -> None:
     most = options.beam_size or MAX_BEAMS
     if not 1 <= options.n_best <= most:
         raise UserError(f"--n-best: found {options.n_best}, expected 1 to --beam-size ({most})")
+    if options.guess and options.skip_unsure:
+        raise UserError("--guess and --skip-unsure say opposite things; leave one out")
     choose_model(options)
     if options.glosses:
         translate_glosses(options)

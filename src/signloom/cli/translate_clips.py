@@ -20,7 +20,12 @@ import psutil  # type: ignore[import-untyped]
 from tqdm import tqdm
 
 from signloom.cli.arguments import refuse_in_corpus, source_defaults
-from signloom.cli.translate import check_attention, load_translator, write_attention
+from signloom.cli.translate import (
+    NOT_UNDERSTOOD_CODE,
+    check_attention,
+    load_translator,
+    write_attention,
+)
 from signloom.corpus.landmarks import NO_LANDMARKS, LandmarkSequence, Layout
 from signloom.errors import UserError, readable_name
 from signloom.extraction.video import ENCODERS
@@ -89,6 +94,10 @@ def translate_clips(options: argparse.Namespace) -> None:
         run.print_timing()
     if run.failed:
         raise UserError(f"not translated: {run.failed} of the clips, see above")
+    if run.not_understood:
+        hint = "" if options.guess or options.write else "; --guess writes the model's guess"
+        _print_message(f"not understood: {run.not_understood}{hint}")
+        sys.exit(NOT_UNDERSTOOD_CODE)
 
 
 def _read_make(options: argparse.Namespace) -> tuple[dict[str, Any], Layout]:
@@ -137,6 +146,7 @@ class _Run:
     Attributes:
         failed: How many clips could not be read, translated or filmed.
         captioned: How many films have got captions.
+        not_understood: How many clips and sentences are like nothing that the model has seen.
     """
 
     def __init__(
@@ -147,7 +157,7 @@ class _Run:
         pool: ThreadPoolExecutor,
         inputs: Sequence[Path],
     ) -> None:
-        self.failed, self.captioned = 0, 0
+        self.failed, self.captioned, self.not_understood = 0, 0, 0
         self._cutter: Callable[[LandmarkSequence], list[Span]] | None = None
         self._extractor = extractor
         self._options, self._pool, self._inputs = options, pool, inputs
@@ -180,7 +190,9 @@ class _Run:
                     decoding,
                     n_best=self._options.n_best,
                     skip_unsure=self._options.skip_unsure,
+                    guess=self._options.guess,
                 )
+            self.not_understood += sum(bool(one.translation.check.unlike) for one in found)
             for clip, timed in zip(batch, found, strict=True):
                 self._print(clip, timed)
                 if self._options.attention:
@@ -235,15 +247,18 @@ class _Run:
         with self._watch.measure("model"):
             spans = self._cut(clip.sequence)
             sentences = translate_film(
-                translator, clip.sequence, spans, decoding, skip_unsure=self._options.skip_unsure
-            )
+                translator, clip.sequence, spans, decoding,
+                skip_unsure=self._options.skip_unsure, guess=self._options.guess,
+            )  # fmt: skip
+        self.not_understood += sum(bool(one.check.unlike) for one in sentences)
         marked = sum(bool(one.check.word) for one in sentences)
         # Numbers tell programs; people see the mark.
         mark = "" if self._options.write == "json" else UNSURE_MARK
         cues = [
             Cue(
                 start_s=round(one.start_s, 3), end_s=round(one.end_s, 3),
-                text=(mark if one.check.word else "") + one.text, score=one.check.confidence,
+                text=(mark if one.check.word else "") + (one.text or self._instead(one)),
+                score=one.check.told,
             )
             for one in sentences
         ]  # fmt: skip
@@ -258,6 +273,12 @@ class _Run:
         if self._options.video:
             with self._watch.measure("films"):
                 self._film(clip, sentences)
+
+    def _instead(self, one: "Sentence") -> str:
+        """Return what stands in captions for people where no sentence is written."""
+        from signloom.translation.confidence import NOT_UNDERSTOOD
+
+        return NOT_UNDERSTOOD if one.check.unlike and self._options.write != "json" else ""
 
     def _cut(self, film: LandmarkSequence) -> list[Span]:
         """Return the sentences of a film: by what was learnt, where it was and nobody says how."""
@@ -341,6 +362,7 @@ class _Run:
             bar.update()
 
     def _print(self, clip: GivenClip, timed: "TimedTranslation") -> None:
+        from signloom.translation.confidence import NOT_UNDERSTOOD
         from signloom.translation.timed import to_json
 
         if self._options.json:
@@ -360,12 +382,15 @@ class _Run:
         name = readable_name(name)  # one with a line end would look like two clips
         if best.check.unlike:
             _print_message(f"warning: {name}: {best.check.note}")
+        instead = [f"({NOT_UNDERSTOOD})"] if best.check.unlike else []
         for translation in (best, *best.alternatives):
             cells = [] if self._is_single and is_whole_file else [name]
             if self._options.n_best > 1:
                 cells.append(f"{translation.hypothesis.score:.4f}")
-            cells.append(" ".join(translation.text.split()))  # a line, whatever it says
-            cells += [translation.check.word] if translation.check.word else []
+            text = " ".join(translation.text.split())  # a line, whatever it says
+            word = [translation.check.word] if translation.check.word else []
+            guess = [f"a guess: {text}"] if self._options.guess else []
+            cells += [*instead, *word, *guess] if instead else [text, *word]
             tqdm.write("\t".join(cells))
 
     def _film(self, clip: GivenClip, sentences: "Sequence[Sentence]") -> None:

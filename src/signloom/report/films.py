@@ -23,6 +23,7 @@ from signloom.errors import UserError
 from signloom.extraction.video import Picture, Video, VideoWriter, even_frames
 from signloom.report.canvas import GREY, PAPER
 from signloom.report.skeletons import find_heads, has_head, list_strokes
+from signloom.translation.confidence import NOT_UNDERSTOOD
 from signloom.translation.inputs import GivenClip
 from signloom.translation.timed import Sentence, TimedToken
 
@@ -213,6 +214,8 @@ def _subtitle_drawer(
 ) -> Callable[[float], Overlay | None]:
     """Return a function of the time, seconds, that draws a sentence, each state of it once."""
     text, note = sentence.text, sentence.check.word
+    if sentence.check.unlike:
+        note = f"{NOT_UNDERSTOOD}: {note}"
     lettering = Lettering(text, width=width, height=height, font=font) if text.strip() else None
     above = [Lettering(note, width=width, height=height, font=None).draw(0)] if note else []
     bright_at = count_bright(text, sentence.tokens)

@@ -36,6 +36,7 @@ CONFIDENCE = "confidence.json"
 FORMAT_VERSION = 1
 UNSURE_BELOW = 0.5  # less than an even chance that every word is right
 UNSURE, UNFAMILIAR = "unsure", "not like anything this model has seen"
+NOT_UNDERSTOOD = "not understood"  # what is said of such a clip instead of a sentence
 NOT_CALIBRATED = "not calibrated"
 HINT = "`dvc repro evaluate` measures it"
 HANDS = ("left_hand", "right_hand")
@@ -220,9 +221,14 @@ class Check:
         right = f"{100 * self.confidence:.0f} % of dev's translations with such a score were right"
         return f"{UNSURE}: {right}" if self.is_unsure else ""
 
+    @property
+    def told(self) -> float | None:
+        """The confidence, where it says something: dev has nothing like an unfamiliar clip."""
+        return None if self.unlike else self.confidence
+
     def to_map(self) -> dict[str, Any]:
         """Return the fields of JSON; docs/translation.md describes them."""
-        confidence = None if self.confidence is None else round(self.confidence, 3)
+        confidence = None if self.told is None else round(self.told, 3)
         familiar = None if self.unlike is None else not self.unlike
         return {"confidence": confidence, "familiar": familiar, "note": self.note}
 

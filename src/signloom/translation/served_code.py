@@ -41,7 +41,7 @@ class LandmarkTranslator(PythonModel):  # type: ignore[misc]  # MLflow is not ty
         Args:
             context: Unused; `load_context` had it.
             model_input: A row a clip; docs/translation.md has its columns.
-            params: How to search, `n_best` and `skip_unsure`.
+            params: How to search, `n_best`, `skip_unsure` and `guess`.
 
         Returns:
             For each clip the object that `signloom translate --json` prints.
@@ -50,6 +50,7 @@ class LandmarkTranslator(PythonModel):  # type: ignore[misc]  # MLflow is not ty
         try:
             n_best = parse_options(given.pop("n_best"), Count, where="n_best")
             skip_unsure = parse_options(given.pop("skip_unsure"), bool, where="skip_unsure")
+            guess = parse_options(given.pop("guess"), bool, where="guess")
             options = DecodingOptions(**given)
             if options.beam_size == self._translator.decoding.beam_size < n_best:
                 options = replace(options, beam_size=n_best)  # which was chosen, not given
@@ -57,7 +58,12 @@ class LandmarkTranslator(PythonModel):  # type: ignore[misc]  # MLflow is not ty
             check_request(rows, options, fps=self._translator.spec.features.fps)
             clips = [from_payload(row, self._layout) for row in rows]
             timed = translate_timed(
-                self._translator, clips, options, n_best=n_best, skip_unsure=skip_unsure
+                self._translator,
+                clips,
+                options,
+                n_best=n_best,
+                skip_unsure=skip_unsure,
+                guess=guess,
             )
         except ValueError as error:  # UserError too: what a client did wrong, in its answer
             raise mlflow.MlflowException.invalid_parameter_value(str(error)) from error

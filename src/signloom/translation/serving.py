@@ -187,7 +187,7 @@ REQUIREMENTS = (
 
 def request_params(decoding: DecodingOptions) -> dict[str, Any]:
     """Return what a request may ask for, and what holds where it does not."""
-    return {"n_best": 1, "skip_unsure": False, **asdict(decoding)}
+    return {"n_best": 1, "skip_unsure": False, "guess": False, **asdict(decoding)}
 
 
 FILES = (

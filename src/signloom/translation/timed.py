@@ -41,9 +41,12 @@ def translate_timed(
     *,
     n_best: int,
     skip_unsure: bool = False,
+    guess: bool = True,
 ) -> list[TimedTranslation]:
     """Translate clips and time the tokens of the best translation of each; see `Translator`."""
-    translations = translator.translate(clips, options, n_best=n_best, skip_unsure=skip_unsure)
+    translations = translator.translate(
+        clips, options, n_best=n_best, skip_unsure=skip_unsure, guess=guess
+    )
     try:
         alignments = translator.align(clips, translations)
     except ValueError:  # the one it names: the decoder does not look at the source
@@ -86,6 +89,7 @@ def translate_film(
     options: DecodingOptions,
     *,
     skip_unsure: bool = False,
+    guess: bool = True,
 ) -> list[Sentence]:
     """Translate the sentences of a film; arguments as those of `translate_timed`.
 
@@ -95,12 +99,15 @@ def translate_film(
         spans: Where its sentences lie.
         options: How to search.
         skip_unsure: Leave sentences out that the model is unsure of.
+        guess: See `Translator.translate`.
     """
     found = []
     for first in range(0, len(spans), SENTENCES_AT_ONCE):
         part = spans[first : first + SENTENCES_AT_ONCE]
         clips = [cut(film, span) for span in part]
-        timed = translate_timed(translator, clips, options, n_best=1, skip_unsure=skip_unsure)
+        timed = translate_timed(
+            translator, clips, options, n_best=1, skip_unsure=skip_unsure, guess=guess
+        )
         for (start_s, end_s), one in zip(part, timed, strict=True):
             tokens = one.tokens and tuple(
                 replace(t, start_s=t.start_s + start_s, end_s=t.end_s + start_s) for t in one.tokens

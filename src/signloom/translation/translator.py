@@ -163,6 +163,7 @@ class Translator:
         *,
         n_best: int = 1,
         skip_unsure: bool = False,
+        guess: bool = True,
         blind: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> list[Translation]:
@@ -174,6 +175,7 @@ class Translator:
             n_best: Translations wanted of each clip, at most `options.beam_size`.
             skip_unsure: Give those an empty text, and no alternatives, that are unsure or of a clip
                 unlike those of train.
+            guess: Also write what the model makes of clips that are unlike those of train.
             blind: Replace every feature by zero, every gloss by an unknown one. The clip's length
                 is all that is left, so what a model still scores is guessed without looking.
             progress: Called with the number of clips done after each batch.
@@ -209,7 +211,7 @@ class Translator:
                         best.hypothesis, self.trim(sequences[index]), encoding
                     )
                     best = replace(best, check=check)
-                    if skip_unsure and check.word:
+                    if (skip_unsure and check.word) or (check.unlike and not guess):
                         best = replace(best, text="", alternatives=())
                 done[index] = best
             if progress:

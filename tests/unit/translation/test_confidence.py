@@ -124,7 +124,7 @@ def test_nothing_is_written_for_what_is_unsure_if_that_is_asked_for(checkpoint: 
         plain.translate([clip], options, skip_unsure=True)
 
 
-def test_the_command_says_it_on_every_line(
+def test_an_unfamiliar_film_gets_no_invented_sentence_unless_asked(
     checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
@@ -138,16 +138,28 @@ def test_the_command_says_it_on_every_line(
     )  # fmt: skip
     assert OPTIONS.detector_options.layout == DEV[0].layout
     command = ["translate", "shards", "--checkpoint", str(checkpoint), "--max-tokens", "6"]
-    main(command)
+    with pytest.raises(SystemExit) as ended:
+        main(command)
+    assert ended.value.code == 3
     out, err = capsys.readouterr()
     one, other = out.splitlines()
-    assert other.endswith(f"\t{UNFAMILIAR}")
+    assert other == f"shards: b\t(not understood)\t{UNFAMILIAR}"
     assert UNFAMILIAR not in one
     assert "warning: shards: b: not like anything this model has seen: a hand in 0 %" in err
-    main([*command, "--json", "--skip-unsure"])
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [row["familiar"] for row in rows] == [True, False]
-    assert rows[1]["text"] == ""
+    assert "not understood: 1; --guess writes" in err
+    for more, has_text in ((["--skip-unsure"], False), ([], False), (["--guess"], True)):
+        with pytest.raises(SystemExit):
+            main([*command, "--json", *more])
+        rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert [row["familiar"] for row in rows] == [True, False]
+        assert bool(rows[1]["text"]) == has_text
+        assert rows[1]["confidence"] is None  # dev has nothing like it
+    with pytest.raises(SystemExit):
+        main([*command, "--guess"])
+    other = capsys.readouterr().out.splitlines()[1]
+    assert other.startswith(f"shards: b\t(not understood)\t{UNFAMILIAR}\ta guess: ")
+    with pytest.raises(SystemExit, match="opposite"):
+        main([*command, "--guess", "--skip-unsure"])
     shutil.rmtree(checkpoint.with_name("evaluation"))
     main(command)
     out, err = capsys.readouterr()

@@ -284,7 +284,8 @@ class LiveSession {
     drawTranslation(item, translation);
     const wrong = element("button", { text: say("wrong") });
     wrong.addEventListener("click", guarded(async () => {
-      await ask("POST", `/api/live/${this.id}/keep`, { text: translation.text, signer: $("#signer").value });
+      const text = translation.familiar === false ? "" : translation.text;
+      await ask("POST", `/api/live/${this.id}/keep`, { text, signer: $("#signer").value });
       location.hash = "clips";
     }));
     for (const button of document.querySelectorAll("#said button")) button.remove(); // of the last alone
@@ -349,8 +350,12 @@ function drawTranslation(place, found) {
   const line = tokens.length
     ? element("p", { class: "said tokens" }, ...tokens.map(([node]) => node))
     : element("p", { class: "said", text: found.text });
+  if (found.familiar === false) { // first that it was not understood, the guess on request
+    const guess = element("details", { class: "guess" }, element("summary", { text: say("guess") }), line);
+    place.append(element("p", { class: "unsure", text: say("unfamiliar") }), guess);
+    return tokens;
+  }
   place.append(line);
-  if (found.familiar === false) place.append(element("p", { class: "unsure", text: say("unfamiliar") }));
   if (found.unsure) {
     const confidence = found.confidence?.toFixed(2);
     place.append(element("p", { class: "unsure", text: say("unsure", { confidence }) }));
@@ -518,7 +523,7 @@ function drawTake(take) {
     };
     row.append(button("check", async () => {
       const { translation } = await check();
-      if (!text.value && translation) text.value = translation.text;
+      if (!text.value && translation && translation.familiar !== false) text.value = translation.text;
     }));
     if (take.state === "whole") row.append(button("cut", () => {
       if (!$("video", place)) drawLook(place, take, null);
@@ -600,7 +605,7 @@ on("#again", "click", async () => {
 
 // A translation that is not right becomes a clip to be labelled, its text the hypothesis.
 on("#wrong", "click", async () => {
-  const said = $("#answer .said")?.textContent ?? "";
+  const said = $("#answer > .said")?.textContent ?? "";
   await ask("PATCH", `/api/takes/${current.id}`, { text: said });
   location.hash = "clips";
 });
