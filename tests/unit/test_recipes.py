@@ -34,7 +34,7 @@ def write_films() -> None:
     Path("films").mkdir()
     for name, text in (("a", "one"), ("b", "one two"), ("c", "one two three")):
         Path("films", name).write_text(text)
-    (code,) = blocks("incremental.md", "python")
+    code, _ = blocks("recipes.md", "python")
     Path("count.py").write_text(code)
 
 
@@ -62,7 +62,7 @@ def test_only_new_films_are_worked_on_and_the_output_is_that_of_an_empty_cache(
 @pytest.mark.slow  # its quick twin is the test above
 def test_the_example_is_a_stage_of_dvc(folder: Path) -> None:
     write_films()
-    (stages,) = blocks("incremental.md", "yaml")
+    (stages,) = blocks("recipes.md", "yaml")
     Path("dvc.yaml").write_text(stages)
     dvc = [sys.executable, "-m", "dvc"]
     subprocess.run([*dvc, "init", "--no-scm", "--quiet"], check=True)
@@ -79,7 +79,7 @@ def test_the_example_is_a_stage_of_dvc(folder: Path) -> None:
 
 def search(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Run the search of the page here; return the values and numbers of finished trials."""
-    (code,) = blocks("resume.md", "python")
+    _, code = blocks("recipes.md", "python")
     Path("search.py").write_text(code)
     monkeypatch.setattr(sys, "argv", ["search.py", "0"])
     runpy.run_path("search.py")
