@@ -325,6 +325,7 @@ def print_plan(plan: "Plan") -> None:
     """Print what will be taken, what not and why."""
     from signloom.corpus.manifest import SPLITS
     from signloom.importing.new_corpus import count_reasons
+    from signloom.importing.recipe import warn_of_little
 
     print(f"{len(plan.clips)} rows taken, {len(plan.refusals)} left out")
     for split in SPLITS:
@@ -347,6 +348,8 @@ def print_plan(plan: "Plan") -> None:
         print(f"  signers in several splits: {parts}. Scores then say little about other signers")
     if torn := plan.shared_films():
         print(f"  films in several splits: {torn}. --by film deals each to one")
+    for warning in warn_of_little(plan.clips):
+        print(f"  warning: {warning}")
     for reason, count, row in count_reasons(plan.refusals):
         detail = f": {row.detail}" if row.detail else ""
         print(f"  left out {count}: {reason} (first {row.table} line {row.line}{detail})")

@@ -203,8 +203,9 @@ def evaluate(
     dev = [t for t in targets if t.split == "dev" and t.clip_id in sequences]
     metric = headline_metric(target.text for target in targets if target.split == "train")
     decoding, grid = try_searches(
-        translator, [sequences[t.clip_id] for t in dev], [t.text for t in dev], options, metric
-    )
+        translator, [sequences[t.clip_id] for t in dev], [t.text for t in dev], options, metric,
+        are_glosses=bool(dev) and 2 * sum(t.gloss == t.text for t in dev) >= len(dev),
+    )  # fmt: skip
     results = run_systems(translator, targets, sequences, decoding, options.score, metric)
     train_texts = frozenset(target.text for target in targets if target.split == "train")
     given = run_commands(options.commands, results)
@@ -262,7 +263,8 @@ def score_lookup(
 
     Returns:
         Of each split the share of clips, %, whose text is that of the nearest sign
-        (`lookup_top1`), or of one of the five nearest (`lookup_top5`), with 95 % intervals.
+        (`lookup_top1`), or of one of the five nearest (`lookup_top5`), with 95 % intervals; nothing
+        of a split none of whose texts train has, in which nothing can be found.
     """
     train = [one for one in targets if one.split == "train" and one.clip_id in sequences]
     index = SignIndex.of_train(
@@ -271,8 +273,11 @@ def score_lookup(
         translator.encode_signs([sequences[one.clip_id] for one in train]),
         len(translator.hand_columns),
     )
-    found = {}
+    found: dict[str, dict[str, float]] = {}
+    there = {one.text for one in train}
     for result in results:
+        if there.isdisjoint(one.text for one in result.targets):
+            continue
         clips = translator.encode_signs([sequences[one.clip_id] for one in result.targets])
         signs = [[sign.text for sign in index.nearest(clip, max(LOOKUPS.values()))]
                  for clip in clips]  # fmt: skip
@@ -297,6 +302,7 @@ def try_searches(
     refs: Sequence[str],
     options: EvaluateOptions,
     metric: Metric,
+    are_glosses: bool = False,
 ) -> tuple[DecodingOptions, list[GridRow]]:
     """Translate dev with every search of the grid.
 
@@ -306,6 +312,7 @@ def try_searches(
         refs: Their sentences.
         options: The grid, and what it does not vary.
         metric: BLEU-4 or exact match, which decides.
+        are_glosses: The texts are signs in their order: the lower WER decides.
 
     Returns:
         The search with the highest score (of equals the lower WER, then the first tried), and a
@@ -330,7 +337,12 @@ def try_searches(
         found = score_corpus(texts, refs, options.score)
         names = (Metric.BLEU4, Metric.EXACT, Metric.WER)
         scores[size, penalty] = {name: found[name].value for name in names}
-    best = max(pairs, key=lambda pair: (scores[pair][metric], -scores[pair][Metric.WER]))
+
+    def rank(pair: tuple[int, float]) -> tuple[float, float]:
+        score, wer = scores[pair][metric], scores[pair][Metric.WER]
+        return (-wer, score) if are_glosses else (score, -wer)
+
+    best = max(pairs, key=rank)
     rows = [
         GridRow(
             beam_size=pair[0],

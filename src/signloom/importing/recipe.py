@@ -1,6 +1,7 @@
 """The recipe of a corpus: parameters that fit its texts, clips and landmarks."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ STEPS = 1000  # of training, about; with fewer a model of few clips learns too l
 FRAMES = 1200  # of a batch of these steps; with glosses twice as many steps of half
 EPOCHS = (40, 300)  # fewest and most
 SMALL = 400  # train clips below which a corpus of single signs gets a small model
+DECIDING = 100  # clips of dev or test, with which a share of them is known to ±10 points
 FEW = 50  # train clips below which sentences are learnt by heart, too (docs/log/studies/little.md)
 
 
@@ -79,6 +81,45 @@ def _video_seconds(clip: Clip) -> float | None:
             return video.duration_s
     except ClipError:
         return None  # extraction will say what is wrong with it
+
+
+def warn_of_little(clips: Sequence[Clip]) -> list[str]:
+    """Say what cannot be learnt from the clips of a corpus, or told by them, and what would help.
+
+    A word that one clip shows is a word of that clip: nothing tells a model which part of it.
+    """
+    warnings = []
+    train = [clip.text for clip in clips if clip.split == "train"]
+    dev = [clip.text for clip in clips if clip.split == "dev"]
+    are_words = bool(train) and mean(map(is_single_word, train)) >= 0.5
+    seen = Counter(word for text in train for word in {*text.split()})
+    once = sum(count == 1 for count in seen.values())
+    what = "signs" if are_words else "words"
+    if seen and once >= 0.5 * len(seen):
+        help_ = (
+            "record each at least five times, by several signers"
+            if are_words
+            else ("record each sentence several times, or more sentences of the same words")
+        )
+        lookup = "; `signloom lookup` finds signs that were shown once" if are_words else ""
+        warnings.append(
+            f"{once} of {len(seen)} {what} occur in one clip of train only, and nobody can learn "
+            f"{what} from that: {help_}{lookup}"
+        )
+    if are_words and dev and set(train).isdisjoint(dev):
+        warnings.append(
+            f"train shows none of the {len({*dev})} signs of dev, so no model can name them: give "
+            "both splits clips of the same signs (--shares deals them)"
+        )
+    for split in ("dev", "test"):
+        count = sum(clip.split == split for clip in clips)
+        if 0 < count < DECIDING:
+            warnings.append(
+                f"{split} has {count} clips: a share of them is known to about "
+                f"±{100 / math.sqrt(count):.0f} points, so small differences decide nothing; "
+                f"{DECIDING} clips make it ±{100 / math.sqrt(DECIDING):.0f}"
+            )
+    return warnings
 
 
 def choose_recipe(facts: Facts, params: Mapping[str, Any]) -> tuple[Sections, list[str]]:

@@ -263,6 +263,42 @@ def test_single_words_are_looked_up_among_those_of_train(knowing: Translator) ->
     assert "look-up: 66.67 [" in format_scores("test", test)
 
 
+def test_no_look_up_is_scored_where_train_has_none_of_the_words(knowing: Translator) -> None:
+    clips = corpus()
+    said = Knowing(knowing, {len(clip.points): "tea" for clip in clips.values()})
+    others = [
+        dataclasses.replace(one, text=f"un{one.text}" if one.split == "test" else one.text)
+        for one in words_corpus()
+    ]
+    metrics = evaluate(said, others, clips, OPTIONS).metrics
+    assert "lookup_top1" in metrics["dev"]
+    assert "lookup_top1" not in metrics["test"]
+    assert "look-up" not in format_scores("test", metrics["test"])
+
+
+class Hasty(Knowing):
+    """Writes eight glosses with two wrong; with beam 2 only half of them, but those right."""
+
+    def translate(self, sequences, options, **more):  # type: ignore[no-untyped-def]
+        found = super().translate(sequences, options, **more)
+        text = "A B C D" if options.beam_size == 2 else "A B C X E F G Y"
+        return [dataclasses.replace(one, text=text) for one in found]
+
+
+@pytest.mark.parametrize(("are_glosses", "beam"), [(False, 2), (True, 3)])
+def test_a_search_for_glosses_is_chosen_by_their_errors(
+    knowing: Translator, are_glosses: bool, beam: int
+) -> None:
+    clips = [corpus()[one.clip_id] for one in targets() if one.split == "dev"]
+    grid = GridOptions(beam_sizes=(2, 3), length_penalties=(1.0,))
+    decoding, _ = try_searches(
+        Hasty(knowing, knowing._said),  # type: ignore[attr-defined]
+        clips, ["A B C D E F G H"] * len(clips), dataclasses.replace(OPTIONS, grid=grid),
+        Metric.BLEU4, are_glosses=are_glosses,
+    )  # fmt: skip
+    assert decoding.beam_size == beam
+
+
 def test_sentences_are_judged_by_bleu(knowing: Translator) -> None:
     test = evaluate(knowing, targets(), corpus(), OPTIONS).metrics["test"]
     assert test["headline"] == "bleu4"

@@ -7,7 +7,7 @@ import pytest
 
 from signloom.config import load_params, update_params
 from signloom.corpus.manifest import Clip
-from signloom.importing.recipe import Facts, choose_recipe, read_facts
+from signloom.importing.recipe import Facts, choose_recipe, read_facts, warn_of_little
 from signloom.training.run import read_run_options
 from tests.tiny import ROOT
 from tests.videos import write_video
@@ -97,3 +97,19 @@ def test_facts_are_read_from_the_clips_and_their_videos(tmp_path: Path) -> None:
     assert facts.are_signs
     timed = [clip("a", "tea", "train", start_s=1.0, end_s=2.5), *clips[2:]]
     assert read_facts(timed, tmp_path, ()).seconds == 1.5
+
+
+def test_what_too_few_clips_cannot_teach_or_tell_is_said_before_a_training() -> None:
+    words = [clip(f"{n}", f"sign{n}", "train") for n in range(199)]
+    dev = [clip(f"d{n}", f"other{n}", "dev") for n in range(21)]
+    once, unknown, few = warn_of_little([*words, *dev])
+    assert once.startswith("199 of 199 signs occur in one clip of train only")
+    assert "signloom lookup" in once
+    assert unknown.startswith("train shows none of the 21 signs of dev")
+    assert few.startswith("dev has 21 clips: a share of them is known to about ±22 points")
+    sentences = [clip(f"{n}", f"a{n} b{n} c{n}", "train") for n in range(63)]
+    (found,) = warn_of_little(sentences)
+    assert found.startswith("189 of 189 words occur in one clip of train only")
+    enough = [clip(f"{n}{split}", f"sign{n % 20}", split) for n in range(120)
+              for split in ("train", "dev", "test")]  # fmt: skip
+    assert warn_of_little(enough) == []
