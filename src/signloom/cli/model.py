@@ -19,7 +19,7 @@ def add_summary(parser: argparse.ArgumentParser) -> None:
     add_params(parser)
     parser.add_argument("--batch", type=_positive, default=1, help="clips at once (%(default)s)")
     parser.add_argument(
-        "--frames", type=_positive, default=75, help="of each clip, at features.fps (%(default)s)"
+        "--frames", type=_positive, help="of each clip, at features.fps (default: 5 s)"
     )
     parser.add_argument(
         "--tokens", type=_positive, default=20, help="of each sentence (%(default)s)"

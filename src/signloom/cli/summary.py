@@ -30,6 +30,7 @@ from signloom.training.options import TrainOptions
 from signloom.translation.options import DECODING
 from signloom.translation.search import SpecialIds, search
 
+CLIP_S = 5.0  # length of a clip where no other is given
 REPEATS = 7  # of each latency; the median is printed
 
 
@@ -116,7 +117,7 @@ def find_sizes(options: argparse.Namespace, model: ModelOptions, features: Featu
         vocab_size=vocab,
         ctc_labels=len(read_labels(labels)) + 1 if spells and labels.is_file() else 0,
         batch=options.batch,
-        frames=options.frames,
+        frames=options.frames or round(CLIP_S * features.fps),
         tokens=options.tokens,
         is_shared=glosses.kind == "shared",
     )

@@ -1,5 +1,6 @@
 """`signloom summary` and `signloom adopt`."""
 
+import argparse
 import dataclasses
 import json
 import re
@@ -10,7 +11,7 @@ import torch
 
 from pipeline.tune import main as search
 from signloom.cli.main import main
-from signloom.cli.summary import count_by_half, count_mult_adds, list_parts
+from signloom.cli.summary import count_by_half, count_mult_adds, find_sizes, list_parts
 from signloom.config import load_params
 from signloom.models.registry import build_model, planned
 from signloom.paths import TUNE
@@ -192,7 +193,8 @@ def test_a_preset_changes_the_parameters_and_builds_a_model(
     assert "has these values already" in shown or "\n+  " in shown
     found = read_run_options(params)
     for section, values in load_params(preset).items():
-        assert dataclasses.asdict(getattr(found, section)).items() >= values.items()
+        read = json.loads(json.dumps(dataclasses.asdict(getattr(found, section))))
+        assert read.items() >= values.items()
     with planned():
         model = build_model(found.model, input_width=126, vocab_size=130_000, ctc_labels=0)
     size = sum(parameter.numel() for parameter in model.parameters())
@@ -202,6 +204,26 @@ def test_a_preset_changes_the_parameters_and_builds_a_model(
         "document-003": 37_959_168 + 158_475_216,
     }
     assert size == expected.get(preset.stem, size)
+
+
+def test_the_summary_after_document_000_has_the_figures_of_the_document(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tiny.ROOT)
+    params = tmp_path / "params.yaml"
+    params.write_bytes(Path("params.yaml").read_bytes())
+    main(["adopt", "--params", str(params), "--preset", "document-000"])
+    found = read_run_options(params)
+    arguments = argparse.Namespace(params=params, vocab=130_000, frames=None, batch=1, tokens=20)
+    sizes = find_sizes(arguments, found.model, found.features)
+    assert (sizes.input_width, sizes.frames, sizes.ctc_labels) == (126, 250, 0)
+    with planned():
+        model = build_model(found.model, input_width=126, vocab_size=130_000, ctc_labels=0)
+    totals = count_by_half(model)
+    assert totals["encoder"] == 18_971_136
+    assert totals["decoder"] + totals["head"] == 158_455_760
+    assert found.train.max_frames // sizes.frames == 16
+    assert set(dataclasses.asdict(found.augment).values()) == {0.0, 0.2}  # 0.2: of no mask
 
 
 def test_presets_are_listed_and_an_unknown_one_is_refused(
