@@ -28,6 +28,7 @@ from signloom_demo.motion import perform
 from signloom_demo.render import Camera
 from signloom_demo.scene import draw_frames, pose_arms, true_joints
 from signloom_demo.signer import DEV_SIGNERS, TEST_SIGNERS, TRAIN_SIGNERS, Signer
+from signloom_demo.uncut import CUT, draw_camera, draw_manner, walk
 
 CANDIDATES = 60  # sentences drawn for each clip, of which the most needed is taken
 LEAST_SEEN = 2  # how often train has each word of a new dev or test sentence
@@ -60,6 +61,8 @@ class DrawOptions:
     """Pixels, even."""
     height: Annotated[int, Field(ge=64, le=4096, multiple_of=2)]
     """Pixels, even."""
+    uncut_share: Share = 0.0
+    """Share of clips with what films have that nobody cut: waits, walking in, other cameras."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -205,6 +208,7 @@ def _draw(
 MANIFEST, TRUTH, VIDEOS = "manifest.tsv", "truth.npz", "videos"
 TRUTH_VERSION = 1
 ROOM_STREAM = 2_000_000  # keeps the rooms' random numbers apart from those of the clips
+UNCUT_STREAM = 3_000_000  # and those of what is around the signing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -272,18 +276,24 @@ def draw_clip(clip: PlannedClip, options: DrawOptions, folder: Path) -> Truth:
         shift_y=float(rng.normal(0.0, 0.8)),
         zoom=float(rng.uniform(0.97, 1.03)),
     )
-    performance = perform(clip.sentence.glosses, clip.signer, options.fps, rng)
+    manner = CUT
+    film = np.random.default_rng(np.random.SeedSequence([options.seed, UNCUT_STREAM, clip.index]))
+    if film.random() < options.uncut_share:
+        manner = draw_manner(film, len(clip.sentence.glosses))
+        camera = draw_camera(film, options.width, options.height)
+    performance = perform(clip.sentence.glosses, clip.signer, options.fps, rng, manner)
+    beside = walk(manner, len(performance.sign), options.fps)
     arms = pose_arms(performance, clip.signer)
     write_video(
         folder / VIDEOS / f"{clip.clip_id}.mp4",
-        draw_frames(arms, clip.signer, camera, room),
+        draw_frames(arms, clip.signer, camera, room, beside=beside),
         options.fps,
         (options.width, options.height),
     )
     dominant, other = performance.in_sign.T
     sides = (dominant, other) if clip.signer.left_handed else (other, dominant)
     return Truth(
-        joints=true_joints(arms, camera).astype(np.float16),
+        joints=true_joints(arms, camera, beside).astype(np.float16),
         in_sign=np.stack(sides, axis=1),
         sign=performance.sign.astype(np.int8),
     )

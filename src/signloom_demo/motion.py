@@ -1,7 +1,7 @@
 """Movement of the demo's signers: both hands of every frame, from glosses."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 from signloom_demo.signer import Signer
 from signloom_demo.signs import HAND_SHAPES, LEXICON, REST, Key, Sign, orientation
 from signloom_demo.skeleton import Floats, HandTrack, turn
+from signloom_demo.uncut import CUT, TOUCH_S, Manner
 
 SIGN_S = 0.43  # one beat of signing
 CHANGE_S = 0.19  # from one sign to the next
 RAISE_S = 0.28  # from rest to the first sign and back
 HOLD_S = 0.07  # at rest before and after
 NO_SIGN = -1
+HEAD = Key("relaxed", -11.0, 30.0, "back_in", 6.0)  # a hand that scratches it
 
 # A posture as numbers, so that postures can be interpolated: palm (3), frame (9), flexion (8),
 # spread (4), thumb (9).
@@ -37,18 +39,21 @@ class Performance:
 
 
 def perform(
-    glosses: Sequence[str], signer: Signer, fps: float, rng: np.random.Generator
-) -> Performance:
+    glosses: Sequence[str], signer: Signer, fps: float, rng: np.random.Generator,
+    manner: Manner = CUT,
+) -> Performance:  # fmt: skip
     """Sign a sentence the way one signer does it this time.
 
     Pace, size and place of each sign vary with the signer's style and with `rng`.
     """
-    pace = signer.speed * float(np.clip(rng.normal(1.0, 0.06), 0.85, 1.15))
+    pace = signer.speed * manner.pace * float(np.clip(rng.normal(1.0, 0.06), 0.85, 1.15))
     tracks: list[list[tuple[float, Floats]]] = [[], []]  # (time in s, posture) of either hand
     spans: list[tuple[float, float, bool]] = []
     rest = [_rest(signer, rng) for _ in tracks]
     _put(tracks, 0.0, rest)
-    now = HOLD_S * float(rng.uniform(0.6, 1.4))
+    now = HOLD_S * float(rng.uniform(0.6, 1.4)) + manner.before_s
+    if manner.scratch_before:
+        _scratch(tracks[0], rest[0], signer, now)
     _put(tracks, now, rest)
     last_other_end = now
     for position, gloss in enumerate(glosses):
@@ -61,9 +66,43 @@ def perform(
         _add_sign(tracks, sign, signer, now, now + lasts, rng)
         spans.append((now, now + lasts, bool(sign.other)))
         now += lasts
+        if position == manner.lower_after:
+            sunk = now + RAISE_S / pace
+            tracks[0].extend([(sunk, rest[0]), (sunk + manner.lower_s, rest[0])])
+            now = sunk + manner.lower_s + (RAISE_S - CHANGE_S) / pace
     for track, ended, calm in zip(tracks, (now, last_other_end), rest, strict=True):
         track.append((ended + RAISE_S / pace, calm))
-    return _sample(tracks, spans, now + RAISE_S / pace + HOLD_S, signer, fps, rng)
+    ends = now + RAISE_S / pace + HOLD_S + manner.after_s
+    if manner.scratch_after:
+        _scratch(tracks[0], rest[0], signer, ends)
+    return _crop(_sample(tracks, spans, ends, signer, fps, rng), manner, fps)
+
+
+def _scratch(track: list[tuple[float, Floats]], rest: Floats, signer: Signer, until: float) -> None:
+    """Let a hand that rests go to the head and back, just before a time."""
+    head = posture(HEAD, signer, np.zeros(3))
+    times = until - 0.1 - TOUCH_S * np.array([3, 2, 1, 0])
+    track.extend(zip(times.tolist(), (rest, head, head, rest), strict=True))
+
+
+def _crop(performance: Performance, manner: Manner, fps: float) -> Performance:
+    """Take away what a film does not show that begins late or ends early."""
+    signs = np.flatnonzero(performance.in_sign[:, 0])
+    start, stop = 0, len(performance.sign)
+    if manner.late_s is not None:
+        start = max(0, int(signs[0]) - round(manner.late_s * fps))
+    if manner.early_s is not None:
+        stop = min(stop, int(signs[-1]) + 1 + round(manner.early_s * fps))
+    if (start, stop) == (0, len(performance.sign)):
+        return performance
+    dominant, other = (
+        HandTrack(**{one.name: getattr(hand, one.name)[start:stop] for one in fields(hand)})
+        for hand in (performance.dominant, performance.other)
+    )
+    return Performance(
+        dominant=dominant, other=other, in_sign=performance.in_sign[start:stop],
+        sign=performance.sign[start:stop],
+    )  # fmt: skip
 
 
 def _rest(signer: Signer, rng: np.random.Generator) -> Floats:

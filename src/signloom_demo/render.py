@@ -51,6 +51,7 @@ class Camera:
     width, height: Picture, pixels.
     shift_x, shift_y: Where the camera is off the axis, cm.
     zoom: Magnification against the standard view.
+    tilt_deg: How far the camera is turned about its axis, counter-clockwise.
     """
 
     width: int
@@ -58,6 +59,7 @@ class Camera:
     shift_x: float = 0.0
     shift_y: float = 0.0
     zoom: float = 1.0
+    tilt_deg: float = 0.0
 
     @property
     def focal(self) -> float:
@@ -73,6 +75,8 @@ class Camera:
         """Project world points (..., 3) to pixels (..., 2), y down."""
         offset = points - self.position
         slope = offset[..., :2] / -offset[..., 2:]
+        if self.tilt_deg:
+            slope = slope @ self._turn()
         centre = np.array([self.width / 2, self.height / 2])
         pixels: Floats = centre + slope * np.array([self.focal, -self.focal])
         return pixels
@@ -82,9 +86,17 @@ class Camera:
         x = (np.arange(self.width) + 0.5 - self.width / 2) / self.focal
         y = -(np.arange(self.height) + 0.5 - self.height / 2) / self.focal
         grid_x, grid_y = np.meshgrid(x, y)
+        if self.tilt_deg:
+            turned = np.stack([grid_x, grid_y], axis=-1) @ self._turn().T
+            grid_x, grid_y = turned[..., 0], turned[..., 1]
         rays = np.stack([grid_x, grid_y, -np.ones_like(grid_x)]).reshape(3, -1)
         unit: Floats = rays / np.linalg.norm(rays, axis=0)
         return unit.astype(np.float32)
+
+    def _turn(self) -> Floats:
+        """Return the rotation of the camera, which rows of slopes are multiplied with."""
+        sine, cosine = np.sin(np.radians(self.tilt_deg)), np.cos(np.radians(self.tilt_deg))
+        return np.array([[cosine, -sine], [sine, cosine]])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

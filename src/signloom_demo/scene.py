@@ -271,13 +271,21 @@ def _reflect(arm: Arm) -> Arm:
     )
 
 
-def true_joints(arms: tuple[Arm, Arm], camera: Camera) -> Floats:
+def true_joints(arms: tuple[Arm, Arm], camera: Camera, beside: Floats | None = None) -> Floats:
     """Where the hands' joints are in the picture.
+
+    Args:
+        arms: Left and right.
+        camera: Of the picture.
+        beside: How far to the right of their place the signer is, cm, shape (S,); None: there.
 
     Returns:
         Signer's left, then right hand; shape (S, 2, 21, 2), x and y in [0, 1] inside the picture.
     """
     joints = np.stack([arm.joints for arm in arms], axis=1)
+    if beside is not None:
+        joints = joints.copy()
+        joints[..., 0] += beside[:, None, None]
     shares: Floats = camera.project(joints) / np.array([camera.width, camera.height])
     return shares
 
@@ -288,17 +296,26 @@ def draw_frames(
     camera: Camera,
     room: np.random.Generator,
     faces: Sequence[Expression] = (),
+    beside: Floats | None = None,
 ) -> Iterator[Image]:
     """Draw the frames of a clip, BGR, shape (height, width, 3) each.
 
-    Background and trunk stand still, so they are drawn once. `room` decides what the background
-    looks like. The face stands still, too, unless there is one in `faces` for each frame.
+    Background and trunk stand still, so they are drawn once; the trunk again where somebody walks
+    (`beside`, see `true_joints`). `room` decides what the background looks like. The face stands
+    still, too, unless there is one in `faces` for each frame.
     """
     rays = camera.rays()
     wall = backdrop(signer, camera.width, camera.height, room).reshape(-1, 3).astype(np.float32)
     empty = Picture(colour=wall, depth=np.full(len(wall), FAR, dtype=np.float32))
-    still = draw(trunk_solids(signer, face=not faces), empty, camera, rays)
+    trunk, place = trunk_solids(signer, face=not faces), camera
+    still = draw(trunk, empty, place, rays)
     for index in range(len(arms[0].elbow)):
+        camera = place
+        if beside is not None and beside[index]:  # the signer to one side, or we to the other
+            camera = replace(place, shift_x=place.shift_x - float(beside[index]))
+            still = draw(trunk, empty, camera, rays)
+        elif beside is not None and index and beside[index - 1]:
+            still = draw(trunk, empty, place, rays)
         solids = [_arm_at(arm, signer, index) for arm in arms]
         head = still
         if faces:

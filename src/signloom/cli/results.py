@@ -404,6 +404,10 @@ def add_stress(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--clips", type=number_of(Count), default=200, help="at most so many; of more, every n-th"
     )
+    parser.add_argument(
+        "--films", type=number_of(Natural), default=0, metavar="N",
+        help="change the films of N clips, too, and extract them again (dark, blurred, ...)",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print rows as JSON")
     parser.set_defaults(run=run_stress)
 
@@ -411,7 +415,8 @@ def add_stress(parser: argparse.ArgumentParser) -> None:
 def run_stress(options: argparse.Namespace) -> None:
     """Translate clips of the corpus under changes of real life and print what each costs."""
     from signloom.evaluation.evaluate import EvaluateOptions
-    from signloom.evaluation.stress import is_told, stress_row, try_changes
+    from signloom.evaluation.stress import is_told, stress_row, try_changes, try_films
+    from signloom.extraction.extract import ExtractOptions
     from signloom.features.targets import read_targets
     from signloom.translation.translator import Translator
 
@@ -430,15 +435,22 @@ def run_stress(options: argparse.Namespace) -> None:
         translator, {options.split: wanted}, sequences,
         translator.decoding, evaluation.score, metric, most=options.clips,
     )  # fmt: skip
+    if options.films:
+        corpus = load_section(PARAMS, "corpus", CorpusOptions)
+        films = {clip.clip_id: clip for clip in read_manifest(corpus.path, corpus.signer_disjoint)}
+        tried += try_films(
+            translator, wanted, films, sequences, load_section(PARAMS, "extract", ExtractOptions),
+            translator.decoding, evaluation.score, metric, most=options.films,
+        )  # fmt: skip
     rows = [stress_row(one, is_told(one, translator, translator.confidence)) for one in tried]
     if options.json:
         print(json.dumps([asdict(row) for row in rows], indent=2))
         return
     print(f"{options.split}: {rows[0].clips} clips, 95 % interval; said: without a warning")
-    print(f"  {'change':<30}{metric_heading(metric):>8}{'':19}right  WER  said  wrong of these")
+    print(f"  {'change':<42}{metric_heading(metric):>8}{'':19}right  WER  said  wrong of these")
     for row in rows:
         interval = f"[{row.score_low:.1f}, {row.score_high:.1f}]"
-        print(f"  {row.change:<30}{row.score:>8.1f}  {interval:<15}{row.exact:>5.0f} %"
+        print(f"  {row.change:<42}{row.score:>8.1f}  {interval:<15}{row.exact:>5.0f} %"
               f"{row.wer:>6.1f}{row.told:>4.0f} %{row.wrong:>6.0f} %")  # fmt: skip
     if translator.confidence is None:
         print("  nothing measured when this model is unsure: `dvc repro evaluate`")

@@ -2,7 +2,8 @@
 
 Every film of a person begins with a moment of stillness, and positions are bound to words: a model
 that learnt from clips cut at the first movement reads a film with a second of rest in front badly.
-So what lies before the first and after the last movement is cut, in training and everywhere else.
+So what lies before the first and after the last movement is cut, in training and everywhere else;
+films are cut into sentences by the same rests (translation/segmentation.py).
 """
 
 from dataclasses import replace
@@ -15,6 +16,12 @@ from signloom.features.features import HANDS, FloatArray, fill_gaps, normalise
 
 # Slower is still, shoulder widths a second: jitter of a resting hand is 0.3, raising it 3 to 6.
 STILL = 0.8
+# So slow is all of a hand in a film of one picture, as its landmarks tremble.
+FROZEN = 0.3
+# A hand is low below this share of the way from the shoulders to the hips, which are this many
+# shoulder widths below where no body was found.
+LOW = 0.6
+TORSO = 1.4
 SMOOTH_S = 0.2  # over which speed is measured
 BRIDGE_S = 0.2  # a hand that is lost for no longer is where it was
 
@@ -39,16 +46,56 @@ def find_signing(sequence: LandmarkSequence, rest_s: float) -> tuple[int, int]:
     frames = len(sequence.points)
     if not rest_s:
         return 0, frames
-    filled = fill_gaps(sequence, BRIDGE_S)
-    tracks = wrist_tracks(normalise(filled, "body")[..., :2], filled)
-    with np.errstate(invalid="ignore"):  # NaN, an absent hand, does not move
-        moves = np.any([speeds(track, sequence.fps) > STILL for track in tracks], axis=0)
+    moves = find_busy(fill_gaps(sequence, BRIDGE_S))
     if not moves.any():
         return 0, frames
     kept, seen = round(rest_s * sequence.fps), half_window(sequence.fps)  # seen so much too early
     first = int(np.argmax(moves)) + seen
     last = frames - 1 - int(np.argmax(moves[::-1])) - seen
     return max(min(first, frames - 1) - kept, 0), min(max(last, first) + 1 + kept, frames)
+
+
+def find_busy(sequence: LandmarkSequence) -> npt.NDArray[np.bool_]:
+    """Return in which frames a hand moves, or is held up, shape (S,).
+
+    A hand that is held up belongs to a sign even if its wrist is still: fingers spell, a sign is
+    held. It is at rest only where nothing of it moves, which is a picture that stands still.
+
+    Args:
+        sequence: A clip whose gaps are filled.
+    """
+    points = normalise(sequence, "body")[..., :2]
+    tracks = wrist_tracks(points, sequence)
+    low, names = _low_line(points, tracks, sequence), sequence.layout.landmark_names
+    busy = np.zeros(len(points), np.bool_)
+    with np.errstate(invalid="ignore"):  # NaN, an absent hand, is at rest
+        for hand, wrist in zip(HANDS, tracks, strict=True):
+            pace = speeds(wrist, sequence.fps)
+            fastest = pace.copy()
+            for column in [n for n, name in enumerate(names) if name.startswith(f"{hand}.")]:
+                fastest = np.fmax(fastest, speeds(points[:, column], sequence.fps))
+            busy |= (pace > STILL) | ((wrist[:, 1] < low) & (fastest > FROZEN))
+    return busy
+
+
+def _low_line(points: FloatArray, tracks: list[FloatArray], sequence: LandmarkSequence) -> float:
+    """Return below which y a hand is low; -infinity where nothing says so: no hand is high."""
+    names, absent = sequence.layout.landmark_names, np.full_like(points[:, 0], np.nan)
+    shoulder, hip = (
+        np.concatenate([
+            points[:, names.index(name), 1] if name in names else absent[:, 1]
+            for name in (f"pose.left_{part}", f"pose.right_{part}")
+        ])
+        for part in ("shoulder", "hip")
+    )  # fmt: skip
+    heights = np.concatenate(tracks)[:, 1]
+    if np.isfinite(shoulder).any():
+        top = float(np.nanmedian(shoulder))
+        bottom = float(np.nanmedian(hip)) if np.isfinite(hip).any() else top + TORSO
+        return top + LOW * (bottom - top)
+    if np.isfinite(heights).any():  # hands alone: half-way between where they are at most
+        return float(np.nanquantile(heights, (0.05, 0.95)).mean())
+    return -np.inf
 
 
 def wrist_tracks(points: FloatArray, sequence: LandmarkSequence) -> list[FloatArray]:

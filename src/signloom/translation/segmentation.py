@@ -12,18 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.features.features import FloatArray, fill_gaps, normalise
-from signloom.features.rests import BRIDGE_S, STILL, half_window, speeds, wrist_tracks
+from signloom.features.features import fill_gaps
+from signloom.features.rests import BRIDGE_S, find_busy, half_window
 
 Span = tuple[float, float]  # start and end of a sentence, seconds from the start of the film
 
 PAUSE_S = 0.35  # the shortest rest between two sentences
 LEAST_S = 0.4  # a shorter movement is no sentence
 PAD_S = 0.2  # of rest that is left before and after a sentence, as clips have
-# A hand is low below this share of the way from the shoulders to the hips, which are this many
-# shoulder widths below where no body was found.
-LOW = 0.6
-TORSO = 1.4
 
 
 def segment_by_rest(sequence: LandmarkSequence, pause_s: float = PAUSE_S) -> list[Span]:
@@ -46,33 +42,6 @@ def segment_by_rest(sequence: LandmarkSequence, pause_s: float = PAUSE_S) -> lis
             joined.append((start, end))
     spans = [(a / sequence.fps, b / sequence.fps) for a, b in joined]
     return pad_spans([span for span in spans if span[1] - span[0] >= LEAST_S], sequence.seconds)
-
-
-def find_busy(sequence: LandmarkSequence) -> npt.NDArray[np.bool_]:
-    """Return in which frames a hand is high or moves, shape (S,)."""
-    points = normalise(sequence, "body")[..., :2]
-    wrists = wrist_tracks(points, sequence)
-    names, absent = sequence.layout.landmark_names, np.full_like(points[:, 0], np.nan)
-
-    def track(name: str) -> FloatArray:
-        return points[:, names.index(name)] if name in names else absent
-
-    shoulder, hip = (
-        np.concatenate([track(f"pose.{side}_{part}")[:, 1] for side in ("left", "right")])
-        for part in ("shoulder", "hip")
-    )
-    heights = np.concatenate(wrists)[:, 1]
-    if np.isfinite(shoulder).any():
-        top = float(np.nanmedian(shoulder))
-        bottom = float(np.nanmedian(hip)) if np.isfinite(hip).any() else top + TORSO
-        low = top + LOW * (bottom - top)
-    elif np.isfinite(heights).any():  # hands alone: half-way between where they are at most
-        low = float(np.nanquantile(heights, (0.05, 0.95)).mean())
-    else:
-        return np.zeros(len(points), np.bool_)
-    with np.errstate(invalid="ignore"):  # NaN, an absent hand, is at rest
-        busy = [(w[:, 1] < low) | (speeds(w, sequence.fps) > STILL) for w in wrists]
-    return np.asarray(busy[0] | busy[1])
 
 
 def find_runs(values: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:

@@ -15,7 +15,9 @@ FPS = 25.0
 LAYOUT = build_layout(("hands", "pose"))
 
 
-def film(before_s: float, after_s: float, *, seed: int = 1, high: bool = False) -> LandmarkSequence:
+def film(
+    before_s: float, after_s: float, *, seed: int = 1, high: bool = False, trembles: bool = True
+) -> LandmarkSequence:
     """A second in which both wrists are raised and lowered, between rests."""
     frames, rng = round((before_s + 1 + after_s) * FPS), np.random.default_rng(seed)
     points = np.tile(rng.uniform(0.3, 0.7, (1, LAYOUT.points, 3)), (frames, 1, 1))
@@ -31,7 +33,8 @@ def film(before_s: float, after_s: float, *, seed: int = 1, high: bool = False) 
         for name in (f"pose.{side}_wrist", f"{side}_hand.wrist"):
             mark = LAYOUT.landmark_names.index(name)
             points[:, mark] = np.stack([np.full(frames, x), low - height, np.zeros(frames)], axis=1)
-    points += rng.normal(0, 0.001, points.shape)  # as a detector trembles
+    if trembles:
+        points += rng.normal(0, 0.001, points.shape)  # as a detector does
     return LandmarkSequence(
         points=points.astype(np.float32), present=np.ones((frames, len(LAYOUT.groups)), bool),
         fps=FPS, width=640, height=480, layout=LAYOUT,
@@ -41,7 +44,8 @@ def film(before_s: float, after_s: float, *, seed: int = 1, high: bool = False) 
 @pytest.mark.parametrize(("before_s", "after_s"), [(0.5, 0.5), (2, 0), (0, 2), (3, 3), (1, 0.3)])
 @pytest.mark.parametrize("high", [False, True])
 def test_rests_are_cut_and_the_signing_is_not(before_s: float, after_s: float, high: bool) -> None:
-    clip = film(before_s, after_s, high=high)
+    # Hands that are held up are a sign, unless the picture stands still.
+    clip = film(before_s, after_s, high=high, trembles=not high)
     first, stop = find_signing(clip, 0.2)
     begins, ends = before_s * FPS, (before_s + 1) * FPS
     assert max(begins - 0.2 * FPS - 3, 0) <= first <= begins
@@ -49,6 +53,19 @@ def test_rests_are_cut_and_the_signing_is_not(before_s: float, after_s: float, h
     trimmed = trim_rests(clip, 0.2)
     assert np.array_equal(trimmed.points, clip.points[first:stop])
     assert abs(len(trim_rests(trimmed, 0.2).points) - len(trimmed.points)) <= 2
+
+
+def test_a_hand_that_spells_is_no_rest_though_its_wrist_is_still() -> None:
+    clip = film(1, 1, high=True, trembles=False)
+    points, rng = clip.points.copy(), np.random.default_rng(2)
+    tip = LAYOUT.landmark_names.index("right_hand.index_tip")
+    points[:, tip] += rng.normal(0, 0.02, (len(points), 3)).astype(np.float32)
+    spelt = dataclasses.replace(clip, points=points)
+    assert trim_rests(spelt, 0.2) is spelt
+    low = film(1, 1, trembles=False)  # fingers that play at rest say nothing
+    points = low.points.copy()
+    points[:, tip] += rng.normal(0, 0.02, (len(points), 3)).astype(np.float32)
+    assert len(trim_rests(dataclasses.replace(low, points=points), 0.2).points) < 45
 
 
 def test_nothing_is_cut_where_nothing_moves_or_nothing_is_asked() -> None:
