@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from signloom.cli.arguments import number_of
+from signloom.cli.arguments import number_of, refuse_in_corpus
 from signloom.config import Count, Natural, load_section, read_json
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.errors import UserError
@@ -268,6 +268,10 @@ def _rank(options: argparse.Namespace) -> None:
     writers = {".html": _ranking_page, ".md": _ranking_markdown, ".json": _ranking_json}
     if options.out and options.out.suffix not in writers:
         raise UserError(f"{options.out}: expected a name that ends in {', '.join(writers)}")
+    if options.out:
+        refuse_in_corpus(options.out)
+        given = [Path(name) for name in options.runs]
+        check_output(options.out, given, overwrite=options.overwrite)
     split = options.split or "test"
     names = [*options.runs, *(_every_run() if options.all else [])]
     runs: list[PastRun] = []
@@ -288,8 +292,6 @@ def _rank(options: argparse.Namespace) -> None:
     ranking = rank_runs(runs, split, metric)
     print(_ranking_json(ranking) if options.json else _ranking_text(ranking))
     if options.out:
-        given = [Path(name) for name in options.runs]
-        check_output(options.out, given, overwrite=options.overwrite)
         write_file(options.out, writers[options.out.suffix](ranking))
 
 

@@ -15,6 +15,7 @@ from signloom.cli.arguments import add_params, add_path, number_of, refuse_in_co
 from signloom.config import Natural, load_section
 from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest
 from signloom.errors import UserError
+from signloom.files import check_output
 from signloom.paths import CHECKPOINT, SEGMENTER, SHARDS
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ def add_train_segmenter(parser: argparse.ArgumentParser) -> None:
         "--seed", type=number_of(Natural), default=1, help="of weights and chance (%(default)s)"
     )
     add_path(parser, "--out", SEGMENTER, "where translate finds it")
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace what is no segmenter, too"
+    )
     parser.set_defaults(run=run_train_segmenter)
 
 
@@ -44,9 +48,11 @@ def run_train_segmenter(options: argparse.Namespace) -> None:
     """Train it, say what it finds on dev, and write it."""
     from signloom.corpus.shards import shards_metadata
     from signloom.translation.segmentation import segment_by_rest, share_found
-    from signloom.translation.segmenter import Segmenter
+    from signloom.translation.segmenter import Segmenter, is_segmenter
 
     refuse_in_corpus(options.out)
+    may_replace = options.overwrite or is_segmenter(options.out)
+    check_output(options.out, [options.params], overwrite=may_replace)
     corpus = load_section(options.params, "corpus", CorpusOptions)
     clips = read_manifest(corpus.path, corpus.signer_disjoint)
     made = shards_metadata(SHARDS)
@@ -146,7 +152,6 @@ def run_align(options: argparse.Namespace) -> None:
 
     from signloom.checkpoint import load_checkpoint
     from signloom.features.sources import LandmarkSource
-    from signloom.files import check_output, check_writable
     from signloom.importing.captions import read_captions, write_captions
     from signloom.importing.foreign import SourceDefaults
     from signloom.translation.inputs import ClipPath, ClipReader, GivenClip, ReadOptions
@@ -154,7 +159,6 @@ def run_align(options: argparse.Namespace) -> None:
     from signloom.translation.segmenter import Segmenter, find_segmenter
 
     refuse_in_corpus(options.out)
-    check_writable(options.out)
     inputs = [options.film, options.captions]
     check_output(options.out, inputs, overwrite=options.overwrite)
     given = read_captions(options.captions)

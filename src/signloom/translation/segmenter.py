@@ -234,6 +234,15 @@ class Segmenter:
         return segmenter
 
 
+def is_segmenter(path: Path) -> bool:
+    """Return whether a file is one that `Segmenter.save` wrote, which may be replaced."""
+    try:
+        with safetensors.safe_open(path, "pt") as file:
+            return _METADATA in (file.metadata() or {})
+    except (OSError, safetensors.SafetensorError):
+        return False
+
+
 def find_segmenter(checkpoint: Path) -> Path | None:
     """Return the segmenter in a checkpoint's folder, beside it or in `data`; None without one."""
     paths = (checkpoint / SEGMENTER.name, checkpoint.parent / SEGMENTER.name, SEGMENTER)
