@@ -1,9 +1,10 @@
 """Find what is wrong with the parameters and the corpus before hours of work. DVC stage `check`."""
 
 import importlib.util
+import logging
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -12,18 +13,20 @@ from pipeline.stage import run
 from signloom.config import load_params, load_section
 from signloom.corpus.landmarks import build_layout
 from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest
-from signloom.corpus.shards import shards_metadata
+from signloom.corpus.shards import read_clip_frames, read_clip_rates, shards_metadata
 from signloom.devices import pick_device
-from signloom.errors import UserError
+from signloom.errors import ClipError, UserError
 from signloom.evaluation.evaluate import EvaluateOptions
 from signloom.extraction.extract import ExtractOptions
+from signloom.extraction.video import Video
 from signloom.features.augment import AugmentOptions
 from signloom.features.features import (
     FeatureOptions,
     check_groups,
     feature_width,
+    prepared_frames,
 )
-from signloom.features.targets import TokenizeOptions, build_glosses, build_targets
+from signloom.features.targets import Target, TokenizeOptions, build_glosses, build_targets
 from signloom.files import write_file
 from signloom.models.registry import build_model, planned
 from signloom.models.seq2seq import ModelOptions
@@ -43,12 +46,14 @@ from signloom.training.options import TrainOptions
 from signloom.training.run import (
     RunOptions,
     check_glosses,
+    count_unwritable,
     from_scratch,
     read_run_options,
 )
 from signloom.training.warm_start import describe_start
 from signloom.tune.space import TuneOptions, check_fit, parse_space
 
+logger = logging.getLogger(__name__)
 CHECKED = Path("data/checked.txt")
 OUTPUTS = (
     LANDMARKS,
@@ -118,7 +123,7 @@ def check_together(params: Path, corpus: CorpusOptions) -> None:
     checks: list[Callable[[], object]] = [
         lambda: pick_device(run.train.device),
         lambda: _check_start(run.train.start_from),
-        lambda: _check_texts(clips, tokenize, run),
+        lambda: _check_texts(clips, corpus, tokenize, run),
         lambda: _check_input(corpus, extract, run),
         lambda: check_fit(from_scratch(run), parse_space(tune.space)) if tune.trials else None,
         lambda: _tell(
@@ -149,7 +154,9 @@ def _tell(problems: Sequence[str]) -> None:
         raise UserError("\n".join(dict.fromkeys(problems)))
 
 
-def _check_texts(clips: Sequence[Clip], tokenize: TokenizeOptions, run: RunOptions) -> None:
+def _check_texts(
+    clips: Sequence[Clip], corpus: CorpusOptions, tokenize: TokenizeOptions, run: RunOptions
+) -> None:
     """Refuse sentences that are too long, and clips without what the parameters need of them."""
     if run.model.source == "tokens":
         check_glosses(run)
@@ -159,8 +166,61 @@ def _check_texts(clips: Sequence[Clip], tokenize: TokenizeOptions, run: RunOptio
                 "subwords or shared"
             )
     if clips:
-        tokenizer, _, _ = build_targets(clips, tokenize)
-        build_glosses(clips, tokenize.source, tokenizer)
+        tokenizer, _, targets = build_targets(clips, tokenize)
+        glosses = build_glosses(clips, tokenize.source, tokenizer)
+        if run.model.source == "tokens":
+            lengths = {target.clip_id: len(glosses.encode(target.gloss).ids) for target in targets}
+        else:
+            lengths = _find_lengths(clips, corpus, run)
+        _say_room([target for target in targets if target.split == "train"], lengths, run)
+
+
+def _find_lengths(clips: Sequence[Clip], corpus: CorpusOptions, run: RunOptions) -> dict[str, int]:
+    """Return the frames of train clips at the features' rate where they are known without looking.
+
+    They come from imported landmarks, times of the manifest or headers of films; rests are not cut.
+    """
+    if not (run.train.ctc_weight or run.model.family == "encoder_only"):
+        return {}
+    fps = run.features.fps
+    if corpus.imported_shards.is_dir():
+        frames = read_clip_frames(corpus.imported_shards)
+        rates = read_clip_rates(corpus.imported_shards)
+        return {clip: prepared_frames(n, rates[clip], run.features) for clip, n in frames.items()}
+    found = {}
+    whole: dict[Path, float | None] = {}  # many clips may be cut of one film
+    for clip in clips:
+        if clip.split != "train" or clip.video is None:
+            continue
+        end_s = clip.end_s
+        if end_s is None:
+            if clip.video not in whole:
+                whole[clip.video] = _duration_s(clip.video)
+            end_s = whole[clip.video]
+        if end_s is not None:
+            found[clip.clip_id] = round((end_s - (clip.start_s or 0.0)) * fps)
+    return found
+
+
+def _duration_s(film: Path) -> float | None:
+    """Return how long a film is by its header; None where it does not say."""
+    try:
+        with Video(film) as video:
+            return video.duration_s
+    except ClipError:  # extraction says it
+        return None
+
+
+def _say_room(train: Sequence[Target], lengths: Mapping[str, int], run: RunOptions) -> None:
+    """Say how many train clips cannot be written by CTC, where it writes any."""
+    known = [target for target in train if target.clip_id in lengths]
+    frames = [lengths[target.clip_id] for target in known]
+    for name, (without, spelling) in count_unwritable(known, frames, run).items():
+        logger.info(
+            "CTC: %d of %d train clips have more %s than memory positions and cannot be written; "
+            "of %d clips the length is not known yet",
+            without, spelling, name, len(train) - len(known),
+        )  # fmt: skip
 
 
 def _check_input(corpus: CorpusOptions, extract: ExtractOptions, run: RunOptions) -> None:

@@ -44,6 +44,7 @@ class ReverseOptions:
     train: Count  # sequences
     dev: Count  # sequences
     test: Count  # sequences
+    frames: Count = 1  # source positions of each symbol; CTC needs 2 where symbols may repeat
 
     def __post_init__(self) -> None:
         if self.max_length < self.min_length:
@@ -116,6 +117,9 @@ def read_lab(assignments: Sequence[str], params: Path = DEFAULTS) -> LabOptions:
             values[section][name] = json.loads(text)
         except ValueError:
             values[section][name] = text
+    given = {assignment.partition("=")[0] for assignment in assignments}
+    if values["model"]["family"] == "encoder_only" and "task.frames" not in given:
+        values["task"]["frames"] = 2  # CTC writes a blank between equal symbols
     return parse_options(values, LabOptions, where=str(params.name))
 
 
@@ -185,9 +189,11 @@ class ReverseBatches(EpochBatches):
     which batches of like length would show in one step out of ten.
     """
 
-    def __init__(self, sequences: Sequence[Symbols], ids: SpecialIds, size: int, seed: int) -> None:
+    def __init__(
+        self, sequences: Sequence[Symbols], task: ReverseOptions, size: int, seed: int
+    ) -> None:
         """Take the sequences, how many make a batch, and the seed of their order."""
-        self.sequences, self.ids, self.size, self.seed = sequences, ids, size, seed
+        self.sequences, self.task, self.size, self.seed = sequences, task, size, seed
 
     def plan(self, epoch: int) -> list[list[int]]:
         """Return the sequences of each batch."""
@@ -196,11 +202,13 @@ class ReverseBatches(EpochBatches):
 
     def lengths(self, epoch: int) -> list[int]:
         """Return the symbols of each sequence."""
-        return [len(sequence) for sequence in self.sequences]
+        return [len(sequence) * self.task.frames for sequence in self.sequences]
 
     def build(self, epoch: int, clips: Sequence[int]) -> Batch:
         """Return some sequences and their reverses."""
-        return build_pairs([self.sequences[clip] for clip in clips], self.ids)
+        return build_pairs(
+            [self.sequences[clip] for clip in clips], self.task.ids, self.task.frames
+        )
 
 
 def _train(
@@ -214,8 +222,11 @@ def _train(
     starts = range(0, len(dev), DECODED_AT_ONCE)
     trainer = Trainer(
         BatchLoss(model, options.train, pad=PAD, subsampling=options.model.subsampling),
-        ReverseBatches(splits["train"], task.ids, size, options.train.seed),
-        [build_pairs(dev[start : start + DECODED_AT_ONCE], task.ids) for start in starts],
+        ReverseBatches(splits["train"], task, size, options.train.seed),
+        [
+            build_pairs(dev[start : start + DECODED_AT_ONCE], task.ids, task.frames)
+            for start in starts
+        ],
         fabric=open_devices(options.train),
         total_steps=options.train.epochs * math.ceil(task.train / size),
     )
@@ -239,7 +250,7 @@ def reverse_all(
     with torch.inference_mode():
         for start in range(0, len(sequences), DECODED_AT_ONCE):
             part = sequences[start : start + DECODED_AT_ONCE]
-            src, valid = pad_ids(part, PAD)
+            src, valid = pad_ids([hold(sequence, task.frames) for sequence in part], PAD)
             memory = model.encode(src.to(device), valid.to(device))
             keys = [" ".join(map(str, sequence)) for sequence in part]
             every = search(model, memory, ids, decoding, keys=keys)
@@ -248,9 +259,14 @@ def reverse_all(
     return right
 
 
-def build_pairs(sequences: Sequence[Symbols], ids: SpecialIds) -> Batch:
-    """Pad sequences and their reverses to a batch."""
-    src, src_valid = pad_ids(sequences, ids.pad)
+def hold(sequence: Symbols, frames: int) -> Symbols:
+    """Repeat each symbol, as a sign lasts for some frames."""
+    return tuple(symbol for symbol in sequence for _ in range(frames))
+
+
+def build_pairs(sequences: Sequence[Symbols], ids: SpecialIds, frames: int = 1) -> Batch:
+    """Pad sequences, each symbol for so many positions, and their reverses to a batch."""
+    src, src_valid = pad_ids([hold(sequence, frames) for sequence in sequences], ids.pad)
     tgt, tgt_valid = pad_ids([(ids.bos, *reversed(s), ids.eos) for s in sequences], ids.pad)
     nothing = torch.zeros(len(sequences), dtype=torch.int64)
     return Batch(
@@ -274,7 +290,7 @@ def is_result(path: Path) -> bool:
 
 
 def attend(
-    model: Seq2Seq, sequence: Symbols, ids: SpecialIds
+    model: Seq2Seq, sequence: Symbols, task: ReverseOptions
 ) -> tuple[FloatArray, dict[str, FloatArray]]:
     """Return what the model looks at while it is given the reverse of a sequence.
 
@@ -285,7 +301,7 @@ def attend(
         ValueError: If its decoder does not look at the source.
     """
     device = next(model.parameters()).device
-    batch = build_pairs([sequence], ids)
+    batch = build_pairs([sequence], task.ids, task.frames)
     src, valid, tgt_in = (x.to(device) for x in (batch.src, batch.src_valid, batch.tgt[:, :-1]))
     with torch.inference_mode():
         looked = model.align(model.encode(src, valid), tgt_in)[0].float().cpu().numpy()

@@ -8,6 +8,7 @@ Usage: python -m pipeline.studies.reversal.run [--family NAME] [--seed N] [--set
 import argparse
 import dataclasses
 import json
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,6 +28,7 @@ from signloom.files import check_output, write_file
 from signloom.report.attention import Alignment, AttentionClip, render_attention
 from signloom.terminal import run_program
 from signloom.training.loop import EpochRecord
+from signloom.training.run import ctc_positions
 
 OUT = Path("reports/tasks/reverse.json")
 PAGE_TITLE = "Attention of the reversal lab"
@@ -78,6 +80,11 @@ def run_reverse(options: argparse.Namespace) -> None:
             flush=True,
         )
 
+    if unwritable := _count_unwritable(lab):
+        print(
+            f"{unwritable} of {lab.task.test} test sequences cannot be written: CTC needs a blank "
+            "between equal symbols, and there is a position for each symbol; --set task.frames=2"
+        )
     result = run_lab(lab, log=show)
     print(f"exact match on {lab.task.test} held-out sequences: {100 * result.exact:.1f} %")
     lengths = (f"{length}: {100 * share:.0f}" for length, share in result.by_length.items())
@@ -87,6 +94,17 @@ def run_reverse(options: argparse.Namespace) -> None:
     write_file(options.out, json.dumps(content, indent=1) + "\n")
     print(f"written: {options.out}")
     _write_attention(page, lab, result)
+
+
+def _count_unwritable(lab: LabOptions) -> int:
+    """Return for how many test sequences an encoder-only model has too few positions."""
+    if lab.model.family != "encoder_only":
+        return 0
+    needed = 0
+    for sequence in draw_sequences(lab.task, lab.train.seed)["test"]:
+        positions = math.ceil(len(sequence) * lab.task.frames / lab.model.subsampling)
+        needed += ctc_positions(sequence) > positions
+    return needed
 
 
 def _is_page(path: Path) -> bool:
@@ -101,12 +119,13 @@ def _write_attention(path: Path, lab: LabOptions, result: LabResult) -> None:
     for sequence in sorted(sequences, key=len, reverse=True)[:SHOWN]:
         names = [str(symbol) for symbol in sequence]
         try:
-            weights, maps = attend(result.model, sequence, lab.task.ids)
+            weights, maps = attend(result.model, sequence, lab.task)
         except ValueError as error:  # the one it names: the decoder does not look at the source
             print(f"no page of attention: {error}")
             return
         tokens = [*reversed(names), ""]
-        alignment = Alignment(tokens=tokens, step_s=0.0, weights=weights, source=names, maps=maps)
+        source = [name for name in names for _ in range(lab.task.frames)]
+        alignment = Alignment(tokens=tokens, step_s=0.0, weights=weights, source=source, maps=maps)
         clips.append(
             AttentionClip(name=" ".join(names), text=" ".join(tokens), alignment=alignment)
         )

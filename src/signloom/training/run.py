@@ -34,7 +34,7 @@ from signloom.features.batches import (
     TrainingBatches,
 )
 from signloom.features.features import FeatureOptions
-from signloom.features.targets import NO_LABELS
+from signloom.features.targets import NO_LABELS, Target
 from signloom.files import write_file
 from signloom.log import ONCE
 from signloom.models.pretrained import TextModel
@@ -128,11 +128,10 @@ def check_run(data: TrainingData, options: RunOptions) -> None:
         )
     if not data.source.has_frames:
         check_glosses(options)
+        _check_room(data, options)
         return
     data.source.check_features(options.features)
-    if not options.train.ctc_weight:
-        return
-    if not data.labels:
+    if options.train.ctc_weight and not data.labels:
         raise UserError(
             f"train.ctc_weight is {options.train.ctc_weight}, but no train clip has CTC labels; "
             "with tokenize_targets.ctc: glosses the manifest needs a gloss column, with none there "
@@ -162,32 +161,65 @@ def check_glosses(options: RunOptions) -> None:
         raise UserError("model.source is tokens: " + "\n".join(problems))
 
 
+def ctc_positions(labels: Sequence[int]) -> int:
+    """Return how many positions CTC needs to spell labels: between equal ones stands a blank."""
+    return len(labels) + sum(one == other for one, other in itertools.pairwise(labels))
+
+
+def count_unwritable(
+    targets: Sequence[Target], lengths: Sequence[int], options: RunOptions
+) -> dict[str, tuple[int, int]]:
+    """Return how many clips have more to spell by CTC than the encoder has positions for it.
+
+    Args:
+        targets: Of the clips.
+        lengths: Frames of each at the rate of the features, or tokens of its source.
+        options: What spells: the CTC head, an encoder-only model, both or nothing.
+
+    Returns:
+        By what is spelt, the clips without room and the clips that spell anything.
+    """
+    spelt: dict[str, list[Sequence[int]]] = {}
+    if options.train.ctc_weight:
+        spelt["CTC labels"] = [target.labels for target in targets]
+    if options.model.family == "encoder_only":
+        spelt["tokens"] = [target.ids[1:-1] for target in targets]
+    found = {}
+    for name, every in spelt.items():
+        without = sum(
+            ctc_positions(labels) > math.ceil(length / options.model.subsampling)
+            for labels, length in zip(every, lengths, strict=True)
+        )
+        found[name] = (without, sum(bool(labels) for labels in every))
+    return found
+
+
 def _check_room(data: TrainingData, options: RunOptions) -> None:
-    """Say how many train clips have more CTC labels than the encoder has positions for them.
+    """Say how many train clips have more to spell than the encoder has positions for it.
 
     Raises:
         UserError: If all of them have.
     """
-    train = data.train
-    lengths = data.source.lengths(train, options.features)
-    labelled = [number for number, target in enumerate(train.targets) if target.labels]
-    without_room = 0
-    for number in labelled:
-        labels = train.targets[number].labels
-        repeats = sum(one == other for one, other in itertools.pairwise(labels))
-        without_room += len(labels) + repeats > math.ceil(
-            lengths[number] / options.model.subsampling
-        )
-    if not without_room:
-        return
-    found = (
-        f"{without_room} of {len(labelled)} train clips have more CTC labels than memory positions "
-        "(seconds x features.fps / model.subsampling)"
-    )
-    hint = "lower model.subsampling or raise features.fps"
-    if without_room == len(labelled):
-        raise UserError(f"{found}, so train.ctc_weight teaches nothing; {hint}, or set it to 0")
-    logger.warning("%s: they are left out of the CTC loss; %s", found, hint, extra=ONCE)
+    train, has_frames = data.train, data.source.has_frames
+    lengths = data.source.lengths(train, options.features) if has_frames else train.frames
+    for name, (without, spelling) in count_unwritable(train.targets, lengths, options).items():
+        if not without:
+            continue
+        found = f"{without} of {spelling} train clips have more {name} than memory positions"
+        hint = "choose another model.family"
+        if has_frames:
+            found += " (seconds x features.fps / model.subsampling)"
+            hint = "lower model.subsampling or raise features.fps"
+        if name == "tokens":
+            left = "an encoder_only model cannot write their sentences"
+            hint += ", or choose another model.family" * has_frames
+        else:
+            left = "they are left out of the CTC loss"
+        if without == spelling:
+            off = ", or set it to 0" * (name != "tokens")
+            key = "model.family: encoder_only" if name == "tokens" else "train.ctc_weight"
+            raise UserError(f"{found}, so {key} teaches nothing; {hint}{off}")
+        logger.warning("%s: %s; %s", found, left, hint, extra=ONCE)
 
 
 def train(

@@ -100,6 +100,31 @@ def test_every_family_passes_the_check(family: str) -> None:
     main()
 
 
+@pytest.mark.parametrize(("end_s", "unwritable"), [(0.3, 1), (9.0, 0)])
+def test_the_check_says_how_many_clips_ctc_cannot_write(
+    end_s: float, unwritable: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    clips = [
+        Clip(clip_id=s, video=CORPUS / "a.mp4", text="one two", signer=s, split=s, start_s=0.0,
+             end_s=end_s) for s in SPLITS
+    ]  # fmt: skip
+    write_manifest(CORPUS / "manifest.tsv", clips)
+    change(model={"family": "encoder_only"})
+    with caplog.at_level("INFO"):
+        main()
+    for name in ("CTC labels", "tokens"):
+        assert f"CTC: {unwritable} of 1 train clips have more {name} than memory" in caplog.text
+
+
+def test_films_whose_length_is_not_known_are_left_to_training(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level("INFO"):
+        main()
+    assert "CTC: 0 of 0 train clips" in caplog.text
+    assert "of 1 clips the length is not known yet" in caplog.text
+
+
 def test_all_that_does_not_fit_comes_in_one_message() -> None:
     change(
         train={"device": "cuda"}, features={"groups": ["lips"]}, tokenize_targets={"ctc": "none"}

@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,33 @@ def test_a_model_can_be_changed_before_it_is_trained() -> None:
 
     result = run_lab(tiny(), log=lambda record: None, prepare=silence)
     assert not result.model.get_submodule("decoder.output").weight.any()
+
+
+def test_an_encoder_alone_has_room_for_equal_neighbours() -> None:
+    lab = tiny("model.family=encoder_only")
+    assert lab.task.frames == 2
+    batch = build_pairs([(1, 2, 2), (4,)], lab.task.ids, lab.task.frames)
+    assert batch.src.tolist() == [[1, 1, 2, 2, 2, 2], [4, 4, 0, 0, 0, 0]]
+    assert batch.tgt[0].tolist() == [6, 2, 2, 1, 7]
+    # With one position a symbol, a blank has no place between the two 2.
+    assert tiny("model.family=encoder_only", "task.frames=1").task.frames == 1
+    assert tiny("model.encoder_norm=false").task.frames == 1
+    result = run_lab(lab, log=lambda record: None)
+    repeated = [s for s in draw_sequences(lab.task, 1)["dev"] if s[0] == s[1]]
+    assert repeated
+    memory_loss = [record.dev_loss for record in result.history]
+    assert max(memory_loss) < 20  # what cannot be written costs thousands
+
+
+def test_an_encoder_without_room_says_how_many_it_cannot_write(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sets = [p for a in (*TINY, "task.frames=1", "train.epochs=1") for p in ("--set", a)]
+    main(["--family", "encoder_only", *sets, "--out", str(tmp_path / "lab.json")])
+    found = re.search(r"(\d+) of 20 test sequences cannot be written", capsys.readouterr().out)
+    assert found
+    assert int(found[1]) > 0
+    assert (tmp_path / "lab.html").exists()
 
 
 def test_only_the_whole_reverse_counts() -> None:

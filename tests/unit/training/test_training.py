@@ -13,7 +13,7 @@ from signloom.models.layers import TokenEmbedding
 from signloom.training.data import TrainingData
 from signloom.training.devices import open_devices
 from signloom.training.loop import BatchLoss, DivergedError, EpochRecord, dev_score
-from signloom.training.run import seed_everything, train
+from signloom.training.run import check_run, seed_everything, train
 from signloom.translation.translator import Translator
 from tests import tiny
 from tests.tiny import hold_clips
@@ -51,6 +51,22 @@ def test_ctc_with_no_room_at_all_is_refused() -> None:
     with pytest.raises(UserError, match=r"8 of 8 train clips .* lower model\.subsampling"):
         train(data, tiny.run_options(), provenance={}, log=ignore)
     train(data, tiny.run_options(ctc_weight=0.0, epochs=1), provenance={}, log=ignore)
+
+
+def test_sentences_that_an_encoder_alone_cannot_write_are_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    data = tiny.training_data()
+    long = [
+        dataclasses.replace(e, target=dataclasses.replace(e.target, ids=[1, *[5] * 9, 2]))
+        for e in data.train[:2]
+    ]
+    data = dataclasses.replace(data, train=hold_clips([*long, *data.train[2:]], {"name": "tiny"}))
+    options = tiny.run_options(ctc_weight=0.0, epochs=1)
+    model = dataclasses.replace(options.model, family="encoder_only")
+    check_run(data, dataclasses.replace(options, model=model))
+    assert "2 of 8 train clips have more tokens than memory positions" in caplog.text
+    assert "cannot write their sentences" in caplog.text
 
 
 def test_features_that_the_landmarks_lack_are_refused() -> None:
