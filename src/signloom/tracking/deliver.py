@@ -29,6 +29,7 @@ from signloom.tracking.mlflow_store import (
     answer_limit,
     first_line,
     import_mlflow,
+    prepare_database,
     store_name,
 )
 
@@ -190,7 +191,9 @@ class _Sender:
         until the one before has been sent to its end.
         """
         problem, unfinished = "", set()
-        self._store = self._store or Store()
+        if self._store is None:
+            prepare_database()
+            self._store = Store()
         for box in self.waiting():
             assert box.start is not None
             if box.start["key"] in unfinished:

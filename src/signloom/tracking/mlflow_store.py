@@ -1,8 +1,12 @@
 """MLflow, with its telemetry and chatter off, and the store that it speaks to."""
 
+import contextlib
 import logging
 import os
 import re
+import shutil
+import sqlite3
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -63,6 +67,48 @@ def tell_waiting() -> None:
 
 def is_there() -> bool:
     """Return whether there can be runs: a database that is missing would be made by asking it."""
+    path = _database_file()
+    return path is None or path.is_file()
+
+
+def _database_file() -> Path | None:
+    """Return the file of a database that MLflow opens itself; None of a server, say."""
     uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{DEFAULT_STORE}"
     path = uri.partition("?")[0].removeprefix("sqlite:///")
-    return not uri.startswith("sqlite:///") or path.startswith("file:") or Path(path).is_file()
+    return Path(path) if uri.startswith("sqlite:///") and not path.startswith("file:") else None
+
+
+def prepare_database() -> None:
+    """Make MLflow's database whole or not at all; one that a kill left half made is put aside.
+
+    MLflow makes it table by table for some seconds, and never again where it was stopped.
+    """
+    path = _database_file()
+    if path is None or (path.is_file() and not _is_half_made(path)):
+        return
+    mlflow = import_mlflow()
+    if path.is_file():
+        aside = path.with_name(f"{path.name}.half-made")
+        path.replace(aside)
+        logger.warning("%s was half made and holds no run: it is %s now", path, aside)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for left in path.parent.glob(f".{path.name}.*"):  # by a process that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+        made = Path(folder, path.name)
+        mlflow.MlflowClient(tracking_uri=f"sqlite:///{made}").search_experiments()
+        if not path.exists():  # nobody else has made it meanwhile
+            made.replace(path)
+
+
+def _is_half_made(path: Path) -> bool:
+    """Return whether a database lacks what MLflow writes last: its first experiment."""
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+            names = "SELECT name FROM sqlite_master WHERE type = 'table'"
+            tables = {name for (name,) in database.execute(names)}
+            if "experiments" not in tables:
+                return tables <= {"alembic_version"}
+            return database.execute("SELECT 1 FROM experiments").fetchone() is None
+    except sqlite3.Error:  # of another kind, or locked: MLflow says what is wrong with it
+        return False

@@ -1,3 +1,4 @@
+import contextlib
 import json
 import logging
 import os
@@ -7,6 +8,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import time
 import types
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -25,7 +27,7 @@ from signloom.tracking import deliver as deliver_module
 from signloom.tracking import run as run_module
 from signloom.tracking.deliver import KEY, MAX_VALUE_CHARS, Store, deliver
 from signloom.tracking.journal import LOCK, PROBLEM, SENDING, outboxes, store_file
-from signloom.tracking.mlflow_store import hide_password, store_name
+from signloom.tracking.mlflow_store import hide_password, prepare_database, store_name
 from signloom.tracking.run import Run, TrackingOptions, flatten, read_tracking
 from tests.processes import fork, wait
 
@@ -503,6 +505,45 @@ def test_the_records_reach_a_database_that_is_whole_again(
     with sqlite3.connect(tmp_path / "mlflow.db") as database:
         assert database.execute("select value from metrics where key = 'loss'").fetchall() == [(1,)]
     database.close()
+
+
+def test_a_database_that_a_kill_left_half_made_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "mlflow.db"
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        for table in ("experiments", "runs", "alembic_version", "registered_models"):
+            database.execute(f"CREATE TABLE {table} (name TEXT)")
+        database.commit()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{path}")
+    with Run.start(ON, "night", stage="train") as run:
+        run.log_metrics({"loss": 1.0})
+    assert read(run).data.metrics["loss"] == 1.0
+    assert "half made and holds no run" in caplog.text
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["mlflow.db", "mlflow.db.half-made"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delay_s", [0.1, 0.4, 1.0])
+def test_a_kill_while_the_database_is_made_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delay_s: float
+) -> None:
+    """Quick twin: the test above."""
+    program = "from signloom.tracking.mlflow_store import *; prepare_database()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], cwd=tmp_path,
+        env={**os.environ, "MLFLOW_TRACKING_URI": "sqlite:///mlflow.db"},
+    )  # fmt: skip
+    while not list(tmp_path.glob(".mlflow.db.*/mlflow.db")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    time.sleep(delay_s)
+    process.kill()
+    process.wait()
+    assert not (tmp_path / "mlflow.db").exists()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    prepare_database()
+    assert [one.name for one in tmp_path.iterdir()] == ["mlflow.db"]
 
 
 def test_records_go_to_no_other_store_than_theirs(
