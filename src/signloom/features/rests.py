@@ -66,15 +66,17 @@ def find_busy(sequence: LandmarkSequence) -> npt.NDArray[np.bool_]:
     """
     points = normalise(sequence, "body")[..., :2]
     tracks = wrist_tracks(points, sequence)
-    low, names = _low_line(points, tracks, sequence), sequence.layout.landmark_names
+    low = _low_line(points, tracks, sequence)
     busy = np.zeros(len(points), np.bool_)
     with np.errstate(invalid="ignore"):  # NaN, an absent hand, is at rest
         for hand, wrist in zip(HANDS, tracks, strict=True):
-            pace = speeds(wrist, sequence.fps)
-            fastest = pace.copy()
-            for column in [n for n, name in enumerate(names) if name.startswith(f"{hand}.")]:
-                fastest = np.fmax(fastest, speeds(points[:, column], sequence.fps))
-            busy |= (pace > STILL) | ((wrist[:, 1] < low) & (fastest > FROZEN))
+            pace, is_high = speeds(wrist, sequence.fps), wrist[:, 1] < low
+            busy |= pace > STILL
+            if is_high.any() and hand in sequence.layout.group_names:
+                marks = points[:, sequence.layout.slice(hand)]
+                fastest = np.fmax.reduce(speeds(marks, sequence.fps), axis=1, initial=0)
+                busy |= is_high & (fastest > FROZEN)
+            busy |= is_high & (pace > FROZEN)
     return busy
 
 
@@ -119,12 +121,22 @@ def wrist_tracks(points: FloatArray, sequence: LandmarkSequence) -> list[FloatAr
 
 
 def speeds(track: FloatArray, fps: float) -> npt.NDArray[np.float32]:
-    """Return how far a point moves in a second over `SMOOTH_S` around each frame, shape (S,)."""
+    """Return how far points move in a second over `SMOOTH_S` around each frame.
+
+    Args:
+        track: Shape (S, ..., C).
+        fps: Frames a second.
+
+    Returns:
+        Shape (S, ...).
+    """
     half = half_window(fps)
     frames = np.arange(len(track))
     before, after = np.maximum(frames - half, 0), np.minimum(frames + half, len(track) - 1)
-    moved = np.linalg.norm(track[after] - track[before], axis=1)
-    return np.asarray(moved * fps / np.maximum(after - before, 1), dtype=np.float32)
+    way = track[after] - track[before]
+    moved = np.sqrt(np.einsum("...c,...c->...", way, way))
+    seconds = np.maximum(after - before, 1).reshape(-1, *[1] * (moved.ndim - 1)) / fps
+    return np.asarray(moved / seconds, dtype=np.float32)
 
 
 def half_window(fps: float) -> int:
