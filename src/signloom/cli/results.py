@@ -417,7 +417,8 @@ def add_stress(parser: argparse.ArgumentParser) -> None:
 def run_stress(options: argparse.Namespace) -> None:
     """Translate clips of the corpus under changes of real life and print what each costs."""
     from signloom.evaluation.evaluate import EvaluateOptions
-    from signloom.evaluation.stress import is_told, stress_row, try_changes, try_films
+    from signloom.evaluation.stress import is_told, stress_row, try_changes
+    from signloom.evaluation.stress_films import try_films
     from signloom.extraction.extract import ExtractOptions
     from signloom.features.targets import read_targets
     from signloom.translation.translator import Translator

@@ -5,21 +5,15 @@ change here keeps the sentence and moves the landmarks alone; docs/evaluation.md
 same translations of dev are what doubt is learnt from, see `signloom.evaluation.calibrate`.
 """
 
-import json
-import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
 from signloom.corpus.landmarks import FEATURES, LandmarkSequence
-from signloom.corpus.manifest import Clip
-from signloom.corpus.shards import read_shards
-from signloom.errors import UserError
 from signloom.evaluation.metrics import (
     Score,
     ScoreOptions,
@@ -31,11 +25,9 @@ from signloom.evaluation.metrics import (
     sentence_scores,
 )
 from signloom.evaluation.names import Metric
-from signloom.extraction.extract import ExtractOptions, extract_corpus, extractor_fingerprint
-from signloom.extraction.film_changes import FILM_CHANGES, write_changed
 from signloom.features.augment import mirror
 from signloom.features.features import HANDS, FloatArray, resample, stretch
-from signloom.features.sources import LandmarkSource, SourceSequence
+from signloom.features.sources import SourceSequence
 from signloom.features.targets import Target
 from signloom.progress import progress_file
 from signloom.translation.confidence import Confidence
@@ -283,12 +275,12 @@ def try_changes(
         jobs, desc="changes of real life", unit="change", file=progress_file()
     ):
         changed = change_clips(name, ids, clips, options.seed)
-        one = _try(translator, targets, clips, changed, decoding, options, metric, name=name)
+        one = try_change(translator, targets, clips, changed, decoding, options, metric, name=name)
         found.append(replace(one, split=split))
     return found
 
 
-def _try(
+def try_change(
     translator: Translator, targets: Sequence[Target], originals: Sequence[LandmarkSequence],
     changed: Sequence[LandmarkSequence], decoding: DecodingOptions, options: ScoreOptions,
     metric: Metric, *, name: str,
@@ -314,75 +306,6 @@ def _try(
         wer=scores[Metric.WER].value,
         exact=scores[Metric.EXACT].value,
     )
-
-
-def try_films(
-    translator: Translator,
-    targets: Sequence[Target],
-    films: Mapping[str, Clip],
-    sequences: Mapping[str, SourceSequence],
-    extract: ExtractOptions,
-    decoding: DecodingOptions,
-    options: ScoreOptions,
-    metric: Metric,
-    *,
-    most: int,
-) -> list[Tried]:
-    """Change the films of some clips, extract them again and translate them.
-
-    Extraction keeps what it found in its cache, by the bytes of each film, so that a second run
-    only writes the films.
-
-    Args:
-        translator: The model; of landmarks.
-        targets: The clips of one split.
-        films: Clip id to the row of the manifest.
-        sequences: Clip id to the landmarks of the clip as it is.
-        extract: How films are extracted.
-        decoding: The search.
-        options: Scoring; its seed is that of the changes.
-        metric: The headline.
-        most: Clips, at most; of more, every n-th that has a film is taken.
-
-    Raises:
-        UserError: If no clip has a film, or the model was trained on other landmarks.
-    """
-    has_film = [t for t in targets if films[t.clip_id].video is not None]
-    if not has_film:
-        raise UserError("no clip of the split has a film, so there are no pictures to change")
-    if not isinstance(translator.source, LandmarkSource):
-        raise UserError("the model reads no landmarks of films; leave out --films")
-    translator.source.check_extractor(json.loads(extractor_fingerprint(extract.detector_options)))
-    chosen = has_film[:: -(-len(has_film) // most)]
-    originals = [c for t in chosen if isinstance(c := sequences[t.clip_id], LandmarkSequence)]
-    with tempfile.TemporaryDirectory() as folder:
-        made: list[Clip] = []
-        for number, name in enumerate(FILM_CHANGES):
-            for target, landmarks in zip(chosen, originals, strict=True):
-                film = films[target.clip_id]
-                path = Path(folder) / f"{number}-{len(made)}.mp4"
-                seed = [options.seed, number, zlib.crc32(target.clip_id.encode())]
-                assert film.video is not None
-                span = film.start_s, film.end_s
-                write_changed(path, film.video, span, name, landmarks, seed)
-                made.append(replace(film, clip_id=path.stem, video=path, start_s=None, end_s=None))
-        extract_corpus(made, replace(extract, max_rejected_share=1.0), Path(folder))
-        read = read_shards(Path(folder) / "shards")
-    found = []
-    for number, name in enumerate(FILM_CHANGES):
-        ids = [one.clip_id for one in made[number * len(chosen) : (number + 1) * len(chosen)]]
-        # Of a film in which nobody is found there are no landmarks.
-        changed = [
-            read.get(clip_id) or _nobody(one) for clip_id, one in zip(ids, originals, strict=True)
-        ]
-        one = _try(translator, chosen, originals, changed, decoding, options, metric, name=name)
-        found.append(replace(one, films=changed))
-    return found
-
-
-def _nobody(one: LandmarkSequence) -> LandmarkSequence:
-    absent = np.full_like(one.points, np.nan)
-    return replace(one, points=absent, present=np.zeros_like(one.present))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

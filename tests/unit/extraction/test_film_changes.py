@@ -11,7 +11,8 @@ from signloom.corpus.shards import read_shards
 from signloom.errors import UserError
 from signloom.evaluation.metrics import ScoreOptions
 from signloom.evaluation.names import Metric
-from signloom.evaluation.stress import Tried, is_told, stress_row, try_films
+from signloom.evaluation.stress import Tried, is_told, stress_row
+from signloom.evaluation.stress_films import try_films
 from signloom.extraction.extract import extract_corpus
 from signloom.extraction.film_changes import AS_IT_IS, FILM_CHANGES, write_changed
 from signloom.extraction.video import Video
