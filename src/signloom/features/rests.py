@@ -18,6 +18,7 @@ from signloom.features.features import HANDS, FloatArray, fill_gaps, normalise
 STILL = 0.8
 # So slow is all of a hand in a film of one picture, as its landmarks tremble.
 FROZEN = 0.3
+HOLD_S = 1.0  # a sign is held up without a tremble for less; a picture that stands still is not
 # A hand is low below this share of the way from the shoulders to the hips, which are this many
 # shoulder widths below where no body was found.
 LOW = 0.6
@@ -55,7 +56,7 @@ def find_signing(sequence: LandmarkSequence, rest_s: float) -> tuple[int, int]:
     return max(min(first, frames - 1) - kept, 0), min(max(last, first) + 1 + kept, frames)
 
 
-def find_busy(sequence: LandmarkSequence) -> npt.NDArray[np.bool_]:
+def find_busy(sequence: LandmarkSequence, hold_s: float = 0.0) -> npt.NDArray[np.bool_]:
     """Return in which frames a hand moves, or is held up, shape (S,).
 
     A hand that is held up belongs to a sign even if its wrist is still: fingers spell, a sign is
@@ -63,21 +64,32 @@ def find_busy(sequence: LandmarkSequence) -> npt.NDArray[np.bool_]:
 
     Args:
         sequence: A clip whose gaps are filled.
+        hold_s: Where nothing of it moves for less, it is not at rest.
     """
     points = normalise(sequence, "body")[..., :2]
     tracks = wrist_tracks(points, sequence)
     low = _low_line(points, tracks, sequence)
     busy = np.zeros(len(points), np.bool_)
+    is_held = busy.copy()
     with np.errstate(invalid="ignore"):  # NaN, an absent hand, is at rest
         for hand, wrist in zip(HANDS, tracks, strict=True):
             pace, is_high = speeds(wrist, sequence.fps), wrist[:, 1] < low
             busy |= pace > STILL
+            is_held |= is_high
             if is_high.any() and hand in sequence.layout.group_names:
                 marks = points[:, sequence.layout.slice(hand)]
                 fastest = np.fmax.reduce(speeds(marks, sequence.fps), axis=1, initial=0)
                 busy |= is_high & (fastest > FROZEN)
             busy |= is_high & (pace > FROZEN)
+    for start, stop in find_runs(is_held & ~busy):
+        busy[start:stop] |= stop - start < hold_s * sequence.fps
     return busy
+
+
+def find_runs(values: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Return where runs of True start and end (excluded)."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], values, [False])).astype(np.int8)))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
 def _low_line(points: FloatArray, tracks: list[FloatArray], sequence: LandmarkSequence) -> float:

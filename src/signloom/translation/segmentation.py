@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.features.features import fill_gaps
-from signloom.features.rests import BRIDGE_S, find_busy, half_window
+from signloom.features.rests import BRIDGE_S, HOLD_S, find_busy, find_runs, half_window
 
 Span = tuple[float, float]  # start and end of a sentence, seconds from the start of the film
 
@@ -29,7 +29,7 @@ def segment_by_rest(sequence: LandmarkSequence, pause_s: float = PAUSE_S) -> lis
         sequence: Its landmarks; the layout needs hands or pose.
         pause_s: The shortest rest between two sentences.
     """
-    is_busy = find_busy(fill_gaps(sequence, BRIDGE_S))
+    is_busy = find_busy(fill_gaps(sequence, BRIDGE_S), HOLD_S)
     seen = half_window(sequence.fps)  # so much before and after a movement it is seen
     joined: list[tuple[int, int]] = []
     for start, end in find_runs(is_busy):
@@ -42,12 +42,6 @@ def segment_by_rest(sequence: LandmarkSequence, pause_s: float = PAUSE_S) -> lis
             joined.append((start, end))
     spans = [(a / sequence.fps, b / sequence.fps) for a, b in joined]
     return pad_spans([span for span in spans if span[1] - span[0] >= LEAST_S], sequence.seconds)
-
-
-def find_runs(values: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Return where runs of True start and end (excluded)."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], values, [False])).astype(np.int8)))
-    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
 def pad_spans(spans: list[Span], seconds: float) -> list[Span]:

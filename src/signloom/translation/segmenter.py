@@ -32,9 +32,10 @@ from signloom.features.features import (
     prepare,
     resample,
 )
+from signloom.features.rests import find_runs
 from signloom.files import write_file
 from signloom.paths import SEGMENTER
-from signloom.translation.segmentation import LEAST_S, Span, cut, find_runs
+from signloom.translation.segmentation import LEAST_S, Span, cut
 
 FORMAT_VERSION = 1
 _METADATA = "signloom"

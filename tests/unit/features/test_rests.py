@@ -9,6 +9,7 @@ from signloom.corpus.landmarks import LandmarkSequence, build_layout
 from signloom.features.augment import augment
 from signloom.features.rests import find_signing, trim_rests
 from signloom.features.sources import LandmarkSource
+from signloom.translation.segmentation import segment_by_rest
 from tests import tiny
 
 FPS = 25.0
@@ -66,6 +67,22 @@ def test_a_hand_that_spells_is_no_rest_though_its_wrist_is_still() -> None:
     points = low.points.copy()
     points[:, tip] += rng.normal(0, 0.02, (len(points), 3)).astype(np.float32)
     assert len(trim_rests(dataclasses.replace(low, points=points), 0.2).points) < 45
+
+
+@pytest.mark.parametrize(("held_s", "is_one"), [(0.5, True), (0.9, True), (2.0, False)])
+def test_a_sign_that_is_held_without_a_tremble_ends_no_sentence(
+    held_s: float, is_one: bool
+) -> None:
+    clip, held = film(0.5, 0.5), round(held_s * FPS)
+    top = round(FPS)  # hands are highest half a second after they began to rise
+    points = np.insert(clip.points, [top] * held, clip.points[top], axis=0)
+    present = np.ones((len(points), len(LAYOUT.groups)), bool)
+    long = dataclasses.replace(clip, points=points, present=present)
+    assert (len(segment_by_rest(long)) == 1) == is_one
+    begun = {name: getattr(long, name)[: top + held] for name in ("points", "present")}
+    now = dataclasses.replace(long, **begun)  # seen live
+    spans = segment_by_rest(now)
+    assert (bool(spans) and spans[-1][1] > now.seconds - 0.3) == is_one
 
 
 def test_nothing_is_cut_where_nothing_moves_or_nothing_is_asked() -> None:

@@ -1,6 +1,7 @@
 """Live translation: where a sentence ends, and frames that are none."""
 
 import io
+import math
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -52,7 +53,10 @@ class Marionette(Detector):
                 if (name := f"pose.{side}_{part}") in NAMES:
                     points[NAMES.index(name)] = (x, y, 0)
             hand = HANDS_POSE.slice(f"{side}_hand")
+            # Fingers that spell: a hand of which nothing moves is a picture that stands still.
             points[hand] = (x, places["wrist"], 0)
+            if is_up:
+                points[hand, 0] += 0.03 * np.sin(4 * math.pi * time_s + np.arange(21))
         return points, np.ones(len(HANDS_POSE.groups), np.bool_)
 
 
