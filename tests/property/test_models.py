@@ -28,7 +28,7 @@ OPTIONS = st.fixed_dictionaries(
         "causal_encoder": st.booleans(),
         "embedding_scale": st.booleans(),
         "tied_embeddings": st.booleans(),
-        "initialization": st.sampled_from(["xavier", "torch"]),
+        "initialization": st.sampled_from(["xavier", "xavier_each", "torch"]),
         "subsampling": st.sampled_from([1, 2, 4]),
         "conv_kernel": st.sampled_from([1, 3, 9]),
         "bidirectional": st.booleans(),

@@ -27,11 +27,11 @@ from signloom.training.loss import token_loss
 
 Wiring = Literal["residual", "plain"]
 Norm = Literal["post", "pre", "none"]
-Initialization = Literal["torch", "xavier"]
+Initialization = Literal["torch", "xavier_each"]
 WIRINGS: tuple[Wiring, ...] = ("residual", "plain")
 NORMS: tuple[Norm, ...] = ("post", "pre", "none")
 # Document 000 keeps what PyTorch draws, documents 001 and 002 draw Glorot's.
-INITIALIZATIONS: tuple[Initialization, ...] = ("torch", "xavier")
+INITIALIZATIONS: tuple[Initialization, ...] = ("torch", "xavier_each")
 NO_WARMUP = 1  # steps
 
 # Share of the first layer in document 000's table, % by layers: 0.7 ** n and 0.7 * n.

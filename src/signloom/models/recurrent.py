@@ -233,7 +233,7 @@ class RecurrentSeq2Seq(Seq2Seq):
         self.decoder = RecurrentDecoder(options, vocab_size)
         self.ctc = nn.Linear(options.d_model, ctc_labels) if ctc_labels else None
         initialise(self, options)
-        if options.initialization == "xavier":
+        if options.initialization != "torch":
             for recurrence in (self.encoder.recurrence, self.decoder.recurrence):
                 initialise_recurrence(recurrence)
 

@@ -57,9 +57,8 @@ class ModelOptions:
     causal_encoder: bool = False  # attending: the encoder's layers see no later frame
     embedding_scale: bool = True  # token embeddings times sqrt(d_model)
     tied_embeddings: bool = False  # target embedding and output projection share one matrix
-    initialization: Literal["xavier", "torch"] = (
-        "xavier"  # of matrices: Glorot uniform, or PyTorch's own
-    )
+    # of matrices: Glorot uniform, or PyTorch's own; xavier_each: keys and values each by itself
+    initialization: Literal["xavier", "xavier_each", "torch"] = "xavier"
     subsampling: Annotated[Literal[1, 2, 4], NO_BOOL]  # source frames for each encoder position
     # conformer: width of the depthwise convolution, odd, positions
     conv_kernel: Annotated[int, Field(ge=1, le=1_023)] = 15

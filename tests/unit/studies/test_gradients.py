@@ -74,7 +74,7 @@ def flows() -> list[Flow]:
 
 def test_every_kind_is_measured_at_every_layer(flows: list[Flow]) -> None:
     assert len(flows) == 2 * 2 * 3 * 2
-    assert {flow.initialization for flow in flows} == {"torch", "xavier"}
+    assert {flow.initialization for flow in flows} == {"torch", "xavier_each"}
     for flow in flows:
         assert len(flow.arriving) == len(flow.spread) == flow.depth + 1
         assert len(flow.weights) == flow.depth
@@ -93,7 +93,7 @@ def test_without_norm_the_gradient_of_a_chain_is_the_product_of_its_layers() -> 
 
 
 def test_the_residual_sum_keeps_frames_apart(flows: list[Flow]) -> None:
-    found = {(f.depth, f.norm, f.wiring): f for f in flows if f.initialization == "xavier"}
+    found = {(f.depth, f.norm, f.wiring): f for f in flows if f.initialization == "xavier_each"}
     for norm in ("pre", "post"):
         plain, whole = found[4, norm, "plain"], found[4, norm, "residual"]
         assert plain.spread[-1] < 0.01 * whole.spread[-1]
@@ -111,7 +111,7 @@ def test_the_page_says_what_was_measured_with_both_initialisations(flows: list[F
         "trained": [
             trained(seed, exact, initialization=drawn)
             for seed in (1, 2)
-            for drawn, exact in (("torch", 1.0), ("xavier", 0.24))
+            for drawn, exact in (("torch", 1.0), ("xavier_each", 0.24))
         ],
         "deep": [trained(1, 0.5, warmup_steps=1), trained(2, 0.0, warmup_steps=1, dev_loss=None)],
     }
@@ -120,8 +120,8 @@ def test_the_page_says_what_was_measured_with_both_initialisations(flows: list[F
     for text in (
         "post-norm, no residual", "printed, no residual", "PyTorch&#39;s initialisation",
         "Xavier initialisation", "These learn: post-norm, residual (torch, 2 layers).",
-        "These do not: post-norm, residual (xavier, 2 layers).", "24.0 ± 0.0 %", "(1 diverged)",
-        "no warm-up",
+        "These do not: post-norm, residual (xavier_each, 2 layers).", "24.0 ± 0.0 %",
+        "(1 diverged)", "no warm-up",
     ):  # fmt: skip
         assert text in page
     assert page.count('role="img"') == 3
@@ -136,7 +136,7 @@ def test_every_kind_is_trained_with_each_seed() -> None:
     ])  # fmt: skip
     found = list(train_stacks(lab, [2], [4]))
     kinds = [(row["initialization"], row["norm"], row["wiring"]) for row in found]
-    assert kinds == list(product(("torch", "xavier"), NORMS, WIRINGS))
+    assert kinds == list(product(("torch", "xavier_each"), NORMS, WIRINGS))
     assert {row["seed"] for row in found} == {4}
     deep = [(row["norm"], row["warmup_steps"]) for row in train_deep(lab, [2], [1])]
     assert deep == [("post", 60), ("post", 1), ("pre", 60), ("pre", 1)]
