@@ -17,6 +17,7 @@ from signloom.corpus.shards import read_clip_frames, read_clip_rates, shards_met
 from signloom.devices import pick_device
 from signloom.errors import ClipError, UserError
 from signloom.evaluation.evaluate import EvaluateOptions
+from signloom.evaluation.judge import make_judgements
 from signloom.extraction.extract import ExtractOptions
 from signloom.extraction.video import Video
 from signloom.features.augment import AugmentOptions
@@ -85,6 +86,7 @@ def main() -> None:
     corpus = load_section(PARAMS, "corpus", CorpusOptions)
     check_corpus(corpus)
     check_together(PARAMS, corpus)
+    make_judgements()  # projects from before there were any have no such folder
     # Always the same, so that nothing after this stage runs again because of it.
     write_file(CHECKED, "the parameters are valid, the corpus folder was there\n")
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -51,12 +52,19 @@ def check_writable(path: Path) -> None:
 
     Raises:
         OSError: If the folder that is to hold it, or the nearest that is there, takes no new file.
+        UserError: If that folder is none of a disk.
     """
     above = next(folder for folder in path.absolute().parents if os.path.lexists(folder))
     if not above.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(above))
     if not os.access(above, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(above))
+    try:
+        Path(tempfile.mkdtemp(prefix=".signloom-", dir=above)).rmdir()
+    except FileNotFoundError:  # as below /proc, whoever asks
+        raise UserError(
+            f"{path}: {above} is of the system and takes no file; name another place"
+        ) from None
 
 
 def check_output(path: Path, inputs: Iterable[Path], *, overwrite: bool) -> None:

@@ -13,7 +13,7 @@ from signloom.cli.arguments import (
     source_defaults,
 )
 from signloom.errors import UserError
-from signloom.files import check_output
+from signloom.files import check_output, check_writable
 from signloom.paths import EVALUATION, SHARDS
 
 
@@ -59,6 +59,7 @@ def run_import(options: argparse.Namespace) -> None:
             build_layout(options.groups)
     except ValueError as error:
         raise UserError(f"--groups: {error}") from None
+    check_writable(options.to / "landmarks")
     found = import_landmarks(
         options.sources,
         options.to,

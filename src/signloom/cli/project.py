@@ -10,12 +10,12 @@ from pathlib import Path
 
 from signloom.dvc import SHARED_WITH
 from signloom.errors import UserError
-from signloom.files import write_file
+from signloom.evaluation.judge import make_judgements
+from signloom.files import check_writable, write_file
 from signloom.paths import BASELINE, JUDGEMENTS, LAST_NIGHT, PARAMS
 
 LINKED = ("src", "pipeline", "presets", "dvc.yaml", "params.schema.json")  # the code: one for all
 COPIED = (PARAMS.name, ".gitignore", ".dvcignore")
-JUDGED = "`signloom judge` puts its tasks here; `dvc repro report` shows what came of them.\n"
 NEXT = """\
 {folder} has its own params.yaml, data, scores and runs; the code is this project's. Next:
   cd {folder}
@@ -64,6 +64,7 @@ def make_project(root: Path, folder: Path) -> None:
             f"{folder} would lie in {inside[0]}, which the stages watch: name another place, for "
             "example corpora/weather"
         )
+    check_writable(place)
     place.mkdir(parents=True, exist_ok=True)
     for name in LINKED:
         (place / name).symlink_to(os.path.relpath(root / name, place))
@@ -72,7 +73,7 @@ def make_project(root: Path, folder: Path) -> None:
     (place / BASELINE).parent.mkdir()
     write_file(place / BASELINE, '{"format_version": 1, "metrics": {}}\n')
     write_file(place / LAST_NIGHT, "{}\n")
-    write_file(place / JUDGEMENTS / "README.md", JUDGED)
+    make_judgements(place / JUDGEMENTS)
     (place / "data").mkdir()
     _start_dvc(root, place)
 

@@ -28,6 +28,8 @@ PREFERENCES = {"a": -1.0, "equal": 0.0, "b": 1.0}  # what B gains by an answer
 _HINT = "remove it, and prepare it again with `signloom judge A B --name NAME`"
 _LONGEST_NAME = 100  # characters of a judge's name
 
+_README = "`signloom judge` puts its tasks here; `dvc repro report` shows what came of them.\n"
+
 Preference = Literal["a", "b", "equal"]
 Points = Annotated[int, Field(ge=0, le=100)]
 
@@ -91,6 +93,12 @@ class BlindAnswer:
     clip_id: str
     preferred: Literal["first", "second", "equal"]
     scores: tuple[Points, Points]  # of the first sentence and of the second
+
+
+def make_judgements(root: Path = JUDGEMENTS) -> None:
+    """Make the folder of tasks, which the report reads, where a project has none yet."""
+    if not root.is_dir():
+        write_file(root / "README.md", _README)
 
 
 def show_blind(task: Task, sheet: Sheet) -> list[dict[str, Any]]:

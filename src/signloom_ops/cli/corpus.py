@@ -388,6 +388,7 @@ def run_forget(options: argparse.Namespace) -> None:
     from signloom_ops.privacy.forget import (
         Removal,
         find_removal,
+        is_interrupted,
         plan_removal,
         read_project,
         remove,
@@ -398,8 +399,11 @@ def run_forget(options: argparse.Namespace) -> None:
 
     project = read_project(options.params, TakeStore())
     removal = find_removal(options.signer, project)
-    for part in plan_removal(removal.person, project):
-        print(f"{len(part.found):6,}  {part.what}")
+    if is_interrupted(project):
+        print("this removal was interrupted; it goes on where it was")
+    else:
+        for part in plan_removal(removal.person, project):
+            print(f"{len(part.found):6,}  {part.what}")
     print("\n".join(tell_models(removal.trained, project.store)))
     if options.dry_run:
         print("nothing was removed (--dry-run)")
@@ -409,10 +413,13 @@ def run_forget(options: argparse.Namespace) -> None:
 
     def tell(done: Removal) -> None:
         print("removed")
-        print(sync_marks(options.params, project))
-        print("left to you:")
-        for line in tell_left(done.person, project.corpus):
-            print(f"- {line}")
+        try:
+            print(sync_marks(options.params, project))
+            print("left to you:")
+            for line in tell_left(done.person, project.corpus):
+                print(f"- {line}")
+        except (UserError, OSError) as error:  # what was removed is removed, and that ends
+            print(f"warning: not all that is left could be looked for: {error}", file=sys.stderr)
 
     with hold_lock():  # no night in between
         remove(removal, project, tell)

@@ -9,6 +9,7 @@ import dataclasses
 import difflib
 import functools
 import json
+import logging
 import shutil
 import unicodedata
 import uuid
@@ -131,6 +132,9 @@ class Part:
     removed: Sequence[Path] = ()
 
 
+logger = logging.getLogger(__name__)
+
+
 def read_project(params: Path, recordings: Recordings) -> Project:
     """Read where things lie from a parameters file in the project's root."""
     inbox = get_map(load_params(params), "retrain").get("inbox")  # who retrains by hand has none
@@ -185,6 +189,11 @@ def find_removal(signer: str, project: Project) -> Removal:
 def _read_clips(corpus: CorpusOptions) -> list[Clip]:
     """Return the clips of a corpus; where only the app has recorded so far, there is none."""
     return read_manifest(corpus.path, corpus.signer_disjoint) if corpus.path.is_file() else []
+
+
+def is_interrupted(project: Project) -> bool:
+    """Return whether a removal was interrupted, which has to be finished before all else."""
+    return _read_unfinished(project) is not None
 
 
 def _read_unfinished(project: Project) -> Removal | None:
@@ -386,7 +395,10 @@ def _finish(project: Project, tell: Callable[[Removal], object], note: Mapping[s
     removal, store = _parse(note), project.store
     mark_versions(removal.person, removal.trained, store)
     for version in note[FORGET]["cards"]:
-        write_card(store.folder(version), project.corpus.folder, store.marks(version))
+        try:
+            write_card(store.folder(version), project.corpus.folder, store.marks(version))
+        except UserError as error:  # of damaged scores, say: what was removed is removed
+            logger.warning("version %s has no card now: %s", version, error)
     VideoHashes(cache_folder()).prune()
     if project.corpus.folder.is_dir() and removal.person.clip_ids:
         track_version(project.corpus.folder)

@@ -171,6 +171,14 @@ def test_an_import_replaces_nothing(
     refuse(project, words, "import", "clip.npz", "--to", "to")
 
 
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="this system has no /proc")
+def test_a_place_that_is_of_the_system_is_named_in_words(project: Path) -> None:
+    np.savez(project / "clip.npz", points=np.zeros((3, 4, 2)))
+    words = "takes no file; name another place|Permission denied"
+    refuse(project, words, "import", "clip.npz", "--to", "/proc/x")
+    refuse(project, words, "export", "/proc/x", "--landmarks", "shards")
+
+
 @pytest.mark.slow
 def test_a_served_model_consists_of_what_may_be_replaced(project: Path) -> None:
     arguments = ["export-model", "served", "--format", "mlflow", "--checkpoint", "model"]

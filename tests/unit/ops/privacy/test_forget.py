@@ -1,5 +1,6 @@
 """A signer is removed from a real little project: Git, DVC, videos, cache, models, reports."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -23,7 +24,7 @@ from signloom.features.targets import Target, write_targets
 from signloom.files import hash_file
 from signloom.paths import FORGET_JOURNAL
 from signloom_ops.app.takes import TakeStore
-from signloom_ops.intake.staging import is_unfinished
+from signloom_ops.intake.staging import is_unfinished, staging_folder
 from signloom_ops.nightly.card import write_card
 from signloom_ops.nightly.store import ModelStore
 from signloom_ops.privacy import forget
@@ -321,6 +322,33 @@ def test_a_removal_that_an_earlier_version_began_is_finished(project: Path) -> N
     assert [name for name, text in words(project).items() if "zoë" in text] == []
     assert not Path("data/.forget.json").exists()
     assert ModelStore().marks(1)["forgotten"][0]["request"] == found.person.request
+
+
+@pytest.mark.parametrize("cut", [30, 60])
+def test_a_removal_ends_though_the_version_before_began_it_and_scores_are_damaged(
+    project: Path, cut: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_corpus()
+    store = ModelStore()
+    number = cut
+    while True:  # the last cut that leaves a journal
+        with cut_before(number, only=RENAMES), contextlib.suppress(PowerCutError):
+            main(["forget", "zoë", "--yes"])
+        if is_unfinished(corpus_options()):
+            break
+        number += 1
+        assert number < 200
+    journal = staging_folder(corpus_options()) / "journal.json"
+    content = json.loads(journal.read_text())
+    del content["note"]["forget"]["person"]["shared_copies"]  # which it did not know
+    journal.write_text(json.dumps(content))
+    (store.evaluation(1) / "scores.json").write_text("{}")  # it lacks a metric of today, say
+    Path("data/app/consents").mkdir(parents=True)
+    Path("data/app/consents/torn.json").write_text("{")
+    main(["forget", "zoë", "--yes"])
+    assert not is_unfinished(corpus_options())
+    assert len(read_manifest(corpus_options().path)) == 5
+    assert store.marks(1)["forgotten"][0]["clips"] == 2
 
 
 def test_imported_landmarks_are_written_without_the_signer(project: Path) -> None:
