@@ -1,6 +1,5 @@
 """A signer is removed from a real little project: Git, DVC, videos, cache, models, reports."""
 
-import contextlib
 import json
 import os
 import shutil
@@ -324,20 +323,15 @@ def test_a_removal_that_an_earlier_version_began_is_finished(project: Path) -> N
     assert ModelStore().marks(1)["forgotten"][0]["request"] == found.person.request
 
 
-@pytest.mark.parametrize("cut", [30, 60])
+@pytest.mark.parametrize("cut", [10, 20, 30])
 def test_a_removal_ends_though_the_version_before_began_it_and_scores_are_damaged(
     project: Path, cut: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_corpus()
     store = ModelStore()
-    number = cut
-    while True:  # the last cut that leaves a journal
-        with cut_before(number, only=RENAMES), contextlib.suppress(PowerCutError):
-            main(["forget", "zoë", "--yes"])
-        if is_unfinished(corpus_options()):
-            break
-        number += 1
-        assert number < 200
+    with cut_before(cut, only=RENAMES), pytest.raises(PowerCutError):
+        main(["forget", "zoë", "--yes"])
+    assert is_unfinished(corpus_options())
     journal = staging_folder(corpus_options()) / "journal.json"
     content = json.loads(journal.read_text())
     del content["note"]["forget"]["person"]["shared_copies"]  # which it did not know
