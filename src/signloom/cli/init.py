@@ -251,6 +251,8 @@ def _find_sources(
     )
     if has_splits:
         sources.pop("split", None)
+    if "gloss" in sources and not options.text_only:  # signs alone are recognised, not translated
+        sources.setdefault("text", sources["gloss"])
     if options.takes and "text" in sources:
         sources.setdefault("clip_id", sources["text"])
     for name, source in sources.items():
@@ -383,12 +385,16 @@ def print_next(options: argparse.Namespace, plan: "Plan") -> None:
         source = "features" if groups == ["features"] else "landmarks"
         groups = [] if source == "features" else groups
         facts = read_facts(plan.clips, options.corpus, groups)
+        if source == "features":
+            rates = read_clip_rates(options.corpus / IMPORTED_SHARDS).values()
+            rate = Counter(rates).most_common(1)[0][0]
+            params = {**params, "features": {**params["features"], "fps": rate}}
         recipe, reasons = choose_recipe(facts, params)
         recipe["tokenize_targets"] |= {"source": "none"}
         recipe["model"] |= {"source": source}
         if source == "features":
-            rates = read_clip_rates(options.corpus / IMPORTED_SHARDS).values()
-            recipe["features"]["fps"] = Counter(rates).most_common(1)[0][0]
+            recipe["features"]["fps"] = params["features"]["fps"]
+            recipe["augment"] |= {"scale": 0.2, "feature_shift": 0.25}
         values |= recipe
     # What another corpus was called is not this one's name.
     for section, key in (("report", "title"), ("tracking", "experiment")):

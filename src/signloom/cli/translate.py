@@ -45,7 +45,7 @@ MAX_ATTENTION = 20  # clips of a page, which stays small
 CLIP_OPTIONS = {
     "paths": "PATH", "video": "--video", "font": "--font",
     "timing": "--timing", "write": "--write", "into": "--into", "pause": "--pause",
-    "watch": "--watch",
+    "watch": "--watch", "signs": "--signs",
     "hand_model": "--hand-model", "pose_model": "--pose-model", "fps": "--fps",
     "width": "--width", "height": "--height",
 }  # fmt: skip
@@ -77,6 +77,11 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--guess", action="store_true",
         help="write also what the model makes of clips that it has seen nothing like",
+    )  # fmt: skip
+    parser.add_argument(
+        "--signs", action="store_true",
+        help="name also the signs that were read, when and how sure; with --write eaf or json a "
+        "tier of them",
     )  # fmt: skip
     films = parser.add_argument_group("captions of films")
     films.add_argument(

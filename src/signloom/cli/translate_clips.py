@@ -42,11 +42,12 @@ from signloom.translation.inputs import (
     list_files,
     video_seconds,
 )
-from signloom.translation.segmentation import PAUSE_S, Span, segment_by_rest
+from signloom.translation.segmentation import PAUSE_S, Span, cut, segment_by_rest
 
 if TYPE_CHECKING:
     from signloom.features.sources import SourceSequence
     from signloom.translation.options import DecodingOptions
+    from signloom.translation.signs import Sign
     from signloom.translation.timed import Sentence, TimedTranslation
     from signloom.translation.translator import Translation, Translator
 
@@ -194,8 +195,9 @@ class _Run:
                     guess=self._options.guess,
                 )
             self.not_understood += sum(bool(one.translation.check.unlike) for one in found)
-            for clip, timed in zip(batch, found, strict=True):
-                self._print(clip, timed)
+            signs = self._read_signs(translator, [clip.sequence for clip in batch])
+            for clip, timed, read in zip(batch, found, signs, strict=True):
+                self._print(clip, timed, read)
                 if self._options.attention:
                     self._attended.append((clip.clip_id, clip.sequence, timed.translation))
                 if self._options.video:
@@ -203,6 +205,17 @@ class _Run:
                     with self._watch.measure("films"):
                         whole = Sentence(text=best.text, tokens=timed.tokens, check=best.check)
                         self._film(clip, [whole])
+
+    def _read_signs(
+        self, translator: "Translator", clips: Sequence[LandmarkSequence]
+    ) -> "list[list[Sign]]":
+        """Return the signs of clips where they were asked for; else none."""
+        if not self._options.signs:
+            return [[] for _ in clips]
+        from signloom.translation.signs import read_signs
+
+        with self._watch.measure("signs"):
+            return read_signs(translator, clips)
 
     def caption(self, sources: Iterable[ClipPath], bar: "tqdm[Any]") -> None:
         """Cut films into sentences, one film after another, and write their captions."""
@@ -263,7 +276,8 @@ class _Run:
             )
             for one in sentences
         ]  # fmt: skip
-        write_captions(out, cues, clip.source if clip.source.is_file() else None)
+        signs = self._film_signs(translator, clip.sequence, sentences)
+        write_captions(out, cues, clip.source if clip.source.is_file() else None, signs)
         self.captioned += 1
         now = datetime.now().isoformat(sep=" ", timespec="seconds")
         tqdm.write(
@@ -274,6 +288,22 @@ class _Run:
         if self._options.video:
             with self._watch.measure("films"):
                 self._film(clip, sentences)
+
+    def _film_signs(
+        self, translator: "Translator", film: LandmarkSequence, sentences: "Sequence[Sentence]"
+    ) -> list[Cue]:
+        """Return the signs of the sentences that were understood, in the film's time."""
+        understood = [one for one in sentences if not one.check.unlike]
+        clips = [cut(film, (one.start_s, one.end_s)) for one in understood]
+        return [
+            Cue(
+                start_s=round(one.start_s + sign.start_s, 3),
+                end_s=round(one.start_s + sign.end_s, 3),
+                text=sign.gloss, score=round(sign.posterior, 3),
+            )
+            for one, signs in zip(understood, self._read_signs(translator, clips), strict=True)
+            for sign in signs
+        ]  # fmt: skip
 
     def _instead(self, one: "Sentence") -> str:
         """Return what stands in captions for people where no sentence is written."""
@@ -362,7 +392,7 @@ class _Run:
                 yield clip
             bar.update()
 
-    def _print(self, clip: GivenClip, timed: "TimedTranslation") -> None:
+    def _print(self, clip: GivenClip, timed: "TimedTranslation", signs: "Sequence[Sign]") -> None:
         from signloom.translation.confidence import NOT_UNDERSTOOD
         from signloom.translation.timed import to_json
 
@@ -372,6 +402,7 @@ class _Run:
                 "source": str(clip.source),
                 "clip_id": clip.clip_id,
                 **to_json(timed),
+                **({"signs": [sign.to_map() for sign in signs]} if self._options.signs else {}),
                 "frames": len(sequence.points),
                 "seconds": round(sequence.seconds, 3),
             }
@@ -393,6 +424,9 @@ class _Run:
             guess = [f"a guess: {text}"] if self._options.guess else []
             cells += [*instead, *word, *guess] if instead else [text, *word]
             tqdm.write("\t".join(cells))
+        for sign in signs:
+            times = f"{sign.start_s:.2f}-{sign.end_s:.2f} s"
+            tqdm.write(f"  {sign.gloss}\t{times}\t{100 * sign.posterior:.0f} %")
 
     def _film(self, clip: GivenClip, sentences: "Sequence[Sentence]") -> None:
         from signloom.report.films import write_film

@@ -39,6 +39,7 @@ from signloom.evaluation.names import (
     describe_only,
     headline_metric,
 )
+from signloom.evaluation.signs import Recognition, recognise
 from signloom.evaluation.stress import StressRow, try_changes
 from signloom.evaluation.summary import (
     DECIMALS,
@@ -68,6 +69,7 @@ TAKEN = {
     "tokens", "clips", "missing", "seeds", "seen", "unseen", "ignores_input", "signature",
     "gloss", "unknown_glosses", "confidence", "familiar", "calibration_error", "unsure",
     "unfamiliar", "stress_worst", "only_sentence", "corpus", "clips_hash", "headline", *LOOKUPS,
+    "gloss_wer", "gloss_substitutions", "gloss_deletions", "gloss_insertions",
 }  # fmt: skip
 TAKEN_PREFIXES = tuple(f"{system.prefix}_" for system in System)
 TAKEN_SUFFIXES = ("_low", "_high")
@@ -147,6 +149,7 @@ class Evaluation:
     reliability: dict[str, Reliability]  # how true that is, by split
     lookup: dict[str, dict[str, float]]  # `score_lookup`, by split; empty where texts are sentences
     stress: list[StressRow]  # each split under each change; empty where none was tried
+    recognition: dict[str, Recognition]  # by split; empty of a model that reads no signs
 
     @property
     def metrics(self) -> dict[str, Any]:
@@ -157,6 +160,7 @@ class Evaluation:
                 **scores,
                 **self.reliability[split].to_metrics(),
                 **self.lookup.get(split, {}),
+                **(self.recognition[split].to_metrics() if split in self.recognition else {}),
                 **_worst([row for row in self.stress if row.split == split]),
             }
             for split, scores in found.items()
@@ -224,6 +228,10 @@ def evaluate(
     confidence, reliability = calibrate(
         translator, targets, sequences, results, counts, weights, tried
     )
+    others = list(others)
+    signs, recognition = recognise(
+        translator, targets, sequences, results, options.score, [other for _, other in others]
+    )
     return Evaluation(
         corpus=corpus,
         headline=metric,
@@ -236,12 +244,13 @@ def evaluate(
         seeds=_score_seeds(translator, splits, others, results, sequences, options, decoding),
         train_texts=train_texts,
         alignments=_align(translator, results, sequences, counts, options.score),
-        confidence=replace(confidence, decoding=decoding),
+        confidence=replace(confidence, decoding=decoding, signs=signs),
         reliability=reliability,
         lookup=score_lookup(translator, targets, sequences, results, options.score)
         if metric == Metric.EXACT and translator.source.has_frames
         else {},
         stress=stress_rows(translator, confidence, tried),
+        recognition=recognition,
     )
 
 

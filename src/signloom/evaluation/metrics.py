@@ -384,6 +384,11 @@ def count_wer(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -
     )
 
 
+def count_gloss_wer(hyps: Words, refs: Words, options: ScoreOptions) -> Counted:
+    """Word error rate of glosses, each as it is written; each edit costs 1."""
+    return _error_rate("gloss_wer", "glosses", hyps, refs, replace(options, tokenizer="none"))
+
+
 def count_cer(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> Counted:
     """Character error rate; each edit costs 1, a space is a character."""
 
@@ -557,9 +562,10 @@ def _align(hyp: Sequence[str], ref: Sequence[str]) -> list[WordEdit]:
 
 def align(hyps: Words, refs: Words) -> list[list[Any]]:
     """Return jiwer's chunks for each pair, on exactly these words."""
+    ref_words, hyp_words = ([list(line) for line in lines] for lines in (refs, hyps))
     output = jiwer.process_words(
         [""] * len(refs), [""] * len(hyps),
-        reference_transform=lambda _: refs, hypothesis_transform=lambda _: hyps,
+        reference_transform=lambda _: ref_words, hypothesis_transform=lambda _: hyp_words,
     )  # fmt: skip
     alignments: list[list[Any]] = output.alignments
     return alignments

@@ -78,10 +78,13 @@ def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> No
         "seeds": evaluation.seeds.to_map() if evaluation.seeds else None,
         "confidence": {split: found.to_map() for split, found in evaluation.reliability.items()},
         "stress": stress,
+        "recognition": {split: one.to_map() for split, one in evaluation.recognition.items()},
     }
     _write_json(folder / "scores.json", scores)
     write_confidence(folder / CONFIDENCE, evaluation.confidence)
     _write_table(folder / "hypotheses.tsv", hypothesis_rows(evaluation))
+    if evaluation.recognition:
+        _write_table(folder / "signs.tsv", _sign_rows(evaluation))
     _write_table(folder / "systems.csv", _system_rows(splits, headline))
     _write_table(folder / "grid.csv", grid, columns=GRID)
     named = [{"name": f"{row['split']} {row['change']}", **row} for row in stress]
@@ -137,6 +140,23 @@ def hypothesis_rows(evaluation: Evaluation) -> Iterable[dict[str, Any]]:
                     **({} if result.source.has_frames else {"gloss": target.gloss}),
                 }
             )
+
+
+def _sign_rows(evaluation: Evaluation) -> Iterable[dict[str, Any]]:
+    """Yield one row a clip: its glosses, those that were read, when, and how sure."""
+    for split, found in evaluation.recognition.items():
+        rows = zip(found.targets, found.signs, found.each.tolist(), strict=True)
+        for target, signs, wer in rows:
+            yield {
+                "clip_id": target.clip_id,
+                "split": split,
+                "signer": target.signer,
+                "reference": " ".join(target.gloss.split()),
+                "signs": " ".join(sign.gloss for sign in signs),
+                "wer": round(wer, DECIMALS),
+                "spans_s": " ".join(f"{sign.start_s:.2f}-{sign.end_s:.2f}" for sign in signs),
+                "posteriors": " ".join(f"{sign.posterior:.3f}" for sign in signs),
+            }
 
 
 def _system_rows(splits: Mapping[str, Any], headline: Metric) -> Iterable[dict[str, Any]]:

@@ -45,6 +45,8 @@ class AugmentOptions:
     hand_drop: Share  # each hand is lost in up to this share of the frames, of every other clip
     time_mask: Share = 0.1  # probability of a span without anything
     max_span: Share = 0.2  # longest such span, share of the clip
+    # Of features of another network: each column moved by this much, in its own deviations.
+    feature_shift: NonNegative = 0.0
     rest_s: NonNegative = 0.0  # up to so many seconds of stillness are added at either end
 
 
@@ -101,6 +103,39 @@ def augment(
     if options.noise:
         _shake(points, aspect, options.noise, generator)
     return replace(sequence, points=points, present=present)
+
+
+def augment_rows(
+    rows: FloatArray,
+    options: AugmentOptions,
+    generator: np.random.Generator,
+    duration: float | None = None,
+) -> FloatArray:
+    """Change features that another network found, of which nothing is known but that time passes.
+
+    `stretch` and `time_mask` are as for landmarks. `scale` is of each column by itself, and so is
+    `feature_shift`, both in the column's own deviation in the clip.
+
+    Args:
+        rows: Shape (S, F).
+        options: How strong.
+        generator: Source of all other randomness.
+        duration: As for `augment`.
+    """
+    duration = generator.random() if duration is None else duration
+    frames = augmented_frames(len(rows), options, duration)
+    present = np.ones((len(rows), 1), np.bool_)
+    stretched, _ = stretch_arrays(rows[..., None], present, frames)
+    found = stretched[..., 0]
+    columns = found.shape[1]
+    factors = (1 + options.scale) ** generator.uniform(-1, 1, columns)
+    shifts = options.feature_shift * generator.standard_normal(columns)
+    mean, deviation = found.mean(axis=0), found.std(axis=0)
+    found -= mean
+    found *= factors.astype(np.float32)
+    found += mean + (shifts * deviation).astype(np.float32)
+    found[_draw_span(frames, options.time_mask, options.max_span, generator)] = 0
+    return found
 
 
 def _rest(

@@ -35,7 +35,13 @@ from signloom.corpus.shards import (
     widen_halves,
 )
 from signloom.errors import UserError
-from signloom.features.augment import AugmentOptions, augment, augmented_frames, lose_hands
+from signloom.features.augment import (
+    AugmentOptions,
+    augment,
+    augment_rows,
+    augmented_frames,
+    lose_hands,
+)
 from signloom.features.features import (
     FeatureOptions,
     FloatArray,
@@ -160,6 +166,10 @@ class Source(ABC):
             UserError: If the clip is of another kind or layout.
         """
 
+    def trim(self, sequence: SourceSequence, features: FeatureOptions) -> SourceSequence:
+        """Return the part of a clip that is read."""
+        return sequence
+
     def start_s(self, sequence: SourceSequence, features: FeatureOptions) -> float:
         """Return the time in the clip of the first row, seconds."""
         return 0.0
@@ -265,7 +275,11 @@ class LandmarkSource(Source):
 
     def rows(self, sequence: SourceSequence, features: FeatureOptions) -> FloatArray:
         """Return the features, shape (S, F)."""
-        return compute_features(trim_rests(self._check(sequence), features.rest_s), features)
+        return compute_features(self.trim(sequence, features), features)
+
+    def trim(self, sequence: SourceSequence, features: FeatureOptions) -> LandmarkSequence:
+        """Return a clip without the rests at its ends."""
+        return trim_rests(self._check(sequence), features.rest_s)
 
     def start_s(self, sequence: SourceSequence, features: FeatureOptions) -> float:
         """Return how much rest is cut from the beginning, seconds."""
@@ -285,7 +299,7 @@ class LandmarkSource(Source):
         duration: float | None = None,
     ) -> FloatArray:
         """Return features of augmented landmarks."""
-        read = trim_rests(self._check(sequence), features.rest_s)
+        read = self.trim(sequence, features)
         (losing,) = generator.spawn(1)
         prepared = prepare(lose_hands(read, augmentation, losing), features)
         return build_features(augment(prepared, augmentation, generator, duration), features)
@@ -402,6 +416,14 @@ class FeatureSource(LandmarkSource):
     def check_features(self, features: FeatureOptions) -> None:
         """Accept any: nothing is computed."""
 
+    def trim(self, sequence: SourceSequence, features: FeatureOptions) -> LandmarkSequence:
+        """Return the clip: which of its frames are rest is not known."""
+        return self._check(sequence)
+
+    def start_s(self, sequence: SourceSequence, features: FeatureOptions) -> float:
+        """Return 0: all of it is read."""
+        return 0.0
+
     def rows(self, sequence: SourceSequence, features: FeatureOptions) -> FloatArray:
         """Return the features, shape (S, F)."""
         points = resample(self._check(sequence), features.fps).points
@@ -415,8 +437,8 @@ class FeatureSource(LandmarkSource):
         generator: np.random.Generator,
         duration: float | None = None,
     ) -> FloatArray:
-        """Return the features: nothing is changed at random."""
-        return self.rows(sequence, features)
+        """Return the features, stretched, scaled and shifted by column, a span of them left out."""
+        return augment_rows(self.rows(sequence, features), augmentation, generator, duration)
 
     def augmented_lengths(
         self,
@@ -425,8 +447,9 @@ class FeatureSource(LandmarkSource):
         augmentation: AugmentOptions,
         durations: Sequence[float],
     ) -> list[int]:
-        """Return the lengths as they are."""
-        return lengths
+        """Return the frames of each clip after stretching."""
+        both = zip(lengths, durations, strict=True)
+        return [augmented_frames(frames, augmentation, drawn) for frames, drawn in both]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -454,24 +454,30 @@ def _widen(cues: Sequence[Cue], padding_s: float, duration_s: float | None) -> I
         )
 
 
-def write_captions(path: Path, cues: Sequence[Cue], film: Path | None = None) -> None:
+def write_captions(
+    path: Path, cues: Sequence[Cue], film: Path | None = None, signs: Sequence[Cue] = ()
+) -> None:
     """Write cues in the order of time; the format follows from the ending.
 
     Args:
         path: Of `WRITE_SUFFIXES`.
         cues: Their texts on one line each.
         film: What they belong to, linked by .eaf files and named in .json files.
+        signs: Those of the sentences, none over another; .eaf and .json files have them.
 
     Raises:
         UserError: If the ending is another one.
     """
     cues = sorted(cues, key=lambda cue: (cue.start_s, cue.end_s))
     if path.suffix == ".eaf":
-        write_elan(path, _tiers(cues), film)
+        write_elan(path, [*_tiers(cues), *([_sign_tier(signs)] if signs else [])], film)
     elif path.suffix == ".json":
-        rows = [{k: v for k, v in asdict(cue).items() if v not in ("", None)} for cue in cues]
+        found: dict[str, object] = {
+            "cues": _rows(cues),
+            **({"signs": _rows(signs)} if signs else {}),
+        }
         name = {} if film is None else {"film": film.name}
-        write_file(path, to_text({"format_version": FORMAT_VERSION, **name, "cues": rows}))
+        write_file(path, to_text({"format_version": FORMAT_VERSION, **name, **found}))
     elif path.suffix in WRITE_SUFFIXES:
         mark = "," if path.suffix == ".srt" else "."
         blocks = ["WEBVTT"] if path.suffix == ".vtt" else []
@@ -489,6 +495,20 @@ def write_captions(path: Path, cues: Sequence[Cue], film: Path | None = None) ->
         write_file(path, between.join(blocks) + "\n")
     else:
         raise UserError(f"{path}: captions are written as {', '.join(WRITE_SUFFIXES)}")
+
+
+def _rows(cues: Sequence[Cue]) -> list[dict[str, object]]:
+    return [{k: v for k, v in asdict(cue).items() if v not in ("", None)} for cue in cues]
+
+
+def _sign_tier(signs: Sequence[Cue]) -> Tier:
+    """Return a tier of signs, of which none lasts less than a millisecond."""
+    annotations = []
+    for index, sign in enumerate(signs):
+        start = round(sign.start_s * 1000)
+        end = max(round(sign.end_s * 1000), start + 1)
+        annotations.append(Annotation(f"sign/{index}", start, end, sign.text, ""))
+    return Tier("sign", "", "", "", annotations)
 
 
 def _clock(seconds: float, mark: str) -> str:

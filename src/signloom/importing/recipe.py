@@ -29,6 +29,7 @@ class Facts:
     words: float  # share of the train texts that are single words
     known: float  # share of the dev clips whose text train has
     glosses: bool
+    signs_alone: bool  # whether the texts are the glosses: signs are recognised, not translated
     characters: float  # of a train text, median
     seconds: float | None  # of a train clip, median; None where nothing says it
     groups: tuple[str, ...]  # of imported landmarks; empty for videos
@@ -49,6 +50,7 @@ def read_facts(clips: Sequence[Clip], corpus: Path, groups: Sequence[str]) -> Fa
         words=mean(is_single_word(clip.text) for clip in train),
         known=mean(clip.text in texts for clip in dev) if dev else 0.0,
         glosses=any(clip.gloss for clip in train),
+        signs_alone=all(clip.gloss == clip.text for clip in train),
         characters=median(len(clip.text) for clip in train),
         seconds=_median_seconds(train, corpus),
         groups=tuple(groups),
@@ -170,10 +172,30 @@ def choose_recipe(facts: Facts, params: Mapping[str, Any]) -> tuple[Sections, li
     if glosses:
         reasons.append("ctc_feedback: the decoder looks at the signs that CTC reads, too")
     max_frames = FRAMES // 2 if glosses else FRAMES
-    epochs = _choose_epochs(facts, frames, max_frames, reasons)
-    ctc_weight = 0.0 if labels == "none" else 0.5 if signs else 0.3
-    values["train"] = {"ctc_weight": ctc_weight, "max_frames": max_frames, **epochs}
+    recognises = glosses and facts.signs_alone
+    epochs = _choose_epochs(facts, frames, max_frames, reasons, times=2 if recognises else 1)
+    ctc_weight = 0.0 if labels == "none" else 0.5 if signs or recognises else 0.3
+    values["train"] = {"ctc_weight": ctc_weight, "max_frames": max_frames, **epochs,
+                       "average_last": 0}  # fmt: skip
+    values["model"] |= {"family": "transformer", "positions": "sinusoidal"}
+    if recognises:
+        _recognise(values, reasons)
     return values, reasons
+
+
+def _recognise(values: Sections, reasons: list[str]) -> None:
+    """Change a recipe to that of signs without sentences (docs/recognition.md)."""
+    reasons.append(
+        "conformer, relative positions, dropout 0.3, ctc_weight 0.5: the texts are the glosses, so "
+        "what CTC reads is what is wanted"
+    )
+    reasons.append(
+        "average_last 10 and no early stop: the loss of dev rises long before its signs are "
+        "read best"
+    )
+    values["model"] |= {"family": "conformer", "positions": "relative", "dropout": 0.3}
+    epochs = values["train"]["epochs"]
+    values["train"] |= {"patience": epochs, "average_last": 10}
 
 
 def _choose_labels(facts: Facts, frames: float, reasons: list[str]) -> tuple[str, int]:
@@ -201,11 +223,11 @@ def _choose_labels(facts: Facts, frames: float, reasons: list[str]) -> tuple[str
 
 
 def _choose_epochs(
-    facts: Facts, frames: float, max_frames: int, reasons: list[str]
+    facts: Facts, frames: float, max_frames: int, reasons: list[str], *, times: int = 1
 ) -> dict[str, object]:
-    """Return as many epochs as make about `STEPS` steps of `FRAMES` frames."""
+    """Return as many epochs as make about `STEPS` steps of `FRAMES` frames, or some times that."""
     total = facts.clips * frames  # of an epoch
-    epochs = round(min(max(STEPS / max(1.0, total / FRAMES), EPOCHS[0]), EPOCHS[1]), -1)
+    epochs = round(min(max(times * STEPS / max(1.0, total / FRAMES), EPOCHS[0]), EPOCHS[1]), -1)
     steps = max(1.0, total / max_frames) * epochs
     reasons.append(f"{epochs:.0f} epochs: about {steps:,.0f} steps of training")
     return {"epochs": int(epochs), "patience": max(10, int(0.3 * epochs))}

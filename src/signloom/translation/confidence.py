@@ -29,7 +29,7 @@ from signloom.features.features import FloatArray, normalise, resample
 from signloom.features.sources import SourceSequence
 from signloom.files import hash_file, to_text, write_file
 from signloom.paths import EVALUATION
-from signloom.translation.options import DecodingOptions
+from signloom.translation.options import DecodingOptions, SignSearch
 from signloom.translation.search import Hypothesis
 
 CONFIDENCE = "confidence.json"
@@ -245,6 +245,7 @@ class Confidence:
     levels: tuple[Level, ...]  # by score, rising; none without dev clips
     train: TrainClips | None  # None: of glosses
     decoding: DecodingOptions | None = None  # the search that was measured; files of before lack it
+    signs: SignSearch | None = None  # likewise, of signs; None where the model reads none
 
     def check(
         self, hypothesis: Hypothesis, sequence: SourceSequence, encoding: FloatArray | None

@@ -49,8 +49,13 @@ def align_glosses(
             found.append(None)
             continue
         step = spec.model.subsampling * sequence.fps / spec.features.fps
+        start = (
+            translator.source.start_s(sequence, spec.features) * sequence.fps
+        )  # rest is not read
         positions = find_positions(log_probs, labels)
-        found.append([(first * step, (last + 1) * step) for first, last in positions])
+        found.append(
+            [(start + first * step, start + (last + 1) * step) for first, last in positions]
+        )
     return found
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from signloom.config import Gone, Natural, Share, checked_dataclass
+from signloom.config import Count, Gone, Natural, NonNegative, Share, checked_dataclass
 
 MAX_BEAMS = 64
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 10.0
@@ -50,6 +50,22 @@ class DecodingOptions:
                 f"min_tokens: found {self.min_tokens}, expected at most max_tokens "
                 f"({self.max_tokens})"
             )
+
+
+EDGE = 0  # beginning and end of a sentence among the labels of signs: the blank's number
+Label = Annotated[int, Field(ge=0)]
+
+
+@checked_dataclass
+class SignSearch:
+    """How the CTC head's signs are searched, as dev chose it.
+
+    Without weight and bonus that is the likeliest sequence by the CTC head alone.
+    """
+
+    weight: NonNegative = 0.0  # of the log-probability of a bigram of train's signs
+    bonus: NonNegative = 0.0  # for each sign, which makes up for what the bigram takes
+    pairs: tuple[tuple[Label, Label, Count], ...] = ()  # a label, the next, how often train has it
 
 
 # The search of `signloom translate` and of served models where `evaluate` has chosen none.

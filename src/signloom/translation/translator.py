@@ -15,13 +15,11 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from signloom.checkpoint import Checkpoint, load_checkpoint
-from signloom.corpus.landmarks import LandmarkSequence
 from signloom.devices import pick_device
 from signloom.errors import UserError
 from signloom.features.batches import group_by_length, pad_ids, pad_source
 from signloom.features.features import FloatArray
 from signloom.features.glosses import GlossSequence
-from signloom.features.rests import trim_rests
 from signloom.features.sources import Rows, Source, SourceSequence
 from signloom.models.seq2seq import Memory, Seq2Seq, SourceTensor
 from signloom.translation.confidence import (
@@ -152,9 +150,7 @@ class Translator:
 
     def trim(self, sequence: SourceSequence) -> SourceSequence:
         """Return the part of a clip that the model reads: without rests at its ends."""
-        if not isinstance(sequence, LandmarkSequence):
-            return sequence
-        return trim_rests(sequence, self.spec.features.rest_s)
+        return self.source.trim(sequence, self.spec.features)
 
     def translate(
         self,
@@ -223,12 +219,17 @@ class Translator:
         return self._mean_states([self.rows(sequence) for sequence in sequences])
 
     @torch.inference_mode()
-    def label_log_probs(self, sequences: Sequence[SourceSequence]) -> list[FloatArray]:
+    def label_log_probs(
+        self, sequences: Sequence[SourceSequence], *, blind: bool = False
+    ) -> list[FloatArray]:
         """Return the log-probabilities of the CTC labels of each clip, shapes (M, K).
 
-        Label 0 is the blank; the others are numbered as in `spec.ctc.names`, from 1.
+        Label 0 is the blank; the others are numbered as in `spec.ctc.names`, from 1. Blind as in
+        `translate`.
         """
         rows = [self.rows(sequence) for sequence in sequences]
+        if blind:
+            rows = [self.source.blind(one) for one in rows]
         found: dict[int, FloatArray] = {}
         for part in _batches([len(row) for row in rows]):
             memory = self._encode([rows[i] for i in part])

@@ -7,6 +7,7 @@ from signloom.corpus.landmarks import GROUP_CHOICES, HANDS_POSE, build_layout
 from signloom.features.augment import (
     AugmentOptions,
     augment,
+    augment_rows,
     lose_hands,
     mirror,
     mirrored_points,
@@ -168,6 +169,25 @@ def test_augmented_clips_still_make_features() -> None:
     for seed in range(20):
         changed = augment(clip, tiny.AUGMENT, np.random.default_rng(seed))
         assert np.isfinite(compute_features(changed, tiny.FEATURES)).all()
+
+
+def test_features_of_others_are_changed_by_column_and_keep_their_shape() -> None:
+    rows = np.random.default_rng(1).normal(5, [1, 10], (40, 2)).astype(np.float32)
+    options = dataclasses.replace(tiny.NO_AUGMENT, stretch=0.5, scale=0.2, feature_shift=0.1)
+    lengths, factors = set(), []
+    for seed in range(40):
+        found = augment_rows(rows, options, np.random.default_rng(seed))
+        again = augment_rows(rows, options, np.random.default_rng(seed))
+        assert np.array_equal(found, again)
+        lengths.add(len(found))
+        factors.append(found.std(axis=0) / rows.std(axis=0))
+        assert (np.abs(found.mean(axis=0) - rows.mean(axis=0)) < 0.6 * rows.std(axis=0)).all()
+    assert min(lengths) < 30 < 50 < max(lengths)
+    assert np.ptp(factors, axis=0).min() > 0.2  # each column by a factor of its own
+    assert abs(np.corrcoef(np.transpose(factors))[0, 1]) < 0.5
+    same = augment_rows(rows, dataclasses.replace(tiny.NO_AUGMENT, feature_shift=0.0),
+                        np.random.default_rng(1))  # fmt: skip
+    assert np.allclose(same, rows, atol=1e-5)
 
 
 def test_hands_are_lost_in_short_runs_of_every_other_clip() -> None:

@@ -5,6 +5,7 @@ import gzip
 import json
 import pickle
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,9 @@ def test_the_source_is_what_the_corpus_has(tmp_path: Path) -> None:
     assert rows.shape == (7, 12)
     assert source.rows(clips["a"], replace(tiny.FEATURES, fps=50.0)).shape == (14, 12)
     assert not source.blind(rows).any()
+    resting = replace(tiny.FEATURES, rest_s=0.2)  # which of their frames are rest nobody knows
+    assert source.trim(clips["a"], resting) is clips["a"]
+    assert source.start_s(clips["a"], resting) == 0
     again = source_of_fields("features", source.to_fields(), where="checkpoint.json")
     assert again == source
 
@@ -122,6 +126,27 @@ def write_corpus(folder: Path) -> None:
     (folder / "table.tsv").write_text("\n".join(rows) + "\n")
 
 
+def test_a_table_of_glosses_alone_is_a_corpus_and_its_rate_counts_the_frames(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_corpus(tmp_path)
+    table = tmp_path / "table.tsv"
+    table.write_text(table.read_text().replace("split\ttext", "split\tgloss"))
+    ruamel.yaml.YAML().dump(load_params(SMOKE), tmp_path / "params.yaml")
+    bring(tmp_path)
+    main(["init", "corpus", "--table", "table.tsv", "--use"])
+    printed = capsys.readouterr().out
+    assert "text        <- gloss" in printed
+    assert "the texts are the glosses" in printed
+    params = load_params(tmp_path / "params.yaml")
+    assert params["features"]["fps"] == 25.0
+    assert params["model"]["family"] == "conformer"
+    assert params["augment"]["feature_shift"] > 0
+    frames = int(re.search(r"single signs|sentences, (\d+) frames", printed).group(1))  # type: ignore[union-attr]
+    assert 8 <= frames <= 18  # as they are, at 25 a second
+
+
 @pytest.mark.slow
 def test_features_are_translated_by_way_of_every_stage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -135,6 +160,7 @@ def test_features_are_translated_by_way_of_every_stage(
     params = load_params(tmp_path / "params.yaml")
     assert params["model"]["source"] == "features"
     params["train"] |= {"epochs": 12, "seeds": [1], "learning_rate": 0.005, "max_frames": 400}
+    params["features"]["rest_s"] = 0.2
     ruamel.yaml.YAML().dump(params, tmp_path / "params.yaml")
     for stage in (check, extract, tokenize_targets, train, evaluate, report):
         stage.main()

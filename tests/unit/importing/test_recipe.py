@@ -15,7 +15,7 @@ from tests.videos import write_video
 PARAMS = load_params(ROOT / "params.yaml")
 SIGNS: dict[str, Any] = {
     "clips": 500, "words": 1.0, "known": 1.0, "glosses": False, "characters": 6.0, "seconds": 1.3,
-    "groups": ("hands", "pose"),
+    "signs_alone": False, "groups": ("hands", "pose"),
 }  # fmt: skip
 SENTENCES = SIGNS | {"words": 0.0, "known": 0.1, "characters": 30.0, "seconds": 4.0}
 
@@ -40,6 +40,17 @@ def test_a_recipe_of_few_sentences_keeps_a_model_from_learning_them_by_heart() -
     assert (few["model"]["dropout"], few["augment"]) == (0.3, {"mirror": 0.1, "hand_drop": 0})
     assert (many["model"]["dropout"], many["augment"]) == (0.1, {"mirror": 0.3, "hand_drop": 0.4})
     assert any("fewer than 50 train clips" in reason for reason in reasons)
+
+
+def test_signs_without_sentences_are_recognised() -> None:
+    facts = SENTENCES | {"glosses": True, "clips": 140}
+    (signs, reasons), (sentences, _) = (
+        choose_recipe(Facts(**facts | {"signs_alone": alone}), PARAMS) for alone in (True, False)
+    )
+    assert (signs["model"]["family"], sentences["model"]["family"]) == ("conformer", "transformer")
+    assert signs["train"]["patience"] == signs["train"]["epochs"]  # to the end
+    assert signs["train"]["epochs"] > sentences["train"]["epochs"] > sentences["train"]["patience"]
+    assert any("the texts are the glosses" in reason for reason in reasons)
 
 
 @pytest.mark.parametrize(

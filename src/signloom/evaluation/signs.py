@@ -1,0 +1,251 @@
+"""Recognition: the signs that a model reads, scored as continuous sign recognition is.
+
+The field's measure is the word error rate of glosses. Floors stand beside it: the glosses of the
+nearest training clip, the best constant line, and the model with its landmarks zeroed or with
+another clip's. How signs are searched is chosen on dev.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from rapidfuzz.distance import Levenshtein
+from rapidfuzz.process import cdist
+
+from signloom.corpus.landmarks import LandmarkSequence
+from signloom.evaluation.floors import build_retrieval
+from signloom.evaluation.metrics import (
+    Score,
+    ScoreOptions,
+    Statistics,
+    align,
+    count_gloss_wer,
+    score_statistics,
+    sentence_scores,
+)
+from signloom.evaluation.systems import SplitResult, swap_clips
+from signloom.features.features import FloatArray
+from signloom.features.sources import SourceSequence
+from signloom.features.targets import Target
+from signloom.translation.options import SignSearch
+from signloom.translation.signs import Sign, count_pairs, place_signs, search_signs
+from signloom.translation.translator import Translator
+
+WEIGHTS = (0.0, 0.4, 0.8)  # of the bigram, tried on dev with each bonus
+BONUSES = (0.0, 1.0, 2.0)
+GLOSS_WER = "gloss_wer"
+MODEL = "model"
+TOGETHER = "together"  # the models of all seeds, whose probabilities are averaged
+EDITS = {"substitute": "substitutions", "delete": "deletions", "insert": "insertions"}
+DECIMALS = 4
+
+Lines = list[tuple[str, ...]]  # glosses of clips
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Recognition:
+    """The signs of one split.
+
+    Attributes:
+        targets: The clips that have glosses.
+        signs: What the model reads of each.
+        systems: Word error rate of the glosses of the model, its controls and floors.
+        edits: Substitutions, deletions and insertions of the model, in % of the signs.
+        seen: Of clips whose glosses train has in this order: how many, and their error rate.
+        unseen: Of the others.
+        each: The model's error rate of each clip, %.
+    """
+
+    targets: list[Target]
+    signs: list[list[Sign]]
+    systems: dict[str, Score]
+    edits: dict[str, float]
+    seen: dict[str, float]
+    unseen: dict[str, float]
+    each: FloatArray
+
+    def to_metrics(self) -> dict[str, Any]:
+        """Return what metrics.json has of it."""
+        model = self.systems[MODEL]
+        found: dict[str, Any] = {
+            GLOSS_WER: model.value,
+            f"{GLOSS_WER}_low": model.low,
+            f"{GLOSS_WER}_high": model.high,
+            **{f"gloss_{name}": value for name, value in self.edits.items()},
+            **{f"{name}_{GLOSS_WER}": s.value for name, s in self.systems.items() if name != MODEL},
+            f"seen_{GLOSS_WER}": self.seen,
+            f"unseen_{GLOSS_WER}": self.unseen,
+        }
+        return {name: _rounded(value) for name, value in found.items()}
+
+    def to_map(self) -> dict[str, Any]:
+        """Return what scores.json has of it."""
+        systems = {
+            name: _rounded({"value": s.value, "low": s.low, "high": s.high})
+            for name, s in self.systems.items()
+        }
+        signature = self.systems[MODEL].signature
+        return {
+            "clips": len(self.targets), "systems": systems, "signature": signature,
+            "edits": _rounded(self.edits), "seen": _rounded(self.seen),
+            "unseen": _rounded(self.unseen),
+        }  # fmt: skip
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _rounded(one) for name, one in value.items()}
+    return round(value, DECIMALS) if isinstance(value, float) else value
+
+
+def recognise(
+    translator: Translator,
+    targets: Sequence[Target],
+    sequences: Mapping[str, SourceSequence],
+    results: Sequence[SplitResult],
+    options: ScoreOptions,
+    others: Iterable[Translator] = (),
+) -> tuple[SignSearch | None, dict[str, Recognition]]:
+    """Read the signs of dev and test and score them; no gloss of either reaches the model.
+
+    Args:
+        translator: The trained model.
+        targets: The whole corpus.
+        sequences: Clip id to landmarks, of all splits.
+        results: What was evaluated.
+        options: For the intervals.
+        others: The same model trained with other seeds.
+
+    Returns:
+        The search that dev chose, and a recognition of each split whose clips have glosses; None
+        and nothing of a model that reads no signs.
+    """
+    if translator.spec.ctc.kind != "glosses":
+        return None, {}
+    chosen = {r.split: [t for t in r.targets if t.gloss.split()] for r in results}
+    chosen = {split: found for split, found in chosen.items() if found}
+    clips = {split: [_landmarks(sequences, t) for t in found] for split, found in chosen.items()}
+    read = {split: translator.label_log_probs(found) for split, found in clips.items()}
+    number = {name: place for place, name in enumerate(translator.spec.ctc.names, start=1)}
+    glossed = [t for t in targets if t.split == "train" and t.gloss.split()]
+    train = glosses_of(glossed)
+    pairs = count_pairs([[number[name] for name in line] for line in train])
+    search = choose_search(translator, read.get("dev", []), chosen.get("dev", []), pairs)
+    together = _together(read, others, clips)
+    index = build_retrieval(
+        translator, [replace(t, text=" ".join(t.gloss.split())) for t in glossed], sequences
+    )
+    found = {}
+    for split, wanted in chosen.items():
+        lines = _names(translator, read[split], search)
+        systems = {MODEL: lines}
+        if split in together:
+            systems[TOGETHER] = _names(translator, together[split], search)
+        seed = np.random.default_rng([options.seed, *split.encode()])
+        if others_of := swap_clips([t.gloss for t in wanted], seed):
+            systems["swapped"] = [lines[other] for other in others_of]
+        nothing = translator.label_log_probs(clips[split], blind=True)
+        systems["blind"] = _names(translator, nothing, search)
+        systems["retrieval"] = [tuple(index.nearest(clip).split()) for clip in clips[split]]
+        systems["floor"] = _constant(train, glosses_of(wanted))
+        found[split] = Recognition(
+            targets=wanted,
+            signs=[
+                place_signs(translator, clip, log_probs, search)
+                for clip, log_probs in zip(clips[split], read[split], strict=True)
+            ],
+            **_score(glosses_of(wanted), systems, train, options),
+        )
+    return search, found
+
+
+def _landmarks(sequences: Mapping[str, SourceSequence], target: Target) -> LandmarkSequence:
+    clip = sequences[target.clip_id]
+    assert isinstance(clip, LandmarkSequence)  # what reads glosses has no CTC head
+    return clip
+
+
+def choose_search(
+    translator: Translator,
+    log_probs: Sequence[FloatArray],
+    targets: Sequence[Target],
+    pairs: tuple[tuple[int, int, int], ...],
+) -> SignSearch:
+    """Return the search with the fewest errors on dev; of equals the first, the plainest."""
+    tried = [SignSearch(weight=w, bonus=b, pairs=pairs) for w in WEIGHTS for b in BONUSES]
+    lines = glosses_of(targets)
+
+    def errors(search: SignSearch) -> int:
+        found = _names(translator, log_probs, search)
+        return sum(map(Levenshtein.distance, found, lines))
+
+    best = min(tried, key=errors) if targets else SignSearch()
+    return best if best.weight else replace(best, pairs=())
+
+
+def glosses_of(targets: Sequence[Target]) -> Lines:
+    """Return the glosses of clips, as signed."""
+    return [tuple(target.gloss.split()) for target in targets]
+
+
+def _names(translator: Translator, log_probs: Sequence[FloatArray], search: SignSearch) -> Lines:
+    names = translator.spec.ctc.names
+    return [tuple(names[n - 1] for n in search_signs(one, search)) for one in log_probs]
+
+
+def _together(
+    read: Mapping[str, Sequence[FloatArray]],
+    others: Iterable[Translator],
+    clips: Mapping[str, Sequence[LandmarkSequence]],
+) -> dict[str, list[FloatArray]]:
+    """Return log-probabilities of the mean of all seeds' probabilities; nothing of one seed."""
+    sums, count = {split: [np.exp(one) for one in found] for split, found in read.items()}, 1
+    for other in others:
+        count += 1
+        for split, found in clips.items():
+            more = other.label_log_probs(found)
+            sums[split] = [one + np.exp(two) for one, two in zip(sums[split], more, strict=True)]
+    if count == 1:
+        return {}
+    return {split: [np.log(one / count) for one in found] for split, found in sums.items()}
+
+
+def _constant(train: Lines, wanted: Lines) -> Lines:
+    """Return the line of train with the fewest errors where every clip gets it."""
+    lines = sorted(set(train))
+    errors = cdist(lines, wanted, scorer=Levenshtein.distance, dtype=np.int32).sum(axis=1)
+    return [lines[int(errors.argmin())]] * len(wanted)
+
+
+def _score(
+    wanted: Lines, systems: Mapping[str, Lines], train: Lines, options: ScoreOptions
+) -> dict[str, Any]:
+    """Score lines of every system; of the model by itself what a recogniser's table has."""
+    counted = {
+        name: Statistics(parts=(count_gloss_wer(lines, wanted, options),))
+        for name, lines in systems.items()
+    }
+    model, known = counted[MODEL], set(train)
+    is_seen = np.array([line in known for line in wanted])
+    slices = {}
+    for name, rows in (("seen", np.flatnonzero(is_seen)), ("unseen", np.flatnonzero(~is_seen))):
+        found: dict[str, float] = {"clips": len(rows)}
+        if len(rows):
+            wer = score_statistics(model.select(rows), options)[GLOSS_WER]
+            found |= {GLOSS_WER: wer.value, "low": wer.low, "high": wer.high}
+        slices[name] = found
+    edits, signs = dict.fromkeys(EDITS, 0), sum(map(len, wanted))
+    for chunks in align(systems[MODEL], wanted):
+        for chunk in chunks:
+            if chunk.type in edits:
+                edits[chunk.type] += max(
+                    chunk.ref_end_idx - chunk.ref_start_idx,
+                    chunk.hyp_end_idx - chunk.hyp_start_idx,
+                )
+    return {
+        "systems": {name: score_statistics(c, options)[GLOSS_WER] for name, c in counted.items()},
+        "edits": {EDITS[kind]: 100 * count / signs for kind, count in edits.items()},
+        **slices,
+        "each": sentence_scores(model)[GLOSS_WER],
+    }

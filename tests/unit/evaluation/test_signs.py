@@ -1,0 +1,88 @@
+"""Recognition: gloss error rates of the model, its seeds together, its controls and its floors."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from signloom.evaluation.signs import Recognition, recognise
+from signloom.features.features import FloatArray
+from signloom.features.targets import CtcLabels, Target
+from signloom.translation.translator import Translator
+from tests.unit.evaluation.world import SCORE, TRAIN, corpus, targets, untrained
+
+NAMES = tuple(sorted({word for text in TRAIN for word in text.upper().split()}))
+CLIPS = corpus()
+
+
+class Reader(Translator):
+    """Reads the glosses of a clip, but for the last `missing` ones; nothing when it is blind."""
+
+    def __init__(self, missing: int = 0, sure: float = 0.9) -> None:
+        model = untrained()
+        self.spec = replace(model.spec, ctc=CtcLabels(kind="glosses", names=NAMES))
+        self.confidence, self._missing, self._sure = None, missing, sure
+
+    def label_log_probs(self, sequences: Sequence[Any], *, blind: bool = False) -> list[FloatArray]:
+        lines = {len(CLIPS[t.clip_id].points): t.gloss.split() for t in targets()}
+        return [self._read([] if blind else lines[len(clip.points)]) for clip in sequences]
+
+    def _read(self, line: list[str]) -> FloatArray:
+        known = [NAMES.index(name) + 1 for name in line if name in NAMES]
+        labels = [part for label in known[: len(known) - self._missing] for part in (label, 0)]
+        labels += [0] * (12 - len(labels))
+        rest = (1 - self._sure) / len(NAMES)
+        rows = (
+            np.full((len(labels), len(NAMES) + 1), rest)
+            + (self._sure - rest) * np.eye(len(NAMES) + 1)[labels]
+        )
+        return np.log(rows).astype(np.float32)
+
+
+def recognised(
+    translator: Translator, others: Sequence[Translator] = (), of: Sequence[Target] | None = None
+) -> dict[str, Recognition]:
+    every = list(targets() if of is None else of)
+    results: Any = [
+        SimpleNamespace(split=split, targets=[t for t in every if t.split == split])
+        for split in ("dev", "test")
+    ]
+    _, found = recognise(translator, every, CLIPS, results, SCORE, others)
+    return found
+
+
+def test_what_is_read_is_scored_beside_its_floors() -> None:
+    found = recognised(Reader())
+    test = found["test"].to_metrics()
+    # Of 14 signs VAS is in no train clip: it cannot be read.
+    assert test["gloss_wer"] == pytest.approx(100 / 14, abs=1e-3)
+    assert (test["gloss_deletions"], test["gloss_substitutions"]) == (test["gloss_wer"], 0)
+    assert test["blind_gloss_wer"] == 100
+    assert test["swapped_gloss_wer"] > test["gloss_wer"]
+    assert test["floor_gloss_wer"] > 50
+    assert (test["seen_gloss_wer"]["clips"], test["unseen_gloss_wer"]["clips"]) == (1, 2)
+    assert test["seen_gloss_wer"]["gloss_wer"] == 0
+    names = [sign.gloss for sign in found["test"].signs[0]]
+    assert names == ["DEMAIN", "TU", "VIENS"]
+    spans = [(sign.start_s, sign.end_s) for sign in found["test"].signs[0]]
+    assert spans == sorted(spans)
+    assert "tok:glosses" in found["test"].to_map()["signature"]
+
+
+def test_seeds_read_together() -> None:
+    alone = recognised(Reader(missing=1, sure=0.5))["test"].to_metrics()
+    both = recognised(Reader(missing=1, sure=0.5), [Reader(sure=0.9), Reader(sure=0.9)])
+    together = both["test"].to_metrics()
+    assert "together_gloss_wer" not in alone
+    assert together["gloss_wer"] == alone["gloss_wer"]
+    assert together["together_gloss_wer"] < alone["gloss_wer"]
+
+
+def test_clips_without_glosses_are_left_out_and_a_model_of_characters_reads_nothing() -> None:
+    half = [replace(t, gloss="") if t.clip_id in ("dev0", "test0") else t for t in targets()]
+    found = recognised(Reader(), of=half)
+    assert {split: len(one.targets) for split, one in found.items()} == {"dev": 1, "test": 2}
+    assert recognised(untrained()) == {}
