@@ -133,6 +133,7 @@ def recognise(
     pairs = count_pairs([[number[name] for name in line] for line in train])
     search = choose_search(translator, read.get("dev", []), chosen.get("dev", []), pairs)
     together = _together(read, others, clips)
+    joint = choose_search(translator, together.get("dev", []), chosen.get("dev", []), pairs)
     index = build_retrieval(
         translator, [replace(t, text=" ".join(t.gloss.split())) for t in glossed], sequences
     )
@@ -141,7 +142,7 @@ def recognise(
         lines = _names(translator, read[split], search)
         systems = {MODEL: lines}
         if split in together:
-            systems[TOGETHER] = _names(translator, together[split], search)
+            systems[TOGETHER] = _names(translator, together[split], joint)
         seed = np.random.default_rng([options.seed, *split.encode()])
         if others_of := swap_clips([t.gloss for t in wanted], seed):
             systems["swapped"] = [lines[other] for other in others_of]
@@ -180,7 +181,7 @@ def choose_search(
         found = _names(translator, log_probs, search)
         return sum(map(Levenshtein.distance, found, lines))
 
-    best = min(tried, key=errors) if targets else SignSearch()
+    best = min(tried, key=errors) if log_probs else SignSearch()
     return best if best.weight else replace(best, pairs=())
 
 
