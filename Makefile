@@ -62,7 +62,7 @@ ui: setup  ## mlflow ui on port 5000
 	mlflow ui --host 127.0.0.1
 
 bench: setup  ## measure and write reports/benchmarks/
-	bash tests/bench/run.sh
+	python -m tests.bench
 
 soak: setup  ## twelve nights of retraining with drawn signers (docs/log/studies/soak.md)
 	python -m pipeline.studies.soak.run

@@ -1,23 +1,18 @@
 """Sentences for each CPU second of our decoder and of others, on models of the documents' size.
 
-Usage: python -m tests.bench.decoding [--rounds N] [--only NAME ...] [--out DIR]
-
 Width 512, 6 + 6 layers, 250 source frames, every sentence forced to 20 tokens, random weights: the
 work is the same whatever the weights say. The ways take turns, one thread, CPU time, medians. The
 other two decode a Marian model of the same size, whose source is tokens; its encoder has an
 embedding where ours has a projection of features.
 """
 
-import argparse
 import dataclasses
 import functools
-import json
 import os
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,12 +25,13 @@ from signloom.translation.precision import reduce_precision
 from signloom.translation.search import SpecialIds, search
 from signloom.translation.translator import encode_in_parts
 from tests import tiny
+from tests.bench.board import Figure
 from tests.contract.variants import DOCUMENT_000
 
 SIZES: dict[str, Any] = {
     "d_model": 512, "heads": 8, "encoder_layers": 6, "decoder_layers": 6, "d_ff": 2048,
 }  # fmt: skip
-FRAMES, FEATURES, TOKENS, BATCH = 250, 126, 20, 32
+FRAMES, FEATURES, TOKENS, BATCH, ROUNDS = 250, 126, 20, 32, 2
 IDS = SpecialIds(pad=0, bos=1, eos=2)
 Way = Callable[[], int]  # decodes; returns the number of sentences
 
@@ -145,85 +141,45 @@ def by_ctranslate2(vocab: int, beam: int, compute_type: str = "float32") -> int:
 
 
 def ways() -> dict[str, Way]:
-    few, many = 3_000, 130_000
+    few = 3_000
     part = functools.partial
     return {
-        "documents, 3k": part(as_the_documents, few, 2),
-        "greedy, 3k": part(by_search, few, 1),
-        "documents, 130k": part(as_the_documents, many, 1),
-        "greedy, 130k": part(by_search, many, 1),
-        "greedy int8, 3k": part(by_search, few, 1, 1, "int8"),
-        "greedy int8, 130k": part(by_search, many, 1, 1, "int8"),
-        "transformers greedy, 3k": part(by_transformers, few, 1),
-        "beam 5, 3k": part(by_search, few, 5),
-        "transformers beam 5, 3k": part(by_transformers, few, 5),
-        "CTranslate2 beam 5, 3k": part(by_ctranslate2, few, 5),
-        "CTranslate2 beam 5 int8, 3k": part(by_ctranslate2, few, 5, "int8"),
-        "beam 5 int8, 3k": part(by_search, few, 5, 1, "int8"),
-        "beam 5 stem 4, 3k": part(by_search, few, 5, 4),
-        "beam 5 stem 4 bfloat16, 3k": part(by_search, few, 5, 4, "bfloat16"),
-        "beam 5 stem 4 int8, 3k": part(by_search, few, 5, 4, "int8"),
-        "beam 5, 130k": part(by_search, many, 5),
-        "transformers beam 5, 130k": part(by_transformers, many, 5),
-        "CTranslate2 beam 5, 130k": part(by_ctranslate2, many, 5),
-        "beam 5 stem 4 int8, 130k": part(by_search, many, 5, 4, "int8"),
+        "documents": part(as_the_documents, few, 2),
+        "greedy": part(by_search, few, 1),
+        "transformers": part(by_transformers, few, 5),
+        "beam": part(by_search, few, 5),
+        "CTranslate2": part(by_ctranslate2, few, 5),
+        "int8": part(by_search, few, 5, 1, "int8"),
+        "CTranslate2 int8": part(by_ctranslate2, few, 5, "int8"),
+        "stem and int8": part(by_search, few, 5, 4, "int8"),
     }
 
 
-# What issue 6 asks for: a way, how many times another one it must reach.
-BARS = [
-    ("greedy, 3k", 7.0, "documents, 3k"),
-    ("greedy, 130k", 10.0, "documents, 130k"),
-    ("beam 5, 3k", 1.4, "transformers beam 5, 3k"),
-    ("beam 5 stem 4 int8, 3k", 1.0, "CTranslate2 beam 5, 3k"),
+BARS = [  # a way, how many times another one it must reach
+    ("greedy", 6.0, "documents"),
+    ("beam", 1.4, "transformers"),
+    ("beam", 1.0, "CTranslate2"),
+    ("int8", 1.0, "CTranslate2 int8"),
+    ("stem and int8", 1.0, "CTranslate2"),
 ]
 
 
-def measure(chosen: dict[str, Way], rounds: int) -> dict[str, list[float]]:
-    """Return sentences for each CPU second of every way, round by round; the first warms up."""
-    speeds: dict[str, list[float]] = {name: [] for name in chosen}
-    for number in range(rounds + 1):
-        for name, way in chosen.items():
+def measure() -> list[Figure]:
+    """Return sentences a CPU second of every way, and ratios; the first round warms up."""
+    torch.set_num_threads(1)
+    every = ways()
+    speeds: dict[str, list[float]] = {name: [] for name in every}
+    for number in range(ROUNDS + 1):
+        for name, way in every.items():
             start = time.process_time()
             sentences = way()
             if number:
                 speeds[name].append(sentences / (time.process_time() - start))
-            print(f"{number} {name}: {sentences / (time.process_time() - start):.2f}", flush=True)
-    return speeds
-
-
-def write_tables(out: Path, speeds: dict[str, list[float]]) -> None:
-    medians = {name: statistics.median(values) for name, values in speeds.items()}
-    lines = ["| way | sentences a CPU-s | least | most |", "|---|---|---|---|"]
-    lines += [
-        f"| {name} | {medians[name]:.2f} | {min(values):.2f} | {max(values):.2f} |"
+    found = [
+        Figure(f"{name}, sentences a CPU-s", statistics.median(values))
         for name, values in speeds.items()
     ]
-    lines += ["", "| bar | measured | asked |", "|---|---|---|"]
-    ratios = [
-        {"way": way, "other": other, "bar": bar,
-         "ratio": statistics.median(a / b for a, b in zip(speeds[way], speeds[other], strict=True))}
-        for way, bar, other in BARS if way in speeds and other in speeds
-    ]  # fmt: skip
-    lines += [f"| {r['way']} / {r['other']} | {r['ratio']:.2f} | {r['bar']:g} |" for r in ratios]
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "decoding.md").write_text("\n".join(lines) + "\n")
-    content = {"batch": BATCH, "frames": FRAMES, "tokens": TOKENS, "bars": ratios,
-               "sentences_a_cpu_s": speeds}  # fmt: skip
-    (out / "decoding.json").write_text(json.dumps(content, indent=1) + "\n")
-    print("\n".join(lines))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", nargs="*", default=None, help="names of ways")
-    parser.add_argument("--out", type=Path, default=Path("reports/benchmarks"))
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    every = ways()
-    write_tables(options.out, measure({n: every[n] for n in options.only or every}, options.rounds))
-
-
-if __name__ == "__main__":
-    main()
+    for way, bar, other in BARS:
+        ratios = [a / b for a, b in zip(speeds[way], speeds[other], strict=True)]
+        found.append(Figure(f"{way}, times {other}'s", statistics.median(ratios), at_least=bar))
+    return found

@@ -186,43 +186,6 @@ class Document000(nn.Module):
         return self.decoder(tgt_in, memory, look_ahead, source_mask)
 
 
-class TorchTransformer(nn.Module):
-    """The same with PyTorch's own module between the embeddings and the projection."""
-
-    def __init__(
-        self,
-        input_width: int,
-        vocab_size: int,
-        *,
-        d_model: int,
-        heads: int,
-        layers: int,
-        d_ff: int,
-        dropout: float,
-    ) -> None:
-        super().__init__()
-        self.input_projection = nn.Linear(input_width, d_model)
-        self.embeddings = nn.Embedding(vocab_size, d_model, padding_idx=PAD)
-        self.pos_encoding = PositionalEncoding(d_model, 4096)
-        self.dropout = nn.Dropout(dropout)
-        self.transformer = nn.Transformer(
-            d_model, heads, layers, layers, d_ff, dropout, activation="gelu", batch_first=True
-        )
-        self.fc = nn.Linear(d_model, vocab_size)
-
-    def forward(self, src: Tensor, src_valid: Tensor, tgt_in: Tensor) -> Tensor:
-        length = tgt_in.shape[1]
-        hidden = torch.ones(length, length, dtype=torch.bool).triu(1)
-        states = self.transformer(
-            self.dropout(self.pos_encoding(self.input_projection(src))),
-            self.dropout(self.pos_encoding(self.embeddings(tgt_in))),
-            tgt_mask=hidden,
-            src_key_padding_mask=~src_valid,
-            memory_key_padding_mask=~src_valid,
-        )
-        return self.fc(states)
-
-
 def build_loop(model: nn.Module) -> Callable[[Tensor, Tensor, Tensor], float]:
     """Return the step of a plain training loop: padded source, which is real, padded targets."""
     criterion = nn.CrossEntropyLoss(ignore_index=PAD)

@@ -1,7 +1,5 @@
 """Live translation: does the delay grow, how long after the hands rest comes the text, and why.
 
-    python -m tests.bench.live [--seconds 180] [--checkpoint data/checkpoint] [--json FILE]
-
 Starts `signloom app` as a process of its own in a new project with that model, and sends it what
 the page sends: JPEG pictures of 640x480 in batches over HTTP, 15 a second, of a drawn signer who
 rests 1.5 s between sentences. A batch goes when the answer to the one before is there; a server
@@ -9,11 +7,9 @@ that is too slow gets evenly fewer, as from the page. The pictures are drawn bef
 
 - the delay, which the page shows, too: from a batch's last picture to its answer; its slope;
 - from the hands at rest to the text, each sentence;
-- CPU seconds of the server a second, and what they went into.
+- CPU seconds of the server a second.
 """
 
-import argparse
-import functools
 import json
 import os
 import shutil
@@ -25,8 +21,6 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -35,9 +29,10 @@ import cv2
 import numpy as np
 import psutil
 
-from signloom.files import write_file
+from signloom.paths import CHECKPOINT
 from signloom_demo.grammar import sentences
 from signloom_demo.motion import HOLD_S
+from tests.bench.board import Figure
 from tests.camera import FPS, draw
 
 SIZE = (640, 480)
@@ -45,42 +40,7 @@ QUALITY = 85  # of JPEG, as the page's
 MOST_WAITING, SLOWEST = 30, 4  # pictures, and one of how many is sent at least; as the page's
 PAUSE_S = 1.5
 SENTENCES = 12  # different ones, signed in turn
-SHARES = "shares.json"
-
-
-def serve() -> None:
-    """Run `signloom app` and note, when it ends, what its CPU time went into."""
-    from signloom.cli.main import main
-    from signloom_ops.app import analysis, live
-
-    spent: Counter[str] = Counter()
-
-    def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(function)
-        def run(*given: Any, **named: Any) -> Any:
-            begun = time.process_time()  # of all threads: one request is worked on at a time
-            try:
-                return function(*given, **named)
-            finally:
-                spent[name] += time.process_time() - begun
-
-        return run
-
-    build = analysis.build_detector
-
-    def build_timed(*given: Any, **named: Any) -> Any:
-        detector = build(*given, **named)
-        detector.detect = timed("landmarks", detector.detect)
-        return detector
-
-    analysis.build_detector = build_timed
-    live.decode_jpeg = timed("decode", live.decode_jpeg)
-    analysis.Live.add = timed("add", analysis.Live.add)
-    analysis.Analyst._translate = timed("model", analysis.Analyst._translate)
-    try:
-        main(["app", "--no-browser", *sys.argv[1:]])
-    finally:
-        write_file(Path(SHARES), json.dumps(spent))
+SECONDS, PORT = 120.0, "8799"
 
 
 class Page:
@@ -168,9 +128,7 @@ def play(page: Page, seconds: float, server: psutil.Process) -> tuple[float, lis
     return begun, ends, after.user + after.system - before.user - before.system
 
 
-def summarise(
-    page: Page, begun: float, ends: list[float], cpu_s: float, shares: dict[str, float]
-) -> Any:
+def summarise(page: Page, begun: float, ends: list[float], cpu_s: float) -> list[Figure]:
     """Return the figures."""
     when = np.array([answer[0] - begun for answer in page.answers])
     delay = np.array([answer[1] for answer in page.answers])
@@ -179,55 +137,35 @@ def summarise(
     for end, following in zip(ends, [*ends[1:], np.inf], strict=True):
         waits += [moment - end for moment in told if end < moment < following][:1]
     slope, _ = np.polyfit(when / 60, delay, 1)
-    add = shares.pop("add") - shares["decode"] - shares["landmarks"]
-    thirds = [float(np.median(part)) for part in np.array_split(delay, 3)]
-    return {
-        "seconds": round(when[-1]), "frames_left_out": page.left, "load": os.getloadavg(),
-        "delay_s": {
-            "median": np.median(delay), "p95": np.quantile(delay, 0.95), "max": delay.max(),
-            "slope_per_minute": slope, "medians_of_thirds": thirds,
-        },
-        "rest_to_text_s": {
-            "sentences": len(ends), "told": len(told), "matched": len(waits),
-            "median": np.median(waits), "p95": np.quantile(waits, 0.95), "max": max(waits),
-        },
-        "cpu_of_server": cpu_s / when[-1],
-        "shares": {name: value / cpu_s for name, value in {**shares, "segmentation": add}.items()},
-    }  # fmt: skip
+    return [
+        Figure("delay of an answer, s", float(np.median(delay)), at_most=0.2),
+        Figure("its growth, s a minute", float(slope), at_most=0.02),
+        Figure("from rest to text, s", float(np.median(waits)), at_most=1.0),
+        Figure("from rest to text, most, s", max(waits), at_most=1.5),
+        Figure("sentences that got a text, share", len(waits) / len(ends), at_least=1.0),
+        Figure("CPU of the server, cores", cpu_s / when[-1]),
+    ]
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description="See the first lines.")
-    parser.add_argument("--seconds", type=float, default=180.0)
-    parser.add_argument("--checkpoint", type=Path, default=Path("data/checkpoint"))
-    parser.add_argument("--port", default="8799")
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
+def measure() -> list[Figure]:
+    """Start the app, play to it, stop it."""
     with tempfile.TemporaryDirectory() as made:
         project = Path(made)
-        shutil.copytree(options.checkpoint, project / "data/checkpoint")
-        shutil.copy("params.yaml", project)
+        shutil.copytree(CHECKPOINT, project / CHECKPOINT)
+        for name in ("params.yaml", "ops.yaml"):
+            if Path(name).exists():
+                shutil.copy(name, project)
         paths = os.pathsep.join([str(Path.cwd()), str(Path.cwd() / "src")])
         server = subprocess.Popen(
-            [sys.executable, "-c", "from tests.bench.live import serve; serve()", "--port",
-             options.port],
+            [sys.executable, "-m", "signloom.cli.main", "app", "--no-browser", "--port", PORT],
             cwd=project, stdout=subprocess.PIPE, text=True,
             env={**os.environ, "PYTHONPATH": paths},
         )  # fmt: skip
         assert server.stdout is not None
         try:
             page = Page(server.stdout.readline().strip())
-            begun, ends, cpu_s = play(page, options.seconds, psutil.Process(server.pid))
+            begun, ends, cpu_s = play(page, SECONDS, psutil.Process(server.pid))
         finally:
             server.send_signal(signal.SIGINT)
             server.wait(30)
-        shares = json.loads((project / SHARES).read_text())
-    found = json.dumps(summarise(page, begun, ends, cpu_s, shares), indent=1, default=float)
-    print(found)
-    if options.json:
-        write_file(options.json, found)
-
-
-if __name__ == "__main__":
-    main()
+    return summarise(page, begun, ends, cpu_s)

@@ -1,31 +1,17 @@
-"""Time for an epoch and memory against the size of the corpus, in memory and streamed from shards.
+"""What the stages do with the rows of a large corpus, without a model: CPU time and memory.
 
-    python -m tests.bench.scaling [--rounds 3] [--out reports/benchmarks]
-    python -m tests.bench.scaling --rows 10000 100000 1000000 [--out reports/benchmarks]
-
-Drawn clips like the demo's are written to shards, then epochs are trained with the model and the
-recipe of params.yaml, as many steps at every size, a new process for every measurement, one thread.
-Linear is 4 and 16 times the CPU seconds of the smallest corpus.
-
-With `--rows`, what the stages do with the rows of a corpus, without a model: every step and size in
-a process of its own. Ten clips are cut out of each film; the landmarks have two frames a
-clip and 500 a shard, so that there are as many shards as a real corpus of that size has. The report
-is that of the demo (`make demo`) with the rows as its corpus.
+Every step and size is a process of its own. Ten clips are cut out of each film; the landmarks have
+two frames a clip and 500 clips a shard, so there are as many shards as a real corpus of that size
+has. The report is that of the demo with the rows as its corpus.
 """
 
-import argparse
 import dataclasses
-import json
-import os
 import resource
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -43,132 +29,25 @@ from signloom.corpus.shards import (
 )
 from signloom.evaluation.evaluate import EvaluateOptions
 from signloom.evaluation.floors import best_constant
-from signloom.evaluation.metrics import measure, score_statistics
-from signloom.features.batches import FixedBatches, TrainingBatches
-from signloom.features.sources import Clips, LandmarkSource, StoredLandmarks, open_source
+from signloom.evaluation.metrics import measure as count
+from signloom.evaluation.metrics import score_statistics
+from signloom.features.batches import TrainingBatches
+from signloom.features.sources import Clips, LandmarkSource, StoredLandmarks
 from signloom.features.targets import (
     TokenizeOptions,
     build_targets,
     read_targets,
     write_targets,
 )
-from signloom.files import write_file
-from signloom.models.registry import build_model
 from signloom.paths import CHECKPOINT, EVALUATION, PARAMS, SHARDS, TARGETS, TUNE
 from signloom.report.build import ReportOptions, build_report
 from signloom.report.stage_files import ReportPaths
-from signloom.training.devices import open_devices
-from signloom.training.loop import BatchLoss, Trainer
-from signloom.training.run import read_run_options, seed_everything
-from tests.bench.synthetic import PAD, draw_lengths, draw_sequence, draw_target
+from signloom.training.run import read_run_options
+from tests.bench.board import Figure, in_new_process
+from tests.bench.synthetic import PAD, draw_lengths, draw_sequence
 
-CLIPS, TIMES = 300, (1, 4, 16)
-VOCABULARY = 500
-MODES = {"in memory": 4_000, "streamed": 0}  # to train.cache_mb
-TOLERANCE = 0.1
-
-
-def write_corpus(folder: Path, clips: int) -> None:
-    """Write the landmarks of some drawn clips, half as long as those of `draw_lengths`."""
-    frames = [length // 2 for length in draw_lengths(clips, 0)]
-    ids = [draw_target(number, VOCABULARY).clip_id for number in range(clips)]
-    numbers = dict(zip(ids, range(clips), strict=True))
-    write_shards(
-        folder,
-        dict(zip(ids, frames, strict=True)),
-        lambda clip_id: draw_sequence(frames[numbers[clip_id]], numbers[clip_id]),
-        layout=HANDS_POSE,
-        extractor="{}",
-        frames_per_shard=25_000,
-    )
-
-
-def measure_epoch(shards: Path, clips: int, cache_mb: int) -> dict[str, float]:
-    """Train in this process; return the CPU seconds of an epoch and the peak memory."""
-    torch.set_num_threads(1)
-    options = read_run_options(PARAMS)
-    train = dataclasses.replace(options.train, device="cpu", ctc_weight=0.0)
-    source = open_source("landmarks", shards=shards, targets=shards)
-    landmarks = StoredLandmarks(shards, source, cache_mb=cache_mb)
-    targets = [draw_target(number, VOCABULARY) for number in range(clips)]
-    landmarks.keep([target.clip_id for target in targets])
-    seed_everything(train.seed)
-    model = build_model(
-        options.model,
-        input_width=source.input_width(options.features),
-        vocab_size=VOCABULARY,
-        ctc_labels=0,
-    )
-
-    def train_epochs(number: int, epochs: int) -> float:
-        some = landmarks.clips(targets[:number])
-        source = TrainingBatches(
-            some, options.features, options.augment, max_frames=train.max_frames, pad=PAD, seed=1
-        )
-        dev = FixedBatches(some, options.features, max_frames=train.max_frames, pad=PAD)
-        trainer = Trainer(
-            BatchLoss(model, train, pad=PAD, subsampling=options.model.subsampling),
-            source, dev, fabric=open_devices(train), total_steps=100,
-        )  # fmt: skip
-        start = time.process_time()
-        for epoch in range(1, epochs + 1):
-            trainer.progress.epoch, trainer.progress.step = epoch, 0
-            trainer.train_epoch()
-        return (time.process_time() - start) / epochs
-
-    train_epochs(CLIPS // 2, 1)  # what is made once is made
-    # As many steps at every size, or memory and caches would differ by their number.
-    seconds = train_epochs(clips, max(TIMES) * CLIPS // clips)
-    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
-    return {"cpu_s": seconds, "peak_mb": peak_mb}
-
-
-def run_rounds(rounds: int) -> dict[str, dict[int, list[dict[str, float]]]]:
-    """Measure every size in both modes, in turn."""
-    found: dict[str, dict[int, list[dict[str, float]]]] = {
-        mode: {times: [] for times in TIMES} for mode in MODES
-    }
-    with tempfile.TemporaryDirectory() as name:
-        for times in TIMES:
-            write_corpus(Path(name) / str(times), times * CLIPS)
-        for _ in range(rounds):
-            for mode, cache_mb in MODES.items():
-                for times in TIMES:
-                    command = [
-                        sys.executable, "-m", "tests.bench.scaling", "--measure",
-                        f"{name}/{times}", str(times * CLIPS), str(cache_mb),
-                    ]  # fmt: skip
-                    out = subprocess.run(command, check=True, capture_output=True, text=True)
-                    found[mode][times].append(json.loads(out.stdout.splitlines()[-1]))
-                    print(mode, times, found[mode][times][-1], file=sys.stderr, flush=True)
-    return found
-
-
-def summarise(found: dict[str, dict[int, list[dict[str, float]]]]) -> list[dict[str, Any]]:
-    """Return a row for each mode and size."""
-    rows = []
-    for mode, sizes in found.items():
-        for times, runs in sizes.items():
-            pairs = list(zip(runs, sizes[1], strict=True))
-            rows.append({
-                "mode": mode,
-                "clips": times * CLIPS,
-                "cpu_s": statistics.median(run["cpu_s"] for run in runs),
-                "linear": statistics.median(a["cpu_s"] / b["cpu_s"] / times for a, b in pairs),
-                "peak_mb": statistics.median(run["peak_mb"] for run in runs),
-            })  # fmt: skip
-    return rows
-
-
-def format_table(rows: list[dict[str, Any]]) -> str:
-    lines = ["| landmarks | clips | CPU-s an epoch | of linear | peak memory |"]
-    lines.append("|---|---|---|---|---|")
-    for row in rows:
-        lines.append(
-            f"| {row['mode']} | {row['clips']:,} | {row['cpu_s']:.1f} | **{row['linear']:.2f}** "
-            f"| {row['peak_mb']:.0f} MB |"
-        )
-    return "\n".join(lines) + f"\n\nWanted: within {TOLERANCE:.0%} of linear, flat streamed.\n"
+SIZES = (10_000, 100_000)
+MOST_SLOPE, MOST_GB = 1.15, 2.0
 
 
 def write_rows(folder: Path, rows: int) -> None:
@@ -265,7 +144,7 @@ def score_rows(folder: Path) -> None:
     targets = read_targets(folder / "targets.parquet")
     refs = [target.text for target in targets if target.split == "test"]
     best_constant([target.text for target in targets if target.split == "train"], refs, options)
-    score_statistics(measure([refs[-1], *refs[:-1]], refs, options), options)
+    score_statistics(count([refs[-1], *refs[:-1]], refs, options), options)
 
 
 def report_rows(folder: Path) -> None:
@@ -302,70 +181,23 @@ def run_step(name: str, folder: Path) -> dict[str, float]:
     return {**took, "peak_mb": peak_mb}
 
 
-def measure_rows(sizes: list[int], steps: list[str]) -> dict[str, dict[int, dict[str, float]]]:
-    """Measure every step at every size."""
-    found: dict[str, dict[int, dict[str, float]]] = {step: {} for step in steps}
-    for rows in sizes:
+def measure() -> list[Figure]:
+    """Measure every step at both sizes, each in a process of its own."""
+    took: dict[tuple[str, int], dict[str, float]] = {}
+    for rows in SIZES:
         with tempfile.TemporaryDirectory() as name:
             write_rows(Path(name), rows)
-            for step in dict.fromkeys(("tokenize_rows", *steps)):  # which others read
-                command = [sys.executable, "-m", "tests.bench.scaling", "--step", step, name]
-                out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-                took = json.loads(out.stdout.splitlines()[-1])
-                print(f"{step} {rows:,}: {took}", file=sys.stderr, flush=True)
-                found.setdefault(step, {})[rows] = took
+            for step in STEPS:
+                took[step, rows] = in_new_process(run_step, step, Path(name))
+                print(f"{step} {rows:,}: {took[step, rows]}", file=sys.stderr, flush=True)
+    small, large = SIZES
+    found = []
+    for step in STEPS:
+        times = took[step, large]["cpu_s"] / took[step, small]["cpu_s"]
+        slope = float(np.log(times) / np.log(large / small))
+        found += [
+            Figure(f"{step}, {large:,} clips, CPU-s", took[step, large]["cpu_s"]),
+            Figure(f"{step}, slope (1 is linear)", slope, at_most=MOST_SLOPE),
+            Figure(f"{step}, GB", took[step, large]["peak_mb"] / 1000, at_most=MOST_GB),
+        ]
     return found
-
-
-def format_rows(found: dict[str, dict[int, dict[str, float]]]) -> str:
-    """Return a row for each step: CPU seconds and memory by size, slope between the last two."""
-    sizes = list(next(iter(found.values())))
-    heads = [f"{rows:,} rows: CPU-s, MB" for rows in sizes]
-    lines = ["| step | " + " | ".join(heads) + " | slope |", "|---" * (len(sizes) + 2) + "|"]
-    for step, runs in found.items():
-        cells = [f"{runs[rows]['cpu_s']:.1f}, {runs[rows]['peak_mb']:,.0f}" for rows in sizes]
-        slope = "" if len(sizes) < 2 else f"{_slope(runs, sizes[-2], sizes[-1]):.2f}"
-        lines.append(f"| {step} | " + " | ".join(cells) + f" | {slope} |")
-    load = os.getloadavg()[0]
-    return "\n".join(lines) + f"\n\nSlope: log CPU-s by log rows, 1 is linear. Load {load:.0f}.\n"
-
-
-def _slope(runs: dict[int, dict[str, float]], small: int, large: int) -> float:
-    times = runs[large]["cpu_s"] / runs[small]["cpu_s"]
-    return float(np.log(times) / np.log(large / small))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--rows", type=int, nargs="+", help="sizes of corpora without a model")
-    parser.add_argument("--steps", nargs="+", choices=STEPS, default=list(STEPS))
-    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
-    parser.add_argument("--step", nargs=2, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.step:
-        print(json.dumps(run_step(arguments.step[0], Path(arguments.step[1]))))
-        return
-    if arguments.rows:
-        found = measure_rows(arguments.rows, arguments.steps)
-        print(format_rows(found))
-        if arguments.out:
-            write_file(arguments.out / "rows.md", format_rows(found))
-            write_file(arguments.out / "rows.json", json.dumps(found, indent=1) + "\n")
-        return
-    if arguments.measure:
-        shards, clips, cache_mb = arguments.measure
-        print(json.dumps(measure_epoch(Path(shards), int(clips), int(cache_mb))))
-        return
-    rows = summarise(run_rounds(arguments.rounds))
-    table = format_table(rows)
-    print(table)
-    if arguments.out:
-        arguments.out.mkdir(parents=True, exist_ok=True)
-        (arguments.out / "scaling.md").write_text(table)
-        (arguments.out / "scaling.json").write_text(json.dumps(rows, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()

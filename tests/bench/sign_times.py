@@ -1,9 +1,7 @@
 """When signs are read, against the spans that the demo's signer was drawn with.
 
 Of the clips of dev and test whose signs are read without an error: how much of each true sign the
-read one covers, and how far its borders are off. Run in a project whose demo is trained:
-
-    python -m tests.bench.sign_times
+read one covers, and how far its borders are off.
 """
 
 from pathlib import Path
@@ -16,12 +14,13 @@ from signloom.paths import CHECKPOINT, SHARDS, TARGETS
 from signloom.translation.signs import read_signs
 from signloom.translation.translator import Translator
 from signloom_demo.draw import TRUTH, DrawOptions, read_truth
+from tests.bench.board import Figure
 
 PARAMS = Path("data/demo/params.yaml")
 
 
-def main() -> None:
-    """Measure and print."""
+def measure() -> list[Figure]:
+    """Measure them."""
     truths = read_truth(load_section(PARAMS, "draw", DrawOptions).out / TRUTH)
     translator = Translator.load(CHECKPOINT)
     targets = [one for one in read_targets(TARGETS) if one.split in ("dev", "test")]
@@ -43,14 +42,10 @@ def main() -> None:
             covered.append(max(both_s, 0) / (end_s - start_s))
             starts.append(sign.start_s - start_s)
             ends.append(sign.end_s - end_s)
-    half = 100 * np.mean(np.array(covered) >= 0.5)
-    print(f"{clips} of {len(targets)} clips, {len(covered)} signs")
-    print(f"half or more of the true sign: {half:.1f} %")
-    for name, off in (("start", starts), ("end", ends)):
-        print(
-            f"{name}: off by {np.median(np.abs(off)):.2f} s in the median, {np.median(off):+.2f} s"
-        )
-
-
-if __name__ == "__main__":
-    main()
+    half = 100 * float(np.mean(np.array(covered) >= 0.5))
+    return [
+        Figure(f"clips whose signs are all read, of {len(targets)}", clips),
+        Figure(f"half of the true sign covered or more, % of {len(covered)}", half, at_least=90),
+        Figure("start off, s, median", float(np.median(np.abs(starts))), at_most=0.15),
+        Figure("end off, s, median", float(np.median(np.abs(ends))), at_most=0.15),
+    ]

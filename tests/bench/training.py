@@ -1,7 +1,5 @@
 """Training steps beside document 000's loop: real frames a CPU-second, and peak memory.
 
-    python -m tests.bench.training [--rounds 3] [--only NAME ...] [--out reports/benchmarks]
-
 Batches of 16 clips, 30 to 250 frames (log-normal), 14 to 34 tokens, one thread. The documents pad
 every clip to 250 frames; the project's variants train with its own `Trainer`, from landmarks to
 updated weights, on 4 batches spread over the lengths of 512 clips. Each measurement has its own
@@ -10,18 +8,11 @@ what its imports take, weights and optimiser included. A step of the document ta
 and 6 GB.
 """
 
-import argparse
 import dataclasses
-import json
-import platform
 import resource
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -35,13 +26,13 @@ from signloom.training.devices import has_bfloat16, open_devices
 from signloom.training.loop import BatchLoss, Trainer
 from signloom.training.options import TrainOptions
 from signloom.training.run import seed_everything
+from tests.bench.board import Figure, in_new_process
 from tests.bench.document_000 import (
     DROPOUT,
     LONGEST,
     SIZES,
     VOCABULARY,
     Document000,
-    TorchTransformer,
     build_loop,
 )
 from tests.bench.synthetic import (
@@ -58,6 +49,7 @@ from tests.bench.synthetic import (
 from tests.tiny import hold_clips
 
 CLIPS, BATCH, SAMPLE, PRUNED = 512, 16, 4, 3_000
+ROUNDS = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,10 +65,6 @@ class Variant:
 PRECISION = "bfloat16" if has_bfloat16() else "float32"
 TRAIN_FAST = dataclasses.replace(TRAIN, precision=PRECISION, label_smoothing=0.1)
 TIED = dataclasses.replace(RECIPE, tied_embeddings=True)
-
-SMALL = dataclasses.replace(
-    RECIPE, d_model=128, d_ff=256, heads=4, encoder_layers=2, decoder_layers=2
-)
 
 
 def pad_all(clips: Clips) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -142,7 +130,6 @@ def measure_ours(
 
 VARIANTS = {
     "document": Variant("document 000, its loop", lambda: measure_loop(Document000)),
-    "torch": Variant("`nn.Transformer` in that loop", lambda: measure_loop(TorchTransformer)),
     "exact": Variant(
         "same mathematics, float32, pruned vocabulary",
         lambda: measure_ours(DOCUMENT, TRAIN, PRUNED),
@@ -160,28 +147,15 @@ VARIANTS = {
         least_speed=15.0,
         most_memory=0.25,
     ),
-    "joints": Variant(
-        "the same with a graph over joints",
-        lambda: measure_ours(dataclasses.replace(RECIPE, joints="graph"), TRAIN_FAST, PRUNED),
-    ),
-    "small": Variant(
-        "width 128, two layers, float32",
-        lambda: measure_ours(SMALL, TRAIN, PRUNED),
-    ),
-    "small_joints": Variant(
-        "the same with a graph over joints",
-        lambda: measure_ours(dataclasses.replace(SMALL, joints="graph"), TRAIN, PRUNED),
-    ),
 }
 
 
-def measure_one(name: str) -> None:
-    """Run one variant in this process and print what it took as JSON."""
+def measure_one(name: str) -> tuple[float, float]:
+    """Return real frames a CPU second, and the most memory beyond the imports', MB."""
     torch.set_num_threads(1)
     imports_mb = peak_mb()
     frames, seconds = VARIANTS[name].measure()
-    taken = {"peak_mb": peak_mb() - imports_mb, "imports_mb": imports_mb}
-    print(json.dumps({"frames": frames, "cpu_s": seconds, **taken}))
+    return frames / seconds, peak_mb() - imports_mb
 
 
 def peak_mb() -> float:
@@ -189,80 +163,13 @@ def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
 
 
-def run_rounds(names: list[str], rounds: int) -> dict[str, list[dict[str, float]]]:
-    """Measure the variants in turn, each time in a new process."""
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in names}
-    for number in range(rounds):
-        for name in names:
-            command = [sys.executable, "-m", "tests.bench.training", "--measure", name]
-            output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            found[name].append(json.loads(output.splitlines()[-1]))
-            print(f"round {number + 1} {name}: {found[name][-1]}", file=sys.stderr, flush=True)
+def measure() -> list[Figure]:
+    """Measure the variants in turn, each in a new process; medians of the ratios."""
+    rounds = [{name: in_new_process(measure_one, name) for name in VARIANTS} for _ in range(ROUNDS)]
+    found = []
+    for name, variant in VARIANTS.items():
+        speed = statistics.median(one[name][0] / one["document"][0] for one in rounds)
+        memory = statistics.median(one[name][1] / one["document"][1] for one in rounds)
+        found.append(Figure(f"{variant.text}, speed", speed, at_least=variant.least_speed))
+        found.append(Figure(f"{variant.text}, memory", memory, at_most=variant.most_memory))
     return found
-
-
-def summarise(found: dict[str, list[dict[str, float]]]) -> dict[str, Any]:
-    """Return medians, and what they are of the document's, round by round."""
-    rows: dict[str, Any] = {}
-    base = found["document"]
-    for name, runs in found.items():
-        speeds = [run["frames"] / run["cpu_s"] for run in runs]
-        pairs = list(zip(runs, base, strict=True))
-        rows[name] = {
-            "frames_per_cpu_s": statistics.median(speeds),
-            "speed": statistics.median(
-                a["frames"] / a["cpu_s"] * b["cpu_s"] / b["frames"] for a, b in pairs
-            ),
-            "peak_mb": statistics.median(run["peak_mb"] for run in runs),
-            "memory": statistics.median(a["peak_mb"] / b["peak_mb"] for a, b in pairs),
-            "runs": runs,
-        }
-    return rows
-
-
-def format_table(rows: dict[str, Any]) -> str:
-    """Return the figures as Markdown."""
-    lines = [
-        "| | real frames a CPU-second | wanted | peak memory | wanted |",
-        "|---|---|---|---|---|",
-    ]
-    for name, row in rows.items():
-        variant = VARIANTS[name]
-        speed, memory = variant.least_speed, variant.most_memory
-        lines.append(
-            f"| {variant.text} | {row['frames_per_cpu_s']:.0f} (**{row['speed']:.2f}x**) "
-            f"| {'' if speed is None else f'{speed:g}x'} "
-            f"| {row['peak_mb']:.0f} MB ({row['memory']:.2f}) "
-            f"| {'' if memory is None else f'at most {memory:g}'} |"
-        )
-    return "\n".join(lines) + "\n"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", nargs="+", choices=VARIANTS, default=list(VARIANTS))
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--measure", choices=VARIANTS, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.measure:
-        measure_one(arguments.measure)
-        return
-    names = ["document", *(name for name in arguments.only if name != "document")]
-    rows = summarise(run_rounds(names, arguments.rounds))
-    table = format_table(rows)
-    print(table)
-    if arguments.out:
-        arguments.out.mkdir(parents=True, exist_ok=True)
-        (arguments.out / "training.md").write_text(table)
-        content = {
-            "machine": platform.processor() or platform.machine(),
-            "precision": PRECISION,
-            "torch": torch.__version__,
-            "variants": rows,
-        }
-        (arguments.out / "training.json").write_text(json.dumps(content, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()
