@@ -1,4 +1,4 @@
-"""The JSON Schema of params.yaml, from which editors complete and check it.
+"""The JSON Schemas of params.yaml and ops.yaml, from which editors complete and check them.
 
 Usage: python -m pipeline.params_schema
 """
@@ -10,25 +10,25 @@ from typing import Any
 
 import pydantic
 
-from pipeline.check import SECTIONS as STAGE_SECTIONS
+from pipeline.check import SECTIONS
 from pipeline.stage import run
 from signloom.files import write_file
-from signloom.paths import PARAMS
-from signloom_ops.nightly.plan import RetrainOptions
+from signloom.paths import OPS, PARAMS
+from signloom_ops.options import OpsOptions
 
-SCHEMA = Path("params.schema.json")
+SCHEMA, OPS_SCHEMA = Path("params.schema.json"), Path("ops.schema.json")
 PAGE = Path("docs/parameters.md")  # of what params.yaml need not name
-SECTIONS: dict[str, Any] = {**STAGE_SECTIONS, "retrain": RetrainOptions}
 
 
 def main() -> None:
-    """Write the schema beside params.yaml."""
-    texts = (path.read_text(encoding="utf-8") for path in (PARAMS, PAGE))
-    write_file(SCHEMA, build_schema(*texts))
+    """Write the schemas beside the files."""
+    params, page, ops = (path.read_text(encoding="utf-8") for path in (PARAMS, PAGE, OPS))
+    write_file(SCHEMA, build_schema(params, page))
+    write_file(OPS_SCHEMA, build_ops_schema(ops))
 
 
 def build_schema(params: str, page: str) -> str:
-    """Return the schema as JSON.
+    """Return the schema of params.yaml as JSON.
 
     Args:
         params: The text of params.yaml, whose comments describe the keys.
@@ -38,18 +38,30 @@ def build_schema(params: str, page: str) -> str:
     comments |= _read_comments(params)
     properties = {}
     for section, options in SECTIONS.items():
-        schema = pydantic.TypeAdapter(options).json_schema()
-        # A class may be named in two sections: each section keeps its own definitions.
-        definitions = schema.pop("$defs", {})
-        properties[section] = _describe(schema, definitions, section, comments)
-    content = {
+        properties[section] = _describe_class(options, section, comments)
+    # A study adds sections of its own.
+    return _to_json(PARAMS, {"properties": properties, "additionalProperties": True})
+
+
+def build_ops_schema(ops: str) -> str:
+    """Return the schema of ops.yaml as JSON; the comments of its text describe the keys."""
+    comments = {f"ops.{name}": what for name, what in _read_comments(ops).items()}
+    return _to_json(OPS, _describe_class(OpsOptions, "ops", comments))
+
+
+def _to_json(path: Path, schema: dict[str, Any]) -> str:
+    head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "params.yaml of Signloom",
+        "title": f"{path} of Signloom",
         "type": "object",
-        "properties": properties,
-        "additionalProperties": True,  # a study adds sections of its own
     }
-    return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+    return json.dumps({**head, **schema}, ensure_ascii=False, indent=1) + "\n"
+
+
+def _describe_class(options: Any, key: str, comments: dict[str, str]) -> Any:
+    schema = pydantic.TypeAdapter(options).json_schema()
+    # A class may be named in two sections: each section keeps its own definitions.
+    return _describe(schema, schema.pop("$defs", {}), key, comments)
 
 
 def _describe(schema: Any, definitions: Any, key: str, comments: dict[str, str]) -> Any:

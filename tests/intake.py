@@ -6,7 +6,7 @@ from typing import Any
 
 from signloom.corpus.manifest import Clip, CorpusOptions, write_manifest
 from signloom_ops.intake.ingest import IngestResult, ingest
-from signloom_ops.intake.options import IngestOptions
+from signloom_ops.options import IngestOptions
 from tests.videos import write_video
 
 DAY = "2026-11-21"

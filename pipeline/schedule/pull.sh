@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Bring the commits of others under our own and under what nights changed without a commit
-# (retrain.commit: false). Where both changed the same lines everything stays as it was before, and
+# (commit: false in ops.yaml). Where both changed the same lines everything stays as it was before, and
 # a person has to look: for Git a pull went well whose stash it could not bring back.
 set -euo pipefail
 main() {

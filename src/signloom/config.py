@@ -115,8 +115,12 @@ def load_section(path: Path, section: str, cls: type[T]) -> T:
     return parse_options(values[section], cls, where=f"{path}: {section}")
 
 
-def load_params(path: Path) -> dict[str, Any]:
+def load_params(path: Path, *, may_be_empty: bool = False) -> dict[str, Any]:
     """Read a whole parameters file as plain maps, for the record of a run.
+
+    Args:
+        path: The parameters file (YAML).
+        may_be_empty: Whether a file without a key is an empty map, and no error.
 
     Raises:
         UserError: If the file is missing, is not YAML or is not a map.
@@ -131,6 +135,8 @@ def load_params(path: Path) -> dict[str, Any]:
         raise UserError(f"{path}: maps or lists lie in each other too deep") from None
     except (ruamel.yaml.error.YAMLError, TypeError, ValueError) as error:
         raise UserError(f"{path} is not valid YAML: {error}") from None
+    if values is None and may_be_empty:
+        return {}
     if not isinstance(values, dict):
         raise UserError(f"{path}: expected a map of sections, found {type(values).__name__}")
     return values

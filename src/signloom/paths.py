@@ -3,6 +3,7 @@
 from pathlib import Path
 
 PARAMS = Path("params.yaml")
+OPS = Path("ops.yaml")  # parameters of operations, which no stage reads
 DVC_LOCK = Path("dvc.lock")
 PRESETS = Path("presets")  # parts of params.yaml, a file each
 

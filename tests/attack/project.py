@@ -31,6 +31,8 @@ DRAW = {
     "max_signs": 2, "unseen_share": 0.0, "fps": 10, "width": 240, "height": 180,
 }  # fmt: skip
 
+OPS = "{ingest: {min_side: 100, settle_s: 0}, gate: {seeds: 1, metric: chrf}}\n"
+
 
 def make_project(folder: Path) -> None:
     """Make a project whose first night is over and whose second has a delivery to take in."""
@@ -44,6 +46,7 @@ def make_project(folder: Path) -> None:
     shutil.copy(ROOT / "reports/baseline.json", folder / "reports")
     (folder / "reports/judgements").mkdir()
     (folder / "params.yaml").write_text(yaml.safe_dump(_params()))
+    (folder / "ops.yaml").write_text(OPS)
     draw = {**DRAW, "out": str(folder / CORPUS)}
     draw_corpus(parse_options(draw, DrawOptions, where="draw"))
     (folder / CORPUS / "LICENSE").write_text("Between us.\n")
@@ -123,8 +126,6 @@ def _params() -> dict[str, Any]:
     params["evaluate"]["decoding"] |= {"beam_size": 1, "max_tokens": 8}
     params["evaluate"]["grid"] = {"beam_sizes": [1], "length_penalties": [1.0]}
     params["tracking"]["enabled"] = False
-    params["retrain"]["ingest"]["min_side"] = 100
-    params["retrain"]["gate"]["seeds"] = 1
     return params
 
 

@@ -103,7 +103,8 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     found_corpus(project)
     text = (ROOT / "params.yaml").read_text(encoding="utf-8")
     text = text.replace("folder: data/demo/corpus", "folder: data/raw/weekly")
-    (project / "params.yaml").write_text(text.replace("settle_s: 10.0", "settle_s: 0.0"))
+    (project / "params.yaml").write_text(text)
+    (project / "ops.yaml").write_text("ingest: {settle_s: 0}\n")
     found = Server(project)
     yield found
     if found.process is not None and found.process.poll() is None:

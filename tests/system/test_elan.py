@@ -59,7 +59,8 @@ def test_the_commands_of_the_page_do_what_it_says(
     monkeypatch.chdir(tmp_path)
     Path("films").mkdir()
     params = (ROOT / "params.yaml").read_text()
-    Path("params.yaml").write_text(params.replace("settle_s: 10.0", "settle_s: 0.0"))
+    Path("params.yaml").write_text(params)
+    Path("ops.yaml").write_text("ingest: {settle_s: 0}\n")
     for number, signer in enumerate(("anna", "ben", "cleo")):
         film = write_video(Path(f"films/{signer}.mp4"), frames=60 + number)
         annotate(film, [
@@ -99,7 +100,8 @@ def test_from_elan_to_a_model_and_back(tmp_path: Path, monkeypatch: pytest.Monke
                  "reports/judgements/README.md"):  # fmt: skip
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, name)
-    shutil.copy(ROOT / "pipeline/smoke/params.yaml", "params.yaml")
+    for name in ("params.yaml", "ops.yaml"):
+        shutil.copy(ROOT / "pipeline/smoke" / name, name)
     draw_corpus(
         replace(DRAWING, out=Path("drawn"), dev_signers=1, test_signers=1, clips_per_signer=4),
         workers=1,

@@ -25,19 +25,9 @@ from tests.processes import fork, wait
 
 pytestmark = pytest.mark.slow
 
-PARAMS = """
-corpus: {folder: data/raw/weekly, manifest: manifest.tsv, signer_disjoint: true}
-retrain:
-  inbox: data/inbox
-  ingest:
-    min_duration_s: 0.2
-    max_duration_s: 4.0
-    min_side: 48
-    max_side: 200
-    script_share: 0.8
-    length_factor: 3.0
-    settle_s: 0.0
-    shares: [80, 10, 10]
+PARAMS = "corpus: {folder: data/raw/weekly, manifest: manifest.tsv, signer_disjoint: true}"
+OPS = """
+ingest: {min_duration_s: 0.2, max_duration_s: 4.0, min_side: 48, max_side: 200, settle_s: 0.0}
 """
 INBOX = Path("data/inbox")
 
@@ -48,6 +38,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SIGNLOOM_WORKERS", "1")
     (tmp_path / "params.yaml").write_text(PARAMS)
+    (tmp_path / "ops.yaml").write_text(OPS)
     found_corpus(tmp_path)
     for frames, (signer, name) in enumerate((("ada", "a"), ("ada", "b"), ("zoe", "c")), start=20):
         deliver(INBOX / signer, name, frames=frames)

@@ -42,8 +42,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     params["corpus"]["folder"] = FOLDER.as_posix()
     params["train"] |= {"epochs": 20, "snapshot_s": 0.0}
     params["tracking"]["enabled"] = False
-    params["retrain"]["ingest"]["min_side"] = 100
     (folder / "params.yaml").write_text(yaml.safe_dump(params))
+    ops = yaml.safe_load((ROOT / "pipeline/smoke/ops.yaml").read_text())
+    ops["ingest"]["min_side"] = 100
+    (folder / "ops.yaml").write_text(yaml.safe_dump(ops))
     draw = yaml.safe_load((ROOT / "pipeline/smoke/draw.yaml").read_text())["draw"]
     more = {"out": str(folder / FOLDER), "train_signers": 3, "clips_per_signer": NEW}
     draw_corpus(parse_options({**draw, **more}, DrawOptions, where="draw"))

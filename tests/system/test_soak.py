@@ -47,7 +47,7 @@ def shorten(folder: Path) -> dict[str, Any]:
         ],
     }
     # One seed on few clips has wide intervals: half of them is enough to be a champion here.
-    study["project"]["retrain"] |= {"gate": {"seeds": 1, "level": 0.5}}
+    study["ops"] |= {"gate": {"seeds": 1, "level": 0.5}}
     # Hands alone take half the time.
     study["project"]["extract"] = {"detector": "hands", "groups": ["hands"]}
     study["project"]["features"] |= {"fps": 6, "groups": ["hands"], "normalise": "picture"}

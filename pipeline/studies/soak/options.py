@@ -84,6 +84,8 @@ class SoakOptions:
     """Of each of them."""
     project: dict[str, dict[str, Any]]
     """What differs from the params.yaml of this project, by section."""
+    ops: dict[str, Any]
+    """What its ops.yaml has."""
     nights: list[Night]
     """The first is that of the founding stock and has no deliveries."""
 

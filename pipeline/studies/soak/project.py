@@ -26,9 +26,10 @@ from signloom.evaluation.evaluate import EvaluateOptions, seed_folders
 from signloom.evaluation.metrics import measure
 from signloom.evaluation.names import MAIN_METRICS
 from signloom.extraction.extract import ExtractOptions, extract_corpus
-from signloom.files import write_file
+from signloom.files import to_text, write_file
+from signloom.paths import OPS
 from signloom.translation.translator import Translator
-from signloom_ops.nightly.plan import read_settings
+from signloom_ops.options import load_ops
 
 PARAMS = Path("params.yaml")
 DECIDED = (0, 3, 4, 5)  # exit codes of nights that nobody must look after
@@ -56,6 +57,7 @@ def make_project(options: SoakOptions) -> Path:
         elif source.is_file():
             shutil.copy(source, target)
     _change_params(partial / PARAMS, options.project)
+    write_file(partial / OPS, to_text(options.ops))  # JSON is YAML, too
     (partial / _INBOX).mkdir(parents=True)
     corpus = load_section(partial / PARAMS, "corpus", CorpusOptions)
     _draw_stock(options, partial / corpus.folder, corpus.manifest)
@@ -102,7 +104,7 @@ def _draw_stock(options: SoakOptions, folder: Path, manifest: str) -> None:
 def deliver(options: SoakOptions, project: Path, week: int) -> None:
     """Put a week's deliveries into the inbox, each whole or not at all."""
     (options.folder / "recorded").mkdir(exist_ok=True)
-    settle_s = read_settings(project / PARAMS).retrain.ingest.settle_s
+    settle_s = load_ops(project / PARAMS).ingest.settle_s
     for number, delivery in enumerate(options.nights[week].deliveries, 1):
         name = f"week-{week:02d}-{number}"
         if (project / _INBOX / name).is_dir():

@@ -12,10 +12,11 @@ from signloom.dvc import SHARED_WITH
 from signloom.errors import UserError
 from signloom.evaluation.judge import make_judgements
 from signloom.files import check_writable, write_file
-from signloom.paths import BASELINE, JUDGEMENTS, LAST_NIGHT, PARAMS
+from signloom.paths import BASELINE, JUDGEMENTS, LAST_NIGHT, OPS, PARAMS
 
-LINKED = ("src", "pipeline", "presets", "dvc.yaml", "params.schema.json")  # the code: one for all
-COPIED = (PARAMS.name, ".gitignore", ".dvcignore")
+# The code: one for all.
+LINKED = ("src", "pipeline", "presets", "dvc.yaml", "params.schema.json", "ops.schema.json")
+COPIED = (PARAMS.name, OPS.name, ".gitignore", ".dvcignore")
 NEXT = """\
 {folder} has its own params.yaml, data, scores and runs; the code is this project's. Next:
   cd {folder}
@@ -26,9 +27,9 @@ NEXT = """\
 def add_project(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom project`."""
     parser.description = (
-        "Make a folder for another corpus: its own params.yaml, data, checkpoint, scores, report "
-        "and runs, beside those of this project and with its code. Every command runs in it as "
-        "here."
+        "Make a folder for another corpus: its own params.yaml and ops.yaml, data, checkpoint, "
+        "scores, report and runs, beside those of this project and with its code. Every command "
+        "runs in it as here."
     )
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="for example corpora/weather")
     parser.set_defaults(run=run_project)
@@ -44,7 +45,7 @@ def make_project(root: Path, folder: Path) -> None:
     """Make a project folder that shares the code of another and nothing else.
 
     Args:
-        root: the project whose code, and params.yaml to begin with, it gets
+        root: the project whose code, and parameters to begin with, it gets
         folder: where; missing or empty
 
     Raises:

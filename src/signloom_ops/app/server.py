@@ -22,7 +22,6 @@ from starlette.routing import Route
 
 from signloom.config import (
     check_shape,
-    load_params,
     load_section,
     parse_options,
     read_json,
@@ -45,6 +44,7 @@ from signloom_ops.app.wanted import count_signers, list_wanted
 from signloom_ops.intake.ledgers import read_rejects
 from signloom_ops.nightly.record import NIGHT
 from signloom_ops.nightly.store import ModelStore
+from signloom_ops.options import load_ops
 
 PAGES = Path(__file__).parent / "pages"
 FILES = (
@@ -447,7 +447,7 @@ def _find_again() -> list[dict[str, str]]:
 
 def _inbox() -> Path:
     """Return the folder that nights take deliveries from."""
-    return Path(load_params(PARAMS)["retrain"]["inbox"])
+    return load_ops(PARAMS).inbox
 
 
 async def _say(_request: Request, error: Exception) -> Response:

@@ -294,7 +294,7 @@ class TakeStore:
         """Put whole, labelled takes of signers who agreed into the inbox, as one folder.
 
         Args:
-            inbox: Where deliveries are taken from (`retrain.inbox`).
+            inbox: Where deliveries are taken from (`inbox` of ops.yaml).
             ids: Which; None: all that are not delivered.
 
         Raises:

@@ -19,16 +19,16 @@ from signloom.cli.arguments import (
     number_of,
     read_caption_options,
 )
-from signloom.config import FrameRate, load_params, load_section, parse_options
+from signloom.config import FrameRate, load_section
 from signloom.errors import UserError
 from signloom.paths import LANDMARKS
+from signloom_ops.options import load_ops
 
 if TYPE_CHECKING:
     from signloom.corpus.manifest import Clip
     from signloom_ops.intake.drift.findings import DriftReport, Finding
     from signloom_ops.intake.drop_videos import Dropped
     from signloom_ops.intake.ingest import IngestResult
-    from signloom_ops.intake.options import IngestOptions
 
 CORRECTED = ("text", "gloss", "start_s", "end_s")  # what captions change of a clip
 MAX_LISTED = 20  # rejects that `signloom ingest` prints
@@ -69,7 +69,7 @@ def run_ingest(options: argparse.Namespace) -> None:
     from signloom_ops.nightly.lock import hold_lock
 
     corpus = load_section(options.params, "corpus", CorpusOptions)
-    bounds, inbox = _read_intake_params(options.params)
+    ops = load_ops(options.params)
     choice, rules = read_caption_options(options)
     # A night reads the manifest several times: nothing comes in between.
     with contextlib.nullcontext() if options.dry_run else hold_lock():
@@ -81,13 +81,13 @@ def run_ingest(options: argparse.Namespace) -> None:
         result = ingest(
             corpus,
             options.sources,
-            bounds,
+            ops.ingest,
             table=options.table,
             signer=options.signer,
             choice=choice,
             rules=rules,
             fps=options.fps,
-            inbox=[one.resolve() for one in options.sources] == [inbox.resolve()],
+            inbox=[one.resolve() for one in options.sources] == [ops.inbox.resolve()],
             dry_run=options.dry_run,
         )
     if ended:
@@ -98,18 +98,6 @@ def run_ingest(options: argparse.Namespace) -> None:
     if result.rejects:
         table = "" if options.dry_run else f"; {corpus.folder}/intake_rejects.tsv lists them"
         raise UserError(f"{len(result.rejects)} were left out{table}")
-
-
-def _read_intake_params(path: Path) -> tuple["IngestOptions", Path]:
-    """Return the bounds of new clips, and where deliveries lie, from section `retrain`."""
-    from signloom_ops.intake.options import IngestOptions
-
-    section = load_params(path).get("retrain")
-    if not isinstance(section, dict) or not {"ingest", "inbox"} <= section.keys():
-        raise UserError(f"{path}: retrain.ingest and retrain.inbox are missing; docs/data.md "
-                        "has them")  # fmt: skip
-    bounds = parse_options(section["ingest"], IngestOptions, where=f"{path}: retrain.ingest")
-    return bounds, Path(str(section["inbox"]))
 
 
 def _ingest_json(result: "IngestResult") -> str:
@@ -204,7 +192,7 @@ def add_drift(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom drift`."""
     parser.description = (
         "Compare the clips of a delivery with those that were there before it, as "
-        "`signloom retrain` does (retrain.drift in params.yaml; docs/ops/nights.md). Its landmarks "
+        "`signloom retrain` does (section `drift` of ops.yaml; docs/ops/nights.md). Its landmarks "
         f"must be there: run `dvc repro extract` before. Exit code {STOPPED} if a check stops."
     )
     parser.add_argument("batch", nargs="?", metavar="BATCH", help="default: the newest")
@@ -218,10 +206,8 @@ def run_drift(options: argparse.Namespace) -> None:
     from signloom.corpus.manifest import CorpusOptions, is_text_corpus, read_manifest
     from signloom_ops.intake.drift.check import check_drift
     from signloom_ops.intake.ledgers import read_deliveries
-    from signloom_ops.nightly.plan import RetrainOptions
 
     corpus = load_section(options.params, "corpus", CorpusOptions)
-    drift = load_section(options.params, "retrain", RetrainOptions).drift
     clips = read_manifest(corpus.path, corpus.signer_disjoint)
     if is_text_corpus(corpus, clips):
         raise UserError(f"{corpus.path} has glosses and no signing; there is nothing to compare")
@@ -229,6 +215,7 @@ def run_drift(options: argparse.Namespace) -> None:
     order = [delivery.batch for delivery in read_deliveries(corpus)]
     batch, there = choose_batch(clips, order, options.batch)
     new = {clip.clip_id for clip in there if clip.batch == batch}
+    drift = load_ops(options.params).drift
     report = check_drift(there, new, batch=batch, landmarks=LANDMARKS, options=drift)
     if options.json:
         print(json.dumps(report.to_map(), ensure_ascii=False, indent=1))

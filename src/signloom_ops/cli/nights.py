@@ -23,6 +23,7 @@ from signloom.config import (
 from signloom.errors import UserError
 from signloom.paths import CHECKPOINT, EVALUATION, MODELS, PARAMS, SHARDS, TARGETS
 from signloom.provenance import project_folder
+from signloom_ops.options import load_ops
 
 
 def add_retrain(parser: argparse.ArgumentParser) -> None:
@@ -38,9 +39,9 @@ def add_retrain(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--start",
         choices=("champion", "scratch"),
-        help="weights to train from; retrain.start if not given",
+        help="weights to train from; `start` of ops.yaml if not given",
     )
-    parser.add_argument("--no-pull", action="store_true", help="do not ask retrain.remote first")
+    parser.add_argument("--no-pull", action="store_true", help="do not ask the DVC remote first")
     parser.add_argument(
         "--force", action="store_true", help="train though nothing is new, as after new parameters"
     )
@@ -224,12 +225,9 @@ def _judge_version(options: argparse.Namespace) -> None:
     from signloom.corpus.manifest import CorpusOptions, read_manifest
     from signloom.evaluation.metrics import ScoreOptions
     from signloom_ops.nightly.candidates import GateInputs, ask_gate, newest_first
-    from signloom_ops.nightly.gate import GateOptions
     from signloom_ops.nightly.store import ModelStore
 
     params = load_params(PARAMS)
-    where = f"{PARAMS}: retrain.gate"
-    gate = parse_options(get_map(params, "retrain").get("gate"), GateOptions, where=where)
     score = parse_options(
         get_map(params, "evaluate").get("score"), ScoreOptions, where=f"{PARAMS}: evaluate.score"
     )
@@ -241,7 +239,7 @@ def _judge_version(options: argparse.Namespace) -> None:
         score=score,
     )
     store = ModelStore()
-    decision = ask_gate(store, options.version, inputs, gate)
+    decision = ask_gate(store, options.version, inputs, load_ops(PARAMS).gate)
     store.keep_decision(options.version, decision.to_map())
     print(decision.verdict)
     for line in _reasons(decision.to_map()):

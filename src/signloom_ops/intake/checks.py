@@ -24,7 +24,7 @@ from signloom.importing.new_corpus import clip_id_of
 from signloom.progress import progress_file
 from signloom_ops.intake.deliveries import Candidate
 from signloom_ops.intake.inbox import Content, Inbox, Index, other_id
-from signloom_ops.intake.options import IngestOptions
+from signloom_ops.options import IngestOptions
 
 _LIMIT_S = 60.0  # for a clip, and another for each `_BYTES_A_SECOND` of its file
 _BYTES_A_SECOND = 200_000  # slower than any decoder
@@ -298,7 +298,7 @@ def _row_problems(
         for odd in rules.problems(
             text, script_share=options.script_share, length_factor=options.length_factor
         ):
-            yield Problem(odd, "correct the sentence, or change retrain.ingest in params.yaml")
+            yield Problem(odd, "correct the sentence, or change `ingest` in ops.yaml")
     elif not candidate.problems:
         yield Problem("the sentence is empty", "write it down")
 

@@ -17,8 +17,8 @@ from signloom.importing.captioned import measure_film
 from signloom.importing.new_corpus import clip_id_of, stem
 from signloom_ops.intake.deliveries import Candidate, Request, scan
 from signloom_ops.intake.ledgers import Withdrawn, read_rejects, read_withdrawn
-from signloom_ops.intake.options import IngestOptions
 from signloom_ops.intake.staging import check_growable, check_videos, is_unfinished
+from signloom_ops.options import IngestOptions
 
 Content = tuple[str, float | None, float | None]
 """SHA-256 of a video, start_s, end_s: what a clip shows."""

@@ -39,7 +39,6 @@ from signloom_ops.intake.ledgers import (
     read_deliveries,
     read_rejects,
 )
-from signloom_ops.intake.options import IngestOptions
 from signloom_ops.intake.staging import (
     Finished,
     change_corpus,
@@ -47,6 +46,7 @@ from signloom_ops.intake.staging import (
     commit,
     stage_manifest,
 )
+from signloom_ops.options import IngestOptions
 from signloom_ops.transaction import Transaction
 
 _CHUNK_BYTES = 1 << 20

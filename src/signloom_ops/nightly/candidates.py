@@ -6,9 +6,10 @@ import logging
 import math
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import safetensors
 import torch
@@ -23,7 +24,7 @@ from signloom.evaluation.evaluate import seed_folders
 from signloom.evaluation.floors import best_constant, build_retrieval, thin_train
 from signloom.evaluation.judge import Judgements
 from signloom.evaluation.metrics import ScoreOptions
-from signloom.evaluation.names import System, headline_metric
+from signloom.evaluation.names import Metric, System, headline_metric
 from signloom.evaluation.stress import change_clips, change_names
 from signloom.evaluation.systems import plain_texts
 from signloom.features.targets import Target, read_targets
@@ -36,11 +37,11 @@ from signloom_ops.nightly.gate import (
     YEAR_DAYS,
     Decision,
     GateClips,
-    GateOptions,
     Translations,
     decide,
 )
 from signloom_ops.nightly.store import TRANSLATIONS, ModelStore
+from signloom_ops.options import GateOptions
 
 PACE_CLIPS, PACE_ROUNDS = 16, 5
 
@@ -162,7 +163,7 @@ def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateO
         raise UserError(
             f"{inputs.score.resamples} resamples show no p below {least:.3f}, so they have no "
             f"interval of level {options.level:g}; raise evaluate.score.resamples to "
-            f"{math.ceil(2 / options.level)}, or retrain.gate.level"
+            f"{math.ceil(2 / options.level)}, or gate.level of ops.yaml"
         )
     champion_version = store.champion()
     refused = store.refused_before(version, YEAR_DAYS)
@@ -172,12 +173,15 @@ def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateO
     if len(challenger.checkpoints) < options.seeds:
         raise UserError(
             f"version {version} was trained with {len(challenger.checkpoints)} seeds, the gate "
-            f"asks for {options.seeds}; set train.seeds to as many, or lower retrain.gate.seeds"
+            f"asks for {options.seeds}; set train.seeds to as many, or lower gate.seeds in ops.yaml"
         )
     check_readable(store, inputs.shards)
     there = read_clip_frames(inputs.shards).keys()
     targets = [t for t in read_targets(inputs.targets) if t.clip_id in there]
-    options = options.for_texts(t.text for t in targets if t.split == "train")
+    if options.metric == "auto":
+        headline = headline_metric(t.text for t in targets if t.split == "train")
+        metric: Literal["exact", "chrf"] = "exact" if headline == Metric.EXACT else "chrf"
+        options = replace(options, metric=metric)
     test, missing = _test_clips(store, targets, is_first=champion_version is None)
     if champion_version is None:
         return _ask_about_first(challenger, targets, test, inputs, options, refused)

@@ -74,7 +74,7 @@ class Commands:
             UserError: If it cannot be started, fails or takes too long.
         """
         arguments = [*shlex.split(command), str(night)]
-        self._run(arguments, name="retrain.hook", limit_s=HOOK_S)
+        self._run(arguments, name="hook of ops.yaml", limit_s=HOOK_S)
 
     def _run(self, arguments: Sequence[str], *, name: str, limit_s: float | None = None) -> None:
         self._log.parent.mkdir(parents=True, exist_ok=True)

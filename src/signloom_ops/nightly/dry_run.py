@@ -47,24 +47,24 @@ def dry_run(request: Request) -> DryRun:
     Videos that would come in are decoded for it, as the night will do again.
     """
     settings, store = read_settings(request.params), ModelStore()
-    corpus, retrain = settings.corpus, settings.retrain
+    corpus, ops = settings.corpus, settings.ops
     manifest = load_manifest(corpus)
     if ended := list_ended(manifest.clips):
         left = [clip for clip in manifest.clips if not has_ended(clip.consent_until)]
         manifest = Manifest(left, manifest.sha256)
     plan = make_plan(settings, manifest, store, to_finish=read_unfinished(), force=request.force)
     champion = store.champion()
-    parent = choose_parent(store, request.start or retrain.start)
+    parent = choose_parent(store, request.start or ops.start)
     start_from = str(store.checkpoint(parent)) if parent is not None else ""
     refused = store.refused_before(None, YEAR_DAYS)
-    level, tonight = retrain.gate.level, level_tonight(retrain.gate.level, refused)
+    level, tonight = ops.gate.level, level_tonight(ops.gate.level, refused)
     held_by, taken, rejects = holder(), {}, []
     lines = [f"because {reason}" for reason in plan.reasons] or ["nothing is new"]
     if ended:
         lines.append(f"{len(ended)} clips would leave the corpus: {ENDED}")
-    if plan.kind == "train" and retrain.inbox.is_dir():
+    if plan.kind == "train" and ops.inbox.is_dir():
         found = ingest(
-            corpus, [retrain.inbox], retrain.ingest, inbox=True, dry_run=True,
+            corpus, [ops.inbox], ops.ingest, inbox=True, dry_run=True,
             known=manifest,
         )  # fmt: skip
         taken = {clip.clip_id: clip.split for clip in found.clips}
@@ -72,8 +72,8 @@ def dry_run(request: Request) -> DryRun:
         lines.append(f"{len(taken)} clips would come to the {len(manifest.clips)} of the corpus")
         lines += [f"rejected: {text}" for text in rejects]
     if plan.kind != "nothing":
-        more = ["track"] if retrain.commit or retrain.remote else []
-        more += ["commit"] * retrain.commit + ["push"] * bool(retrain.remote)
+        more = ["track"] if ops.commit or ops.remote else []
+        more += ["commit"] * ops.commit + ["push"] * bool(ops.remote)
         lines.append(f"steps: {', '.join([STEPS[plan.kind], *more])}")
         lines.append(f"champion: {f'version {champion}' if champion else 'none yet'}")
     if plan.kind == "train":

@@ -7,16 +7,14 @@ bootstrap resamples. Nothing is translated or written here. docs/ops/nights.md e
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field
 from scipy import stats
 
-from signloom.config import Share, checked_dataclass
 from signloom.evaluation.judge import JudgementResult, to_map
 from signloom.evaluation.metrics import (
     FloatArray,
@@ -28,10 +26,11 @@ from signloom.evaluation.metrics import (
     count_wer,
     split_words,
 )
-from signloom.evaluation.names import SYSTEM_LABELS, Metric, System, headline_metric, metric_label
+from signloom.evaluation.names import SYSTEM_LABELS, Metric, System, metric_label
 from signloom.evaluation.summary import INPUT_METRIC, LENGTHS
 from signloom.evaluation.systems import swap_clips
 from signloom.features.targets import Target
+from signloom_ops.options import GateOptions
 
 FORMAT_VERSION = 2  # of decision.json; in version 1 the texts of rules name signers
 DECIMALS = 4
@@ -41,31 +40,6 @@ _SHARES = math.fsum(1 / number for number in range(1, TESTS + 1))
 REPORTED = (Metric.CHRF, Metric.BLEU4, Metric.WER, Metric.EXACT)
 
 Result = Literal["passed", "failed", "not judged"]
-
-
-@checked_dataclass
-class GateOptions:
-    """What a challenger must show; the section `retrain.gate` of params.yaml."""
-
-    # Models of the challenger, of different seeds, at least.
-    seeds: Annotated[int, Field(ge=1, le=1000)]
-    # That every rule is about. auto: chrF, or exact match where the texts are single words.
-    metric: Literal["auto", "chrf", "bleu4", "exact"]
-    # The chance that a year's nights promote a model that is not better; 0.05: intervals of 95 %.
-    level: Annotated[float, Field(ge=0.002, le=0.5)]
-    # A challenger counts as equal if the lower end of the interval is above minus this many points.
-    equal_margin: Annotated[float, Field(ge=0, le=100)]
-    saving: Share  # an equal one must save this share of parameters or of CPU time
-    slice_min_clips: Annotated[int, Field(ge=2)]  # smaller groups of clips are shown and not judged
-    # Refuse if a group loses more than this many points and the loss is statistically significant.
-    slice_tolerance: Annotated[float, Field(ge=0, le=100)]
-
-    def for_texts(self, train_texts: Iterable[str]) -> "GateOptions":
-        """Return the options with a metric that fits the texts of train, where none is named."""
-        if self.metric != "auto":
-            return self
-        are_words = headline_metric(train_texts) == Metric.EXACT
-        return replace(self, metric="exact" if are_words else "chrf")
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -27,7 +27,6 @@ from signloom_ops.nightly.plan import (
     BY_HAND,
     Plan,
     Settings,
-    Start,
     choose_parent,
     make_plan,
     new_clips,
@@ -57,6 +56,7 @@ from signloom_ops.nightly.steps import (
     withdraw_ended_clips,
 )
 from signloom_ops.nightly.store import DECISION, ModelStore
+from signloom_ops.options import Start
 
 _UNFINISHED = shape(version=int | None)  # of the file that a night which failed leaves
 STAGES_LOG, DRIFT = "stages.log", "drift.json"  # beside night.json
@@ -80,9 +80,9 @@ class Request:
 
     params: Path
     start: Start | None
-    """Weights to train from; None: those of `retrain.start`."""
+    """Weights to train from; None: those of `start` of ops.yaml."""
     pull: bool
-    """Whether to pull new versions from `retrain.remote` first."""
+    """Whether to pull new versions from the DVC remote first."""
     force: bool
     """Whether to train even if nothing is new."""
 
@@ -155,7 +155,7 @@ class _Night:
     def run(self) -> Ending:
         """Look for something to do, and do it."""
         settings, store, record = self.settings, self.store, self.record
-        corpus, remote = settings.corpus, settings.retrain.remote
+        corpus, remote = settings.corpus, settings.ops.remote
         if remote and self.request.pull:
             was_interrupted = RETRAIN_UNFINISHED.is_file()
             record.step(
@@ -189,7 +189,7 @@ class _Night:
         ) as log:  # fmt: skip
             if plan.kind == "train":
                 manifest = record.step(
-                    "ingest", take_deliveries, corpus, settings.retrain, manifest
+                    "ingest", take_deliveries, corpus, settings.ops, manifest
                 ).manifest
                 plan = make_plan(
                     settings, manifest, store, to_finish=unfinished, force=force, is_ingested=True
@@ -247,7 +247,7 @@ class _Night:
         new = new_clips(clips, self.store)
         record.note(batches=[name for name in new if name != BY_HAND])
         checked = record.step(
-            "drift", check_new_clips, clips, new, self.settings.retrain.drift,
+            "drift", check_new_clips, clips, new, self.settings.ops.drift,
             record.folder / DRIFT,
         )  # fmt: skip
         if not checked.refused:
@@ -264,7 +264,7 @@ class _Night:
     def _train(self, clips: Sequence[Clip]) -> int:
         """Train, score and keep a challenger; return its number."""
         settings, store, record = self.settings, self.store, self.record
-        start = self.request.start or settings.retrain.start
+        start = self.request.start or settings.ops.start
         parent = choose_parent(store, start)
         start_from = str(store.checkpoint(parent)) if parent is not None else ""
         if start == "champion" and parent is None and store.champion() is not None:
@@ -295,7 +295,7 @@ class _Night:
     def _publish_versions(self) -> None:
         """Track the models with DVC, commit, push; as far as the options say."""
         settings, attempt = self.settings, self.record.attempt
-        commit, remote = settings.retrain.commit, settings.retrain.remote
+        commit, remote = settings.ops.commit, settings.ops.remote
         if commit or remote:
             attempt("track", track_models, self.commands)
         if commit:
@@ -307,7 +307,7 @@ class _Night:
     def end(self, ending: Ending) -> None:
         """Close the record and call the hook."""
         self.record.end(OUTCOMES[ending.code], ending.code, ending.verdict)
-        if hook := self.settings.retrain.hook:
+        if hook := self.settings.ops.hook:
             try:
                 self.commands.hook(hook, self.record.path)
             except UserError as error:

@@ -7,7 +7,6 @@ crash is still new, and one whose model was refused is not.
 import hashlib
 import json
 import math
-import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from signloom.config import checked_dataclass, get_map, load_params, load_section, parse_options
+from signloom.config import get_map, load_params, load_section, parse_options
 from signloom.corpus.manifest import SPLITS, Clip, CorpusOptions, Manifest
 from signloom.corpus.shards import read_clip_frames, read_clip_rates
 from signloom.dvc import check_names
@@ -26,44 +25,16 @@ from signloom.files import hash_file, hash_folder
 from signloom.paths import DVC_LOCK, SHARDS, TARGETS
 from signloom.provenance import git_state
 from signloom.tracking.run import TrackingOptions, read_tracking
-from signloom_ops.intake.drift.limits import DriftOptions
 from signloom_ops.intake.inbox import has_news
-from signloom_ops.intake.options import IngestOptions
 from signloom_ops.intake.staging import check_videos
-from signloom_ops.nightly.gate import GateOptions
 from signloom_ops.nightly.record import StepResult
 from signloom_ops.nightly.store import FORGOTTEN, ModelStore
+from signloom_ops.options import OpsOptions, Start, load_ops
 
 ALSO = "also_of"  # mark of a version: keys of further corpora that give the same model
 BY_HAND = "rows added by hand"  # clips of no delivery that came after the first model
 
-Start = Literal["champion", "scratch"]
 Kind = Literal["train", "finish", "nothing"]
-
-
-@checked_dataclass
-class RetrainOptions:
-    """What a night does."""
-
-    inbox: Path
-    """Where new deliveries lie, from the project's root; it may be missing."""
-    start: Start
-    """The weights that training starts from: the champion's, or none."""
-    remote: str
-    """DVC remote to pull from first and push to at the end; empty: none."""
-    commit: bool
-    """Commit what the night wrote to git."""
-    hook: str
-    """Command run at the end, the path of night.json behind it; no shell; empty: none."""
-    ingest: IngestOptions
-    drift: DriftOptions
-    gate: GateOptions
-
-    def __post_init__(self) -> None:
-        try:
-            shlex.split(self.hook)
-        except ValueError as error:
-            raise ValueError(f"hook: found {self.hook!r}: {error}") from None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +44,7 @@ class Settings:
     params: Path
     corpus: CorpusOptions
     tracking: TrackingOptions
-    retrain: RetrainOptions
+    ops: OpsOptions
 
 
 def read_settings(params: Path) -> Settings:
@@ -83,7 +54,7 @@ def read_settings(params: Path) -> Settings:
         UserError: What is wrong with the file; a model of glosses; or fewer seeds than the gate
             asks for.
     """
-    retrain = load_section(params, "retrain", RetrainOptions)
+    ops = load_ops(params)
     # The sections as a whole are for `train` to read: their options would load torch here.
     content = load_params(params)
     if reads_glosses(content):
@@ -94,11 +65,11 @@ def read_settings(params: Path) -> Settings:
     seeds = parse_options(
         get_map(content, "train").get("seeds"), list[int], where=f"{params}: train.seeds"
     )
-    if len(seeds) < retrain.gate.seeds:
+    if len(seeds) < ops.gate.seeds:
         raise UserError(
             f"{params}: train.seeds has {len(seeds)} seeds, and a challenger is judged by "
-            f"{retrain.gate.seeds} (retrain.gate.seeds); set train.seeds: "
-            f"{list(range(1, retrain.gate.seeds + 1))}"
+            f"{ops.gate.seeds} (gate.seeds of ops.yaml); set train.seeds: "
+            f"{list(range(1, ops.gate.seeds + 1))}"
         )
     corpus = load_section(params, "corpus", CorpusOptions)
     check_names(corpus.folder)
@@ -106,7 +77,7 @@ def read_settings(params: Path) -> Settings:
         params=params,
         corpus=corpus,
         tracking=read_tracking(params),
-        retrain=retrain,
+        ops=ops,
     )
 
 
@@ -147,13 +118,13 @@ def make_plan(
     Raises:
         UserError: If the corpus is one of glosses and sentences, or the champion's is another one.
     """
-    corpus, retrain = settings.corpus, settings.retrain
+    corpus, ops = settings.corpus, settings.ops
     check_videos(corpus, manifest.clips)
     _check_champion(corpus, manifest.clips, store)
     reasons = []
-    look = retrain.inbox.is_dir() and not is_ingested
-    if look and has_news(corpus, retrain.inbox, retrain.ingest, known=manifest):
-        reasons.append(f"something new lies in {retrain.inbox}")
+    look = ops.inbox.is_dir() and not is_ingested
+    if look and has_news(corpus, ops.inbox, ops.ingest, known=manifest):
+        reasons.append(f"something new lies in {ops.inbox}")
     reasons += _corpus_reasons(manifest.clips, store)
     if force:
         reasons.append("it was asked for (--force)")

@@ -20,14 +20,12 @@ from signloom.paths import (
 )
 from signloom_ops.intake.drift.check import check_drift
 from signloom_ops.intake.drift.findings import LEVELS, DriftReport, write_report
-from signloom_ops.intake.drift.limits import DriftOptions
 from signloom_ops.intake.ingest import ingest
 from signloom_ops.intake.withdraw import ENDED, withdraw, withdraw_ended
 from signloom_ops.nightly.commands import Commands
 from signloom_ops.nightly.plan import (
     ALSO,
     BY_HAND,
-    RetrainOptions,
     Settings,
     considered,
     corpus_key,
@@ -35,6 +33,7 @@ from signloom_ops.nightly.plan import (
 )
 from signloom_ops.nightly.record import StepResult
 from signloom_ops.nightly.store import ModelStore
+from signloom_ops.options import DriftOptions, OpsOptions
 
 
 def pull_versions(
@@ -83,10 +82,10 @@ class Changed(StepResult):
     manifest: Manifest
 
 
-def take_deliveries(corpus: CorpusOptions, retrain: RetrainOptions, manifest: Manifest) -> Changed:
+def take_deliveries(corpus: CorpusOptions, ops: OpsOptions, manifest: Manifest) -> Changed:
     """Take the deliveries of the inbox into the corpus."""
-    sources = [retrain.inbox] if retrain.inbox.is_dir() else []
-    found = ingest(corpus, sources, retrain.ingest, inbox=True, known=manifest)
+    sources = [ops.inbox] if ops.inbox.is_dir() else []
+    found = ingest(corpus, sources, ops.ingest, inbox=True, known=manifest)
     parts = [f"{len(found.clips)} new clips", f"{found.known} known"]
     warnings = []
     if found.batch:
@@ -303,7 +302,7 @@ def decide_and_promote(
 
     score = load_section(settings.params, "evaluate", EvaluateOptions).score
     inputs = GateInputs(shards=SHARDS, targets=TARGETS, batches=newest_first(clips), score=score)
-    decision = ask_gate(store, version, inputs, settings.retrain.gate).to_map()
+    decision = ask_gate(store, version, inputs, settings.ops.gate).to_map()
     write_file(path, to_text(decision))
     store.apply_decision(decision, by="retrain")
     facts = {name: decision[name] for name in ("promote", "level_tonight", "refused_in_a_year")}

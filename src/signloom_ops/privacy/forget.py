@@ -21,8 +21,6 @@ from typing import Any, Protocol
 
 from signloom.config import (
     check_shape,
-    get_map,
-    load_params,
     load_section,
     parse_options,
     read_json,
@@ -70,6 +68,7 @@ from signloom_ops.intake.staging import (
 from signloom_ops.intake.withdraw import stage_removal
 from signloom_ops.nightly.card import CARD, write_card
 from signloom_ops.nightly.store import FROZEN, ModelStore
+from signloom_ops.options import load_ops
 from signloom_ops.privacy.copies import (
     Span,
     delivered_signers,
@@ -137,11 +136,10 @@ logger = logging.getLogger(__name__)
 
 def read_project(params: Path, recordings: Recordings) -> Project:
     """Read where things lie from a parameters file in the project's root."""
-    inbox = get_map(load_params(params), "retrain").get("inbox")  # who retrains by hand has none
     return Project(
         corpus=load_section(params, "corpus", CorpusOptions),
         extract=load_section(params, "extract", ExtractOptions),
-        copies=(*([Path(str(inbox))] if inbox else []), WITHDRAWN_VIDEOS),
+        copies=(load_ops(params).inbox, WITHDRAWN_VIDEOS),
         store=ModelStore(MODELS),
         recordings=recordings,
     )

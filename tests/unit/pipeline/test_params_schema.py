@@ -6,15 +6,23 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from pipeline.params_schema import PAGE, SCHEMA, SECTIONS, build_schema, read_page
+from pipeline.params_schema import (
+    OPS_SCHEMA,
+    PAGE,
+    SCHEMA,
+    SECTIONS,
+    build_ops_schema,
+    build_schema,
+    read_page,
+)
 from signloom.evaluation.metrics import ScoreOptions
 from signloom.translation.options import DecodingOptions
 from tests.tiny import ROOT
 
 PARAMS = (ROOT / "params.yaml").read_text(encoding="utf-8")
+OPS = (ROOT / "ops.yaml").read_text(encoding="utf-8")
 TEXTS = (PARAMS, (ROOT / PAGE).read_text(encoding="utf-8"))
-# Described on other pages: limits of warnings, and options of `signloom translate`.
-NAMED_ELSEWHERE = {"retrain"}
+# Described on other pages: options of `signloom translate`.
 OF_THE_PROGRAM = {"report.films"} | {
     f"evaluate.decoding.{name}" for name in ("temperature", "top_k", "top_p", "seed", "language")
 }
@@ -24,12 +32,25 @@ def test_the_schema_beside_params_yaml_is_that_of_the_options() -> None:
     written = (ROOT / SCHEMA).read_text(encoding="utf-8")
     assert written == build_schema(*TEXTS), "run `python -m pipeline.params_schema`"
     assert PARAMS.startswith(f"# yaml-language-server: $schema={SCHEMA}\n")
+    written = (ROOT / OPS_SCHEMA).read_text(encoding="utf-8")
+    assert written == build_ops_schema(OPS), "run `python -m pipeline.params_schema`"
+    assert OPS.startswith(f"# yaml-language-server: $schema={OPS_SCHEMA}\n")
 
 
 @pytest.mark.parametrize("name", ["params.yaml", "pipeline/smoke/params.yaml"])
 def test_the_schema_takes_the_parameters(name: str) -> None:
     values = yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
     Draft202012Validator(json.loads(build_schema(*TEXTS))).validate(values)
+
+
+@pytest.mark.parametrize("name", ["ops.yaml", "pipeline/smoke/ops.yaml"])
+def test_the_schema_takes_the_parameters_of_operations(name: str) -> None:
+    values = yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
+    schema = json.loads(build_ops_schema(OPS))
+    Draft202012Validator(schema).validate(values)
+    assert schema["properties"]["gate"]["properties"]["seeds"]["description"].startswith("models")
+    assert not Draft202012Validator(schema).is_valid({"gate": {"level": 2}})
+    assert not Draft202012Validator(schema).is_valid({"inbx": "data/inbox"})
 
 
 @pytest.mark.parametrize(
@@ -70,7 +91,7 @@ def test_the_page_has_every_default_that_params_yaml_does_not_name() -> None:
             named = named[part]
         for name, default in defaults(options).items():
             path = f"{section}.{name}"
-            if section in NAMED_ELSEWHERE or path in OF_THE_PROGRAM:
+            if path in OF_THE_PROGRAM:
                 continue
             if name in named:
                 assert path not in page, "it stands in params.yaml"

@@ -16,7 +16,6 @@ from signloom.corpus.manifest import Clip
 from signloom.corpus.quality import ClipQuality, read_quality
 from signloom.corpus.shards import read_shards
 from signloom_ops.intake.drift.findings import DriftReport, Finding, Overall, form_groups
-from signloom_ops.intake.drift.limits import DriftOptions
 from signloom_ops.intake.drift.recordings import (
     check_colour,
     check_recordings,
@@ -34,6 +33,7 @@ from signloom_ops.intake.drift.signing import (
     gather_preferences,
     measure_movement,
 )
+from signloom_ops.options import DriftOptions
 
 _AT_ONCE = 200  # clips whose landmarks are in memory
 _FOLDS = 3

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from signloom.corpus.manifest import Clip
 from signloom.files import write_file
-from signloom_ops.intake.drift.limits import Limits
+from signloom_ops.options import Limits
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -19,7 +19,7 @@ from signloom.extraction.video import Video
 from signloom.features.features import HANDS
 from signloom.features.tokenizer import load_source, normalise_text
 from signloom_ops.intake.drift.findings import Finding, judge
-from signloom_ops.intake.drift.limits import DriftOptions, Limits
+from signloom_ops.options import DriftOptions, Limits
 
 _LEAST = 0.02  # octaves that durations may stray where the old clips are all of one pace
 _NAMED = 8  # new words in a message

@@ -20,7 +20,7 @@ from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.quality import ClipQuality
 from signloom.features.features import HANDS, FloatArray, has_choice, normalise
 from signloom_ops.intake.drift.findings import Finding, Group, judge, worst
-from signloom_ops.intake.drift.limits import DriftOptions, Limits
+from signloom_ops.options import DriftOptions, Limits
 
 _WRIST, _MIDDLE_KNUCKLE = 0, 9
 _FRAMES = 5  # of a hand that are needed to say something of its movement

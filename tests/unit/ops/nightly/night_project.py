@@ -20,13 +20,14 @@ PARAMS = Path("params.yaml")
 INGEST = {**dataclasses.asdict(OPTIONS), "shares": list(OPTIONS.shares)}
 
 
-def make_project(**retrain: Any) -> Settings:
-    """Write parameters and a corpus into the working folder; keywords replace retrain's."""
+def make_project(**ops: Any) -> Settings:
+    """Write parameters and a corpus into the working folder; keywords are those of ops.yaml."""
     params = yaml.safe_load((ROOT / "pipeline/smoke/params.yaml").read_text(encoding="utf-8"))
     params["corpus"]["folder"] = "data/raw/weekly"
     params["tracking"]["enabled"] = False
-    params["retrain"] |= {"ingest": INGEST, **retrain}
     PARAMS.write_text(yaml.safe_dump(params), encoding="utf-8")
+    options = yaml.safe_load((ROOT / "pipeline/smoke/ops.yaml").read_text(encoding="utf-8"))
+    Path("ops.yaml").write_text(yaml.safe_dump({**options, "ingest": INGEST, **ops}))
     found_corpus(Path())
     return read_settings(PARAMS)
 

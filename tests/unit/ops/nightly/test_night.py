@@ -130,7 +130,7 @@ def test_a_delivery_without_landmarks_is_withdrawn_and_not_taken_again(
     stages = {"extract": "true", "tokenize_targets": "true", "report": "touch reports/made"}
     make_stages(stages, report=["reports/tune"])  # which no search wrote
     write_quality(Path("data/landmarks/quality.parquet"), [])
-    deliver(settings.retrain.inbox / "ada", "dark", frames=25)
+    deliver(settings.ops.inbox / "ada", "dark", frames=25)
     night = run_night(ASK)
     assert outcome(night) == ("data_refused", 5)
     assert manifests_read == [settings.corpus.path]
@@ -152,10 +152,10 @@ def test_a_delivery_without_landmarks_is_withdrawn_and_not_taken_again(
 def test_a_night_reads_the_manifest_once(manifests_read: list[Path]) -> None:
     """The steps of a night that use it, without those that run DVC."""
     settings, store = make_project(), ModelStore()
-    deliver(settings.retrain.inbox / "ada", "new", frames=25)
+    deliver(settings.ops.inbox / "ada", "new", frames=25)
     founded = load_manifest(settings.corpus)
     assert make_plan(settings, founded, store, to_finish=None, force=False).kind == "train"
-    grown = take_deliveries(settings.corpus, settings.retrain, founded).manifest
+    grown = take_deliveries(settings.corpus, settings.ops, founded).manifest
     (batch,) = new_clips(grown.clips, store)
     report = DriftReport(batch=batch, new=1, old=5, findings=())
     left = withdraw_delivery(settings.corpus, report, grown).manifest
@@ -169,8 +169,8 @@ def test_a_manifest_that_was_edited_meanwhile_is_read_again(manifests_read: list
     before = load_manifest(settings.corpus)
     path = settings.corpus.path
     path.write_text(path.read_text().replace("du pain", "du riz"))
-    deliver(settings.retrain.inbox / "ada", "new", frames=25)
-    grown = take_deliveries(settings.corpus, settings.retrain, before).manifest
+    deliver(settings.ops.inbox / "ada", "new", frames=25)
+    grown = take_deliveries(settings.corpus, settings.ops, before).manifest
     assert manifests_read == [path, path]
     assert "du riz" in path.read_text()
     assert grown.clips == read_manifest(path)
@@ -224,7 +224,7 @@ def test_a_failing_hook_is_a_warning() -> None:
 def test_only_rejects_in_the_inbox_are_said_and_not_looked_at_again() -> None:
     settings = make_project()
     keep_decided(settings, ModelStore(), promote=True)
-    deliver(settings.retrain.inbox / "dan", "short", frames=2)
+    deliver(settings.ops.inbox / "dan", "short", frames=2)
     night = run_night(ASK)
     assert outcome(night) == ("nothing_new", 3)
     assert "1 files of the inbox were rejected" in night["warnings"][0]
@@ -238,7 +238,7 @@ def test_a_dry_run_says_what_would_be_done_and_writes_nothing() -> None:
     settings = make_project()
     keep_decided(settings, ModelStore(), promote=False)
     keep_decided(settings, ModelStore(), promote=True)
-    deliver(settings.retrain.inbox / "ada", "new", frames=25)
+    deliver(settings.ops.inbox / "ada", "new", frames=25)
     before = sorted(Path().rglob("*"))
     found = dry_run(ASK)
     assert found.clips == {"new": "train"}

@@ -13,9 +13,9 @@ from signloom.report.build import build_report
 from signloom.report.stage_files import ReportPaths
 from signloom.report.tuning import LABELS
 from signloom_ops.intake.drift.findings import DriftReport, Overall, judge
-from signloom_ops.intake.drift.limits import Limits
 from signloom_ops.nightly.gate import Decision
 from signloom_ops.nightly.page import night_section, show_decision, show_drift, show_night
+from signloom_ops.options import Limits
 from tests.damage import damaged_texts
 from tests.report_project import EVIL, OPTIONS, write_project
 from tests.unit.ops.nightly.systems import decided, gate_clips, system, targets

@@ -37,10 +37,8 @@ def plan(settings: Settings, *, to_finish: int | None = None, force: bool = Fals
 
 def take(settings: Settings) -> str:
     """Deliver a clip and take it in; return its batch."""
-    deliver(settings.retrain.inbox / "dan", "new", frames=25)
-    found = ingest(
-        settings.corpus, [settings.retrain.inbox], settings.retrain.ingest, day=DAY, inbox=True
-    )
+    deliver(settings.ops.inbox / "dan", "new", frames=25)
+    found = ingest(settings.corpus, [settings.ops.inbox], settings.ops.ingest, day=DAY, inbox=True)
     assert found.batch is not None, found.rejects
     return found.batch
 
@@ -79,7 +77,7 @@ def test_parameters_are_no_reason(settings: Settings) -> None:
 
 def test_a_delivery_is_news_in_the_inbox_and_in_the_corpus(settings: Settings) -> None:
     keep_decided(settings, ModelStore(), promote=True)
-    deliver(settings.retrain.inbox / "dan", "new", frames=25)
+    deliver(settings.ops.inbox / "dan", "new", frames=25)
     assert plan(settings).reasons == ("something new lies in data/inbox",)
     # A night that was cut after its ingest leaves it there, and it is new still.
     batch = take(settings)
@@ -113,7 +111,7 @@ def test_clips_that_left_or_changed_are_a_reason_and_a_rolled_back_corpus_is_non
 def test_a_night_that_was_cut_after_its_decision_is_finished(settings: Settings) -> None:
     version = keep_decided(settings, ModelStore(), promote=True)
     assert plan(settings, to_finish=version).kind == "finish"
-    deliver(settings.retrain.inbox / "dan", "new", frames=25)
+    deliver(settings.ops.inbox / "dan", "new", frames=25)
     assert plan(settings, to_finish=version).kind == "train"
 
 

@@ -16,8 +16,8 @@ from signloom.extraction.video import DECODER
 from signloom.files import hash_file
 from signloom_ops.app.takes import Consent, TakeStore
 from signloom_ops.intake.ingest import ingest
-from signloom_ops.intake.options import IngestOptions
 from signloom_ops.intake.withdraw import withdraw
+from signloom_ops.options import IngestOptions
 from tests.extraction import OPTIONS as EXTRACT
 from tests.unit.evaluation.world import sequence
 from tests.unit.ops.privacy.test_forget import (

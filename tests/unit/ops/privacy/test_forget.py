@@ -105,7 +105,6 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sections = {
         "corpus": corpus,
         "extract": extract,
-        "retrain": {"inbox": "data/inbox"},
         "tracking": tracking,
     }
     (root / "params.yaml").write_text(json.dumps(sections))

@@ -14,8 +14,8 @@ from signloom.errors import UserError
 from signloom.features.augment import mirror
 from signloom_ops.intake.drift.check import check_drift, classify
 from signloom_ops.intake.drift.findings import write_report
-from signloom_ops.intake.drift.limits import LIMITS, Limits
 from signloom_ops.intake.drift.signing import check_new_signers
+from signloom_ops.options import LIMITS, Limits
 from tests.tiny import lose
 from tests.unit.ops.intake.drift.test_recordings import film
 from tests.unit.ops.intake.drift.world import (

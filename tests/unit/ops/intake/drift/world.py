@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-from signloom.config import load_params, parse_options
 from signloom.corpus.landmark_folder import QUALITY_NAME, SHARDS_NAME
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
 from signloom.corpus.manifest import Clip
@@ -14,11 +13,9 @@ from signloom.corpus.quality import measure_quality, write_quality
 from signloom.corpus.shards import write_shards
 from signloom_ops.intake.drift.check import check_drift
 from signloom_ops.intake.drift.findings import DriftReport, Finding
-from signloom_ops.intake.drift.limits import DriftOptions
-from tests.tiny import ROOT
+from signloom_ops.options import DriftOptions
 
-PARAMS = load_params(ROOT / "params.yaml")
-OPTIONS = parse_options(PARAMS["retrain"]["drift"], DriftOptions, where="params.yaml")
+OPTIONS = DriftOptions()
 WORDS = ("chat", "livre", "maison", "voiture", "jardin", "pomme", "route", "fleuve", "soleil")
 OLD = ("anna", "bela", "cora", "dora")
 FPS = 25.0

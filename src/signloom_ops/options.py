@@ -1,0 +1,221 @@
+"""Parameters of operations: the file ops.yaml, beside params.yaml.
+
+No stage reads them. Each has a default, so the file holds what a project decides for itself, or is
+missing; docs/ops/nights.md and docs/data.md list them.
+"""
+
+import functools
+import logging
+import shlex
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from signloom.config import (
+    Count,
+    Natural,
+    NonNegative,
+    Share,
+    checked_dataclass,
+    load_params,
+    parse_options,
+)
+from signloom.errors import UserError
+from signloom.paths import OPS
+
+_SECTION = "retrain"  # of params.yaml before version 0.3
+
+Start = Literal["champion", "scratch"]
+
+logger = logging.getLogger(__name__)
+
+
+@checked_dataclass
+class IngestOptions:
+    """Section `ingest`: what a new clip must be like to come into the corpus."""
+
+    min_duration_s: NonNegative = 0.3
+    """Shortest clip accepted, seconds."""
+    max_duration_s: float = 120.0
+    """Longest clip accepted, seconds, above the shortest."""
+    min_side: Count = 120
+    """Fewest pixels of the shorter side of the upright picture."""
+    max_side: int = 4096
+    """Most pixels of the longer side."""
+    script_share: Share = 0.8
+    """Least share of a sentence's letters in scripts that the sentences of train use."""
+    length_factor: Annotated[float, Field(ge=1)] = 3.0
+    """A sentence may be so many times longer, or shorter, than any of train."""
+    settle_s: NonNegative = 10.0
+    """A file that changed less than so many seconds ago may still be on its way: it waits."""
+    shares: tuple[NonNegative, NonNegative, NonNegative] = (80.0, 10.0, 10.0)
+    """Shares of train, dev and test that the dealing of new signers approaches; any scale."""
+
+    def __post_init__(self) -> None:
+        if self.max_duration_s <= self.min_duration_s:
+            raise ValueError(
+                f"max_duration_s: found {self.max_duration_s}, expected more than min_duration_s "
+                f"({self.min_duration_s})"
+            )
+        if self.max_side < self.min_side:
+            raise ValueError(
+                f"max_side: found {self.max_side}, expected at least min_side ({self.min_side})"
+            )
+        if self.shares[0] == 0:
+            raise ValueError("shares: found 0 for train, expected more")
+
+
+@checked_dataclass
+class Limits:
+    """The values of a statistic from which on a check warns, and refuses a delivery."""
+
+    warn: NonNegative | None
+    """Warn from here on; None: never."""
+    stop: NonNegative | None
+    """Refuse from here on, only for what ruins a model; None: never."""
+
+    def __post_init__(self) -> None:
+        if self.warn is not None and self.stop is not None and self.stop < self.warn:
+            raise ValueError(f"stop: found {self.stop}, expected at least warn ({self.warn})")
+
+
+@checked_dataclass
+class DriftOptions:
+    """Section `drift`: how much is read, and the limits of each check.
+
+    Every statistic is 0 or more (a factor 1 or more), and more is worse. A delivery is refused only
+    for what ruins a model.
+    """
+
+    min_clips: Annotated[int, Field(ge=2)] = 5
+    """Fewest clips, of a signer or a batch, whose distributions are judged."""
+    old_clips: Count = 1000
+    """Most old clips whose landmarks are read, evenly spaced in the manifest."""
+    alpha: Annotated[float, Field(gt=0, lt=1)] = 0.01
+    """A distribution differs where chance would differ as much with a lower probability."""
+    left_handers: Annotated[float, Field(gt=0, le=0.5)] = 0.1
+    """Share of people expected to sign with the hand that the fewer use."""
+    colour_clips: Natural = 20
+    """Most old clips whose pictures are looked at; 0: no check of colours."""
+    colour_frames: Count = 5
+    """Frames looked at in a clip."""
+
+    unread: Limits = Limits(warn=0.1, stop=0.5)
+    """Share of the new clips that have no landmarks."""
+    signer_share: Limits = Limits(warn=0.5, stop=None)
+    """Share of one new-coming signer in all clips."""
+    tokens: Limits = Limits(warn=0.5, stop=None)
+    """Kolmogorov-Smirnov distance of the tokens a sentence, 0 to 1."""
+    seconds: Limits = Limits(warn=2.0, stop=4.0)
+    """Factor between the median durations."""
+    pace: Limits = Limits(warn=1.6, stop=3.0)
+    """Factor between the median numbers of tokens a second."""
+    pairing: Limits = Limits(warn=1.4, stop=2.0)
+    """Factor between how much durations stray from what the lengths of the sentences promise."""
+    new_words: Limits = Limits(warn=0.2, stop=0.6)
+    """Share of words that the old text lacks, beyond what one more old clip would bring."""
+    byte_tokens: Limits = Limits(warn=0.2, stop=0.6)
+    """Share of tokens that the old text lacks and spells in bytes, likewise."""
+    fps: Limits = Limits(warn=1.6, stop=None)
+    """Factor between the frame rates of a new clip and of the old clip nearest to it."""
+    pixels: Limits = Limits(warn=1.5, stop=None)
+    """Factor by which a picture's shorter side is below that of the smallest old clip."""
+    lost_hands: Limits = Limits(warn=0.2, stop=0.6)
+    """Share of the usual frames with a hand that are missing."""
+    lost_hand: Limits = Limits(warn=0.4, stop=None)
+    """The same for the left and the right hand, each for itself."""
+    movement: Limits = Limits(warn=3.0, stop=8.0)
+    """Shift of a landmark statistic, in spreads: how much signers differ from each other."""
+    speed: Limits = Limits(warn=2.5, stop=4.0)
+    """The same for the speed of the hands."""
+    sides: Limits = Limits(warn=0.2, stop=0.5)
+    """Share of the clips whose left hand lies on the signer's right of the right hand."""
+    mirrored: Limits = Limits(warn=3.0, stop=5.0)
+    """For known signers: standard errors by which the preferred hand has changed sides."""
+    mirrored_people: Limits = Limits(warn=5.0, stop=100.0)
+    """For new signers: one batch in how many would have as many people of the rarer hand."""
+    colour: Limits = Limits(warn=0.05, stop=0.2)
+    """Share of the clips whose skin is bluer than red."""
+
+
+LIMITS = tuple(field.name for field in fields(DriftOptions) if field.type is Limits)
+
+
+@checked_dataclass
+class GateOptions:
+    """Section `gate`: what a challenger must show."""
+
+    seeds: Annotated[int, Field(ge=1, le=1000)] = 3
+    """Models of the challenger, of different seeds, at least."""
+    metric: Literal["auto", "chrf", "bleu4", "exact"] = "auto"
+    """That every rule is about. auto: chrF, or exact match where the texts are single words."""
+    level: Annotated[float, Field(ge=0.002, le=0.5)] = 0.05
+    """The chance that a year's nights promote a model that is not better."""
+    equal_margin: Annotated[float, Field(ge=0, le=100)] = 1.0
+    """A challenger that is surely less than this many points worse counts as equal."""
+    saving: Share = 0.1
+    """An equal one must save this share of parameters or of CPU time."""
+    slice_min_clips: Annotated[int, Field(ge=2)] = 20
+    """Smaller groups of clips are shown and not judged."""
+    slice_tolerance: Annotated[float, Field(ge=0, le=100)] = 3.0
+    """Refuse if a group surely loses more than this many points."""
+
+
+@checked_dataclass
+class OpsOptions:
+    """The whole file."""
+
+    inbox: Path = Path("data/inbox")
+    """Where new deliveries lie, from the project's root; it may be missing."""
+    start: Start = "champion"
+    """The weights that training starts from: the champion's, or none."""
+    remote: str = ""
+    """DVC remote to pull from first and push to at the end; empty: none."""
+    commit: bool = False
+    """Commit what the night wrote to git."""
+    hook: str = ""
+    """Command run at the end, the path of night.json behind it; no shell; empty: none."""
+    ingest: IngestOptions = IngestOptions()
+    drift: DriftOptions = DriftOptions()
+    gate: GateOptions = GateOptions()
+
+    def __post_init__(self) -> None:
+        try:
+            shlex.split(self.hook)
+        except ValueError as error:
+            raise ValueError(f"hook: found {self.hook!r}: {error}") from None
+
+
+def load_ops(params: Path) -> OpsOptions:
+    """Read the parameters of operations of a project.
+
+    Args:
+        params: Its params.yaml; ops.yaml lies beside it. Without one, a section `retrain` of
+            params.yaml is read, where these parameters were before version 0.3.
+
+    Raises:
+        UserError: If a key is unknown or a value is wrong, all in one message; or if both files
+            have these parameters.
+    """
+    path = params.with_name(OPS.name)
+    old = load_params(params).get(_SECTION)
+    if old is None:
+        found = load_params(path, may_be_empty=True) if path.exists() else {}
+        return parse_options(found, OpsOptions, where=f"{path}: ")
+    if path.exists():
+        raise UserError(
+            f"{params}: section `{_SECTION}` is not read beside {path}; move what you changed in "
+            f"it to {path}, where its keys stand at the margin, and remove the section"
+        )
+    _warn_once(
+        f"{params}: section `{_SECTION}` is still read, but belongs into {path}: move its keys "
+        "there, to the margin, and remove the section"
+    )
+    return parse_options(old, OpsOptions, where=f"{params}: {_SECTION}")
+
+
+@functools.cache
+def _warn_once(text: str) -> None:
+    logger.warning("%s", text)
