@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from signloom.corpus.manifest import Clip, CorpusOptions, write_manifest
-from signloom_ops.intake.ingest import IngestResult, ingest
+from signloom_ops.intake.deliveries import Request
+from signloom_ops.intake.ingest import IngestPlan, IngestResult, ingest, plan_ingest
 from signloom_ops.options import IngestOptions
 from tests.videos import write_video
 
@@ -54,10 +55,20 @@ def deliver(
 
 def take(corpus: CorpusOptions, *sources: str, **more: Any) -> IngestResult:
     """Ingest some folders."""
-    return ingest(corpus, [Path(one) for one in sources], OPTIONS, **{"day": DAY, **more})
+    day = more.pop("day", DAY)
+    return ingest(corpus, request_of(*sources, **more), OPTIONS, day=day)
 
 
-def reasons(result: IngestResult) -> dict[str, str]:
+def plan(corpus: CorpusOptions, *sources: str, **more: Any) -> IngestPlan:
+    """Only say what would come in."""
+    return plan_ingest(corpus, request_of(*sources, **more), OPTIONS, day=DAY)
+
+
+def request_of(*sources: str | Path, **more: Any) -> Request:
+    return Request(sources=[Path(one) for one in sources], **more)
+
+
+def reasons(result: IngestPlan) -> dict[str, str]:
     """Return why each file or row was left out."""
     return {reject.where: reject.reason for reject in result.rejects}
 

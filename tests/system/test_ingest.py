@@ -15,11 +15,11 @@ from signloom.cli.main import main
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.errors import UserError
 from signloom_ops.intake.inbox import has_news
-from signloom_ops.intake.ingest import ingest
+from signloom_ops.intake.ingest import ingest, plan_ingest
 from signloom_ops.intake.ledgers import read_deliveries
 from signloom_ops.intake.staging import is_unfinished, staging_folder
 from signloom_ops.intake.withdraw import withdraw
-from tests.intake import DAY, OPTIONS, deliver, found_corpus, tree
+from tests.intake import DAY, OPTIONS, deliver, found_corpus, request_of, tree
 from tests.power_cut import RENAMES, cut_before
 from tests.processes import fork, wait
 
@@ -53,7 +53,7 @@ def corpus(project: Path) -> CorpusOptions:
 
 
 def take(corpus: CorpusOptions) -> None:
-    ingest(corpus, [INBOX], OPTIONS, day=DAY, inbox=True)
+    ingest(corpus, request_of(INBOX, inbox=True), OPTIONS, day=DAY)
 
 
 def kill_before(number: int, act: Callable[[], object]) -> int:
@@ -69,8 +69,8 @@ def kill_before(number: int, act: Callable[[], object]) -> int:
 def test_killed_anywhere_the_corpus_is_valid_and_a_second_run_finishes(
     project: Path, corpus: CorpusOptions
 ) -> None:
-    take_again = functools.partial(ingest, corpus, [INBOX], OPTIONS, day=DAY, inbox=True)
-    ingest(corpus, [INBOX], OPTIONS, day=DAY, inbox=True, dry_run=True)  # hashes are kept
+    take_again = functools.partial(ingest, corpus, request_of(INBOX, inbox=True), OPTIONS, day=DAY)
+    plan_ingest(corpus, request_of(INBOX, inbox=True), OPTIONS, day=DAY)  # hashes are kept
     shutil.copytree("data/raw", "start")
     take(corpus)
     expected = tree(corpus.folder)

@@ -1,7 +1,6 @@
 """Commands that take clips into the corpus, check them and remove them."""
 
 import argparse
-import contextlib
 import json
 import subprocess
 import sys
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from signloom.corpus.manifest import Clip
     from signloom_ops.intake.drift.findings import DriftReport, Finding
     from signloom_ops.intake.drop_videos import Dropped
-    from signloom_ops.intake.ingest import IngestResult
+    from signloom_ops.intake.ingest import IngestPlan
 
 CORRECTED = ("text", "gloss", "start_s", "end_s")  # what captions change of a clip
 MAX_LISTED = 20  # rejects that `signloom ingest` prints
@@ -64,43 +63,42 @@ def add_ingest(parser: argparse.ArgumentParser) -> None:
 def run_ingest(options: argparse.Namespace) -> None:
     """Ingest and report; rejects end in an error, whatever came in beside them."""
     from signloom.corpus.manifest import CorpusOptions, load_manifest
-    from signloom_ops.intake.ingest import ingest
+    from signloom_ops.intake.deliveries import Request
+    from signloom_ops.intake.ingest import IngestPlan, ingest, plan_ingest
     from signloom_ops.intake.withdraw import ENDED, list_ended, withdraw_ended
     from signloom_ops.nightly.lock import hold_lock
 
     corpus = load_section(options.params, "corpus", CorpusOptions)
     ops = load_ops(options.params)
     choice, rules = read_caption_options(options)
-    # A night reads the manifest several times: nothing comes in between.
-    with contextlib.nullcontext() if options.dry_run else hold_lock():
-        ended = (
-            list_ended(load_manifest(corpus).clips)
-            if options.dry_run
-            else withdraw_ended(corpus)[0]
-        )
-        result = ingest(
-            corpus,
-            options.sources,
-            ops.ingest,
-            table=options.table,
-            signer=options.signer,
-            choice=choice,
-            rules=rules,
-            fps=options.fps,
-            inbox=[one.resolve() for one in options.sources] == [ops.inbox.resolve()],
-            dry_run=options.dry_run,
-        )
+    request = Request(
+        sources=options.sources,
+        table=options.table,
+        signer=options.signer,
+        choice=choice,
+        rules=rules,
+        fps=options.fps,
+        inbox=[one.resolve() for one in options.sources] == [ops.inbox.resolve()],
+    )
+    result: IngestPlan
+    if options.dry_run:
+        ended = list_ended(load_manifest(corpus).clips)
+        result = plan_ingest(corpus, request, ops.ingest)
+    else:
+        with hold_lock():  # a night reads the manifest several times: nothing comes in between
+            ended, _ = withdraw_ended(corpus)
+            result = ingest(corpus, request, ops.ingest)
     if ended:
         will = "would leave" if options.dry_run else "left"
         listed = ", ".join(clip.clip_id for clip in ended[:MAX_LISTED])
         print(f"{len(ended)} clips {will} the corpus: {ENDED} ({listed})", file=sys.stderr)
-    print(_ingest_json(result) if options.json else _ingest_text(result, options.dry_run))
+    print(_ingest_json(result) if options.json else _ingest_text(result))
     if result.rejects:
         table = "" if options.dry_run else f"; {corpus.folder}/intake_rejects.tsv lists them"
         raise UserError(f"{len(result.rejects)} were left out{table}")
 
 
-def _ingest_json(result: "IngestResult") -> str:
+def _ingest_json(result: "IngestPlan") -> str:
     from signloom_ops.intake.ledgers import row_cells
 
     clips = [
@@ -120,23 +118,25 @@ def _ingest_json(result: "IngestResult") -> str:
         "rejects": [row_cells(reject) for reject in result.rejects],
         "known": result.known,
         "waiting": [path.as_posix() for path in result.waiting],
-        "version": result.version,
+        "version": getattr(result, "version", ""),
     }
     return json.dumps(content, ensure_ascii=False, indent=1)
 
 
-def _ingest_text(result: "IngestResult", dry_run: bool) -> str:
+def _ingest_text(result: "IngestPlan") -> str:
     """Return what came in by split and signer, and what did not and why."""
     from signloom.corpus.manifest import SPLITS
+    from signloom_ops.intake.ingest import IngestResult
 
-    will = "would come in" if dry_run else "came in"
+    is_done = isinstance(result, IngestResult)
+    will = "came in" if is_done else "would come in"
     lines = [f"{len(result.clips)} clips {will}" + (f" as {result.batch}" if result.batch else "")]
     for split in SPLITS:
         if clips := [clip for clip in result.clips if clip.split == split]:
             signers = ", ".join(sorted({clip.signer for clip in clips}))
             lines.append(f"  {split:<5} {len(clips)} clips by {signers}")
     if result.changes:
-        lines.append(f"{len(result.changes)} clips {'would be' if dry_run else 'were'} corrected")
+        lines.append(f"{len(result.changes)} clips {'were' if is_done else 'would be'} corrected")
     for before, after in result.changes:
         lines.append(f"  {before.clip_id}")
         for name in CORRECTED:
@@ -155,7 +155,8 @@ def _ingest_text(result: "IngestResult", dry_run: bool) -> str:
         lines.append(f"left out {reject.delivery}/{reject.where}: {reason}")
     if len(result.rejects) > MAX_LISTED:
         lines.append(f"  ... and {len(result.rejects) - MAX_LISTED} more")
-    return "\n".join([*lines, *([result.version] if result.version else [])])
+    version = result.version if isinstance(result, IngestResult) else ""
+    return "\n".join([*lines, *([version] if version else [])])
 
 
 def add_withdraw(parser: argparse.ArgumentParser) -> None:

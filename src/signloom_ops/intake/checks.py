@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tqdm import tqdm
 
@@ -168,12 +169,31 @@ class Accepted:
     """Split that its signer has, or that is asked for; empty: neither."""
 
 
+_Reject = tuple[Candidate, list[Problem]]
+
+
+class _New(NamedTuple):
+    """A candidate that is no clip of the corpus."""
+
+    candidate: Candidate
+    content: Content | None
+    same: Candidate | None  # one before it with the same content
+
+
+class _Correction(NamedTuple):
+    """A candidate that corrects a clip of the corpus."""
+
+    candidate: Candidate
+    before: Clip
+    after: Clip
+
+
 @dataclass(frozen=True, slots=True)
 class Checked:
     """The candidates, sorted into accepted and rejected ones."""
 
     accepted: list[Accepted]
-    rejects: list[tuple[Candidate, list[Problem]]]
+    rejects: list[_Reject]
     known: int
     """Candidates that came in before."""
     changes: list[tuple[Clip, Clip]]
@@ -188,36 +208,44 @@ def check_candidates(inbox: Inbox, options: IngestOptions, *, signer_disjoint: b
         options: The bounds.
         signer_disjoint: Whether a signer may be in one split only.
     """
-    index = inbox.index
+    new, corrected, known = _sort_candidates(inbox)
+    # The founders alone, if there are any: what comes in must not widen what may come in.
+    train = [clip for clip in inbox.index.clips if clip.split == "train"]
+    rules = learn_rules([c.text for c in [c for c in train if c.batch is None] or train])
+    accepted, rejects = _check_new(new, inbox, rules, options, signer_disjoint=signer_disjoint)
+    changes, wrong = _check_corrections(corrected, inbox, rules, options)
+    return Checked(accepted, [*wrong, *rejects], known, changes)
+
+
+def _sort_candidates(inbox: Inbox) -> tuple[list[_New], list[_Correction], int]:
+    """Return the new candidates, the corrections of clips, and how many came in before."""
     first: dict[Content, Candidate] = {}
-    new: list[tuple[Candidate, Content | None]] = []
-    corrected: list[tuple[Candidate, Clip, Clip]] = []
+    new: list[_New] = []
+    corrections: list[_Correction] = []
     known = 0
     for candidate in inbox.candidates:
-        if correction := inbox.correction(candidate):
-            known += correction[0] == correction[1]
-            corrected += [(candidate, *correction)] if correction[0] != correction[1] else []
-            continue
         content = inbox.content(candidate)
-        is_first = content is None or first.setdefault(content, candidate) is candidate
-        if content is None or not is_first or not index.holds(candidate, content):
-            new.append((candidate, content))
-        else:
+        if correction := inbox.correction(candidate):
+            before, after = correction
+            if before == after:
+                known += 1
+            else:
+                corrections.append(_Correction(candidate, before, after))
+            continue
+        same = first.setdefault(content, candidate) if content else candidate
+        if content and same is candidate and inbox.index.holds(candidate, content):
             known += 1
-    asked = _splits_asked([candidate for candidate, _ in new])
-    spellings = _spellings([*index.splits, *asked])
-    # The founders alone, if there are any: what comes in must not widen what may come in.
-    train = [clip for clip in index.clips if clip.split == "train"]
-    rules = learn_rules([c.text for c in [c for c in train if c.batch is None] or train])
-    ids = {clip.clip_id for clip in index.clips}
-    shown = [(c.video, content) for c, content in new if c.video and content]
-    probed = iter(probe_all([
-        Segment(video, content[1], content[2], inbox.hashes[video].signature[0])
-        for video, content in shown
-    ]))  # fmt: skip
-    accepted, rejects = [], []
+        else:
+            new.append(_New(candidate, content, None if same is candidate else same))
+    return new, corrections, known
+
+
+def _check_corrections(
+    corrections: Sequence[_Correction], inbox: Inbox, rules: TextRules, options: IngestOptions
+) -> tuple[list[tuple[Clip, Clip]], list[_Reject]]:
     changes: dict[str, tuple[Clip, Clip]] = {}
-    for candidate, before, after in corrected:
+    rejects = []
+    for candidate, before, after in corrections:
         problems = [*candidate.problems, *_row_problems(candidate, rules, options)]
         problems += _change_problems(candidate, before, after, inbox, options)
         if before.clip_id in changes:
@@ -226,28 +254,48 @@ def check_candidates(inbox: Inbox, options: IngestOptions, *, signer_disjoint: b
             rejects.append((candidate, problems))
         else:
             changes[before.clip_id] = before, after
-    for candidate, content in new:
+    return list(changes.values()), rejects
+
+
+def _check_new(
+    new: Sequence[_New],
+    inbox: Inbox,
+    rules: TextRules,
+    options: IngestOptions,
+    *,
+    signer_disjoint: bool,
+) -> tuple[list[Accepted], list[_Reject]]:
+    index = inbox.index
+    asked = _splits_asked([candidate for candidate, *_ in new])
+    spellings = _spellings([*index.splits, *asked])
+    ids = {clip.clip_id for clip in index.clips}
+    probed = iter(probe_all([
+        Segment(one.video, content[1], content[2], inbox.hashes[one.video].signature[0])
+        for one, content, _ in new if one.video and content
+    ]))  # fmt: skip
+    accepted, rejects = [], []
+    for candidate, content, same in new:
         problems = [*candidate.problems, *_row_problems(candidate, rules, options)]
-        if content is not None and first[content] is not candidate:
-            same = "another file or row has the same content"
-            problems.append(Problem(same, "leave one of them", (first[content].where,)))
-        elif content is not None:
+        if same:
+            reason = "another file or row has the same content"
+            problems.append(Problem(reason, "leave one of them", (same.where,)))
+        elif content:
             problems += _content_problems(candidate, content, index, ids)
-        elif candidate.video is not None:
+        elif candidate.video:
             problems.append(Problem("the file cannot be read", "check its permissions"))
         problems += _spelling_problems(candidate, index, spellings)
         if signer_disjoint:
             problems += _split_problems(candidate, index, asked)
         if candidate.video and content:
             problems += _picture_problems(next(probed), options)
-        if candidate.video is None or content is None or problems:
+        if not candidate.video or not content or problems:
             rejects.append((candidate, problems))
             continue
         signer, split = candidate.values["signer"], candidate.values.get("split", "")
         if signer_disjoint:
             split = next(iter(index.splits.get(signer) or asked[signer]), "")
         accepted.append(Accepted(candidate, candidate.video, content, split))
-    return Checked(accepted, rejects, known, list(changes.values()))
+    return accepted, rejects
 
 
 def _change_problems(

@@ -105,7 +105,11 @@ class Request:
     inbox: bool = False  # whether a source is no delivery itself, so that its name names no signer
     choice: Choice = field(default_factory=Choice)  # what to take of captions
     rules: CueRules = field(default_factory=CueRules)  # how their cues become clips
-    settle_s: float  # a file must not have changed for so many seconds
+    settle_s: float = 0.0  # a file must not have changed for so many seconds
+
+    def __post_init__(self) -> None:
+        if self.table is not None and len(self.sources) != 1:
+            raise UserError(f"--table {self.table} describes one folder, found {len(self.sources)}")
 
 
 def scan(request: Request) -> tuple[list[Candidate], list[Path]]:

@@ -152,12 +152,18 @@ class Inbox:
         return _digest(parts)[:16]
 
 
-def read_inbox(corpus: CorpusOptions, request: Request, known: Manifest | None = None) -> Inbox:
+def read_inbox(
+    corpus: CorpusOptions,
+    request: Request,
+    options: IngestOptions,
+    known: Manifest | None = None,
+) -> Inbox:
     """Look through a corpus and folders; what was hashed once is not read again.
 
     Args:
         corpus: A corpus with a manifest.
         request: The folders.
+        options: How long a file must have been as it is.
         known: The manifest, if the caller has read it.
 
     Raises:
@@ -168,7 +174,7 @@ def read_inbox(corpus: CorpusOptions, request: Request, known: Manifest | None =
     check_videos(corpus, clips)
     packed = Path(tempfile.mkdtemp(prefix="signloom-pictures-"))
     try:
-        candidates, waiting = scan(replace(request, packed=packed))
+        candidates, waiting = scan(replace(request, packed=packed, settle_s=options.settle_s))
     except BaseException:
         shutil.rmtree(packed)
         raise
@@ -204,8 +210,7 @@ def has_news(
     if not inbox.is_dir():
         return False
     check_growable(corpus, [inbox])
-    request = Request(sources=[inbox], inbox=True, settle_s=options.settle_s)
-    found = read_inbox(corpus, request, known)
+    found = read_inbox(corpus, Request(sources=[inbox], inbox=True), options, known)
     rejected = {row.key for row in read_rejects(corpus)}
     for one in found.candidates:
         content = found.content(one)

@@ -1,10 +1,13 @@
-"""Ingest: the good clips of deliveries become part of the corpus."""
+"""Ingest: the good clips of deliveries become part of the corpus.
+
+It scans folders (`inbox`), checks what it finds (`checks`), makes a plan and applies it.
+"""
 
 import hashlib
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -21,7 +24,6 @@ from signloom.corpus.manifest import (
 )
 from signloom.errors import UserError, shorten
 from signloom.files import flush_to_disk, hash_file
-from signloom.importing.captions import Choice, CueRules
 from signloom.importing.new_corpus import VIDEOS, clip_id_of, join_signers
 from signloom.progress import progress_file
 from signloom.terminal import printable
@@ -50,6 +52,187 @@ from signloom_ops.options import IngestOptions
 from signloom_ops.transaction import Transaction
 
 _CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class NewVideo:
+    """A video that is to be copied into the corpus."""
+
+    source: Path
+    size_bytes: int
+    target: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestPlan:
+    """What an ingest would do; a dry run prints it."""
+
+    manifest: Manifest
+    """The corpus before."""
+    batch: str | None
+    """Name under which the clips come in; None if there are none."""
+    clips: list[Clip]
+    """New clips."""
+    videos: Mapping[str, NewVideo]
+    """The videos that the corpus lacks, by hash."""
+    changes: list[tuple[Clip, Clip]]
+    """Clips that are corrected: before and after."""
+    rejects: list[IntakeReject]
+    """Rejected files in the sources."""
+    known: int
+    """Clips in the sources that were in the corpus before."""
+    waiting: list[Path]
+    """Files that changed a moment ago, and may still be on their way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestResult(IngestPlan):
+    """What an ingest did: its plan, and the corpus after it.
+
+    After a crash, `batch` and `clips` have those of the interrupted batch as well.
+    """
+
+    version: str
+    """What became of the version of the corpus; empty if nothing changed."""
+
+
+def ingest(
+    corpus: CorpusOptions,
+    request: Request,
+    options: IngestOptions,
+    *,
+    day: str | None = None,
+    known: Manifest | None = None,
+) -> IngestResult:
+    """Take new clips into a corpus; what came in before, and what is wrong, stays where it is.
+
+    Args:
+        corpus: A corpus with a manifest.
+        request: Folders of videos with a table or text files, and what is said of them.
+        options: What a clip must be like.
+        day: Names the batch, a second one of a day gets a number; None: today.
+        known: The manifest, if the caller has read it.
+
+    Raises:
+        UserError: If the corpus cannot grow, a source is missing, or the disk is full.
+    """
+    day = _check_day(day)
+    check_growable(corpus, request.sources)
+    with change_corpus(corpus) as (change, earlier):
+        inbox = read_inbox(corpus, request, options, known)
+        checked = check_candidates(inbox, options, signer_disjoint=corpus.signer_disjoint)
+        plan = _make_plan(corpus, inbox, checked, options, day)
+        if changing := _stage_videos(corpus, change, plan.videos):
+            left = [one for one in checked.accepted if one.content[0] not in changing]
+            plan = _make_plan(corpus, inbox, replace(checked, accepted=left), options, day)
+            plan = replace(plan, waiting=sorted({*plan.waiting, *changing.values()}))
+        return _apply(corpus, change, plan, day, request.sources, earlier or Finished("", ""))
+
+
+def plan_ingest(
+    corpus: CorpusOptions,
+    request: Request,
+    options: IngestOptions,
+    *,
+    day: str | None = None,
+    known: Manifest | None = None,
+) -> IngestPlan:
+    """Return what `ingest` would do now; arguments and errors are the same, nothing is written."""
+    day = _check_day(day)
+    check_growable(corpus, request.sources)
+    inbox = read_inbox(corpus, request, options, known)
+    checked = check_candidates(inbox, options, signer_disjoint=corpus.signer_disjoint)
+    return _make_plan(corpus, inbox, checked, options, day)
+
+
+def _make_plan(
+    corpus: CorpusOptions, inbox: Inbox, checked: Checked, options: IngestOptions, day: str
+) -> IngestPlan:
+    batch = _name_batch(corpus, inbox.index, day)
+    clips, videos = _make_clips(corpus, inbox, checked.accepted, options, batch)
+    return IngestPlan(
+        manifest=inbox.manifest,
+        batch=batch if clips else None,
+        clips=clips,
+        videos=videos,
+        changes=checked.changes,
+        rejects=_list_rejects(corpus, inbox, checked, options),
+        known=checked.known,
+        waiting=sorted(set(inbox.waiting)),
+    )
+
+
+def _check_day(day: str | None) -> str:
+    day = datetime.now().astimezone().date().isoformat() if day is None else day
+    if problem := id_problem(day) if day else "is empty":
+        raise UserError(f"day {day!r} {problem}; it names the batch, as 2026-11-21 would")
+    return day
+
+
+def _name_batch(corpus: CorpusOptions, index: Index, day: str) -> str:
+    taken = {delivery.batch for delivery in read_deliveries(corpus)}
+    taken |= {clip.batch for clip in index.clips if clip.batch}
+    number = 2
+    name = day
+    while name in taken:
+        name, number = f"{day}-{number}", number + 1
+    return name
+
+
+def _make_clips(
+    corpus: CorpusOptions,
+    inbox: Inbox,
+    accepted: Sequence[Accepted],
+    options: IngestOptions,
+    batch: str,
+) -> tuple[list[Clip], dict[str, NewVideo]]:
+    """Return the new clips, and by its hash each video that the corpus lacks."""
+    taken = {clip.clip_id for clip in inbox.index.clips}
+    videos = dict(inbox.index.videos)
+    new: dict[str, NewVideo] = {}
+    clips = []
+    splits = _find_splits(inbox.index, accepted, corpus, options)
+    for one, split in zip(accepted, splits, strict=True):
+        values, sha256 = one.candidate.values, one.content[0]
+        clip_id = clip_id_of(one.candidate.name)
+        other = other_id(one.candidate.name, one.content)
+        clip_id = other if clip_id in taken else clip_id
+        taken.add(clip_id)
+        if sha256 not in videos:
+            suffix = one.video.suffix.lower()
+            target = corpus.folder / VIDEOS / batch / f"{clip_id}{suffix}"
+            # Nobody's file is overwritten, not even one that no clip needs.
+            target = target.with_name(f"{other}{suffix}") if target.exists() else target
+            size_bytes = inbox.hashes[one.video].signature[0]
+            videos[sha256], new[sha256] = target, NewVideo(one.video, size_bytes, target)
+        start_s, end_s, _ = parse_segment(values)
+        clips.append(
+            Clip(
+                clip_id=clip_id, video=videos[sha256], start_s=start_s, end_s=end_s,
+                text=values["text"], signer=values["signer"], split=split,
+                gloss=values.get("gloss") or None, language=values.get("language") or None,
+                corpus=values.get("corpus") or None, batch=batch,
+                consent_until=parse_consent(values)[0],
+            )
+        )  # fmt: skip
+    return clips, new
+
+
+def _find_splits(
+    index: Index, accepted: Sequence[Accepted], corpus: CorpusOptions, options: IngestOptions
+) -> list[str]:
+    """Return the split of each new clip: as its signer's, or as asked for, else as dealt."""
+    if not corpus.signer_disjoint:
+        return [one.split or SPLITS[0] for one in accepted]
+    counts = Counter(clip.split for clip in index.clips)
+    counts.update(one.split for one in accepted if one.split)
+    # Who shares a film with somebody goes where that one goes: no film is in two splits.
+    signers = [one.candidate.values["signer"] for one in accepted]
+    same = join_signers((one.content[0], who) for one, who in zip(accepted, signers, strict=True))
+    found = {same[who]: one.split for one, who in zip(accepted, signers, strict=True) if one.split}
+    new = Counter(same[who] for who in signers if same[who] not in found)
+    found |= deal_signers(new, counts, options.shares)
+    return [one.split or found[same[who]] for one, who in zip(accepted, signers, strict=True)]
 
 
 def deal_signers(
@@ -87,216 +270,33 @@ def _hash(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-def make_clips(
-    index: Index,
-    accepted: Sequence[Accepted],
-    corpus: CorpusOptions,
-    options: IngestOptions,
-    batch: str,
-) -> tuple[list[Clip], dict[str, Path]]:
-    """Return the new clips, and where each video that the corpus lacks belongs, by its hash."""
-    taken = {clip.clip_id for clip in index.clips}
-    videos = dict(index.videos)
-    places: dict[str, Path] = {}
-    clips = []
-    splits = _find_splits(index, accepted, corpus, options)
-    for one, split in zip(accepted, splits, strict=True):
-        values, sha256 = one.candidate.values, one.content[0]
-        clip_id = clip_id_of(one.candidate.name)
-        other = other_id(one.candidate.name, one.content)
-        clip_id = other if clip_id in taken else clip_id
-        taken.add(clip_id)
-        if sha256 not in videos:
-            suffix = one.video.suffix.lower()
-            place = corpus.folder / VIDEOS / batch / f"{clip_id}{suffix}"
-            # Nobody's file is overwritten, not even one that no clip needs.
-            place = place.with_name(f"{other}{suffix}") if place.exists() else place
-            videos[sha256] = places[sha256] = place
-        start_s, end_s, _ = parse_segment(values)
-        clips.append(
-            Clip(
-                clip_id=clip_id, video=videos[sha256], start_s=start_s, end_s=end_s,
-                text=values["text"], signer=values["signer"], split=split,
-                gloss=values.get("gloss") or None, language=values.get("language") or None,
-                corpus=values.get("corpus") or None, batch=batch,
-                consent_until=parse_consent(values)[0],
-            )
-        )  # fmt: skip
-    return clips, places
-
-
-def _find_splits(
-    index: Index, accepted: Sequence[Accepted], corpus: CorpusOptions, options: IngestOptions
-) -> list[str]:
-    """Return the split of each new clip: as its signer's, or as asked for, else as dealt."""
-    if not corpus.signer_disjoint:
-        return [one.split or SPLITS[0] for one in accepted]
-    counts = Counter(clip.split for clip in index.clips)
-    counts.update(one.split for one in accepted if one.split)
-    # Who shares a film with somebody goes where that one goes: no film is in two splits.
-    signers = [one.candidate.values["signer"] for one in accepted]
-    same = join_signers((one.content[0], who) for one, who in zip(accepted, signers, strict=True))
-    found = {same[who]: one.split for one, who in zip(accepted, signers, strict=True) if one.split}
-    new = Counter(same[who] for who in signers if same[who] not in found)
-    found |= deal_signers(new, counts, options.shares)
-    return [one.split or found[same[who]] for one, who in zip(accepted, signers, strict=True)]
-
-
-@dataclass(frozen=True, slots=True)
-class IngestResult:
-    """The result of an ingest."""
-
-    manifest: Manifest  # the corpus as it is now
-    batch: str | None = None  # name under which the clips came in; None if there are none
-    clips: list[Clip] = field(default_factory=list)
-    """New clips; after a crash, those of the interrupted batch as well."""
-    changes: list[tuple[Clip, Clip]] = field(default_factory=list)
-    """Clips that were corrected: before and after."""
-    rejects: list[IntakeReject] = field(default_factory=list)  # rejected files in the sources
-    known: int = 0  # clips in the sources that were in the corpus before
-    waiting: list[Path] = field(default_factory=list)
-    """Files that changed a moment ago, and may still be on their way."""
-    version: str = ""
-    """What became of the version of the corpus, in words; empty if nothing changed."""
-
-
-def ingest(
-    corpus: CorpusOptions,
-    sources: Sequence[Path],
-    options: IngestOptions,
-    *,
-    day: str | None = None,
-    table: Path | None = None,
-    signer: str | None = None,
-    fps: float | None = None,
-    choice: Choice | None = None,
-    rules: CueRules | None = None,
-    inbox: bool = False,
-    dry_run: bool = False,
-    known: Manifest | None = None,
-) -> IngestResult:
-    """Take new clips into a corpus; what came in before, and what is wrong, stays where it is.
-
-    Args:
-        corpus: A corpus with a manifest.
-        sources: Folders of videos with a table or text files.
-        options: What a clip must be like.
-        day: Names the batch, a second one of a day gets a number; None: today.
-        table: Table of the clips in the only source; None: found in the folders.
-        signer: Who signs where no table says it; None: `signer.txt`, or the folder's name.
-        fps: Frames a second of folders of pictures, where no table says it.
-        choice: What to take of captions; None: as its defaults say.
-        rules: How their cues become clips; None: each one is a clip.
-        inbox: The sources hold deliveries, so their own names name no signer.
-        dry_run: Only say what would come in.
-        known: The manifest, if the caller has read it.
-
-    Raises:
-        UserError: If the corpus cannot grow, a source is missing, or the disk is full.
-    """
-    day = datetime.now().astimezone().date().isoformat() if day is None else day
-    if problem := id_problem(day) if day else "is empty":
-        raise UserError(f"day {day!r} {problem}; it names the batch, as 2026-11-21 would")
-    if table is not None and len(sources) != 1:
-        raise UserError(f"--table {table} describes one folder, found {len(sources)}")
-    check_growable(corpus, sources)
-    request = Request(
-        sources=sources,
-        table=table,
-        signer=signer,
-        fps=fps,
-        choice=choice or Choice(),
-        rules=rules or CueRules(),
-        inbox=inbox,
-        settle_s=options.settle_s,
-    )
-    if dry_run:
-        found, checked = _check_inbox(corpus, request, options, known)
-        batch = _name_batch(corpus, found.index, day)
-        clips, _ = make_clips(found.index, checked.accepted, corpus, options, batch)
-        return IngestResult(
-            manifest=found.manifest,
-            batch=batch if clips else None,
-            clips=clips,
-            changes=checked.changes,
-            rejects=_list_rejects(corpus, found, checked, options),
-            known=checked.known,
-            waiting=sorted(set(found.waiting)),
-        )
-    with change_corpus(corpus) as (change, earlier):
-        found, checked = _check_inbox(corpus, request, options, known)
-        gone = _stage_videos(corpus, change, found, checked.accepted)
-        accepted = [one for one in checked.accepted if one.content[0] not in gone]
-        batch = _name_batch(corpus, found.index, day)
-        clips, places = make_clips(found.index, accepted, corpus, options, batch)
-        rejects = _list_rejects(corpus, found, checked, options)
-        for sha256, place in places.items():
-            change.move(change.staged / sha256, place)
-        after = {before.clip_id: new for before, new in checked.changes}
-        corrected = [after.get(clip.clip_id, clip) for clip in found.index.clips]
-        if clips or after:
-            stage_manifest(corpus, change, [*corrected, *clips])
-        named = "; ".join(from_project(one).as_posix() for one in sources)
-        delivery = Delivery(batch, day, len(clips), 0, named, IN, "")
-        _stage_tables(corpus, change, delivery, rejects, sources)
-        done, manifest = Finished("", ""), found.manifest
-        if change.operations:
-            done = commit(corpus, change, batch if clips else "")
-        if clips or after:
-            manifest = Manifest([*corrected, *clips], hash_file(corpus.path))
-        earlier = earlier or Finished("", "")
-        cut_short = [c for c in found.index.clips if earlier.batch and c.batch == earlier.batch]
-        return IngestResult(
-            manifest=manifest,
-            batch=(batch if clips else "") or earlier.batch or None,
-            clips=[*cut_short, *clips],
-            changes=checked.changes,
-            rejects=rejects,
-            known=checked.known,
-            waiting=sorted({*found.waiting, *gone.values()}),
-            version=done.version or earlier.version,
-        )
-
-
-def _check_inbox(
-    corpus: CorpusOptions, request: Request, options: IngestOptions, known: Manifest | None
-) -> tuple[Inbox, Checked]:
-    found = read_inbox(corpus, request, known)
-    return found, check_candidates(found, options, signer_disjoint=corpus.signer_disjoint)
-
-
 def _stage_videos(
-    corpus: CorpusOptions, change: Transaction, found: Inbox, accepted: Sequence[Accepted]
+    corpus: CorpusOptions, change: Transaction, videos: Mapping[str, NewVideo]
 ) -> dict[str, Path]:
     """Copy what is to come in to the corpus's disk; return, by hash, what changes meanwhile."""
-    todo = {
-        one.content[0]: one.video
-        for one in reversed(accepted)
-        if one.content[0] not in found.index.videos
-    }
-    sizes = {sha256: found.hashes[video].signature[0] for sha256, video in todo.items()}
     # An earlier call that was killed may have copied some.
-    lacking = sum(size for sha256, size in sizes.items() if not (change.staged / sha256).exists())
+    lacking = sum(new.size_bytes for sha256, new in videos.items()
+                  if not (change.staged / sha256).exists())  # fmt: skip
     free = shutil.disk_usage(change.folder).free
     if lacking > free:
         raise UserError(
             f"{corpus.folder}: the disk has {free / 1e6:,.0f} MB free, the new videos take "
             f"{lacking / 1e6:,.0f} MB. Nothing came in; free some space and run the same again"
         )
-    gone = {}
+    changing = {}
     change.staged.mkdir(exist_ok=True)
     with tqdm(
-        total=sum(sizes.values()), desc="copying", unit="B", unit_scale=True, delay=1.0,
-        file=progress_file(),
+        total=sum(new.size_bytes for new in videos.values()), desc="copying", unit="B",
+        unit_scale=True, delay=1.0, file=progress_file(),
     ) as bar:  # fmt: skip
-        for sha256, video in todo.items():
+        for sha256, new in videos.items():
             try:
-                is_whole = _copy_video(video, change.staged / sha256, sha256, bar.update)
+                is_whole = _copy_video(new.source, change.staged / sha256, sha256, bar.update)
             except FileNotFoundError:
                 is_whole = False
             if not is_whole:
-                gone[sha256] = video
-    return gone
+                changing[sha256] = new.source
+    return changing
 
 
 def _copy_video(source: Path, target: Path, sha256: str, count: Callable[[int], object]) -> bool:
@@ -316,6 +316,38 @@ def _copy_video(source: Path, target: Path, sha256: str, count: Callable[[int], 
         return False
     temporary.replace(target)
     return True
+
+
+def _apply(
+    corpus: CorpusOptions,
+    change: Transaction,
+    plan: IngestPlan,
+    day: str,
+    sources: Sequence[Path],
+    earlier: Finished,
+) -> IngestResult:
+    """Do what was planned, all of it or nothing; `earlier` is what a killed call had begun."""
+    for sha256, new in plan.videos.items():
+        change.move(change.staged / sha256, new.target)
+    manifest, done = plan.manifest, Finished("", "")
+    after = {before.clip_id: corrected for before, corrected in plan.changes}
+    if plan.clips or after:
+        there = [after.get(clip.clip_id, clip) for clip in manifest.clips]
+        stage_manifest(corpus, change, [*there, *plan.clips])
+    named = "; ".join(from_project(source).as_posix() for source in sources)
+    delivery = Delivery(plan.batch or "", day, len(plan.clips), 0, named, IN, "")
+    _stage_tables(corpus, change, delivery, plan.rejects, sources)
+    if change.operations:
+        done = commit(corpus, change, plan.batch or "")
+    if plan.clips or after:
+        manifest = Manifest([*there, *plan.clips], hash_file(corpus.path))
+    cut_short = [clip for clip in plan.manifest.clips if clip.batch == earlier.batch != ""]
+    return IngestResult(
+        manifest=manifest, batch=plan.batch or earlier.batch or None,
+        clips=[*cut_short, *plan.clips], videos=plan.videos, changes=plan.changes,
+        rejects=plan.rejects, known=plan.known, waiting=plan.waiting,
+        version=done.version or earlier.version,
+    )  # fmt: skip
 
 
 def _stage_tables(
@@ -341,16 +373,6 @@ def _stage_tables(
     }
     for name, text in changed_ledgers(corpus, texts).items():
         change.write(corpus.folder / name, text)
-
-
-def _name_batch(corpus: CorpusOptions, index: Index, day: str) -> str:
-    taken = {delivery.batch for delivery in read_deliveries(corpus)}
-    taken |= {clip.batch for clip in index.clips if clip.batch}
-    number = 2
-    name = day
-    while name in taken:
-        name, number = f"{day}-{number}", number + 1
-    return name
 
 
 def _list_rejects(

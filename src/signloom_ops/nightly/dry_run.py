@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from signloom.corpus.manifest import Manifest, has_ended, load_manifest
-from signloom_ops.intake.ingest import ingest
+from signloom_ops.intake import deliveries
+from signloom_ops.intake.ingest import plan_ingest
 from signloom_ops.intake.withdraw import ENDED, list_ended
 from signloom_ops.nightly.gate import YEAR_DAYS, level_tonight
 from signloom_ops.nightly.lock import holder
@@ -63,10 +64,8 @@ def dry_run(request: Request) -> DryRun:
     if ended:
         lines.append(f"{len(ended)} clips would leave the corpus: {ENDED}")
     if plan.kind == "train" and ops.inbox.is_dir():
-        found = ingest(
-            corpus, [ops.inbox], ops.ingest, inbox=True, dry_run=True,
-            known=manifest,
-        )  # fmt: skip
+        delivered = deliveries.Request(sources=[ops.inbox], inbox=True)
+        found = plan_ingest(corpus, delivered, ops.ingest, known=manifest)
         taken = {clip.clip_id: clip.split for clip in found.clips}
         rejects = [f"{row.where}: {row.reason}" for row in found.rejects]
         lines.append(f"{len(taken)} clips would come to the {len(manifest.clips)} of the corpus")

@@ -18,6 +18,7 @@ from signloom.paths import (
     TARGETS,
     WITHDRAWN_VIDEOS,
 )
+from signloom_ops.intake.deliveries import Request
 from signloom_ops.intake.drift.check import check_drift
 from signloom_ops.intake.drift.findings import LEVELS, DriftReport, write_report
 from signloom_ops.intake.ingest import ingest
@@ -85,7 +86,8 @@ class Changed(StepResult):
 def take_deliveries(corpus: CorpusOptions, ops: OpsOptions, manifest: Manifest) -> Changed:
     """Take the deliveries of the inbox into the corpus."""
     sources = [ops.inbox] if ops.inbox.is_dir() else []
-    found = ingest(corpus, sources, ops.ingest, inbox=True, known=manifest)
+    request = Request(sources=sources, inbox=True)
+    found = ingest(corpus, request, ops.ingest, known=manifest)
     parts = [f"{len(found.clips)} new clips", f"{found.known} known"]
     warnings = []
     if found.batch:

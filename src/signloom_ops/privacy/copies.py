@@ -57,7 +57,7 @@ def delivered_signers(folders: Sequence[Path]) -> set[str]:
 def _candidates(folders: Sequence[Path]) -> Iterator[tuple[Path, Candidate]]:
     for source in folders:
         if source.is_dir():
-            found, _ = scan(Request(sources=[source], inbox=True, settle_s=0))
+            found, _ = scan(Request(sources=[source], inbox=True))
             yield from ((source, one) for one in found)
 
 

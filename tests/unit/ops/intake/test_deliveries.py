@@ -15,7 +15,7 @@ from signloom_ops.intake import checks
 from signloom_ops.intake.checks import Probed, Segment, probe
 from signloom_ops.intake.inbox import has_news
 from signloom_ops.intake.ingest import ingest
-from tests.intake import DAY, OPTIONS, deliver, reasons, take, write_rows
+from tests.intake import DAY, OPTIONS, deliver, plan, reasons, request_of, take, write_rows
 from tests.videos import encode_animation, write_cut_off, write_pictures, write_video
 
 
@@ -62,7 +62,7 @@ def test_a_file_that_has_just_changed_waits(corpus: CorpusOptions) -> None:
     video = deliver(Path("in/ada"), "new", frames=20)
     careful = replace(OPTIONS, settle_s=3600.0)
     assert not has_news(corpus, Path("in"), careful)
-    result = ingest(corpus, [Path("in")], careful, day=DAY)
+    result = ingest(corpus, request_of("in"), careful, day=DAY)
     assert (result.batch, result.rejects) == (None, [])
     assert video in result.waiting
 
@@ -178,7 +178,7 @@ def test_folders_of_pictures_come_in_as_videos_and_only_once(corpus: CorpusOptio
         "no row of table.tsv names it" in reasons(take(corpus, "in", fps=25.0))["films/forgotten"]
     )
     Path("in/ada/films/one/f9.jpg").write_bytes(Path("in/ada/films/one/f8.jpg").read_bytes())
-    assert take(corpus, "in", fps=25.0, dry_run=True).clips  # one picture changed: another content
+    assert plan(corpus, "in", fps=25.0).clips  # one picture changed: another content
 
 
 def test_a_gif_comes_in(corpus: CorpusOptions) -> None:

@@ -15,7 +15,7 @@ from signloom.importing.captions import Cue, write_captions
 from signloom_ops.intake.inbox import has_news
 from signloom_ops.intake.ledgers import read_deliveries
 from signloom_ops.intake.withdraw import withdraw
-from tests.intake import DAY, OPTIONS, deliver, reasons, take, tree, write_rows
+from tests.intake import DAY, OPTIONS, deliver, plan, reasons, take, tree, write_rows
 from tests.tiny import ROOT
 from tests.videos import write_video
 
@@ -171,7 +171,7 @@ def test_where_signers_are_shared_new_clips_go_to_train(
 def test_a_dry_run_writes_nothing(corpus: CorpusOptions) -> None:
     deliver(Path("in/ada"), "a", frames=20)
     before = tree(Path("data"))
-    result = take(corpus, "in", dry_run=True)
+    result = plan(corpus, "in")
     assert [clip.clip_id for clip in result.clips] == ["a"]
     before.update({k: v for k, v in tree(Path("data")).items() if k.startswith("cache/")})
     assert tree(Path("data")) == before
@@ -300,7 +300,7 @@ def test_a_corpus_in_elan_comes_home_as_it_left(corpus: CorpusOptions) -> None:
 def test_a_corrected_text_is_a_change_and_never_a_double(corpus: CorpusOptions) -> None:
     path = export(corpus, Path("home"))["ada-0"]
     path.write_text(path.read_text().replace("je vais à la maison", "je vais à l'école"))
-    seen = take(corpus, "home", dry_run=True)
+    seen = plan(corpus, "home")
     assert [(old.text, new.text) for old, new in seen.changes] == [
         ("je vais à la maison", "je vais à l'école")
     ]

@@ -14,7 +14,7 @@ from signloom_ops.intake.inbox import has_news
 from signloom_ops.intake.staging import FORGET, change_corpus, staging_folder
 from signloom_ops.intake.withdraw import withdraw
 from signloom_ops.transaction import open_transaction
-from tests.intake import DAY, OPTIONS, deliver, take, tree
+from tests.intake import DAY, OPTIONS, deliver, plan, take, tree
 from tests.power_cut import RENAMES, PowerCutError, cut_before
 
 
@@ -33,7 +33,7 @@ def test_cut_before_any_rename_an_ingest_and_a_withdrawal_end_as_ever(
     corpus: CorpusOptions,
 ) -> None:
     deliver(Path("in/ada"), "a", frames=20)
-    take(corpus, "in", dry_run=True)  # the hashes are kept
+    plan(corpus, "in")  # the hashes are kept
     shutil.copytree("data", "empty")
     take(corpus, "in")
     full = tree(corpus.folder)

@@ -19,6 +19,7 @@ from signloom_ops.intake.ingest import ingest
 from signloom_ops.intake.withdraw import withdraw
 from signloom_ops.options import IngestOptions
 from tests.extraction import OPTIONS as EXTRACT
+from tests.intake import request_of
 from tests.unit.evaluation.world import sequence
 from tests.unit.ops.privacy.test_forget import (
     corpus_options,
@@ -63,6 +64,7 @@ def films(*folders: str) -> list[str]:
 
 # How a person comes into each place; None: no place for people, for the reason behind it.
 PLACES: dict[str, Callable[[Path], None] | str] = {
+    "OPS": "knobs",
     "PARAMS": "knobs",
     "DVC_LOCK": "hashes",
     "PRESETS": "knobs",
@@ -110,7 +112,7 @@ def put_everywhere() -> None:
     store = TakeStore()
     record(frames=33)
     store.deliver(INBOX)
-    ingest(corpus_options(), [INBOX], OPEN, inbox=True)
+    ingest(corpus_options(), request_of(INBOX, inbox=True), OPEN)
     batch = next(c.batch for c in read_manifest(corpus_options().path) if c.batch)
     withdraw(corpus_options(), batch, "a mirror")
     record(frames=35)
@@ -140,7 +142,7 @@ def test_a_signer_in_every_place_is_forgotten_in_every_place(
     assert [name for name, text in words(project).items() if "zoë" in text or "zoë" in name] == []
     assert films("data/app", "data/inbox", "data/withdrawn") == [f"data/app/takes/{kept}/film.mp4"]
     assert not list(INBOX.iterdir())
-    result = ingest(corpus_options(), [INBOX], OPEN, inbox=True)
+    result = ingest(corpus_options(), request_of(INBOX, inbox=True), OPEN)
     assert not result.clips
 
 
