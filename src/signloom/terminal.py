@@ -20,6 +20,7 @@ _NOT_SHOWN = re.compile(
 )
 _UTF8_MODE = "PYTHONUTF8"
 NATIVE_STDERR = 2  # descriptor
+SILENT = "silent"  # name of a thread that writes nothing
 
 
 def printable(text: str, encoding: str = "utf-8") -> str:

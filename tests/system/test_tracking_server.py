@@ -141,7 +141,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copytree(tiny.ROOT / "pipeline", folder / "pipeline")
     path = folder / "params.yaml"  # JSON is YAML
     params = json.loads(path.read_text())
-    params["train"] |= {"epochs": EPOCHS, "patience": EPOCHS, "max_frames": 40, "snapshot_s": 0.3}
+    params["train"] |= {"epochs": EPOCHS, "patience": EPOCHS, "max_frames": 40, "snapshot_s": 0.0}
     params["tracking"] = {"enabled": True, "experiment": "outage"}
     path.write_text(json.dumps(params))
     monkeypatch.chdir(folder)

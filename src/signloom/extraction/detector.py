@@ -43,7 +43,7 @@ from signloom.extraction.mediapipe_models import (
 )
 from signloom.extraction.video import Frame
 from signloom.files import hash_file
-from signloom.terminal import NATIVE_STDERR
+from signloom.terminal import NATIVE_STDERR, SILENT
 
 if TYPE_CHECKING:  # OpenCV and NumPy's tables, only where it detects
     from signloom.extraction.runtime import HandNetworks, PoseNetworks
@@ -445,12 +445,17 @@ def _silence() -> int:
 
 
 def _shares_stderr() -> bool:
-    """Return whether another thread of Python may write to the descriptor of native code."""
+    """Return whether another thread of Python may write to the descriptor of native code.
+
+    A worker's thread that waits for the end of its parent does not: it is named `SILENT`.
+    """
     try:
         descriptor = sys.stderr.fileno()
     except (AttributeError, OSError, ValueError):  # a notebook's, or none
         return False
-    return descriptor == NATIVE_STDERR and threading.active_count() > 1
+    here = threading.current_thread()
+    others = (one for one in threading.enumerate() if one is not here and one.name != SILENT)
+    return descriptor == NATIVE_STDERR and any(others)
 
 
 def _needs_face(options: DetectorOptions) -> bool:

@@ -19,6 +19,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Generic, TypeVar
 
 from signloom.errors import Problem, UserError
+from signloom.terminal import SILENT
 
 WORKERS_VARIABLE = "SIGNLOOM_WORKERS"  # in the environment, not in params.yaml: no result changes
 
@@ -389,7 +390,7 @@ def _start_ignoring_interrupt(process: Any) -> None:
 
 def _work(function: Callable[[Any], Any], pipe: Connection) -> None:
     """Do jobs until killed; the whole life of a process."""
-    threading.Thread(target=_exit_after_parent, daemon=True).start()
+    threading.Thread(target=_exit_after_parent, name=SILENT, daemon=True).start()
     pipe.send(Ready())
     while True:
         job = pipe.recv()

@@ -63,3 +63,19 @@ thread.join()
 quietly(0)
 """)
     assert found == "noise of a network\nwarning: not calibrated\n"
+
+
+def test_a_worker_that_waits_for_its_parent_is_still_quiet() -> None:
+    """Its networks wrote "Created TensorFlow Lite XNNPACK delegate" between the progress bars."""
+    program = """
+import os, threading, time
+from signloom.extraction.detector import quiet_native_code
+from signloom.terminal import SILENT
+threading.Thread(target=time.sleep, args=(60,), name=SILENT, daemon=True).start()
+with quiet_native_code():
+    os.write(2, b"noise")
+os.write(2, b"after")
+os._exit(0)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stderr == "after"
