@@ -3,10 +3,11 @@
 Versions are made by nights (the package signloom_ops), and only read here.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from signloom.config import (
     check_shape,
@@ -19,6 +20,9 @@ from signloom.config import (
 from signloom.errors import UserError
 from signloom.evaluation import records
 from signloom.paths import CHECKPOINT, EVALUATION, MODELS
+
+if TYPE_CHECKING:
+    from signloom.translation.precision import Precision
 
 FORMAT_VERSION = 1  # of version.json, champion.json, frozen_test.json and marks.json
 CHECKPOINT_NAME, EVALUATION_NAME = "checkpoint", "evaluation"  # in a version's folder
@@ -179,6 +183,26 @@ class Versions:
         content = read_json(path, hint=HINT)
         check_version(path, content, FORMAT_VERSION, hint="use the Signloom that wrote it")
         return dict(check_shape(content, shape(**fields), where=path, hint=HINT))
+
+
+@dataclass(frozen=True, slots=True)
+class NamedModel:
+    """A model that a person names, and how it is to search: as it did when it was judged."""
+
+    checkpoint: Path
+    decoding: Mapping[str, Any] = field(default_factory=dict)  # empty: as `evaluate` chose
+    precision: "Precision" = "float32"
+
+
+def find_version(name: str) -> NamedModel:
+    """Return a version by its name, `champion`, `challenger` or a number.
+
+    Raises:
+        UserError: If there is no such version, or its evaluation is missing or damaged.
+    """
+    versions = Versions()
+    version = versions.resolve(name)
+    return NamedModel(versions.checkpoint(version), **versions.search_options(version))
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,8 +76,8 @@ def measure_cold(checkpoint: Path, video: Path) -> Spent:
 
 def measure_warm(checkpoint: Path, video: Path) -> tuple[Spent, dict[str, float]]:
     """Return the time of one more clip, and the CPU seconds of its parts."""
-    from signloom.cli.translate_clips import Stopwatch
     from signloom.extraction.extract import extract_video, options_of_fingerprint
+    from signloom.progress import Stopwatch
     from signloom.translation.options import DECODING
     from signloom.translation.timed import translate_timed
     from signloom.translation.translator import Translator

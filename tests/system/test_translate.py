@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from signloom.cli.main import main
-from signloom.cli.translate import CAPTION_FORMATS
+from signloom.cli.translate_options import CAPTION_FORMATS
 from signloom.corpus.landmarks import build_layout
 from signloom.corpus.manifest import Clip, write_manifest
 from signloom.extraction.extract import extract_corpus

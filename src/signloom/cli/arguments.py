@@ -19,11 +19,13 @@ from signloom.config import (
 )
 from signloom.corpus.manifest import is_manifest
 from signloom.errors import UserError
-from signloom.paths import PARAMS
+from signloom.paths import CHECKPOINT, PARAMS
 
 if TYPE_CHECKING:
     from signloom.importing.captions import Choice, CueRules
     from signloom.importing.foreign import SourceDefaults
+    from signloom.translation.inputs import ReadOptions
+    from signloom.versions import NamedModel
 
 
 def add_params(parser: argparse.ArgumentParser) -> None:
@@ -71,6 +73,48 @@ def add_foreign(parser: Any, *, fps: str = "") -> None:
         default=MEMORY_MB,
         help="most that the numbers of one landmark file may take, 10^6 bytes (%(default)s)",
     )
+
+
+def add_unsaid(group: Any) -> None:
+    """Let a person say what neither clips nor the checkpoint have; see `read_options`."""
+    for part in ("hand", "pose"):
+        group.add_argument(
+            f"--{part}-model",
+            default="",
+            metavar="TASK",
+            help=f"the {part}_landmarker .task file that the model was trained with, if any",
+        )
+    add_foreign(group, fps=" (of pictures, too)")
+
+
+def add_model_choice(parser: argparse.ArgumentParser) -> None:
+    """Let a model be named by its folder or as a version; see `choose_model`."""
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument(
+        "--checkpoint",
+        type=Path,
+        default=CHECKPOINT,
+        help="model folder (default: %(default)s)",
+    )
+    choice.add_argument(
+        "--model",
+        metavar="VERSION",
+        help="champion, challenger or the number of a version of the model instead; it searches "
+        "as it did when it was judged; see `signloom champion`",
+    )
+
+
+def choose_model(options: argparse.Namespace) -> "NamedModel":
+    """Return the model that `add_model_choice` was told.
+
+    Raises:
+        UserError: If there is no such version.
+    """
+    from signloom.versions import NamedModel, find_version
+
+    if options.model is None:
+        return NamedModel(options.checkpoint)
+    return find_version(options.model)
 
 
 def add_captions(parser: argparse.ArgumentParser) -> None:
@@ -124,6 +168,16 @@ def source_defaults(options: argparse.Namespace) -> "SourceDefaults":
         keys=read_pairs(options.keys, "--keys"),
         min_score=MIN_SCORE if options.min_score is None else options.min_score,
         allow_outside=options.allow_outside, allow_pickle=options.allow_pickle,
+    )  # fmt: skip
+
+
+def read_options(options: argparse.Namespace) -> "ReadOptions":
+    """Return what a person said by the options of `add_unsaid`."""
+    from signloom.translation.inputs import ReadOptions
+
+    return ReadOptions(
+        hand_model=options.hand_model, pose_model=options.pose_model,
+        defaults=source_defaults(options),
     )  # fmt: skip
 
 

@@ -8,8 +8,13 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from signloom.cli.arguments import number_of, source_defaults
-from signloom.cli.translate import add_model_choice, add_unsaid, choose_model
+from signloom.cli.arguments import (
+    add_model_choice,
+    add_unsaid,
+    choose_model,
+    number_of,
+    read_options,
+)
 from signloom.config import Count
 from signloom.errors import UserError, readable_name
 
@@ -40,24 +45,18 @@ def run_lookup(options: argparse.Namespace) -> None:
     Raises:
         UserError: If anything cannot be read, or the model or its index is not there.
     """
-    choose_model(options)
-    from signloom.features.sources import LandmarkSource
-    from signloom.translation.inputs import ClipReader, GivenClip, ReadOptions, find_clips
+    checkpoint = choose_model(options).checkpoint
+    from signloom.translation.inputs import ClipReader, GivenClip, find_clips
     from signloom.translation.lookup import find_nearest, open_index
     from signloom.translation.translator import Translator
 
-    translator = Translator.load(options.checkpoint)
-    index = open_index(translator, options.checkpoint)
+    translator = Translator.load(checkpoint)
+    index = open_index(translator, checkpoint)
     indexes = [index]
     for more in entry_points(group=MORE_SIGNS):
-        indexes.append(more.load()(translator, options.checkpoint, index))
-    source = translator.source
-    assert isinstance(source, LandmarkSource)  # else there is no index
-    read = ReadOptions(
-        hand_model=options.hand_model, pose_model=options.pose_model,
-        defaults=source_defaults(options),
-    )  # fmt: skip
-    reader, failed = ClipReader(source.extractor, read), 0
+        indexes.append(more.load()(translator, checkpoint, index))
+    source = translator.source.landmarks(checkpoint)
+    reader, failed = ClipReader(source.extractor, read_options(options)), 0
     for path in find_clips(options.paths, source.extractor):
         for clip in reader.read(path, source.layout):
             if isinstance(clip, GivenClip):

@@ -151,30 +151,24 @@ def run_align(options: argparse.Namespace) -> None:
     import torch
 
     from signloom.checkpoint import load_checkpoint
-    from signloom.features.sources import LandmarkSource
     from signloom.importing.captions import read_captions, write_captions
     from signloom.importing.foreign import SourceDefaults
+    from signloom.translation.films import open_cutter
     from signloom.translation.inputs import ClipPath, ClipReader, GivenClip, ReadOptions
-    from signloom.translation.segmentation import align_cues, segment_by_rest
-    from signloom.translation.segmenter import Segmenter, find_segmenter
+    from signloom.translation.segmentation import align_cues
 
     refuse_in_corpus(options.out)
     inputs = [options.film, options.captions]
     check_output(options.out, inputs, overwrite=options.overwrite)
     given = read_captions(options.captions)
-    source = load_checkpoint(options.checkpoint, torch.device("cpu")).spec.source
-    if not isinstance(source, LandmarkSource):
-        raise UserError(f"{options.checkpoint} was trained on glosses, which no film has")
+    checkpoint = load_checkpoint(options.checkpoint, torch.device("cpu"))
+    source = checkpoint.spec.source.landmarks(options.checkpoint)
     defaults = SourceDefaults(fps=None, width=None, height=None)
-    reader = ClipReader(
-        source.extractor, ReadOptions(hand_model="", pose_model="", defaults=defaults)
-    )
+    reader = ClipReader(source.extractor, ReadOptions(defaults=defaults))
     film = next(reader.read(ClipPath(path=options.film), source.layout))
     if not isinstance(film, GivenClip):
         raise UserError(f"{film.name}: {film.problem}")
-    path = find_segmenter(options.checkpoint)
-    segment = Segmenter.load(path, source.extractor).segment if path else segment_by_rest
-    spans = segment(film.sequence)
+    spans = open_cutter(options.checkpoint, source.extractor)[0](film.sequence)
     aligned = align_cues([(cue.start_s, cue.end_s) for cue in given.cues], spans)
     moves_s = sorted(
         start - cue.start_s for cue, (start, _) in zip(given.cues, aligned, strict=True)

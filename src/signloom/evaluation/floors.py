@@ -19,7 +19,7 @@ from signloom.errors import UserError
 from signloom.evaluation.metrics import MAX_ORDER, FloatArray, ScoreOptions, bleu_of_sums
 from signloom.evaluation.names import Metric
 from signloom.features.glosses import GlossSequence, split_glosses
-from signloom.features.sources import GlossSource, Rows, SourceSequence
+from signloom.features.sources import Rows, SourceSequence
 from signloom.features.targets import Target
 from signloom.translation.translator import Translator
 
@@ -162,7 +162,7 @@ def build_retrieval(
         what, where = translator.source.name, translator.source.where_missing
         raise UserError(f"no train clip has {what}, so there are no floors; see {where}")
     texts = [target.text for target in train]
-    if isinstance(translator.source, GlossSource):
+    if not translator.source.has_frames:
         return RetrievalIndex(texts, gloss_distances([split_glosses(t.gloss) for t in train]))
     vectors = np.stack([clip_vector(translator.rows(sequences[t.clip_id])) for t in train])
     variance = np.square(vectors.std(axis=0), dtype=np.float64)

@@ -18,7 +18,7 @@ from signloom.evaluation.names import Metric
 from signloom.evaluation.stress import Tried, try_change
 from signloom.extraction.extract import ExtractOptions, extract_corpus, extractor_fingerprint
 from signloom.extraction.film_changes import FILM_CHANGES, write_changed
-from signloom.features.sources import LandmarkSource, SourceSequence
+from signloom.features.sources import SourceSequence
 from signloom.features.targets import Target
 from signloom.translation.options import DecodingOptions
 from signloom.translation.translator import Translator
@@ -58,9 +58,9 @@ def try_films(
     has_film = [t for t in targets if films[t.clip_id].video is not None]
     if not has_film:
         raise UserError("no clip of the split has a film, so there are no pictures to change")
-    if not isinstance(translator.source, LandmarkSource):
-        raise UserError("the model reads no landmarks of films; leave out --films")
-    translator.source.check_extractor(json.loads(extractor_fingerprint(extract.detector_options)))
+    translator.source.landmarks(as_points=True).check_extractor(
+        json.loads(extractor_fingerprint(extract.detector_options))
+    )
     chosen = has_film[:: -(-len(has_film) // most)]
     originals = [c for t in chosen if isinstance(c := sequences[t.clip_id], LandmarkSequence)]
     with tempfile.TemporaryDirectory() as folder:

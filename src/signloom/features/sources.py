@@ -138,6 +138,28 @@ class Source(ABC):
         """Return a name for each row; none where rows are moments."""
         return ()
 
+    def landmarks(
+        self, whose: str | Path = "this model", *, as_points: bool = False
+    ) -> "LandmarkSource":
+        """Return the source of a model that reads landmarks.
+
+        Args:
+            whose: What the model is called in the message.
+            as_points: Refuse features of another network, too.
+
+        Raises:
+            UserError: If the model reads something else.
+        """
+        raise UserError(
+            f"{whose} was trained on {self.name} (model.source: {self.kind}), not on landmarks"
+        )
+
+    def glosses(self, whose: str | Path = "this model") -> GlossVocabulary:
+        """Return the vocabulary of a model that reads glosses; as `landmarks` else."""
+        raise UserError(
+            f"{whose} was trained on {self.name}, not on glosses (model.source: tokens)"
+        )
+
     @abstractmethod
     def input_width(self, features: FeatureOptions) -> int:
         """Return the features of a frame, F, or the rows of the source embedding.
@@ -260,6 +282,12 @@ class LandmarkSource(Source):
     name: ClassVar[str] = "landmarks"
     where_missing: ClassVar[str] = str(REJECTS)
     has_frames: ClassVar[bool] = True
+
+    def landmarks(
+        self, whose: str | Path = "this model", *, as_points: bool = False
+    ) -> "LandmarkSource":
+        """Return itself, unless it is features and points are asked for."""
+        return super().landmarks(whose) if as_points and self.kind != "landmarks" else self
 
     def input_width(self, features: FeatureOptions) -> int:
         """Return F."""
@@ -462,6 +490,10 @@ class GlossSource(Source):
     name: ClassVar[str] = "glosses"
     where_missing: ClassVar[str] = "the column gloss of the manifest"
     has_frames: ClassVar[bool] = False
+
+    def glosses(self, whose: str | Path = "this model") -> GlossVocabulary:
+        """Return the vocabulary."""
+        return self.vocabulary
 
     @property
     def is_shared(self) -> bool:

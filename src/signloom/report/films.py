@@ -24,8 +24,9 @@ from signloom.extraction.video import Picture, Video, VideoWriter, even_frames
 from signloom.report.canvas import GREY, PAPER
 from signloom.report.skeletons import find_heads, has_head, list_strokes
 from signloom.translation.confidence import NOT_UNDERSTOOD
+from signloom.translation.films import Sentence
 from signloom.translation.inputs import GivenClip
-from signloom.translation.timed import Sentence, TimedToken
+from signloom.translation.timed import TimedToken
 
 Overlay = npt.NDArray[np.uint8]  # shape (height, width, 4): red, green, blue, opacity
 

@@ -68,9 +68,9 @@ class UnreadableClip:
 class ReadOptions:
     """What a person adds to the paths."""
 
-    hand_model: str  # .task files that the model was trained with, or empty
-    pose_model: str
     defaults: SourceDefaults  # what landmark files do not say
+    hand_model: str = ""  # .task files that the model was trained with, or empty
+    pose_model: str = ""
 
 
 def find_clips(paths: Sequence[Path], extractor: Mapping[str, Any]) -> list[ClipPath]:

@@ -16,7 +16,6 @@ from signloom.checkpoint import SPEC, WEIGHTS
 from signloom.corpus.shards import hash_position, read_clip_frames, read_shards, shards_metadata
 from signloom.errors import UserError
 from signloom.features.features import FloatArray
-from signloom.features.sources import LandmarkSource
 from signloom.features.targets import read_targets
 from signloom.files import hash_file, whole_file
 from signloom.paths import LOOKUP, SHARDS, TARGETS
@@ -161,9 +160,7 @@ def open_index(
     Raises:
         UserError: If the model reads glosses or other landmarks, or no clip of train has any.
     """
-    source = translator.source
-    if not isinstance(source, LandmarkSource):
-        raise UserError(f"{checkpoint} was trained on glosses: signs are looked up in landmarks")
+    source = translator.source.landmarks(checkpoint)
     known = [target for target in read_targets(targets) if target.split == "train"]
     source.check_extractor(json.loads(shards_metadata(shards).extractor))
     there = read_clip_frames(shards).keys()

@@ -27,7 +27,6 @@ from torch.export import Dim
 
 from signloom.checkpoint import TOKENIZER, Checkpoint
 from signloom.errors import UserError
-from signloom.features.sources import LandmarkSource
 from signloom.files import check_output_folder, replace_folder
 from signloom.models.attention import DistanceEncoding, KeyValue
 from signloom.models.layers import PositionalEncoding
@@ -122,20 +121,11 @@ def _check_possible(checkpoint: Checkpoint, folder: Path) -> None:
             f"decoder can ({' and '.join(FAMILIES)}), and "
             "`--format mlflow` exports every family"
         )
-    _landmarks(checkpoint)
+    checkpoint.spec.source.landmarks(as_points=True)
     packages = ("onnx", "onnxscript", "onnxruntime")
     if lacking := [name for name in packages if importlib.util.find_spec(name) is None]:
         raise UserError(f"{', '.join(lacking)} missing; run `pip install 'signloom[onnx]'`")
     check_output_folder(folder, [], FILES)
-
-
-def _landmarks(checkpoint: Checkpoint) -> LandmarkSource:
-    source = checkpoint.spec.source
-    if not isinstance(source, LandmarkSource) or source.kind != "landmarks":
-        raise UserError(
-            f"a model of {source.name} cannot be exported: what is written reads landmarks"
-        )
-    return source
 
 
 def _extend_positions(model: nn.Module, d_model: int) -> None:
@@ -231,7 +221,11 @@ def _random_source(checkpoint: Checkpoint, lengths: list[int]) -> tuple[Tensor, 
 
 def _describe(checkpoint: Checkpoint) -> dict[str, Any]:
     """Return what a user of the models must know; docs/translation.md explains each part."""
-    spec, tokenizer, source = checkpoint.spec, checkpoint.tokenizer, _landmarks(checkpoint)
+    spec, tokenizer, source = (
+        checkpoint.spec,
+        checkpoint.tokenizer,
+        checkpoint.spec.source.landmarks(as_points=True),
+    )
     options = spec.model
     return {
         "format_version": FORMAT_VERSION,

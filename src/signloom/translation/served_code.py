@@ -13,7 +13,6 @@ import pandas as pd
 from mlflow.pyfunc import PythonModel, PythonModelContext
 
 from signloom.config import Count, parse_options
-from signloom.features.sources import LandmarkSource
 from signloom.translation.options import DecodingOptions
 from signloom.translation.serving import check_request, from_payload, request_params
 from signloom.translation.timed import to_json, translate_timed
@@ -26,9 +25,7 @@ class LandmarkTranslator(PythonModel):  # type: ignore[misc]  # MLflow is not ty
     def load_context(self, context: PythonModelContext) -> None:
         """Load the checkpoint, on a GPU if there is one."""
         self._translator = Translator.load(Path(context.artifacts["checkpoint"]))
-        source = self._translator.source
-        assert isinstance(source, LandmarkSource), "`save_served_model` refuses others"
-        self._layout = source.layout
+        self._layout = self._translator.source.landmarks().layout
 
     def predict(
         self,

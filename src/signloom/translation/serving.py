@@ -21,7 +21,6 @@ from signloom.config import FrameRate, Side, checked_dataclass, parse_options
 from signloom.corpus.landmarks import COORDINATES, LandmarkSequence, Layout
 from signloom.devices import pick_device
 from signloom.errors import UserError
-from signloom.features.sources import LandmarkSource
 from signloom.files import check_output_folder, replace_folder
 from signloom.translation.confidence import find_confidence_file
 from signloom.translation.options import DecodingOptions
@@ -212,11 +211,7 @@ def save_served_model(checkpoint: Path, folder: Path) -> None:
     """
     check_output_folder(folder, [checkpoint], FILES)
     translator = Translator.load(checkpoint, pick_device("cpu"))
-    source = translator.source
-    if not isinstance(source, LandmarkSource) or source.kind != "landmarks":
-        raise UserError(
-            f"a model of {source.name} cannot be served: what is written reads landmarks"
-        )
+    source = translator.source.landmarks(checkpoint, as_points=True)
     artifacts = {"checkpoint": checkpoint}
     if confidence := find_confidence_file(checkpoint):
         artifacts["confidence"] = confidence  # copied beside the checkpoint, where it is found

@@ -18,14 +18,13 @@ from signloom.evaluation.records import SCORES
 from signloom.extraction.detector import DetectorOptions, build_detector
 from signloom.extraction.extract import ExtractOptions, extract_video, options_of_fingerprint
 from signloom.extraction.video import Frame
-from signloom.features.sources import LandmarkSource
 from signloom.features.targets import read_targets
 from signloom.files import hash_file
 from signloom.paths import PARAMS, TARGETS
 from signloom.report.quality import QualityOptions, build_checks
+from signloom.translation.films import open_cutter
 from signloom.translation.lookup import Sign, find_nearest, open_index
 from signloom.translation.segmentation import Span, cut, segment_by_rest
-from signloom.translation.segmenter import Segmenter, find_segmenter
 from signloom.translation.timed import to_json, translate_timed
 from signloom.translation.translator import Translator
 from signloom.versions import find_current
@@ -198,17 +197,14 @@ class Analyst:
 
     def _segment(self, model: Model | None, sequence: LandmarkSequence) -> list[Span]:
         """Return the sentences of a film: by what was learnt, where it was."""
-        path = find_segmenter(model.checkpoint) if model else None
-        if model is None or path is None:
+        if model is None:
             return segment_by_rest(sequence)
-        source = model.translator.source
-        assert isinstance(source, LandmarkSource)
-        return list(Segmenter.load(path, source.extractor).segment(sequence))
+        extractor = model.translator.source.landmarks().extractor
+        return open_cutter(model.checkpoint, extractor)[0](sequence)
 
     def _detector(self, model: Model | None) -> DetectorOptions:
         if model is not None:
-            source = model.translator.source
-            assert isinstance(source, LandmarkSource)
+            source = model.translator.source.landmarks()
             return options_of_fingerprint(source.extractor, "", "")
         return load_section(PARAMS, "extract", ExtractOptions).detector_options
 
@@ -225,8 +221,7 @@ class Analyst:
         stamp = (weights, weights.stat().st_mtime_ns)
         if stamp != self._stamp:
             translator = Translator.load(checkpoint)
-            if not isinstance(translator.source, LandmarkSource):
-                raise UserError(f"{checkpoint} was trained on glosses: it cannot read films")
+            translator.source.landmarks(checkpoint)  # glosses cannot be filmed
             scores = _read_scores(current.evaluation / "scores.json")
             self._model = Model(translator, checkpoint, hash_file(weights), current.name, scores)
             self._stamp = stamp

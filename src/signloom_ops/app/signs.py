@@ -12,7 +12,6 @@ from signloom.corpus.landmarks import LandmarkSequence
 from signloom.errors import ClipError, UserError
 from signloom.extraction.extract import extract_video, options_of_fingerprint
 from signloom.features.features import FloatArray
-from signloom.features.sources import LandmarkSource
 from signloom.files import hash_file, to_text, write_file
 from signloom.translation.lookup import SignIndex
 from signloom.translation.segmentation import cut, segment_by_rest
@@ -51,8 +50,7 @@ def encode_film(
         if kept.weights == weights and kept.hands == hands:
             return np.array(kept.values, np.float32)
     if sequence is None:
-        source = translator.source
-        assert isinstance(source, LandmarkSource)
+        source = translator.source.landmarks()
         detector = options_of_fingerprint(source.extractor, "", "")
         sequence = extract_video(film, detector, threads=2)
         if spans := segment_by_rest(sequence):  # clips of train have no rests either

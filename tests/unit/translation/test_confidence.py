@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 
 from signloom.checkpoint import WEIGHTS
 from signloom.cli.main import build_parser, main
-from signloom.cli.translate import choose_model, load_translator
+from signloom.cli.translate_options import load_translator, read_translate_options
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.shards import write_shards
 from signloom.errors import UserError
@@ -199,9 +199,8 @@ def test_a_search_is_that_which_was_measured_where_no_flag_says_otherwise(
     chosen = tiny.decoding(beam_size=2, internal_lm_weight=0.3)
 
     def decoding(*flags: str) -> DecodingOptions:
-        given = build_parser().parse_args(["translate", "--checkpoint", str(checkpoint), *flags])
-        choose_model(given)
-        return load_translator(given)[1]
+        arguments = ["translate", "x.mp4", "--checkpoint", str(checkpoint), *flags]
+        return load_translator(read_translate_options(build_parser().parse_args(arguments)))[1]
 
     assert decoding() == DECODING  # of a file of before
     write_confidence(path, dataclasses.replace(read_confidence(path), decoding=chosen))

@@ -31,7 +31,7 @@ DEFAULTS = SourceDefaults(fps=25.0, width=640, height=480)
 
 
 def reader(extractor: dict[str, Any]) -> ClipReader:
-    return ClipReader(extractor, ReadOptions(hand_model="", pose_model="", defaults=DEFAULTS))
+    return ClipReader(extractor, ReadOptions(defaults=DEFAULTS))
 
 
 def write_two(folder: Path, extractor: dict[str, Any]) -> None:
@@ -73,7 +73,7 @@ def test_a_folder_of_pictures_is_a_video(tmp_path: Path) -> None:
             seen.append(number_of(frame.rgb))
             yield frame
 
-    options = ReadOptions(hand_model="", pose_model="", defaults=DEFAULTS)
+    options = ReadOptions(defaults=DEFAULTS)
     (clip,) = ClipReader(extractor, options, watch).read(ClipPath(path=folder), HANDS_POSE)
     assert isinstance(clip, GivenClip)
     assert (clip.clip_id, clip.source, clip.sequence.fps) == ("clip", folder, DEFAULTS.fps)

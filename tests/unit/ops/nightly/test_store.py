@@ -1,4 +1,3 @@
-import argparse
 import json
 import os
 import resource
@@ -10,8 +9,8 @@ import pytest
 import torch
 
 from signloom.checkpoint import load_checkpoint
-from signloom.cli.translate import choose_model
 from signloom.errors import UserError
+from signloom.versions import find_version
 from signloom_ops.nightly.store import ModelStore
 from tests.intake import tree
 from tests.power_cut import RENAMES, cut_before
@@ -246,12 +245,11 @@ def test_a_promotion_while_the_champion_is_loaded_gives_a_mixture(
     writer, ended = fork(promote), (0, 0)
     while ended == (0, 0):
         ended = os.waitpid(writer, os.WNOHANG)
-        options = argparse.Namespace(model="champion")
-        choose_model(options)
-        loaded = load_checkpoint(options.checkpoint, torch.device("cpu"))
-        assert loaded.spec.model.d_model == options.beam_size
+        found = find_version("champion")
+        loaded = load_checkpoint(found.checkpoint, torch.device("cpu"))
+        assert loaded.spec.model.d_model == found.decoding["beam_size"]
     assert ended == (writer, 0)
-    assert options.beam_size == 32
+    assert found.decoding["beam_size"] == 32
 
 
 def test_a_pull_after_a_kill_undoes_the_promotion_that_was_cut(store: ModelStore) -> None:

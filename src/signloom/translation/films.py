@@ -1,0 +1,129 @@
+"""Films of several sentences: how they are cut, and the translation, signs and captions of each."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from signloom.corpus.landmarks import LandmarkSequence
+from signloom.importing.captions import UNSURE_MARK, Cue
+from signloom.translation.confidence import NOT_UNDERSTOOD, Check
+from signloom.translation.options import DecodingOptions
+from signloom.translation.segmentation import PAUSE_S, Span, cut, segment_by_rest
+from signloom.translation.segmenter import Segmenter, find_segmenter
+from signloom.translation.signs import read_signs
+from signloom.translation.timed import TimedToken, translate_timed
+from signloom.translation.translator import Translator
+
+Cutter = Callable[[LandmarkSequence], list[Span]]
+
+
+def open_cutter(
+    checkpoint: Path, extractor: Mapping[str, Any], pause_s: float | None = None
+) -> tuple[Cutter, Path | None]:
+    """Return what cuts films into sentences, and the file that it was learnt to from.
+
+    Args:
+        checkpoint: Of the model; a segmenter may lie beside it.
+        extractor: What made the landmarks that the model reads.
+        pause_s: Cut where the hands rest for so many seconds, even if a segmenter was trained.
+    """
+    path = find_segmenter(checkpoint) if pause_s is None else None
+    if path is None:
+        return partial(segment_by_rest, pause_s=pause_s or PAUSE_S), None
+    return Segmenter.load(path, extractor).segment, path
+
+
+SENTENCES_AT_ONCE = 64  # of a film, whose features need not all be in memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sentence:
+    """A translated sentence of a film; times in seconds from the film's start.
+
+    Attributes:
+        text: The sentence.
+        tokens: When the model looked for each part of it; None where it looks at no frame.
+        check: How far it can be trusted.
+        start_s: Where it starts.
+        end_s: Where it ends.
+    """
+
+    text: str
+    tokens: Sequence[TimedToken] | None
+    check: Check
+    start_s: float = 0.0
+    end_s: float = math.inf
+
+
+def translate_film(
+    translator: Translator,
+    film: LandmarkSequence,
+    spans: Sequence[Span],
+    options: DecodingOptions,
+    *,
+    skip_unsure: bool = False,
+    guess: bool = True,
+) -> list[Sentence]:
+    """Translate the sentences of a film; arguments as those of `translate_timed`.
+
+    Args:
+        translator: The model.
+        film: Its landmarks.
+        spans: Where its sentences lie.
+        options: How to search.
+        skip_unsure: Leave sentences out that the model is unsure of.
+        guess: See `Translator.translate`.
+    """
+    found = []
+    for first in range(0, len(spans), SENTENCES_AT_ONCE):
+        part = spans[first : first + SENTENCES_AT_ONCE]
+        clips = [cut(film, span) for span in part]
+        timed = translate_timed(
+            translator, clips, options, n_best=1, skip_unsure=skip_unsure, guess=guess
+        )
+        for (start_s, end_s), one in zip(part, timed, strict=True):
+            tokens = one.tokens and tuple(
+                replace(t, start_s=t.start_s + start_s, end_s=t.end_s + start_s) for t in one.tokens
+            )
+            best = one.translation
+            found.append(
+                Sentence(
+                    start_s=start_s, end_s=end_s, text=" ".join(best.text.split()), tokens=tokens,
+                    check=best.check,
+                )
+            )  # fmt: skip
+    return [one for one in found if one.text or not skip_unsure]
+
+
+def read_film_signs(
+    translator: Translator, film: LandmarkSequence, sentences: Sequence[Sentence]
+) -> list[Cue]:
+    """Return the signs of the sentences that were understood, in the film's time."""
+    understood = [one for one in sentences if not one.check.unlike]
+    clips = [cut(film, (one.start_s, one.end_s)) for one in understood]
+    return [
+        Cue(
+            start_s=round(one.start_s + sign.start_s, 3),
+            end_s=round(one.start_s + sign.end_s, 3),
+            text=sign.gloss, score=round(sign.posterior, 3),
+        )
+        for one, signs in zip(understood, read_signs(translator, clips), strict=True)
+        for sign in signs
+    ]  # fmt: skip
+
+
+def make_cues(sentences: Sequence[Sentence], *, for_people: bool) -> list[Cue]:
+    """Return sentences as captions; only people see marks, numbers tell programs."""
+    mark, nothing = (UNSURE_MARK, NOT_UNDERSTOOD) if for_people else ("", "")
+    return [
+        Cue(
+            start_s=round(one.start_s, 3), end_s=round(one.end_s, 3),
+            text=(mark if one.check.word else "")
+            + (one.text or (nothing if one.check.unlike else "")),
+            score=one.check.told,
+        )
+        for one in sentences
+    ]  # fmt: skip
