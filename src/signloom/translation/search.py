@@ -4,8 +4,6 @@ Shape letters: B clips in work, W beams a clip, R rows (B times W), T tokens so 
 K tokens or beams taken of each row or clip.
 """
 
-import hashlib
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -15,15 +13,18 @@ from torch import Tensor
 
 from signloom.models.seq2seq import Memory, Seq2Seq
 from signloom.translation.options import DecodingOptions
+from signloom.translation.tokens import (
+    InternalLanguageModel,
+    Scorer,
+    best_tokens,
+    draw_tokens,
+    repeats,
+    sample_generator,
+)
 
-ROWS_AT_ONCE = 4  # whose logits stay in the processor's cache while they are summed
-GROUP = 128  # logits whose largest represents all in a first round
 # A batch is packed again when at most this share of its clips is still open: every packing copies
 # the keys of those that stay, every clip that lingers is computed in vain.
 PACKED_BELOW = 0.75
-# Where the decoder's own language model is subtracted, a token needs this share of the best one's
-# probability: among the others a small difference of small numbers would decide.
-PLAUSIBLE = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,25 +91,22 @@ def search(
     if not 1 <= n_best <= options.beam_size:
         raise ValueError(f"n_best: found {n_best}, expected 1 to beam_size ({options.beam_size})")
     if not options.temperature:
-        return _Search(model, memory, ids, options, n_best).run()
+        weight, scorers = options.internal_lm_weight, list[Scorer]()
+        if weight and model.guesses_from_tokens:
+            scorers.append(InternalLanguageModel(model, memory, weight))
+        return _Search(model, memory, ids, options, n_best, scorers).run()
     # Each sample is a clip of its own, followed by one beam whose next token is drawn.
-    dice = [_die(options.seed, key, sample) for key in keys for sample in range(n_best)]
+    dice = [sample_generator(options.seed, key, sample) for key in keys for sample in range(n_best)]
     rows = torch.arange(len(memory.states), device=memory.states.device)
     memory = memory.select(rows.repeat_interleave(n_best))
     if len(dice) != len(memory.states):
         raise ValueError(f"found {len(keys)} keys, expected one for each of {len(rows)} clips")
     one = replace(options, beam_size=1)
-    drawn = [found for (found,) in _Search(model, memory, ids, one, 1, dice).run()]
+    drawn = [found for (found,) in _Search(model, memory, ids, one, 1, dice=dice).run()]
     return [
         sorted(drawn[start : start + n_best], key=_score, reverse=True)
         for start in range(0, len(drawn), n_best)
     ]
-
-
-def _die(seed: int, key: str, sample: int) -> torch.Generator:
-    """Return the generator of one sample of one clip."""
-    digest = hashlib.sha256(f"{seed} {sample} {key}".encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:8]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,7 +116,7 @@ class _Beams:
     tokens: Int[Tensor, "B W T"]  # with bos
     parents: Int[Tensor, "B W"]  # which beam of the step before each continues
     log_probs: Float[Tensor, "B W"]
-    gains: Float[Tensor, "B W"]  # the same, after subtraction of the internal language model
+    gains: Float[Tensor, "B W"]  # the same, as the scorers change them
     totals: Float[Tensor, "B W"]  # what orders them; minus infinity: an empty slot
 
     def take(self, beams: Int[Tensor, "B K"]) -> "_Beams":
@@ -153,18 +151,15 @@ class _Search:
         ids: SpecialIds,
         options: DecodingOptions,
         n_best: int,
+        scorers: Sequence[Scorer] = (),
         dice: Sequence[torch.Generator] = (),  # of each clip, where tokens are drawn
     ) -> None:
         clips, device = len(memory.states), memory.states.device
         self._model, self._ids, self._options, self._n_best = model, ids, options, n_best
         self._state = model.start(memory)
-        # Without a source the decoder is a language model (Meng et al. 2021, "Internal language
-        # model estimation"), where it looks at what it wrote.
-        is_subtracted = options.internal_lm_weight and model.guesses_from_tokens and not dice
-        self._unseeing = model.start(memory.emptied()) if is_subtracted else None
         nothing = torch.zeros(clips, 1, device=device)
         bos = torch.full((clips, 1, 1), ids.bos, device=device)
-        self._dice = dice
+        self._scorers, self._dice = scorers, dice
         self._beams = _Beams(bos, nothing.long(), nothing, nothing, nothing)
         self._clips = list(range(clips))  # the clip in each row of the batch
         self._ended: list[list[Hypothesis]] = [[] for _ in range(clips)]
@@ -176,24 +171,19 @@ class _Search:
             before = self._beams
             last = before.tokens[:, :, -1].flatten()
             logits, self._state = self._model.step(last, self._state)
-            expected = None
-            if self._unseeing is not None:
-                expected, self._unseeing = self._model.step(last, self._unseeing)
-            self._beams = self._end_beams(self._grow(logits, expected, step))
+            self._beams = self._end_beams(self._grow(logits, last, step))
             self._finish_clips(before, is_last=step == self._options.max_tokens)
             if len(self._done) == len(self._ended):
                 break
             self._state = self._state.branch(self._beams.parents)
-            if self._unseeing is not None:
-                self._unseeing = self._unseeing.branch(self._beams.parents)
+            for scorer in self._scorers:
+                scorer.branch(self._beams.parents)
             self._drop_finished()
         return [self._done[clip] for clip in range(len(self._ended))]
 
-    def _grow(
-        self, logits: Float[Tensor, "R V"], expected: Float[Tensor, "R V"] | None, step: int
-    ) -> _Beams:
+    def _grow(self, logits: Float[Tensor, "R V"], last: Int[Tensor, " R"], step: int) -> _Beams:
         """Return the best continuations of all beams, each clip's best first."""
-        log_probs, gains, tokens = self._candidates(logits, expected, step)
+        log_probs, gains, tokens = self._candidates(logits, last, step)
         clips, width, count = tokens.shape
         parents = torch.arange(width, device=tokens.device).repeat_interleave(count)
         parents = parents.expand(clips, -1)
@@ -214,11 +204,11 @@ class _Search:
         )
 
     def _candidates(
-        self, logits: Float[Tensor, "R V"], expected: Float[Tensor, "R V"] | None, step: int
+        self, logits: Float[Tensor, "R V"], last: Int[Tensor, " R"], step: int
     ) -> tuple[Float[Tensor, "B W K"], Float[Tensor, "B W K"], Int[Tensor, "B W K"]]:
         """Return log-probability, gain in rank and token of what may continue each beam.
 
-        The gain is the log-probability, after subtraction where that is asked for.
+        The gain is the log-probability, as the scorers change it.
         """
         clips, width, _ = self._beams.tokens.shape
         banned = [self._ids.pad, self._ids.bos]
@@ -229,19 +219,19 @@ class _Search:
         pairs, size = None, self._options.no_repeat_ngram
         if size:
             pairs = repeats(self._beams.tokens[:, :, 1:].flatten(0, 1), size)
+        log_probs = logits.float().log_softmax(dim=-1) if self._scorers else logits
+        ranked = log_probs
+        for scorer in self._scorers:
+            ranked = scorer.rank(ranked, last)
         if self._dice:
             dice = [self._dice[clip] for clip in self._clips]
             gains, tokens = draw_tokens(
-                logits, self._options, dice, banned=banned, banned_pairs=pairs
+                ranked, self._options, dice, banned=banned, banned_pairs=pairs
             )
         else:
             count = min(self._options.beam_size, logits.shape[1])
-            ranked = logits
-            if expected is not None:
-                logits = logits.float().log_softmax(dim=-1)
-                ranked = subtract(logits, expected, self._options.internal_lm_weight)
             gains, tokens = best_tokens(ranked, count, banned=banned, banned_pairs=pairs)
-        log_probs = gains if expected is None else logits.gather(1, tokens)
+        log_probs = log_probs.gather(1, tokens) if self._scorers else gains
         return (
             log_probs.view(clips, width, -1),
             gains.view(clips, width, -1),
@@ -302,136 +292,10 @@ class _Search:
         if len(rows) <= PACKED_BELOW * len(self._clips):
             kept = torch.tensor(rows, device=self._beams.totals.device)
             self._state, self._beams = self._state.select(kept), self._beams.select(kept)
-            if self._unseeing is not None:
-                self._unseeing = self._unseeing.select(kept)
+            for scorer in self._scorers:
+                scorer.select(kept)
             self._clips = [self._clips[row] for row in rows]
 
 
 def _score(hypothesis: Hypothesis) -> float:
     return hypothesis.score
-
-
-def best_tokens(
-    logits: Float[Tensor, "R V"],
-    count: int,
-    *,
-    banned: Sequence[int],
-    banned_pairs: Int[Tensor, "N 2"] | None = None,
-) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
-    """Return the most likely tokens of each row, best first.
-
-    The log-probabilities are those over the whole vocabulary: what is banned keeps its share.
-
-    Args:
-        logits: Overwritten.
-        count: Tokens wanted of each row, at most V.
-        banned: Tokens that no row may have: log-probability minus infinity.
-        banned_pairs: Further bans: row and token.
-    """
-    total = _log_sum_exp(logits)
-    _ban(logits, banned, banned_pairs)
-    best, tokens = _top(logits, count)
-    return best.float() - total, tokens
-
-
-def subtract(
-    log_probs: Float[Tensor, "R V"],
-    expected: Float[Tensor, "R V"],
-    weight: float,
-) -> Float[Tensor, "R V"]:
-    """Take from each token's log-probability a share of that which it has without a source.
-
-    Args:
-        log_probs: Given the source.
-        expected: Logits given the same tokens and no source.
-        weight: The share.
-
-    Returns:
-        Logits. Those of a token with less than `PLAUSIBLE` of the best one's probability stay
-        below all others (after Li et al. 2023, "Contrastive decoding", who drop it).
-    """
-    is_plausible = log_probs >= log_probs.amax(dim=-1, keepdim=True) + math.log(PLAUSIBLE)
-    raised = -weight * expected.float().log_softmax(dim=-1)
-    least = raised.masked_fill(~is_plausible, torch.inf).amin(dim=-1, keepdim=True)
-    return log_probs + torch.where(is_plausible, raised, least)
-
-
-def draw_tokens(
-    logits: Float[Tensor, "R V"],
-    options: DecodingOptions,
-    dice: Sequence[torch.Generator],
-    *,
-    banned: Sequence[int],
-    banned_pairs: Int[Tensor, "N 2"] | None = None,
-) -> tuple[Float[Tensor, "R 1"], Int[Tensor, "R 1"]]:
-    """Draw a token of each row.
-
-    Returns:
-        The log-probability of each, as of `best_tokens`: what it is drawn from does not change it.
-    """
-    total = _log_sum_exp(logits)
-    _ban(logits, banned, banned_pairs)
-    kept = logits.double() / options.temperature
-    if options.top_k:
-        best = _top(logits, min(options.top_k, logits.shape[1]))[1]
-        kept = torch.full_like(kept, -torch.inf).scatter(1, best, kept.gather(1, best))
-    # The clamp is for a row in which everything is banned.
-    shares = (kept - kept.amax(dim=1, keepdim=True).clamp(min=-1e300)).exp()
-    if options.top_p < 1:
-        ordered, tokens = shares.sort(dim=1, descending=True)
-        before = ordered.cumsum(dim=1) - ordered
-        is_out = before >= options.top_p * ordered.sum(dim=1, keepdim=True)
-        shares = shares.scatter(1, tokens, ordered.masked_fill(is_out, 0))
-    # In the vocabulary's order: equal shares may be sorted otherwise in another batch. Chance has
-    # 24 bits, so that its product with the sum is never rounded up to it.
-    sums = shares.cumsum(dim=1)
-    chance = torch.stack([torch.rand(1, generator=die).double() for die in dice]).to(sums.device)
-    drawn = torch.searchsorted(sums, chance * sums[:, -1:], right=True)
-    drawn = drawn.clamp(max=logits.shape[1] - 1)
-    return logits.gather(1, drawn).float() - total, drawn
-
-
-def _ban(
-    logits: Float[Tensor, "R V"], banned: Sequence[int], banned_pairs: Int[Tensor, "N 2"] | None
-) -> None:
-    logits[:, list(banned)] = -torch.inf
-    if banned_pairs is not None:
-        logits[banned_pairs[:, 0], banned_pairs[:, 1]] = -torch.inf
-
-
-def _log_sum_exp(logits: Float[Tensor, "R V"]) -> Float[Tensor, "R 1"]:
-    """Return the logarithm of each row's sum, a few rows at a time."""
-    sums = []
-    for rows in torch.split(logits, ROWS_AT_ONCE):
-        most = rows.amax(dim=-1, keepdim=True).float()
-        sums.append((rows - most).exp_().sum(dim=-1, keepdim=True).log_() + most)
-    return torch.cat(sums)
-
-
-def _top(logits: Float[Tensor, "R V"], count: int) -> tuple[Float[Tensor, "R K"], Tensor]:
-    """Return the largest logits of each row and where they are.
-
-    They lie in the groups with the largest maxima, and maxima are found faster than an order.
-    """
-    groups = logits.shape[1] // GROUP
-    if groups <= count:
-        return logits.topk(count, dim=-1)
-    whole = groups * GROUP
-    grouped = logits[:, :whole].view(len(logits), groups, GROUP)
-    chosen = grouped.amax(dim=-1).topk(count, dim=-1).indices  # (R, K)
-    some = grouped.gather(1, chosen[..., None].expand(-1, -1, GROUP)).flatten(1)
-    positions = torch.arange(GROUP, device=logits.device) + chosen[..., None] * GROUP
-    rest = torch.arange(whole, logits.shape[1], device=logits.device).expand(len(logits), -1)
-    best, where = torch.cat((some, logits[:, whole:]), dim=1).topk(count, dim=-1)
-    return best, torch.cat((positions.flatten(1), rest), dim=1).gather(1, where)
-
-
-def repeats(history: Int[Tensor, "R T"], size: int) -> Int[Tensor, "N 2"]:
-    """Return the row and token of each continuation that would repeat a run of `size` tokens."""
-    if history.shape[1] < size:
-        return history.new_empty(0, 2)
-    runs = history.unfold(1, size, 1)  # (R, T - size + 1, size)
-    last = history[:, history.shape[1] - size + 1 :]
-    is_same = (runs[..., :-1] == last[:, None]).all(dim=-1)
-    rows, starts = torch.nonzero(is_same, as_tuple=True)
-    return torch.stack((rows, runs[rows, starts, -1]), dim=1)

@@ -11,16 +11,8 @@ from signloom.models.encoder_only import EncoderOnly
 from signloom.models.layers import Head
 from signloom.models.seq2seq import DecoderState, Memory, Seq2Seq
 from signloom.translation.options import DecodingOptions
-from signloom.translation.search import (
-    GROUP,
-    PLAUSIBLE,
-    Hypothesis,
-    SpecialIds,
-    best_tokens,
-    draw_tokens,
-    repeats,
-    search,
-)
+from signloom.translation.search import Hypothesis, SpecialIds, search
+from signloom.translation.tokens import GROUP, PLAUSIBLE, best_tokens, draw_tokens, repeats
 from tests import tiny
 
 IDS = SpecialIds(pad=0, bos=1, eos=2)

@@ -1,0 +1,201 @@
+"""The next tokens of a search: what a score changes, what is banned, what is best, what is drawn.
+
+Shape letters: R rows (beams of all clips), V vocabulary, K tokens taken of each row, T tokens so
+far, N pairs.
+"""
+
+import hashlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from signloom.models.seq2seq import Memory, Seq2Seq
+from signloom.translation.options import DecodingOptions
+
+ROWS_AT_ONCE = 4  # whose logits stay in the processor's cache while they are summed
+GROUP = 128  # logits whose largest represents all in a first round
+# Where the decoder's own language model is subtracted, a token needs this share of the best one's
+# probability: among the others a small difference of small numbers would decide.
+PLAUSIBLE = 0.02
+
+
+class Scorer(ABC):
+    """Changes by what tokens are ranked, not their log-probabilities; follows the beams."""
+
+    @abstractmethod
+    def rank(
+        self, log_probs: Float[Tensor, "R V"], last: Int[Tensor, " R"]
+    ) -> Float[Tensor, "R V"]:
+        """Return new logits that rank the next tokens, given the last token of each beam."""
+
+    @abstractmethod
+    def branch(self, parents: Int[Tensor, "B W"]) -> None:
+        """Go on with the given beams of each clip."""
+
+    @abstractmethod
+    def select(self, rows: Int[Tensor, " B"]) -> None:
+        """Go on with the given clips."""
+
+
+class InternalLanguageModel(Scorer):
+    """Subtracts a share of what the decoder expects without a source.
+
+    Without one the decoder is a language model (Meng et al. 2021, "Internal language model
+    estimation"), where it looks at what it wrote.
+    """
+
+    def __init__(self, model: Seq2Seq, memory: Memory, weight: float) -> None:
+        """Take the decoder, a memory that is emptied and the share."""
+        self._model, self._weight = model, weight
+        self._state = model.start(memory.emptied())
+
+    def rank(
+        self, log_probs: Float[Tensor, "R V"], last: Int[Tensor, " R"]
+    ) -> Float[Tensor, "R V"]:
+        """Return the log-probabilities, less the share."""
+        expected, self._state = self._model.step(last, self._state)
+        return subtract(log_probs, expected, self._weight)
+
+    def branch(self, parents: Int[Tensor, "B W"]) -> None:
+        """Go on with the given beams of each clip."""
+        self._state = self._state.branch(parents)
+
+    def select(self, rows: Int[Tensor, " B"]) -> None:
+        """Go on with the given clips."""
+        self._state = self._state.select(rows)
+
+
+def subtract(
+    log_probs: Float[Tensor, "R V"],
+    expected: Float[Tensor, "R V"],
+    weight: float,
+) -> Float[Tensor, "R V"]:
+    """Take from each token's log-probability a share of that which it has without a source.
+
+    Args:
+        log_probs: Given the source.
+        expected: Logits given the same tokens and no source.
+        weight: The share.
+
+    Returns:
+        Logits. Those of a token with less than `PLAUSIBLE` of the best one's probability stay
+        below all others (after Li et al. 2023, "Contrastive decoding", who drop it).
+    """
+    is_plausible = log_probs >= log_probs.amax(dim=-1, keepdim=True) + math.log(PLAUSIBLE)
+    raised = -weight * expected.float().log_softmax(dim=-1)
+    least = raised.masked_fill(~is_plausible, torch.inf).amin(dim=-1, keepdim=True)
+    return log_probs + torch.where(is_plausible, raised, least)
+
+
+def best_tokens(
+    logits: Float[Tensor, "R V"],
+    count: int,
+    *,
+    banned: Sequence[int],
+    banned_pairs: Int[Tensor, "N 2"] | None = None,
+) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
+    """Return the most likely tokens of each row, best first.
+
+    The log-probabilities are those over the whole vocabulary: what is banned keeps its share.
+
+    Args:
+        logits: Overwritten.
+        count: Tokens wanted of each row, at most V.
+        banned: Tokens that no row may have: log-probability minus infinity.
+        banned_pairs: Further bans: row and token.
+    """
+    total = _log_sum_exp(logits)
+    _ban(logits, banned, banned_pairs)
+    best, tokens = _top(logits, count)
+    return best.float() - total, tokens
+
+
+def sample_generator(seed: int, key: str, sample: int) -> torch.Generator:
+    """Return the generator of one sample of one clip."""
+    digest = hashlib.sha256(f"{seed} {sample} {key}".encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8]))
+
+
+def draw_tokens(
+    logits: Float[Tensor, "R V"],
+    options: DecodingOptions,
+    dice: Sequence[torch.Generator],
+    *,
+    banned: Sequence[int],
+    banned_pairs: Int[Tensor, "N 2"] | None = None,
+) -> tuple[Float[Tensor, "R 1"], Int[Tensor, "R 1"]]:
+    """Draw a token of each row.
+
+    Returns:
+        The log-probability of each, as of `best_tokens`: what it is drawn from does not change it.
+    """
+    total = _log_sum_exp(logits)
+    _ban(logits, banned, banned_pairs)
+    kept = logits.double() / options.temperature
+    if options.top_k:
+        best = _top(logits, min(options.top_k, logits.shape[1]))[1]
+        kept = torch.full_like(kept, -torch.inf).scatter(1, best, kept.gather(1, best))
+    # The clamp is for a row in which everything is banned.
+    shares = (kept - kept.amax(dim=1, keepdim=True).clamp(min=-1e300)).exp()
+    if options.top_p < 1:
+        ordered, tokens = shares.sort(dim=1, descending=True)
+        before = ordered.cumsum(dim=1) - ordered
+        is_out = before >= options.top_p * ordered.sum(dim=1, keepdim=True)
+        shares = shares.scatter(1, tokens, ordered.masked_fill(is_out, 0))
+    # In the vocabulary's order: equal shares may be sorted otherwise in another batch. Chance has
+    # 24 bits, so that its product with the sum is never rounded up to it.
+    sums = shares.cumsum(dim=1)
+    chance = torch.stack([torch.rand(1, generator=die).double() for die in dice]).to(sums.device)
+    drawn = torch.searchsorted(sums, chance * sums[:, -1:], right=True)
+    drawn = drawn.clamp(max=logits.shape[1] - 1)
+    return logits.gather(1, drawn).float() - total, drawn
+
+
+def _ban(
+    logits: Float[Tensor, "R V"], banned: Sequence[int], banned_pairs: Int[Tensor, "N 2"] | None
+) -> None:
+    logits[:, list(banned)] = -torch.inf
+    if banned_pairs is not None:
+        logits[banned_pairs[:, 0], banned_pairs[:, 1]] = -torch.inf
+
+
+def _log_sum_exp(logits: Float[Tensor, "R V"]) -> Float[Tensor, "R 1"]:
+    """Return the logarithm of each row's sum, a few rows at a time."""
+    sums = []
+    for rows in torch.split(logits, ROWS_AT_ONCE):
+        most = rows.amax(dim=-1, keepdim=True).float()
+        sums.append((rows - most).exp_().sum(dim=-1, keepdim=True).log_() + most)
+    return torch.cat(sums)
+
+
+def _top(logits: Float[Tensor, "R V"], count: int) -> tuple[Float[Tensor, "R K"], Tensor]:
+    """Return the largest logits of each row and where they are.
+
+    They lie in the groups with the largest maxima, and maxima are found faster than an order.
+    """
+    groups = logits.shape[1] // GROUP
+    if groups <= count:
+        return logits.topk(count, dim=-1)
+    whole = groups * GROUP
+    grouped = logits[:, :whole].view(len(logits), groups, GROUP)
+    chosen = grouped.amax(dim=-1).topk(count, dim=-1).indices  # (R, K)
+    some = grouped.gather(1, chosen[..., None].expand(-1, -1, GROUP)).flatten(1)
+    positions = torch.arange(GROUP, device=logits.device) + chosen[..., None] * GROUP
+    rest = torch.arange(whole, logits.shape[1], device=logits.device).expand(len(logits), -1)
+    best, where = torch.cat((some, logits[:, whole:]), dim=1).topk(count, dim=-1)
+    return best, torch.cat((positions.flatten(1), rest), dim=1).gather(1, where)
+
+
+def repeats(history: Int[Tensor, "R T"], size: int) -> Int[Tensor, "N 2"]:
+    """Return the row and token of each continuation that would repeat a run of `size` tokens."""
+    if history.shape[1] < size:
+        return history.new_empty(0, 2)
+    runs = history.unfold(1, size, 1)  # (R, T - size + 1, size)
+    last = history[:, history.shape[1] - size + 1 :]
+    is_same = (runs[..., :-1] == last[:, None]).all(dim=-1)
+    rows, starts = torch.nonzero(is_same, as_tuple=True)
+    return torch.stack((rows, runs[rows, starts, -1]), dim=1)
