@@ -50,7 +50,7 @@ from signloom.training.data import TrainingData, TrainingFiles
 from signloom.training.devices import open_devices
 from signloom.training.loop import Counts, EpochRecord, Fit, Losses, Objective, StepReport, Trainer
 from signloom.training.options import TrainOptions
-from signloom.training.run import RunOptions, prepare
+from signloom.training.run import RunOptions, check_run, prepare
 from signloom.training.snapshots import Snapshots
 
 HIDING_STREAM = 3  # extra seed number: what is hidden is drawn apart from augmentation
@@ -425,6 +425,7 @@ def pretrain(
         of presence, `dev_accuracy` the share of presence that is guessed right, `tokens` values.
     """
     hidden = {**asdict(own), "corpora": str(own.corpora)}
+    check_run(data, options)
     checkpoint, source = prepare(data, options, provenance={**provenance, PRETRAINED: hidden})
     features, section = options.features, options.train
     assert isinstance(data.source, LandmarkSource)

@@ -20,7 +20,7 @@ from pipeline.stage import run
 from signloom.config import load_section
 from signloom.files import write_file
 from signloom.paths import SNAPSHOTS
-from signloom.provenance import code_hash, library_versions
+from signloom.provenance import library_versions
 from signloom.tracking.run import Run, read_tracking
 from signloom.training.data import TrainingFiles
 from signloom.training.devices import choose_threads, open_devices
@@ -37,7 +37,6 @@ from signloom.training.snapshots import hold_snapshots, open_snapshots
 PARAMS = Path("params.yaml")
 OWN = Path("labs/pretraining/params.yaml")
 PRETRAINED = Path("data/pretrained")
-PACKAGES = ("corpus", "features", "models", "training")  # whose code decides the weights
 
 
 def main() -> None:
@@ -55,8 +54,7 @@ def main() -> None:
     hashes = {**files.hashes(), "corpora": hash_corpora(own)}
     made = {"data": hashes, "libraries": library_versions()}
     hidden = [own.mask_share, own.span_s]
-    deciding = [deciding_options(options), hidden, made, code_hash(*PACKAGES)]
-    snapshots = open_snapshots(SNAPSHOTS, *deciding)
+    snapshots = open_snapshots(SNAPSHOTS, deciding_options(options), made, hidden)
     learn = partial(pretrain, own=own)
     if not fabric.is_global_zero:  # of several processes, only the first one writes and logs
         train_seed(data, options, made, fabric, snapshots, learn=learn)

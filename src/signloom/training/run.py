@@ -10,6 +10,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +232,7 @@ def train(
     watch: Callable[[StepReport], None] | None = None,
     fabric: Fabric | None = None,
     snapshots: Snapshots | None = None,
+    is_checked: bool = False,
 ) -> tuple[Checkpoint, Fit]:
     """Train a model with the first seed.
 
@@ -243,6 +245,7 @@ def train(
         fabric: The devices; None: those that the options name.
         snapshots: Where snapshots are read and written; None: training starts from the
             beginning and writes none.
+        is_checked: Whether `check_run` has passed these options already.
 
     Returns:
         The checkpoint of the epoch with the lowest dev loss, and how training went.
@@ -251,6 +254,8 @@ def train(
         UserError: If CTC is asked for and there is nothing for it to spell, or memory is too short.
         DivergedError: If the loss becomes infinite or not a number.
     """
+    if not is_checked:
+        check_run(data, options)
     checkpoint, source = prepare(data, options, provenance=provenance)
     pad, max_frames = data.tokenizer.pad, options.train.max_frames
     subsampling = options.model.subsampling
@@ -274,9 +279,8 @@ def prepare(
     """Return the model to be trained, with all that it needs to translate, and its batches.
 
     Raises:
-        UserError: If it cannot be trained, or not from the weights that it is to start from.
+        UserError: If it cannot be trained from the weights that it is to start from.
     """
-    check_run(data, options)
     # Sums are made in another order by another number of threads, and by other instructions.
     machine = {
         "precision": options.train.precision,
@@ -453,9 +457,9 @@ def train_seed(
     fabric: Fabric,
     snapshots: Snapshots,
     log: Callable[..., None] | None = None,
-    learn: Callable[..., tuple[Checkpoint, Fit]] = train,
+    learn: Callable[..., tuple[Checkpoint, Fit]] | None = None,
 ) -> Result:
-    """Train with the first seed and show a progress bar.
+    """Train with the first seed and show a progress bar; `check_run` has passed the options.
 
     Args:
         data: The corpus.
@@ -465,7 +469,7 @@ def train_seed(
         snapshots: Where to go on from and to.
         log: Called after every epoch with its record, its speed and its number as `step`, and at
             the end with the best epoch.
-        learn: `train`, or what takes its place.
+        learn: What takes the place of `train`.
     """
     with contextlib.closing(TrainingBar(options.train.epochs, fabric)) as bar:
 
@@ -474,7 +478,7 @@ def train_seed(
             if log is not None:
                 log({**asdict(record), "speed": speed}, step=record.epoch)
 
-        checkpoint, fit = learn(
+        checkpoint, fit = (learn or partial(train, is_checked=True))(
             data,
             options,
             provenance={"params": asdict(options), **provenance},

@@ -24,10 +24,12 @@ from torch import Tensor
 from signloom.errors import UserError
 from signloom.files import flush_to_disk, hash_file, write_file
 from signloom.log import ONCE
+from signloom.provenance import code_hash
 
 logger = logging.getLogger(__name__)
 
 FORMAT_VERSION = 1
+PACKAGES = ("corpus", "features", "models", "training")  # whose code decides the weights
 KEPT = 2  # the newest; one more than needed, should the newest be torn
 RUN, LOCK = "run.txt", "lock"
 ABANDONED_S = 7 * 24 * 3600.0  # since a run's last snapshot, before another run removes them
@@ -161,10 +163,10 @@ def open_snapshots(folder: Path, *deciding: object) -> Snapshots:
 
     Args:
         folder: Where the snapshots of all runs lie.
-        deciding: Everything that decides the weights, as JSON can hold it. Another run, with
-            anything else in it, does not find these snapshots.
+        deciding: Beside the code everything that decides the weights, as JSON can hold it: options,
+            data, libraries. Another run, with anything else in it, does not find these snapshots.
     """
-    text = json.dumps([torch.__version__, *deciding], sort_keys=True)
+    text = json.dumps([torch.__version__, *deciding, code_hash(*PACKAGES)], sort_keys=True)
     return Snapshots(folder / hashlib.sha256(text.encode()).hexdigest()[:16])
 
 

@@ -8,17 +8,18 @@ import contextlib
 import json
 import logging
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
+from subprocess import Popen
 
 import torch
 
 from signloom.config import load_section
-from signloom.devices import is_portable, variable_of_gpu
+from signloom.devices import is_portable
 from signloom.errors import UserError
-from signloom.log import GROUP, group_name, open_log
+from signloom.log import open_log
+from signloom.processes import check_parent, ending, start_module
 from signloom.tracking.run import read_tracking
 from signloom.training.data import TrainingFiles
 from signloom.training.run import from_scratch, read_run_options
@@ -46,24 +47,18 @@ def read_search(params: Path, files: TrainingFiles) -> Search:
     )
 
 
-def join(params: Path, files: TrainingFiles, parent: int | None = None) -> None:
+def join(params: Path, files: TrainingFiles) -> None:
     """Work on a search that was started elsewhere until none of its trials is missing.
 
     Args:
         params: The parameters file.
         files: The data.
-        parent: Process without which there is nothing to work for.
 
     Raises:
         UserError: If the database has no search of these parameters, data and code.
     """
-
-    def check() -> None:
-        if parent is not None and os.getppid() != parent:
-            raise KeyboardInterrupt  # the process that started this one is gone
-
     studies = open_studies(read_search(params, files), may_create=False)
-    studies.work(check=check)
+    studies.work(check=check_parent)
     studies.close()
 
 
@@ -90,12 +85,15 @@ def work_together(
         UserError: If they die one after another without finishing a trial.
     """
 
-    def start(number: int) -> "subprocess.Popen[bytes]":
-        return _spawn(number, workers, threads, [str(params), str(files.shards), str(files.tokens)])
+    def start(number: int) -> "Popen[bytes]":
+        cores = cores_of(number, workers)
+        arguments = [json.dumps(cores), str(params), str(files.shards), str(files.tokens)]
+        each = 1 if is_portable() else threads or len(cores)
+        return start_module(__name__, arguments, slot=number, threads=each)
 
     running = {number: start(number) for number in range(workers)}
     deaths, before = 0, studies.done()
-    try:
+    with ending(running):
         while running:
             time.sleep(POLL_S)
             now = studies.done()
@@ -116,11 +114,6 @@ def work_together(
                     )
                 logger.warning("worker %d died (%d) and is replaced", number, process.returncode)
                 running[number] = start(number)
-    finally:
-        for process in running.values():
-            process.terminate()
-        for process in running.values():
-            process.wait()
 
 
 def cores_of(worker: int, workers: int) -> list[int]:
@@ -131,27 +124,15 @@ def cores_of(worker: int, workers: int) -> list[int]:
     return cores[worker::workers] or [cores[worker % len(cores)]]
 
 
-def _spawn(
-    number: int, workers: int, threads: int | None, arguments: list[str]
-) -> "subprocess.Popen[bytes]":
-    """Start a worker with its share of the cores, or with one GPU."""
-    cores = cores_of(number, workers)
-    threads = 1 if is_portable() else threads or len(cores)
-    environment = {**os.environ, GROUP: group_name(), "OMP_NUM_THREADS": str(threads)}
-    environment |= variable_of_gpu(number)
-    command = [sys.executable, "-m", __name__, str(os.getpid()), json.dumps(cores), *arguments]
-    return subprocess.Popen(command, env=environment)
-
-
 def _main() -> None:
     open_log("tune", level=logging.WARNING)
-    parent, cores, params, shards, tokens = sys.argv[1:]
+    cores, params, shards, tokens = sys.argv[1:]
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, json.loads(cores))
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     try:
         files = TrainingFiles(shards=Path(shards), tokens=Path(tokens))
-        join(Path(params), files, parent=int(parent))
+        join(Path(params), files)
     except UserError as error:
         sys.exit(f"\nerror: {error}")
     except KeyboardInterrupt:

@@ -1,0 +1,54 @@
+"""Processes that work for this one and end with it."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from subprocess import Popen
+
+from signloom.devices import variable_of_gpu
+from signloom.log import GROUP, group_name
+
+PARENT = "SIGNLOOM_PARENT"  # the number of the process that a process works for
+
+
+def start_module(
+    module: str, arguments: Sequence[str], *, slot: int, threads: int, is_quiet: bool = False
+) -> "Popen[bytes]":
+    """Run a module of Python for this process, whose log it continues.
+
+    Args:
+        module: Its name.
+        arguments: Of its command.
+        slot: Which of the processes that run at a time it is: each has a GPU, where there are any.
+        threads: That it computes with.
+        is_quiet: Whether it shows no bars.
+    """
+    environment = {**os.environ, GROUP: group_name(), PARENT: str(os.getpid())}
+    environment |= {"OMP_NUM_THREADS": str(threads), **variable_of_gpu(slot)}
+    if is_quiet:
+        environment["TQDM_DISABLE"] = "1"
+    return Popen([sys.executable, "-m", module, *arguments], env=environment)
+
+
+@contextmanager
+def ending(running: "Mapping[int, Popen[bytes]]") -> Iterator[None]:
+    """End the processes that are still running when the block ends."""
+    try:
+        yield
+    finally:
+        for process in running.values():
+            process.terminate()
+        for process in running.values():
+            process.wait()
+
+
+def check_parent() -> None:
+    """End this process where the one that it works for is gone.
+
+    Raises:
+        KeyboardInterrupt: If it is.
+    """
+    parent = os.environ.get(PARENT)
+    if parent is not None and os.getppid() != int(parent):
+        raise KeyboardInterrupt

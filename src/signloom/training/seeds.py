@@ -1,0 +1,109 @@
+"""The seeds of a run, trained one after the other or some at a time."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from subprocess import Popen
+from typing import Any
+
+from lightning_fabric import Fabric
+
+from signloom.errors import UserError
+from signloom.processes import ending, start_module
+from signloom.training.data import TrainingData
+from signloom.training.devices import count_jobs
+from signloom.training.run import Result, RunOptions, deciding_options, each_seed, train_seed
+from signloom.training.snapshots import Snapshots, hold_snapshots, open_snapshots
+
+POLL_S = 0.2
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Seeds:
+    """The trainings of a run, one a seed.
+
+    Attributes:
+        data: The corpus.
+        options: Of the run; `check_run` has passed them.
+        made: What a checkpoint says of data, libraries and starting weights.
+        fabric: The devices.
+        folder: Of the snapshots of all runs.
+    """
+
+    data: TrainingData
+    options: RunOptions
+    made: dict[str, Any]
+    fabric: Fabric
+    folder: Path
+
+    @cached_property
+    def each(self) -> list[RunOptions]:
+        """The options of one training for each seed."""
+        return each_seed(self.options)
+
+    @cached_property
+    def snapshots(self) -> list[Snapshots]:
+        """The snapshots of each training."""
+        return [open_snapshots(self.folder, deciding_options(one), self.made) for one in self.each]
+
+    def key(self) -> str:
+        """Return a name for the run that it keeps when it goes on in another process."""
+        return f"{self.snapshots[0].run_key()}-{len(self.each)}"
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Keep other trainings away; see `hold_snapshots`."""
+        with hold_snapshots(self.folder, self.snapshots):
+            yield
+
+    def train(self, number: int, log: Callable[..., None] | None = None) -> Result:
+        """Train with one seed, or read what came out where it was trained; see `train_seed`."""
+        one, kept = self.each[number], self.snapshots[number]
+        return train_seed(self.data, one, self.made, self.fabric, kept, log)
+
+    def train_apart(self, module: str, threads: int, key: str) -> None:
+        """Train some seeds at a time where cores or GPUs are left, each in a process.
+
+        Their last snapshots have what came out. Each takes as many threads as it would alone, so no
+        byte is another.
+
+        Args:
+            module: Is run with the number of the seed, the number of this process and the key.
+            threads: Of each.
+            key: Of the run.
+
+        Raises:
+            UserError: If one of them fails.
+        """
+        jobs = count_jobs(len(self.each), threads, self.fabric)
+        if jobs < 2:
+            return
+        waiting, running = list(range(len(self.each))), dict[int, "Popen[bytes]"]()
+        with ending(running):
+            while waiting or running:
+                for slot in range(jobs):
+                    if slot in running and running[slot].poll() is not None:
+                        _check_end(running.pop(slot))
+                    if slot not in running and waiting:
+                        number = waiting.pop(0)
+                        running[slot] = start_module(
+                            module, [str(number), key], slot=slot, threads=threads,
+                            is_quiet=number > 0,
+                        )  # fmt: skip
+                time.sleep(POLL_S)
+
+    def remove_snapshots(self) -> None:
+        """Remove the snapshots: what they were kept for is done."""
+        for kept in self.snapshots:
+            kept.remove()
+
+
+def _check_end(process: "Popen[bytes]") -> None:
+    if process.returncode:
+        raise UserError(
+            f"the training of a seed ended with exit code {process.returncode}; its message is "
+            "above. The same command goes on where all of them stopped"
+        )
