@@ -50,10 +50,10 @@ def add_retrain(parser: argparse.ArgumentParser) -> None:
 
 def run_retrain(options: argparse.Namespace) -> None:
     """Run a night and end with its exit code."""
-    from signloom_ops.nightly.dry_run import dry_run
-    from signloom_ops.nightly.night import NOTHING, Request, code_of, run_night
+    from signloom_ops.nightly.night import NOTHING, code_of, run_night
+    from signloom_ops.nightly.plan import NightRequest, dry_run
 
-    request = Request(
+    request = NightRequest(
         params=options.params,
         start=options.start,
         pull=not options.no_pull,
@@ -161,7 +161,7 @@ def _roll_back(options: argparse.Namespace) -> None:
 def _sync_registry(options: argparse.Namespace) -> None:
     from signloom.tracking.mlflow_store import tell_waiting
     from signloom.tracking.run import read_tracking
-    from signloom_ops.nightly.publish import sync_registry
+    from signloom_ops.nightly.registry import sync_registry
     from signloom_ops.nightly.store import ModelStore
 
     tracking = read_tracking(PARAMS)
@@ -175,7 +175,7 @@ def _sync_registry(options: argparse.Namespace) -> None:
 def _update_registry() -> None:
     """Tell the registry, which may be away: the store is what counts."""
     from signloom.tracking.run import read_tracking
-    from signloom_ops.nightly.publish import sync_registry
+    from signloom_ops.nightly.registry import sync_registry
     from signloom_ops.nightly.store import ModelStore
 
     try:

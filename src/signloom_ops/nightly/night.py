@@ -8,57 +8,34 @@ import contextlib
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from signloom.config import check_shape, read_json, shape
 from signloom.corpus.manifest import Clip, Manifest, load_manifest
 from signloom.errors import UserError, explain
-from signloom.files import to_text, write_file
 from signloom.paths import RETRAIN_UNFINISHED
 from signloom.tracking.run import NIGHT, Run
 from signloom_ops.intake.drift.findings import DriftReport
 from signloom_ops.intake.ledgers import read_deliveries
 from signloom_ops.intake.withdraw import list_ended
+from signloom_ops.nightly import steps
 from signloom_ops.nightly.commands import Commands
 from signloom_ops.nightly.lock import BusyError, Held, hold_lock
 from signloom_ops.nightly.plan import (
     BY_HAND,
+    NightRequest,
     Plan,
     Settings,
     choose_parent,
     make_plan,
     new_clips,
     read_settings,
-)
-from signloom_ops.nightly.publish import (
-    build_report,
-    commit_night,
-    describe_version,
-    push_versions,
-    track_models,
-    update_registry,
+    read_unfinished,
+    write_unfinished,
 )
 from signloom_ops.nightly.record import NightRecord
-from signloom_ops.nightly.steps import (
-    check_new_clips,
-    decide_and_promote,
-    evaluate,
-    finish_change,
-    keep_version,
-    prepare_data,
-    pull_versions,
-    take_deliveries,
-    train,
-    why_not_train,
-    withdraw_delivery,
-    withdraw_ended_clips,
-)
 from signloom_ops.nightly.store import DECISION, ModelStore
-from signloom_ops.options import Start
 
-_UNFINISHED = shape(version=int | None)  # of the file that a night which failed leaves
 STAGES_LOG, DRIFT = "stages.log", "drift.json"  # beside night.json
 
 # Exit code and the word for it in night.json.
@@ -75,19 +52,6 @@ class Terminated(KeyboardInterrupt):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
-    """What a person or a timer asked for."""
-
-    params: Path
-    start: Start | None
-    """Weights to train from; None: those of `start` of ops.yaml."""
-    pull: bool
-    """Whether to pull new versions from the DVC remote first."""
-    force: bool
-    """Whether to train even if nothing is new."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Ending:
     """How a night ended."""
 
@@ -96,7 +60,7 @@ class Ending:
     """A sentence."""
 
 
-def run_night(request: Request) -> dict[str, Any]:
+def run_night(request: NightRequest) -> dict[str, Any]:
     """Do everything that a night does.
 
     Returns:
@@ -113,7 +77,7 @@ def run_night(request: Request) -> dict[str, Any]:
         return {"outcome": OUTCOMES[BUSY], "exit_code": BUSY, "verdict": str(error)}
 
 
-def _run_recorded(request: Request, settings: Settings, held: Held) -> dict[str, Any]:
+def _run_recorded(request: NightRequest, settings: Settings, held: Held) -> dict[str, Any]:
     """Run the steps; whatever comes of them, the record says it and the hook is called."""
     record = NightRecord()
     log, key = record.folder / STAGES_LOG, record.content["key"]
@@ -141,12 +105,13 @@ class _Night:
 
     `run`: pull, finish_change (of a promotion that was interrupted), consents, plan, ingest.
     `_train_and_decide`: extract; drift, withdraw, extract again; train, evaluate, keep; gate, which
-    promotes; card, registry. `_publish`: report, track, commit, push. `end`: the hook.
+    promotes. `_publish_decision`: card, registry. `_publish`: report, track, commit, push. `end`:
+    the hook.
 
     A step that fails ends the night (`record.step`), or only warns (`record.attempt`).
     """
 
-    request: Request
+    request: NightRequest
     settings: Settings
     store: ModelStore
     commands: Commands
@@ -158,39 +123,39 @@ class _Night:
         corpus, remote = settings.corpus, settings.ops.remote
         if remote and self.request.pull:
             was_interrupted = RETRAIN_UNFINISHED.is_file()
-            record.step(
-                "pull",
-                pull_versions,
-                corpus.folder,
-                remote,
-                self.commands,
-                was_interrupted=was_interrupted,
-            )
+            with record.step("pull") as step:
+                step.result = steps.pull_versions(
+                    corpus.folder, remote, self.commands, was_interrupted
+                )
         record.note(champion_before=store.champion())
         if store.has_unfinished_change():
-            record.step("finish_change", finish_change, store)
+            with record.step("finish_change") as step:
+                step.result = steps.finish_change(store)
         record.note(champion=store.champion())
 
         manifest, unfinished = load_manifest(corpus), read_unfinished()
         if list_ended(manifest.clips):
-            manifest = record.step("consents", withdraw_ended_clips, corpus, manifest).manifest
+            with record.step("consents") as step:
+                step.result = left = steps.withdraw_ended_clips(corpus, manifest)
+            manifest = left.manifest
         force = self.request.force
-        plan = record.step(
-            "plan", make_plan, settings, manifest, store, to_finish=unfinished, force=force
-        )
+        with record.step("plan") as step:
+            step.result = plan = make_plan(
+                settings, manifest, store, to_finish=unfinished, force=force
+            )
         record.note(reasons=list(plan.reasons))
         if plan.kind == "nothing":
             RETRAIN_UNFINISHED.unlink(missing_ok=True)
             return Ending(code=NOTHING, verdict="nothing is new")
-        _write_unfinished(unfinished)
+        write_unfinished(unfinished)
         with Run.start(
             settings.tracking, "night", stage="retrain", key=record.content["key"],
             note="; ".join(plan.reasons), tags={NIGHT: record.content["key"]},
         ) as log:  # fmt: skip
             if plan.kind == "train":
-                manifest = record.step(
-                    "ingest", take_deliveries, corpus, settings.ops, manifest
-                ).manifest
+                with record.step("ingest") as step:
+                    step.result = grown = steps.take_deliveries(corpus, settings.ops, manifest)
+                manifest = grown.manifest
                 plan = make_plan(
                     settings, manifest, store, to_finish=unfinished, force=force, is_ingested=True
                 )
@@ -202,14 +167,15 @@ class _Night:
 
     def _train_and_decide(self, plan: Plan, manifest: Manifest, log: Run) -> Ending:
         """Do what the plan says, from the corpus to the remote."""
-        settings, store, record, drift = self.settings, self.store, self.record, None
+        store, record, drift = self.store, self.record, None
         clips = manifest.clips
         if plan.kind == "nothing":
             return Ending(code=NOTHING, verdict="nothing that came in was new")
         if plan.version is not None:
             version, is_again = plan.version, False
         else:
-            record.step("extract", prepare_data, store, self.commands)
+            with record.step("extract") as step:
+                step.result = steps.prepare_data(store, self.commands)
             clips, drift, refusal = self._check_new_clips(manifest)
             if refusal:
                 record.note(verdict=refusal)
@@ -217,21 +183,31 @@ class _Night:
             version = self._train(clips)
             is_again = store.decision(version) is not None
         if not is_again:
-            _write_unfinished(version)
-        decision = record.step(
-            "gate", decide_and_promote, store, version, clips, settings, record.folder / DECISION
-        ).decision
+            write_unfinished(version)
+        with record.step("gate") as step:
+            step.result = decided = steps.decide_and_promote(
+                store, version, clips, self.settings, record.folder / DECISION
+            )
         if is_again:
             self._publish_versions()
             again = f"the training gave version {version} again, which was decided on before"
             return Ending(code=NOTHING, verdict=again)
-        code = PROMOTED if decision["promote"] else REFUSED
+        return self._publish_decision(version, decided.decision, drift, log)
+
+    def _publish_decision(
+        self, version: int, decision: Mapping[str, Any], drift: DriftReport | None, log: Run
+    ) -> Ending:
+        """Say everywhere what was decided on a version."""
+        settings, store, record = self.settings, self.store, self.record
         verdict = decision["verdict"]
         record.note(version=version, champion=store.champion(), verdict=verdict)
         log.set_tags({"version": str(version), "decision": verdict})
         log.log_metrics(decision["scores"])
-        record.attempt("card", describe_version, store, version, settings.corpus.folder)
-        record.attempt("registry", update_registry, store, settings.tracking)
+        with record.attempt("card") as step:
+            step.result = steps.describe_version(store, version, settings.corpus.folder)
+        with record.attempt("registry") as step:
+            step.result = steps.update_registry(store, settings.tracking)
+        code = PROMOTED if decision["promote"] else REFUSED
         return self._publish(Ending(code=code, verdict=verdict), drift, decision)
 
     def _check_new_clips(
@@ -244,22 +220,23 @@ class _Night:
             model can be trained on what is left, empty if one can.
         """
         corpus, record, clips = self.settings.corpus, self.record, manifest.clips
-        new = new_clips(clips, self.store)
+        new, options = new_clips(clips, self.store), self.settings.ops.drift
         record.note(batches=[name for name in new if name != BY_HAND])
-        checked = record.step(
-            "drift", check_new_clips, clips, new, self.settings.ops.drift,
-            record.folder / DRIFT,
-        )  # fmt: skip
+        with record.step("drift") as step:
+            step.result = checked = steps.check_new_clips(
+                clips, new, options, record.folder / DRIFT
+            )
         if not checked.refused:
             return clips, checked.worst, ""
         delivered = {delivery.batch for delivery in read_deliveries(corpus)}
         for report in checked.refused:
             if report.batch in delivered:
-                manifest = record.step(
-                    "withdraw", withdraw_delivery, corpus, report, manifest
-                ).manifest
-        record.step("extract again", prepare_data, self.store, self.commands)
-        return manifest.clips, checked.worst, why_not_train(checked, delivered)
+                with record.step("withdraw") as step:
+                    step.result = left = steps.withdraw_delivery(corpus, report, manifest)
+                manifest = left.manifest
+        with record.step("extract again") as step:
+            step.result = steps.prepare_data(self.store, self.commands)
+        return manifest.clips, checked.worst, steps.why_not_train(checked, delivered)
 
     def _train(self, clips: Sequence[Clip]) -> int:
         """Train, score and keep a challenger; return its number."""
@@ -271,12 +248,14 @@ class _Night:
             record.warn(
                 "training starts from scratch: the champion learnt from a signer who was forgotten"
             )
-        record.step("train", train, settings.params, start_from, self.commands)
-        record.step("evaluate", evaluate, self.commands)
-        reasons = record.content["reasons"]
-        kept = record.step(
-            "keep", keep_version, store, clips, settings.params, parent=parent, reasons=reasons
-        )
+        with record.step("train") as step:
+            step.result = steps.train(settings.params, start_from, self.commands)
+        with record.step("evaluate") as step:
+            step.result = steps.evaluate(self.commands)
+        with record.step("keep") as step:
+            step.result = kept = steps.keep_version(
+                store, clips, settings.params, parent=parent, reasons=record.content["reasons"]
+            )
         record.note(version=kept.version)
         return kept.version
 
@@ -285,24 +264,26 @@ class _Night:
     ) -> Ending:
         """Build the report, keep the versions of data and code; return the ending."""
         night, outcome = self.record.content, OUTCOMES[ending.code]
-        self.record.attempt(
-            "report", build_report, night, self.settings.corpus.name, outcome, drift, decision,
-            self.commands,
-        )  # fmt: skip
+        corpus = self.settings.corpus.name
+        with self.record.attempt("report") as step:
+            step.result = steps.build_report(night, corpus, outcome, drift, decision, self.commands)
         self._publish_versions()
         return ending
 
     def _publish_versions(self) -> None:
         """Track the models with DVC, commit, push; as far as the options say."""
-        settings, attempt = self.settings, self.record.attempt
-        commit, remote = settings.ops.commit, settings.ops.remote
-        if commit or remote:
-            attempt("track", track_models, self.commands)
-        if commit:
-            night, corpus = self.record.content, settings.corpus.folder
-            attempt("commit", commit_night, night, settings.params, corpus, self.commands)
-        if remote:
-            attempt("push", push_versions, remote, self.commands)
+        settings, record, ops = self.settings, self.record, self.settings.ops
+        if ops.commit or ops.remote:
+            with record.attempt("track") as step:
+                step.result = steps.track_models(self.commands)
+        if ops.commit:
+            with record.attempt("commit") as step:
+                step.result = steps.commit_night(
+                    record.content, settings.params, settings.corpus.folder, self.commands
+                )
+        if ops.remote:
+            with record.attempt("push") as step:
+                step.result = steps.push_versions(ops.remote, self.commands)
 
     def end(self, ending: Ending) -> None:
         """Close the record and call the hook."""
@@ -319,23 +300,9 @@ def code_of(stop: KeyboardInterrupt) -> int:
     return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
 
 
-def read_unfinished() -> int | None:
-    """Return the version that came to the gate in a night that was interrupted or failed later."""
-    if not RETRAIN_UNFINISHED.is_file():
-        return None
-    hint, path = f"remove {RETRAIN_UNFINISHED}", RETRAIN_UNFINISHED
-    found = check_shape(read_json(path, hint=hint), _UNFINISHED, where=path, hint=hint)
-    version: int | None = found["version"]
-    return version
-
-
-def _write_unfinished(version: int | None) -> None:
-    write_file(RETRAIN_UNFINISHED, to_text({"version": version}))
-
-
 @contextlib.contextmanager
 def _end_on_sigterm() -> Iterator[None]:
-    """Let SIGTERM end the night in words, as Ctrl-C does."""
+    """Let SIGTERM end the night with a verdict, as Ctrl-C does."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         raise Terminated

@@ -1,4 +1,4 @@
-"""The plan of a night: its settings, what there is to do and why, and what made a model.
+"""The plan of a night: what there is to do and why, which a dry run prints; what made a model.
 
 A corpus is new if no model that was decided on has seen it. So a delivery that came in before a
 crash is still new, and one whose model was refused is not.
@@ -8,25 +8,38 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from signloom.config import get_map, load_params, load_section, parse_options
-from signloom.corpus.manifest import SPLITS, Clip, CorpusOptions, Manifest
+from signloom.config import (
+    check_shape,
+    get_map,
+    load_params,
+    load_section,
+    parse_options,
+    read_json,
+    shape,
+)
+from signloom.corpus.manifest import SPLITS, Clip, CorpusOptions, Manifest, has_ended, load_manifest
 from signloom.corpus.shards import read_clip_frames, read_clip_rates
 from signloom.dvc import check_names
 from signloom.errors import UserError
 from signloom.evaluation.names import reads_glosses
 from signloom.features.targets import read_targets
-from signloom.files import hash_file, hash_folder
-from signloom.paths import DVC_LOCK, SHARDS, TARGETS
+from signloom.files import hash_file, hash_folder, to_text, write_file
+from signloom.paths import DVC_LOCK, RETRAIN_UNFINISHED, SHARDS, TARGETS
 from signloom.provenance import git_state
 from signloom.tracking.run import TrackingOptions, read_tracking
+from signloom_ops.intake.deliveries import Request
 from signloom_ops.intake.inbox import has_news
+from signloom_ops.intake.ingest import IngestPlan, plan_ingest
 from signloom_ops.intake.staging import check_videos
+from signloom_ops.intake.withdraw import ENDED, list_ended
+from signloom_ops.nightly.gate import YEAR_DAYS, level_tonight
+from signloom_ops.nightly.lock import holder
 from signloom_ops.nightly.record import StepResult
 from signloom_ops.nightly.store import FORGOTTEN, ModelStore
 from signloom_ops.options import OpsOptions, Start, load_ops
@@ -34,7 +47,22 @@ from signloom_ops.options import OpsOptions, Start, load_ops
 ALSO = "also_of"  # mark of a version: keys of further corpora that give the same model
 BY_HAND = "rows added by hand"  # clips of no delivery that came after the first model
 
+_UNFINISHED = shape(version=int | None)  # of the file that a night which failed leaves
+
 Kind = Literal["train", "finish", "nothing"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NightRequest:
+    """What a person or a timer asked for."""
+
+    params: Path
+    start: Start | None
+    """Weights to train from; None: those of `start` of ops.yaml."""
+    pull: bool
+    """Whether to pull new versions from the DVC remote first."""
+    force: bool
+    """Whether to train even if nothing is new."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,6 +163,107 @@ def make_plan(
         reasons = [f"the night that decided on version {to_finish} was interrupted after it"]
     text = "; ".join(reasons) or "nothing is new"
     return Plan(text=text, kind=kind, reasons=tuple(reasons), version=version)
+
+
+def read_unfinished() -> int | None:
+    """Return the version that came to the gate in a night that was interrupted or failed later."""
+    if not RETRAIN_UNFINISHED.is_file():
+        return None
+    hint, path = f"remove {RETRAIN_UNFINISHED}", RETRAIN_UNFINISHED
+    found = check_shape(read_json(path, hint=hint), _UNFINISHED, where=path, hint=hint)
+    version: int | None = found["version"]
+    return version
+
+
+def write_unfinished(version: int | None) -> None:
+    """Note that a night has begun, and the version that came to its gate."""
+    write_file(RETRAIN_UNFINISHED, to_text({"version": version}))
+
+
+STEPS: Mapping[Kind, str] = {
+    "train": "ingest, extract, drift, train, evaluate, keep, gate, card, registry, report",
+    "finish": "card, registry, report",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DryRun:
+    """What a night would do; these names are those of the JSON."""
+
+    kind: Kind
+    reasons: tuple[str, ...]
+    champion: int | None
+    start_from: str
+    """Folder of the weights that training would start from; empty: from scratch."""
+    held_by: str
+    """Who is at work now; empty: nobody."""
+    level_tonight: float
+    """What the gate would ask for; `gate.level_tonight`."""
+    refused_in_a_year: int
+    """Challengers that were refused in the last 365 days."""
+    clips: dict[str, str]
+    """Clips that would come in, with their splits."""
+    rejects: list[str]
+    """Files of the inbox that would not, with the reasons."""
+    lines: list[str] = field(default_factory=list)
+    """All of it for a person."""
+
+
+def dry_run(request: NightRequest) -> DryRun:
+    """Return what a night would do now.
+
+    Videos that would come in are decoded for it, as the night will do again.
+    """
+    settings, store = read_settings(request.params), ModelStore()
+    corpus, ops = settings.corpus, settings.ops
+    manifest = load_manifest(corpus)
+    if ended := list_ended(manifest.clips):
+        left = [clip for clip in manifest.clips if not has_ended(clip.consent_until)]
+        manifest = Manifest(left, manifest.sha256)
+    plan = make_plan(settings, manifest, store, to_finish=read_unfinished(), force=request.force)
+    incoming = None
+    if plan.kind == "train" and ops.inbox.is_dir():
+        delivered = Request(sources=[ops.inbox], inbox=True)
+        incoming = plan_ingest(corpus, delivered, ops.ingest, known=manifest)
+    parent = choose_parent(store, request.start or ops.start)
+    refused = store.refused_before(None, YEAR_DAYS)
+    found = DryRun(
+        kind=plan.kind,
+        reasons=plan.reasons,
+        champion=store.champion(),
+        start_from=str(store.checkpoint(parent)) if parent is not None else "",
+        held_by=holder(),
+        level_tonight=level_tonight(ops.gate.level, refused),
+        refused_in_a_year=refused,
+        clips={clip.clip_id: clip.split for clip in incoming.clips} if incoming else {},
+        rejects=[f"{row.where}: {row.reason}" for row in incoming.rejects] if incoming else [],
+    )
+    return replace(found, lines=_say(found, ops, len(ended), incoming))
+
+
+def _say(found: DryRun, ops: OpsOptions, ended: int, incoming: IngestPlan | None) -> list[str]:
+    """Return a dry run as lines for a person."""
+    lines = [f"because {reason}" for reason in found.reasons] or ["nothing is new"]
+    if ended:
+        lines.append(f"{ended} clips would leave the corpus: {ENDED}")
+    if incoming:
+        there = len(incoming.manifest.clips)
+        lines.append(f"{len(found.clips)} clips would come to the {there} of the corpus")
+        lines += [f"rejected: {text}" for text in found.rejects]
+    if found.kind != "nothing":
+        more = ["track"] if ops.commit or ops.remote else []
+        more += ["commit"] * ops.commit + ["push"] * bool(ops.remote)
+        lines.append(f"steps: {', '.join([STEPS[found.kind], *more])}")
+        lines.append(f"champion: {f'version {found.champion}' if found.champion else 'none yet'}")
+    if found.kind == "train":
+        lines.append(
+            f"the gate would ask for level {found.level_tonight:.2g}: {found.refused_in_a_year} "
+            f"refused in {YEAR_DAYS} days share the year's {ops.gate.level:g}"
+        )
+        lines.append(f"training would start from {found.start_from or 'scratch'}")
+    if found.held_by:
+        lines.append(f"not now: {found.held_by}")
+    return lines
 
 
 def _check_champion(corpus: CorpusOptions, clips: Sequence[Clip], store: ModelStore) -> None:

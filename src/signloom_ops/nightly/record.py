@@ -3,17 +3,18 @@
 An interrupted night is recognised by its night.json, which still says `running`.
 """
 
+import contextlib
 import logging
 import os
 import platform
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from signloom.config import read_json
 from signloom.errors import UserError, explain
@@ -39,8 +40,11 @@ class StepResult:
     """What a person should look at, though the night goes on."""
 
 
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result", bound=StepResult)
+@dataclass(slots=True)
+class Step:
+    """A step that runs; what runs the night gives it the result."""
+
+    result: StepResult = StepResult(text="")
 
 
 class NightRecord:
@@ -88,28 +92,19 @@ class NightRecord:
         self._log(f"warning: {text}")
         self._write()
 
-    def step(
-        self,
-        name: str,
-        work: Callable[Arguments, Result],
-        *arguments: Arguments.args,
-        **named: Arguments.kwargs,
-    ) -> Result:
-        """Run a step, time it, and keep what it returns or why it failed.
-
-        Returns:
-            What `work` returns.
-        """
-        begun = time.monotonic()
+    @contextlib.contextmanager
+    def step(self, name: str) -> Iterator[Step]:
+        """Time a step, and keep its result or why it failed."""
+        begun, step = time.monotonic(), Step()
         row: dict[str, Any] = {
             "name": name, "started": _now(), "seconds": None, "result": "running", "text": "",
         }  # fmt: skip
         self.content["steps"].append(row)
         self._write()
         try:
-            result = work(*arguments, **named)
-            row |= {"result": "skipped" if result.is_skipped else "done", "text": result.text}
-            row |= result.facts
+            yield step
+            state = "skipped" if step.result.is_skipped else "done"
+            row |= {"result": state, "text": step.result.text, **step.result.facts}
         except BaseException as error:
             text = explain(error) or str(error) or type(error).__name__
             row |= {"result": "failed", "text": text}
@@ -119,20 +114,15 @@ class NightRecord:
             self._log(f"{name}: {row['result']} in {row['seconds']:.1f} s: {row['text']}")
             logger.info("%s: %s", name, row["text"] or row["result"])
             self._write()
-        for text in result.warnings:
+        for text in step.result.warnings:
             self.warn(text)
-        return result
 
-    def attempt(
-        self,
-        name: str,
-        work: Callable[Arguments, Result],
-        *arguments: Arguments.args,
-        **named: Arguments.kwargs,
-    ) -> None:
-        """Run a step whose failure is a warning."""
+    @contextlib.contextmanager
+    def attempt(self, name: str) -> Iterator[Step]:
+        """The same of a step whose failure is a warning."""
         try:
-            self.step(name, work, *arguments, **named)
+            with self.step(name) as step:
+                yield step
         except (UserError, OSError, subprocess.SubprocessError) as error:
             self.warn(f"{name}: {explain(error) or error}")
 

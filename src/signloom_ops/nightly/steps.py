@@ -1,4 +1,4 @@
-"""The steps of a night up to the decision; each says what it did by what it returns."""
+"""The steps of a night; each says what it did by what it returns."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,19 +11,27 @@ from signloom.dvc import track_version
 from signloom.files import to_text, write_file
 from signloom.paths import (
     CHECKPOINT,
+    DVC_LOCK,
     EVALUATION,
     LANDMARKS,
+    LAST_NIGHT,
+    METRICS,
     MODELS,
+    REPORT_PAGE,
     SHARDS,
     TARGETS,
+    TUNE,
     WITHDRAWN_VIDEOS,
 )
+from signloom.tracking.run import TrackingOptions
 from signloom_ops.intake.deliveries import Request
 from signloom_ops.intake.drift.check import check_drift
 from signloom_ops.intake.drift.findings import LEVELS, DriftReport, write_report
 from signloom_ops.intake.ingest import ingest
 from signloom_ops.intake.withdraw import ENDED, withdraw, withdraw_ended
+from signloom_ops.nightly.card import write_card
 from signloom_ops.nightly.commands import Commands
+from signloom_ops.nightly.page import FORMAT_VERSION
 from signloom_ops.nightly.plan import (
     ALSO,
     BY_HAND,
@@ -33,12 +41,13 @@ from signloom_ops.nightly.plan import (
     gather_facts,
 )
 from signloom_ops.nightly.record import StepResult
+from signloom_ops.nightly.registry import sync_registry
 from signloom_ops.nightly.store import ModelStore
 from signloom_ops.options import DriftOptions, OpsOptions
 
 
 def pull_versions(
-    corpus: Path, remote: str, commands: Commands, *, was_interrupted: bool
+    corpus: Path, remote: str, commands: Commands, was_interrupted: bool
 ) -> StepResult:
     """Fetch the corpus and the models that other machines pushed.
 
@@ -309,3 +318,94 @@ def decide_and_promote(
     store.apply_decision(decision, by="retrain")
     facts = {name: decision[name] for name in ("promote", "level_tonight", "refused_in_a_year")}
     return Decided(text=decision["verdict"], facts=facts, decision=decision)
+
+
+# What follows comes after the decision: what fails of it is a warning and stops nothing.
+
+
+def describe_version(store: ModelStore, version: int, corpus: Path) -> StepResult:
+    """Write the card of a version; `corpus` is the folder with the terms of the recordings."""
+    card = write_card(store.folder(version), corpus, marks=store.marks(version))
+    return StepResult(text=str(card))
+
+
+def update_registry(store: ModelStore, tracking: TrackingOptions) -> StepResult:
+    """Make MLflow's registry say what the store says."""
+    if not tracking.enabled:
+        return StepResult(text="tracking is off", is_skipped=True)
+    return StepResult(text="; ".join(sync_registry(store, tracking)) or "nothing to change")
+
+
+def build_report(
+    night: Mapping[str, Any],
+    corpus: str,
+    outcome: str,
+    drift: DriftReport | None,
+    decision: Mapping[str, Any] | None,
+    commands: Commands,
+) -> StepResult:
+    """Write what the report shows of a night, and build the report.
+
+    Args:
+        night: The content of night.json.
+        corpus: Name of the corpus; the report of another one leaves the night out.
+        outcome: How the night ends.
+        drift: The worst of what the drift check found; None: no clip was new.
+        decision: What was decided; None: the data were refused.
+        commands: Run DVC.
+    """
+    # Nothing that differs if the night is run again.
+    keys = ("verdict", "version", "champion_before", "champion", "batches", "reasons", "warnings")
+    content = {
+        "format_version": FORMAT_VERSION,
+        "corpus": corpus,
+        "night": {"outcome": outcome, **{key: night[key] for key in keys}},
+        "drift": drift and drift.to_map(),
+        "decision": decision,
+    }
+    write_file(LAST_NIGHT, to_text(content))
+    TUNE.mkdir(parents=True, exist_ok=True)  # DVC wants it, the report does without a search
+    # Alone: with its upstream a search would begin.
+    commands.dvc("repro", "--single-item", "report")
+    return StepResult(text=f"{REPORT_PAGE} shows this night")
+
+
+def track_models(commands: Commands) -> StepResult:
+    """Have DVC keep the models."""
+    if MODELS.is_dir():
+        commands.dvc("add", str(MODELS))
+    return StepResult(text=f"{MODELS}.dvc names the versions")
+
+
+def commit_night(
+    night: Mapping[str, Any], params: Path, corpus: Path, commands: Commands
+) -> StepResult:
+    """Commit the files that a night writes, and no others.
+
+    Args:
+        night: The content of night.json.
+        params: The parameters file.
+        corpus: Folder of the corpus.
+        commands: Run git.
+    """
+    written = [
+        params, DVC_LOCK, Path(f"{MODELS}.dvc"), Path("data/.gitignore"),
+        Path(f"{corpus}.dvc"), corpus.parent / ".gitignore", METRICS, LAST_NIGHT,
+    ]  # fmt: skip
+    there = [str(path) for path in dict.fromkeys(written) if path.is_file()]
+    commands.git("add", "--", *there)
+    changed = commands.git("diff", "--cached", "--name-only", "--", *there).split()
+    if not changed:
+        return StepResult(text="nothing has changed")
+    champion = f"version {night['champion']}" if night["champion"] else "none"
+    is_new = night["champion"] != night["champion_before"]
+    title = f"Retrain: champion is {champion}{', new' if is_new else ', as before'}"
+    message = ("--message", title, "--message", night["verdict"])
+    commands.git("commit", "--quiet", *message, "--", *there)
+    return StepResult(text=f"{len(changed)} files: {title}")
+
+
+def push_versions(remote: str, commands: Commands) -> StepResult:
+    """Send data and models to a DVC remote."""
+    commands.dvc("push", "--remote", remote)
+    return StepResult(text=f"to {remote}")

@@ -491,7 +491,7 @@ def sync_marks(params: Path, project: Project) -> str:
     tracking = read_tracking(params)
     if not tracking.enabled or not project.store.versions():
         return "the model registry has nothing to be told"
-    from signloom_ops.nightly.publish import sync_registry  # it loads MLflow
+    from signloom_ops.nightly.registry import sync_registry  # it loads MLflow
 
     try:
         changed = sync_registry(project.store, tracking)

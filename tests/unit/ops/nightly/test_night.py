@@ -22,11 +22,10 @@ from signloom.errors import UserError
 from signloom.paths import RETRAIN_LOCK, RETRAIN_UNFINISHED
 from signloom_ops.intake.drift.findings import DriftReport
 from signloom_ops.nightly.commands import Commands
-from signloom_ops.nightly.dry_run import dry_run
 from signloom_ops.nightly.lock import hold_lock
-from signloom_ops.nightly.night import Request, run_night
-from signloom_ops.nightly.plan import make_plan, new_clips
-from signloom_ops.nightly.record import NightRecord, StepResult
+from signloom_ops.nightly.night import run_night
+from signloom_ops.nightly.plan import NightRequest, dry_run, make_plan, new_clips
+from signloom_ops.nightly.record import NightRecord
 from signloom_ops.nightly.steps import take_deliveries, train, withdraw_delivery
 from signloom_ops.nightly.store import ModelStore
 from tests.intake import deliver
@@ -42,7 +41,7 @@ from tests.unit.ops.nightly.night_project import (
     settle_cut,
 )
 
-ASK = Request(params=PARAMS, start=None, pull=True, force=False)
+ASK = NightRequest(params=PARAMS, start=None, pull=True, force=False)
 
 
 @pytest.fixture(autouse=True)
@@ -294,12 +293,8 @@ def test_what_a_person_rolled_back_is_not_promoted_again() -> None:
 
 def test_a_night_that_was_cut_is_recognised_and_keeps_its_key() -> None:
     first = NightRecord()
-
-    def killed() -> StepResult:
+    with pytest.raises(SystemExit), first.step("train"):
         raise SystemExit  # what a kill leaves is what is on the disk before this
-
-    with pytest.raises(SystemExit):
-        first.step("train", killed)
     content = read_night()
     content["steps"][-1]["result"] = "running"
     first.path.write_text(json.dumps(content))
