@@ -11,21 +11,16 @@ import json
 import logging
 import os
 import shutil
-import socket
-import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from filelock import lock_descriptor
-
 from signloom.errors import FULL_DISK, UserError
 from signloom.files import copy_folder, flush_to_disk, hash_file, write_file
+from signloom_ops.lock import hold_lock
 
 FORMAT_VERSION = 2  # of the journal; 1 was that of a corpus alone and had no number
 _WAIT_S = 600.0  # for the lock
-_PAUSE_S = 0.2
 
 Operation = tuple[Path, Path | None]
 """What moves, and where it belongs; None: it is removed."""
@@ -173,11 +168,7 @@ def open_transaction(folder: Path) -> Iterator[Transaction]:
     change = Transaction(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "lock").open("a+", encoding="utf-8") as lock:
-            _wait_for(lock.fileno(), folder / "lock")
-            lock.truncate(0)
-            lock.write(f"process {os.getpid()} on {socket.gethostname()}: {_command()}")
-            lock.flush()
+        with hold_lock(folder / "lock", wait_s=_WAIT_S):
             try:
                 yield change
             finally:
@@ -191,11 +182,6 @@ def open_transaction(folder: Path) -> Iterator[Transaction]:
             f"{error.filename2 or folder}: the disk is full ({os.strerror(error.errno or 0)}); "
             f"{left}. Free some space and run the same again"
         ) from error
-
-
-def _command() -> str:
-    """Return which command this is, without what follows, which may name people."""
-    return " ".join([Path(sys.argv[0]).name, *sys.argv[1:2]])
 
 
 def replace_link(path: Path) -> None:
@@ -250,16 +236,3 @@ def _relative(home: Path, path: Path) -> str:
 
 def _hash(path: Path) -> str | None:
     return hash_file(path) if path.is_file() else None
-
-
-def _wait_for(lock: int, path: Path) -> None:
-    deadline = time.monotonic() + _WAIT_S
-    is_told = False
-    while not lock_descriptor(lock, blocking=False):  # the system lets go of it at any end
-        holder = path.read_text(encoding="utf-8") or "another process"
-        if time.monotonic() > deadline:
-            raise UserError(f"{path} is held by {holder}; wait until it ends, or stop it")
-        if not is_told:
-            logger.warning("waiting for %s, which holds %s", holder, path)
-        is_told = True
-        time.sleep(_PAUSE_S)

@@ -52,22 +52,15 @@ def run_app(options: argparse.Namespace) -> None:
         UserError: If the options do not fit, or the port or the project is in use.
     """
     password = _check_house(options)
-    from filelock import FileLock, Timeout
-
     from signloom_ops.app.connections import build_server
     from signloom_ops.app.guard import Guard
     from signloom_ops.app.server import App, read_consent
+    from signloom_ops.lock import hold_lock
 
     prompts = _read_prompts(options.prompts)
     read_consent()  # told here, if it cannot be read
 
-    APP.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(APP / ".lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise UserError("an app of this project runs already: use it, or stop it first") from None
-    with lock, socket.socket() as listener:
+    with hold_lock(APP / ".lock", hint="use it, or stop it first"), socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind(("0.0.0.0" if options.host else LOCAL, options.port))

@@ -66,7 +66,7 @@ def run_ingest(options: argparse.Namespace) -> None:
     from signloom_ops.intake.deliveries import Request
     from signloom_ops.intake.ingest import IngestPlan, ingest, plan_ingest
     from signloom_ops.intake.withdraw import ENDED, list_ended, withdraw_ended
-    from signloom_ops.nightly.lock import hold_lock
+    from signloom_ops.lock import hold_lock
 
     corpus = load_section(options.params, "corpus", CorpusOptions)
     ops = load_ops(options.params)
@@ -176,7 +176,7 @@ def run_withdraw(options: argparse.Namespace) -> None:
     """Withdraw a delivery and print how many clips left each split."""
     from signloom.corpus.manifest import SPLITS, CorpusOptions
     from signloom_ops.intake.withdraw import withdraw
-    from signloom_ops.nightly.lock import hold_lock
+    from signloom_ops.lock import hold_lock
 
     corpus = load_section(options.params, "corpus", CorpusOptions)
     with hold_lock():  # no night in between
@@ -295,7 +295,7 @@ def run_drop_videos(options: argparse.Namespace) -> None:
     from signloom.extraction.extract import ExtractOptions
     from signloom_ops.intake.drop_videos import drop_videos, plan_drop
     from signloom_ops.intake.staging import is_unfinished
-    from signloom_ops.nightly.lock import hold_lock
+    from signloom_ops.lock import hold_lock
 
     corpus = load_section(options.params, "corpus", CorpusOptions)
     extract = load_section(options.params, "extract", ExtractOptions)
@@ -372,7 +372,7 @@ def add_forget(parser: argparse.ArgumentParser) -> None:
 def run_forget(options: argparse.Namespace) -> None:
     """Print what is there, ask, remove, print what is left to do."""
     from signloom_ops.app.takes import TakeStore
-    from signloom_ops.nightly.lock import hold_lock
+    from signloom_ops.lock import hold_lock
     from signloom_ops.privacy.forget import (
         Removal,
         find_removal,

@@ -30,7 +30,7 @@ def add_retrain(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom retrain`."""
     parser.description = (
         "Exit codes: 0 there is a new champion, 3 nothing is new, 4 the gate refused "
-        "the challenger, 5 the new data were refused, 6 another retraining runs, 1 an error, "
+        "the challenger, 5 the new data were refused, 6 another command is at work, 1 an error, "
         "130 and 143 stopped. docs/ops/nights.md"
     )
     add_params(parser)
@@ -283,7 +283,7 @@ def add_tidy(parser: argparse.ArgumentParser) -> None:
 
 def run_tidy(options: argparse.Namespace) -> None:
     """Print a line for each part of the project, and remove what nothing refers to."""
-    from signloom_ops.nightly.lock import hold_lock
+    from signloom_ops.lock import hold_lock
     from signloom_ops.nightly.store import ModelStore
     from signloom_ops.nightly.tidy import list_parts
 

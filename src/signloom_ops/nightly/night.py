@@ -18,9 +18,9 @@ from signloom.tracking.run import NIGHT, Run
 from signloom_ops.intake.drift.findings import DriftReport
 from signloom_ops.intake.ledgers import read_deliveries
 from signloom_ops.intake.withdraw import list_ended
+from signloom_ops.lock import BusyError, Held, hold_lock
 from signloom_ops.nightly import steps
 from signloom_ops.nightly.commands import Commands
-from signloom_ops.nightly.lock import BusyError, Held, hold_lock
 from signloom_ops.nightly.plan import (
     BY_HAND,
     NightRequest,

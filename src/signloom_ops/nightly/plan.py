@@ -38,8 +38,8 @@ from signloom_ops.intake.inbox import has_news
 from signloom_ops.intake.ingest import IngestPlan, plan_ingest
 from signloom_ops.intake.staging import check_videos
 from signloom_ops.intake.withdraw import ENDED, list_ended
+from signloom_ops.lock import holder
 from signloom_ops.nightly.gate import YEAR_DAYS, level_tonight
-from signloom_ops.nightly.lock import holder
 from signloom_ops.nightly.record import StepResult
 from signloom_ops.nightly.store import FORGOTTEN, ModelStore
 from signloom_ops.options import OpsOptions, Start, load_ops

@@ -127,15 +127,19 @@ def test_who_holds_the_lock_is_said_and_waited_for(
 ) -> None:
     STAGING.mkdir()
     with (STAGING / "lock").open("w") as held:
-        held.write("process 7 on elsewhere: signloom ingest")
+        who = {"pid": 7, "host": "elsewhere", "since": "noon", "command": "signloom ingest"}
+        held.write(json.dumps(who))
         held.flush()
         fcntl.flock(held, fcntl.LOCK_EX)
         letting_go = threading.Timer(0.5, fcntl.flock, (held, fcntl.LOCK_UN))
         letting_go.start()
         assert change() == "done"
         letting_go.join()
-        assert "waiting for process 7 on elsewhere" in caplog.text
+        assert "waiting for `signloom ingest`, process 7 on elsewhere, started noon" in caplog.text
         fcntl.flock(held, fcntl.LOCK_EX)
+        held.seek(0)
+        held.write(json.dumps(who))
+        held.flush()
         monkeypatch.setattr(transaction, "_WAIT_S", 0.3)
-        with pytest.raises(UserError, match=r"is held by process .* wait until it ends"):
+        with pytest.raises(UserError, match=r"at work: `signloom ingest`, .* wait until it ends"):
             change()

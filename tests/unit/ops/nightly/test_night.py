@@ -21,8 +21,8 @@ from signloom.corpus.quality import write_quality
 from signloom.errors import UserError
 from signloom.paths import RETRAIN_LOCK, RETRAIN_UNFINISHED
 from signloom_ops.intake.drift.findings import DriftReport
+from signloom_ops.lock import hold_lock
 from signloom_ops.nightly.commands import Commands
-from signloom_ops.nightly.lock import hold_lock
 from signloom_ops.nightly.night import run_night
 from signloom_ops.nightly.plan import NightRequest, dry_run, make_plan, new_clips
 from signloom_ops.nightly.record import NightRecord

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from signloom_ops.nightly.lock import BusyError, hold_lock, holder
+from signloom_ops.lock import BusyError, _command, hold_lock, holder
 from tests.processes import fork, wait
 
 
@@ -28,8 +29,8 @@ def test_the_second_is_told_who_holds_it(tmp_path: Path) -> None:
     assert holder(path) == ""
     with hold_lock(path) as held:
         assert held.left == ""
-        expected = f"another retraining is at work: process {os.getpid()} on "
-        with pytest.raises(BusyError, match=expected), hold_lock(path):
+        expected = f"another command is at work: `{_command()}`, process {os.getpid()} on "
+        with pytest.raises(BusyError, match=re.escape(expected)), hold_lock(path):
             pass
         assert holder(path).startswith(expected)
     assert holder(path) == ""
@@ -42,7 +43,7 @@ def test_a_dead_process_is_named_and_holds_nothing(tmp_path: Path) -> None:
     dead = json.loads(path.read_text())["pid"]
     assert holder(path) == ""
     with hold_lock(path) as held:
-        assert held.left.startswith(f"process {dead} on ")
+        assert f"process {dead} on " in held.left
     with hold_lock(path) as held:  # that one ended by itself
         assert held.left == ""
 

@@ -1,0 +1,142 @@
+"""Locks of a project: one process at a time, and who that is.
+
+The system lets go of a lock however its process ends, so a file that is left behind locks nothing;
+it only says who was killed.
+"""
+
+import contextlib
+import json
+import logging
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import IO
+
+from filelock import lock_descriptor
+
+from signloom.errors import UserError
+from signloom.paths import RETRAIN_LOCK
+
+_PAUSE_S = 0.2  # between two tries
+
+logger = logging.getLogger(__name__)
+
+
+class BusyError(UserError):
+    """Another process holds the lock."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Held:
+    """A lock that is ours."""
+
+    handle: int
+    """Handle of the lock file; a child that inherits it keeps the lock if we are killed."""
+    left: str
+    """Who held the lock last and was killed; empty: nobody was."""
+
+
+@contextlib.contextmanager
+def hold_lock(
+    path: Path = RETRAIN_LOCK, *, wait_s: float = 0.0, hint: str = "wait until it ends, or stop it"
+) -> Iterator[Held]:
+    """Keep other processes away.
+
+    Args:
+        path: The lock file; by default that of whatever changes the corpus or the models.
+        wait_s: How long to wait for another process, seconds; it is said once whom for.
+        hint: What to do if another one holds it, as the end of the message.
+
+    Raises:
+        BusyError: If another process holds it (for longer than that).
+        UserError: If the disk knows no locks.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+", encoding="utf-8") as file:
+        _wait_for(file, path, wait_s, hint)
+        left = _read(file)
+        me = {
+            "pid": os.getpid(), "host": platform.node(), "since": _now(), "command": _command()
+        }  # fmt: skip
+        _write(file, json.dumps(me) + "\n")
+        try:
+            yield Held(handle=file.fileno(), left=_name(left) if left else "")
+        finally:
+            _write(file, "")
+
+
+def holder(path: Path = RETRAIN_LOCK) -> str:
+    """Return who holds the lock; empty: nobody."""
+    try:
+        with path.open("r+", encoding="utf-8") as file:
+            if lock_descriptor(file.fileno(), blocking=False):
+                return ""
+            return _describe(_read(file), "wait until it ends, or stop it")
+    except FileNotFoundError:
+        return ""
+
+
+def _wait_for(file: IO[str], path: Path, wait_s: float, hint: str) -> None:
+    deadline, is_told = time.monotonic() + wait_s, False
+    try:
+        while not lock_descriptor(file.fileno(), blocking=False):
+            found = _read(file)
+            if time.monotonic() >= deadline:
+                raise BusyError(_describe(found, hint))
+            if not is_told:
+                who = _name(found) if found else "another command"
+                logger.warning("waiting for %s, which holds %s", who, path)
+            is_told = True
+            time.sleep(_PAUSE_S)
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be locked ({error.strerror}), so two commands could overlap; "
+            "put the project on a disk that knows locks"
+        ) from None
+
+
+def _describe(found: dict[str, str], hint: str) -> str:
+    if not found:
+        return "another command is just starting or ending; try again"
+    is_here = found["host"] == platform.node()
+    if is_here and not Path("/proc", found["pid"]).exists() and Path("/proc").is_dir():
+        return (
+            f"{_name(found)} is gone, but a stage that it started still runs; wait until that "
+            "ends: the next night uses what it makes"
+        )
+    return f"another command is at work: {_name(found)}; {hint}"
+
+
+def _name(found: dict[str, str]) -> str:
+    who = f"process {found['pid']} on {found['host']}, started {found['since']}"
+    return f"`{found['command']}`, {who}" if "command" in found else who
+
+
+def _command() -> str:
+    """Return which command this is, without what follows, which may name people."""
+    return " ".join([Path(sys.argv[0]).name, *sys.argv[1:2]])
+
+
+def _read(file: IO[str]) -> dict[str, str]:
+    file.seek(0)
+    try:
+        found = json.loads(file.read())
+        known = {key: str(found[key]) for key in ("pid", "host", "since")}
+        return known | {key: str(found[key]) for key in ("command",) if key in found}
+    except (ValueError, KeyError, TypeError):  # empty, torn, or of another shape
+        return {}
+
+
+def _write(file: IO[str], text: str) -> None:
+    file.truncate(0)
+    file.write(text)
+    file.flush()
+
+
+def _now() -> str:
+    return datetime.now().astimezone().isoformat(timespec="seconds")
