@@ -15,6 +15,7 @@ from signloom.corpus.landmarks import build_layout
 from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest
 from signloom.corpus.shards import read_clip_frames, read_clip_rates, shards_metadata
 from signloom.devices import pick_device
+from signloom.dvc import write_start
 from signloom.errors import ClipError, UserError
 from signloom.evaluation.evaluate import EvaluateOptions
 from signloom.evaluation.judge import make_judgements
@@ -37,6 +38,7 @@ from signloom.paths import (
     LANDMARKS,
     MODELS,
     PARAMS,
+    START,
     TOKENS,
     TUNE,
 )
@@ -87,6 +89,8 @@ def main() -> None:
     check_corpus(corpus)
     check_together(PARAMS, corpus)
     make_judgements()  # projects from before there were any have no such folder
+    if not START.is_file():  # likewise
+        write_start(None)
     # Always the same, so that nothing after this stage runs again because of it.
     write_file(CHECKED, "the parameters are valid, the corpus folder was there\n")
 

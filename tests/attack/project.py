@@ -43,6 +43,8 @@ def make_project(folder: Path) -> None:
         shutil.copy(ROOT / name, folder)
     (folder / "reports").mkdir()
     (folder / "reports/retrain.json").write_text("{}\n")
+    (folder / "data").mkdir()
+    shutil.copy(ROOT / "data/start.yaml", folder / "data")
     shutil.copy(ROOT / "reports/baseline.json", folder / "reports")
     (folder / "reports/judgements").mkdir()
     (folder / "params.yaml").write_text(yaml.safe_dump(_params()))

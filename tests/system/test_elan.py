@@ -96,8 +96,8 @@ def test_from_elan_to_a_model_and_back(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     for name in ("src", "pipeline"):
         shutil.copytree(ROOT / name, name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("dvc.yaml", ".dvcignore", "reports/retrain.json", "docs/demo.ipynb",
-                 "reports/judgements/README.md"):  # fmt: skip
+    for name in ("dvc.yaml", ".dvcignore", "reports/retrain.json", "data/start.yaml",
+                 "docs/demo.ipynb", "reports/judgements/README.md"):  # fmt: skip
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, name)
     for name in ("params.yaml", "ops.yaml"):

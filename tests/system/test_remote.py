@@ -68,7 +68,14 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("first") / "project"
     for name in ("src", "pipeline"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("dvc.yaml", ".gitignore", ".dvcignore", "data/.gitignore", "reports/.gitignore"):
+    for name in (
+        "dvc.yaml",
+        ".gitignore",
+        ".dvcignore",
+        "data/.gitignore",
+        "data/start.yaml",
+        "reports/.gitignore",
+    ):
         (root / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, root / name)
     shutil.copy(ROOT / "pipeline/smoke/params.yaml", root / "params.yaml")

@@ -36,6 +36,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(ROOT / "dvc.yaml", folder)
     (folder / "reports").mkdir()
     (folder / "reports/retrain.json").write_text("{}\n")
+    (folder / "data").mkdir()
+    shutil.copy(ROOT / "data/start.yaml", folder / "data")
     shutil.copy(ROOT / "reports/baseline.json", folder / "reports")
     (folder / "reports/judgements").mkdir()
     params = yaml.safe_load((ROOT / "pipeline/smoke/params.yaml").read_text())
@@ -145,6 +147,7 @@ def check_power_cut(project: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.mediapipe
 def test_nights_with_and_without_news_and_with_a_power_cut(project: Path) -> None:
+    params = (project / "params.yaml").read_text()
     check_first_night(project)
     check_empty_night(project)
     known = extracted(project)
@@ -166,8 +169,9 @@ def test_nights_with_and_without_news_and_with_a_power_cut(project: Path) -> Non
     facts = store.facts(2)
     assert (facts["parent"], facts["batches"]) == (1, night["batches"])
     assert len(facts["clips"]["train"]) == 3 * NEW
-    params = yaml.safe_load((project / "params.yaml").read_text())
-    assert params["train"]["start_from"] == "data/models/0001/checkpoint"
+    start = yaml.safe_load((project / "data/start.yaml").read_text())
+    assert start == {"start_from": "data/models/0001/checkpoint"}
+    assert (project / "params.yaml").read_text() == params  # a person's, which no night edits
     # The landmarks of the others came from the cache.
     assert extracted(project) == known + NEW
     assert retrain(project)[0] == 3

@@ -34,7 +34,7 @@ from signloom_ops.options import load_ops
 PARAMS = Path("params.yaml")
 DECIDED = (0, 3, 4, 5)  # exit codes of nights that nobody must look after
 _COPIED = ("src", "pipeline", PARAMS, "dvc.yaml", ".gitignore", "reports/baseline.json",
-           "reports/judgements", "reports/retrain.json")  # fmt: skip
+           "reports/judgements", "reports/retrain.json", "data/start.yaml")  # fmt: skip
 _INBOX, _SUMMARY = Path("data/inbox"), Path("reports/retrain/night.json")
 _SNAPSHOTS = "data/.training/*/[0-9]*.safetensors"
 _STORE = "MLFLOW_TRACKING_URI"  # the runs of a simulation belong to no real store

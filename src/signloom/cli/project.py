@@ -8,11 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from signloom.dvc import SHARED_WITH
+from signloom.dvc import SHARED_WITH, write_start
 from signloom.errors import UserError
 from signloom.evaluation.judge import make_judgements
 from signloom.files import check_writable, write_file
-from signloom.paths import BASELINE, JUDGEMENTS, LAST_NIGHT, OPS, PARAMS
+from signloom.paths import BASELINE, JUDGEMENTS, LAST_NIGHT, OPS, PARAMS, START
 
 # The code: one for all.
 LINKED = ("src", "pipeline", "presets", "dvc.yaml", "params.schema.json", "ops.schema.json")
@@ -76,6 +76,7 @@ def make_project(root: Path, folder: Path) -> None:
     write_file(place / LAST_NIGHT, "{}\n")
     make_judgements(place / JUDGEMENTS)
     (place / "data").mkdir()
+    write_start(None, place / START)
     _start_dvc(root, place)
 
 

@@ -26,7 +26,7 @@ from signloom.checkpoint import (
     check_source,
     save_checkpoint,
 )
-from signloom.config import checked_dataclass, load_section
+from signloom.config import checked_dataclass, load_params, load_section, parse_options
 from signloom.devices import is_portable, peak_memory_mb, pick_device
 from signloom.errors import UserError
 from signloom.features.augment import AugmentOptions
@@ -41,6 +41,7 @@ from signloom.log import ONCE
 from signloom.models.pretrained import TextModel
 from signloom.models.registry import build_model, planned
 from signloom.models.seq2seq import ModelOptions
+from signloom.paths import START
 from signloom.progress import progress_file
 from signloom.training.data import TrainingData
 from signloom.training.devices import open_devices
@@ -65,17 +66,33 @@ class RunOptions:
     train: TrainOptions
 
 
+@checked_dataclass
+class Start:
+    """The content of data/start.yaml."""
+
+    start_from: str | None
+    """In place of `train.start_from`; None: as that says."""
+
+
 def read_run_options(params: Path) -> RunOptions:
-    """Read the sections of a parameters file that decide the weights.
+    """Read what decides the weights: sections of a parameters file, and where a night starts from.
+
+    Args:
+        params: The parameters file. Where a night wrote `data/start.yaml` beside it, that replaces
+            `train.start_from`.
 
     Raises:
         UserError: If one of them is missing or wrong.
     """
+    train = load_section(params, "train", TrainOptions)
+    if (path := params.parent / START).is_file():
+        start = parse_options(load_params(path), Start, where=f"{path}: ").start_from
+        train = train if start is None else replace(train, start_from=start)
     return RunOptions(
         features=load_section(params, "features", FeatureOptions),
         augment=load_section(params, "augment", AugmentOptions),
         model=load_section(params, "model", ModelOptions),
-        train=load_section(params, "train", TrainOptions),
+        train=train,
     )
 
 

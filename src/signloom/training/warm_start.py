@@ -133,7 +133,8 @@ def refuse(folder: Path, problems: Sequence[str]) -> None:
         raise UserError(
             f"train.start_from: {folder} does not fit what is to be trained:\n"
             + "".join(f"  {problem}\n" for problem in problems)
-            + 'change these back, or start from scratch with train.start_from: ""'
+            + 'change these back, or start from scratch with train.start_from: "" '
+            "(or with `signloom retrain --start scratch`)"
         )
 
 

@@ -249,7 +249,7 @@ class _Night:
                 "training starts from scratch: the champion learnt from a signer who was forgotten"
             )
         with record.step("train") as step:
-            step.result = steps.train(settings.params, start_from, self.commands)
+            step.result = steps.train(start_from, self.commands)
         with record.step("evaluate") as step:
             step.result = steps.evaluate(self.commands)
         with record.step("keep") as step:
@@ -279,7 +279,7 @@ class _Night:
         if ops.commit:
             with record.attempt("commit") as step:
                 step.result = steps.commit_night(
-                    record.content, settings.params, settings.corpus.folder, self.commands
+                    record.content, settings.corpus.folder, self.commands
                 )
         if ops.remote:
             with record.attempt("push") as step:

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from signloom.config import load_section, update_params
+from signloom.config import load_section
 from signloom.corpus.manifest import Clip, CorpusOptions, Manifest
-from signloom.dvc import track_version
+from signloom.dvc import track_version, write_start
 from signloom.files import to_text, write_file
 from signloom.paths import (
     CHECKPOINT,
@@ -19,6 +19,7 @@ from signloom.paths import (
     MODELS,
     REPORT_PAGE,
     SHARDS,
+    START,
     TARGETS,
     TUNE,
     WITHDRAWN_VIDEOS,
@@ -236,9 +237,9 @@ def why_not_train(checked: DriftCheck, delivered: Collection[str]) -> str:
     )
 
 
-def train(params: Path, start_from: str, commands: Commands) -> StepResult:
+def train(start_from: str, commands: Commands) -> StepResult:
     """Train a challenger, from the weights in a folder or from scratch (an empty name)."""
-    update_params(params, {"train": {"start_from": start_from}})
+    write_start(start_from)
     # Alone, as is `evaluate`: what it reads was brought up to date tonight.
     commands.dvc("repro", "--single-item", "train")
     return StepResult(text=f"from {start_from or 'scratch'}", facts={"start_from": start_from})
@@ -377,19 +378,16 @@ def track_models(commands: Commands) -> StepResult:
     return StepResult(text=f"{MODELS}.dvc names the versions")
 
 
-def commit_night(
-    night: Mapping[str, Any], params: Path, corpus: Path, commands: Commands
-) -> StepResult:
+def commit_night(night: Mapping[str, Any], corpus: Path, commands: Commands) -> StepResult:
     """Commit the files that a night writes, and no others.
 
     Args:
         night: The content of night.json.
-        params: The parameters file.
         corpus: Folder of the corpus.
         commands: Run git.
     """
     written = [
-        params, DVC_LOCK, Path(f"{MODELS}.dvc"), Path("data/.gitignore"),
+        START, DVC_LOCK, Path(f"{MODELS}.dvc"), Path("data/.gitignore"),
         Path(f"{corpus}.dvc"), corpus.parent / ".gitignore", METRICS, LAST_NIGHT,
     ]  # fmt: skip
     there = [str(path) for path in dict.fromkeys(written) if path.is_file()]

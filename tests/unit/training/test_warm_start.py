@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import tokenizers
 import torch
+import yaml
 
 from signloom.checkpoint import (
     Checkpoint,
@@ -15,15 +16,25 @@ from signloom.checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
+from signloom.config import update_params
 from signloom.corpus.landmarks import HANDS_POSE, build_layout
+from signloom.dvc import write_start
 from signloom.errors import UserError
 from signloom.features.glosses import GlossKind, GlossVocabulary
 from signloom.features.sources import GlossSource, LandmarkSource
 from signloom.features.targets import CtcLabels
 from signloom.features.tokenizer import Tokenizer, Vocabulary, read_source
 from signloom.files import hash_folder
+from signloom.paths import START
 from signloom.training.data import TrainingData
-from signloom.training.run import Result, RunOptions, prepare, train, write_results
+from signloom.training.run import (
+    Result,
+    RunOptions,
+    prepare,
+    read_run_options,
+    train,
+    write_results,
+)
 from signloom.training.warm_start import (
     LABEL_ROWS,
     SOURCE_ROWS,
@@ -34,6 +45,7 @@ from signloom.training.warm_start import (
 )
 from signloom.translation.translator import Translator
 from tests import tiny
+from tests.tiny import ROOT
 
 CPU = torch.device("cpu")
 HANDS = build_layout(("hands",))
@@ -307,3 +319,28 @@ def test_what_training_starts_from_is_known_by_its_bytes(tmp_path: Path) -> None
     assert describe_start(str(tmp_path / "old")) == before
     trained(tmp_path / "old", seed=2)
     assert describe_start(str(tmp_path / "old")) != before
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [(None, "mine"), ("null", "mine"), ("data/models/0003", "data/models/0003"), ('""', "")],
+)
+def test_a_night_says_where_training_starts_without_touching_params_yaml(
+    said: str | None, expected: str, tmp_path: Path
+) -> None:
+    params = tmp_path / "params.yaml"
+    params.write_bytes((ROOT / "pipeline/smoke/params.yaml").read_bytes())
+    update_params(params, {"train": {"start_from": "mine"}})
+    if said is not None:
+        (tmp_path / "data").mkdir()
+        write_start(yaml.safe_load(said), tmp_path / START)
+    assert read_run_options(params).train.start_from == expected
+
+
+def test_what_a_person_wrote_into_the_file_of_nights_is_checked(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / START).write_text("start_from: [a]\n")
+    params = tmp_path / "params.yaml"
+    params.write_bytes((ROOT / "pipeline/smoke/params.yaml").read_bytes())
+    with pytest.raises(UserError, match=r"data/start.yaml: start_from: found .*, expected text"):
+        read_run_options(params)

@@ -346,8 +346,7 @@ def test_a_night_makes_all_that_training_reads() -> None:
         def dvc(self, *arguments: str) -> None:
             self.stages += arguments
 
-    Path("params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
-    train(Path("params.yaml"), "", noted := Noted())
+    train("", noted := Noted())
     stages = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
     read = {
         name

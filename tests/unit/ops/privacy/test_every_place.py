@@ -65,6 +65,7 @@ def films(*folders: str) -> list[str]:
 # How a person comes into each place; None: no place for people, for the reason behind it.
 PLACES: dict[str, Callable[[Path], None] | str] = {
     "OPS": "knobs",
+    "START": "a folder of a model",
     "PARAMS": "knobs",
     "DVC_LOCK": "hashes",
     "PRESETS": "knobs",
