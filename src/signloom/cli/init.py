@@ -2,14 +2,23 @@
 
 import argparse
 import math
+import shutil
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from signloom.cli.arguments import add_captions, add_params, number_of, read_caption_options
-from signloom.config import FrameRate, load_params, update_params
+from signloom.cli.arguments import (
+    add_captions,
+    add_foreign,
+    add_params,
+    read_caption_options,
+)
+from signloom.cli.landmarks import add_import_options, import_sources
+from signloom.config import load_params, update_params
 from signloom.errors import Problem, UserError
 from signloom.files import check_output
 
@@ -44,8 +53,12 @@ def add_init(parser: argparse.ArgumentParser) -> None:
         "table then has a row a film",
     )  # fmt: skip
     parser.add_argument(
-        "--fps", type=number_of(FrameRate), help="of start_frame and end_frame, and of pictures"
-    )
+        "--landmarks", type=Path, nargs="+", metavar="DIR",
+        help="no videos and no table: landmark files in folders SIGN/TAKE or PERSON/SIGN/TAKE, "
+        "such as MP_Data; they are imported, and dealt 80 10 10 without --shares",
+    )  # fmt: skip
+    add_import_options(parser.add_argument_group("landmarks"))
+    add_foreign(parser, fps=" of landmarks, start_frame, end_frame and pictures")
     add_table(parser)
     add_captions(parser)
     parser.add_argument(
@@ -75,7 +88,12 @@ def add_table(parser: argparse.ArgumentParser) -> None:
         "--shares", nargs=3, type=float, metavar=("TRAIN", "DEV", "TEST"),
         help="deal the clips to the splits, such as 80 10 10",
     )  # fmt: skip
-    parser.add_argument("--by", choices=("signer", "film", "clip"), default="signer")
+    parser.add_argument(
+        "--by", "--split-by", choices=("auto", "signer", "film", "sentence", "order", "clip"),
+        default="auto",
+        help="what --shares deals: signers, or where they are too few, films or the order of "
+        "recording (auto); sentence: no text of test is in train",
+    )  # fmt: skip
     parser.add_argument("--unspaced", action="store_true", help="take the spaces out of the text")
     parser.add_argument("--separator", choices=("tab", "pipe", "comma", "semicolon"))
     parser.add_argument("--encoding", help="as Python names it, such as utf-8 or gb18030")
@@ -96,7 +114,58 @@ def run_init(options: argparse.Namespace) -> None:
     if not (options.force or options.dry_run):
         check_free(options.corpus)
     check_apart(options.corpus, read_tables(options))
+    if options.landmarks:
+        _init_landmarks(options)
+        return
     finish_corpus(options, make_plan(options, _ask if sys.stdin.isatty() else None))
+
+
+def _init_landmarks(options: argparse.Namespace) -> None:
+    """Import landmark files whose folders say sign and person, and make a corpus of them."""
+    from signloom.corpus.manifest import IMPORTED_SHARDS
+    from signloom.corpus.rejects import REJECTS_NAME
+    from signloom.importing.importer import CLIPS_NAME, PATTERN_FIELDS, guess_pattern
+    from signloom.importing.new_corpus import MANIFEST, check_plan
+    from signloom.importing.recipe import say_uses
+
+    for name, given in (("videos", options.videos), ("table", options.table),
+                        ("captions", options.captions is not None)):  # fmt: skip
+        if given:
+            raise UserError(f"--landmarks takes labels from folders; leave --{name} out, or "
+                            "import first (signloom import) and give --table")  # fmt: skip
+    with ExitStack() as stack:
+        corpus = options.corpus
+        if options.dry_run:
+            options.corpus = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder = options.corpus / IMPORTED_SHARDS.parent
+        if options.force and (folder / CLIPS_NAME).is_file():
+            shutil.rmtree(folder)
+        pattern = options.pattern or guess_pattern(options.landmarks, options.format)
+        found = import_sources(options, options.landmarks, options.corpus, pattern)
+        print(f"{found.clips} clips, {found.frames} frames, {len(found.rejects)} not imported")
+        fields = [name for name in PATTERN_FIELDS if f"{{{name}}}" in pattern]
+        options.table = [str(folder / CLIPS_NAME)]
+        given = {text.partition("=")[0] for text in (*options.set, *options.column)}
+        if "signer" not in fields and "signer" not in given:
+            options.set = [*options.set, "signer=one"]
+            print("  no folder and no --set signer=NAME says who signs: one person is assumed")
+        if "split" not in fields:
+            options.shares = options.shares or [80.0, 10.0, 10.0]
+        try:
+            plan = make_plan(options, None)
+            check_plan(plan)
+            print("a model of these clips:")
+            print(*(f"  {line}" for line in say_uses(plan.clips, options.detector)), sep="\n")
+            finish_corpus(options, plan)
+        except UserError:
+            if not (options.corpus / MANIFEST).exists():
+                shutil.rmtree(folder)  # so that the same command can be given again
+            raise
+        finally:
+            options.corpus = corpus
+        if found.rejects:
+            raise UserError(f"{len(found.rejects)} files or clips could not be imported; "
+                            f"{folder / REJECTS_NAME} says why")  # fmt: skip
 
 
 def read_tables(options: argparse.Namespace) -> list[Path]:
@@ -327,7 +396,7 @@ def print_plan(plan: "Plan") -> None:
     """Print what will be taken, what not and why."""
     from signloom.corpus.manifest import SPLITS
     from signloom.importing.new_corpus import count_reasons
-    from signloom.importing.recipe import warn_of_little
+    from signloom.importing.recipe import warn_of_leaks, warn_of_little
 
     print(f"{len(plan.clips)} rows taken, {len(plan.refusals)} left out")
     for split in SPLITS:
@@ -344,13 +413,17 @@ def print_plan(plan: "Plan") -> None:
         print(f"  {plan.renamed} names hold characters that a clip_id may not; they became _")
     if gaps := plan.gaps():
         print(f"  {gaps}")
+    if plan.dealt_by:
+        why = {"order": ": of each signer and text the first takes train, the last test, which is "
+               "nearest to another day's"}  # fmt: skip
+        print(f"  dealt by {plan.dealt_by}{why.get(plan.dealt_by, '')}")
     if shared := plan.shared_signers():
         splits = Counter(" and ".join(splits) for splits in shared.values())
         parts = ", ".join(f"{count} in {names}" for names, count in splits.items())
         print(f"  signers in several splits: {parts}. Scores then say little about other signers")
     if torn := plan.shared_films():
         print(f"  films in several splits: {torn}. --by film deals each to one")
-    for warning in warn_of_little(plan.clips):
+    for warning in (*warn_of_leaks(plan.clips), *warn_of_little(plan.clips)):
         print(f"  warning: {warning}")
     for reason, count, row in count_reasons(plan.refusals):
         detail = f": {row.detail}" if row.detail else ""

@@ -3,7 +3,9 @@
 import argparse
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from signloom.cli.arguments import (
     add_foreign,
@@ -15,6 +17,9 @@ from signloom.cli.arguments import (
 from signloom.errors import UserError
 from signloom.files import check_output, check_writable
 from signloom.paths import EVALUATION, SHARDS
+
+if TYPE_CHECKING:
+    from signloom.importing.importer import Imported
 
 
 def add_import(parser: argparse.ArgumentParser) -> None:
@@ -29,6 +34,29 @@ def add_import(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--to", required=True, type=Path, metavar="CORPUS", help="corpus folder (corpus.folder)"
     )
+    add_import_options(parser)
+    add_foreign(parser)
+    parser.set_defaults(run=run_import)
+
+
+def run_import(options: argparse.Namespace) -> None:
+    """Import what can be imported, and print what could not."""
+    found = import_sources(options, options.sources, options.to, options.pattern)
+    folder = options.to / "landmarks"
+    print(
+        f"{found.clips} clips, {found.frames} frames in {folder}, layout {found.layout.name}; "
+        f"{folder / 'clips.tsv'} lists them for your manifest",
+        file=sys.stderr,
+    )
+    if found.rejects:
+        raise UserError(
+            f"{len(found.rejects)} files or clips could not be imported; "
+            f"{folder / 'rejects.tsv'} says why"
+        )
+
+
+def add_import_options(parser: Any) -> None:
+    """Add what `signloom import` asks, but of single sources."""
     parser.add_argument(
         "--format",
         choices=("auto", "pose", "kaggle", "numpy", "keypoints", "features"),
@@ -45,12 +73,17 @@ def add_import(parser: argparse.ArgumentParser) -> None:
         "--pattern", metavar="PATH",
         help="what paths below SOURCE say, as in {split}/{text}/{signer}_{clip}",
     )  # fmt: skip
-    add_foreign(parser)
-    parser.set_defaults(run=run_import)
+    parser.add_argument(
+        "--detector", choices=("hands", "hands+pose", "holistic"), default="",
+        help="which of MediaPipe's solutions found these landmarks: a model of them then reads "
+        "films and cameras, too, by the same (holistic for MP_Data)",
+    )  # fmt: skip
 
 
-def run_import(options: argparse.Namespace) -> None:
-    """Import what can be imported, and print what could not."""
+def import_sources(
+    options: argparse.Namespace, sources: Sequence[Path], corpus: Path, pattern: str | None
+) -> "Imported":
+    """Import landmark files and print what was taken for what; see `import_landmarks`."""
     from signloom.corpus.landmarks import build_layout
     from signloom.importing.importer import ImportOptions, compile_pattern, import_landmarks
 
@@ -59,30 +92,21 @@ def run_import(options: argparse.Namespace) -> None:
             build_layout(options.groups)
     except ValueError as error:
         raise UserError(f"--groups: {error}") from None
-    check_writable(options.to / "landmarks")
+    check_writable(corpus / "landmarks")
     found = import_landmarks(
-        options.sources,
-        options.to,
+        sources,
+        corpus,
         ImportOptions(
             format=options.format,
             groups=tuple(options.groups) if options.groups else None,
             defaults=source_defaults(options),
-            pattern=compile_pattern(options.pattern) if options.pattern else None,
+            pattern=compile_pattern(pattern) if pattern else None,
+            detector=options.detector,
         ),
     )
-    folder = options.to / "landmarks"
     for note in found.notes:
         print(f"  {note}", file=sys.stderr)
-    print(
-        f"{found.clips} clips, {found.frames} frames in {folder}, layout {found.layout.name}; "
-        f"{folder / 'clips.tsv'} lists them for your manifest",
-        file=sys.stderr,
-    )
-    if found.rejects:
-        raise UserError(
-            f"{len(found.rejects)} files or clips could not be imported; "
-            f"{folder / 'rejects.tsv'} says why"
-        )
+    return found
 
 
 def add_export(parser: argparse.ArgumentParser) -> None:

@@ -232,6 +232,15 @@ def build_layout(choices: Collection[str]) -> Layout:
     return Layout(name="-".join(chosen), version=1, groups=groups)
 
 
+def choices_of(layout: Layout) -> list[str]:
+    """Return which of `GROUP_CHOICES` a layout has."""
+    return [
+        name
+        for name, groups in GROUP_CHOICES.items()
+        if {one.name for one in groups} <= set(layout.group_names)
+    ]
+
+
 HANDS_POSE = build_layout(("hands", "pose"))
 """Both hands (2 x 21 x 3 = 126 numbers) and the upper body that is needed to normalise them."""
 

@@ -46,6 +46,7 @@ from signloom.evaluation.summary import (
     Counts,
     SeedScores,
     SplitScores,
+    Trained,
     count,
     headline,
     score_split,
@@ -66,7 +67,8 @@ logger = logging.getLogger(__name__)
 TAKEN = {
     *Metric, *System, "clip_id", "split", "signer", "seen_in_train", "reference", "hypothesis",
     "bleu", "hands", "fps", "seconds", "log_prob", "score",
-    "tokens", "clips", "missing", "seeds", "seen", "unseen", "ignores_input", "signature",
+    "tokens", "clips", "missing", "seeds", "seen", "unseen", "signers", "novelty",
+    "ignores_input", "signature",
     "gloss", "unknown_glosses", "confidence", "familiar", "calibration_error", "unsure",
     "unfamiliar", "stress_worst", "only_sentence", "corpus", "clips_hash", "headline", *LOOKUPS,
     "gloss_wer", "gloss_substitutions", "gloss_deletions", "gloss_insertions",
@@ -211,11 +213,11 @@ def evaluate(
         are_glosses=bool(dev) and 2 * sum(t.gloss == t.text for t in dev) >= len(dev),
     )  # fmt: skip
     results = run_systems(translator, targets, sequences, decoding, options.score, metric)
-    train_texts = frozenset(target.text for target in targets if target.split == "train")
+    trained = Trained(targets)
     given = run_commands(options.commands, results)
     counts = count(results, options.score, given, options.commands)
     splits = {
-        result.split: score_split(result, counts[result.split], train_texts, options.score)
+        result.split: score_split(result, counts[result.split], trained, options.score)
         for result in results
     }
     for split, scored in splits.items():
@@ -242,7 +244,7 @@ def evaluate(
         counts=counts,
         splits=splits,
         seeds=_score_seeds(translator, splits, others, results, sequences, options, decoding),
-        train_texts=train_texts,
+        train_texts=trained.texts,
         alignments=_align(translator, results, sequences, counts, options.score),
         confidence=replace(confidence, decoding=decoding, signs=signs),
         reliability=reliability,

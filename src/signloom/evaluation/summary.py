@@ -1,12 +1,13 @@
 """Scores of an evaluation: of all systems, of groups of clips, of seeds, without the input."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
 
+from signloom.corpus.novelty import KnownSentences
 from signloom.evaluation.compare import Difference, compare
 from signloom.evaluation.metrics import (
     Score,
@@ -25,7 +26,20 @@ INPUT_METRIC = Metric.CHRF  # of the check whether a model uses its input: it te
 LENGTHS = ((1, 3), (4, 6), (7, 9), (10, 14), (15, 20), (21, 10**9))  # words of a reference
 HANDS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99)  # lower ends: share of the frames with a hand
 RATES = (0.0, 12.0, 18.0, 24.0, 27.0, 45.0)  # lower ends: frames a second, the usual ones inside
-KINDS = ("sentence", "words", "signer", "hands", "fps", "language", "corpus")  # of groups of clips
+KINDS = (
+    "sentence",
+    "novelty",
+    "new_signer",
+    "words",
+    "signer",
+    "hands",
+    "fps",
+    "language",
+    "corpus",
+)
+"""Of groups of clips. `novelty`: what is new in unseen sentences; `new_signer`: whether train has
+the signer."""
+SEEN, UNSEEN, KNOWN = "seen in train", "unseen", "known sentences"
 OF_LANDMARKS = ("hands", "fps")  # kinds without groups where the clips are glosses
 GROUP_METRICS = (*MAIN_METRICS, Metric.CER)
 COLUMNS = (
@@ -35,6 +49,25 @@ COLUMNS = (
 
 # Of each split and system, what was counted in its sentences.
 Counts = Mapping[str, Mapping[System, Statistics]]
+
+
+class Trained:
+    """What a model's training showed: sentences and signers."""
+
+    def __init__(self, targets: Iterable[Target]) -> None:
+        """Look at the train clips of some."""
+        train = [target for target in targets if target.split == "train"]
+        self.texts = frozenset(target.text for target in train)
+        self.signers = frozenset(target.signer for target in train)
+        self._sentences = KnownSentences(self.texts)
+
+    def groups(self, target: Target) -> dict[str, str]:
+        """Return the group of a clip in each kind that train decides."""
+        return {
+            "sentence": SEEN if target.text in self.texts else UNSEEN,
+            "novelty": self._sentences.judge(target.text) or KNOWN,
+            "new_signer": SEEN if target.signer in self.signers else UNSEEN,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +226,7 @@ def count(
 def score_split(
     result: SplitResult,
     counts: Mapping[System, Statistics],
-    train_texts: frozenset[str],
+    trained: Trained,
     options: ScoreOptions,
 ) -> SplitScores:
     """Score every system on a split, and the model on groups of its clips.
@@ -201,7 +234,7 @@ def score_split(
     Args:
         result: Sentences of all systems.
         counts: What was counted in them.
-        train_texts: Tells which sentences were seen in training.
+        trained: Tells which sentences and signers were seen in training.
         options: For the intervals.
     """
     return SplitScores(
@@ -213,7 +246,7 @@ def score_split(
         input_check=check_input(
             counts, options, "video" if result.source.has_frames else result.source.name
         ),
-        breakdowns=_break_down(result, counts[System.MODEL], train_texts, options),
+        breakdowns=_break_down(result, counts[System.MODEL], trained, options),
         only_sentence=_only_sentence(result),
         unknown_glosses=None
         if result.source.has_frames
@@ -267,8 +300,15 @@ def headline(
                 scores = found["systems"][system]
                 values |= {f"{system.prefix}_{n}": scores[n]["value"] for n in MAIN_METRICS}
         for row in found["breakdowns"]["sentence"]:
-            key = row["group"].split()[0]  # seen or unseen
-            values[key] = {name: row[name] for name in ("clips", "bleu4", "wer", "exact")}
+            values[row["group"].split()[0]] = _brief(row)  # seen or unseen
+        values["signers"] = {
+            row["group"].split()[0]: _brief(row) for row in found["breakdowns"]["new_signer"]
+        }
+        values["novelty"] = {
+            row["group"].replace(" ", "_"): _brief(row)
+            for row in found["breakdowns"]["novelty"]
+            if row["group"] != KNOWN
+        }
         if seeds:
             values["seeds"] = {
                 name: {key: spread[key] for key in ("mean", "std", "n")}
@@ -282,6 +322,10 @@ def headline(
         values |= {"headline": str(metric), "corpus": corpus, "clips_hash": found["clips_hash"]}
         metrics[split] = values
     return metrics
+
+
+def _brief(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in ("clips", "bleu4", "wer", "exact")}
 
 
 def _score_map(score: Score) -> dict[str, float | str]:
@@ -305,12 +349,15 @@ def _spread(values: Sequence[float]) -> dict[str, Any]:
 def _break_down(
     result: SplitResult,
     statistics: Statistics,
-    train_texts: frozenset[str],
+    trained: Trained,
     options: ScoreOptions,
 ) -> dict[str, list[GroupScores]]:
     """Score the model on groups of clips, each of `KINDS`."""
+    of_train = {target.clip_id: trained.groups(target) for target in result.targets}
     group_of: dict[str, Callable[[Target, ClipFacts], str]] = {
-        "sentence": lambda target, _: "seen in train" if target.text in train_texts else "unseen",
+        "sentence": lambda target, _: of_train[target.clip_id]["sentence"],
+        "novelty": lambda target, _: of_train[target.clip_id]["novelty"],
+        "new_signer": lambda target, _: of_train[target.clip_id]["new_signer"],
         "words": lambda target, _: _length_name(len(split_words([target.text], options)[0])),
         "signer": lambda target, _: target.signer,
         "hands": lambda _, facts: _hands_name(facts),

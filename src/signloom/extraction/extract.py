@@ -279,6 +279,9 @@ def options_of_fingerprint(
     Raises:
         UserError: If this installation would give other landmarks, or none of that kind.
     """
+    if fingerprint.get("detector") == "imported" and "films" in fingerprint:
+        # A person said whose landmarks they are; nobody can compare the models of that time.
+        return DetectorOptions(detector=fingerprint["films"], groups=tuple(fingerprint["groups"]))
     try:
         options = DetectorOptions(
             detector=fingerprint["detector"],
@@ -294,7 +297,8 @@ def options_of_fingerprint(
         raise UserError(
             "the checkpoint was trained on landmarks that came from elsewhere or from another "
             f"version of Signloom (their description has no {error}), so a video cannot be "
-            "translated with it; extract landmarks and train again with `dvc repro`"
+            "translated with it; extract landmarks and train again with `dvc repro`, or if they "
+            "were imported and a detector of ours made them, import them with --detector"
         ) from error
     except ValueError as error:
         raise UserError(f"the landmarks of the checkpoint cannot be made here: {error}") from error

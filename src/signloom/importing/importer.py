@@ -8,17 +8,25 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Literal
 
 import numpy as np
 from tqdm import tqdm
 
-from signloom.corpus.landmarks import COORDINATES, FEATURES, GROUP_CHOICES, LandmarkSequence, Layout
+from signloom.corpus.landmarks import (
+    COORDINATES,
+    FEATURES,
+    GROUP_CHOICES,
+    LandmarkSequence,
+    Layout,
+    choices_of,
+)
 from signloom.corpus.manifest import IMPORTED_SHARDS, SUFFIXES, id_problem, read_table
 from signloom.corpus.rejects import REJECTS_HEADER, REJECTS_NAME, Reject, write_rejects
 from signloom.corpus.shards import write_shards
 from signloom.corpus.skeletons import FLAT
 from signloom.errors import ClipError, Problem, UserError, name_problem, readable_name
+from signloom.extraction.detector import DetectorOptions
 from signloom.files import begins_as_ours, write_file
 from signloom.importing import keypoints, numpy_arrays
 from signloom.importing.feature_files import read_features
@@ -72,6 +80,8 @@ class ImportOptions:
     defaults: SourceDefaults
     pattern: re.Pattern[str] | None = None
     """What paths say: named groups of `PATTERN_FIELDS`; see `compile_pattern`."""
+    detector: Literal["", "hands", "hands+pose", "holistic"] = ""
+    """Which of ours finds the same landmarks in films, if any does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +132,26 @@ def compile_pattern(text: str) -> re.Pattern[str]:
     parts[::2] = map(re.escape, parts[::2])
     parts[1::2] = [f"(?P<{name}>[^/]+?)" for name in fields]
     return re.compile("".join(parts))
+
+
+def guess_pattern(sources: Sequence[Path], kind: str) -> str:
+    """Return what the paths of landmark files say, a pattern: SIGN/TAKE or PERSON/SIGN/TAKE.
+
+    Args:
+        sources: Folders; a take is a file, or a folder with a file for each frame.
+        kind: Of `FORMATS`, or auto.
+
+    Raises:
+        UserError: If the files lie at other depths.
+    """
+    depths = {len(one.below.parts) for one in _find_files(sources, kind)}
+    known = {2: "{text}/{clip}", 3: "{signer}/{text}/{clip}"}
+    if len(depths) == 1 and (pattern := known.get(depths.pop())):
+        return pattern
+    raise UserError(
+        f"{', '.join(map(str, sources))}: expected takes in folders SIGN/TAKE or PERSON/SIGN/TAKE; "
+        "say what their paths are with --pattern, as in {text}/{signer}_{clip}"
+    )
 
 
 @dataclass(slots=True)
@@ -271,8 +301,8 @@ def import_landmarks(sources: Sequence[Path], corpus: Path, options: ImportOptio
         frames = {clip_id: row.frames for clip_id, row in batch.rows.items()}
         _write_clips(shards.parent / CLIPS_NAME, batch.rows, options.pattern is not None)
         write_shards(
-            shards, frames, batch.load, layout=batch.layout,
-            extractor=_fingerprint(files, options), frames_per_shard=_FRAMES_PER_SHARD,
+            shards, frames, batch.load, layout=batch.layout, frames_per_shard=_FRAMES_PER_SHARD,
+            extractor=_fingerprint(files, options, batch.layout),
         )  # fmt: skip
         notes = batch.notes()
         if names:
@@ -434,12 +464,41 @@ def _cell(text: str) -> str:
     return text.translate(_NO_CELL)
 
 
-def _fingerprint(files: Sequence[_Source], options: ImportOptions) -> str:
+def _fingerprint(files: Sequence[_Source], options: ImportOptions, layout: Layout) -> str:
     formats = sorted({_format_of(one.suffix, options.format, one.path) for one in files})
-    found = {"detector": "imported", "source": "+".join(formats), "import_version": IMPORT_VERSION}
+    found: dict[str, object] = {
+        "detector": "imported",
+        "source": "+".join(formats),
+        "import_version": IMPORT_VERSION,
+    }
     if options.defaults.min_score != MIN_SCORE:
         found["min_score"] = options.defaults.min_score
+    if options.detector:
+        groups = _groups_for_films(layout, options.detector)
+        found |= {"films": options.detector, "groups": groups}
     return json.dumps(found, sort_keys=True)
+
+
+def _groups_for_films(
+    layout: Layout, detector: Literal["hands", "hands+pose", "holistic"]
+) -> list[str]:
+    """Return the groups that a detector of ours has to find to give this layout.
+
+    Raises:
+        UserError: If it gives another one.
+    """
+    groups = choices_of(layout)
+    try:
+        options = DetectorOptions(detector=detector, groups=tuple(groups))
+        if options.layout == layout:
+            return groups
+        found = options.layout.name
+    except ValueError as error:
+        found = str(error)
+    raise UserError(
+        f"--detector {detector}: found landmarks of the layout {layout.name}, but in films it "
+        f"finds {found}; choose other --groups, or leave --detector out"
+    )
 
 
 def _write_clips(path: Path, rows: dict[str, _Row], has_pattern: bool) -> None:

@@ -1,18 +1,17 @@
 """A new corpus from a user's table and folder of videos (`signloom init`)."""
 
 import filecmp
-import hashlib
 import os
 import shutil
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from tqdm import tqdm
 
-from signloom.corpus.landmarks import FEATURES, GROUP_CHOICES
+from signloom.corpus.landmarks import FEATURES, choices_of
 from signloom.corpus.manifest import (
     IMPORTED_SHARDS,
     SPLITS,
@@ -37,6 +36,7 @@ from signloom.extraction.pictures import (
     open_pictures,
 )
 from signloom.files import begins_as_ours, whole_file, write_file
+from signloom.importing.dealing import deal_clips
 from signloom.importing.user_tables import Row, Source, how_to_use
 from signloom.progress import progress_file
 
@@ -133,46 +133,6 @@ NAMES = {
 }  # fmt: skip
 
 
-def deal_splits(of: Mapping[str, str], shares: Sequence[float], by: str) -> dict[str, str]:
-    """Deal clips to the splits, always in the same way; new ones later: `ingest.deal_signers`.
-
-    Args:
-        of: Clip id and its signer or film.
-        shares: Of train, dev and test; any scale.
-        by: `signer` or `film`: all clips of one go to one split, the busiest first, each to the
-            split that lacks most; `clip`: signers and films are torn apart.
-
-    Returns:
-        Clip id and split.
-
-    Raises:
-        UserError: If there are fewer signers or films than splits to fill.
-    """
-    wanted = [name for name, share in zip(SPLITS, shares, strict=True) if share > 0]
-    # A hash, and not the order of the table: neighbours may come from one recording.
-    units = {clip: clip if by == "clip" else unit for clip, unit in of.items()}
-    sizes = Counter(units.values())
-    if len(sizes) < len(wanted):
-        hint = "--by film, or --by clip," if by == "signer" else "--by clip"
-        raise UserError(
-            f"found {len(sizes)} {by}s for {len(wanted)} splits; expected one or more each. Say "
-            f"{hint} to have the same signers in all splits, and say so beside the scores"
-        )
-    order = sorted(sizes, key=lambda unit: (-sizes[unit], hashlib.sha256(unit.encode()).digest()))
-    goal = {
-        name: share / sum(shares) * len(units) for name, share in zip(SPLITS, shares, strict=True)
-    }
-    lacks = {name: goal[name] for name in wanted}
-    dealt: dict[str, str] = {}
-    for place, unit in enumerate(order):
-        left = len(order) - place
-        empty = [name for name in wanted if lacks[name] == goal[name]]
-        split = max(empty if len(empty) >= left else wanted, key=lambda name: lacks[name])
-        dealt[unit] = split
-        lacks[split] -= sizes[unit]
-    return {clip: dealt[unit] for clip, unit in units.items()}
-
-
 _NO_SPLIT = SPLITS[0]  # used until the clips are dealt
 
 
@@ -191,7 +151,7 @@ class RowOptions:
     shares: tuple[float, float, float] | None
     """Deal the clips to train, dev and test in these shares; None: the table says the split."""
     by: str
-    """What to deal: `signer`, `film` or `clip`."""
+    """What to deal, of `dealing.UNITS`, or `auto`."""
     text_only: bool
     """Make a text corpus: every clip needs glosses, none a video."""
 
@@ -221,6 +181,7 @@ class Plan:
     """Where a video belongs in the corpus, and where it lies now."""
     rows: dict[str, Row] = field(default_factory=dict)  # of the table, by clip
     renamed: int = 0  # clips whose id is not the table's name, since it could name no clip
+    dealt_by: str = ""  # of `dealing.UNITS`, where the clips were dealt
 
     def gaps(self) -> str:
         """Say which folders lack pictures; empty if none does."""
@@ -297,37 +258,9 @@ def plan_corpus(
             )
         )  # fmt: skip
     if options.shares and plan.clips:
-        dealt = deal_splits(_group_clips(plan.clips, options.by), options.shares, options.by)
+        dealt, plan.dealt_by = deal_clips(plan.clips, options.shares, options.by)
         plan.clips = [replace(clip, split=dealt[clip.clip_id]) for clip in plan.clips]
     return plan
-
-
-def _group_clips(clips: Sequence[Clip], by: str) -> dict[str, str]:
-    """Return clips with their film, or with their signer; who shares a film counts as one."""
-    films = {clip.clip_id: str(clip.video or clip.clip_id) for clip in clips}
-    if by == "film":
-        return films
-    same = join_signers((films[clip.clip_id], clip.signer) for clip in clips)
-    return {clip.clip_id: same[clip.signer] for clip in clips}
-
-
-def join_signers(signed: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return for each signer one of those who share films, the same for all of them.
-
-    Args:
-        signed: Films and signers.
-    """
-    same: dict[str, str] = {}
-
-    def first_of(signer: str) -> str:
-        while same.setdefault(signer, signer) != signer:
-            signer = same[signer]
-        return signer
-
-    films: dict[str, str] = {}
-    for film, signer in signed:
-        same[first_of(signer)] = first_of(films.setdefault(film, signer))
-    return {signer: first_of(signer) for signer in same}
 
 
 def clip_id_of(name: str) -> str:
@@ -505,16 +438,8 @@ def imported_groups(corpus: Path) -> list[str]:
         return []
     from signloom.corpus.shards import shards_metadata
 
-    there = shards_metadata(shards).layout.group_names
-    return (
-        [FEATURES]
-        if there == (FEATURES,)
-        else [
-            name
-            for name, groups in GROUP_CHOICES.items()
-            if {one.name for one in groups} <= set(there)
-        ]
-    )
+    layout = shards_metadata(shards).layout
+    return [FEATURES] if layout.group_names == (FEATURES,) else choices_of(layout)
 
 
 def _write_refusals(path: Path, plan: Plan) -> None:

@@ -36,12 +36,15 @@ from signloom.importing.people import clip_of_points
 Array = npt.NDArray[np.generic]
 T = TypeVar("T")
 
+ONE_HAND = 63
 ROWS: dict[int, tuple[tuple[str, int], ...]] = {
+    ONE_HAND: (("right_hand", 3),),
     126: (("left_hand", 3), ("right_hand", 3)),
     258: (("pose", 4), ("left_hand", 3), ("right_hand", 3)),
     1662: (("pose", 4), ("face", 3), ("left_hand", 3), ("right_hand", 3)),
 }
-"""Numbers of a frame: parts, and numbers of a landmark (x, y, z, and the pose's visibility)."""
+"""Numbers of a frame: parts, and numbers of a landmark (x, y, z, and the pose's visibility). Of one
+hand nobody knows which it is: most sign with the right one."""
 
 _SIZES = {"fps": float, "width": int, "height": int}
 
@@ -211,6 +214,7 @@ def _clips(path: Path, arrays: Archive) -> Iterator[tuple[str, _Found, str]]:
         for name, (shape, kind) in arrays.shapes.items()
         if kind.kind in "fiu"
         and ((len(shape) in (2, 3) and shape[-1] in ROWS) or _is_points(shape))
+        and (shape[-1] != ONE_HAND or len(arrays.shapes) == 1)  # else which hand, names say
     ]
     matrices = [name for name in matrices if name == "keypoints"] or matrices
     if len(matrices) != 1:
@@ -306,10 +310,14 @@ def _checked_offsets(offsets: Array, frames: int) -> npt.NDArray[np.int64]:
 
 def _split_rows(rows: npt.NDArray[np.float32]) -> dict[str, Part]:
     """Cut rows (S, W) into parts."""
-    parts, first = {}, 0
+    parts, first = dict[str, Part](), 0
     for name, numbers in ROWS[rows.shape[1]]:
         count = PART_POINTS[name]
         block = rows[:, first : first + count * numbers].reshape(len(rows), count, numbers)
         parts[name] = Part(block[..., :COORDINATES], tuple(range(count)))
         first += count * numbers
+    if set(parts) == {"right_hand"}:  # whoever reads hands reads two, one of which is never there
+        parts["left_hand"] = Part(
+            np.full_like(parts["right_hand"].points, np.nan), parts["right_hand"].indices
+        )
     return parts

@@ -8,8 +8,10 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-from signloom.corpus.manifest import IMPORTED_SHARDS, Clip, is_single_word
+from signloom.corpus.manifest import IMPORTED_SHARDS, SPLITS, Clip, is_single_word
+from signloom.corpus.novelty import KnownSentences
 from signloom.errors import ClipError
+from signloom.importing.dealing import shuffled_takes
 
 Sections = dict[str, dict[str, object]]
 PROBED = 30  # videos that are opened for their length
@@ -122,6 +124,58 @@ def warn_of_little(clips: Sequence[Clip]) -> list[str]:
                 f"{DECIDING} clips make it ±{100 / math.sqrt(DECIDING):.0f}"
             )
     return warnings
+
+
+def warn_of_leaks(clips: Sequence[Clip]) -> list[str]:
+    """Say which scores of a corpus will tell less than they seem to."""
+    warnings = []
+    texts = {split: {one.text for one in clips if one.split == split} for split in SPLITS}
+    signers = {one.signer for one in clips}
+    are_words = bool(clips) and mean(is_single_word(one.text) for one in clips) >= 0.5
+    if len(signers) == 1:
+        warnings.append(
+            "everything is by one signer: a model will know this person, and no score here tells "
+            "how it reads others. Record more people, or test on others' clips"
+        )
+    if torn := shuffled_takes(clips):
+        warnings.append(
+            f"takes of {torn} texts by one signer lie in several splits as they come: neighbours "
+            "are nearly the same film, so scores will be too good. --by order deals them by time"
+        )
+    if not are_words and texts["test"] and texts["test"] <= texts["train"]:
+        warnings.append(
+            "train has every sentence of test: scores tell nothing about new sentences. "
+            "--by sentence deals sentences"
+        )
+    elif not are_words and texts["test"]:
+        known = KnownSentences(texts["train"])
+        kinds = Counter(known.judge(one.text) for one in clips if one.split == "test")
+        found = ", ".join(f"{count} {kind or 'known'}" for kind, count in sorted(
+            kinds.items(), key=lambda one: str(one[0])))  # fmt: skip
+        warnings.append(f"sentences of test, as train sees them: {found}")
+    return warnings
+
+
+def say_uses(clips: Sequence[Clip], detector: str) -> list[str]:
+    """Say what a model of imported landmarks will be able to do, and what not."""
+    signs = sorted({one.text for one in clips if one.split == "train"})
+    signers = len({one.signer for one in clips})
+    named = ", ".join(signs[:8]) + ", ..." * (len(signs) > 8)
+    lines = [
+        f"names one of {len(signs)} signs a clip ({named}), and names one whatever it is shown"
+        if all(map(is_single_word, signs))
+        else f"writes sentences like its {len(signs)}",
+        f"knows {signers} {'person' if signers == 1 else 'people'}; expect less of others",
+    ]
+    if all(map(is_single_word, signs)):
+        lines.append("reads no sentences: `signloom compose` makes some of takes (docs/data.md)")
+    lines.append(
+        f"reads films and cameras by the detector {detector}"
+        if detector
+        else "reads such files alone, no films: if MediaPipe found the landmarks, say with which "
+        "solution (--detector holistic for MP_Data)"
+    )
+    return lines
 
 
 def choose_recipe(facts: Facts, params: Mapping[str, Any]) -> tuple[Sections, list[str]]:

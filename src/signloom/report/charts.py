@@ -31,7 +31,9 @@ from signloom.report.canvas import (
 
 MAX_ROWS = 24  # of a chart with a row for each signer: the worst are shown
 KINDS = {
-    "sentence": "sentence", "words": "words of the reference", "signer": "signer",
+    "sentence": "sentence", "novelty": "what is new in the sentence",
+    "new_signer": "signer seen in train",
+    "words": "words of the reference", "signer": "signer",
     "hands": "share of frames with a hand", "fps": "frames a second of the video",
     "language": "language of the text", "corpus": "corpus",
 }  # fmt: skip

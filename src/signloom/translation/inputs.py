@@ -215,9 +215,10 @@ def list_files(folder: Path, extractor: Mapping[str, Any]) -> list[Path]:
 
 
 def _suffixes(extractor: Mapping[str, Any]) -> Sequence[str]:
-    if _is_imported(extractor):
-        return [end for name in _formats(extractor) for end in FORMATS[name]]
-    return VIDEO_SUFFIXES
+    if not _is_imported(extractor):
+        return VIDEO_SUFFIXES
+    foreign = [end for name in _formats(extractor) for end in FORMATS[name]]
+    return [*foreign, *(VIDEO_SUFFIXES if "films" in extractor else ())]
 
 
 def _files_in(folder: Path, extractor: Mapping[str, Any]) -> list[Path]:

@@ -24,7 +24,8 @@ from signloom.corpus.manifest import (
 )
 from signloom.errors import UserError, shorten
 from signloom.files import flush_to_disk, hash_file
-from signloom.importing.new_corpus import VIDEOS, clip_id_of, join_signers
+from signloom.importing.dealing import join_signers
+from signloom.importing.new_corpus import VIDEOS, clip_id_of
 from signloom.progress import progress_file
 from signloom.terminal import printable
 from signloom_ops.intake.checks import Accepted, Checked, check_candidates

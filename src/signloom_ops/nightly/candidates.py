@@ -26,6 +26,7 @@ from signloom.evaluation.judge import Judgements
 from signloom.evaluation.metrics import ScoreOptions
 from signloom.evaluation.names import Metric, System, headline_metric
 from signloom.evaluation.stress import change_clips, change_names
+from signloom.evaluation.summary import Trained
 from signloom.evaluation.systems import plain_texts
 from signloom.features.targets import Target, read_targets
 from signloom.files import hash_file, write_file
@@ -205,7 +206,10 @@ def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateO
         stressed, again = (translate_changed(one, frozen, inputs.score.seed)
                            for one in (champion, challenger))  # fmt: skip
         stress = {name: (stressed[name], again[name]) for name in stressed}
-    clips = GateClips(test=test, missing=missing, newest=newest, floors={}, stress=stress)
+    clips = GateClips(
+        test=test, missing=missing, newest=newest, floors={}, trained=Trained(targets),
+        stress=stress,
+    )  # fmt: skip
     cost = partial(measure_cpu_s, champion, challenger, frozen)
     before, now = (hash_file(one.checkpoints[0] / WEIGHTS) for one in (champion, challenger))
     people = Judgements().between(before, now, options.level)

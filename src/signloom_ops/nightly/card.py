@@ -36,6 +36,8 @@ TERMS = {"Licence": "LICENSE*", "Consent": "CONSENT*"}  # of the recordings, in 
 _TERMS_LINES = 60  # of a file that are quoted
 SLICES = {
     "sentence": "sentence",
+    "novelty": "what is new in the sentence",
+    "new_signer": "signer, seen in train or not",
     "words": "words in the sentence",
     "signer": "signer",
     "hands": "frames with a hand",

@@ -155,7 +155,8 @@ def test_rows_that_make_no_clip_are_said_and_the_others_taken(
         (["--column", "text=words"], "no such column; the table has name, signs"),
         ([], "which column is text, signer, split?"),
         (["--column", "text=signs", "--set", "signer=a"], "or --shares 80 10 10"),
-        (["--column", "text=signs", "--set", "signer=a", "--shares", "8", "1", "1"],
+        (["--column", "text=signs", "--set", "signer=a", "--shares", "8", "1", "1",
+          "--by", "signer"],
          "found 1 signers for 3 splits"),
         (["--column", "text=signs", "--set", "signer=a", "--shares", "8", "nan", "1"],
          "train and dev need more than 0"),
@@ -304,3 +305,54 @@ def test_glosses_and_sentences_need_no_videos(
     Path("u.tsv").write_text("name\ttext\tsigner\n1\ta\tb\n")
     with pytest.raises(SystemExit, match="which column is gloss"):
         main(["init", "u", "--text-only", "--table", "u.tsv", "--shares", "1", "1", "1"])
+
+
+def write_takes(folder: Path, takes: int) -> None:
+    """Write what the tutorial's recorder does: a folder a sign and a take, a file a frame."""
+    generator = np.random.default_rng(0)
+    for sign in ("hello", "thanks"):
+        for number in range(takes):
+            place = folder / sign / str(number)
+            place.mkdir(parents=True)
+            for frame, row in enumerate(generator.uniform(0.2, 0.8, (4, 258))):
+                np.save(place / f"{frame}.npy", row)
+
+
+def test_the_tutorials_folders_come_in_by_one_command(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_takes(project / "MP_Data", 11)
+    command = ["init", "mine", "--landmarks", "MP_Data", "--detector", "holistic"]
+    with pytest.raises(SystemExit, match="--fps 30 --width 640 --height 480"):
+        main(command)
+    command += ["--fps", "30", "--width", "640", "--height", "480"]
+    main([*command, "--dry-run"])
+    assert not Path("mine/manifest.tsv").exists()
+    main([*command, "--use"])
+    clips = read_manifest(Path("mine/manifest.tsv"), signer_disjoint=False)
+    of = {clip.clip_id: (clip.text, clip.split) for clip in clips}
+    assert [of[f"hello_{number}"] for number in (2, 8, 9, 10)] == [
+        ("hello", "train"), ("hello", "train"), ("hello", "dev"), ("hello", "test"),
+    ]  # fmt: skip
+    assert {clip.signer for clip in clips} == {"one"}
+    said = capsys.readouterr().out
+    for words in (
+        "everything is by one signer", "dealt by order", "names one of 2 signs a clip",
+        "films and cameras by the detector holistic",
+    ):  # fmt: skip
+        assert words in said
+    main([*command, "--force"])  # as often as one likes
+
+
+def test_a_folder_a_person_above_the_signs_says_who_signs(project: Path) -> None:
+    for name in ("anna", "ben", "cem"):
+        write_takes(project / "MP_Data" / name, 2)
+    size = ["--fps", "30", "--width", "640", "--height", "480"]
+    main(["init", "mine", "--landmarks", "MP_Data", *size])
+    clips = read_manifest(Path("mine/manifest.tsv"))  # no signer in two splits
+    assert {clip.signer for clip in clips} == {"anna", "ben", "cem"}
+    assert {clip.text for clip in clips} == {"hello", "thanks"}
+    with pytest.raises(SystemExit, match="expected takes in folders SIGN/TAKE or PERSON"):
+        main(["init", "other", "--landmarks", "MP_Data/anna/hello", *size])
+    with pytest.raises(SystemExit, match="leave --table out"):
+        main(["init", "other", "--landmarks", "MP_Data", "--table", "list.csv"])

@@ -7,7 +7,8 @@ import pytest
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import evaluate, seed_folders, seed_name
 from signloom.evaluation.metrics import measure, score_corpus
-from signloom.evaluation.summary import KINDS, check_input
+from signloom.evaluation.names import Metric
+from signloom.evaluation.summary import KINDS, Trained, check_input, headline
 from signloom.translation.translator import Translator
 from tests.tiny import TRAIN, lose
 from tests.unit.evaluation.world import OPTIONS, SCORE, TEST, Knowing, corpus, targets
@@ -24,8 +25,27 @@ def test_breakdowns_cover_every_clip_once(knowing: Translator) -> None:
     assert groups["words"] == ["01-03", "04-06"]
     assert groups["signer"] == ["test_s0", "test_s1"]
     assert groups["sentence"] == ["seen in train", "unseen"]
+    assert groups["new_signer"] == ["unseen"]
     assert groups["hands"] == ["99-100 %"]
     assert groups["fps"] == ["24-27"]
+
+
+def test_rows_of_train_tell_signers_words_and_frames_apart(knowing: Translator) -> None:
+    train, test = (next(t for t in targets() if t.split == split) for split in ("train", "test"))
+    said = ["one small tea", "one large tea", "one small coffee"]
+    trained = Trained(replace(train, text=text, signer="anna") for text in said)
+    one = replace(test, text="one large coffee", signer="anna")
+    assert trained.groups(one) == {
+        "sentence": "unseen", "novelty": "old words in old frames", "new_signer": "seen in train",
+    }  # fmt: skip
+    other = replace(test, text="one small milk", signer="ben")
+    assert trained.groups(other)["novelty"] == "new words in old frames"
+    assert trained.groups(other)["new_signer"] == "unseen"
+    assert trained.groups(replace(test, text=said[0]))["novelty"] == "known sentences"
+    found = evaluate(knowing, targets(), corpus(), OPTIONS)
+    metrics = headline(found.splits, None, corpus="tiny", metric=Metric.CHRF)["test"]
+    assert metrics["signers"]["unseen"]["clips"] == len(TEST)
+    assert sum(row["clips"] for row in metrics["novelty"].values()) == metrics["unseen"]["clips"]
 
 
 def test_breakdowns_know_hands_and_frame_rates_and_score_each_group(knowing: Translator) -> None:

@@ -490,6 +490,33 @@ def test_mistakes_of_the_user_are_told(
     assert not Path("corpus/landmarks/shards").exists()
 
 
+def test_the_numbers_of_one_hand_are_taken_for_the_right_one(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).uniform(0.2, 0.8, (5, 63))
+    np.save(tmp_path / "a.npy", rows)
+    _, clips = run([tmp_path / "a.npy"], tmp_path / "corpus")
+    assert clips["a"].present.tolist() == [[False, True]] * 5
+    np.testing.assert_allclose(clips["a"].points[:, 21:], rows.reshape(5, 21, 3), atol=1e-3)
+
+
+def test_landmarks_that_no_detector_of_ours_finds_so_are_not_called_its(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.random.default_rng(0).uniform(0.2, 0.8, (5, 258)))
+    command = [
+        "import",
+        str(tmp_path / "a.npy"),
+        "--fps",
+        "25",
+        "--width",
+        "300",
+        "--height",
+        "200",
+    ]
+    with pytest.raises(SystemExit, match=r"--detector hands: found landmarks of the layout hands-"):
+        main([*command, "--to", str(tmp_path / "one"), "--detector", "hands"])
+    main([*command, "--to", str(tmp_path / "two"), "--detector", "holistic"])
+    made_by = json.loads(shards_metadata(tmp_path / "two/landmarks/shards").extractor)
+    assert (made_by["films"], made_by["groups"]) == ("holistic", ["hands", "pose"])
+
+
 def test_an_import_replaces_none_and_its_bytes_depend_on_the_files_alone(tmp_path: Path) -> None:
     for number in range(5):
         np.save(tmp_path / f"{number}.npy", np.random.default_rng(number).random((4, 258)))

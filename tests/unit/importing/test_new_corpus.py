@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signloom.errors import UserError
-from signloom.importing.new_corpus import VideoFolder, clip_id_of, deal_splits
+from signloom.importing.dealing import deal_splits
+from signloom.importing.new_corpus import VideoFolder, clip_id_of
 from signloom.importing.user_tables import (
     find_sources,
     join_rows,
@@ -222,7 +223,7 @@ def test_dealt_splits_share_no_signer_and_none_is_empty(
 
 def test_clips_are_dealt_by_share() -> None:
     signers = {f"clip{number}": "one" for number in range(100)}
-    dealt = deal_splits(signers, (80.0, 10.0, 10.0), "clip")
+    dealt = deal_splits(dict(zip(signers, signers, strict=True)), (80.0, 10.0, 10.0), "clip")
     assert Counter(dealt.values()) == {"train": 80, "dev": 10, "test": 10}
     with pytest.raises(UserError, match="found 1 signers for 3 splits"):
         deal_splits(signers, (80.0, 10.0, 10.0), "signer")

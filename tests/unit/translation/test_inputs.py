@@ -10,7 +10,8 @@ import pytest
 from signloom.corpus.landmarks import HANDS_POSE, build_layout
 from signloom.corpus.shards import write_shards
 from signloom.errors import UserError
-from signloom.extraction.extract import extractor_fingerprint
+from signloom.extraction.detector import DetectorOptions
+from signloom.extraction.extract import extract_video, extractor_fingerprint
 from signloom.extraction.video import Frame
 from signloom.importing.foreign import SourceDefaults
 from signloom.translation.inputs import (
@@ -23,7 +24,7 @@ from signloom.translation.inputs import (
 )
 from tests import tiny
 from tests.extraction import OPTIONS
-from tests.videos import number_of, write_pictures
+from tests.videos import number_of, write_pictures, write_video
 
 VIDEOS = {"detector": "holistic", "mediapipe": "0.10.21"}
 IMPORTED = {"detector": "imported", "import_version": 1, "source": "kaggle+numpy"}
@@ -82,6 +83,22 @@ def test_a_folder_of_pictures_is_a_video(tmp_path: Path) -> None:
     (refused,) = ClipReader(extractor, rateless).read(ClipPath(path=folder), HANDS_POSE)
     assert isinstance(refused, UnreadableClip)
     assert "--fps 25" in str(refused.problem)
+
+
+def test_a_model_of_imported_landmarks_reads_films_by_the_detector_that_made_them(
+    tmp_path: Path,
+) -> None:
+    """Somebody with the tutorial's MP_Data could not use a camera: "other landmarks"."""
+    film = write_video(tmp_path / "a.mp4", 5)
+    np.save(tmp_path / "b.npy", np.random.default_rng(0).uniform(0.2, 0.8, (8, 258)))
+    extractor = IMPORTED | {"films": "holistic", "groups": ["hands", "pose"]}
+    assert [one.path.name for one in find_clips([tmp_path], extractor)] == ["a.mp4", "b.npy"]
+    (clip,) = reader(extractor).read(ClipPath(path=film), HANDS_POSE)
+    assert isinstance(clip, GivenClip)
+    options = DetectorOptions(detector="holistic", groups=("hands", "pose"))
+    np.testing.assert_array_equal(clip.sequence.points, extract_video(film, options).points)
+    with pytest.raises(UserError, match="import them with --detector"):
+        list(reader(IMPORTED).read(ClipPath(path=film), HANDS_POSE))
 
 
 def test_a_folder_without_anything_to_read_says_what_it_looked_for(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from scipy import stats
 
 from signloom.evaluation.compare import compare
 from signloom.evaluation.metrics import measure
+from signloom.evaluation.summary import Trained
 from signloom_ops.nightly.gate import TESTS, count_system, level_tonight, measure_difference
 from tests.unit.evaluation.judged import judge
 from tests.unit.ops.nightly.systems import (
@@ -83,6 +84,20 @@ def test_better_on_the_whole_and_worse_for_one_signer_is_refused() -> None:
     assert found["anna"] == "ok"
     assert "a signer: -" in next(r.text for r in decision.rules if r.name == "slices")
     assert "cora" not in " ".join([decision.verdict, *decision.reasons])  # slices alone name them
+
+
+def test_better_on_the_whole_and_worse_on_unseen_signers_is_refused() -> None:
+    known = [dataclasses.replace(c, split="train") for c in CLIPS if c.signer != "cora"]
+    champion = system(CLIPS, 0.5, version=1)
+    kept = {clip.clip_id: [clip.text] * 3 for clip in CLIPS if clip.signer == "cora"}
+    champion = dataclasses.replace(champion, texts={**champion.texts, **kept})
+    clips = dataclasses.replace(GATE, trained=Trained(known))
+    decision = decided(champion, system(CLIPS, 0.4, only="cora"), clips)
+    found = {(row["kind"], row["group"]): row["result"] for row in decision.to_map()["slices"]}
+    assert found["new_signer", "unseen"] == "worse"
+    assert found["new_signer", "seen in train"] == "ok"
+    assert "new_signer unseen: -" in next(r.text for r in decision.rules if r.name == "slices")
+    assert {kind for kind, _ in found} == {"signer", "words", "sentence", "novelty", "new_signer"}
 
 
 def test_a_group_of_few_clips_is_shown_and_not_judged() -> None:
