@@ -23,7 +23,7 @@ from signloom.cli.translate_options import (
     load_translator,
     write_attention,
 )
-from signloom.corpus.landmarks import NO_LANDMARKS, LandmarkSequence, Layout
+from signloom.corpus.landmarks import NO_LANDMARKS, Layout
 from signloom.errors import UserError, readable_name
 from signloom.extraction.video import ENCODERS
 from signloom.files import check_output, check_writable
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from signloom.features.sources import SourceSequence
     from signloom.translation.films import Cutter, Sentence
     from signloom.translation.options import DecodingOptions
-    from signloom.translation.signs import Sign
     from signloom.translation.timed import TimedTranslation
     from signloom.translation.translator import Translation, Translator
 
@@ -274,11 +273,10 @@ class _ClipWork(_Work):
                     translator, sequences, decoding, n_best=options.n_best,
                     skip_unsure=options.skip_unsure, guess=options.guess,
                 )  # fmt: skip
-            signs = self._read_signs(translator, sequences)
-            for clip, timed, read in zip(batch, found, signs, strict=True):
+            for clip, timed in zip(batch, found, strict=True):
                 best = timed.translation
                 self.not_understood += bool(best.check.unlike)
-                self._print(clip, timed, read)
+                self._print(clip, timed)
                 if self._options.attention:
                     attended.append((clip.clip_id, clip.sequence, best))
                 self.write_video(
@@ -288,18 +286,7 @@ class _ClipWork(_Work):
         if attended:
             write_attention(self._options, self.wait()[0], attended)
 
-    def _read_signs(
-        self, translator: "Translator", clips: Sequence[LandmarkSequence]
-    ) -> "list[list[Sign]]":
-        """Return the signs of clips where they were asked for; else none."""
-        if not self._options.signs:
-            return [[] for _ in clips]
-        from signloom.translation.signs import read_signs
-
-        with self._watch.measure("signs"):
-            return read_signs(translator, clips)
-
-    def _print(self, clip: GivenClip, timed: "TimedTranslation", signs: "Sequence[Sign]") -> None:
+    def _print(self, clip: GivenClip, timed: "TimedTranslation") -> None:
         from signloom.translation.confidence import NOT_UNDERSTOOD
         from signloom.translation.timed import to_json
 
@@ -309,7 +296,6 @@ class _ClipWork(_Work):
                 "source": str(clip.source),
                 "clip_id": clip.clip_id,
                 **to_json(timed),
-                **({"signs": [sign.to_map() for sign in signs]} if self._options.signs else {}),
                 "frames": len(sequence.points),
                 "seconds": round(sequence.seconds, 3),
             }
@@ -331,7 +317,7 @@ class _ClipWork(_Work):
             guess = [f"a guess: {text}"] if self._options.guess else []
             cells += [*instead, *word, *guess] if instead else [text, *word]
             tqdm.write("\t".join(cells))
-        for sign in signs:
+        for sign in (timed.signs or ()) if self._options.signs else ():
             times = f"{sign.start_s:.2f}-{sign.end_s:.2f} s"
             tqdm.write(f"  {sign.gloss}\t{times}\t{100 * sign.posterior:.0f} %")
 
@@ -383,7 +369,7 @@ class _FilmWork(_Work):
         return path
 
     def _caption(self, clip: GivenClip, out: Path) -> None:
-        from signloom.translation.films import make_cues, read_film_signs, translate_film
+        from signloom.translation.films import make_cues, make_sign_cues, translate_film
 
         translator, decoding = self.wait()
         with self._watch.measure("model"):
@@ -392,10 +378,7 @@ class _FilmWork(_Work):
                 skip_unsure=self._options.skip_unsure, guess=self._options.guess,
             )  # fmt: skip
         self.not_understood += sum(bool(one.check.unlike) for one in sentences)
-        signs = []
-        if self._options.signs:
-            with self._watch.measure("signs"):
-                signs = read_film_signs(translator, clip.sequence, sentences)
+        signs = make_sign_cues(sentences) if self._options.signs else []
         cues = make_cues(sentences, for_people=self._options.write != "json")
         write_captions(out, cues, clip.source if clip.source.is_file() else None, signs)
         self.captioned += 1

@@ -162,6 +162,10 @@ def load_translator(options: TranslateOptions) -> "tuple[Translator, DecodingOpt
             f"says how sure the translations are; {HINT}",
             file=sys.stderr,
         )
+    if options.signs:
+        from signloom.translation.signs import check_reads_signs
+
+        check_reads_signs(translator)
     given = dict(options.decoding)
     if given.get("temperature") == 0:  # what cannot go with it was chosen, not given
         given = {"top_k": 0, "top_p": 1.0, **given}

@@ -60,6 +60,7 @@ from signloom.translation.lookup import SignIndex
 from signloom.translation.options import DecodingOptions
 from signloom.translation.precision import Precision
 from signloom.translation.translator import Alignment, Translator
+from signloom.translation.words import learn_words
 
 logger = logging.getLogger(__name__)
 
@@ -231,9 +232,11 @@ def evaluate(
         translator, targets, sequences, results, counts, weights, tried
     )
     others = list(others)
+    glossed = [t for t in targets if t.split == "train" and t.gloss.split()]
     signs, recognition = recognise(
         translator, targets, sequences, results, options.score, [other for _, other in others]
     )
+    words = learn_words([t.text for t in glossed], [t.gloss.split() for t in glossed])
     return Evaluation(
         corpus=corpus,
         headline=metric,
@@ -246,7 +249,7 @@ def evaluate(
         seeds=_score_seeds(translator, splits, others, results, sequences, options, decoding),
         train_texts=trained.texts,
         alignments=_align(translator, results, sequences, counts, options.score),
-        confidence=replace(confidence, decoding=decoding, signs=signs),
+        confidence=replace(confidence, decoding=decoding, signs=signs, words=words),
         reliability=reliability,
         lookup=score_lookup(translator, targets, sequences, results, options.score)
         if metric == Metric.EXACT and translator.source.has_frames

@@ -317,10 +317,11 @@ def count_bright(text: str, tokens: Sequence[TimedToken] | None) -> Callable[[fl
     """Return a function of the time, seconds: how many characters are bright.
 
     Signs come in another order than words: a word is bright when it and all before it have begun.
+    One without a sign is bright with the word before it.
     """
     if not tokens:
         return lambda time_s: len(text)
-    begun_s = list(itertools.accumulate((token.start_s for token in tokens), max))
+    begun_s = list(itertools.accumulate((token.start_s or 0.0 for token in tokens), max))
     ends = list(itertools.accumulate(len(token.text) for token in tokens))
 
     def count(time_s: float) -> int:

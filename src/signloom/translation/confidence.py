@@ -31,6 +31,7 @@ from signloom.files import hash_file, to_text, write_file
 from signloom.paths import EVALUATION
 from signloom.translation.options import DecodingOptions, SignSearch
 from signloom.translation.search import Hypothesis
+from signloom.translation.words import WordOfSign
 
 CONFIDENCE = "confidence.json"
 FORMAT_VERSION = 1
@@ -246,6 +247,7 @@ class Confidence:
     train: TrainClips | None  # None: of glosses
     decoding: DecodingOptions | None = None  # the search that was measured; files of before lack it
     signs: SignSearch | None = None  # likewise, of signs; None where the model reads none
+    words: tuple[WordOfSign, ...] = ()  # of train's sentences, and the signs that they translate
 
     def check(
         self, hypothesis: Hypothesis, sequence: SourceSequence, encoding: FloatArray | None

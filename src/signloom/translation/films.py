@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from signloom.translation.confidence import NOT_UNDERSTOOD, Check
 from signloom.translation.options import DecodingOptions
 from signloom.translation.segmentation import PAUSE_S, Span, cut, segment_by_rest
 from signloom.translation.segmenter import Segmenter, find_segmenter
-from signloom.translation.signs import read_signs
+from signloom.translation.signs import Sign
 from signloom.translation.timed import TimedToken, translate_timed
 from signloom.translation.translator import Translator
 
@@ -49,6 +49,7 @@ class Sentence:
         check: How far it can be trusted.
         start_s: Where it starts.
         end_s: Where it ends.
+        signs: Those that were read, timed from the sentence's start.
     """
 
     text: str
@@ -56,6 +57,7 @@ class Sentence:
     check: Check
     start_s: float = 0.0
     end_s: float = math.inf
+    signs: Sequence[Sign] = ()
 
 
 def translate_film(
@@ -85,33 +87,27 @@ def translate_film(
             translator, clips, options, n_best=1, skip_unsure=skip_unsure, guess=guess
         )
         for (start_s, end_s), one in zip(part, timed, strict=True):
-            tokens = one.tokens and tuple(
-                replace(t, start_s=t.start_s + start_s, end_s=t.end_s + start_s) for t in one.tokens
-            )
+            tokens = one.tokens and tuple(token.later(start_s) for token in one.tokens)
             best = one.translation
             found.append(
                 Sentence(
                     start_s=start_s, end_s=end_s, text=" ".join(best.text.split()), tokens=tokens,
-                    check=best.check,
+                    check=best.check, signs=one.signs or (),
                 )
             )  # fmt: skip
     return [one for one in found if one.text or not skip_unsure]
 
 
-def read_film_signs(
-    translator: Translator, film: LandmarkSequence, sentences: Sequence[Sentence]
-) -> list[Cue]:
-    """Return the signs of the sentences that were understood, in the film's time."""
-    understood = [one for one in sentences if not one.check.unlike]
-    clips = [cut(film, (one.start_s, one.end_s)) for one in understood]
+def make_sign_cues(sentences: Sequence[Sentence]) -> list[Cue]:
+    """Return the signs of sentences as captions."""
     return [
         Cue(
             start_s=round(one.start_s + sign.start_s, 3),
             end_s=round(one.start_s + sign.end_s, 3),
             text=sign.gloss, score=round(sign.posterior, 3),
         )
-        for one, signs in zip(understood, read_signs(translator, clips), strict=True)
-        for sign in signs
+        for one in sentences
+        for sign in one.signs
     ]  # fmt: skip
 
 

@@ -1,14 +1,20 @@
-"""Translations with the time at which each token was read."""
+"""Translations with the signs that were read, and the time of each token.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+A word has the time of the sign that it translates (`words.py`), and none if it has no sign. Where
+signs are not read a token's time is where the decoder looked while it wrote it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.translation.options import DecodingOptions
+from signloom.translation.signs import Sign, read_signs
 from signloom.translation.translator import Alignment, Translation, Translator
+from signloom.translation.words import find_words, index_words, match_words
 
 # A token's time is where the middle half of its attention lies.
 _EARLY, _LATE = 0.25, 0.75
@@ -16,19 +22,32 @@ _EARLY, _LATE = 0.25, 0.75
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedToken:
-    """Some text, and when the model looked while it wrote it."""
+    """Some text, and when it was read; None: its word has no sign."""
 
     text: str
-    start_s: float
-    end_s: float
+    start_s: float | None
+    end_s: float | None
+
+    def later(self, by_s: float) -> "TimedToken":
+        """Return the same in a film, by so many seconds later."""
+        if self.start_s is None or self.end_s is None:
+            return self
+        return replace(self, start_s=self.start_s + by_s, end_s=self.end_s + by_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedTranslation:
-    """A translation and its tokens; None where the model looks at no frame (LSTM, no attention)."""
+    """A translation, its tokens and its signs.
+
+    Attributes:
+        translation: What was written.
+        tokens: With their times; None where nothing says them: no signs and no attention (LSTM).
+        signs: None of a model that reads none.
+    """
 
     translation: Translation
     tokens: tuple[TimedToken, ...] | None
+    signs: tuple[Sign, ...] | None = None
 
 
 def translate_timed(
@@ -44,17 +63,69 @@ def translate_timed(
     translations = translator.translate(
         clips, options, n_best=n_best, skip_unsure=skip_unsure, guess=guess
     )
+    signs: list[tuple[Sign, ...] | None] = [None] * len(clips)
+    if translator.spec.ctc.kind == "glosses":
+        # Of what was not understood no sign was, either.
+        read = read_signs(translator, clips)
+        signs = [tuple(s) if t.text else () for s, t in zip(read, translations, strict=True)]
+    lexicon = translator.confidence.words if translator.confidence else ()
+    if lexicon and translator.spec.ctc.kind == "glosses":
+        weights = index_words(lexicon)
+        tokens: list[tuple[TimedToken, ...] | None] = [
+            time_words(translator.pieces(found), own or (), weights) if found.text else ()
+            for found, own in zip(translations, signs, strict=True)
+        ]
+    else:
+        tokens = _time_attention(translator, clips, translations)
+    return [
+        TimedTranslation(translation=found, tokens=timed, signs=own)
+        for found, timed, own in zip(translations, tokens, signs, strict=True)
+    ]
+
+
+def _time_attention(
+    translator: Translator,
+    clips: Sequence[LandmarkSequence],
+    translations: Sequence[Translation],
+) -> list[tuple[TimedToken, ...] | None]:
     try:
         alignments = translator.align(clips, translations)
     except ValueError:  # the one it names: the decoder does not look at the source
-        return [TimedTranslation(translation=found, tokens=None) for found in translations]
+        return [None] * len(clips)
     return [
-        TimedTranslation(
-            translation=found,
-            tokens=time_tokens(alignment, clip.seconds) if found.text else (),
-        )
+        time_tokens(alignment, clip.seconds) if found.text else ()
         for clip, found, alignment in zip(clips, translations, alignments, strict=True)
     ]
+
+
+def time_words(
+    pieces: Sequence[str],
+    signs: Sequence[Sign],
+    weights: Mapping[str, Mapping[str, float]],
+) -> tuple[TimedToken, ...]:
+    """Return the tokens that add text, each with the time of the sign that its word translates.
+
+    Args:
+        pieces: Text of each token of a translation.
+        signs: Those that were read of the clip.
+        weights: Of words and glosses, as from `index_words`.
+    """
+    words = find_words("".join(pieces))
+    places = match_words([word for word, _, _ in words], [sign.gloss for sign in signs], weights)
+    found, first = [], 0
+    for piece in filter(None, pieces):
+        last = first + len(piece)
+        # A piece may be the end of a word and the beginning of the next one.
+        own = (
+            signs[place]
+            for (_, start, end), place in zip(words, places, strict=True)
+            if place is not None and start < last and end > first
+        )
+        sign = next(own, None)
+        start_s, end_s = (sign.start_s, sign.end_s) if sign else (None, None)
+        found.append(TimedToken(text=piece, start_s=start_s, end_s=end_s))
+        first = last
+    return tuple(found)
 
 
 def time_tokens(alignment: Alignment, seconds: float) -> tuple[TimedToken, ...]:
@@ -87,10 +158,15 @@ def to_json(timed: TimedTranslation) -> dict[str, Any]:
         **best.check.to_map(),
         "alternatives": [to_scored(other) for other in best.alternatives],
         "tokens": None if timed.tokens is None else [
-            {"text": t.text, "start_s": round(t.start_s, 3), "end_s": round(t.end_s, 3)}
+            {"text": t.text, "start_s": _rounded(t.start_s), "end_s": _rounded(t.end_s)}
             for t in timed.tokens
         ],
+        **({} if timed.signs is None else {"signs": [sign.to_map() for sign in timed.signs]}),
     }  # fmt: skip
+
+
+def _rounded(time_s: float | None) -> float | None:
+    return None if time_s is None else round(time_s, 3)
 
 
 def to_scored(translation: Translation) -> dict[str, Any]:

@@ -316,8 +316,11 @@ class Translator:
         ids = torch.tensor([[self._ids.bos, *tokens[:-1]]], device=self._device)
         return self._model.attention_maps(src, valid, ids).of_clip(0)
 
+    def pieces(self, translation: Translation) -> tuple[str, ...]:
+        """Return what each token of a translation adds to its text."""
+        return self._pieces(translation.hypothesis.tokens)
+
     def _pieces(self, tokens: Sequence[int]) -> tuple[str, ...]:
-        """Return what each token adds to the text."""
         pieces, before = [], ""
         for end in range(1, len(tokens) + 1):
             # A broken character at the end is one that later tokens complete.

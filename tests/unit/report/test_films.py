@@ -22,8 +22,9 @@ from signloom.report.films import (
     write_film,
 )
 from signloom.translation.confidence import Check
+from signloom.translation.films import Sentence
 from signloom.translation.inputs import GivenClip
-from signloom.translation.timed import Sentence, TimedToken
+from signloom.translation.timed import TimedToken
 from tests import tiny
 from tests.videos import FPS, HEIGHT, WIDTH, encode_video, number_of, write_video
 
@@ -139,6 +140,8 @@ def test_words_are_said_in_their_order_though_signs_come_in_another() -> None:
     bright = count_bright("tu vas bien", tokens)
     assert [bright(time_s) for time_s in (0.0, 0.5, 1.0, 1.4, 1.5)] == [0, 0, 6, 6, 11]
     assert count_bright("tu vas", None)(0.0) == 6
+    no_sign = [tokens[0], TimedToken(text=" y", start_s=None, end_s=None), tokens[2]]
+    assert [count_bright("tu y bien", no_sign)(time_s) for time_s in (0.9, 1.0, 1.5)] == [0, 4, 9]
 
 
 def test_absent_hands_are_not_drawn_and_lines_keep_to_the_landmarks() -> None:

@@ -329,6 +329,8 @@ function drawLook(place, take, look) {
   drawLookup(place, take);
   const draw = () => {
     drawSkeleton(canvas, video, look.skeleton);
+    drawSign(canvas, (look.translation?.signs ?? []).find((sign) =>
+      video.currentTime >= sign.start_s && video.currentTime < sign.end_s));
     for (const [node, token] of tokens) {
       const now = video.currentTime >= token.start_s && video.currentTime < token.end_s;
       node.classList.toggle("now", now);
@@ -385,6 +387,20 @@ function drawSkeleton(canvas, video, skeleton) {
     pen.arc((width - wide) / 2 + (point[0] * wide) / 1000, (height - high) / 2 + (point[1] * high) / 1000, 2.5, 0, 7);
     pen.fill();
   }
+}
+
+// The sign that is read at this moment, and how sure.
+function drawSign(canvas, sign) {
+  canvas.dataset.sign = sign?.gloss ?? "";
+  if (!sign) return;
+  const pen = canvas.getContext("2d");
+  const text = `${sign.gloss} ${Math.round(100 * sign.posterior)} %`;
+  pen.font = "600 16px sans-serif";
+  const wide = pen.measureText(text).width;
+  pen.fillStyle = "rgb(0 0 0 / 65%)";
+  pen.fillRect(6, 6, wide + 12, 24);
+  pen.fillStyle = "#ffd84d";
+  pen.fillText(text, 12, 24);
 }
 
 // --- consent -------------------------------------------------------------------------------------------

@@ -1,0 +1,52 @@
+"""Words and the signs that they translate, learnt from glosses and sentences."""
+
+from signloom.translation.signs import Sign
+from signloom.translation.timed import time_words
+from signloom.translation.words import find_words, index_words, learn_words, match_words
+from signloom_demo.grammar import sentences
+
+EVERY = sorted(sentences(5))[::7]  # of the demo's language, with articles and elisions
+WEIGHTS = index_words(learn_words([s.text for s in EVERY], [s.glosses for s in EVERY]))
+
+
+def sign(gloss: str, start_s: float) -> Sign:
+    return Sign(gloss=gloss, start_s=start_s, end_s=start_s + 0.5, posterior=1.0)
+
+
+def test_a_place_that_is_signed_first_and_said_last_has_the_time_of_its_sign() -> None:
+    pieces = ["je", " vais", " à", " la", " mai", "son", ""]
+    signs = [sign("MAISON", 0.0), sign("MOI", 1.0), sign("ALLER", 2.0)]
+    found = time_words(pieces, signs, WEIGHTS)
+    times = {token.text: token.start_s for token in found}
+    assert times == {"je": 1.0, " vais": 2.0, " à": None, " la": None, " mai": 0.0, "son": 0.0}
+    assert "".join(token.text for token in found) == "je vais à la maison"
+
+
+def test_a_word_without_a_sign_has_no_time() -> None:
+    articles, nouns = [], []
+    for sentence in EVERY:
+        words = [word for word, _, _ in find_words(sentence.text)]
+        for word, place in zip(words, match_words(words, sentence.glosses, WEIGHTS), strict=True):
+            if word in ("la", "l", "du", "de", "une"):
+                articles.append(place)
+            elif word in ("maison", "école", "pain", "soupe", "pomme", "livre", "café"):
+                gloss = sentence.glosses[place] if place is not None else ""
+                nouns.append(gloss == word.upper().replace("É", "E"))
+    assert len(articles) > 50
+    assert sum(place is None for place in articles) > 0.9 * len(articles)
+    assert len(nouns) > 50
+    assert all(nouns)
+
+
+def test_a_sign_that_is_made_twice_belongs_to_two_words_in_their_order() -> None:
+    weights = {"non": {"NON": 0.9}, "je": {"MOI": 0.9}}
+    assert match_words(["non", "je", "non"], ["NON", "MOI", "NON"], weights) == [0, 1, 2]
+    assert match_words(["non"], [], weights) == [None]
+    assert match_words([], ["NON"], weights) == []
+
+
+def test_characters_are_words_where_no_spaces_part_them() -> None:
+    assert [word for word, _, _ in find_words("我去School。")] == ["我", "去", "school"]
+    assert find_words("Qu'elle") == [("qu", 0, 2), ("elle", 3, 7)]
+    assert learn_words([], []) == ()
+    assert learn_words(["?"], [["WAS"]]) == ()
