@@ -5,8 +5,8 @@ import math
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from signloom.evaluation.metrics import (
     FloatArray,
     ScoreOptions,
     Statistics,
+    count_gloss_wer,
     measure,
     sentence_scores,
 )
@@ -64,6 +65,8 @@ class Sentence:
     reference: str
     hypothesis: str
     given: dict[str, float]  # its scores by the commands of the run
+    glosses: tuple[str, ...] = ()  # of a model that reads signs: the true ones
+    signs: tuple[str, ...] = ()  # and those that it read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +194,8 @@ def _read_folder(name: str, folder: Path) -> PastRun:
         score = content["options"]["score"]
         commands = content["options"].get("commands", {})  # unknown to version 1
         splits = _read_sentences(folder / "hypotheses.tsv", commands)
+        if (signs := folder / "signs.tsv").is_file():
+            _add_signs(splits, signs)
     except (KeyError, TypeError, ValueError) as error:  # torn lines give None
         raise UserError(f"{name} holds a damaged evaluation ({error!r}); {_HINT}") from None
     options = parse_options(score, ScoreOptions, where=f"{name}: scores.json: options.score")
@@ -221,17 +226,31 @@ def _count_parameters(folder: Path) -> int | None:
 
 
 def _read_sentences(path: Path, metrics: Iterable[str]) -> dict[str, dict[str, Sentence]]:
-    lines = (line for line in path.read_text(encoding="utf-8").split("\n") if line)
     splits: dict[str, dict[str, Sentence]] = {}
-    for row in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE):
-        if None in row.values():
-            raise ValueError(f"a torn line: {row['clip_id']}")
+    for row in _rows(path):
         splits.setdefault(row["split"], {})[row["clip_id"]] = Sentence(
             reference=row["reference"],
             hypothesis=row["hypothesis"],
             given={metric: float(row[metric]) for metric in metrics},
         )
     return splits
+
+
+def _add_signs(splits: dict[str, dict[str, Sentence]], path: Path) -> None:
+    for row in _rows(path):
+        clips = splits[row["split"]]
+        clips[row["clip_id"]] = replace(
+            clips[row["clip_id"]],
+            glosses=tuple(row["reference"].split()), signs=tuple(row["signs"].split()),
+        )  # fmt: skip
+
+
+def _rows(path: Path) -> Iterator[dict[str, str]]:
+    lines = (line for line in path.read_text(encoding="utf-8").split("\n") if line)
+    for row in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE):
+        if None in row.values():
+            raise ValueError(f"a torn line: {row['clip_id']}")
+        yield row
 
 
 def common_clips(runs: Sequence[PastRun], split: str) -> list[str]:
@@ -243,6 +262,12 @@ def common_clips(runs: Sequence[PastRun], split: str) -> list[str]:
     a, of_a = runs[0], runs[0].splits.get(split, {})
     clips = list(of_a)
     for b in runs[1:]:
+        if a.options.gloss_rules != b.options.gloss_rules:
+            raise UserError(
+                f"the signs of {a.name} were compared by the rules {a.options.gloss_rules}, those "
+                f"of {b.name} by {b.options.gloss_rules}: such numbers cannot be compared; set "
+                "evaluate.score.gloss_rules and evaluate again"
+            )
         if a.options.tokenizer != b.options.tokenizer:
             raise UserError(
                 f"{a.name} was scored with tokenizer {a.options.tokenizer}, {b.name} with "
@@ -279,6 +304,11 @@ def compare_runs(a: PastRun, b: PastRun, split: str) -> SplitComparison:
     # A metric from a command is compared where both runs had the same command.
     names = [name for name, command in a.commands.items() if b.commands.get(name) == command]
     counts_a, counts_b = (count_sentences(run, clips, names, a.options) for run in (of_a, of_b))
+    if all(any(run[clip].glosses for clip in clips) for run in (of_a, of_b)):
+        counts_a, counts_b = (
+            _count_signs(counts, [run[clip] for clip in clips], a.options)
+            for counts, run in ((counts_a, of_a), (counts_b, of_b))
+        )
     single_a, single_b = (sentence_scores(c)[SENTENCE_METRIC] for c in (counts_a, counts_b))
     return SplitComparison(
         clips=clips,
@@ -310,6 +340,15 @@ def count_sentences(
     for name in names:
         counts = counts.extend(name, [s.given[name] for s in chosen], f"command:{name}")
     return counts
+
+
+def _count_signs(
+    counts: Statistics, clips: Sequence[Sentence], options: ScoreOptions
+) -> Statistics:
+    """Add the signs that were read; a clip without glosses counts none."""
+    read = [clip.signs if clip.glosses else () for clip in clips]
+    signs = count_gloss_wer(read, [clip.glosses for clip in clips], options)
+    return Statistics(parts=(*counts.parts, signs))
 
 
 def comparison_map(a: PastRun, b: PastRun, found: dict[str, SplitComparison]) -> dict[str, Any]:

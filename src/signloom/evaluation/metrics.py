@@ -22,7 +22,8 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from signloom.config import Natural, checked_dataclass
-from signloom.evaluation.names import Metric
+from signloom.evaluation.gloss_rules import GlossRules, clean_glosses
+from signloom.evaluation.names import GLOSS_WER, Metric
 
 FloatArray = NDArray[np.float64]
 Words = Sequence[Sequence[str]]
@@ -42,6 +43,7 @@ class ScoreOptions:
     # Chinese, none for text that is tokenised already. These need no further package.
     # phoenix_legacy: none, and everything in lower case, as papers on PHOENIX-2014T score it.
     tokenizer: Tokenizer
+    gloss_rules: GlossRules = "none"  # by which signs are compared: phoenix_2014's, or as written
     # Bootstrap resamples behind every 95 % interval.
     resamples: Annotated[int, Field(ge=100, le=1_000_000)] = 1000
     seed: Natural = 1  # of the resamples
@@ -385,8 +387,11 @@ def count_wer(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -
 
 
 def count_gloss_wer(hyps: Words, refs: Words, options: ScoreOptions) -> Counted:
-    """Word error rate of glosses, each as it is written; each edit costs 1."""
-    return _error_rate("gloss_wer", "glosses", hyps, refs, replace(options, tokenizer="none"))
+    """Word error rate of glosses, as `gloss_rules` compares them; each edit costs 1."""
+    rules = options.gloss_rules
+    hyps, refs = clean_glosses(hyps, rules), clean_glosses(refs, rules)
+    tokens = "glosses" if rules == "none" else f"glosses.{rules}"
+    return _error_rate(GLOSS_WER, tokens, hyps, refs, replace(options, tokenizer="none"))
 
 
 def count_cer(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> Counted:
@@ -447,7 +452,8 @@ def ratio(name: str, signature: str, above: Numbers, below: Numbers) -> Counted:
     """Return a metric that is one sum over another, in percent."""
 
     def scores(sums: FloatArray) -> dict[str, FloatArray]:
-        return {name: 100 * sums[:, 0] / sums[:, 1]}
+        # A clip without glosses has no signs, and no errors either.
+        return {name: 100 * sums[:, 0] / (sums[:, 1] + (sums[:, 1] == 0))}
 
     return Counted(
         counts=np.array([above, below], dtype=np.float64).T,

@@ -25,7 +25,8 @@ class Metric(StrEnum):
     EXACT = "exact"
 
 
-LOWER_IS_BETTER = (Metric.TER, Metric.WER, Metric.CER)
+GLOSS_WER = "gloss_wer"  # word error rate of the signs, of models that read them
+LOWER_IS_BETTER: tuple[str, ...] = (Metric.TER, Metric.WER, Metric.CER, GLOSS_WER)
 # Those that are kept of seeds, floors and slices, and for changes.
 MAIN_METRICS = (Metric.BLEU4, Metric.CHRF, Metric.WER, Metric.EXACT)
 # Where texts are single words: that of the nearest clip of train, or one of the five nearest.
@@ -43,6 +44,7 @@ METRIC_LABELS: dict[str, str] = {
     Metric.CER: "CER",
     Metric.ROUGE_L: "ROUGE-L",
     Metric.EXACT: "exact",
+    GLOSS_WER: "gloss WER",
 }
 
 

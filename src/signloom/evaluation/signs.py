@@ -15,6 +15,7 @@ from rapidfuzz.process import cdist
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.evaluation.floors import build_retrieval
+from signloom.evaluation.gloss_rules import clean_glosses
 from signloom.evaluation.metrics import (
     Score,
     ScoreOptions,
@@ -24,8 +25,9 @@ from signloom.evaluation.metrics import (
     score_statistics,
     sentence_scores,
 )
+from signloom.evaluation.names import GLOSS_WER
 from signloom.evaluation.systems import SplitResult, swap_clips
-from signloom.features.features import FloatArray
+from signloom.features.features import BoolArray, FloatArray
 from signloom.features.sources import SourceSequence
 from signloom.features.targets import Target
 from signloom.translation.options import SignSearch
@@ -34,7 +36,6 @@ from signloom.translation.translator import Translator
 
 WEIGHTS = (0.0, 0.4, 0.8)  # of the bigram, tried on dev with each bonus
 BONUSES = (0.0, 1.0, 2.0)
-GLOSS_WER = "gloss_wer"
 MODEL = "model"
 TOGETHER = "together"  # the models of all seeds, whose probabilities are averaged
 EDITS = {"substitute": "substitutions", "delete": "deletions", "insert": "insertions"}
@@ -54,6 +55,7 @@ class Recognition:
         edits: Substitutions, deletions and insertions of the model, in % of the signs.
         seen: Of clips whose glosses train has in this order: how many, and their error rate.
         unseen: Of the others.
+        signers: The same of each signer.
         each: The model's error rate of each clip, %.
     """
 
@@ -63,6 +65,7 @@ class Recognition:
     edits: dict[str, float]
     seen: dict[str, float]
     unseen: dict[str, float]
+    signers: dict[str, dict[str, float]]
     each: FloatArray
 
     def to_metrics(self) -> dict[str, Any]:
@@ -89,7 +92,7 @@ class Recognition:
         return {
             "clips": len(self.targets), "systems": systems, "signature": signature,
             "edits": _rounded(self.edits), "seen": _rounded(self.seen),
-            "unseen": _rounded(self.unseen),
+            "unseen": _rounded(self.unseen), "signers": _rounded(self.signers),
         }  # fmt: skip
 
 
@@ -156,7 +159,7 @@ def recognise(
                 place_signs(translator, clip, log_probs, search)
                 for clip, log_probs in zip(clips[split], read[split], strict=True)
             ],
-            **_score(glosses_of(wanted), systems, train, options),
+            **_score(wanted, systems, train, options),
         )
     return search, found
 
@@ -220,24 +223,31 @@ def _constant(train: Lines, wanted: Lines) -> Lines:
 
 
 def _score(
-    wanted: Lines, systems: Mapping[str, Lines], train: Lines, options: ScoreOptions
+    targets: Sequence[Target],
+    systems: Mapping[str, Lines],
+    train: Lines,
+    options: ScoreOptions,
 ) -> dict[str, Any]:
     """Score lines of every system; of the model by itself what a recogniser's table has."""
+    wanted = clean_glosses(glosses_of(targets), options.gloss_rules)
     counted = {
         name: Statistics(parts=(count_gloss_wer(lines, wanted, options),))
         for name, lines in systems.items()
     }
-    model, known = counted[MODEL], set(train)
+    model, known = counted[MODEL], set(clean_glosses(train, options.gloss_rules))
     is_seen = np.array([line in known for line in wanted])
-    slices = {}
-    for name, rows in (("seen", np.flatnonzero(is_seen)), ("unseen", np.flatnonzero(~is_seen))):
+
+    def score_rows(chosen: Sequence[bool] | BoolArray) -> dict[str, float]:
+        rows = np.flatnonzero(chosen)
         found: dict[str, float] = {"clips": len(rows)}
         if len(rows):
             wer = score_statistics(model.select(rows), options)[GLOSS_WER]
             found |= {GLOSS_WER: wer.value, "low": wer.low, "high": wer.high}
-        slices[name] = found
+        return found
+
+    signers = sorted({target.signer for target in targets})
     edits, signs = dict.fromkeys(EDITS, 0), sum(map(len, wanted))
-    for chunks in align(systems[MODEL], wanted):
+    for chunks in align(clean_glosses(systems[MODEL], options.gloss_rules), wanted):
         for chunk in chunks:
             if chunk.type in edits:
                 edits[chunk.type] += max(
@@ -247,6 +257,8 @@ def _score(
     return {
         "systems": {name: score_statistics(c, options)[GLOSS_WER] for name, c in counted.items()},
         "edits": {EDITS[kind]: 100 * count / signs for kind, count in edits.items()},
-        **slices,
+        "seen": score_rows(is_seen),
+        "unseen": score_rows(~is_seen),
+        "signers": {one: score_rows([t.signer == one for t in targets]) for one in signers},
         "each": sentence_scores(model)[GLOSS_WER],
     }

@@ -1,9 +1,13 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.significance import PairedTest
 
-from signloom.evaluation.compare import compare
+from signloom.errors import UserError
+from signloom.evaluation.compare import PastRun, Sentence, compare, compare_runs
+from signloom.evaluation.gloss_rules import GlossRules
 from signloom.evaluation.metrics import measure
 from signloom.evaluation.names import Metric
 from tests.unit.evaluation.texts import noisy, options, sentences
@@ -78,3 +82,33 @@ def test_other_sentences_cannot_be_paired() -> None:
         compare(
             measure(["a"], ["a"], options()), measure(["a", "b"], ["a", "b"], options()), options()
         )
+
+
+def run_of_signs(read: list[str], rules: GlossRules = "none") -> PastRun:
+    glosses = ["MOI MAISON ALLER", "TOI VENIR", ""]
+    clips = {
+        f"clip{n}": Sentence(
+            reference="x",
+            hypothesis="x",
+            given={},
+            glosses=tuple(g.split()),
+            signs=tuple(r.split()),
+        )
+        for n, (g, r) in enumerate(zip(glosses, read, strict=True))
+    }
+    score = replace(options(), gloss_rules=rules)
+    return PastRun(name=" ".join(read), options=score, commands={}, splits={"test": clips})
+
+
+def test_signs_are_compared_where_both_models_read_them() -> None:
+    a = run_of_signs(["MOI MAISON ALLER", "TOI", ""])
+    b = run_of_signs(["MOI", "TOI", "NON"])  # the last clip has no glosses: it counts nothing
+    found = compare_runs(a, b, "test").differences["gloss_wer"]
+    assert (found.a, found.b) == (pytest.approx(20), pytest.approx(60))
+    assert (found.wins, found.losses, found.ties) == (0, 1, 2)
+    no_signs = replace(a, splits={"test": {
+        name: replace(clip, glosses=(), signs=()) for name, clip in a.splits["test"].items()
+    }})  # fmt: skip
+    assert "gloss_wer" not in compare_runs(a, no_signs, "test").differences
+    with pytest.raises(UserError, match=r"by the rules none.*phoenix_2014.*gloss_rules"):
+        compare_runs(a, run_of_signs(["", "", ""], "phoenix_2014"), "test")

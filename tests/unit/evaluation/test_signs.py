@@ -86,3 +86,13 @@ def test_clips_without_glosses_are_left_out_and_a_model_of_characters_reads_noth
     found = recognised(Reader(), of=half)
     assert {split: len(one.targets) for split, one in found.items()} == {"dev": 1, "test": 2}
     assert recognised(untrained()) == {}
+
+
+def test_each_signer_has_an_error_rate() -> None:
+    test = recognised(Reader())["test"]
+    assert {name: row["clips"] for name, row in test.signers.items()} == {
+        "test_s0": 2, "test_s1": 1,
+    }  # fmt: skip
+    # VAS, which train never shows, is one of the first signer's nine signs.
+    assert test.signers["test_s0"]["gloss_wer"] == pytest.approx(100 / 9)
+    assert test.to_map()["signers"]["test_s1"]["gloss_wer"] == 0
