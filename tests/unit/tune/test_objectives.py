@@ -11,6 +11,7 @@ from signloom.models.seq2seq import ModelOptions
 from signloom.tracking.run import Run, TrackingOptions
 from signloom.training.run import count_parameters, train
 from signloom.translation.translator import Translator
+from signloom.tune.objective import measure_gloss_wer
 from signloom.tune.search import plan_search
 from signloom.tune.slots import FINISHED, REASON
 from signloom.tune.space import (
@@ -25,6 +26,8 @@ from signloom.tune.space import (
     parse_space,
 )
 from tests import tiny
+from tests.unit.evaluation.test_signs import CLIPS, Reader
+from tests.unit.evaluation.world import untrained
 from tests.unit.tune.test_search import HASHES, OFF, OPTIONS, run, studies
 
 
@@ -263,3 +266,14 @@ def test_other_pruners_end_too(tmp_path: Path, pruner: Any) -> None:
     assert len(states) == 4
     if pruner == "none":
         assert set(states) == {"COMPLETE"}
+
+
+def test_signs_can_be_the_objective_of_a_model_that_reads_them() -> None:
+    clips = [CLIPS[name] for name in ("test0", "test1", "test2")]
+    glosses = [["DEMAIN", "TU", "VIENS"], ["ELLE", "NON", "MANGE"], []]
+    # Of "ELLE MANGE À LA GARE" three signs are too many, and NON is missing.
+    assert measure_gloss_wer(Reader(), clips, glosses) == pytest.approx(100 * 4 / 6)
+    with pytest.raises(UserError, match="no dev clip has glosses"):
+        measure_gloss_wer(Reader(), clips, [[], [], []])
+    with pytest.raises(UserError, match="reads no signs"):
+        measure_gloss_wer(untrained(), clips, glosses)
