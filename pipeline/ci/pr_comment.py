@@ -5,7 +5,6 @@ cannot be had, the comment says so and goes without.
 """
 
 import argparse
-import csv
 import json
 import logging
 import subprocess
@@ -22,6 +21,7 @@ from signloom.errors import UserError
 from signloom.evaluation.names import Metric, main_metrics, metric_label
 from signloom.files import begins_as_ours, write_file
 from signloom.paths import EVALUATION
+from signloom.tables import read_rows
 
 MARK = "<!-- signloom scores -->"
 _BREAKDOWNS = {"by_signer": "signer", "by_words": "words of the reference",
@@ -172,7 +172,7 @@ def _fetch(revision: str, folder: Path) -> Path | None:
 def _curves(sides: Mapping[str, Path]) -> list[str]:
     lines = []
     for word, folder in sides.items():
-        values = [float(row["dev_loss"]) for row in _read(folder / "curves.csv")]
+        values = [float(row["dev_loss"]) for row in read_rows(folder / "curves.csv")]
         if len(values) > 1:
             lines.append((word, values))
     return [line_chart("dev loss after each epoch", "nats a token", lines)] if lines else []
@@ -180,7 +180,7 @@ def _curves(sides: Mapping[str, Path]) -> list[str]:
 
 def _breakdown(sides: Mapping[str, Path], name: str, title: str) -> str:
     columns = [
-        {row["name"]: row["chrf"] for row in _read(folder / f"{name}.csv")}
+        {row["name"]: row["chrf"] for row in read_rows(folder / f"{name}.csv")}
         for folder in sides.values()
     ]
     rows = [
@@ -188,11 +188,6 @@ def _breakdown(sides: Mapping[str, Path], name: str, title: str) -> str:
         for key in dict.fromkeys(key for column in columns for key in column)
     ]
     return folded(f"chrF by {title}", table(("", *sides), rows))
-
-
-def _read(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def main() -> None:

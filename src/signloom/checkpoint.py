@@ -1,8 +1,6 @@
 """Checkpoints: weights, options, tokeniser and provenance of a model in one folder."""
 
 import json
-import os
-import shutil
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,7 +15,7 @@ from signloom.features.features import FeatureOptions
 from signloom.features.sources import Source, source_of_fields
 from signloom.features.targets import CtcLabels
 from signloom.features.tokenizer import Tokenizer
-from signloom.files import flush_to_disk, replace_folder, write_file
+from signloom.files import whole_folder, write_file
 from signloom.models.pretrained import TextModel
 from signloom.models.registry import build_model, planned
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
@@ -103,35 +101,25 @@ def check_source(model: ModelOptions, source: Source) -> None:
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     """Write a checkpoint folder, whole or not at all; the same model gives the same bytes."""
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)  # of a killed process with the same number
-    temporary.mkdir(parents=True)
-    try:
-        spec = checkpoint.spec
-        content = {
-            "format_version": FORMAT_VERSION,
-            "model": asdict(spec.model),
-            "features": asdict(spec.features),
-            "ctc": asdict(spec.ctc),
-            "provenance": spec.provenance,
-            **spec.source.to_fields(),
-        }
-        if spec.text_model is not None:
-            content["text_model"] = asdict(spec.text_model)
-        text = json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True)
+    spec = checkpoint.spec
+    content = {
+        "format_version": FORMAT_VERSION,
+        "model": asdict(spec.model),
+        "features": asdict(spec.features),
+        "ctc": asdict(spec.ctc),
+        "provenance": spec.provenance,
+        **spec.source.to_fields(),
+    }
+    if spec.text_model is not None:
+        content["text_model"] = asdict(spec.text_model)
+    text = json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True)
+    weights = {k: v.detach().cpu().contiguous() for k, v in checkpoint.model.state_dict().items()}
+    with whole_folder(folder) as temporary:
         write_file(temporary / SPEC, text + "\n")
         checkpoint.tokenizer.save(temporary / TOKENIZER)
-        weights = {
-            k: v.detach().cpu().contiguous() for k, v in checkpoint.model.state_dict().items()
-        }
         safetensors.torch.save_file(weights, temporary / WEIGHTS)
         # safetensors makes it for its owner alone; others of the machine translate with it too.
         (temporary / WEIGHTS).chmod((temporary / SPEC).stat().st_mode)
-        flush_to_disk(temporary / WEIGHTS)  # whole or not at all, even if the power is cut
-        flush_to_disk(temporary)
-        replace_folder(temporary, folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def load_checkpoint(folder: Path, device: torch.device) -> Checkpoint:

@@ -13,6 +13,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import psutil  # type: ignore[import-untyped]
+
 from signloom.errors import UserError
 
 
@@ -127,10 +129,33 @@ def begins_as_ours(path: Path, header: str) -> bool:
         return file.readline(len(header) + 1).rstrip("\n") == header
 
 
+@contextlib.contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """Yield a folder to fill that is to be whole or not there at all; see `whole_file`.
+
+    Args:
+        folder: Made, or replaced, when the block is left without an error.
+    """
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    for left in folder.parent.glob(f".{folder.name}.*.tmp"):  # by processes that were killed
+        number = left.name.split(".")[-2]
+        if not number.isdecimal() or left == temporary or not psutil.pid_exists(int(number)):
+            shutil.rmtree(left, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    try:
+        yield temporary
+        for path in (*temporary.rglob("*"), temporary):
+            flush_to_disk(path)
+        replace_folder(temporary, folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
 def replace_folder(new: Path, folder: Path) -> None:
     """Put a folder in the place of another one, which is removed; at every moment one is there."""
     if not folder.exists():
         new.rename(folder)
+        flush_to_disk(folder.parent)
         return
     exchange = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)  # Linux, glibc 2.28
     at_cwd, both = -100, 2  # AT_FDCWD, RENAME_EXCHANGE of linux/fs.h

@@ -5,7 +5,6 @@ who draws what.
 """
 
 import functools
-import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from signloom.config import Share, checked_dataclass
 from signloom.corpus.manifest import Clip, write_manifest
 from signloom.errors import UserError
 from signloom.extraction.pool import count_workers, map_in_order
+from signloom.files import whole_folder
 from signloom.progress import progress_file
 from signloom_demo.grammar import Sentence, sentences
 from signloom_demo.motion import perform
@@ -243,14 +243,11 @@ def draw_corpus(options: DrawOptions, workers: int | None = None) -> int:
             "replaced; name another folder"
         )
     clips = plan_clips(options)
-    partial = options.out.with_name(f".{options.out.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    (partial / VIDEOS).mkdir(parents=True)
-    truths = list(_draw_all(clips, options, partial, workers))
-    write_truth(partial / TRUTH, [clip.clip_id for clip in clips], truths)
-    write_manifest(partial / MANIFEST, [_row(clip, partial) for clip in clips])
-    shutil.rmtree(options.out, ignore_errors=True)
-    partial.rename(options.out)
+    with whole_folder(options.out) as partial:
+        (partial / VIDEOS).mkdir()
+        truths = list(_draw_all(clips, options, partial, workers))
+        write_truth(partial / TRUTH, [clip.clip_id for clip in clips], truths)
+        write_manifest(partial / MANIFEST, [_row(clip, partial) for clip in clips])
     return sum(len(truth.sign) for truth in truths)
 
 

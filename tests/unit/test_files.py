@@ -1,11 +1,13 @@
 """Folders that take each other's place."""
 
+import contextlib
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
-from signloom.files import replace_folder
+from signloom.files import replace_folder, whole_folder
 
 
 def make(folder: Path, text: str) -> Path:
@@ -38,3 +40,21 @@ def test_a_folder_takes_the_place_of_another(tmp_path: Path, is_there: bool) -> 
     replace_folder(make(tmp_path / ".new", "new"), tmp_path / "checkpoint")
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
     assert (tmp_path / "checkpoint/file").read_text() == "new"
+
+
+def test_a_folder_is_whole_or_not_there_and_nobody_who_was_killed_leaves_one(
+    tmp_path: Path,
+) -> None:
+    folder, at_work = tmp_path / "checkpoint", tmp_path / f".checkpoint.{os.getppid()}.tmp"
+    make(tmp_path / ".checkpoint.999999999.tmp", "of a process that was killed")
+    make(at_work, "of another that writes now")
+    with contextlib.suppress(RuntimeError), whole_folder(folder) as new:
+        (new / "file").write_text("half")
+        raise RuntimeError
+    assert [path.name for path in tmp_path.iterdir()] == [at_work.name]
+    with whole_folder(folder) as new:
+        (new / "deep").mkdir()
+        (new / "deep/file").write_text("new")
+        assert not folder.exists()
+    assert (folder / "deep/file").read_text() == "new"
+    assert {path.name for path in tmp_path.iterdir()} == {at_work.name, "checkpoint"}

@@ -4,7 +4,6 @@ The stage scores in one way. Papers on this corpus print another, which lower-ca
 text as it is tokenised, so here every sentence is scored again in both.
 """
 
-import csv
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +17,7 @@ from signloom.evaluation.names import MAIN_METRICS, Metric, System
 from signloom.evaluation.systems import plain_texts
 from signloom.features.glosses import split_glosses
 from signloom.features.targets import Target
+from signloom.tables import read_rows
 from signloom.translation.options import DecodingOptions
 from signloom.translation.translator import Translator
 
@@ -89,9 +89,7 @@ def _read_floors(
     path: Path, chosen: Mapping[str, Sequence[Target]]
 ) -> dict[str, dict[str, list[str]]]:
     """Return split to floor to a sentence a clip; the glosses themselves are one of them."""
-    with path.open(encoding="utf-8", newline="") as file:
-        table = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-        rows = {row["clip_id"]: row for row in table}
+    rows = {row["clip_id"]: row for row in read_rows(path)}
     floors: dict[str, dict[str, list[str]]] = {
         split: {name: [rows[t.clip_id][name] for t in targets] for name in FLOORS}
         for split, targets in chosen.items()

@@ -188,17 +188,14 @@ def _export_captions(options: argparse.Namespace) -> None:
 
 def _read_hypotheses(path: Path) -> dict[str, tuple[str, float | None]]:
     """Return text and confidence of the last evaluation by clip id; none if there was none."""
-    from signloom.corpus.manifest import read_table
+    from signloom.tables import read_rows
 
-    if not path.is_file():
-        return {}
-    table = read_table(path)
-    found: dict[str, tuple[str, float | None]] = {}
-    for _, cells in table.rows:
-        row = dict(zip(table.header, cells, strict=False))
-        score = row.get("confidence", "")
-        found[row["clip_id"]] = row["hypothesis"], float(score) if score else None
-    return found
+    try:
+        rows = read_rows(path) if path.is_file() else []
+        sure = ((row, row.get("confidence")) for row in rows)
+        return {row["clip_id"]: (row["hypothesis"], float(p) if p else None) for row, p in sure}
+    except (KeyError, ValueError) as error:
+        raise UserError(f"{path} is damaged ({error}); run `dvc repro evaluate` again") from None
 
 
 def add_cache(parser: argparse.ArgumentParser) -> None:

@@ -38,6 +38,7 @@ from signloom.paths import (
     TARGETS,
 )
 from signloom.provenance import project_folder
+from signloom.tables import align_columns
 
 if TYPE_CHECKING:
     from signloom.evaluation.compare import Difference, PastRun
@@ -339,13 +340,12 @@ def _ranking_table(ranking: "Ranking") -> list[list[str]]:
 
 def _ranking_text(ranking: "Ranking") -> str:
     rows = _ranking_table(ranking)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [_ranking_caption(ranking), ""]
-    for number, row in enumerate(rows):
-        if number < 2 or row[1] != rows[number - 1][1]:
-            lines += ["-" * (sum(widths) + 2 * len(widths) - 2)] * (number > 0)
-        lines.append("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))
-    return "\n".join(line.rstrip() for line in lines)
+    for number, line in enumerate(table := align_columns(rows)):
+        if number == 1 or (number > 1 and rows[number][1] != rows[number - 1][1]):
+            lines.append("-" * max(map(len, table)))
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def _ranking_markdown(ranking: "Ranking") -> str:

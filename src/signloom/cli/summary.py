@@ -26,6 +26,7 @@ from signloom.features.tokenizer import Tokenizer
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
 from signloom.paths import LABELS, SHARDS, TARGETS, TOKENIZER
+from signloom.tables import align_columns
 from signloom.training.options import TrainOptions
 from signloom.translation.options import DECODING
 from signloom.translation.search import SpecialIds, search
@@ -193,11 +194,7 @@ def format_parts(parts: Sequence[Part], depth: int) -> str:
             own = part.name.rpartition(".")[2]
             title = f"{own} ({part.class_name})" if part.depth else own
             rows.append((2 * part.depth * " " + title, given, found, f"{part.parameters:,}"))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        f"{title:<{widths[0]}}  {given:<{widths[1]}}  {found:<{widths[2]}}  {count:>{widths[3]}}"
-        for title, given, found, count in rows
-    )
+    return "\n".join(align_columns(rows, right=[3]))
 
 
 def _first_tensor(value: object) -> torch.Tensor | None:

@@ -18,7 +18,6 @@ import contextlib
 import functools
 import hashlib
 import json
-import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +30,7 @@ import pyarrow.parquet as pq
 
 from signloom.corpus.landmarks import COORDINATES, LandmarkSequence, Layout
 from signloom.errors import UserError
-from signloom.files import replace_folder
+from signloom.files import whole_folder
 
 _LARGEST = float(np.finfo(np.float16).max)
 _SINGLES = (
@@ -251,9 +250,6 @@ def write_shards(
     """
     if not clip_frames and layout.groups:
         raise ValueError(f"{folder}: no clip to write")
-    temporary = folder.with_name(f".{folder.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
     metadata = {
         _VERSION_KEY: str(FORMAT_VERSION).encode(),
         _LAYOUT_KEY: layout.to_json().encode(),
@@ -268,14 +264,11 @@ def write_shards(
             raise ValueError(f"clip {clip_id!r} has {len(sequence.points)} frames, not {frames}")
         return sequence
 
-    try:
+    with whole_folder(folder) as temporary:
         # One file at least, to say of which layout.
         for bound, clip_ids in (assign_shards(clip_frames, frames_per_shard) or {0: []}).items():
             path = temporary / shard_name(bound)
             _write_shard(path, clip_ids, checked, SCHEMA.with_metadata(metadata))
-        replace_folder(temporary, folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     return len(clip_frames)
 
 

@@ -1,11 +1,10 @@
 """Comparison of two systems or runs on the same clips, with its significance."""
 
-import csv
 import math
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from signloom.evaluation.metrics import (
 )
 from signloom.evaluation.names import LOWER_IS_BETTER, Metric
 from signloom.paths import CHECKPOINT, EVALUATION
+from signloom.tables import read_rows
 
 GIT = "git:"  # before the name of a revision or of a DVC experiment
 VERSIONS = (1, 2)  # of scores.json; what is read here is the same in both
@@ -227,7 +227,7 @@ def _count_parameters(folder: Path) -> int | None:
 
 def _read_sentences(path: Path, metrics: Iterable[str]) -> dict[str, dict[str, Sentence]]:
     splits: dict[str, dict[str, Sentence]] = {}
-    for row in _rows(path):
+    for row in read_rows(path):
         splits.setdefault(row["split"], {})[row["clip_id"]] = Sentence(
             reference=row["reference"],
             hypothesis=row["hypothesis"],
@@ -237,20 +237,12 @@ def _read_sentences(path: Path, metrics: Iterable[str]) -> dict[str, dict[str, S
 
 
 def _add_signs(splits: dict[str, dict[str, Sentence]], path: Path) -> None:
-    for row in _rows(path):
+    for row in read_rows(path):
         clips = splits[row["split"]]
         clips[row["clip_id"]] = replace(
             clips[row["clip_id"]],
             glosses=tuple(row["reference"].split()), signs=tuple(row["signs"].split()),
         )  # fmt: skip
-
-
-def _rows(path: Path) -> Iterator[dict[str, str]]:
-    lines = (line for line in path.read_text(encoding="utf-8").split("\n") if line)
-    for row in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE):
-        if None in row.values():
-            raise ValueError(f"a torn line: {row['clip_id']}")
-        yield row
 
 
 def common_clips(runs: Sequence[PastRun], split: str) -> list[str]:

@@ -1,9 +1,7 @@
 """The files of an evaluation: metrics.json, hypotheses, breakdowns, alignments."""
 
-import csv
-import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from signloom.evaluation.records import EPOCHS
 from signloom.evaluation.stress import StressRow
 from signloom.evaluation.summary import COLUMNS, DECIMALS, KINDS
 from signloom.files import whole_file, write_file
+from signloom.tables import write_rows
 from signloom.translation.confidence import CONFIDENCE, write_confidence
 from signloom.translation.translator import Alignment
 
@@ -82,22 +81,22 @@ def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> No
     }
     _write_json(folder / "scores.json", scores)
     write_confidence(folder / CONFIDENCE, evaluation.confidence)
-    _write_table(folder / "hypotheses.tsv", hypothesis_rows(evaluation))
+    write_rows(folder / "hypotheses.tsv", hypothesis_rows(evaluation))
     if evaluation.recognition:
-        _write_table(folder / "signs.tsv", _sign_rows(evaluation))
-    _write_table(folder / "systems.csv", _system_rows(splits, headline))
-    _write_table(folder / "grid.csv", grid, columns=GRID)
+        write_rows(folder / "signs.tsv", _sign_rows(evaluation))
+    write_rows(folder / "systems.csv", _system_rows(splits, headline))
+    write_rows(folder / "grid.csv", grid, columns=GRID)
     named = [{"name": f"{row['split']} {row['change']}", **row} for row in stress]
-    _write_table(folder / "stress.csv", named, columns=STRESS)
-    _write_table(folder / "confusions.csv", _confusion_rows(evaluation), columns=CONFUSIONS)
+    write_rows(folder / "stress.csv", named, columns=STRESS)
+    write_rows(folder / "confusions.csv", _confusion_rows(evaluation), columns=CONFUSIONS)
     write_alignments(folder / "alignments.parquet", evaluation.alignments)
     for kind in KINDS:
         if any(kind in found["breakdowns"] for found in splits.values()):
             rows = _breakdown_rows(splits, kind)
-            _write_table(folder / f"by_{kind}.csv", rows, columns=("name", "split", *COLUMNS))
+            write_rows(folder / f"by_{kind}.csv", rows, columns=("name", "split", *COLUMNS))
     hint = "run `dvc repro train` again"
     epochs = check_shape(read_json(history, hint=hint), EPOCHS, where=history, hint=hint)["epochs"]
-    _write_table(folder / "curves.csv", (_rounded(epoch, digits=6) for epoch in epochs))
+    write_rows(folder / "curves.csv", (_rounded(epoch, digits=6) for epoch in epochs))
     # Last: who sees the metrics may rely on the rest.
     _write_json(reports / "metrics.json", evaluation.metrics)
 
@@ -213,26 +212,3 @@ def _rounded(row: Mapping[str, Any], *, digits: int = DECIMALS) -> dict[str, Any
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
     write_file(path, json.dumps(content, ensure_ascii=False, indent=2) + "\n")
-
-
-def _write_table(
-    path: Path, rows: Iterable[Mapping[str, Any]], *, columns: Sequence[str] | None = None
-) -> None:
-    """Write rows that share their keys; a .tsv is written without quotes, as it has no tabs.
-
-    Args:
-        path: The table.
-        rows: May be empty if the columns are named.
-        columns: Names; those of the first row if not given.
-    """
-    rows = list(rows)
-    columns = list(columns or rows[0])
-    text = io.StringIO()
-    if path.suffix == ".tsv":
-        lines = [columns, *([str(row[name]) for name in columns] for row in rows)]
-        text.writelines("\t".join(line) + "\n" for line in lines)
-    else:
-        writer = csv.DictWriter(text, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    write_file(path, text.getvalue())

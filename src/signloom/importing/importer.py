@@ -44,6 +44,7 @@ from signloom.importing.new_corpus import clip_id_of
 from signloom.importing.numpy_arrays import read_array_frames, read_arrays
 from signloom.importing.pose_files import read_pose
 from signloom.progress import progress_file
+from signloom.tables import tsv_text
 
 IMPORT_VERSION = 1  # raise it when the same file gives other landmarks
 FORMATS = {
@@ -503,10 +504,11 @@ def _groups_for_films(
 
 def _write_clips(path: Path, rows: dict[str, _Row], has_pattern: bool) -> None:
     """Write clips.tsv: ids, lengths, and what the sources and their paths say of them."""
-    lines = [_WITH_PATTERN if has_pattern else _CLIPS_HEADER]
+    lines = []
     for clip_id, row in sorted(rows.items()):
         label = " ".join(row.label.split())
-        cells = [clip_id, str(row.frames), str(row.fps), label, _cell(row.source.as_posix())]
+        cells = [clip_id, row.frames, row.fps, label, _cell(row.source.as_posix())]
         cells += [_cell(row.signer), _cell(row.split)] if has_pattern else []
-        lines.append("\t".join(cells))
-    write_file(path, "\n".join(lines) + "\n")
+        lines.append(cells)
+    header = _WITH_PATTERN if has_pattern else _CLIPS_HEADER
+    write_file(path, tsv_text(header.split("\t"), lines))

@@ -39,6 +39,7 @@ from signloom.files import begins_as_ours, whole_file, write_file
 from signloom.importing.dealing import deal_clips
 from signloom.importing.user_tables import Row, Source, how_to_use
 from signloom.progress import progress_file
+from signloom.tables import tsv_text
 
 VIDEOS = "videos"  # folder in the corpus for videos that lie elsewhere
 
@@ -447,8 +448,5 @@ def _write_refusals(path: Path, plan: Plan) -> None:
     if not plan.refusals:
         path.unlink(missing_ok=True)
         return
-    lines = [_REFUSED_HEADER]
-    for row in plan.refusals:
-        cells = (row.table, str(row.line), row.clip_id, str(row.problem), row.detail)
-        lines.append("\t".join(" ".join(cell.split()) for cell in cells))
-    write_file(path, "\n".join(lines) + "\n")
+    rows = ([r.table, r.line, r.clip_id, r.problem, r.detail] for r in plan.refusals)
+    write_file(path, tsv_text(_REFUSED_HEADER.split("\t"), rows))

@@ -1,7 +1,5 @@
 """The files that the stages wrote, read and checked for the report."""
 
-import csv
-import io
 import json
 import math
 import subprocess
@@ -21,6 +19,7 @@ from signloom.evaluation.names import Metric, main_metrics, metric_label, reads_
 from signloom.features.targets import Target, read_targets
 from signloom.files import write_file
 from signloom.paths import JUDGEMENTS
+from signloom.tables import read_rows
 
 VERSIONS = {
     "scores.json": 2, "history.json": 1, "trials.json": 2, "checkpoint.json": 4,
@@ -146,33 +145,25 @@ def _read_json(path: Path, kind: Any, *, hint: str) -> dict[str, Any]:
 
 
 def read_table(path: Path, *, stage: str) -> list[Row]:
-    """Read a table that a stage wrote; a .tsv has no quotes, and no line end in a cell.
+    """Read a table that a stage wrote.
 
     Raises:
         UserError: It is missing or damaged; the message names the stage to run.
     """
-    is_tsv = path.suffix == ".tsv"
     try:
-        text = path.read_text(encoding="utf-8")
-        lines = text.split("\n") if is_tsv else io.StringIO(text, newline="")
-        rows = csv.DictReader(
-            (line for line in lines if line),
-            delimiter="\t" if is_tsv else ",",
-            quoting=csv.QUOTE_NONE if is_tsv else csv.QUOTE_MINIMAL,
-        )
-        if lacking := [name for name in COLUMNS[path.name] if name not in (rows.fieldnames or ())]:
-            raise ValueError(f"no column {lacking[0]}")
-        found = list(rows)
+        found = read_rows(path)
         for row in found:
             for name in COLUMNS[path.name]:
-                if row[name] is None or (name in NUMBERS and not math.isfinite(float(row[name]))):
+                if name not in row:
+                    raise ValueError(f"no column {name}")
+                if name in NUMBERS and not math.isfinite(float(row[name])):
                     raise ValueError(f"found {row[name]!r} as {name}")
         return found
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; run `dvc repro {stage}` first") from None
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}); {_rerun(stage)}") from None
-    except (csv.Error, ValueError) as error:
+    except ValueError as error:
         raise UserError(f"{path} is damaged ({error}); {_rerun(stage)}") from None
 
 

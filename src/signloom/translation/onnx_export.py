@@ -11,8 +11,6 @@ import dataclasses
 import importlib.util
 import json
 import logging
-import os
-import shutil
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +25,7 @@ from torch.export import Dim
 
 from signloom.checkpoint import TOKENIZER, Checkpoint
 from signloom.errors import UserError
-from signloom.files import check_output_folder, replace_folder
+from signloom.files import check_output_folder, whole_folder
 from signloom.models.attention import DistanceEncoding, KeyValue
 from signloom.models.layers import PositionalEncoding
 from signloom.models.transformer import Transformer, TransformerState
@@ -96,9 +94,7 @@ def export_onnx(checkpoint: Checkpoint, folder: Path) -> float:
     """
     _check_possible(checkpoint, folder)
     model = cast(Transformer, checkpoint.model)
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-    temporary.mkdir(parents=True)
-    try:
+    with whole_folder(folder) as temporary:
         with torch.no_grad(), _quiet_exporter():
             _extend_positions(model, checkpoint.spec.model.d_model)
             _export_encoder(model, checkpoint, temporary / ENCODER)
@@ -107,9 +103,6 @@ def export_onnx(checkpoint: Checkpoint, folder: Path) -> float:
         checkpoint.tokenizer.save(temporary / TOKENIZER)
         text = json.dumps(_describe(checkpoint), indent=1, ensure_ascii=False, sort_keys=True)
         (temporary / META).write_text(text + "\n", encoding="utf-8")
-        replace_folder(temporary, folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     return worst
 
 

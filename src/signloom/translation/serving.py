@@ -5,7 +5,6 @@
 
 import importlib.metadata
 import os
-import shutil
 import warnings
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import asdict
@@ -21,7 +20,7 @@ from signloom.config import FrameRate, Side, checked_dataclass, parse_options
 from signloom.corpus.landmarks import COORDINATES, LandmarkSequence, Layout
 from signloom.devices import pick_device
 from signloom.errors import UserError
-from signloom.files import check_output_folder, replace_folder
+from signloom.files import check_output_folder, whole_folder
 from signloom.translation.confidence import find_confidence_file
 from signloom.translation.options import DecodingOptions
 from signloom.translation.translator import Translator
@@ -215,28 +214,23 @@ def save_served_model(checkpoint: Path, folder: Path) -> None:
     artifacts = {"checkpoint": checkpoint}
     if confidence := find_confidence_file(checkpoint):
         artifacts["confidence"] = confidence  # copied beside the checkpoint, where it is found
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     import mlflow
 
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what MLflow's own code deprecates
-            mlflow.pyfunc.save_model(
-                temporary,
-                python_model=str(Path(__file__).with_name("served_code.py")),
-                artifacts={name: str(path) for name, path in artifacts.items()},
-                code_paths=[str(Path(signloom.__file__).parent)],
-                pip_requirements=[
-                    f"{name}=={importlib.metadata.version(name)}" for name in REQUIREMENTS
-                ],
-                signature=_signature(translator.decoding),
-                input_example=pd.DataFrame([to_payload(_example(source.layout))]),
-            )
-        replace_folder(temporary, folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with whole_folder(folder) as temporary, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what MLflow's own code deprecates
+        mlflow.pyfunc.save_model(
+            temporary,
+            python_model=str(Path(__file__).with_name("served_code.py")),
+            artifacts={name: str(path) for name, path in artifacts.items()},
+            code_paths=[str(Path(signloom.__file__).parent)],
+            pip_requirements=[
+                f"{name}=={importlib.metadata.version(name)}" for name in REQUIREMENTS
+            ],
+            signature=_signature(translator.decoding),
+            input_example=pd.DataFrame([to_payload(_example(source.layout))]),
+        )
 
 
 def _signature(decoding: DecodingOptions) -> Any:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 from signloom.corpus.manifest import CorpusOptions
 from signloom.errors import UserError
+from signloom.tables import tsv_text
 
 DELIVERIES = "deliveries.tsv"
 INTAKE_REJECTS = "intake_rejects.tsv"
@@ -104,10 +105,7 @@ def read_ledger(path: Path, kind: type[Row]) -> list[Row]:
 
 def ledger_text(rows: Sequence[Row], kind: type[Row]) -> str:
     """Return the table of some rows; line ends and tabs within a cell become spaces."""
-    lines = ["\t".join(_columns(kind))]
-    for row in rows:
-        lines.append("\t".join(" ".join(str(cell).split()) for cell in row_cells(row).values()))
-    return "\n".join(lines) + "\n"
+    return tsv_text(_columns(kind), (row_cells(row).values() for row in rows))
 
 
 def row_cells(row: Delivery | IntakeReject | Withdrawn) -> dict[str, Any]:

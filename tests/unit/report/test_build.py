@@ -329,7 +329,7 @@ def _use(sources: Sources) -> None:
         ("hypotheses.tsv", "\t40\t", "\tx\t", "damaged (could not convert string"),
         ("hypotheses.tsv", "\t40\t", "\tnan\t", "found 'nan' as wer"),
         ("hypotheses.tsv", "signer", "", "no column signer"),
-        ("hypotheses.tsv", "\t-1.5\n", "\n", "found None as log_prob"),
+        ("hypotheses.tsv", "\t-1.5\n", "\n", "a torn line: "),
         ("hypotheses.tsv", "test0\ttest", "test0\tdev", ""),
         ("confusions.csv", ",9", ",", "could not convert string"),
         ("confusions.csv", "dev", '"', "damaged ("),

@@ -1,0 +1,86 @@
+"""Tables that the program writes and reads again (.tsv and .csv), and tables on a terminal.
+
+A .tsv has no quotes, so its cells have no tabs and no line ends; a .csv is quoted as usual.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from signloom.files import write_file
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """Read the rows of a table that the program wrote, by the names in its first line.
+
+    Raises:
+        OSError: If it is missing or cannot be read.
+        ValueError: If a line has fewer or more cells than the first.
+    """
+    is_tsv = path.suffix == ".tsv"
+    text = path.read_text(encoding="utf-8")
+    lines = text.split("\n") if is_tsv else io.StringIO(text, newline="")
+    reader = csv.DictReader(
+        (line for line in lines if line),
+        delimiter="\t" if is_tsv else ",",
+        quoting=csv.QUOTE_NONE if is_tsv else csv.QUOTE_MINIMAL,
+    )
+    try:
+        rows: list[dict[str, Any]] = list(reader)
+    except csv.Error as error:
+        raise ValueError(str(error)) from None
+    for row in rows:
+        if None in row or None in row.values():
+            raise ValueError(f"a torn line: {next(iter(row.values()))}")
+    return rows
+
+
+def write_rows(
+    path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None
+) -> None:
+    """Write a table, whole or not at all.
+
+    Args:
+        path: The file; its ending says which kind.
+        rows: Values by name; they may be empty if the columns are named.
+        columns: Names; those of the first row if not given.
+    """
+    rows = list(rows)
+    columns = list(columns or rows[0])
+    if path.suffix == ".tsv":
+        write_file(path, tsv_text(columns, ([row[name] for name in columns] for row in rows)))
+        return
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_file(path, text.getvalue())
+
+
+def tsv_text(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """Return a .tsv; tabs and line ends within a cell become spaces."""
+    lines = [columns, *(map(_fold, map(str, row)) for row in rows)]
+    return "".join("\t".join(line) + "\n" for line in lines)
+
+
+def _fold(cell: str) -> str:
+    return " ".join(cell.split()) if any(end in cell for end in "\t\n\r") else cell
+
+
+def align_columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
+    """Return a line a row, with the cells of each column below each other.
+
+    Args:
+        rows: Of as many cells each.
+        right: Numbers of the columns that are set to the right.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if number in right else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
