@@ -39,6 +39,7 @@ COMMANDS: Commands = {
     "model": {
         "summary": (model.add_summary, "print the configured model: parts, size, speed"),
         "adopt": (model.add_adopt, "write a search's winner or a preset into params.yaml"),
+        "outlook": (model.add_outlook, "say what more people, or more takes, would bring"),
         "tune-worker": (model.add_tune_worker, "help with a search of another machine"),
     },
     "translate": {

@@ -2,12 +2,13 @@
 
 import argparse
 import difflib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from signloom.cli.arguments import add_params, add_path
-from signloom.config import load_params, parse_options, read_json, update_params
+from signloom.cli.arguments import add_params, add_path, number_of
+from signloom.config import Count, load_params, parse_options, read_json, update_params
 from signloom.errors import UserError
 from signloom.paths import LANDMARKS, PRESETS, SHARDS, TOKENS, TUNE
 
@@ -146,6 +147,52 @@ def _print_confirmation(path: Path, best: dict[str, Any]) -> None:
         values = ", ".join(f"{value:.4f}" for value in row.values)
         name = f"trial {row.number}" + (", the parameters of then" if not row.number else "")
         print(f"{'winner' if not rank else 'beaten'}: {name}: mean {row.mean:.4f} of {values}")
+
+
+def add_outlook(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom outlook`."""
+    parser.description = (
+        "Say what more people would bring: models of 1, 2, 4 ... signers of train are trained and "
+        "tested on signers left out. Takes a minute or two for each model; docs/data.md"
+    )
+    add_params(parser)
+    for name, default, meaning in (
+        ("draws", 3, "orders of the signers; each trains a model for every number of them"),
+        ("steps", 600, "of each training, about; the project's own takes more, and is better"),
+        ("seed", 1, "of what is drawn"),
+    ):
+        parser.add_argument(
+            f"--{name}", type=number_of(Count), default=default, help=f"{meaning} (%(default)s)"
+        )
+    parser.add_argument("--json", action="store_true", help="every figure, as JSON")
+    parser.set_defaults(run=run_outlook)
+
+
+def run_outlook(options: argparse.Namespace) -> None:
+    """Train, test, and print the curve with what it says."""
+    from signloom.config import load_section
+    from signloom.evaluation.evaluate import EvaluateOptions
+    from signloom.training.data import TrainingFiles
+    from signloom.training.run import read_run_options
+    from signloom.tune.outlook import draw_outlook, have_signers, measure_outlook, to_map
+
+    files = TrainingFiles()
+    if not files.targets.is_file():
+        raise UserError(f"{files.targets} is missing: run `dvc repro tokenize_targets` first")
+    scoring = load_section(options.params, "evaluate", EvaluateOptions).score
+    results = measure_outlook(
+        files, read_run_options(options.params), scoring,
+        draws=options.draws, steps=options.steps, seed=options.seed,
+    )  # fmt: skip
+    outlook = draw_outlook(results, have_signers(files), options.seed)
+    if options.json:
+        print(json.dumps(to_map(outlook, results)))
+        return
+    print(
+        f"right of what signers left out sign, by models of {options.steps} steps (the project's "
+        "own reads more); 95 % intervals over those signers and the draws:"
+    )
+    print(*(f"  {line}" for line in outlook.lines()), sep="\n")
 
 
 def add_tune_worker(parser: argparse.ArgumentParser) -> None:

@@ -20,7 +20,7 @@ __all__ = ["project"]
 
 # What options of a path only read.
 READ = {
-    "init": {"--videos", "--captions", "--join"},
+    "init": {"--videos", "--captions", "--join", "--landmarks"},
     "merge": set[str](),
     "compose": {"--takes", "--landmarks", "--join"},
     "import": {"sources"},

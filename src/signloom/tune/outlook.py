@@ -1,0 +1,293 @@
+"""What more people would bring: models of few and more signers, tested on signers left out."""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from tqdm import tqdm
+
+from signloom.devices import pick_device
+from signloom.errors import UserError
+from signloom.evaluation.metrics import ScoreOptions, score_corpus
+from signloom.evaluation.names import Metric, headline_metric
+from signloom.evaluation.systems import plain_texts
+from signloom.features.sources import SourceSequence, open_source
+from signloom.features.targets import Target, read_labels, read_targets
+from signloom.features.tokenizer import Tokenizer
+from signloom.progress import progress_file
+from signloom.training.data import TrainingData, TrainingFiles
+from signloom.training.run import RunOptions, from_scratch, prepare, train
+from signloom.translation.options import DECODING
+from signloom.translation.translator import Translator
+
+LEAST = 3  # signers of train: one to learn from, two, and one to be tested on
+RESAMPLES = 2000
+WIDE = 30.0  # points: an expectation that is less sure says little
+GREEDY = dataclasses.replace(DECODING, beam_size=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What a model of some signers gets right of a signer whom it has not seen."""
+
+    signers: int  # that it learnt from
+    share: float  # of their takes
+    draw: int
+    signer: str  # who was left out
+    right: float  # of single words the texts, of sentences the words: 100 - WER; 0 to 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """A figure with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.0f} % ({self.low:.0f} to {self.high:.0f})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """What some results say."""
+
+    curve: Mapping[int, Interval]  # by the number of signers
+    doubling: Interval  # points that twice as many signers have brought, mean of the steps
+    takes: Interval | None  # points that twice as many takes by the same signers have brought
+    expected: Mapping[int, Interval]  # with more signers than there are
+
+    def lines(self) -> list[str]:
+        """Say it to a person."""
+        found = [f"with {count:>2} signers {one}" for count, one in self.curve.items()]
+        step = self.doubling
+        found.append(
+            f"each doubling of the signers, and of the takes with them, has brought "
+            f"{step.value:.0f} points ({step.low:.0f} to {step.high:.0f})"
+        )
+        if self.takes:
+            takes = self.takes
+            found.append(
+                f"twice the takes by the same people bring {takes.value:.0f} points "
+                f"({takes.low:.0f} to {takes.high:.0f})"
+            )
+        for count, one in self.expected.items():
+            if one.high - one.low > WIDE:
+                found.append(
+                    f"with {count} signers anything from {one.low:.0f} to {one.high:.0f} % is "
+                    "possible: these signers are too few to tell"
+                )
+            else:
+                found.append(f"with {count} we would expect {one.low:.0f} to {one.high:.0f} %")
+        if step.low <= 0:
+            found.append("whether more people help cannot be told from these: test on more of them")
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """A model that is to be trained, and on whom it is tested."""
+
+    draw: int
+    known: tuple[str, ...]
+    share: float
+    left_out: tuple[str, ...]
+
+
+def plan_trainings(signers: Sequence[str], draws: int, seed: int) -> list[Training]:
+    """Choose who is learnt from and who is left out.
+
+    In each draw fewer signers are part of more, and all of its models are tested on the same ones.
+
+    Args:
+        signers: Of train.
+        draws: Orders of the signers.
+        seed: Decides them.
+
+    Raises:
+        UserError: If there are too few.
+    """
+    names = sorted({*signers})
+    if len(names) < LEAST:
+        raise UserError(
+            f"train has {len(names)} signers; an outlook needs {LEAST} or more, since it tests on "
+            "those it leaves out. Record more people first"
+        )
+    most = 2 ** int(math.log2(len(names) - 1))
+    generator = np.random.default_rng(seed)
+    plan = []
+    for draw in range(draws):
+        order = [names[number] for number in generator.permutation(len(names))]
+        sizes = [2**power for power in range(int(math.log2(most)) + 1)]
+        plan += [
+            Training(
+                draw=draw, known=tuple(order[:size]), share=share, left_out=tuple(order[most:])
+            )
+            for size, share in [*((size, 1.0) for size in sizes), (most, 0.5)]
+        ]
+    return plan
+
+
+def measure_outlook(
+    files: TrainingFiles, options: RunOptions, scoring: ScoreOptions, *,
+    draws: int, steps: int, seed: int,
+) -> list[Result]:  # fmt: skip
+    """Train and test the models of `plan_trainings`.
+
+    Dev chooses the epoch, as ever; neither it nor test is tested on.
+
+    Args:
+        files: The corpus, as the stages left it.
+        options: The project's; trained from scratch, so many steps.
+        scoring: Says what a word is.
+        draws: Orders of the signers.
+        steps: Of each training, about.
+        seed: Decides all.
+
+    Raises:
+        UserError: If there are too few signers, or clips without landmarks.
+    """
+    source = open_source(options.model.source, shards=files.shards, targets=files.targets)
+    targets = read_targets(files.targets)
+    sequences = source.read(targets, files.shards)
+    targets = [one for one in targets if one.clip_id in sequences]
+    of_train = [one for one in targets if one.split == "train"]
+    dev = [one for one in targets if one.split == "dev"]
+    words = headline_metric(one.text for one in of_train) == Metric.EXACT
+    plan = plan_trainings([one.signer for one in of_train], draws, seed)
+    results = []
+    for training in tqdm(plan, "training", unit=" models", file=progress_file()):
+        generator = np.random.default_rng((seed, training.draw))
+        known = [
+            one for who in training.known for one in _some(of_train, who, training.share, generator)
+        ]
+        clips = source.open_clips([*known, *dev], files.shards, cache_mb=options.train.cache_mb)
+        data = TrainingData(
+            train=clips[0], dev=clips[1], tokenizer=Tokenizer.load(files.tokenizer),
+            labels=read_labels(files.labels),
+        )  # fmt: skip
+        own = _at_steps(data, options, steps, seed + training.draw)
+        checkpoint, _ = train(data, own, provenance={}, log=lambda record: None)
+        translator = Translator(checkpoint, pick_device(own.train.device))
+        longest = max(len(one.ids) for one in of_train)
+        for who in training.left_out:
+            tested = [one for one in of_train if one.signer == who]
+            right = _score(translator, tested, sequences, longest, scoring, words=words)
+            results.append(
+                Result(signers=len(training.known), share=training.share, draw=training.draw,
+                       signer=who, right=right)
+            )  # fmt: skip
+    return results
+
+
+def _some(
+    targets: Sequence[Target], who: str, share: float, generator: np.random.Generator
+) -> list[Target]:
+    own = [one for one in targets if one.signer == who]
+    kept = generator.permutation(len(own))[: max(1, round(share * len(own)))]
+    return [own[number] for number in sorted(kept.tolist())]
+
+
+def _at_steps(data: TrainingData, options: RunOptions, steps: int, seed: int) -> RunOptions:
+    """Return the options with as many epochs as make that many steps, none of which is skipped."""
+    plain = from_scratch(options)
+    plain = dataclasses.replace(plain, train=dataclasses.replace(plain.train, seeds=[seed]))
+    epochs = math.ceil(steps / prepare(data, plain, provenance={})[1].steps)
+    section = dataclasses.replace(plain.train, epochs=epochs, patience=epochs)
+    return dataclasses.replace(plain, train=section)
+
+
+def _score(
+    translator: Translator, targets: Sequence[Target], sequences: Mapping[str, SourceSequence],
+    longest: int, scoring: ScoreOptions, *, words: bool,
+) -> float:  # fmt: skip
+    greedy = dataclasses.replace(GREEDY, max_tokens=min(longest, GREEDY.max_tokens))
+    clips = [sequences[one.clip_id] for one in targets]
+    texts = plain_texts(translator.translate(clips, greedy))
+    scores = score_corpus(texts, [one.text for one in targets], scoring)
+    return scores[Metric.EXACT].value if words else max(0.0, 100 - scores[Metric.WER].value)
+
+
+def have_signers(files: TrainingFiles) -> int:
+    """Return how many signers train has."""
+    return len({one.signer for one in read_targets(files.targets) if one.split == "train"})
+
+
+def draw_outlook(results: Sequence[Result], have: int, seed: int) -> Outlook:
+    """Say what some results say, with intervals over draws and over the signers left out.
+
+    Expected is what a straight line over the logarithm of the number of signers gives, in points
+    and in log odds: the interval covers both, since nobody knows where a curve bends.
+
+    Args:
+        results: Of two sizes or more.
+        have: Signers of train.
+        seed: Of the resamples.
+    """
+    sizes = sorted({one.signers for one in results})
+    units = sorted({(one.draw, one.signer) for one in results})
+    table = {(one.signers, one.share, one.draw, one.signer): one.right for one in results}
+    values = np.array([[table[size, 1.0, *unit] for size in sizes] for unit in units])
+    halves = np.array([table.get((sizes[-1], 0.5, *unit), np.nan) for unit in units])
+    # As many are left out in every draw.
+    draws = len({draw for draw, _ in units})
+    tested = len(units) // draws
+    generator = np.random.default_rng(seed)
+    chosen = generator.integers(0, draws, (RESAMPLES, draws, 1))
+    within = generator.integers(0, tested, (RESAMPLES, draws, tested))
+    rows = (chosen * tested + within).reshape(RESAMPLES, -1)
+    means = values[rows].mean(axis=1)
+    centre = values.mean(axis=0)
+    takes = None
+    if not np.isnan(halves).any():
+        gains = values[:, -1] - halves
+        takes = _interval(gains.mean(), gains[rows].mean(axis=1))
+    logs = np.log2(sizes)
+    more = [count for count in (have, 2 * have) if count > sizes[-1]]
+    return Outlook(
+        curve={
+            size: _interval(centre[column], means[:, column]) for column, size in enumerate(sizes)
+        },
+        doubling=_interval(
+            (centre[-1] - centre[0]) / logs[-1], (means[:, -1] - means[:, 0]) / logs[-1]
+        ),
+        takes=takes,
+        expected={count: _expect(logs, centre, means, math.log2(count)) for count in more},
+    )
+
+
+def _expect(
+    logs: npt.NDArray[np.float64], centre: npt.NDArray[np.float64],
+    means: npt.NDArray[np.float64], at: float,
+) -> Interval:  # fmt: skip
+    odds = [np.log(one / (100 - one)) for one in (np.clip(centre, 1, 99), np.clip(means, 1, 99))]
+    straight = np.clip(_line(logs, means, at), 0, 100)
+    bent = 100 / (1 + np.exp(-_line(logs, odds[1], at)))
+    value = np.clip(_line(logs, centre[None], at), 0, 100)[0]
+    other = 100 / (1 + np.exp(-_line(logs, odds[0][None], at)))[0]
+    both = (_interval(value, straight), _interval(other, bent))
+    return Interval(
+        value=float(value + other) / 2, low=min(one.low for one in both),
+        high=max(one.high for one in both),
+    )  # fmt: skip
+
+
+def _line(
+    logs: npt.NDArray[np.float64], rows: npt.NDArray[np.float64], at: float
+) -> npt.NDArray[np.float64]:
+    slope, start = np.polyfit(logs, rows.T, 1)
+    return np.asarray(start + slope * at)
+
+
+def _interval(value: float, resampled: npt.NDArray[np.float64]) -> Interval:
+    low, high = np.quantile(resampled, (0.025, 0.975))
+    return Interval(value=float(value), low=float(low), high=float(high))
+
+
+def to_map(outlook: Outlook, results: Sequence[Result]) -> dict[str, object]:
+    """Return what `--json` prints."""
+    return {**dataclasses.asdict(outlook), "results": [dataclasses.asdict(one) for one in results]}
