@@ -88,12 +88,27 @@ def _mediapipe(name: str, *parts: str) -> Skeleton:
 
 
 _HANDS = ("left_hand", "right_hand")
+# Isharah's points (Alyami et al. 2025), of MediaPipe's and without depth: right hand, left hand,
+# outer edge of the lips by rising number, pose down to the hips.
+_OUTER_LIPS = (
+    0, 17, 37, 39, 40, 61, 84, 91, 146, 181, 185, 267, 269, 270, 291, 314, 321, 375, 405,
+)  # fmt: skip
+_ISHARAH = Skeleton(
+    "Isharah, 86 points",
+    {
+        "right_hand": {index: index for index in _HAND},
+        "left_hand": {21 + index: index for index in _HAND},
+        "face": {42 + number: index for number, index in enumerate(_OUTER_LIPS)},
+        "pose": {61 + index: index for index in range(25)},
+    },
+)
 # By the number of points, in which they all differ.
 SKELETONS: Mapping[int, Skeleton] = MappingProxyType({
     17: _skeleton("COCO, 17 points", _COCO_POSE),
     26: _skeleton("Halpe, 26 points", _COCO_POSE),
     42: _mediapipe("MediaPipe's hands", *_HANDS),
     75: _mediapipe("MediaPipe's pose and hands", "pose", *_HANDS),
+    86: _ISHARAH,
     130: _skeleton("OpenPose, 18 points, hands and face", _OPENPOSE_POSE, hands=(18, 39), face=60),
     133: _skeleton("COCO-WholeBody, 133 points", _COCO_POSE, face=23, hands=(91, 112)),
     134: _skeleton("DWPose, 134 points", _OPENPOSE_POSE, face=24, hands=(92, 113)),

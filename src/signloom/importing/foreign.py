@@ -22,7 +22,8 @@ from signloom.corpus.skeletons import FLAT, index_of, partial_layout
 from signloom.errors import ClipError, UserError
 
 MIN_SCORE = 0.3
-_OUTSIDE, _MARGIN = 0.2, 0.1  # share of hands' points that far outside of the picture
+# Share of hands' points that far outside of the picture; more where the file itself says its size.
+_OUTSIDE, _OUTSIDE_OF_STATED, _MARGIN = 0.2, 0.5, 0.1
 _FARTHEST = 4.0  # pictures: most landmarks lie nearer than this, or they are no shares of a picture
 
 
@@ -101,6 +102,7 @@ class ForeignClip:
     skeleton: str = "MediaPipe"  # what the source calls its points
     flat: bool = False  # z is not known
     people: int = 1  # the most in a frame; one of them was followed
+    states_size: bool = False  # width and height are the file's own
 
     def __post_init__(self) -> None:
         """Refuse parts that differ in their frames."""
@@ -235,7 +237,7 @@ def _check_inside(clip: ForeignClip, xy: npt.NDArray[np.float32]) -> None:
     """Ask about hands that lie outside of the picture: most often its size is not the true one."""
     found = xy[np.isfinite(xy).all(axis=2)]
     outside = ((found < -_MARGIN) | (found > 1 + _MARGIN)).any(axis=1)
-    if len(found) and outside.mean() > _OUTSIDE:
+    if len(found) and outside.mean() > (_OUTSIDE_OF_STATED if clip.states_size else _OUTSIDE):
         (left, top), (right, bottom) = found.min(axis=0), found.max(axis=0)
         raise ClipError(
             f"{outside.mean():.0%} of its hands lie outside of the picture of {clip.width}x"

@@ -77,7 +77,9 @@ def read_pose(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
     # The file has a float of 4 bytes; its shortest decimal is what was meant, such as 29.97.
     fps = float(str(np.float32(pose.body.fps)))
     size = {"width": header.width, "height": header.height}
-    yield path.stem, partial(ForeignClip, clip_id=path.stem, parts=parts, fps=fps, **size)
+    yield path.stem, partial(
+        ForeignClip, clip_id=path.stem, parts=parts, fps=fps, states_size=True, **size
+    )  # fmt: skip
 
 
 def write_pose(path: Path, sequence: LandmarkSequence) -> None:

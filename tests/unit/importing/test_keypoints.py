@@ -91,6 +91,8 @@ def assert_seen(clip: Any, parts: dict[str, np.ndarray], atol: float = 1e-3) -> 
                (64, "right_hand", 20), (73, "face", 152)]),
         (137, [(2, "pose", 12), (7, "pose", 15), (25, "left_hand", 0), (66, "right_hand", 20),
                (75, "face", 152)]),
+        (86, [(0, "right_hand", 0), (41, "left_hand", 20), (42, "face", 0), (47, "face", 61),
+              (56, "face", 291), (61, "pose", 0), (72, "pose", 11), (85, "pose", 24)]),
         (543, [(0, "face", 0), (468, "left_hand", 0), (489, "pose", 0), (522, "right_hand", 0)]),
         (75, [(11, "pose", 11), (33, "left_hand", 0), (54, "right_hand", 0)]),
     ],

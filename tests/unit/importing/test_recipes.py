@@ -1,5 +1,6 @@
 """The commands of docs/data.md, run as they stand there on folders of the corpora's shape."""
 
+import pickle
 import re
 import shlex
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from signloom.cli.main import main
 from signloom.config import load_params
 from signloom.corpus.manifest import Clip, read_manifest
+from signloom.corpus.shards import read_shards
 from signloom.extraction.video import Video
 from tests.tiny import ROOT
 from tests.videos import number_of, write_pictures
@@ -70,6 +72,52 @@ def test_phoenix_2014t() -> None:
     with Video(clips[1].video) as video:
         assert video.fps == 25
         assert [number_of(frame.rgb) for frame in video.frames()] == list(range(1, 8))
+
+
+def test_phoenix_2014() -> None:
+    root = "phoenix-2014-multisigner"
+    for split, name in (("train", "01April_2010"), ("dev", "11May_2010"), ("test", "2July_2010")):
+        clip = f"{name}_Thursday_heute_default-0"
+        write(
+            f"{root}/annotations/manual/{split}.corpus.csv",
+            "id|folder|signer|annotation",
+            f"{clip}|{clip}/1/*.png|Signer04|__ON__ LIEB ZUSCHAUER loc-NORD __OFF__",
+        )
+        folder = Path(f"{root}/features/fullFrame-210x260px/{split}/{clip}/1")
+        write_pictures(folder, f"{clip}.avi_pid0_fn{{:06d}}-0.png", range(1, 6))
+    clips = run("RWTH-PHOENIX-Weather 2014")
+    assert [clip.split for clip in clips] == ["train", "dev", "test"]
+    assert clips[0].gloss == clips[0].text == "__ON__ LIEB ZUSCHAUER loc-NORD __OFF__"
+    assert clips[0].clip_id == "01April_2010_Thursday_heute_default-0"
+    assert load_params(Path("params.yaml"))["model"]["family"] == "conformer"
+    assert clips[2].video is not None
+    with Video(clips[2].video) as video:
+        assert [number_of(frame.rgb) for frame in video.frames()] == list(range(1, 6))
+
+
+def test_isharah() -> None:
+    names = ["01_0001", "01_0002", "03_0001"]
+    clips = {
+        name: {"keypoints": np.random.default_rng(n).uniform(0.2, 0.8, (9 + n, 86, 2))}
+        for n, name in enumerate(names)
+    }
+    Path("pose_data_isharah2000_hands_lips_body_phase2_SI.pkl").write_bytes(pickle.dumps(clips))
+    write("annotations_v2/SI/train.txt", "id|gloss", f"{names[0]}|هو يذهب", f"{names[1]}|هو")
+    write("annotations_v2/SI/dev.txt", "id|gloss", f"{names[2]}|هو يذهب")
+    found = run("Isharah")
+    assert [(clip.clip_id, clip.signer, clip.split) for clip in found] == [
+        ("01_0001", "01", "train"), ("01_0002", "01", "train"), ("03_0001", "03", "dev"),
+    ]  # fmt: skip
+    assert found[0].gloss == found[0].text == "هو يذهب"
+    clip = read_shards(Path("data/raw/isharah/landmarks/shards"))["01_0001"]
+    points = clips["01_0001"]["keypoints"]
+    for group, expected in (
+        ("right_hand", points[:, :21]), ("left_hand", points[:, 21:42]),
+        ("pose", points[:, [61, 72, 73, 74, 75, 76, 77, 84, 85]]),
+    ):  # fmt: skip
+        seen = clip.points[:, clip.layout.slice(group), :2]
+        np.testing.assert_allclose(seen, expected, atol=1e-3)
+    assert clip.layout.group_names[-1] == "lips"
 
 
 def test_how2sign() -> None:
