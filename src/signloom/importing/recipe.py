@@ -115,6 +115,7 @@ def warn_of_little(clips: Sequence[Clip]) -> list[str]:
             f"train shows none of the {len({*dev})} signs of dev, so no model can name them: give "
             "both splits clips of the same signs (--shares deals them)"
         )
+    warnings += _warn_of_glosses(clips)
     for split in ("dev", "test"):
         count = sum(clip.split == split for clip in clips)
         if 0 < count < DECIDING:
@@ -176,6 +177,38 @@ def say_uses(clips: Sequence[Clip], detector: str) -> list[str]:
         "solution (--detector holistic for MP_Data)"
     )
     return lines
+
+
+def _warn_of_glosses(clips: Sequence[Clip]) -> list[str]:
+    """Say which glosses nobody can learn or read, and which clips have none."""
+    signs = {split: Counter[str]() for split in ("train", "dev", "test")}
+    without = 0
+    for clip in clips:
+        glosses = (clip.gloss or "").split()
+        signs[clip.split].update({*glosses})
+        without += not glosses
+    if without == len(clips):
+        return []
+    warnings, train = [], signs["train"]
+    if without:
+        warnings.append(
+            f"{without} of {len(clips)} clips have no glosses: signs are learnt from the others, "
+            "and scored on the others"
+        )
+    once = sum(count == 1 for count in train.values())
+    if train and once >= 0.5 * len(train):
+        warnings.append(
+            f"{once} of {len(train)} glosses occur in one clip of train only, and nobody can learn "
+            "signs from that: record each at least five times"
+        )
+    wanted = {*signs["dev"], *signs["test"]}
+    if unseen := sorted(wanted - {*train}):
+        warnings.append(
+            f"{len(unseen)} of {len(wanted)} glosses of dev and test occur in no clip of train, so "
+            f"no model can read them ({', '.join(unseen[:3])}{', ...' * (len(unseen) > 3)}): each "
+            "counts as an error"
+        )
+    return warnings
 
 
 def choose_recipe(facts: Facts, params: Mapping[str, Any]) -> tuple[Sections, list[str]]:

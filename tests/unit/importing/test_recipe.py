@@ -124,3 +124,16 @@ def test_what_too_few_clips_cannot_teach_or_tell_is_said_before_a_training() -> 
     enough = [clip(f"{n}{split}", f"sign{n % 20}", split) for n in range(120)
               for split in ("train", "dev", "test")]  # fmt: skip
     assert warn_of_little(enough) == []
+
+
+def test_glosses_that_nobody_can_learn_or_read_are_said_before_a_training() -> None:
+    train = [clip(f"{n}", f"wort {n}", "train", gloss=f"ICH SIGN{n}") for n in range(5)]
+    dev = [clip("d0", "wort 0", "dev", gloss="ICH NEU"), clip("d1", "wort 1", "dev")]
+    found = warn_of_little([*train, *dev])
+    assert any(one.startswith("1 of 7 clips have no glosses") for one in found)
+    assert any(one.startswith("5 of 6 glosses occur in one clip of train only") for one in found)
+    assert any(
+        one.startswith("1 of 2 glosses of dev and test occur in no clip of train")
+        and "(NEU)" in one
+        for one in found
+    )
