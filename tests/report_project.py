@@ -150,6 +150,26 @@ def write_hypotheses(path: Path) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def write_signs(path: Path) -> None:
+    cells = ("test0", "test", "s0", "MOI <b>GARE</b>", "MOI GUERRE<b>", "50.0")
+    rows = (
+        ("clip_id", "split", "signer", "reference", "signs", "wer", "spans_s", "posteriors"),
+        (*cells, "0.10-0.50 0.50-1.25", "0.910 0.425"),
+    )
+    path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def recognition() -> dict[str, object]:
+    """What scores.json has of the signs of a split."""
+    score = {"value": 12.5, "low": 5.0, "high": 20.0, "signature": ""}
+    part = {"clips": 3, "gloss_wer": 10.0, "low": 4.0, "high": 18.0}
+    return {
+        "clips": 5, "systems": {"model": score, "blind": {**score, "value": 97.5}},
+        "edits": {"substitutions": 7.5, "deletions": 2.5, "insertions": 2.5},
+        "seen": part, "unseen": {"clips": 0}, "signers": {"<i>anna": part},
+    }  # fmt: skip
+
+
 def write_project(root: Path) -> ReportPaths:
     """Write everything that the stages before the report write into an empty folder."""
     paths = ReportPaths(
@@ -171,6 +191,7 @@ def write_project(root: Path) -> ReportPaths:
     write_targets(paths.targets, targets())
     write_hypotheses(paths.evaluation / "hypotheses.tsv")
     write_confusions(paths.evaluation / "confusions.csv")
+    write_signs(paths.evaluation / "signs.tsv")
     epochs = [{"epoch": i, "train_loss": 3 / i, "dev_loss": 2 / i, "dev_accuracy": 0.1 * i,
                "lr": 0.001} for i in range(1, 6)]  # fmt: skip
     contents = {
@@ -187,6 +208,7 @@ def write_project(root: Path) -> ReportPaths:
                 split: {"bleu4": {"mean": 71.5, "std": 12.25, "n": 2, "values": [80.0, 63.0]}}
                 for split in ("dev", "test")
             }},
+            "recognition": {"test": recognition()},
             "splits": {"dev": split_scores("dev", 90), "test": split_scores("test", 80)},
             "confidence": {
                 split: {

@@ -72,6 +72,11 @@ _SPREAD = shape(mean=Finite, std=Finite, n=Natural, values=list[float])
 _SEARCH = {"beam_size": Count, "length_penalty": Finite}
 _PRECISION = Literal["float32", "bfloat16", "int8"]
 SEARCHED = shape(decoding=_SHOWN, options=shape(precision=_PRECISION))
+_RATE = shape(clips=Natural, gloss_wer=(Finite, 0.0), low=(Finite, 0.0), high=(Finite, 0.0))
+_RECOGNITION = shape(
+    clips=Natural, systems=_map(shape(value=Finite, low=Finite, high=Finite)),
+    edits=dict[str, float], seen=_RATE, unseen=_RATE, signers=(_map(_RATE), {}),
+)  # fmt: skip
 SCORES = shape(
     corpus=(str, ""), headline=(Metric, Metric.BLEU4), splits=_map(_SPLIT, 1),
     options=shape(precision=_PRECISION, score=_SHOWN), decoding=shape(**_SEARCH),
@@ -79,6 +84,7 @@ SCORES = shape(
     confidence=(_map(shape(levels=_list(_LEVEL), calibration_error=(Finite, 0.0),
                            unsure=(Natural, 0), unfamiliar=(Natural, 0))), {}),
     seeds=shape(names=list[str], splits=_map(_map(_SPREAD))) | None, stress=(_list(_STRESS), []),
+    recognition=(_map(_RECOGNITION), {}),
 )  # fmt: skip
 # scores.json, as far as `signloom compare` ranks by it; older ones have less
 RANKED = shape(

@@ -95,6 +95,12 @@ def build_report(
         spread_names={name: metric_heading(name) for name in main_metrics(sources.headline)},
         confidence=dict(sorted(sources.confidence.items(), reverse=True)),
         stress=stress_of(sources),
+        recognition=dict(sorted(sources.recognition.items(), reverse=True)),
+        signs={
+            clip_id: read
+            for clip_id in clip_ids
+            if (read := read_signs(sources.signs.get(clip_id)))
+        },
         seeds=sources.seeds,
         system_names=system_names(sources),
         reads_glosses=sources.reads_glosses,
@@ -130,6 +136,19 @@ def build_report(
     for name, svg in figures.items():
         write_file(reports / "figures" / f"{name}.svg", svg)
     write_file(reports / "index.html", text)
+
+
+def read_signs(row: Row | None) -> list[Row]:
+    """Return the signs of a row of signs.tsv, each with its time and how sure it is, %."""
+    if row is None:
+        return []
+    every = zip(
+        row["signs"].split(), row["spans_s"].split(), row["posteriors"].split(), strict=True
+    )
+    return [
+        {"gloss": gloss, "span": span.replace("-", " – "), "sure": f"{100 * float(posterior):.0f}"}
+        for gloss, span, posterior in every
+    ]
 
 
 def stress_of(sources: Sources) -> list[Row]:

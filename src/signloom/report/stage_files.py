@@ -28,6 +28,7 @@ VERSIONS = {
 COLUMNS = {  # that are read; there may be others
     "hypotheses.tsv": ("clip_id", "split", "signer", "seen_in_train", "reference", "hypothesis",
                        "wer", "bleu", "log_prob"),
+    "signs.tsv": ("clip_id", "reference", "signs", "wer", "spans_s", "posteriors"),
     "confusions.csv": ("split", "kind", "reference", "hypothesis", "count"),
     "rejects.tsv": ("clip_id", "reason", "mend"),
 }  # fmt: skip
@@ -66,6 +67,8 @@ class Sources:
     grid: list[dict[str, Any]]  # what else was tried on dev; empty if nothing
     confidence: dict[str, Any]  # how true it is, by split; empty of older evaluations
     stress: list[Row]  # `StressRow`, each split under each change; empty where none was tried
+    recognition: dict[str, Any]  # error rates of the signs, by split; empty where none are read
+    signs: dict[str, Row]  # those that were read, by clip; likewise
     seeds: dict[str, Any] | None  # means and spreads of several models
     before: dict[str, Any]  # reports/metrics.json of the kept run; empty if none is kept
     hypotheses: list[Row]
@@ -117,6 +120,8 @@ def read_sources(paths: ReportPaths) -> Sources:
         grid=scores["grid"],
         confidence=scores.get("confidence", {}),
         stress=scores.get("stress", []),
+        recognition=scores.get("recognition", {}),
+        signs=_read_signs(paths.evaluation / "signs.tsv"),
         seeds=scores["seeds"],
         before=read_baseline(paths.baseline),
         hypotheses=read_table(paths.evaluation / "hypotheses.tsv", stage="evaluate"),
@@ -132,6 +137,11 @@ def read_sources(paths: ReportPaths) -> Sources:
         ),
         judgements=Judgements(paths.judgements).results_of(read_weights(paths.evaluation)),
     )
+
+
+def _read_signs(path: Path) -> dict[str, Row]:
+    rows = read_table(path, stage="evaluate") if path.is_file() else []
+    return {row["clip_id"]: row for row in rows}
 
 
 def _rerun(stage: str) -> str:

@@ -82,6 +82,18 @@ def test_the_page_says_how_true_the_confidence_is(page_text: str) -> None:
     assert "<td>90</td><td>4</td><td>3</td><td>75<small>30 – 95</small></td>" in page_text
 
 
+def test_signs_stand_with_their_error_rate_and_in_the_samples(page_text: str) -> None:
+    found = re.sub(r"<[^>]+>", " ", page_text)
+    assert re.search(
+        r"test, model\s+substitutions 7.5, deletions 2.5, insertions 2.5\s+5\s+12.5", found
+    )
+    assert re.search(r"test, blind\s+5\s+97.5", found)
+    assert re.search(r"test,\s+glosses that train has in this order\s+3\s+10.0", found)
+    assert "other glosses" not in found  # there are none
+    assert re.search(r"test,\s+&lt;i&gt;anna\s+3", found)
+    assert re.search(r"MOI\s+0.10 – 0.50 s, 91 %\s+GUERRE&lt;b&gt;\s+0.50 – 1.25 s, 42 %", found)
+
+
 def test_inner_links_of_figures_lead_somewhere(page_text: str) -> None:
     page = parse(page_text)
     wanted = {link[1:] for link in page.links if link.startswith("#")}
