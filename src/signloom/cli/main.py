@@ -12,6 +12,7 @@ from typing import Any
 
 from signloom.cli import (
     from_corpora,
+    holistic,
     init,
     landmarks,
     lookup,
@@ -32,6 +33,8 @@ COMMANDS: Commands = {
         "merge": (from_corpora.add_merge, "make one corpus of several, to train on all of them"),
         "compose": (from_corpora.add_compose, "join takes of single signs to sentences"),
         "project": (project.add_project, "make a folder for another corpus beside this one"),
+        "landmarks": (holistic.add_landmarks, "write what MediaPipe Holistic finds in any films"),
+        "networks": (holistic.add_networks, "take MediaPipe's networks out of its wheel"),
         "import": (landmarks.add_import, "read landmarks from .pose, Kaggle or NumPy files"),
         "export": (landmarks.add_export, "write landmarks as .pose files, or captions for ELAN"),
         "cache": (landmarks.add_cache, "print what the landmark cache holds, or prune it"),

@@ -29,7 +29,6 @@ from signloom.extraction.mediapipe_models import (
     FACE_MODELS,
     HAND_MODELS,
     HOLISTIC_MODELS,
-    MODELS_VARIABLE,
     POSE_MODELS,
     REFINED_FACE_MODELS,
     HandGraph,
@@ -489,9 +488,8 @@ def _model_files(options: DetectorOptions) -> dict[str, Path]:
     if missing := sorted(name for name in names if not (folder / name).is_file()):
         raise UserError(
             f"{folder} does not hold the models {', '.join(missing)}; install MediaPipe 0.10.21, "
-            f"set {MODELS_VARIABLE} to the folder mediapipe/modules of its wheel, or use detector "
-            "'hands' or 'hands+pose' and give .task files as extract.hand_model and "
-            "extract.pose_model"
+            "take them out of its wheel (`signloom networks WHEEL`), or use detector 'hands' or "
+            "'hands+pose' and give .task files as extract.hand_model and extract.pose_model"
         )
     for key in ("hand_model", "pose_model"):
         if found := getattr(options, key):

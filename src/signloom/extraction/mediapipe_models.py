@@ -7,6 +7,10 @@ for one clip.
 
 import importlib.util
 import os
+import shutil
+import tempfile
+import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +20,7 @@ import numpy.typing as npt
 
 from signloom.errors import UserError
 from signloom.extraction.handedness import FoundHand
+from signloom.files import check_output_folder, replace_folder, write_file
 
 Points = npt.NDArray[np.float32]  # shape (landmarks of the part, 3)
 
@@ -39,6 +44,8 @@ FACE_MODELS = (
     "face_landmark/face_landmark.tflite",
 )
 REFINED_FACE_MODELS = (FACE_MODELS[0], "face_landmark/face_landmark_with_attention.tflite")
+
+_MOST_BYTES = 50_000_000  # of a network: they have some 1 to 6 MB
 
 _POSE_DETECTION = "posedetectioncpu__TensorsToDetectionsCalculator.min_score_thresh"
 _POSE_TRACKING = (
@@ -226,25 +233,83 @@ def package_folder() -> Path:
     Raises:
         UserError: If it is not.
     """
-    spec = importlib.util.find_spec("mediapipe")
-    if spec is None or spec.origin is None:
-        raise UserError(
-            "mediapipe is not installed (0.10.21 has no wheel for Python 3.13); its networks will "
-            f"do: unpack its wheel and set {MODELS_VARIABLE} to the folder mediapipe/modules in it "
-            "(docs/extraction.md has the commands); .task files and extract.runtime: mediapipe "
-            "need itself, so Python 3.11 or 3.12"
-        )
-    return Path(spec.origin).parent
+    if folder := _find_package():
+        return folder
+    raise UserError(
+        "mediapipe is not installed (0.10.21 has no wheel for Python 3.13 and ARM); its networks "
+        "will do: `signloom networks WHEEL` takes them out of any wheel of mediapipe 0.10.21 "
+        "(`signloom networks --help` says how to get one); .task files and extract.runtime: "
+        "mediapipe need itself, so Python 3.11 or 3.12"
+    )
+
+
+def own_networks() -> Path:
+    """Return where `signloom networks` keeps the networks for all projects of a user."""
+    return Path.home() / ".signloom" / "networks"
 
 
 def models_folder() -> Path:
-    """Return the folder with MediaPipe's networks: one that the user names, or its package's.
+    """Return the folder with MediaPipe's networks.
+
+    It is the one that SIGNLOOM_MODELS names; else that in MediaPipe's package, if it is installed
+    and has networks; else what `signloom networks` took out of a wheel.
 
     Raises:
         UserError: If there is none.
     """
-    named = os.environ.get(MODELS_VARIABLE)
-    return Path(named).absolute() if named else package_folder() / "modules"
+    if named := os.environ.get(MODELS_VARIABLE):
+        return Path(named).absolute()
+    package = _find_package()
+    if package and (package / "modules" / POSE_MODELS[1]).is_file():
+        return package / "modules"
+    return own_networks() if own_networks().is_dir() else package_folder() / "modules"
+
+
+def take_networks(wheel: Path, folder: Path) -> int:
+    """Unpack the networks of a wheel of mediapipe into a folder, whole or not at all.
+
+    Returns:
+        How many there are.
+
+    Raises:
+        UserError: If the file cannot be read as a wheel or has no networks, or the folder holds
+            something else.
+    """
+    names = sorted({*HAND_MODELS, *HOLISTIC_MODELS, *FACE_MODELS, *REFINED_FACE_MODELS})
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            there = {info.filename: info for info in archive.infolist()}
+            infos = {name: there.get(f"mediapipe/modules/{name}") for name in names}
+            if missing := [name for name, info in infos.items() if info is None]:
+                raise UserError(
+                    f"{wheel} has no networks ({missing[0]} and {len(missing) - 1} more are "
+                    "missing): releases of mediapipe after 0.10.21 have none; take 0.10.21, of any "
+                    "system"
+                )
+            contents = {
+                name: archive.read(info)
+                for name, info in infos.items()
+                if info and info.file_size <= _MOST_BYTES
+            }
+    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise UserError(f"{wheel} is no wheel that can be read ({error}): get it again") from None
+    if len(contents) < len(names):
+        raise UserError(f"{wheel} has networks of more than {_MOST_BYTES:,} bytes: it is damaged")
+    check_output_folder(folder, [wheel], {name.split("/")[0] for name in names})
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    new = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".networks."))
+    try:
+        for name, content in contents.items():
+            write_file(new / name, content)
+        replace_folder(new, folder)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    return len(names)
+
+
+def _find_package() -> Path | None:
+    spec = importlib.util.find_spec("mediapipe")
+    return Path(spec.origin).parent if spec and spec.origin else None
 
 
 def _points(marks: Any) -> Points:

@@ -5,7 +5,8 @@ Format: https://github.com/sign-language-processing/pose/blob/master/docs/specs/
 
 import io
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from signloom.errors import ClipError, UserError
 from signloom.files import write_file
 from signloom.importing.foreign import ClipSource, ForeignClip, Part, SourceDefaults
 
+Points = npt.NDArray[np.float32]  # x, y, z in the last axis
+
 _VERSION = 0.2
 _PARTS = {
     "POSE_LANDMARKS": "pose",
@@ -31,6 +34,16 @@ _PARTS = {
     "LEFT_HAND_LANDMARKS": "left_hand",
     "RIGHT_HAND_LANDMARKS": "right_hand",
 }  # by the name of the component; POSE_WORLD_LANDMARKS are no image coordinates
+
+_SIDED = ("eye_inner", "eye", "eye_outer")
+_PAIRS = ("shoulder", "elbow", "wrist", "pinky", "index", "thumb", "hip", "knee", "ankle", "heel",
+          "foot_index")  # fmt: skip
+ALL_POSE_LANDMARKS = (
+    "nose",
+    *(f"{side}_{mark}" for side in ("left", "right") for mark in _SIDED),
+    "left_ear", "right_ear", "mouth_left", "mouth_right",
+    *(f"{side}_{mark}" for mark in _PAIRS for side in ("left", "right")),
+)  # 33, in MediaPipe's order  # fmt: skip
 
 _ARMS = ("left_hip", "left_shoulder", "right_shoulder", "right_hip", "left_hip")
 _LINES = (_ARMS, ("left_shoulder", "left_elbow", "left_wrist"),
@@ -91,10 +104,7 @@ def write_pose(path: Path, sequence: LandmarkSequence) -> None:
     Raises:
         UserError: If pose-format is not installed.
     """
-    pose_format = _pose_format()
-    from pose_format.numpy import NumPyPoseBody
-    from pose_format.pose_header import PoseHeader, PoseHeaderDimensions
-
+    _pose_format()  # says in words what is not installed
     size = np.array([sequence.width, sequence.height, 1], np.float32)
     columns, components = [], []
     for name, part in _PARTS.items():
@@ -102,14 +112,70 @@ def write_pose(path: Path, sequence: LandmarkSequence) -> None:
         if found:
             columns += [column for column, _ in found]
             components.append(_component(name, part, [mark for _, mark in found]))
-    points = np.nan_to_num(sequence.points[:, columns] * size, nan=0.0)
     sizes = [len(group.landmarks) for group in sequence.layout.groups]
-    confidence = np.repeat(sequence.present, sizes, axis=1)[:, columns].astype(np.float32)
-    body = NumPyPoseBody(sequence.fps, points[:, None], confidence[:, None])
-    header = PoseHeader(_VERSION, PoseHeaderDimensions(sequence.width, sequence.height), components)
+    there = np.repeat(sequence.present, sizes, axis=1)[:, columns]
+    points = sequence.points[:, columns] * size
+    write_file(path, _pack(points, there, components, sequence))
+
+
+def pack_parts(parts: Mapping[str, Points], *, fps: float, width: int, height: int) -> bytes:
+    """Return a `.pose` file with all landmarks of MediaPipe Holistic.
+
+    Args:
+        parts: Shape (S, points, 3) each, shares of the picture, NaN where absent; of _PARTS.
+        fps: Frames a second, even.
+        width: Pixels of the picture.
+        height: Likewise.
+
+    Raises:
+        UserError: If pose-format is not installed.
+    """
+    _pose_format()
+    given = {name: part for name, part in _PARTS.items() if part in parts}
+    points = np.concatenate([parts[part] for part in given.values()], axis=1)
+    components = [
+        _component(name, part, _all_names(part, parts[part].shape[1]))
+        for name, part in given.items()
+    ]
+    there = np.isfinite(points).all(axis=2)
+    film = _Film(fps=fps, width=width, height=height)
+    pixels = (points * np.array([width, height, 1])).astype(np.float32)
+    return _pack(pixels, there, components, film)
+
+
+@dataclass(frozen=True, slots=True)
+class _Film:
+    fps: float
+    width: int
+    height: int
+
+
+def _all_names(part: str, count: int) -> list[str]:
+    """Return pose-format's names of all landmarks of a part."""
+    if part == "face":
+        return [str(index) for index in range(count)]
+    if part == "pose":
+        return [name.upper() for name in ALL_POSE_LANDMARKS]
+    return [_foreign_name(part, mark) for mark in HAND_LANDMARKS]
+
+
+def _pack(
+    points: Points,
+    there: npt.NDArray[np.bool_],
+    components: list[Any],
+    film: LandmarkSequence | _Film,
+) -> bytes:
+    """Return a file's bytes; points in pixels, shape (S, P, 3), and which are there, (S, P)."""
+    from pose_format import Pose
+    from pose_format.numpy import NumPyPoseBody
+    from pose_format.pose_header import PoseHeader, PoseHeaderDimensions
+
+    points, confidence = np.nan_to_num(points, nan=0.0), there.astype(np.float32)
+    body = NumPyPoseBody(film.fps, points[:, None], confidence[:, None])
+    header = PoseHeader(_VERSION, PoseHeaderDimensions(film.width, film.height), components)
     buffer = io.BytesIO()
-    pose_format.Pose(header, body).write(buffer)
-    write_file(path, buffer.getvalue())
+    Pose(header, body).write(buffer)
+    return buffer.getvalue()
 
 
 def _pose_format() -> Any:

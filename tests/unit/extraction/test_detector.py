@@ -366,7 +366,7 @@ def test_a_mediapipe_without_models_is_named_with_a_mend(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SIGNLOOM_MODELS", str(tmp_path))
-    with pytest.raises(UserError, match=r"does not hold the models face_.*0\.10\.21, set"):
+    with pytest.raises(UserError, match=r"does not hold the models face_.*0\.10\.21, take"):
         describe_detector(ALL_GROUPS)
 
 
@@ -393,7 +393,8 @@ def test_where_mediapipe_is_not_installed_its_networks_alone_find_the_same(
 
     monkeypatch.setattr("importlib.metadata.version", version)
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(UserError, match=r"mediapipe is not installed .* set SIGNLOOM_MODELS"):
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    with pytest.raises(UserError, match=r"mediapipe is not installed .* `signloom networks WHEEL`"):
         describe_detector(options)
     monkeypatch.setenv("SIGNLOOM_MODELS", str(tmp_path))
     assert describe_detector(options) == described
