@@ -222,7 +222,7 @@ class Analyst:
         if stamp != self._stamp:
             translator = Translator.load(checkpoint)
             translator.source.landmarks(checkpoint)  # glosses cannot be filmed
-            scores = _read_scores(current.evaluation / "scores.json")
+            scores = read_scores(current.evaluation / "scores.json")
             self._model = Model(translator, checkpoint, hash_file(weights), current.name, scores)
             self._stamp = stamp
         return self._model
@@ -235,7 +235,7 @@ def _watch(frames: Iterator[Frame], light: list[float]) -> Iterator[Frame]:
         yield frame
 
 
-def _read_scores(path: Path) -> dict[str, Any]:
+def read_scores(path: Path) -> dict[str, Any]:
     """Return the headline score of test beside its best floor."""
     if not path.is_file():
         return {}

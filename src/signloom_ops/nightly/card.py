@@ -245,12 +245,14 @@ def _split(split: str, found: Mapping[str, Any], headline: Metric) -> Iterator[s
     yield f"### {split}: {found['clips']} clips{missing}\n"
     systems = found["systems"]
     labels = GLOSS_SYSTEM_LABELS if System.COPY in systems else SYSTEM_LABELS
+    # An older version may lack a metric of today.
+    shown = [m for m in (*main, Metric.CER) if all(m in values for values in systems.values())]
     rows = [
-        [label, *(_interval(systems[system][metric]) for metric in (*main, Metric.CER))]
+        [label, *(_interval(systems[system][metric]) for metric in shown)]
         for system, label in labels.items()
         if system in systems
     ]
-    yield from table(["system", *map(metric_heading, (*main, Metric.CER))], rows)
+    yield from table(["system", *map(metric_heading, shown)], rows)
     if hallucination := found.get("hallucination"):
         yield f"{hallucination['text']}\n"
     slices = [

@@ -8,8 +8,10 @@ import pytest
 import yaml
 
 from signloom.errors import UserError
+from signloom.evaluation.names import MAIN_METRICS
 from signloom.files import hash_file
 from signloom.paths import JUDGEMENTS
+from signloom_ops.app.analysis import read_scores
 from signloom_ops.nightly.card import CARD, escape, write_card
 from signloom_ops.nightly.store import ModelStore
 from tests.unit.evaluation.judged import judge
@@ -75,6 +77,23 @@ def test_the_card_of_a_model_of_glosses_speaks_of_no_landmarks(
     assert "`signloom translate --glosses TEXT --model 1`" in text
     for other in ("Landmarks are found", "frames a second.", "faces the camera", "It is not shown"):
         assert other not in text
+
+
+def test_a_version_of_before_a_metric_was_added_is_still_read(
+    store: ModelStore, corpus: Path, tmp_path: Path
+) -> None:
+    """As if every metric but those that are read had come since."""
+    folder = Path(shutil.copytree(store.folder(1), tmp_path / "0001"))
+    path = folder / "evaluation/scores.json"
+    scores = json.loads(path.read_text(encoding="utf-8"))
+    for split in scores["splits"].values():
+        for values in split["systems"].values():
+            for name in values.keys() - set(MAIN_METRICS):
+                del values[name]
+    path.write_text(json.dumps(scores), encoding="utf-8")
+    assert "### test: " in write_card(folder, corpus).read_text(encoding="utf-8")
+    shown = read_scores(path)
+    assert shown["score"] == scores["splits"]["test"]["systems"]["model"][shown["metric"]]["value"]
 
 
 def test_terms_in_the_corpus_are_quoted_and_missing_ones_said(
