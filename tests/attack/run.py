@@ -143,7 +143,7 @@ def preload() -> None:
         "signloom.extraction.mediapipe_models", "signloom.translation.timed",
         "signloom.importing.importer", "signloom_ops.intake.drift.check",
         "signloom_ops.nightly.night",
-        "signloom_ops.nightly.candidates", "signloom.report.build", "signloom.report.films",
+        "signloom_ops.nightly.comparison", "signloom.report.build", "signloom.report.films",
         "signloom.training.run", "signloom_ops.privacy.forget", "signloom_ops.intake.drop_videos",
         "pipeline.check", "pipeline.tokenize_targets", "pipeline.train", "pipeline.evaluate",
         "pipeline.report", "mlflow.pyfunc.scoring_server", "signloom_ops.app.server",

@@ -20,7 +20,7 @@ TRACKING = TrackingOptions(enabled=True, experiment="tiny")
 def test_a_server_hears_of_champions_decisions_and_rollbacks_also_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from signloom_ops.nightly.candidates import ask_gate
+    from signloom_ops.nightly.comparison import ask_gate
 
     monkeypatch.chdir(tmp_path)
     write_project(tmp_path)

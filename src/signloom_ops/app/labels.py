@@ -18,7 +18,7 @@ from signloom.importing.captions import (
 )
 from signloom.importing.new_corpus import stem
 from signloom.importing.user_tables import decode_text
-from signloom_ops.app.takes import Part, Take
+from signloom_ops.app.takes import FilmPart, Take
 from signloom_ops.intake.deliveries import read_delivery_table
 
 SUFFIXES = (*READ_SUFFIXES, *TABLE_SUFFIXES, ".txt")
@@ -30,7 +30,7 @@ class Labels:
 
     text: str | None = None
     signer: str | None = None
-    parts: list[Part] = field(default_factory=list)
+    parts: list[FilmPart] = field(default_factory=list)
 
 
 def read_labels(
@@ -75,7 +75,7 @@ def _read_cues(path: Path, film: Path) -> tuple[Labels, list[str]]:
             "it with `signloom ingest`"
         )
     parts = [
-        Part(start_s=cue.start_s, end_s=cue.end_s, text=cue.text, gloss=cue.gloss,
+        FilmPart(start_s=cue.start_s, end_s=cue.end_s, text=cue.text, gloss=cue.gloss,
              language=cue.language)
         for cue in cues
     ]  # fmt: skip
@@ -103,7 +103,7 @@ def _read_rows(path: Path, takes: dict[str, Take]) -> tuple[dict[str, Labels], l
             labels.text = values["text"]
         else:
             labels.parts.append(
-                Part(start_s=start_s or 0.0, end_s=end_s, text=values["text"],
+                FilmPart(start_s=start_s or 0.0, end_s=end_s, text=values["text"],
                      gloss=values.get("gloss", ""), language=values.get("language", ""))
             )  # fmt: skip
     return found, left

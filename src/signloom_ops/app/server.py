@@ -39,7 +39,15 @@ from signloom_ops.app.films import CorpusFilms
 from signloom_ops.app.guard import REPORT_POLICY
 from signloom_ops.app.labels import SUFFIXES, read_labels
 from signloom_ops.app.live import unpack_frames
-from signloom_ops.app.takes import MAX_PIECE, Consent, Part, Take, TakeError, TakeStore, one_line
+from signloom_ops.app.takes import (
+    MAX_PIECE,
+    Consent,
+    FilmPart,
+    Take,
+    TakeError,
+    TakeStore,
+    one_line,
+)
 from signloom_ops.app.wanted import count_signers, list_wanted
 from signloom_ops.intake.ledgers import read_rejects
 from signloom_ops.nightly.record import NIGHT
@@ -222,7 +230,7 @@ class App:
         take = self.takes.get(request.path_params["id"])
         asked: Any = {name: str(given[name]) for name in ("text", "signer") if name in given}
         if "parts" in given:
-            asked["parts"] = parse_options(given["parts"], list[Part], where="parts")
+            asked["parts"] = parse_options(given["parts"], list[FilmPart], where="parts")
         return JSONResponse(asdict(self.takes.change(take, **asked)))
 
     async def _label(self, request: Request) -> Response:

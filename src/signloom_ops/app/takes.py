@@ -59,7 +59,7 @@ class TakeError(UserError):
 
 
 @checked_dataclass
-class Part:
+class FilmPart:
     """A sentence of a long film: a clip of its own."""
 
     start_s: NonNegative
@@ -85,7 +85,7 @@ class Take:
     state: State
     delivery: str = ""  # name of its folder in the inbox, from just before it appears there
     name: str = ""  # of the file that was uploaded; empty: it was recorded
-    parts: list[Part] = field(default_factory=list)  # of a long film; empty: it is one clip
+    parts: list[FilmPart] = field(default_factory=list)  # of a long film; empty: it is one clip
     start_s: NonNegative = 0.0  # of what is signed in a recording
     end_s: NonNegative = 0.0  # likewise; 0: the film is the clip as it is
 
@@ -232,7 +232,7 @@ class TakeStore:
         *,
         text: str | None = None,
         signer: str | None = None,
-        parts: Sequence[Part] | None = None,
+        parts: Sequence[FilmPart] | None = None,
     ) -> Take:
         """Correct the sentence, the signer or the parts of a take that is not delivered.
 
@@ -247,7 +247,7 @@ class TakeStore:
         if len({_span(part) for part in parts}) < len(parts):
             raise TakeError("two clips of a film have the same times; remove one")
         lines = [
-            Part(start_s=one.start_s, end_s=one.end_s, text=one_line(one.text),
+            FilmPart(start_s=one.start_s, end_s=one.end_s, text=one_line(one.text),
                  gloss=one_line(one.gloss), language=one_line(one.language))
             for one in parts
         ]  # fmt: skip
@@ -417,7 +417,7 @@ def _rows(take: Take) -> Iterator[tuple[str, ...]]:
         yield f"{take.id}-{number:03d}", one.text, *_span(one), one.gloss, one.language
 
 
-def _span(part: Part | Take) -> tuple[str, str]:
+def _span(part: FilmPart | Take) -> tuple[str, str]:
     """Return the times of a clip as a table has them."""
     return f"{part.start_s:.3f}", f"{part.end_s:.3f}"
 

@@ -99,8 +99,6 @@ def run_ingest(options: argparse.Namespace) -> None:
 
 
 def _ingest_json(result: "IngestPlan") -> str:
-    from signloom_ops.intake.ledgers import row_cells
-
     clips = [
         {**asdict(clip), "video": clip.video.as_posix() if clip.video else None}
         for clip in result.clips
@@ -115,7 +113,7 @@ def _ingest_json(result: "IngestPlan") -> str:
             }
             for before, after in result.changes
         ],
-        "rejects": [row_cells(reject) for reject in result.rejects],
+        "rejects": [asdict(reject) for reject in result.rejects],
         "known": result.known,
         "waiting": [path.as_posix() for path in result.waiting],
         "version": getattr(result, "version", ""),

@@ -224,7 +224,7 @@ def _add_version(options: argparse.Namespace) -> None:
 def _judge_version(options: argparse.Namespace) -> None:
     from signloom.corpus.manifest import CorpusOptions, read_manifest
     from signloom.evaluation.metrics import ScoreOptions
-    from signloom_ops.nightly.candidates import GateInputs, ask_gate, newest_first
+    from signloom_ops.nightly.comparison import GateInputs, ask_gate, newest_first
     from signloom_ops.nightly.store import ModelStore
 
     params = load_params(PARAMS)

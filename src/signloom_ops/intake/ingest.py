@@ -379,7 +379,7 @@ def _stage_tables(
 def _list_rejects(
     corpus: CorpusOptions, found: Inbox, checked: Checked, options: IngestOptions
 ) -> list[IntakeReject]:
-    # A row that is there already stays as it is, though the corpus may have grown meanwhile.
+    # An existing row stays as it is, though the corpus may have grown meanwhile.
     before = {row.key: row for row in read_rejects(corpus)}
     rows = []
     for one, problems in checked.rejects:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from signloom.corpus.manifest import CorpusOptions
 from signloom.errors import UserError
@@ -37,7 +37,7 @@ class IntakeReject:
     where: str  # file or line in it
     clip_id: str
     reason: str  # names no person and no clip
-    hint: str  # what to do about it; in the table: `mend`
+    hint: str  # what to do about it
     fingerprint: str  # of all that was looked at, so that nothing is tried twice in vain
     concerns: str = ""  # clips, signers and files that the reason means, separated by "; "
 
@@ -57,8 +57,7 @@ class Withdrawn:
     reason: str
 
 
-Row = TypeVar("Row", Delivery, IntakeReject, Withdrawn)
-_COLUMNS = {"hint": "mend"}  # where a column is not called as its field
+LedgerRow = TypeVar("LedgerRow", Delivery, IntakeReject, Withdrawn)
 
 
 def read_deliveries(corpus: CorpusOptions) -> list[Delivery]:
@@ -76,7 +75,7 @@ def read_rejects(corpus: CorpusOptions) -> list[IntakeReject]:
     return read_ledger(corpus.folder / INTAKE_REJECTS, IntakeReject)
 
 
-def read_ledger(path: Path, kind: type[Row]) -> list[Row]:
+def read_ledger(path: Path, kind: type[LedgerRow]) -> list[LedgerRow]:
     """Read the rows of a table; there are none where it does not exist.
 
     Raises:
@@ -84,13 +83,14 @@ def read_ledger(path: Path, kind: type[Row]) -> list[Row]:
     """
     if not path.is_file():
         return []
-    build = cast("Callable[..., Row]", kind)
-    names = _columns(kind)
+    build = cast("Callable[..., LedgerRow]", kind)
+    names = [field.name for field in fields(kind)]
     counts = {field.name for field in fields(kind) if field.type in (int, "int")}
     header, *lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     rows = [line.split("\t") for line in lines]
     try:
-        there = header.split("\t")
+        # Before version 0.3 the hint was in the column `mend`.
+        there = ["hint" if name == "mend" else name for name in header.split("\t")]
         if there not in (names, names[:6]):  # without `concerns`, as before it was there
             raise ValueError(f"found the columns {header!r}, expected {', '.join(names)}")
         return [
@@ -103,18 +103,9 @@ def read_ledger(path: Path, kind: type[Row]) -> list[Row]:
         ) from None
 
 
-def ledger_text(rows: Sequence[Row], kind: type[Row]) -> str:
+def ledger_text(rows: Sequence[LedgerRow], kind: type[LedgerRow]) -> str:
     """Return the table of some rows; line ends and tabs within a cell become spaces."""
-    return tsv_text(_columns(kind), (row_cells(row).values() for row in rows))
-
-
-def row_cells(row: Delivery | IntakeReject | Withdrawn) -> dict[str, Any]:
-    """Return the cells of a row by column."""
-    return {_COLUMNS.get(name, name): value for name, value in asdict(row).items()}
-
-
-def _columns(kind: type[Row]) -> list[str]:
-    return [_COLUMNS.get(field.name, field.name) for field in fields(kind)]
+    return tsv_text([field.name for field in fields(kind)], (asdict(row).values() for row in rows))
 
 
 def changed_ledgers(corpus: CorpusOptions, ledgers: Mapping[str, str]) -> dict[str, str]:

@@ -42,7 +42,9 @@ _FORGOTTEN = shape(clips=Natural, request=(str, ""), splits=(list[str], []),
 MARKS = _map(shape(forgotten=(_list(_FORGOTTEN), []), also_of=(list[str], [])))
 # retrain.json
 _FINDING = shape(
-    check=str, level=Literal["stop", "warn", "ok"], what=str, mend=str, statistic=_NUMBER,
+    check=str, level=Literal["stop", "warn", "ok"], what=str, statistic=_NUMBER,
+    hint=(str, ""), mend=(str, ""),  # `mend`: the same, before version 0.3
+   
     warn=_NUMBER, stop=_NUMBER, clips=list[str], signer=(str | None, None),
 )  # fmt: skip
 _OVERALL = shape(auc=float, usual_auc=float, p_value=float)

@@ -128,7 +128,7 @@ def prepare_data(store: ModelStore, commands: Commands) -> StepResult:
     Raises:
         UserError: If a stage fails, or the champion was made for other landmarks.
     """
-    from signloom_ops.nightly.candidates import check_readable  # it loads torch
+    from signloom_ops.nightly.comparison import check_readable  # it loads torch
 
     commands.dvc("repro", "extract", "tokenize_targets")
     # Now: the check of the data would withdraw clips for what is a wrong option.
@@ -214,7 +214,7 @@ def withdraw_ended_clips(corpus: CorpusOptions, manifest: Manifest) -> Changed:
 
 
 def reason_of(refused: DriftReport) -> str:
-    """Return why a delivery was refused, in words."""
+    """Return why a delivery was refused."""
     return "; ".join(finding.what for finding in refused.of("stop"))
 
 
@@ -310,7 +310,7 @@ def decide_and_promote(
         return Decided(text=text, is_skipped=True, decision=decision)
     # They load torch.
     from signloom.evaluation.evaluate import EvaluateOptions
-    from signloom_ops.nightly.candidates import GateInputs, ask_gate, newest_first
+    from signloom_ops.nightly.comparison import GateInputs, ask_gate, newest_first
 
     score = load_section(settings.params, "evaluate", EvaluateOptions).score
     inputs = GateInputs(shards=SHARDS, targets=TARGETS, batches=newest_first(clips), score=score)

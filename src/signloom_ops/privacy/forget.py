@@ -122,7 +122,7 @@ class Removal:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RemovalPart:
     """One kind of thing that a removal changes."""
 
     what: str
@@ -272,7 +272,7 @@ def _extractors(project: Project) -> Iterable[str]:
         yield json.dumps(content.get("extractor"), sort_keys=True)
 
 
-def plan_removal(person: Person, project: Project) -> list[Part]:
+def plan_removal(person: Person, project: Project) -> list[RemovalPart]:
     """Return what is to be done, in its order; parts that find nothing are left out."""
     copies, recordings = _plan_copies(person, project), project.recordings.places_of(person.signer)
     entries = [cache_folder() / key[:2] / f"{key}.clip" for key in person.entries]
@@ -282,14 +282,16 @@ def plan_removal(person: Person, project: Project) -> list[Part]:
     store = project.store
     files, gone = _plan_versions(person, store)
     parts = [
-        Part("clips of the corpus", person.clip_ids),
-        Part("copies of their videos", copies, removed=copies),
-        Part("recordings and consents of the app", recordings, removed=recordings),
-        Part("names in tables", [person.signer], rewritten=_plan_tables(person, project, copies)),
-        Part("landmarks in the cache", entries, removed=entries),
-        Part("what stages made", derived, removed=derived),
-        Part("reports, logs and judgements", shown, rewritten=_scrub_files(shown, person)),
-        Part("model versions", store.versions(), rewritten=files, removed=gone),
+        RemovalPart("clips of the corpus", person.clip_ids),
+        RemovalPart("copies of their videos", copies, removed=copies),
+        RemovalPart("recordings and consents of the app", recordings, removed=recordings),
+        RemovalPart(
+            "names in tables", [person.signer], rewritten=_plan_tables(person, project, copies)
+        ),
+        RemovalPart("landmarks in the cache", entries, removed=entries),
+        RemovalPart("what stages made", derived, removed=derived),
+        RemovalPart("reports, logs and judgements", shown, rewritten=_scrub_files(shown, person)),
+        RemovalPart("model versions", store.versions(), rewritten=files, removed=gone),
     ]
     return [part for part in parts if part.found]
 

@@ -89,7 +89,7 @@ class Finding:
     what: str
     """Description of the finding, a phrase that names no person."""
     hint: str
-    """Advice for a person; empty if there is nothing to do. In files: `mend`."""
+    """Advice for a person; empty if there is nothing to do."""
     clips: tuple[str, ...] = ()
     """New clips that are the reason, if some are more than others."""
     figures: Mapping[str, float] = field(default_factory=dict)
@@ -144,13 +144,7 @@ class DriftReport:
 
     def to_map(self) -> dict[str, Any]:
         """The report as plain values, for JSON."""
-        findings = [
-            {
-                "mend" if name == "hint" else name: list(value) if name == "clips" else value
-                for name, value in asdict(found).items()
-            }
-            for found in self.findings
-        ]
+        findings = [{**asdict(found), "clips": list(found.clips)} for found in self.findings]
         return {
             "format_version": FORMAT_VERSION,
             "batch": self.batch,

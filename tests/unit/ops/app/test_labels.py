@@ -6,7 +6,7 @@ import pytest
 
 from signloom.errors import UserError
 from signloom_ops.app.labels import Labels, read_labels
-from signloom_ops.app.takes import Part, Take, TakeStore
+from signloom_ops.app.takes import FilmPart, Take, TakeStore
 from tests.videos import write_video
 
 SRT = """1
@@ -46,8 +46,8 @@ def write(folder: Path, name: str, text: str) -> Path:
 def test_captions_cut_the_film_of_their_name(tmp_path: Path, films: Found) -> None:
     found, left = read_labels(write(tmp_path, "day.fr.srt", SRT), films)
     assert found == {films[1][0].id: Labels(parts=[
-        Part(start_s=0.5, end_s=1.0, text="oui", language="fr"),
-        Part(start_s=1.2, end_s=1.8, text="non merci", language="fr"),
+        FilmPart(start_s=0.5, end_s=1.0, text="oui", language="fr"),
+        FilmPart(start_s=1.2, end_s=1.8, text="non merci", language="fr"),
     ])}  # fmt: skip
     assert len(left) == 1
     assert "day.fr.srt line 10" in left[0]
@@ -65,7 +65,7 @@ def test_a_table_gives_each_film_its_sentence_or_its_clips(tmp_path: Path, films
         "none.mp4,je,ada,,\nday.mp4,je,ada,2,1\n"
     )
     found, left = read_labels(write(tmp_path, "words.csv", rows), films)
-    parts = [Part(start_s=0.1, end_s=1, text="oui"), Part(start_s=1, end_s=1.5, text="non")]
+    parts = [FilmPart(start_s=0.1, end_s=1, text="oui"), FilmPart(start_s=1, end_s=1.5, text="non")]
     assert found == {
         films[1][0].id: Labels(signer="ada", parts=parts),
         films[0][0].id: Labels(signer="eve", text="tu vas"),

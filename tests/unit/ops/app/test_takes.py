@@ -10,7 +10,7 @@ import pytest
 
 from signloom.errors import UserError
 from signloom_ops.app import takes
-from signloom_ops.app.takes import Consent, Part, Take, TakeError, TakeStore
+from signloom_ops.app.takes import Consent, FilmPart, Take, TakeError, TakeStore
 from signloom_ops.intake.deliveries import Request, scan
 
 FILM = bytes(range(256)) * 40
@@ -126,14 +126,14 @@ def test_a_long_film_is_delivered_as_the_clips_that_it_was_cut_into(
 ) -> None:
     agree(store)
     take = record(store, text="")
-    later = Part(start_s=3.5, end_s=5.0, text="", gloss="NON")
-    parts = [later, Part(start_s=0.25, end_s=2.0, text="oui ")]
+    later = FilmPart(start_s=3.5, end_s=5.0, text="", gloss="NON")
+    parts = [later, FilmPart(start_s=0.25, end_s=2.0, text="oui ")]
     assert [one.text for one in store.change(take, parts=parts).parts] == ["oui", ""]
     assert "its sentence" in store.deliver(tmp_path / "inbox").left[take.id]
     with pytest.raises(TakeError, match="the same times"):
         store.change(store.get(take.id), parts=[later, replace(later, text="si")])
     with pytest.raises(UserError, match="ends too early"):
-        Part(start_s=2.0, end_s=2.0, text="")
+        FilmPart(start_s=2.0, end_s=2.0, text="")
     store.change(store.get(take.id), parts=[parts[1], replace(later, text="non")])
     store.deliver(tmp_path / "inbox")
     candidates, _ = scan(Request(sources=[tmp_path / "inbox"], inbox=True, settle_s=0.0))

@@ -42,7 +42,7 @@ NIGHT = {
     "drift": {
         "new": 3, "old": 9, "batch": "a", "overall": None,
         "findings": [{
-            "check": "colour", "level": "warn", "what": "w", "mend": "m", "statistic": 0.5,
+            "check": "colour", "level": "warn", "what": "w", "hint": "m", "statistic": 0.5,
             "warn": 0.1, "stop": None, "clips": ["a-1"], "signer": None,
         }],
     },
@@ -161,6 +161,16 @@ def test_the_night_of_another_corpus_is_left_out(tmp_path: Path) -> None:
     path.write_text(json.dumps(night(None) | {"corpus": "demo"}), encoding="utf-8")
     assert night_section(path, "demo") is not None
     assert night_section(path, "weather") is None
+
+
+def test_a_night_of_before_the_key_hint_had_its_name_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "retrain.json"
+    text = json.dumps(NIGHT)
+    path.write_text(text, encoding="utf-8")
+    shown = night_section(path, "")
+    path.write_text(text.replace('"hint"', '"mend"'), encoding="utf-8")
+    assert shown is not None
+    assert night_section(path, "") == shown
 
 
 def test_a_night_of_another_version_is_refused(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from signloom.evaluation.results import write_evaluation
 from signloom.features.targets import Target, write_targets
 from signloom.features.tokenizer import Tokenizer
 from signloom.translation.translator import Translator
-from signloom_ops.nightly.candidates import GateInputs
+from signloom_ops.nightly.comparison import GateInputs
 from signloom_ops.nightly.store import ModelStore
 from tests import tiny
 from tests.tiny import write_checkpoint

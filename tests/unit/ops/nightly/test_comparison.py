@@ -12,12 +12,12 @@ from signloom.features.targets import read_targets, write_targets
 from signloom.files import hash_file
 from signloom.paths import JUDGEMENTS
 from signloom.translation.translator import Translator
-from signloom_ops.nightly import candidates
-from signloom_ops.nightly.candidates import (
+from signloom_ops.nightly import comparison
+from signloom_ops.nightly.comparison import (
     ask_gate,
     check_readable,
     measure_cpu_s,
-    read_candidate,
+    read_stored,
     translate_changed,
     translate_clips,
 )
@@ -71,14 +71,14 @@ def test_what_was_said_of_frozen_clips_is_kept_until_the_landmarks_change(
     challenger = add_version(root, d_model=16)
     first = ask_gate(store, challenger, inputs(root), GATE).to_map()
     loaded = []
-    original = candidates.Translator.load
+    original = comparison.Translator.load
 
     def load(folder: Path, *arguments: Any, **options: Any) -> Any:
         loaded.append(folder)
         return original(folder, *arguments, **options)
 
-    monkeypatch.setattr(candidates.Translator, "load", load)
-    monkeypatch.setattr("signloom_ops.nightly.candidates.measure_cpu_s", lambda *_: (1.0, 1.0))
+    monkeypatch.setattr(comparison.Translator, "load", load)
+    monkeypatch.setattr("signloom_ops.nightly.comparison.measure_cpu_s", lambda *_: (1.0, 1.0))
     again = ask_gate(store, challenger, inputs(root), GATE).to_map()
     assert loaded == []
     assert again["scores"] == first["scores"]
@@ -87,19 +87,19 @@ def test_what_was_said_of_frozen_clips_is_kept_until_the_landmarks_change(
     assert len(loaded) == 6  # two seeds of both; those that are served, under changes
 
 
-def test_translations_of_a_candidate_are_those_of_each_seed_by_itself(root: Path) -> None:
+def test_translations_of_a_version_are_those_of_each_seed_by_itself(root: Path) -> None:
     from signloom.corpus.shards import read_shards
 
     store = ModelStore(root / "data/models")
-    candidate = read_candidate(store, add_version(root, d_model=8))
+    stored = read_stored(store, add_version(root, d_model=8))
     clips = read_shards(root / "data/landmarks/shards", ["dev1", "test2"])
-    texts = translate_clips(candidate, clips, keep=False)
-    for seed, folder in enumerate(candidate.checkpoints):
-        alone = Translator.load(folder).translate(list(clips.values()), candidate.decoding)
+    texts = translate_clips(stored, clips, keep=False)
+    for seed, folder in enumerate(stored.checkpoints):
+        alone = Translator.load(folder).translate(list(clips.values()), stored.decoding)
         assert [" ".join(one.text.split()) for one in alone] == [
             row[seed] for row in texts.values()
         ]
-    assert not (candidate.folder / "translations").exists()
+    assert not (stored.folder / "translations").exists()
 
 
 def test_of_rounds_in_turns_the_one_counts_that_is_worst_for_the_challenger(
@@ -109,12 +109,12 @@ def test_of_rounds_in_turns_the_one_counts_that_is_worst_for_the_challenger(
     from signloom.corpus.shards import read_shards
 
     store = ModelStore(root / "data/models")
-    old, new = (read_candidate(store, add_version(root, d_model=d, seeds=1)) for d in (8, 16))
+    old, new = (read_stored(store, add_version(root, d_model=d, seeds=1)) for d in (8, 16))
     rounds = [(4.0, 2.0), (4.0, 3.0), (2.0, 2.5), (4.0, 1.0), (1.0, 1.0)]
     marks = itertools.accumulate(
         itertools.chain.from_iterable((100.0, *seconds) for seconds in rounds)
     )
-    monkeypatch.setattr("signloom_ops.nightly.candidates.time.process_time", lambda: next(marks))
+    monkeypatch.setattr("signloom_ops.nightly.comparison.time.process_time", lambda: next(marks))
     asked: list[int] = []
     translate = Translator.translate
 
@@ -207,12 +207,12 @@ def test_what_people_said_of_these_two_models_counts(
 def test_sentences_under_changes_of_real_life_are_kept_with_their_version(root: Path) -> None:
     from signloom.corpus.shards import read_shards
 
-    candidate = read_candidate(ModelStore(root / "data/models"), add_version(root, d_model=8))
+    stored = read_stored(ModelStore(root / "data/models"), add_version(root, d_model=8))
     clips = read_shards(root / "data/landmarks/shards", ["dev1", "test2"])
-    texts = translate_changed(candidate, clips, 1)
+    texts = translate_changed(stored, clips, 1)
     assert next(iter(texts)) == NONE
-    assert texts[NONE] == [row[0] for row in translate_clips(candidate, clips, keep=False).values()]
-    (kept,) = (candidate.folder / "translations").iterdir()
+    assert texts[NONE] == [row[0] for row in translate_clips(stored, clips, keep=False).values()]
+    (kept,) = (stored.folder / "translations").iterdir()
     before = kept.stat().st_mtime_ns
-    assert translate_changed(candidate, clips, 1) == texts
+    assert translate_changed(stored, clips, 1) == texts
     assert kept.stat().st_mtime_ns == before

@@ -1,4 +1,4 @@
-"""Candidates: stored versions that translate the same clips, so that the gate can compare them."""
+"""Comparison: champion and challenger translate the same clips, on which the gate decides."""
 
 import hashlib
 import json
@@ -50,7 +50,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class StoredVersion:
     """A version as it would translate."""
 
     version: int
@@ -75,7 +75,7 @@ class Candidate:
         )
 
 
-def read_candidate(store: ModelStore, version: int) -> Candidate:
+def read_stored(store: ModelStore, version: int) -> StoredVersion:
     """Return a version of the store.
 
     Raises:
@@ -84,7 +84,7 @@ def read_candidate(store: ModelStore, version: int) -> Candidate:
     store.check_known(version)
     checkpoint, search = store.checkpoint(version), store.search_options(version)
     where = f"{store.evaluation(version)}: decoding"
-    return Candidate(
+    return StoredVersion(
         version=version,
         folder=store.folder(version),
         checkpoints=(checkpoint, *seed_folders(checkpoint)),
@@ -170,7 +170,7 @@ def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateO
     refused = store.refused_before(version, YEAR_DAYS)
     if champion_version == version:
         raise UserError(f"version {version} is the champion already; there is nothing to decide")
-    challenger = read_candidate(store, version)
+    challenger = read_stored(store, version)
     if len(challenger.checkpoints) < options.seeds:
         raise UserError(
             f"version {version} was trained with {len(challenger.checkpoints)} seeds, the gate "
@@ -186,7 +186,7 @@ def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateO
     test, missing = _test_clips(store, targets, is_first=champion_version is None)
     if champion_version is None:
         return _ask_about_first(challenger, targets, test, inputs, options, refused)
-    champion = read_candidate(store, champion_version)
+    champion = read_stored(store, champion_version)
     newest = _newest(targets, inputs.batches, options.slice_min_clips)
     logger.info(
         "versions %d and %d translate %d test clips and %d of the newest clips",
@@ -219,7 +219,7 @@ def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateO
 
 
 def _ask_about_first(
-    challenger: Candidate,
+    challenger: StoredVersion,
     targets: Sequence[Target],
     test: Sequence[Target],
     inputs: GateInputs,
@@ -289,12 +289,12 @@ def _newest(
 
 
 def translate_clips(
-    candidate: Candidate, sequences: Mapping[str, LandmarkSequence], *, keep: bool
+    stored: StoredVersion, sequences: Mapping[str, LandmarkSequence], *, keep: bool
 ) -> dict[str, list[str]]:
     """Translate clips with the model of every seed, each as its version searches.
 
     Args:
-        candidate: The version.
+        stored: The version.
         sequences: Clip id to landmarks.
         keep: Write the sentences into the version's folder, and read them there if the same
             models have seen the same landmarks before.
@@ -304,16 +304,16 @@ def translate_clips(
     """
     if not sequences:
         return {}
-    path = candidate.folder / TRANSLATIONS / f"{_hash_task(candidate, sequences)}.json"
+    path = stored.folder / TRANSLATIONS / f"{_hash_task(stored, sequences)}.json"
     if keep and path.is_file():
         hint = f"remove {path}"
         found = check_shape(read_json(path, hint=hint), dict[str, list[str]], where=path, hint=hint)
         return dict(found)
     clips = list(sequences.values())
     by_seed = []
-    for folder in candidate.checkpoints:
-        translator = Translator.load(folder, precision=candidate.precision)
-        by_seed.append(plain_texts(translator.translate(clips, candidate.decoding)))
+    for folder in stored.checkpoints:
+        translator = Translator.load(folder, precision=stored.precision)
+        by_seed.append(plain_texts(translator.translate(clips, stored.decoding)))
     texts = {clip: [one[row] for one in by_seed] for row, clip in enumerate(sequences)}
     if keep:
         write_file(path, json.dumps(texts, ensure_ascii=False, indent=0) + "\n")
@@ -321,7 +321,7 @@ def translate_clips(
 
 
 def translate_changed(
-    candidate: Candidate, clips: Mapping[str, LandmarkSequence], seed: int
+    stored: StoredVersion, clips: Mapping[str, LandmarkSequence], seed: int
 ) -> dict[str, list[str]]:
     """Translate clips under changes of real life with the model that translates for people.
 
@@ -333,16 +333,16 @@ def translate_changed(
     """
     ids, sequences = list(clips), list(clips.values())
     names = change_names(sequences)
-    path = candidate.folder / TRANSLATIONS / f"{_hash_task(candidate, clips)}-stress-{seed}.json"
+    path = stored.folder / TRANSLATIONS / f"{_hash_task(stored, clips)}-stress-{seed}.json"
     if path.is_file():
         hint = f"remove {path}"
         kept = check_shape(read_json(path, hint=hint), dict[str, list[str]], where=path, hint=hint)
         if list(kept) == names:
             return dict(kept)
-    translator = Translator.load(candidate.checkpoints[0], precision=candidate.precision)
+    translator = Translator.load(stored.checkpoints[0], precision=stored.precision)
     texts = {
         name: plain_texts(
-            translator.translate(change_clips(name, ids, sequences, seed), candidate.decoding)
+            translator.translate(change_clips(name, ids, sequences, seed), stored.decoding)
         )
         for name in names
     }
@@ -351,7 +351,7 @@ def translate_changed(
 
 
 def measure_cpu_s(
-    old: Candidate, new: Candidate, sequences: Mapping[str, LandmarkSequence]
+    old: StoredVersion, new: StoredVersion, sequences: Mapping[str, LandmarkSequence]
 ) -> tuple[float, float]:
     """Return the CPU time in which the served models of both translate the same clips, seconds.
 
@@ -374,9 +374,9 @@ def measure_cpu_s(
     return max(rounds, key=lambda seconds: seconds[1] / seconds[0])
 
 
-def _hash_task(candidate: Candidate, sequences: Mapping[str, LandmarkSequence]) -> str:
+def _hash_task(stored: StoredVersion, sequences: Mapping[str, LandmarkSequence]) -> str:
     """Return what names a version's search over these landmarks; its weights never change."""
-    search = {**asdict(candidate.decoding), "precision": candidate.precision}
+    search = {**asdict(stored.decoding), "precision": stored.precision}
     digest = hashlib.sha256(json.dumps(search, sort_keys=True).encode())
     for clip, sequence in sequences.items():
         size = (sequence.points.shape, sequence.fps, sequence.width, sequence.height)
