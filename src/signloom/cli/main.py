@@ -6,7 +6,7 @@ import functools
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, version
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ COMMANDS: Commands = {
         "project": (project.add_project, "make a folder for another corpus beside this one"),
         "landmarks": (holistic.add_landmarks, "write what MediaPipe Holistic finds in any films"),
         "networks": (holistic.add_networks, "take MediaPipe's networks out of its wheel"),
+        "demo": (project.add_demo, "run the whole pipeline on a drawn corpus"),
         "import": (landmarks.add_import, "read landmarks from .pose, Kaggle or NumPy files"),
         "export": (landmarks.add_export, "write landmarks as .pose files, or captions for ELAN"),
         "cache": (landmarks.add_cache, "print what the landmark cache holds, or prune it"),
@@ -106,6 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def build_parser() -> argparse.ArgumentParser:
     """Describe the commands and their options."""
     parser = _Parser(prog="signloom")
+    parser.add_argument("--version", action="version", version=f"signloom {version('signloom')}")
     parser.add_argument("--print-completion", action=_PrintCompletion, choices=("bash", "zsh"))
     commands = parser.add_subparsers(
         required=True, metavar="COMMAND", parser_class=argparse.ArgumentParser
@@ -171,3 +173,7 @@ def _complete_files(parser: argparse.ArgumentParser, how: object) -> None:
         elif isinstance(action.choices, dict):
             for command in action.choices.values():
                 _complete_files(command, how)
+
+
+if __name__ == "__main__":
+    main()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from signloom.cli.installed import FILES, make_installed_project, upgrade_project, version
 from signloom.dvc import SHARED_WITH, write_start
 from signloom.errors import UserError
 from signloom.evaluation.judge import make_judgements
@@ -23,6 +24,12 @@ NEXT = """\
   signloom init data/raw/NAME --videos DIR --table FILE --use
   dvc repro"""
 
+NEXT_ALONE = """\
+{folder} is a project of its own. Next:
+  cd {folder}
+  signloom demo                                   # or your own corpus:
+  signloom init data/raw/NAME --videos DIR --table FILE --use && dvc repro"""
+
 
 def add_project(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom project`."""
@@ -31,14 +38,58 @@ def add_project(parser: argparse.ArgumentParser) -> None:
         "scores, report and runs, beside those of this project and with its code. Every command "
         "runs in it as here."
     )
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="for example corpora/weather")
+    parser.add_argument(
+        "folder", nargs="?", type=Path, metavar="FOLDER", help="for example corpora/weather"
+    )
+    parser.add_argument(
+        "--upgrade", action="store_true",
+        help="bring the files of this project to the version of the installed package",
+    )  # fmt: skip
     parser.set_defaults(run=run_project)
 
 
 def run_project(options: argparse.Namespace) -> None:
-    """Make the folder and say what comes next."""
-    make_project(Path.cwd(), options.folder)
-    print(NEXT.format(folder=options.folder))
+    """Make the folder and say what comes next, or upgrade this one."""
+    if options.upgrade == (options.folder is not None):
+        raise UserError("give FOLDER, or --upgrade in the folder of a project")
+    if options.upgrade:
+        print("\n".join([*upgrade_project(Path()), f"this project is of Signloom {version()}"]))
+    elif is_clone(Path.cwd()):
+        make_project(Path.cwd(), options.folder)
+        print(NEXT.format(folder=options.folder))
+    else:
+        make_installed_project(options.folder)
+        print(NEXT_ALONE.format(folder=options.folder))
+
+
+def is_clone(root: Path) -> bool:
+    """Return whether new projects are to share the code of this folder."""
+    return (root / "src").exists() or not FILES.is_dir()
+
+
+def add_demo(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom demo`."""
+    parser.description = (
+        "Draw a corpus of signing, find its landmarks, train, score and report, as `make demo` "
+        "does in a clone: some 25 minutes on two cores."
+    )
+    parser.set_defaults(run=run_demo)
+
+
+def run_demo(_: argparse.Namespace) -> None:
+    """Run the stages, then print the scores.
+
+    Raises:
+        UserError: If this is no project, or a stage fails.
+    """
+    missing = [name for name in (PARAMS, Path("dvc.yaml"), Path("pipeline")) if not name.exists()]
+    if missing:
+        raise UserError(f"{missing[0]} is missing here: `signloom project NAME`, then cd NAME")
+    if importlib.util.find_spec("dvc") is None:
+        raise UserError("the demo trains a model: pip install 'signloom[training]'")
+    for command in ("dvc repro", "signloom.cli.main scores"):
+        if code := subprocess.run([sys.executable, "-m", *command.split()], check=False).returncode:
+            raise UserError(f"`{command}` ended with code {code}; see above")
 
 
 def make_project(root: Path, folder: Path) -> None:

@@ -276,6 +276,7 @@ def take_networks(wheel: Path, folder: Path) -> int:
             something else.
     """
     names = sorted({*HAND_MODELS, *HOLISTIC_MODELS, *FACE_MODELS, *REFINED_FACE_MODELS})
+    check_output_folder(folder, [wheel], {name.split("/")[0] for name in names})
     try:
         with zipfile.ZipFile(wheel) as archive:
             there = {info.filename: info for info in archive.infolist()}
@@ -295,7 +296,6 @@ def take_networks(wheel: Path, folder: Path) -> int:
         raise UserError(f"{wheel} is no wheel that can be read ({error}): get it again") from None
     if len(contents) < len(names):
         raise UserError(f"{wheel} has networks of more than {_MOST_BYTES:,} bytes: it is damaged")
-    check_output_folder(folder, [wheel], {name.split("/")[0] for name in names})
     folder.parent.mkdir(parents=True, exist_ok=True)
     new = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".networks."))
     try:

@@ -24,6 +24,8 @@ READ = {
     "merge": set[str](),
     "compose": {"--takes", "--landmarks", "--join"},
     "import": {"sources"},
+    "landmarks": {"films"},
+    "networks": {"wheel"},
     "export": {"--landmarks"},
     "adopt": {"--best"},
     "tune-worker": {"--landmarks", "--tokens"},
@@ -44,6 +46,8 @@ WRITTEN = {
     ("merge", "corpus"): ["merge", "mine", "a=corpus", "b=named/clips.csv"],
     ("compose", "corpus"): ["compose", "mine", *TAKES, "--table", "table.tsv"],
     ("project", "folder"): ["project", "mine"],
+    ("landmarks", "--to"): ["landmarks", "film.mp4", "--to", "mine"],
+    ("networks", "--to"): ["networks", "film.mp4", "--to", "mine"],
     ("import", "--to"): ["import", "clip.npz", "--to", "mine"],
     ("export", "folder"): ["export", "mine", "--landmarks", "shards"],
     ("translate", "--video"): ["translate", "same", *MODEL, "--video", "mine/a.webm"],
@@ -86,7 +90,7 @@ def test_every_path_of_every_command_is_known_as_read_or_written() -> None:
 def test_no_output_of_any_command_replaces_what_is_there(
     project: Path, output: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("manifest.tsv", "a.webm", "a.html", "a.vtt", "b.vtt", "CONSENT.md"):
+    for name in ("manifest.tsv", "a.webm", "a.html", "a.vtt", "b.vtt", "film.npz", "CONSENT.md"):
         (project / "mine" / name).write_text("mine\n")
     (project / "table.tsv").write_text(
         "id\ttext\tsigner\tsplit\tgloss\na\toui\ta\ttrain\tA B\nb\toui\tb\tdev\tB A\n"
