@@ -25,6 +25,7 @@ from tests.bench.board import Figure, format_table
 
 BENCHES = (
     "extraction", "training", "loss", "decoding", "translate", "live", "scaling", "sign_times",
+    "sign_spotting",
 )  # fmt: skip
 NEEDS = {"decoding": ("ctranslate2", "transformers")}
 DEMO = (Path("data/demo/corpus/manifest.tsv"), Path("data/checkpoint"), Path("reports/evaluation"))

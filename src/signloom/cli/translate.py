@@ -64,8 +64,12 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--signs", action="store_true",
-        help="name also the signs that were read, when and how sure; with --write eaf or json a "
-        "tier of them",
+        help="name also the signs that were read, when and how sure; with --write eaf, vtt or json "
+        "a tier of them",
+    )  # fmt: skip
+    parser.add_argument(
+        "--find", nargs="+", metavar="GLOSS", default=[],
+        help="where these signs are, each by itself; with --write eaf, vtt or json a tier of them",
     )  # fmt: skip
     films = parser.add_argument_group("captions of films")
     films.add_argument(

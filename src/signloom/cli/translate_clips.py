@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -273,6 +274,13 @@ class _ClipWork(_Work):
                     translator, sequences, decoding, n_best=options.n_best,
                     skip_unsure=options.skip_unsure, guess=options.guess,
                 )  # fmt: skip
+            if options.find:
+                from signloom.translation.signs import find_signs
+
+                spotted = find_signs(translator, sequences, options.find)
+                found = [
+                    replace(one, signs=tuple(s)) for one, s in zip(found, spotted, strict=True)
+                ]
             for clip, timed in zip(batch, found, strict=True):
                 best = timed.translation
                 self.not_understood += bool(best.check.unlike)
@@ -317,7 +325,8 @@ class _ClipWork(_Work):
             guess = [f"a guess: {text}"] if self._options.guess else []
             cells += [*instead, *word, *guess] if instead else [text, *word]
             tqdm.write("\t".join(cells))
-        for sign in (timed.signs or ()) if self._options.signs else ():
+        is_asked = self._options.signs or self._options.find
+        for sign in (timed.signs or ()) if is_asked else ():
             times = f"{sign.start_s:.2f}-{sign.end_s:.2f} s"
             tqdm.write(f"  {sign.gloss}\t{times}\t{100 * sign.posterior:.0f} %")
 
@@ -369,16 +378,25 @@ class _FilmWork(_Work):
         return path
 
     def _caption(self, clip: GivenClip, out: Path) -> None:
-        from signloom.translation.films import make_cues, make_sign_cues, translate_film
+        from signloom.translation.films import (
+            find_film_signs,
+            make_cues,
+            make_sign_cues,
+            translate_film,
+        )
 
         translator, decoding = self.wait()
+        options = self._options
         with self._watch.measure("model"):
+            spans = self._cut(clip.sequence)
             sentences = translate_film(
-                translator, clip.sequence, self._cut(clip.sequence), decoding,
-                skip_unsure=self._options.skip_unsure, guess=self._options.guess,
+                translator, clip.sequence, spans, decoding,
+                skip_unsure=options.skip_unsure, guess=options.guess,
             )  # fmt: skip
+            signs = make_sign_cues(sentences) if options.signs else []
+            if options.find:
+                signs = find_film_signs(translator, clip.sequence, spans, options.find)
         self.not_understood += sum(bool(one.check.unlike) for one in sentences)
-        signs = make_sign_cues(sentences) if self._options.signs else []
         cues = make_cues(sentences, for_people=self._options.write != "json")
         write_captions(out, cues, clip.source if clip.source.is_file() else None, signs)
         self.captioned += 1

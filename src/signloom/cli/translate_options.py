@@ -25,7 +25,7 @@ MAX_ATTENTION = 20  # clips of a page, which stays small
 _OF_CLIPS = {
     "paths": "PATH", "video": "--video", "font": "--font",
     "timing": "--timing", "write": "--write", "into": "--into", "pause": "--pause",
-    "watch": "--watch", "signs": "--signs",
+    "watch": "--watch", "signs": "--signs", "find": "--find",
     "hand_model": "--hand-model", "pose_model": "--pose-model", "fps": "--fps",
     "width": "--width", "height": "--height",
 }  # fmt: skip
@@ -46,6 +46,7 @@ class TranslateOptions:
         skip_unsure: Write nothing where the model is unsure.
         guess: Write also what the model makes of clips that it has seen nothing like.
         signs: Name the signs that were read.
+        find: Glosses whose signs are looked for, instead of all that were read.
         json: Print a JSON object a clip.
         write: Format of captions; None: every clip is one sentence.
         into: Folder of the captions; None: beside each film.
@@ -69,6 +70,7 @@ class TranslateOptions:
     skip_unsure: bool
     guess: bool
     signs: bool
+    find: Sequence[str]
     json: bool
     write: str | None
     into: Path | None
@@ -105,6 +107,7 @@ def read_translate_options(given: argparse.Namespace) -> TranslateOptions:
         paths=given.paths, glosses=given.glosses or [], checkpoint=model.checkpoint,
         precision=given.precision or model.precision, decoding=decoding, read=read_options(given),
         n_best=given.n_best, skip_unsure=given.skip_unsure, guess=given.guess, signs=given.signs,
+        find=given.find,
         json=given.json, write=given.write or (CAPTION_FORMATS[0] if given.watch else None),
         into=given.into, watch=given.watch, pause_s=given.pause, video=given.video,
         attention=given.attention, overwrite=given.overwrite, font=given.font, timing=given.timing,
@@ -162,10 +165,10 @@ def load_translator(options: TranslateOptions) -> "tuple[Translator, DecodingOpt
             f"says how sure the translations are; {HINT}",
             file=sys.stderr,
         )
-    if options.signs:
-        from signloom.translation.signs import check_reads_signs
+    if options.signs or options.find:
+        from signloom.translation.signs import check_glosses
 
-        check_reads_signs(translator)
+        check_glosses(translator, options.find)
     given = dict(options.decoding)
     if given.get("temperature") == 0:  # what cannot go with it was chosen, not given
         given = {"top_k": 0, "top_p": 1.0, **given}

@@ -463,14 +463,14 @@ def write_captions(
         path: Of `WRITE_SUFFIXES`.
         cues: Their texts on one line each.
         film: What they belong to, linked by .eaf files and named in .json files.
-        signs: Those of the sentences, none over another; .eaf and .json files have them.
+        signs: Of the sentences; .eaf, .vtt (class `sign`) and .json files have them.
 
     Raises:
         UserError: If the ending is another one.
     """
     cues = sorted(cues, key=lambda cue: (cue.start_s, cue.end_s))
     if path.suffix == ".eaf":
-        write_elan(path, [*_tiers(cues), *([_sign_tier(signs)] if signs else [])], film)
+        write_elan(path, [*_tiers(cues), *_sign_tiers(signs)], film)
     elif path.suffix == ".json":
         found: dict[str, object] = {
             "cues": _rows(cues),
@@ -491,6 +491,12 @@ def write_captions(
                 voice = f"<v {html.escape(cue.signer, quote=False)}>" if cue.signer else ""
                 text = html.escape(cue.text, quote=False)
                 blocks.append(f"{cue.clip_id or number}\n{times}\n{voice}{text}")
+        if path.suffix == ".vtt":
+            blocks += [
+                f"{_clock(sign.start_s, mark)} --> {_clock(sign.end_s, mark)}\n"
+                f"<c.sign>{html.escape(sign.text, quote=False)}</c>"
+                for sign in signs
+            ]
         between = "\n" if path.suffix == ".txt" else "\n\n"
         write_file(path, between.join(blocks) + "\n")
     else:
@@ -501,14 +507,30 @@ def _rows(cues: Sequence[Cue]) -> list[dict[str, object]]:
     return [{k: v for k, v in asdict(cue).items() if v not in ("", None)} for cue in cues]
 
 
-def _sign_tier(signs: Sequence[Cue]) -> Tier:
-    """Return a tier of signs, of which none lasts less than a millisecond."""
-    annotations = []
-    for index, sign in enumerate(signs):
+def _sign_tiers(signs: Sequence[Cue]) -> list[Tier]:
+    """Return tiers of signs and of how sure each is, %; none lasts less than a millisecond.
+
+    Signs that are looked for one by one may lie over another: then there are several tiers.
+    """
+    rows: list[list[tuple[int, int, Cue]]] = []
+    for sign in sorted(signs, key=lambda one: (one.start_s, one.end_s)):
         start = round(sign.start_s * 1000)
         end = max(round(sign.end_s * 1000), start + 1)
-        annotations.append(Annotation(f"sign/{index}", start, end, sign.text, ""))
-    return Tier("sign", "", "", "", annotations)
+        row = next((row for row in rows if row[-1][1] <= start), None)
+        if row is None:
+            rows.append(row := [])
+        row.append((start, end, sign))
+    tiers = []
+    for number, row in enumerate(rows, start=1):
+        name = "sign" + f" {number}" * (number > 1)
+        sure = [f"{100 * (sign.score or 0):.0f}" for _, _, sign in row]
+        for title, texts in ((name, [sign.text for *_, sign in row]), (f"{name} sure", sure)):
+            marks = [
+                Annotation(f"{title}/{index}", start, end, text, "")
+                for index, ((start, end, _), text) in enumerate(zip(row, texts, strict=True))
+            ]
+            tiers.append(Tier(title, "", "", "", marks))
+    return tiers
 
 
 def _clock(seconds: float, mark: str) -> str:

@@ -13,7 +13,7 @@ from signloom.translation.confidence import NOT_UNDERSTOOD, Check
 from signloom.translation.options import DecodingOptions
 from signloom.translation.segmentation import PAUSE_S, Span, cut, segment_by_rest
 from signloom.translation.segmenter import Segmenter, find_segmenter
-from signloom.translation.signs import Sign
+from signloom.translation.signs import Sign, find_signs
 from signloom.translation.timed import TimedToken, translate_timed
 from signloom.translation.translator import Translator
 
@@ -100,15 +100,34 @@ def translate_film(
 
 def make_sign_cues(sentences: Sequence[Sentence]) -> list[Cue]:
     """Return the signs of sentences as captions."""
-    return [
-        Cue(
-            start_s=round(one.start_s + sign.start_s, 3),
-            end_s=round(one.start_s + sign.end_s, 3),
-            text=sign.gloss, score=round(sign.posterior, 3),
-        )
-        for one in sentences
-        for sign in one.signs
-    ]  # fmt: skip
+    return [_sign_cue(sign, one.start_s) for one in sentences for sign in one.signs]
+
+
+def find_film_signs(
+    translator: Translator, film: LandmarkSequence, spans: Sequence[Span], glosses: Sequence[str]
+) -> list[Cue]:
+    """Return where the signs of a list are in the sentences of a film, as captions.
+
+    Args:
+        translator: Its model has a CTC head over glosses.
+        film: Its landmarks.
+        spans: Where its sentences lie.
+        glosses: What is looked for.
+    """
+    found = []
+    for first in range(0, len(spans), SENTENCES_AT_ONCE):
+        part = spans[first : first + SENTENCES_AT_ONCE]
+        clips = [cut(film, span) for span in part]
+        for (start_s, _), signs in zip(part, find_signs(translator, clips, glosses), strict=True):
+            found += [_sign_cue(sign, start_s) for sign in signs]
+    return found
+
+
+def _sign_cue(sign: Sign, start_s: float) -> Cue:
+    return Cue(
+        start_s=round(start_s + sign.start_s, 3), end_s=round(start_s + sign.end_s, 3),
+        text=sign.gloss, score=round(sign.posterior, 3),
+    )  # fmt: skip
 
 
 def make_cues(sentences: Sequence[Sentence], *, for_people: bool) -> list[Cue]:

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import pairwise
 
 import numpy as np
@@ -22,6 +23,7 @@ from signloom.translation.options import EDGE, SignSearch
 from signloom.translation.translator import Translator
 
 BEAM = 12  # prefixes that are kept at each position
+FOUND = 0.3  # a sign that is looked for is where it has this probability
 LEAST = 1e-3  # a label with less probability at a position does not begin there
 PRIOR = 2.0  # how often each sign counts as seen before any other, in proportion to unigrams
 
@@ -176,6 +178,68 @@ def read_signs(
     return [place_signs(translator, one, log_probs, chosen) for one, log_probs in both]
 
 
+def check_glosses(translator: Translator, glosses: Sequence[str]) -> None:
+    """Refuse glosses that a model cannot find.
+
+    Raises:
+        UserError: If it reads no signs, or never saw one of these.
+    """
+    check_reads_signs(translator)
+    names = translator.spec.ctc.names
+    for gloss in glosses:
+        if gloss not in names:
+            near = get_close_matches(gloss, names, n=3) or names[:3]
+            raise UserError(
+                f"--find {gloss}: no train clip of this model has this gloss, so it cannot be "
+                f"found; expected one of its {len(names)}, such as {', '.join(near)}"
+            )
+
+
+def find_signs(
+    translator: Translator, sequences: Sequence[LandmarkSequence], glosses: Sequence[str]
+) -> list[list[Sign]]:
+    """Return where the signs of a list are in clips, in the order of time.
+
+    Each gloss by itself, whatever else may be read there: where its probability reaches `FOUND`.
+    The posterior of what is found is the highest there.
+
+    Args:
+        translator: Its model has a CTC head over glosses.
+        sequences: Landmarks of the clips.
+        glosses: What is looked for.
+
+    Raises:
+        UserError: If the model cannot find them.
+    """
+    check_glosses(translator, glosses)
+    labels = {translator.spec.ctc.names.index(gloss) + 1: gloss for gloss in glosses}
+    found = []
+    for sequence, log_probs in zip(sequences, translator.label_log_probs(sequences), strict=True):
+        start_s, step_s = _positions_s(translator, sequence)
+        signs = []
+        for label, gloss in labels.items():
+            chances = np.exp(log_probs[:, label])
+            edges = np.flatnonzero(np.diff(np.r_[False, chances >= FOUND, False])).tolist()
+            signs += [
+                Sign(
+                    gloss=gloss,
+                    start_s=start_s + first * step_s,
+                    end_s=min(start_s + last * step_s, sequence.seconds),
+                    posterior=float(chances[first:last].max()),
+                )
+                for first, last in zip(edges[::2], edges[1::2], strict=True)
+            ]
+        found.append(sorted(signs, key=lambda sign: sign.start_s))
+    return found
+
+
+def _positions_s(translator: Translator, sequence: LandmarkSequence) -> tuple[float, float]:
+    """Return when the first position of a clip begins, and how long each lasts, seconds."""
+    spec = translator.spec
+    step_s = spec.model.subsampling / spec.features.fps
+    return translator.source.start_s(sequence, spec.features), step_s
+
+
 def place_signs(
     translator: Translator, sequence: LandmarkSequence, log_probs: FloatArray, search: SignSearch
 ) -> list[Sign]:
@@ -188,13 +252,12 @@ def place_signs(
         search: How they are searched.
     """
     labels = search_signs(log_probs, search)
-    spec = translator.spec
-    step_s = spec.model.subsampling / spec.features.fps
-    start_s = translator.source.start_s(sequence, spec.features)
+    names = translator.spec.ctc.names
+    start_s, step_s = _positions_s(translator, sequence)
     positions = find_positions(log_probs, labels) if labels else []
     return [
         Sign(
-            gloss=spec.ctc.names[label - 1],
+            gloss=names[label - 1],
             start_s=start_s + first * step_s,
             end_s=min(start_s + (last + 1) * step_s, sequence.seconds),
             posterior=float(np.exp(log_probs[first : last + 1, label]).mean()),

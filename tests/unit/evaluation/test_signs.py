@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from signloom.errors import UserError
 from signloom.evaluation.signs import Recognition, recognise
 from signloom.features.features import FloatArray
 from signloom.features.targets import CtcLabels, Target
+from signloom.translation.signs import find_signs
 from signloom.translation.translator import Translator
 from tests.unit.evaluation.world import SCORE, TRAIN, corpus, targets, untrained
 
@@ -96,3 +98,15 @@ def test_each_signer_has_an_error_rate() -> None:
     # VAS, which train never shows, is one of the first signer's nine signs.
     assert test.signers["test_s0"]["gloss_wer"] == pytest.approx(100 / 9)
     assert test.to_map()["signers"]["test_s1"]["gloss_wer"] == 0
+
+
+def test_signs_of_a_list_are_found_each_by_itself() -> None:
+    clips = [CLIPS["test0"], CLIPS["test1"]]  # DEMAIN TU VIENS; ELLE MANGE À LA GARE
+    first, second = find_signs(Reader(), clips, ["VIENS", "DEMAIN", "GARE"])
+    assert [sign.gloss for sign in first] == ["DEMAIN", "VIENS"]  # in the order of time
+    assert [sign.gloss for sign in second] == ["GARE"]
+    assert all(0 <= s.start_s < s.end_s and s.posterior == pytest.approx(0.9) for s in first)
+    with pytest.raises(UserError, match=r"--find DEMAN: no train clip .*such as DEMAIN"):
+        find_signs(Reader(), clips, ["DEMAN"])
+    with pytest.raises(UserError, match="reads no signs"):
+        find_signs(untrained(), clips, ["DEMAIN"])

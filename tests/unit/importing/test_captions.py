@@ -25,6 +25,7 @@ from signloom.importing.captions import (
     split_name,
     write_captions,
 )
+from signloom.importing.elan import read_elan
 from tests.videos import write_video
 
 
@@ -577,3 +578,25 @@ def test_export_writes_references_and_hypotheses_of_each_film(tmp_path, films, m
         main([*export[:1], str(corpus / "x"), *export[2:]])
     with pytest.raises(SystemExit, match="has no clip gone"):
         main([*export, "--clips", "gone"])
+
+
+def test_signs_that_lie_over_another_have_tiers_and_cues_of_their_own(tmp_path: Path) -> None:
+    signs = [
+        Cue(start_s=0.5, end_s=1.0, text="MOI", score=0.914),
+        Cue(start_s=0.75, end_s=1.25, text="<B>", score=0.4),
+        Cue(start_s=1.0, end_s=1.0, text="TOI", score=1.0),
+    ]
+    write_captions(tmp_path / "f.eaf", [cue(0, 2, "je")], signs=signs)
+    tiers = {
+        tier.name: tier.annotations
+        for tier in read_elan(tmp_path / "f.eaf", (tmp_path / "f.eaf").read_text()).tiers
+    }
+    assert [a.value for a in tiers["sign"]] == ["MOI", "TOI"]
+    assert [a.value for a in tiers["sign sure"]] == ["91", "100"]
+    assert [(a.value, a.start_ms, a.end_ms) for a in tiers["sign 2"]] == [("<B>", 750, 1250)]
+    write_captions(tmp_path / "f.vtt", [cue(0, 2, "je")], signs=signs)
+    text = (tmp_path / "f.vtt").read_text()
+    assert "00:00:00.500 --> 00:00:01.000\n<c.sign>MOI</c>" in text
+    assert "<c.sign>&lt;B&gt;</c>" in text
+    write_captions(tmp_path / "f.srt", [cue(0, 2, "je")], signs=signs)
+    assert "MOI" not in (tmp_path / "f.srt").read_text()
