@@ -78,22 +78,7 @@ class Live:
         """
         kept = self._frames
         for time_s, jpeg in frames:
-            rgb = decode_jpeg(jpeg)
-            size = (rgb.shape[1], rgb.shape[0])
-            if self._size not in ((0, 0), size):
-                raise TakeError(f"a picture of {size}, the first had {self._size}")
-            if kept.times_s and time_s <= kept.times_s[-1]:
-                raise TakeError("frames come in the order of their times")
-            if kept.times_s and time_s - kept.times_s[-1] > MOST_GAP_S:
-                kept.drop_before(time_s)
-            self._size = size
-            points, present = self._detector.detect(rgb, time_s)
-            kept.times_s.append(time_s)
-            kept.points.append(points)
-            kept.present.append(present)
-            kept.jpegs.append(b"" if self.is_watched else jpeg)
-            if self.is_watched:
-                self.brightness.append(float(rgb.mean()))
+            self._detect(time_s, jpeg)
         if self.is_watched:
             kept.drop_before(kept.times_s[-1] - WATCHED_S)
         if self.is_watched or len(kept.times_s) < _LEAST_FRAMES:
@@ -117,6 +102,26 @@ class Live:
         self._last = (pictures, sequence.fps)
         kept.drop_before(begun_s + end_s)
         return cut(sequence, spans[0])
+
+    def _detect(self, time_s: float, jpeg: bytes) -> None:
+        """Find the landmarks of a frame and keep them."""
+        kept = self._frames
+        rgb = decode_jpeg(jpeg)
+        size = (rgb.shape[1], rgb.shape[0])
+        if self._size not in ((0, 0), size):
+            raise TakeError(f"a picture of {size}, the first had {self._size}")
+        if kept.times_s and time_s <= kept.times_s[-1]:
+            raise TakeError("frames come in the order of their times")
+        if kept.times_s and time_s - kept.times_s[-1] > MOST_GAP_S:
+            kept.drop_before(time_s)
+        self._size = size
+        points, present = self._detector.detect(rgb, time_s)
+        kept.times_s.append(time_s)
+        kept.points.append(points)
+        kept.present.append(present)
+        kept.jpegs.append(b"" if self.is_watched else jpeg)
+        if self.is_watched:
+            self.brightness.append(float(rgb.mean()))
 
     def watched(self) -> LandmarkSequence | None:
         """Return the landmarks of a recording; None of a moment."""

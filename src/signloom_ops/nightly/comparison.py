@@ -9,7 +9,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 import safetensors
 import torch
@@ -159,30 +158,17 @@ def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateO
         UserError: If the two cannot be compared: too few seeds, other landmarks, no test clip, or
             a frozen one that is in another split now; or too few resamples for the level.
     """
-    least = 2 / (inputs.score.resamples + 1)  # p-value that a resampling can show
-    if least > options.level:
-        raise UserError(
-            f"{inputs.score.resamples} resamples show no p below {least:.3f}, so they have no "
-            f"interval of level {options.level:g}; raise evaluate.score.resamples to "
-            f"{math.ceil(2 / options.level)}, or gate.level of ops.yaml"
-        )
+    _check_resamples(inputs.score, options)
     champion_version = store.champion()
-    refused = store.refused_before(version, YEAR_DAYS)
     if champion_version == version:
         raise UserError(f"version {version} is the champion already; there is nothing to decide")
+    refused = store.refused_before(version, YEAR_DAYS)
     challenger = read_stored(store, version)
-    if len(challenger.checkpoints) < options.seeds:
-        raise UserError(
-            f"version {version} was trained with {len(challenger.checkpoints)} seeds, the gate "
-            f"asks for {options.seeds}; set train.seeds to as many, or lower gate.seeds in ops.yaml"
-        )
+    _check_seeds(challenger, options)
     check_readable(store, inputs.shards)
     there = read_clip_frames(inputs.shards).keys()
     targets = [t for t in read_targets(inputs.targets) if t.clip_id in there]
-    if options.metric == "auto":
-        headline = headline_metric(t.text for t in targets if t.split == "train")
-        metric: Literal["exact", "chrf"] = "exact" if headline == Metric.EXACT else "chrf"
-        options = replace(options, metric=metric)
+    options = _settle_metric(options, targets)
     test, missing = _test_clips(store, targets, is_first=champion_version is None)
     if champion_version is None:
         return _ask_about_first(challenger, targets, test, inputs, options, refused)
@@ -194,28 +180,69 @@ def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateO
     )  # fmt: skip
     frozen = read_shards(inputs.shards, [clip.clip_id for clip in test])
     latest = read_shards(inputs.shards, [clip.clip_id for clip in newest]) if newest else {}
-    old, new = (
-        # The frozen clips come last: of a clip that is in both, one translation counts.
-        one.with_texts(
-            {**translate_clips(one, latest, keep=False), **translate_clips(one, frozen, keep=True)}
-        )
-        for one in (champion, challenger)
-    )
-    stress = {}
-    if len(test) >= options.slice_min_clips:
-        stressed, again = (translate_changed(one, frozen, inputs.score.seed)
-                           for one in (champion, challenger))  # fmt: skip
-        stress = {name: (stressed[name], again[name]) for name in stressed}
+    pair = (champion, challenger)
+    old, new = (_translate(one, frozen, latest) for one in pair)
+    stress = _translate_stressed(*pair, frozen, inputs.score, options.slice_min_clips)
     clips = GateClips(
         test=test, missing=missing, newest=newest, floors={}, trained=Trained(targets),
         stress=stress,
     )  # fmt: skip
     cost = partial(measure_cpu_s, champion, challenger, frozen)
-    before, now = (hash_file(one.checkpoints[0] / WEIGHTS) for one in (champion, challenger))
+    before, now = (hash_file(one.checkpoints[0] / WEIGHTS) for one in pair)
     people = Judgements().between(before, now, options.level)
     return decide(
         old, new, clips, options, inputs.score, refused=refused, measure_cpu_s=cost, people=people
     )
+
+
+def _check_resamples(score: ScoreOptions, options: GateOptions) -> None:
+    least = 2 / (score.resamples + 1)  # p-value that a resampling can show
+    if least > options.level:
+        raise UserError(
+            f"{score.resamples} resamples show no p below {least:.3f}, so they have no "
+            f"interval of level {options.level:g}; raise evaluate.score.resamples to "
+            f"{math.ceil(2 / options.level)}, or gate.level of ops.yaml"
+        )
+
+
+def _check_seeds(challenger: StoredVersion, options: GateOptions) -> None:
+    if (found := len(challenger.checkpoints)) < options.seeds:
+        raise UserError(
+            f"version {challenger.version} was trained with {found} seeds, the gate asks for "
+            f"{options.seeds}; set train.seeds to as many, or lower gate.seeds in ops.yaml"
+        )
+
+
+def _settle_metric(options: GateOptions, targets: Sequence[Target]) -> GateOptions:
+    """Return the options with a metric that fits the texts of train, where none is named."""
+    if options.metric != "auto":
+        return options
+    headline = headline_metric(t.text for t in targets if t.split == "train")
+    return replace(options, metric="exact" if headline == Metric.EXACT else "chrf")
+
+
+Clips = Mapping[str, LandmarkSequence]
+"""Landmarks by clip id."""
+
+
+def _translate(stored: StoredVersion, frozen: Clips, latest: Clips) -> Translations:
+    # The frozen clips come last: of a clip that is in both, one translation counts.
+    newest = translate_clips(stored, latest, keep=False)
+    return stored.with_texts({**newest, **translate_clips(stored, frozen, keep=True)})
+
+
+def _translate_stressed(
+    champion: StoredVersion,
+    challenger: StoredVersion,
+    clips: Clips,
+    score: ScoreOptions,
+    least: int,
+) -> dict[str, tuple[Sequence[str], Sequence[str]]]:
+    """Return, by change of real life, what both write of the clips; of few clips nothing."""
+    if len(clips) < least:
+        return {}
+    old, new = (translate_changed(one, clips, score.seed) for one in (champion, challenger))
+    return {name: (old[name], new[name]) for name in old}
 
 
 def _ask_about_first(

@@ -73,6 +73,11 @@ class GateClips:
     """Change of real life to what the served models of champion and challenger write of each test
     clip under it; for a challenger."""
 
+    @property
+    def texts(self) -> list[str]:
+        """The references of the test clips."""
+        return [clip.text for clip in self.test]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
@@ -167,54 +172,60 @@ def decide(
             only where it can matter.
         people: What judges said of the champion (A) and the challenger (B), if anybody was asked.
     """
-    refs = [clip.text for clip in clips.test]
     tonight = level_tonight(options.level, refused)
-    new = count_system(challenger.by_seed(clips.test), refs, score)
+    new = count_system(challenger.by_seed(clips.test), clips.texts, score)
     input_rule, input_figures = _uses_input(challenger, clips.test, new, options, score)
-    figures: dict[str, Any] = {
-        "metric": options.metric,
-        "level": options.level,
-        "level_tonight": float(f"{tonight:.3g}"),
-        "refused_in_a_year": refused,
-        "clips": len(clips.test),
-        "test": [clip.clip_id for clip in clips.test],
-        "missing": list(clips.missing),
-        "options": asdict(options),
-        "looks": input_figures,  # the key is the name of the rule, see `_uses_input`
-        "decoding": {
-            "champion": dict(champion.decoding) if champion else None,
-            "challenger": dict(challenger.decoding),
-        },
-    }
     if champion is None:
         floors_rule, floors = _floors(clips, new, options, score, tonight)
         rules = [floors_rule, input_rule]
-        figures |= {"floors": floors, "scores": _scores(None, new), "slices": [], "newest": None}
-        figures["cost"] = {"parameters": {"champion": None, "challenger": challenger.parameters},
-                           "cpu_s": None}  # fmt: skip
+        cost: dict[str, Any] = {
+            "parameters": {"champion": None, "challenger": challenger.parameters}, "cpu_s": None,
+        }  # fmt: skip
+        figures: dict[str, Any] = {"floors": floors, "scores": _scores(None, new), "slices": [],
+                                   "newest": None, "cost": cost}  # fmt: skip
     else:
-        old = count_system(champion.by_seed(clips.test), refs, score)
+        old = count_system(champion.by_seed(clips.test), clips.texts, score)
         pair = _Pair(clips=clips.test, old=old, new=new, options=options, score=score)
         gain_rules, cost = _gain(pair, champion, challenger, tonight, measure_cpu_s)
         slices_rule, slices = _slices(pair, clips.trained)
         newest_rule, newest = _newest(champion, challenger, clips.newest, options, score)
         stress_rule, stress = _stress(pair, clips.stress)
         rules = [*gain_rules, _served(pair), slices_rule, stress_rule, input_rule, newest_rule]
-        figures |= {"floors": [], "scores": _scores(pair, new), "slices": slices,
-                    "newest": newest, "cost": cost, "stress": stress}  # fmt: skip
+        figures = {"floors": [], "scores": _scores(pair, new), "slices": slices,
+                   "newest": newest, "cost": cost, "stress": stress}  # fmt: skip
     if people is not None:
         rules.append(_people(people, options))
         figures["people"] = to_map(people)
-    failed = {rule.name for rule in rules if rule.result == "failed"}
-    if any(rule.name == "equal_and_cheaper" and rule.result == "passed" for rule in rules):
-        failed.discard("better")  # one of the two is enough
     return Decision(
         version=challenger.version,
         champion=champion.version if champion else None,
-        promote=not failed,
+        promote=not _failed(rules),
         rules=tuple(rules),
-        figures=figures,
+        figures={
+            "metric": options.metric,
+            "level": options.level,
+            "level_tonight": float(f"{tonight:.3g}"),
+            "refused_in_a_year": refused,
+            "clips": len(clips.test),
+            "test": [clip.clip_id for clip in clips.test],
+            "missing": list(clips.missing),
+            "options": asdict(options),
+            "looks": input_figures,  # the key is the name of the rule, see `_uses_input`
+            "decoding": {
+                "champion": dict(champion.decoding) if champion else None,
+                "challenger": dict(challenger.decoding),
+            },
+            **figures,
+        },
     )
+
+
+def _failed(rules: Sequence[Rule]) -> set[str]:
+    """Return the names of the rules that keep a challenger from becoming champion."""
+    failed = {rule.name for rule in rules if rule.result == "failed"}
+    if any(rule.name == "equal_and_cheaper" and rule.result == "passed" for rule in rules):
+        failed.discard("better")  # one of the two is enough
+    return failed
 
 
 # --- Statistics of systems ---
@@ -546,7 +557,7 @@ def _floors(
     tonight: float,
 ) -> tuple[Rule, list[dict[str, Any]]]:
     """Rule `floors`: a first champion beats what can be had without learning."""
-    refs = [clip.text for clip in clips.test]
+    refs = clips.texts
     figures, parts, is_above = [], [], True
     for name, texts in clips.floors.items():
         floor = count_system([texts], refs, score)

@@ -50,49 +50,9 @@ def list_parts(store: ModelStore, *, keep: int, days: float) -> list[TidyPart]:
         keep: The newest versions, which keep their weights.
         days: Cached landmarks that were used since stay.
     """
-    cache = LandmarkCache(cache_folder())
-    entries, unused = cache.prune(days, dry_run=True)
-    versions = old_versions(store, keep=keep)
-    weights = [path for version in versions for path in store.heavy(version)]
-    objects = _unused_objects()
-    is_shared = SHARED_WITH.is_file() or any(
-        DVC_CACHE.resolve() not in path.resolve().parents for path in objects
-    )
-
-    def drop_versions() -> None:
-        store.drop_weights(versions)
-        track_again(MODELS)
-
-    parts = [
-        TidyPart(
-            name=str(cache.folder),
-            size_bytes=cache.measure().size_bytes,
-            removable_bytes=unused,
-            what=f"{entries} clips that no run used for {days:g} days",
-            remove=(lambda: cache.prune(days)) if entries else None,
-        ),
-        TidyPart(
-            name=str(store.root),
-            size_bytes=weigh(store.root),
-            removable_bytes=sum(map(weigh, weights)),
-            what=f"weights of versions {_ranges(versions)}; decisions and scores stay"
-            if versions
-            else "no version is old enough",
-            remove=drop_versions if versions else None,
-        ),
-    ]
+    parts = [_cache_part(days), _versions_part(store, keep)]
     if DVC_CACHE.is_dir():
-        parts.append(
-            TidyPart(
-                name=str(DVC_CACHE),
-                size_bytes=weigh(DVC_CACHE),
-                removable_bytes=0 if is_shared else sum(map(weigh, objects)),
-                what="other projects may use it, too: `dvc gc --projects` knows how"
-                if is_shared
-                else f"{len(objects)} files of no branch, tag, experiment, nor of the workspace",
-                remove=partial(_collect, objects) if objects and not is_shared else None,
-            )
-        )
+        parts.append(_dvc_part())
     parts += [
         TidyPart(
             name=str(folder), size_bytes=weigh(folder), removable_bytes=0, what=what, remove=None
@@ -101,6 +61,52 @@ def list_parts(store: ModelStore, *, keep: int, days: float) -> list[TidyPart]:
         if folder.is_dir()
     ]
     return parts
+
+
+def _cache_part(days: float) -> TidyPart:
+    cache = LandmarkCache(cache_folder())
+    entries, unused = cache.prune(days, dry_run=True)
+    return TidyPart(
+        name=str(cache.folder),
+        size_bytes=cache.measure().size_bytes,
+        removable_bytes=unused,
+        what=f"{entries} clips that no run used for {days:g} days",
+        remove=(lambda: cache.prune(days)) if entries else None,
+    )
+
+
+def _versions_part(store: ModelStore, keep: int) -> TidyPart:
+    versions = old_versions(store, keep=keep)
+    weights = [path for version in versions for path in store.heavy(version)]
+
+    def drop_versions() -> None:
+        store.drop_weights(versions)
+        track_again(MODELS)
+
+    which = f"weights of versions {_ranges(versions)}; decisions and scores stay"
+    return TidyPart(
+        name=str(store.root),
+        size_bytes=weigh(store.root),
+        removable_bytes=sum(map(weigh, weights)),
+        what=which if versions else "no version is old enough",
+        remove=drop_versions if versions else None,
+    )
+
+
+def _dvc_part() -> TidyPart:
+    objects = _unused_objects()
+    is_shared = SHARED_WITH.is_file() or any(
+        DVC_CACHE.resolve() not in path.resolve().parents for path in objects
+    )
+    unused = f"{len(objects)} files of no branch, tag, experiment, nor of the workspace"
+    shared = "other projects may use it, too: `dvc gc --projects` knows how"
+    return TidyPart(
+        name=str(DVC_CACHE),
+        size_bytes=weigh(DVC_CACHE),
+        removable_bytes=0 if is_shared else sum(map(weigh, objects)),
+        what=shared if is_shared else unused,
+        remove=partial(_collect, objects) if objects and not is_shared else None,
+    )
 
 
 def old_versions(store: ModelStore, *, keep: int) -> list[int]:

@@ -27,40 +27,10 @@ _MOST_NAMED = 5
 
 def tell_left(person: Person, corpus: CorpusOptions) -> Iterator[str]:
     """Yield what this program cannot remove, or must not, each with what to do."""
-    for folder in (CHECKPOINT,):
-        if not (folder / "model.safetensors").is_file():
-            continue
-        yield (
-            f"{folder} may have been trained on them: `dvc repro` trains without them, and "
-            "writes landmarks, tokens, scores and report again"
-        )
-    if SEGMENTER.is_file():
-        yield (
-            f"{SEGMENTER} may have been trained on them: `signloom train-segmenter` trains it "
-            "without them"
-        )
-    yield from _shared_videos(person, corpus)
-    if person.shared_copies:
-        yield (
-            f"films of deliveries that show others, too, stay ({_some(person.shared_copies)}): "
-            "cut the person out, or remove them"
-        )
-    if unnamed := _unnamed_films(WITHDRAWN_VIDEOS):
-        yield (
-            f"of {len(unnamed)} withdrawn films nobody noted who signs ({_some(unnamed)}): look at "
-            "them, and remove theirs"
-        )
+    yield from _models()
+    yield from _films(person, corpus)
     yield from _dvc()
-    if found := files_naming([folder for folder in MLFLOW if folder.is_dir()], person):
-        yield (
-            f"MLflow: {len(found)} files name them ({_some(found)}); delete the runs, then "
-            "`mlflow gc`"
-        )
-    yield (
-        "MLflow keeps the checkpoints of every training among the artifacts of its runs, here or "
-        "on its server: delete those of the versions above (`mlflow runs delete --run-id ID`, then "
-        "`mlflow gc`)"
-    )
+    yield from _mlflow(person)
     if Path(".git").exists():
         if tracked := _tracked_files_naming(person):
             yield f"files in Git name them ({_some(tracked)}): edit and commit them"
@@ -78,6 +48,46 @@ def tell_left(person: Person, corpus: CorpusOptions) -> Iterator[str]:
         "`signloom cache prune --days 0` removes all of them"
     )
     yield "backups, other clones and machines, exported models, pages and subtitles made elsewhere"
+
+
+def _models() -> Iterator[str]:
+    if (CHECKPOINT / "model.safetensors").is_file():
+        yield (
+            f"{CHECKPOINT} may have been trained on them: `dvc repro` trains without them, and "
+            "writes landmarks, tokens, scores and report again"
+        )
+    if SEGMENTER.is_file():
+        yield (
+            f"{SEGMENTER} may have been trained on them: `signloom train-segmenter` trains it "
+            "without them"
+        )
+
+
+def _films(person: Person, corpus: CorpusOptions) -> Iterator[str]:
+    yield from _shared_videos(person, corpus)
+    if person.shared_copies:
+        yield (
+            f"films of deliveries that show others, too, stay ({_some(person.shared_copies)}): "
+            "cut the person out, or remove them"
+        )
+    if unnamed := _unnamed_films(WITHDRAWN_VIDEOS):
+        yield (
+            f"of {len(unnamed)} withdrawn films nobody noted who signs ({_some(unnamed)}): look at "
+            "them, and remove theirs"
+        )
+
+
+def _mlflow(person: Person) -> Iterator[str]:
+    if found := files_naming([folder for folder in MLFLOW if folder.is_dir()], person):
+        yield (
+            f"MLflow: {len(found)} files name them ({_some(found)}); delete the runs, then "
+            "`mlflow gc`"
+        )
+    yield (
+        "MLflow keeps the checkpoints of every training among the artifacts of its runs, here or "
+        "on its server: delete those of the versions above (`mlflow runs delete --run-id ID`, then "
+        "`mlflow gc`)"
+    )
 
 
 def _readable_files_naming(person: Person, corpus: CorpusOptions) -> list[Path]:
