@@ -260,7 +260,7 @@ def choose_recipe(facts: Facts, params: Mapping[str, Any]) -> tuple[Sections, li
         reasons.append("ctc_feedback: the decoder looks at the signs that CTC reads, too")
     max_frames = FRAMES // 2 if glosses else FRAMES
     recognises = glosses and facts.signs_alone
-    epochs = _choose_epochs(facts, frames, max_frames, reasons, times=2 if recognises else 1)
+    epochs = _choose_epochs(facts, frames, max_frames, reasons, times=4 if recognises else 1)
     ctc_weight = 0.0 if labels == "none" else 0.5 if signs or recognises else 0.3
     values["train"] = {"ctc_weight": ctc_weight, "max_frames": max_frames, **epochs,
                        "average_last": 0}  # fmt: skip
@@ -314,7 +314,8 @@ def _choose_epochs(
 ) -> dict[str, object]:
     """Return as many epochs as make about `STEPS` steps of `FRAMES` frames, or some times that."""
     total = facts.clips * frames  # of an epoch
-    epochs = round(min(max(times * STEPS / max(1.0, total / FRAMES), EPOCHS[0]), EPOCHS[1]), -1)
+    fewest, most = EPOCHS[0], max(1, times // 2) * EPOCHS[1]
+    epochs = round(min(max(times * STEPS / max(1.0, total / FRAMES), fewest), most), -1)
     steps = max(1.0, total / max_frames) * epochs
     reasons.append(f"{epochs:.0f} epochs: about {steps:,.0f} steps of training")
     return {"epochs": int(epochs), "patience": max(10, int(0.3 * epochs))}
