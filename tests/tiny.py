@@ -268,8 +268,10 @@ def write_project(folder: Path) -> TrainingFiles:
         "train.learning_rate": {"low": 0.001, "high": 0.02, "log": True},
     }
     tune = dataclasses.asdict(tune_options(seed=1, trials=2, epochs=2, space=space))
+    options = dataclasses.asdict(run_options())
+    del options["model"]["conv_kernel"]  # of the Conformer alone
     content = {
-        **dataclasses.asdict(run_options()),
+        **options,
         "tune": {**tune, "objectives": list(tune["objectives"])},
         "tracking": {"enabled": False, "experiment": "tiny"},
     }

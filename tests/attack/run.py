@@ -417,7 +417,9 @@ def _starting_from_text(file: str, change: inputs.Maker) -> Callable[[Path], str
     def prepare(project: Path) -> str:
         path, folder = project / "params.yaml", TEXT_MODEL.as_posix()
         params = yaml.safe_load(path.read_text(encoding="utf-8"))
-        params["model"] |= {"family": "pretrained", "text_model": folder}
+        params["model"] |= {
+            "family": "pretrained", "text_model": folder, "ctc_feedback": False,
+        }  # fmt: skip
         params["tokenize_targets"] |= {"tokenizer": folder, "vocabulary": "pruned"}
         path.write_text(yaml.safe_dump(params), encoding="utf-8")
         change(project / TEXT_MODEL / file)

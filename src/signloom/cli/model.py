@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from signloom.cli.arguments import add_params, add_path, number_of
-from signloom.config import Count, load_params, parse_options, read_json, update_params
+from signloom.config import (
+    Count,
+    get_map,
+    load_params,
+    parse_options,
+    read_json,
+    update_params,
+)
 from signloom.errors import UserError
 from signloom.paths import LANDMARKS, PRESETS, SHARDS, TOKENS, TUNE
 
@@ -76,6 +83,11 @@ def run_adopt(options: argparse.Namespace) -> None:
         best = read_json(options.best, hint=_SEARCH_FIRST)
         overrides = _overrides_in(options.best, best)
         _print_confirmation(options.best, best)
+    from signloom.models.seq2seq import find_unread
+
+    now = get_map(load_params(options.params), "model")
+    if unread := find_unread({**now, **overrides.get("model", {})}):  # of the family of before
+        overrides["model"] = {**unread, **overrides.get("model", {})}
     before, after = update_params(options.params, overrides)
     if before == after:
         print(f"{options.params} has these values already")

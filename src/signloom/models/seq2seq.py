@@ -5,9 +5,10 @@ tokens, F features, D model width, H heads, L layers (E of the encoder), V vocab
 a clip, R rows of clip and beam.
 """
 
+import dataclasses
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -19,6 +20,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from signloom.config import NO_BOOL, Gone, ShareBelowOne, checked_dataclass
+from signloom.errors import UserError
 
 Family = Literal[
     "transformer", "conformer", "lstm", "gru", "rnn", "encoder_only", "decoder_only", "pretrained"
@@ -26,13 +28,25 @@ Family = Literal[
 # The ranges end beyond every model that one machine trains: a slip of a digit or a foreign file is
 # refused before anything of that size is built.
 Layers = Annotated[int, Field(ge=1, le=200)]
+_ATTENDING = ("transformer", "conformer", "encoder_only", "decoder_only", "pretrained")
+_RECURRENT = ("lstm", "gru", "rnn")
+# The families that read an option which others have no part for.
+READ_BY: dict[str, tuple[str, ...]] = {
+    "layer_drop": _ATTENDING, "activation": _ATTENDING, "attention_bias": _ATTENDING,
+    "causal_encoder": _ATTENDING, "conv_kernel": ("conformer",),
+    "decoder_norm": ("transformer", "conformer", "decoder_only", "pretrained"),
+    "bidirectional": _RECURRENT, "attention": _RECURRENT, "embedding_width": _RECURRENT,
+    "text_encoder": ("pretrained",), "freeze": ("pretrained",),
+    "ctc_feedback": ("transformer", "conformer"),
+}  # fmt: skip
 
 
 @checked_dataclass
 class ModelOptions:
     """What a model is made of; the section `model` of params.yaml.
 
-    A family ignores the options that it has no part for; docs/models.md says which it reads.
+    A family has no part for some of them, see `READ_BY`; `check_family` refuses a value that asks
+    for such a part.
     "attending" below means the families transformer, conformer, encoder_only and decoder_only,
     "recurrent" means rnn, gru and lstm.
     """
@@ -110,6 +124,36 @@ class ModelOptions:
                 f"text_model: found {self.text_model!r} with family {self.family}; expected the "
                 "folder of a text model (docs/models.md) with family pretrained, else none"
             )
+
+
+def find_unread(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the default of each option that asks for something which its family would ignore.
+
+    Args:
+        values: Options by name, the family among them; a default asks for nothing.
+    """
+    family, found = values.get("family"), dict[str, Any]()
+    for field in dataclasses.fields(ModelOptions):
+        is_read = family is None or family in READ_BY.get(field.name, (family,))
+        if not is_read and values.get(field.name, field.default) != field.default:
+            found[field.name] = field.default
+    return found
+
+
+def check_family(options: ModelOptions, *, where: str) -> None:
+    """Refuse what a person asks for and the family would ignore.
+
+    Raises:
+        UserError: Naming each such option with the families that read it.
+    """
+    if unread := find_unread(dataclasses.asdict(options)):
+        raise UserError(
+            "\n".join(
+                f"{where}.{name}: found {getattr(options, name)!r}, which {options.family} does "
+                f"not read, only {' and '.join(READ_BY[name])}; remove it or set it to {default!r}"
+                for name, default in unread.items()
+            )
+        )
 
 
 FloatArray = npt.NDArray[np.float32]

@@ -40,7 +40,7 @@ from signloom.files import write_file
 from signloom.log import ONCE
 from signloom.models.pretrained import TextModel
 from signloom.models.registry import build_model, planned
-from signloom.models.seq2seq import ModelOptions
+from signloom.models.seq2seq import ModelOptions, check_family
 from signloom.paths import START
 from signloom.progress import progress_file
 from signloom.training.data import TrainingData
@@ -88,10 +88,12 @@ def read_run_options(params: Path) -> RunOptions:
     if (path := params.parent / START).is_file():
         start = parse_options(load_params(path), Start, where=f"{path}: ").start_from
         train = train if start is None else replace(train, start_from=start)
+    model = load_section(params, "model", ModelOptions)
+    check_family(model, where=f"{params}: model")
     return RunOptions(
         features=load_section(params, "features", FeatureOptions),
         augment=load_section(params, "augment", AugmentOptions),
-        model=load_section(params, "model", ModelOptions),
+        model=model,
         train=train,
     )
 

@@ -96,8 +96,20 @@ def test_a_corpus_in_a_folder_that_stages_empty_is_refused(folder: str) -> None:
 
 @pytest.mark.parametrize("family", sorted(FAMILIES.keys() - {"pretrained"}))
 def test_every_family_passes_the_check(family: str) -> None:
-    change(model={"family": family})
+    change(model={"family": family, "ctc_feedback": False})
     main()
+
+
+def test_a_value_that_the_family_would_ignore_is_refused_with_what_to_do() -> None:
+    change(model={"family": "gru", "ctc_feedback": True, "conv_kernel": 31, "attention": "dot"})
+    with pytest.raises(UserError) as error:
+        main()
+    assert str(error.value).splitlines() == [
+        "params.yaml: model.conv_kernel: found 31, which gru does not read, only conformer; remove "
+        "it or set it to 15",
+        "params.yaml: model.ctc_feedback: found True, which gru does not read, only transformer "
+        "and conformer; remove it or set it to False",
+    ]
 
 
 @pytest.mark.parametrize(("end_s", "unwritable"), [(0.3, 1), (9.0, 0)])
@@ -109,7 +121,7 @@ def test_the_check_says_how_many_clips_ctc_cannot_write(
              end_s=end_s) for s in SPLITS
     ]  # fmt: skip
     write_manifest(CORPUS / "manifest.tsv", clips)
-    change(model={"family": "encoder_only"})
+    change(model={"family": "encoder_only", "ctc_feedback": False})
     with caplog.at_level("INFO"):
         main()
     for name in ("CTC labels", "tokens"):

@@ -1,0 +1,48 @@
+"""Which options a family reads is compared with what they change in it."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from signloom.models.registry import FAMILIES, build_model
+from signloom.models.seq2seq import READ_BY, ModelOptions, find_unread
+from tests import tiny
+
+# `text_encoder` and `freeze` are of `pretrained`, whose text model has tests of its own.
+OTHER: dict[str, Any] = {
+    "layer_drop": 0.5, "decoder_norm": False, "activation": "relu", "attention_bias": False,
+    "causal_encoder": True, "conv_kernel": 5, "bidirectional": False, "attention": "dot",
+    "embedding_width": 8, "ctc_feedback": True,
+}  # fmt: skip
+
+
+def built(options: ModelOptions) -> dict[str, Tensor]:
+    """Return weights and logits of a model in training, drawn with one seed."""
+    torch.manual_seed(0)
+    model = build_model(
+        options, input_width=tiny.INPUT_WIDTH, vocab_size=tiny.VOCAB, ctc_labels=5, eos=tiny.EOS
+    )
+    memory = model.encode(*tiny.source(1, [9, 5]))
+    logits = model.decode(memory, torch.tensor([[1, 5, 6], [1, 7, 2]]))
+    return {**model.state_dict(), "logits": logits}
+
+
+def is_same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    return one.keys() == other.keys() and all(
+        value.shape == other[name].shape and torch.equal(value, other[name])
+        for name, value in one.items()
+    )
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES.keys() - {"pretrained"}))
+def test_a_family_reads_what_changes_it_and_nothing_else(family: Any) -> None:
+    options = dataclasses.replace(tiny.MODEL, family=family, conv_kernel=15)
+    plain = built(options)
+    for name, value in OTHER.items():
+        changed = dataclasses.replace(options, **{name: value})
+        is_read = not is_same(plain, built(changed))
+        assert is_read == (family in READ_BY[name]), name
+        assert (find_unread(dataclasses.asdict(changed)).keys() == {name}) == (not is_read), name
