@@ -28,7 +28,6 @@ MODELS = Path("data/models")  # versions that were kept, champions and challenge
 WITHDRAWN_VIDEOS = Path("data/withdrawn")
 RETRAIN_LOCK = Path("data/.retrain.lock")
 RETRAIN_UNFINISHED = Path("data/.retrain.unfinished")  # there from a night's first step to its last
-FORGET_JOURNAL = Path("data/.forget.json")  # of a removal that is at work
 LOGS = Path("data/logs")  # what each stage said when it last ran
 SPOOL = Path("data/.tracking")  # records of runs that MLflow has not got yet
 

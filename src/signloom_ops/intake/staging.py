@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,8 +10,7 @@ from typing import Any
 from signloom.corpus.manifest import Clip, CorpusOptions, is_text_corpus, write_manifest
 from signloom.dvc import refuse_drawn, track_version
 from signloom.errors import UserError
-from signloom.files import to_text, write_file
-from signloom_ops.transaction import FORMAT_VERSION, Transaction, open_transaction
+from signloom_ops.transaction import Transaction, open_transaction
 
 FORGET = "forget"  # note of a transaction that only `signloom forget` can finish
 
@@ -48,7 +46,6 @@ def change_corpus(corpus: CorpusOptions) -> Iterator[tuple[Transaction, Finished
             person is not finished.
     """
     with open_transaction(staging_folder(corpus)) as change:
-        convert_journal(corpus, change)
         yield change, change.recover(functools.partial(finish, corpus))
 
 
@@ -80,25 +77,6 @@ def finish(corpus: CorpusOptions, note: Mapping[str, Any]) -> Finished:
             "finishes the rest"
         )
     return Finished(note["batch"], track_version(corpus.folder))
-
-
-def convert_journal(corpus: CorpusOptions, change: Transaction) -> None:
-    """Rewrite a journal of an earlier Signloom, which had moves alone and guarded the manifest."""
-    if not change.journal.is_file():
-        return
-    content = json.loads(change.journal.read_text(encoding="utf-8"))
-    if "moves" in content:
-        home = change.folder.resolve()
-        manifest = corpus.path.resolve()
-        targets = [target for _, target in content["moves"]]
-        guarded = [target for target in targets if (home / target).resolve() == manifest]
-        new = {
-            "format_version": FORMAT_VERSION,
-            "note": {"batch": content["batch"]},
-            "unless_changed": [guarded[0], content["manifest_before"]] if guarded else None,
-            "operations": content["moves"],
-        }
-        write_file(change.journal, to_text(new))
 
 
 def check_videos(corpus: CorpusOptions, clips: Sequence[Clip]) -> None:

@@ -38,7 +38,6 @@ from signloom.paths import (
     BASELINE,
     EVALUATION,
     FIGURES,
-    FORGET_JOURNAL,
     JUDGEMENTS,
     LANDMARKS,
     LAST_NIGHT,
@@ -60,7 +59,6 @@ from signloom.tracking.run import read_tracking
 from signloom_ops.intake.ledgers import DELIVERIES, WITHDRAWN
 from signloom_ops.intake.staging import (
     FORGET,
-    convert_journal,
     finish,
     stage_manifest,
     staging_folder,
@@ -199,10 +197,6 @@ def _read_unfinished(project: Project) -> Removal | None:
     note = Transaction(staging_folder(project.corpus)).note
     if note and FORGET in note:
         return _parse(note)
-    if FORGET_JOURNAL.is_file():  # of the version before this one, which did a step at a time
-        content = read_json(FORGET_JOURNAL, hint="remove it and run this again")
-        person = parse_options(content, Person, where=str(FORGET_JOURNAL))
-        return Removal(person, trained_on(person, project.store))
     return None
 
 
@@ -364,14 +358,11 @@ def remove(removal: Removal, project: Project, tell: Callable[[Removal], object]
     """
     then = functools.partial(_finish, project, tell)
     with open_transaction(staging_folder(project.corpus)) as change:
-        convert_journal(project.corpus, change)
         earlier = change.recover(then)
         if earlier == _FORGOTTEN:
             return
         if earlier:  # a delivery came in, which may have brought more of theirs
             removal = find_removal(removal.person.signer, project)
-        if FORGET_JOURNAL.is_file():
-            _finish_old_renames(project.corpus.imported_shards)
         store = project.store
         cards = [v for v in store.versions() if (store.folder(v) / CARD).is_file()]
         _stage(change, removal.person, project)
@@ -403,7 +394,6 @@ def _finish(project: Project, tell: Callable[[Removal], object], note: Mapping[s
     if project.corpus.folder.is_dir() and removal.person.clip_ids:
         track_version(project.corpus.folder)
     track_again(store.root)
-    FORGET_JOURNAL.unlink(missing_ok=True)
     tell(removal)
     return _FORGOTTEN
 
@@ -477,15 +467,6 @@ def _stage_corpus(change: Transaction, person: Person, project: Project) -> None
             change.remove(path)
     for path in sorted(new.iterdir()):
         change.move(path, shards / path.name)
-
-
-def _finish_old_renames(shards: Path) -> None:
-    """Put shards back to where a removal by an earlier Signloom may have left them."""
-    new, old = shards.with_name("shards.new"), shards.with_name("shards.old")
-    if old.exists() and not shards.exists():
-        new.rename(shards)
-    for path in (old, new):
-        shutil.rmtree(path, ignore_errors=True)
 
 
 def sync_marks(params: Path, project: Project) -> str:

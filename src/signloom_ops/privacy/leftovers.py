@@ -8,7 +8,6 @@ from signloom.corpus.manifest import VIDEO_SUFFIXES, CorpusOptions, read_manifes
 from signloom.dvc import ask_dvc
 from signloom.paths import (
     CHECKPOINT,
-    FORGET_JOURNAL,
     MODELS,
     REPORTS,
     SEGMENTER,
@@ -96,8 +95,7 @@ def _readable_files_naming(person: Person, corpus: CorpusOptions) -> list[Path]:
     return [
         path
         for path in files_naming(folders, person, _READABLE)
-        if path != FORGET_JOURNAL
-        and not set(MLFLOW) & set(path.parents)
+        if not set(MLFLOW) & set(path.parents)
         and staging_folder(corpus) not in path.resolve().parents
     ]
 

@@ -1,7 +1,5 @@
 """A change of a corpus happens in its order and as a whole, and one of an older Signloom ends."""
 
-import json
-import os
 import shutil
 from pathlib import Path
 
@@ -9,9 +7,8 @@ import pytest
 
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.errors import UserError
-from signloom.files import hash_file
 from signloom_ops.intake.inbox import has_news
-from signloom_ops.intake.staging import FORGET, change_corpus, staging_folder
+from signloom_ops.intake.staging import FORGET, staging_folder
 from signloom_ops.intake.withdraw import withdraw
 from signloom_ops.transaction import open_transaction
 from tests.intake import DAY, OPTIONS, deliver, plan, take, tree
@@ -64,36 +61,6 @@ def test_cut_before_any_rename_an_ingest_and_a_withdrawal_end_as_ever(
     expected = {name: data for name, data in gone.items() if not name.startswith("cache/")}
     again = cut_everywhere("full", lambda: withdraw(corpus, DAY, "no"), expected, Path("data"))
     assert again > 4
-
-
-def test_the_journal_of_an_older_version_is_finished(corpus: CorpusOptions) -> None:
-    deliver(Path("in/ada"), "a", frames=20)
-    shutil.copytree(corpus.folder, "start")
-    take(corpus, "in")
-    after = tree(corpus.folder)
-    for is_edited in (False, True):
-        new = Path("new")
-        shutil.rmtree(new, ignore_errors=True)
-        shutil.copytree(corpus.folder, new)
-        shutil.rmtree(corpus.folder)
-        shutil.copytree("start", corpus.folder)
-        staged = staging_folder(corpus) / "staged"
-        names = [f"videos/{DAY}/a.mp4", "manifest.tsv", "deliveries.tsv"]
-        staged.mkdir()
-        for number, name in enumerate(names):
-            shutil.copyfile(new / name, staged / str(number))
-        moves = [[f"staged/{n}", f"../weekly/{name}"] for n, name in enumerate(names)]
-        content = {"batch": DAY, "manifest_before": hash_file(corpus.path), "moves": moves}
-        (staging_folder(corpus) / "journal.json").write_text(json.dumps(content))
-        if is_edited:
-            os.utime(corpus.path)
-            corpus.path.write_text(corpus.path.read_text().replace("du pain", "du riz"))
-        with change_corpus(corpus) as (_, earlier):
-            assert (earlier.batch if earlier else "") == ("" if is_edited else DAY)
-        if not is_edited:
-            there = tree(corpus.folder)
-            assert [name for name in after if there.get(name) != after[name]] == []
-        assert len(read_manifest(corpus.path)) == (5 if is_edited else 6)
 
 
 def test_a_removal_of_a_person_is_finished_by_its_own_command(corpus: CorpusOptions) -> None:

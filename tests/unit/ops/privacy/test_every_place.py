@@ -86,7 +86,6 @@ PLACES: dict[str, Callable[[Path], None] | str] = {
     "WITHDRAWN_VIDEOS": "by `withdraw` below",
     "RETRAIN_LOCK": lambda place: note(place, NOTED),
     "RETRAIN_UNFINISHED": "the number of a version",
-    "FORGET_JOURNAL": "of the removal itself",
     "LOGS": lambda place: note(place / "extract.log"),
     "SPOOL": lambda place: note(place / "box/params.json", NOTED),
     "REPORTS": lambda place: note(place / "judgements/task/judge-1.json", NOTED),

@@ -15,19 +15,14 @@ from signloom.cli.main import main
 from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest, write_manifest
 from signloom.corpus.shards import read_clip_frames, write_shards
 from signloom.dvc import track_version
-from signloom.errors import UserError
 from signloom.extraction.cache import LandmarkCache, cache_key, pack_landmarks
 from signloom.extraction.extract import extractor_fingerprint
 from signloom.extraction.video import DECODER
 from signloom.features.targets import Target, write_targets
 from signloom.files import hash_file
-from signloom.paths import FORGET_JOURNAL
-from signloom_ops.app.takes import TakeStore
 from signloom_ops.intake.staging import is_unfinished, staging_folder
 from signloom_ops.nightly.card import write_card
 from signloom_ops.nightly.store import ModelStore
-from signloom_ops.privacy import forget
-from signloom_ops.privacy.names import Person
 from tests.extraction import OPTIONS as EXTRACT
 from tests.power_cut import RENAMES, PowerCutError, cut_before
 from tests.unit.evaluation.world import sequence
@@ -308,20 +303,6 @@ def test_a_cut_anywhere_is_made_up_for_by_the_second_call(
     assert set(states) == {False, True}
 
 
-def test_a_removal_that_an_earlier_version_began_is_finished(project: Path) -> None:
-    clips = make_corpus()
-    places = forget.read_project(Path("params.yaml"), TakeStore())
-    found = forget.find_removal("zoë", places)
-    write_manifest(corpus_options().path, [clip for clip in clips if clip.signer != "zoë"])
-    Path("data/.forget.json").write_text(json.dumps(asdict(found.person)))
-    with pytest.raises(UserError, match="the removal of 'zoë' was interrupted"):
-        forget.find_removal("eve", places)
-    main(["forget", "zoë", "--yes"])
-    assert [name for name, text in words(project).items() if "zoë" in text] == []
-    assert not Path("data/.forget.json").exists()
-    assert ModelStore().marks(1)["forgotten"][0]["request"] == found.person.request
-
-
 @pytest.mark.parametrize("cut", [10, 20, 30])
 def test_a_removal_ends_though_the_version_before_began_it_and_scores_are_damaged(
     project: Path, cut: int, capsys: pytest.CaptureFixture[str]
@@ -351,27 +332,6 @@ def test_imported_landmarks_are_written_without_the_signer(project: Path) -> Non
     assert sorted(read_clip_frames(shards)) == sorted(c[0] for c in CLIPS if c[1] != "zoë")
     assert sorted(path.name for path in shards.parent.iterdir()) == ["shards"]
     assert len(read_manifest(corpus_options().path)) == 5
-
-
-@pytest.mark.parametrize("stage", ["written", "away", "new in place"])
-def test_imported_landmarks_survive_a_kill_between_renames(project: Path, stage: str) -> None:
-    clips = make_corpus(imported=True)
-    shards, person = corpus_options().imported_shards, Person(
-        signer="zoë", request="r", clip_ids=("zoë-1", "zoë-2"), videos=(), files=(), shared=(),
-        entries=(),
-    )  # fmt: skip
-    left = [clip for clip in clips if clip.signer != "zoë"]
-    write_manifest(corpus_options().path, left)
-    new = shards.with_name("shards.new")
-    write_landmarks(new, [clip.clip_id for clip in left])
-    if stage != "written":
-        shards.rename(shards.with_name("shards.old"))
-    if stage == "new in place":
-        new.rename(shards)
-    FORGET_JOURNAL.write_text(json.dumps(asdict(person)))
-    main(["forget", "zoë", "--yes"])
-    assert sorted(read_clip_frames(shards)) == sorted(clip.clip_id for clip in left)
-    assert sorted(path.name for path in shards.parent.iterdir()) == ["shards"]
 
 
 @pytest.mark.parametrize(
