@@ -38,6 +38,8 @@ check: setup  ## format, lint, types, import contracts
 	ruff format --check .
 	ruff check .
 	mypy
+	mypy --platform win32 --cache-dir .mypy_cache/win32
+	mypy --platform darwin --cache-dir .mypy_cache/darwin
 	lint-imports
 
 # Tests start many processes, which would all compile the same sources.

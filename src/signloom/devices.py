@@ -3,13 +3,13 @@
 import contextlib
 import os
 import platform
-import resource
 import sys
 from pathlib import Path
 
 import torch
 
 from signloom.errors import UserError
+from signloom.system import peak_memory_bytes
 
 # Each library picks its fastest instructions when it loads, and other instructions round and add up
 # otherwise. MKL promises equal results on all processors for COMPATIBLE alone.
@@ -60,7 +60,7 @@ def peak_memory_mb(device: torch.device) -> float:
         for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return peak_memory_bytes() / 2**20
 
 
 def is_portable() -> bool:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import tempfile
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -157,7 +158,8 @@ def replace_folder(new: Path, folder: Path) -> None:
         new.rename(folder)
         flush_to_disk(folder.parent)
         return
-    exchange = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)  # Linux, glibc 2.28
+    libc = None if sys.platform == "win32" else ctypes.CDLL(None, use_errno=True)
+    exchange = getattr(libc, "renameat2", None)  # Linux, glibc 2.28
     at_cwd, both = -100, 2  # AT_FDCWD, RENAME_EXCHANGE of linux/fs.h
     names = os.fsencode(new), os.fsencode(folder)
     if exchange is None or exchange(at_cwd, names[0], at_cwd, names[1], both):
@@ -210,6 +212,8 @@ def hash_folder(folder: Path, pattern: str = "*") -> str:
 
 def flush_to_disk(path: Path) -> None:
     """Have the system write a file, or the names in a folder, to the disk."""
+    if sys.platform == "win32":
+        return  # opens no folder, and syncs no file that is open for reading
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

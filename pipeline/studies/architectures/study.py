@@ -4,7 +4,6 @@ Question: what do the architectures reach with equal epochs, and at what cost?
 """
 
 import dataclasses
-import resource
 import time
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -18,6 +17,7 @@ from signloom.corpus.shards import read_shards
 from signloom.evaluation.evaluate import EvaluateOptions
 from signloom.evaluation.metrics import score_corpus
 from signloom.features.targets import read_targets
+from signloom.system import peak_memory_bytes
 from signloom.training.data import TrainingFiles
 from signloom.training.run import RunOptions, train
 from signloom.translation.translator import Translator
@@ -108,5 +108,5 @@ def plan_corpus(
 
 
 def _peak_mb() -> float:
-    """Return the largest memory this process has had so far, MB (Linux counts in KiB)."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+    """Return the largest memory this process has had so far, MB."""
+    return peak_memory_bytes() / 1e6

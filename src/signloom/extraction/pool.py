@@ -19,6 +19,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Generic, TypeVar
 
 from signloom.errors import Problem, UserError
+from signloom.system import KILLED, usable_cores
 from signloom.terminal import SILENT
 
 WORKERS_VARIABLE = "SIGNLOOM_WORKERS"  # in the environment, not in params.yaml: no result changes
@@ -239,9 +240,7 @@ def count_workers() -> int:
     """
     if found := workers_wanted():
         return found
-    # Not os.cpu_count(), which ignores taskset and Slurm. macOS has no affinity.
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
+    return len(usable_cores())
 
 
 def workers_wanted() -> int | None:
@@ -371,7 +370,7 @@ class _ProcessPool(Pool[Job]):
 
 def _explain_exit(code: int | None) -> Problem:
     if code is not None and code < 0:
-        memory = " (out of memory?)" if -code == signal.SIGKILL else ""
+        memory = " (out of memory?)" if -code == KILLED else ""
         return Problem(f"its process was killed by signal {-code}{memory}", _HINT_DEATH)
     return Problem(f"its process ended with exit code {code}", _HINT_DEATH)
 

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any, cast, overload
 
 import numpy as np
@@ -255,7 +256,10 @@ class BuiltAhead(EpochBatches):
         tensors = [
             getattr(batch, field.name) for field in fields(batch) if field.name != "clip_ids"
         ]
-        size, free = sum(tensor.nbytes for tensor in tensors), shutil.disk_usage(SHARED_MEMORY).free
+        size = sum(tensor.nbytes for tensor in tensors)
+        # Linux has it; elsewhere batches are built one after another.
+        has_room = Path(SHARED_MEMORY).is_dir()
+        free = shutil.disk_usage(SHARED_MEMORY).free if has_room else 0
         # Of each process one is in work and two wait; half of the room is left to others.
         self._processes = min(self._processes, free // (6 * size))
         if not self._processes:

@@ -39,6 +39,7 @@ from signloom.files import begins_as_ours, whole_file, write_file
 from signloom.importing.dealing import deal_clips
 from signloom.importing.user_tables import Row, Source, how_to_use
 from signloom.progress import progress_file
+from signloom.system import link_file
 from signloom.tables import tsv_text
 
 VIDEOS = "videos"  # folder in the corpus for videos that lie elsewhere
@@ -119,7 +120,7 @@ def place_video(source: Path | PictureFolder, target: Path, *, copy: bool, force
         if copy:
             shutil.copyfile(source, temporary)
         else:
-            temporary.symlink_to(source)
+            link_file(temporary, source)
 
 
 def stem(name: str) -> str:

@@ -8,7 +8,6 @@ that it has already for the same one.
 import contextlib
 import logging
 import math
-import os
 import sys
 import time
 import uuid
@@ -22,6 +21,7 @@ from filelock import lock_descriptor
 from signloom.errors import UserError
 from signloom.files import write_file
 from signloom.paths import SPOOL
+from signloom.system import lower_priority
 from signloom.tracking.journal import LOCK, PROBLEM, SENDING, Outbox, outboxes, store_file
 from signloom.tracking.mlflow_store import (
     ANSWER_S,
@@ -414,5 +414,5 @@ def _cut(values: dict[str, str]) -> dict[str, str]:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
-    os.nice(10)
+    lower_priority()
     deliver(Path(sys.argv[1]) if len(sys.argv) > 1 else SPOOL)

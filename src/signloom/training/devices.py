@@ -15,6 +15,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
+from signloom import system
 from signloom.devices import pick_device
 from signloom.log import ONCE
 from signloom.training.options import TrainOptions
@@ -53,10 +54,7 @@ def choose_threads(parameters: int) -> int:
 
 def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
     """Return how many cores this process may use: by its affinity, and a container's quota."""
-    try:
-        cores = len(os.sched_getaffinity(0))
-    except AttributeError:  # Linux only
-        cores = os.cpu_count() or 1
+    cores = len(system.usable_cores())
     try:
         most, period = quota.read_text(encoding="utf-8").split()
         return max(1, min(cores, math.ceil(int(most) / int(period))))

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil  # type: ignore[import-untyped]
 import safetensors
 import torch
 from lightning_fabric import Fabric
@@ -429,7 +430,7 @@ class TrainingBar:
                 found,
                 epoch,
                 self._best,
-                os.getloadavg()[0],
+                psutil.getloadavg()[0],
                 torch.get_num_threads(),
             )
 

@@ -4,7 +4,6 @@ A worker finds the search in the database by its parameters, data and code, so i
 the project's folder.
 """
 
-import contextlib
 import json
 import logging
 import os
@@ -20,6 +19,7 @@ from signloom.devices import is_portable
 from signloom.errors import UserError
 from signloom.log import open_log
 from signloom.processes import check_parent, ending, start_module
+from signloom.system import usable_cores
 from signloom.tracking.run import read_tracking
 from signloom.training.data import TrainingFiles
 from signloom.training.run import from_scratch, read_run_options
@@ -118,9 +118,7 @@ def work_together(
 
 def cores_of(worker: int, workers: int) -> list[int]:
     """Return the cores of one of several workers: disjoint while there are enough."""
-    cores = list(range(os.cpu_count() or 1))
-    with contextlib.suppress(AttributeError):  # Linux only
-        cores = sorted(os.sched_getaffinity(0))
+    cores = usable_cores()
     return cores[worker::workers] or [cores[worker % len(cores)]]
 
 

@@ -23,6 +23,7 @@ from signloom.config import (
 from signloom.errors import UserError
 from signloom.paths import CHECKPOINT, EVALUATION, MODELS, PARAMS, SHARDS, TARGETS
 from signloom.provenance import project_folder
+from signloom.system import user_name
 from signloom_ops.options import load_ops
 
 
@@ -261,7 +262,7 @@ def _reasons(decision: dict[str, Any]) -> list[str]:
 
 
 def _user() -> str:
-    return os.environ.get("USER") or f"user {os.getuid()}"
+    return user_name()
 
 
 def add_tidy(parser: argparse.ArgumentParser) -> None:

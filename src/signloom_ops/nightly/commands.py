@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shlex
-import signal
 import subprocess
 import sys
 from collections import deque
@@ -14,6 +13,7 @@ from typing import IO, Literal
 import psutil  # type: ignore[import-untyped]
 
 from signloom.errors import UserError
+from signloom.system import interrupt
 from signloom.tracking.run import NIGHT_KEY
 
 HOOK_S = 60.0  # most seconds of the hook
@@ -124,10 +124,10 @@ def _stop(pid: int, *, patience_s: float) -> None:
     except psutil.NoSuchProcess:
         return
     _, alive = psutil.wait_procs(tree, timeout=patience_s)
-    for number in signal.SIGINT, signal.SIGKILL:
+    for end in interrupt, psutil.Process.kill:
         for process in alive:
             with contextlib.suppress(psutil.NoSuchProcess):
-                process.send_signal(number)
+                end(process)
         _, alive = psutil.wait_procs(alive, timeout=_STOP_S)
 
 
