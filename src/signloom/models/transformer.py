@@ -374,7 +374,8 @@ class Transformer(Seq2Seq):
 
     def start(self, memory: Memory) -> TransformerState:
         """Project the memory to keys and values, once."""
-        return TransformerState([], self.project(memory), memory.valid)
+        source = [pair.contiguous() for pair in self.project(memory)]
+        return TransformerState([], source, memory.valid)
 
     def project(self, memory: Memory) -> list[KeyValue]:
         """Project what each layer of the decoder looks at.
