@@ -28,6 +28,7 @@ from signloom.translation.confidence import (
     Check,
     Confidence,
     Level,
+    TrainClips,
     describe_postures,
     describe_train,
     fit_levels,
@@ -122,6 +123,7 @@ def calibrate(
     clips = {
         result.split: [sequences[target.clip_id] for target in result.targets] for result in results
     }
+    of_dev = [one for one in tried if one.split == "dev"]
     encodings: dict[str, FloatArray] = {}
     seen = None
     if translator.source.has_frames:
@@ -133,18 +135,8 @@ def calibrate(
             and isinstance(sequence := sequences.get(target.clip_id), LandmarkSequence)
         ]
         train = train[:: -(-len(train) // MOST_CLIPS)]
-        states = translator.encode_clips(train)
-        read = [part for one in train for part in read_as(translator, one)]
-        seen = describe_train(read, states, encodings.get("dev", states))
-        if held_out := [clip for one in tried if one.split == "dev" for clip in one.clips]:
-            seen = replace(
-                seen,
-                posture=describe_postures(
-                    [part for one in change_some(train) for part in read_as(translator, one)],
-                    [part for one in held_out for part in read_as(translator, one)],
-                ),
-            )
-    of_dev = [one for one in tried if one.split == "dev"]
+        held_out = [clip for one in of_dev for clip in one.clips]
+        seen = _describe_known(translator, train, encodings.get("dev"), held_out)
     found = [hypothesis for one in of_dev for hypothesis in one.hypotheses]
     true = [is_right for one in of_dev for is_right in one.right]
     if not of_dev:
@@ -167,6 +159,32 @@ def calibrate(
         )
         for split in right
     }
+
+
+def _describe_known(
+    translator: Translator,
+    train: Sequence[LandmarkSequence],
+    dev: FloatArray | None,
+    held_out: Sequence[LandmarkSequence],
+) -> TrainClips:
+    """Return what the model has seen: train's clips, and postures where some were held out.
+
+    Args:
+        translator: The model.
+        train: Clips of train.
+        dev: Encodings of dev, (B, D); None: those of train in their place.
+        held_out: Clips of dev under changes of real life.
+    """
+    states = translator.encode_clips(train)
+    read = [part for one in train for part in read_as(translator, one)]
+    seen = describe_train(read, states, states if dev is None else dev)
+    if not held_out:
+        return seen
+    posture = describe_postures(
+        [part for one in change_some(train) for part in read_as(translator, one)],
+        [part for one in held_out for part in read_as(translator, one)],
+    )
+    return replace(seen, posture=posture)
 
 
 def read_as(translator: Translator, clip: LandmarkSequence) -> list[LandmarkSequence]:

@@ -18,8 +18,14 @@ from signloom.report.attention import read_alignments
 from signloom.report.canvas import inline_svg
 from signloom.report.charts import Chart
 from signloom.report.pages import FindSection, render_page
-from signloom.report.quality import Assessment, QualityOptions, draw_sheet
-from signloom.report.samples import mark_words, pick_samples, show_sample
+from signloom.report.quality import Assessment, QualityOptions, Sheet, draw_sheet
+from signloom.report.samples import (
+    Sample,
+    SampleView,
+    mark_words,
+    pick_samples,
+    show_sample,
+)
 from signloom.report.stage_files import ReportPaths, Row, Sources, read_sources
 from signloom.report.verdict import headline_split, system_names, tiles, verdict_sentences
 
@@ -67,21 +73,8 @@ def build_report(
         raise UserError(f"{paths.evaluation}/hypotheses.tsv has no clip of {split}; evaluate again")
     landmarks = quality.assess(sources.quality, sources.targets, options.quality)
     picked = pick_samples(hypotheses, options.samples, sources.scoring)
+    samples, sheets = _draw_clips(paths, sources, picked, landmarks, options)
     clip_ids = [sample.row["clip_id"] for sample in picked]
-    worst = landmarks.worst if sources.shows_signer else []
-    shown = {*clip_ids, *(row.clip_id for row in worst)}
-    sequences = read_shards(paths.shards, shown) if sources.shows_signer else {}
-    alignments = read_alignments(paths.evaluation / "alignments.parquet", clip_ids)
-    samples = [
-        show_sample(
-            sample, number, sequences.get(clip_id), alignments.get(clip_id), options.pictures
-        )
-        for number, (clip_id, sample) in enumerate(zip(clip_ids, picked, strict=True), start=1)
-    ]
-    sheets = [
-        draw_sheet(row, number, landmarks, sequences[row.clip_id], options.pictures)
-        for number, row in enumerate(worst, start=1)
-    ]
     groups = draw_charts(sources, landmarks)
     text = render_page(
         "page.html",
@@ -136,6 +129,32 @@ def build_report(
     for name, svg in figures.items():
         write_file(reports / "figures" / f"{name}.svg", svg)
     write_file(reports / "index.html", text)
+
+
+def _draw_clips(
+    paths: ReportPaths,
+    sources: Sources,
+    picked: Sequence[Sample],
+    landmarks: Assessment,
+    options: ReportOptions,
+) -> tuple[list[SampleView], list[Sheet]]:
+    """Return the sampled clips and the worst ones, drawn; of features and glosses none of these."""
+    clip_ids = [sample.row["clip_id"] for sample in picked]
+    worst = landmarks.worst if sources.shows_signer else []
+    shown = {*clip_ids, *(row.clip_id for row in worst)}
+    sequences = read_shards(paths.shards, shown) if sources.shows_signer else {}
+    alignments = read_alignments(paths.evaluation / "alignments.parquet", clip_ids)
+    samples = [
+        show_sample(
+            sample, number, sequences.get(clip_id), alignments.get(clip_id), options.pictures
+        )
+        for number, (clip_id, sample) in enumerate(zip(clip_ids, picked, strict=True), start=1)
+    ]
+    sheets = [
+        draw_sheet(row, number, landmarks, sequences[row.clip_id], options.pictures)
+        for number, row in enumerate(worst, start=1)
+    ]
+    return samples, sheets
 
 
 def read_signs(row: Row | None) -> list[Row]:
