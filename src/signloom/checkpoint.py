@@ -19,10 +19,11 @@ from signloom.files import whole_folder, write_file
 from signloom.models.pretrained import TextModel
 from signloom.models.registry import build_model, planned
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
+from signloom.paths import WEIGHTS_NAME
 
 # 2: every family, with its options; 3: what its CTC labels mean; 4: what its source ids mean
 FORMAT_VERSION = 4
-WEIGHTS, SPEC, TOKENIZER = "model.safetensors", "checkpoint.json", "tokenizer.json"
+WEIGHTS, SPEC, TOKENIZER = WEIGHTS_NAME, "checkpoint.json", "tokenizer.json"
 _TRIES, _PAUSE_S = 20, 0.02  # to read a folder that others replace
 _MOST_NAMED = 3  # tensors in a message
 

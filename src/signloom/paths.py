@@ -42,3 +42,9 @@ JUDGEMENTS = REPORTS / "judgements"  # what people said of two systems, a folder
 NIGHTS = REPORTS / "retrain"
 LAST_NIGHT = REPORTS / "retrain.json"  # of the last night that did something
 APP = Path("data/app")  # recordings of `signloom app`, delivered ones too, and consents
+
+# Names of files in the folder of any checkpoint, and of any evaluation.
+WEIGHTS_NAME = "model.safetensors"
+HISTORY_NAME = "history.json"
+SCORES_NAME = "scores.json"
+HYPOTHESES_NAME = "hypotheses.tsv"

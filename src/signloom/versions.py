@@ -19,7 +19,7 @@ from signloom.config import (
 )
 from signloom.errors import UserError
 from signloom.evaluation import records
-from signloom.paths import CHECKPOINT, EVALUATION, MODELS
+from signloom.paths import CHECKPOINT, EVALUATION, MODELS, SCORES_NAME
 
 if TYPE_CHECKING:
     from signloom.translation.precision import Precision
@@ -173,7 +173,7 @@ class Versions:
         Raises:
             UserError: If its evaluation is missing or damaged.
         """
-        path = self.evaluation(version) / "scores.json"
+        path = self.evaluation(version) / SCORES_NAME
         content = read_json(path, hint=HINT)
         check_shape(content, records.SEARCHED, where=path, hint=HINT)
         return {"decoding": content["decoding"], "precision": content["options"]["precision"]}

@@ -16,7 +16,7 @@ from signloom.cli.arguments import (
 )
 from signloom.errors import UserError
 from signloom.files import check_output, check_writable
-from signloom.paths import EVALUATION, SHARDS
+from signloom.paths import EVALUATION, HYPOTHESES_NAME, SHARDS
 
 if TYPE_CHECKING:
     from signloom.importing.importer import Imported
@@ -165,7 +165,7 @@ def _export_captions(options: argparse.Namespace) -> None:
     if unknown := sorted(set(options.clips or ()) - {clip.clip_id for clip in clips}):
         raise UserError(f"{corpus.path} has no clip {', '.join(unknown)}")
     wanted = [clip for clip in clips if not options.clips or clip.clip_id in options.clips]
-    hypotheses = _read_hypotheses(EVALUATION / "hypotheses.tsv")
+    hypotheses = _read_hypotheses(EVALUATION / HYPOTHESES_NAME)
     films = film_cues(wanted, hypotheses)
     files = {
         path: (film, cues)

@@ -24,7 +24,7 @@ from signloom.evaluation.metrics import (
     sentence_scores,
 )
 from signloom.evaluation.names import LOWER_IS_BETTER, Metric
-from signloom.paths import CHECKPOINT, EVALUATION
+from signloom.paths import CHECKPOINT, EVALUATION, HYPOTHESES_NAME, SCORES_NAME, WEIGHTS_NAME
 from signloom.tables import read_rows
 
 GIT = "git:"  # before the name of a revision or of a DVC experiment
@@ -158,7 +158,7 @@ def read_run(where: str) -> PastRun:
 
 def _find(folder: Path) -> Path:
     folders = (folder, folder / EVALUATION.name, folder / EVALUATION)
-    found = [one for one in folders if (one / "hypotheses.tsv").is_file()]
+    found = [one for one in folders if (one / HYPOTHESES_NAME).is_file()]
     if not found:
         raise UserError(
             f"{folder} holds no evaluation (hypotheses.tsv), nor does evaluation/ or {EVALUATION}/ "
@@ -183,7 +183,7 @@ def _fetch(revision: str, folder: Path) -> Path:
 
 
 def _read_folder(name: str, folder: Path) -> PastRun:
-    content = read_json(folder / "scores.json", hint=_HINT)
+    content = read_json(folder / SCORES_NAME, hint=_HINT)
     version = content.get("format_version", "none") if isinstance(content, dict) else "none"
     if version not in VERSIONS:
         raise UserError(
@@ -193,7 +193,7 @@ def _read_folder(name: str, folder: Path) -> PastRun:
     try:
         score = content["options"]["score"]
         commands = content["options"].get("commands", {})  # unknown to version 1
-        splits = _read_sentences(folder / "hypotheses.tsv", commands)
+        splits = _read_sentences(folder / HYPOTHESES_NAME, commands)
         if (signs := folder / "signs.tsv").is_file():
             _add_signs(splits, signs)
     except (KeyError, TypeError, ValueError) as error:  # torn lines give None
@@ -215,7 +215,7 @@ def read_weights(folder: Path) -> str:
 def _count_parameters(folder: Path) -> int | None:
     """Return the size of the model whose evaluation it is: a version's, or the project's own."""
     is_ours = folder.resolve() == EVALUATION.resolve()
-    path = (CHECKPOINT if is_ours else folder.parent / "checkpoint") / "model.safetensors"
+    path = (CHECKPOINT if is_ours else folder.parent / "checkpoint") / WEIGHTS_NAME
     if not path.is_file():
         return None
     try:

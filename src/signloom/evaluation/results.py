@@ -18,6 +18,7 @@ from signloom.evaluation.records import EPOCHS
 from signloom.evaluation.stress import StressRow
 from signloom.evaluation.summary import COLUMNS, DECIMALS, KINDS
 from signloom.files import whole_file, write_file
+from signloom.paths import HYPOTHESES_NAME, SCORES_NAME
 from signloom.tables import write_rows
 from signloom.translation.confidence import CONFIDENCE, write_confidence
 from signloom.translation.translator import Alignment
@@ -79,9 +80,9 @@ def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> No
         "stress": stress,
         "recognition": {split: one.to_map() for split, one in evaluation.recognition.items()},
     }
-    _write_json(folder / "scores.json", scores)
+    _write_json(folder / SCORES_NAME, scores)
     write_confidence(folder / CONFIDENCE, evaluation.confidence)
-    write_rows(folder / "hypotheses.tsv", hypothesis_rows(evaluation))
+    write_rows(folder / HYPOTHESES_NAME, hypothesis_rows(evaluation))
     if evaluation.recognition:
         write_rows(folder / "signs.tsv", _sign_rows(evaluation))
     write_rows(folder / "systems.csv", _system_rows(splits, headline))

@@ -18,15 +18,15 @@ from signloom.evaluation.metrics import ScoreOptions
 from signloom.evaluation.names import Metric, main_metrics, metric_label, reads_glosses
 from signloom.features.targets import Target, read_targets
 from signloom.files import write_file
-from signloom.paths import JUDGEMENTS
+from signloom.paths import HISTORY_NAME, HYPOTHESES_NAME, JUDGEMENTS, SCORES_NAME
 from signloom.tables import read_rows
 
 VERSIONS = {
-    "scores.json": 2, "history.json": 1, "trials.json": 2, "checkpoint.json": 4,
+    SCORES_NAME: 2, HISTORY_NAME: 1, "trials.json": 2, "checkpoint.json": 4,
     "baseline.json": 1,
 }  # fmt: skip
 COLUMNS = {  # that are read; there may be others
-    "hypotheses.tsv": ("clip_id", "split", "signer", "seen_in_train", "reference", "hypothesis",
+    HYPOTHESES_NAME: ("clip_id", "split", "signer", "seen_in_train", "reference", "hypothesis",
                        "wer", "bleu", "log_prob"),
     "signs.tsv": ("clip_id", "reference", "signs", "wer", "spans_s", "posteriors"),
     "confusions.csv": ("split", "kind", "reference", "hypothesis", "count"),
@@ -104,8 +104,8 @@ def read_sources(paths: ReportPaths) -> Sources:
     Raises:
         UserError: If a file is missing or of another format version; says which stage writes it.
     """
-    scores = _read_json(paths.evaluation / "scores.json", records.SCORES, hint=_rerun("evaluate"))
-    history = _read_json(paths.checkpoint / "history.json", records.HISTORY, hint=_rerun("train"))
+    scores = _read_json(paths.evaluation / SCORES_NAME, records.SCORES, hint=_rerun("evaluate"))
+    history = _read_json(paths.checkpoint / HISTORY_NAME, records.HISTORY, hint=_rerun("train"))
     trials = paths.tune / "trials.json"
     search = _read_json(trials, _ANY, hint=_rerun("tune")) if trials.is_file() else {"trials": []}
     if search["trials"]:
@@ -124,7 +124,7 @@ def read_sources(paths: ReportPaths) -> Sources:
         signs=_read_signs(paths.evaluation / "signs.tsv"),
         seeds=scores["seeds"],
         before=read_baseline(paths.baseline),
-        hypotheses=read_table(paths.evaluation / "hypotheses.tsv", stage="evaluate"),
+        hypotheses=read_table(paths.evaluation / HYPOTHESES_NAME, stage="evaluate"),
         confusions=read_table(paths.evaluation / "confusions.csv", stage="evaluate"),
         epochs=history["epochs"],
         best_epoch=history["best_epoch"],

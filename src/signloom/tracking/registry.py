@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from signloom.errors import UserError
+from signloom.paths import WEIGHTS_NAME
 from signloom.tracking.deliver import KEY
 from signloom.tracking.mlflow_store import first_line, import_mlflow, store_name
 from signloom.translation.confidence import find_confidence_file
@@ -96,7 +97,7 @@ class _Registry:
         there = self._versions()
         for version in versions:
             if version.checkpoint_hash not in there:
-                if not (version.checkpoint / "model.safetensors").is_file():
+                if not (version.checkpoint / WEIGHTS_NAME).is_file():
                     continue  # its weights were tidied away before it came here
                 there[version.checkpoint_hash] = self._create(version)
                 self._changes.append(f"version {version.number}")

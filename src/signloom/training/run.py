@@ -42,7 +42,7 @@ from signloom.log import ONCE
 from signloom.models.pretrained import TextModel
 from signloom.models.registry import build_model, planned
 from signloom.models.seq2seq import ModelOptions, check_family
-from signloom.paths import START
+from signloom.paths import HISTORY_NAME, START
 from signloom.progress import progress_file
 from signloom.training.data import TrainingData
 from signloom.training.devices import open_devices
@@ -53,7 +53,7 @@ from signloom.training.warm_start import start_from_text_model, warm_start
 
 SHOW_S = 0.3  # between two drawings of the bar
 STALLED = 1 / 3  # of the frames a second that the same run has shown in an epoch
-HISTORY, SEEDS = "history.json", "seeds.json"
+HISTORY, SEEDS = HISTORY_NAME, "seeds.json"
 logger = logging.getLogger(__name__)
 
 

@@ -20,7 +20,7 @@ from signloom.extraction.extract import ExtractOptions, extract_video, options_o
 from signloom.extraction.video import Frame
 from signloom.features.targets import read_targets
 from signloom.files import hash_file
-from signloom.paths import PARAMS, TARGETS
+from signloom.paths import PARAMS, SCORES_NAME, TARGETS
 from signloom.report.quality import QualityOptions, build_checks
 from signloom.translation.films import open_cutter
 from signloom.translation.lookup import Sign, find_nearest, open_index
@@ -222,7 +222,7 @@ class Analyst:
         if stamp != self._stamp:
             translator = Translator.load(checkpoint)
             translator.source.landmarks(checkpoint)  # glosses cannot be filmed
-            scores = read_scores(current.evaluation / "scores.json")
+            scores = read_scores(current.evaluation / SCORES_NAME)
             self._model = Model(translator, checkpoint, hash_file(weights), current.name, scores)
             self._stamp = stamp
         return self._model

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from signloom.features.targets import Target, read_targets
-from signloom.paths import EVALUATION, TARGETS
+from signloom.paths import EVALUATION, HYPOTHESES_NAME, TARGETS
 from signloom.report.stage_files import read_table
 
 RARE = 3  # a word in fewer train clips than this is rare
@@ -53,7 +53,7 @@ def list_wanted(
     train = [one for one in open_ones if one.split == "train"]
     clips_of = Counter(word for one in train for word in set(_words(one.text)))
     confused = _read_confused(evaluation / "confusions.csv")
-    unsure = _read_unsure(evaluation / "hypotheses.tsv")
+    unsure = _read_unsure(evaluation / HYPOTHESES_NAME)
     signers: dict[str, set[str]] = defaultdict(set)
     for one in train:
         signers[one.text].add(one.signer)

@@ -12,6 +12,7 @@ from signloom.paths import (
     REPORTS,
     SEGMENTER,
     SPOOL,
+    WEIGHTS_NAME,
     WITHDRAWN_VIDEOS,
 )
 from signloom_ops.intake.staging import staging_folder
@@ -50,7 +51,7 @@ def tell_left(person: Person, corpus: CorpusOptions) -> Iterator[str]:
 
 
 def _models() -> Iterator[str]:
-    if (CHECKPOINT / "model.safetensors").is_file():
+    if (CHECKPOINT / WEIGHTS_NAME).is_file():
         yield (
             f"{CHECKPOINT} may have been trained on them: `dvc repro` trains without them, and "
             "writes landmarks, tokens, scores and report again"
