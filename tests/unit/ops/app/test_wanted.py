@@ -70,7 +70,7 @@ def test_the_command_says_why_in_words_and_in_json(
 ) -> None:
     Path("params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
     corpus = load_section(Path("params.yaml"), "corpus", CorpusOptions)
-    left = IntakeReject("app-1", "b.webm", "b", "too dark", "record it again", "0")
+    left = IntakeReject("app-1", "b.webm", "b", "too dark", "record it again", "0", "")
     corpus.folder.mkdir(parents=True)
     (corpus.folder / INTAKE_REJECTS).write_text(ledger_text([left], IntakeReject))
     main(["wanted"])
