@@ -16,6 +16,9 @@ _HINTS = {
     errno.ELOOP: "links that lead to each other: remove one of them",
     errno.ENAMETOOLONG: "give it a shorter name",
 }
+# Where a package is missing: what to install. All others come with `training`.
+_EXTRAS = {"cv2": "landmarks", "starlette": "operations", "uvicorn": "operations",
+           "transformers": "text", "onnxruntime": "onnx", "pose_format": "pose"}  # fmt: skip
 _NOT_UTF8 = "its name is not UTF-8"
 
 
@@ -99,6 +102,11 @@ def explain(error: BaseException) -> str | None:
         words = f"{os.strerror(error.errno or 0)}; {hint}"
         named = isinstance(error.filename, str | bytes) and error.filename
         return shorten(f"{readable_name(os.fsdecode(named))}: {words}" if named else words)
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        package = error.name.partition(".")[0]
+        extra = _EXTRAS.get(package, "training")
+        if not package.startswith("signloom"):
+            return f"{package} is not installed, which this needs: pip install 'signloom[{extra}]'"
     if isinstance(error, RuntimeError) and str(error).startswith("Symlink loop"):  # of pathlib
         return shorten(f"{error}; {_HINTS[errno.ELOOP]}")
     if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:

@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -21,6 +23,7 @@ from signloom.holistic import detect, read_film
 from signloom.importing.foreign import SourceDefaults
 from signloom.importing.importer import read_foreign
 from tests.extraction import draw_two_clips
+from tests.tiny import ROOT
 from tests.videos import write_video
 
 
@@ -142,6 +145,43 @@ def test_what_cannot_be_is_said_before_the_first_frame(film: Path, tmp_path: Pat
         with pytest.raises(SystemExit, match=words):
             main(["landmarks", *arguments])
     assert (tmp_path / f"{film.stem}.npz").read_text() == "mine"
+
+
+BASE_AND_OPENCV = """
+import sys, tomllib
+
+class Refuse:
+    def find_spec(self, name, *_):
+        if name.partition(".")[0] in NOT_THERE:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+project = tomllib.load(open(sys.argv[1], "rb"))["project"]["optional-dependencies"]
+names = {"PIL": "pillow", "sklearn": "scikit-learn", "mediapipe": "mediapipe"}
+of_training = " ".join(project["training"] + project["operations"])
+NOT_THERE = {name.split(">")[0].split("=")[0].replace("-", "_") for name in of_training.split()}
+NOT_THERE = (NOT_THERE | {"PIL", "sklearn"}) - {"cv2"}
+assert "torch" in NOT_THERE and "sacrebleu" in NOT_THERE
+sys.meta_path.insert(0, Refuse())
+from signloom.cli.main import main
+main(sys.argv[2:])
+"""
+
+
+def test_landmarks_need_the_base_and_opencv_alone(film: Path, tmp_path: Path) -> None:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", BASE_AND_OPENCV, str(ROOT / "pyproject.toml"), *arguments]
+        environment = os.environ | {"SIGNLOOM_MODELS": str(models_folder())}
+        return subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, env=environment
+        )  # fmt: skip
+
+    done = run("landmarks", str(film), "--video")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / f"{film.stem}.npz").is_file()
+    assert run("--help").returncode == 0
+    done = run("translate", str(film))
+    assert "which this needs: pip install 'signloom[training]'" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def write_wheel(path: Path, folder: Path, leave_out: str = "") -> Path:

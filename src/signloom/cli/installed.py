@@ -22,7 +22,6 @@ from typing import Any
 from signloom.config import load_params, read_json
 from signloom.dvc import write_start
 from signloom.errors import UserError
-from signloom.evaluation.judge import make_judgements
 from signloom.files import check_writable, hash_file, hash_folder, to_text, write_file
 from signloom.paths import BASELINE, JUDGEMENTS, LAST_NIGHT, OPS, PARAMS, START
 from signloom.terminal import run_program
@@ -92,6 +91,8 @@ def make_installed_project(folder: Path) -> None:
         UserError: If the folder holds something, or the package has no files of a project.
     """
     files = project_files()
+    if importlib.util.find_spec("dvc") is None:
+        raise UserError("a project trains models: pip install 'signloom[training]'")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} exists and is no empty folder: name another")
     check_writable(folder)
@@ -104,6 +105,8 @@ def make_installed_project(folder: Path) -> None:
     ):  # fmt: skip
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         write_file(folder / path, text)
+    from signloom.evaluation.judge import make_judgements  # scores, which take their time
+
     make_judgements(folder / JUDGEMENTS)
     write_start(None, folder / START)
     write_stamps(folder)
@@ -112,8 +115,6 @@ def make_installed_project(folder: Path) -> None:
 
 
 def _start_dvc(folder: Path) -> None:
-    if importlib.util.find_spec("dvc") is None:  # of extra `training`
-        return
     is_in_git = any((one / ".git").exists() for one in folder.resolve().parents)
     how = "--subdir" if is_in_git else "--no-scm"
     command = [sys.executable, "-m", "dvc", "init", "--force", "--quiet", how]

@@ -11,7 +11,6 @@ from pathlib import Path
 from signloom.cli.installed import FILES, make_installed_project, upgrade_project, version
 from signloom.dvc import SHARED_WITH, write_start
 from signloom.errors import UserError
-from signloom.evaluation.judge import make_judgements
 from signloom.files import check_writable, write_file
 from signloom.paths import BASELINE, JUDGEMENTS, LAST_NIGHT, OPS, PARAMS, START
 
@@ -125,6 +124,8 @@ def make_project(root: Path, folder: Path) -> None:
     (place / BASELINE).parent.mkdir()
     write_file(place / BASELINE, '{"format_version": 1, "metrics": {}}\n')
     write_file(place / LAST_NIGHT, "{}\n")
+    from signloom.evaluation.judge import make_judgements  # scores, which take their time
+
     make_judgements(place / JUDGEMENTS)
     (place / "data").mkdir()
     write_start(None, place / START)
