@@ -42,6 +42,17 @@ def test_a_recipe_of_few_sentences_keeps_a_model_from_learning_them_by_heart() -
     assert any("fewer than 50 train clips" in reason for reason in reasons)
 
 
+def test_recombining_is_advised_where_it_was_measured_to_help() -> None:
+    def advised(**changes: Any) -> bool:
+        _, reasons = choose_recipe(Facts(**SENTENCES | changes), PARAMS)
+        return any("--recombine" in reason for reason in reasons)
+
+    assert advised(clips=30, glosses=True)
+    assert not advised(clips=90, glosses=True)
+    assert not advised(clips=30, glosses=False)
+    assert not advised(clips=30, glosses=True, signs_alone=True)
+
+
 def test_signs_without_sentences_are_recognised() -> None:
     facts = SENTENCES | {"glosses": True, "clips": 140}
     (signs, reasons), (sentences, _) = (
