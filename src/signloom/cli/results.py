@@ -173,6 +173,13 @@ def format_scores(split: str, scores: dict[str, Any]) -> str:
         )
         count = scores["seeds"][headline]["n"]
         lines.append(f"  mean and standard deviation of {count} seeds: {', '.join(spreads)}")
+        if "together" in scores["seeds"][headline]:
+            joint = (
+                f"{metric_label(name)} {found['together']:.2f}"
+                for name, found in scores["seeds"].items()
+                if name in main_metrics(headline)
+            )
+            lines.append(f"  all seeds as one, their probabilities averaged: {', '.join(joint)}")
     if "only_sentence" in scores:
         lines.append(f"  {describe_only(scores['only_sentence'], scores['clips'])}")
     if scores.get("ignores_input"):

@@ -26,6 +26,7 @@ from signloom.evaluation.metrics import (
     ScoreOptions,
     Statistics,
     mean,
+    measure,
     pick_clips,
     score_corpus,
     score_statistics,
@@ -33,7 +34,6 @@ from signloom.evaluation.metrics import (
 )
 from signloom.evaluation.names import (
     LOOKUPS,
-    MAIN_METRICS,
     Metric,
     System,
     describe_only,
@@ -49,6 +49,7 @@ from signloom.evaluation.summary import (
     Trained,
     count,
     headline,
+    score_seeds,
     score_split,
 )
 from signloom.evaluation.systems import SplitResult, plain_texts, run_systems
@@ -246,7 +247,7 @@ def evaluate(
         results=results,
         counts=counts,
         splits=splits,
-        seeds=_score_seeds(translator, splits, others, results, sequences, options, decoding),
+        seeds=_score_seeds(translator, counts, others, results, sequences, options, decoding),
         train_texts=trained.texts,
         alignments=_align(translator, results, sequences, counts, options.score),
         confidence=replace(confidence, decoding=decoding, signs=signs, words=words),
@@ -476,29 +477,32 @@ def seed_name(provenance: Mapping[str, Any]) -> str:
 
 def _score_seeds(
     translator: Translator,
-    splits: Mapping[str, SplitScores],
-    others: Iterable[tuple[str, Translator]],
+    counts: Counts,
+    others: Sequence[tuple[str, Translator]],
     results: Sequence[SplitResult],
     sequences: Mapping[str, SourceSequence],
     options: EvaluateOptions,
     decoding: DecodingOptions,
 ) -> SeedScores | None:
-    """Score the models of further seeds on the clips that were evaluated."""
-    names = [seed_name(translator.spec.provenance)]
-    scores = {
-        split: {m: [round(found.systems[System.MODEL][m].value, DECIMALS)] for m in MAIN_METRICS}
-        for split, found in splits.items()
-    }
-    for name, other in others:
-        names.append(name)
-        for result in results:
-            clips = [sequences[target.clip_id] for target in result.targets]
-            texts = plain_texts(other.translate(clips, decoding))
-            refs = [target.text for target in result.targets]
-            found = score_corpus(texts, refs, options.score)
-            for metric, values in scores[result.split].items():
-                values.append(found[metric].value)
-    return SeedScores(names=names, splits=scores) if len(names) > 1 else None
+    """Score the models of further seeds on the clips that were evaluated, and all together."""
+    if not others:
+        return None
+    together = translator.beside([other for _, other in others])
+    splits, joint = {}, {}
+    for result in results:
+        clips = [sequences[target.clip_id] for target in result.targets]
+        refs = [target.text for target in result.targets]
+        alone, all_ = (
+            [
+                measure(plain_texts(one.translate(clips, decoding)), refs, options.score)
+                for one in models
+            ]
+            for models in ([other for _, other in others], [together])
+        )
+        splits[result.split] = [counts[result.split][System.MODEL], *alone]
+        joint[result.split] = score_statistics(all_[0], options.score)
+    names = [seed_name(translator.spec.provenance), *(name for name, _ in others)]
+    return score_seeds(names, splits, joint, options.score)
 
 
 def _align(

@@ -68,7 +68,10 @@ _SPLIT = shape(
 _LEVEL = shape(confidence=Finite, clips=Count, right=Natural, low=Finite, high=Finite)
 _STRESS = shape(split=str, change=str, clips=Count, score=Finite, score_low=Finite,
                 score_high=Finite, exact=Finite, wer=Finite, told=Finite, wrong=Finite)  # fmt: skip
-_SPREAD = shape(mean=Finite, std=Finite, n=Natural, values=list[float])
+_SPREAD = shape(
+    mean=Finite, low=(Finite | None, None), high=(Finite | None, None), std=Finite, n=Natural,
+    values=list[float],
+)  # fmt: skip
 _SEARCH = {"beam_size": Count, "length_penalty": Finite}
 _PRECISION = Literal["float32", "bfloat16", "int8"]
 SEARCHED = shape(decoding=_SHOWN, options=shape(precision=_PRECISION))
@@ -83,7 +86,10 @@ SCORES = shape(
     grid=_list(shape(**_SEARCH, bleu4=Finite, wer=Finite, chosen=Natural, score=(Finite, 0.0))),
     confidence=(_map(shape(levels=_list(_LEVEL), calibration_error=(Finite, 0.0),
                            unsure=(Natural, 0), unfamiliar=(Natural, 0))), {}),
-    seeds=shape(names=list[str], splits=_map(_map(_SPREAD))) | None, stress=(_list(_STRESS), []),
+    seeds=shape(
+        names=list[str], splits=_map(_map(_SPREAD)), together=(_map(_map(_SCORE)), {})
+    ) | None,
+    stress=(_list(_STRESS), []),
     recognition=(_map(_RECOGNITION), {}),
 )  # fmt: skip
 # scores.json, as far as `signloom compare` ranks by it; older ones have less

@@ -1,5 +1,6 @@
 """Scores of an evaluation: of all systems, of groups of clips, of seeds, without the input."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
@@ -10,6 +11,7 @@ import numpy as np
 from signloom.corpus.novelty import KnownSentences
 from signloom.evaluation.compare import Difference, compare
 from signloom.evaluation.metrics import (
+    INTERVAL,
     Score,
     ScoreOptions,
     Statistics,
@@ -182,18 +184,67 @@ class SeedScores:
     Attributes:
         names: Of the seeds, the first one first.
         splits: Split to metric to a value for each seed.
+        intervals: Likewise, of their mean, 95 % over seeds and clips.
+        together: Likewise, of all seeds translating as one: the mean of their probabilities.
     """
 
     names: list[str]
     splits: dict[str, dict[Metric, list[float]]]
+    intervals: dict[str, dict[Metric, tuple[float, float]]]
+    together: dict[str, dict[Metric, Score]]
 
     def to_map(self) -> dict[str, Any]:
-        """Return what scores.json has: mean, standard deviation (n - 1), number and values."""
+        """Return what scores.json has: mean, its interval, standard deviation (n - 1), values."""
         splits = {
-            split: {str(metric): _spread(values) for metric, values in found.items()}
+            split: {
+                str(metric): _spread(values, self.intervals[split][metric])
+                for metric, values in found.items()
+            }
             for split, found in self.splits.items()
         }
-        return {"names": self.names, "splits": splits}
+        together = {
+            split: {str(metric): _score_map(score) for metric, score in found.items()}
+            for split, found in self.together.items()
+        }
+        return {"names": self.names, "splits": splits, "together": together}
+
+
+def score_seeds(
+    names: list[str],
+    counted: Mapping[str, Sequence[Statistics]],
+    together: Mapping[str, Mapping[str, Score]],
+    options: ScoreOptions,
+) -> SeedScores:
+    """Return mean and interval of seeds over clips and seeds.
+
+    In each resample the clips are drawn anew and so are the seeds; their deviations are enlarged by
+    the root of n / (n - 1), for which the resamples of so few fall short.
+
+    Args:
+        names: Of the seeds.
+        counted: Of each split what was counted in the sentences of each seed.
+        together: Scores of all seeds as one model.
+        options: For the resamples.
+    """
+    n = len(names)
+    drawn = np.random.default_rng(options.seed).integers(0, n, (options.resamples, n))
+    values: dict[str, dict[Metric, list[float]]] = {}
+    intervals: dict[str, dict[Metric, tuple[float, float]]] = {}
+    for split, seeds in counted.items():
+        resampled = [one.resample(options) for one in seeds]
+        values[split], intervals[split] = {}, {}
+        for metric in MAIN_METRICS:
+            values[split][metric] = [one.values()[metric] for one in seeds]
+            rows = np.stack([one[metric] for one in resampled], axis=1)
+            means = rows.mean(axis=1)
+            offsets = np.take_along_axis(rows, drawn, axis=1).mean(axis=1) - means
+            low, high = np.quantile(means + math.sqrt(n / (n - 1)) * offsets, INTERVAL)
+            intervals[split][metric] = float(low), float(high)
+    joint = {
+        split: {metric: scores[metric] for metric in MAIN_METRICS}
+        for split, scores in together.items()
+    }
+    return SeedScores(names=names, splits=values, intervals=intervals, together=joint)
 
 
 def count(
@@ -311,7 +362,8 @@ def headline(
         }
         if seeds:
             values["seeds"] = {
-                name: {key: spread[key] for key in ("mean", "std", "n")}
+                name: {key: spread[key] for key in ("mean", "low", "high", "std", "n")}
+                | {"together": seeds.together[split][Metric(name)].value}
                 for name, spread in spreads[split].items()
             }
         values |= {"clips": found["clips"], "missing": len(found["missing"])}
@@ -337,9 +389,11 @@ def _score_map(score: Score) -> dict[str, float | str]:
     }
 
 
-def _spread(values: Sequence[float]) -> dict[str, Any]:
+def _spread(values: Sequence[float], interval: tuple[float, float]) -> dict[str, Any]:
     return {
         "mean": round(mean(values), DECIMALS),
+        "low": round(interval[0], DECIMALS),
+        "high": round(interval[1], DECIMALS),
         "std": round(stdev(values), DECIMALS),
         "n": len(values),
         "values": [round(value, DECIMALS) for value in values],

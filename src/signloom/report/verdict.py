@@ -71,8 +71,8 @@ def verdict_sentences(sources: Sources) -> list[str]:
     if sources.seeds and headline in sources.seeds["splits"].get(split, {}):
         spread = sources.seeds["splits"][split][headline]
         sentences.append(
-            f"Over {spread['n']} seeds {_subject(headline)} {spread['mean']:.1f}, give or take "
-            f"{spread['std']:.1f} (standard deviation)."
+            f"Over {spread['n']} seeds {_subject(headline)} {spread['mean']:.1f}"
+            f"{_seeds_interval(spread)}, give or take {spread['std']:.1f} (standard deviation)."
         )
     sentences.append(_change_sentence(sources, split))
     if found["missing"]:
@@ -89,6 +89,12 @@ def _subject(headline: Metric) -> str:
 
 def _points(headline: Metric) -> str:
     return metric_label(headline) if headline == Metric.BLEU4 else "points"
+
+
+def _seeds_interval(spread: dict[str, Any]) -> str:
+    if "low" not in spread:  # older evaluations have none
+        return ""
+    return f" [{spread['low']:.1f}, {spread['high']:.1f} over seeds and clips]"
 
 
 def _floor_sentence(systems: dict[str, Any], names: dict[str, str], headline: Metric) -> str:

@@ -15,6 +15,7 @@ from signloom.models.seq2seq import Memory, Seq2Seq
 from signloom.translation.options import DecodingOptions
 from signloom.translation.tokens import (
     InternalLanguageModel,
+    OtherSeeds,
     Scorer,
     best_tokens,
     draw_tokens,
@@ -62,6 +63,7 @@ def search(
     *,
     n_best: int = 1,
     keys: Sequence[str] = (),
+    others: Sequence[tuple[Seq2Seq, Memory]] = (),
 ) -> list[list[Hypothesis]]:
     """Find the best hypotheses of each clip by beam search, or draw some.
 
@@ -79,6 +81,8 @@ def search(
         options: Width, penalty and limits.
         n_best: Hypotheses returned of each clip, at most `beam_size`.
         keys: What identifies each clip; needed where `temperature` is not 0.
+        others: Models of further seeds with their memories of the clips: tokens are ranked by the
+            mean of all probabilities; where `temperature` is 0.
 
     Returns:
         For each clip, in order, its hypotheses by falling score; those that did not end within
@@ -91,7 +95,8 @@ def search(
     if not 1 <= n_best <= options.beam_size:
         raise ValueError(f"n_best: found {n_best}, expected 1 to beam_size ({options.beam_size})")
     if not options.temperature:
-        weight, scorers = options.internal_lm_weight, list[Scorer]()
+        weight = options.internal_lm_weight
+        scorers: list[Scorer] = [OtherSeeds(others)] if others else []
         if weight and model.guesses_from_tokens:
             scorers.append(InternalLanguageModel(model, memory, weight))
         return _Search(model, memory, ids, options, n_best, scorers).run()

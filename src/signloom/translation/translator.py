@@ -3,6 +3,7 @@
 Shape letters as in `seq2seq`.
 """
 
+import copy
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -102,6 +103,7 @@ class Translator:
         """
         self.spec = checkpoint.spec
         self.confidence = confidence
+        self._others: Sequence[Translator] = ()
         self._model = reduce_precision(checkpoint.model, precision)
         self._tokenizer = checkpoint.tokenizer
         self._device = device
@@ -126,6 +128,22 @@ class Translator:
         device = device or pick_device("auto")
         checkpoint = load_checkpoint(folder, device)
         return cls(checkpoint, device, precision, find_confidence(folder))
+
+    def beside(self, others: "Sequence[Translator]") -> "Translator":
+        """Return a translator that asks models of further seeds, too; its sentences are unchecked.
+
+        Args:
+            others: Of the same training: their tokens mean the same.
+
+        Raises:
+            UserError: If one reads other things.
+        """
+        for one in others:
+            if (one.spec.source, one.spec.features) != (self.spec.source, self.spec.features):
+                raise UserError("models of other features cannot translate together")
+        made = copy.copy(self)
+        made._others, made.confidence = others, None
+        return made
 
     @property
     def decoding(self) -> DecodingOptions:
@@ -194,7 +212,8 @@ class Translator:
         for part in _batches([len(row) for row in rows]):
             memory = self._encode([rows[i] for i in part])
             keys = [clip_key(sequences[i]) for i in part] if options.temperature else []
-            found = self._search(memory, options, n_best, keys)
+            further = [(one._model, one._encode([rows[i] for i in part])) for one in self._others]
+            found = self._search(memory, options, n_best, keys, further)
             encodings = mean_states(memory)
             for index, hypotheses, encoding in zip(part, found, encodings, strict=True):
                 best, *others = (
@@ -342,12 +361,17 @@ class Translator:
 
     @torch.inference_mode()
     def _search(
-        self, memory: Memory, options: DecodingOptions, n_best: int, keys: Sequence[str]
+        self,
+        memory: Memory,
+        options: DecodingOptions,
+        n_best: int,
+        keys: Sequence[str],
+        further: Sequence[tuple[Seq2Seq, Memory]],
     ) -> list[list[Hypothesis]]:
         ids, language = self._ids, options.language
         if language:
             ids = replace(ids, first=self._tokenizer.language_id(language))
-        return search(self._model, memory, ids, options, n_best=n_best, keys=keys)
+        return search(self._model, memory, ids, options, n_best=n_best, keys=keys, others=further)
 
 
 def clip_key(sequence: SourceSequence) -> str:

@@ -294,6 +294,10 @@ def _seeds(seeds: Mapping[str, Any]) -> Iterator[str]:
         [split, *(f"{m['mean']:.1f} ± {m['std']:.1f}" for m in metrics.values())]
         for split, metrics in sorted(seeds["splits"].items(), reverse=True)
     ]
+    rows += [
+        [f"{split}, all as one", *map(_interval, metrics.values())]
+        for split, metrics in sorted(seeds.get("together", {}).items(), reverse=True)
+    ]
     names = next(iter(seeds["splits"].values()))
     header = ["split", *(metric_heading(name) for name in names)]
     yield from table(header, rows)

@@ -67,6 +67,32 @@ def greedy(model: Seq2Seq, memory: Memory, clip: int, max_tokens: int) -> tuple[
     return tuple(tokens)
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_seeds_as_one_rank_by_the_mean_of_their_probabilities(family: str, beam_size: int) -> None:
+    """Compared with the mean of probabilities that are computed from whole prefixes."""
+    models = [tiny.model(seed, family=family) for seed in (2, 3, 4)]
+    memories = [memory_of(model) for model in models]
+    first, *others = zip(models, memories, strict=True)
+    found = search(*first, IDS, options(beam_size, length_penalty=0.0), others=others)
+    for clip, (best,) in enumerate(found):
+        given = torch.tensor([[IDS.bos, *best.tokens[:-1]]])
+        with torch.inference_mode():
+            each = [
+                model.decode(memory.select(torch.tensor([clip])), given)[0].softmax(dim=-1)
+                for model, memory in zip(models, memories, strict=True)
+            ]
+        mean = torch.stack(each).mean(dim=0)
+        chosen = [mean[step, token].log().item() for step, token in enumerate(best.tokens)]
+        assert best.score == pytest.approx(sum(chosen), **CLOSE)
+        assert best.log_prob == pytest.approx(
+            teacher_forced(models[0], memories[0], clip, best.tokens), **CLOSE
+        )
+        if beam_size == 1:
+            mean[:, [IDS.pad, IDS.bos]] = 0
+            assert mean.argmax(dim=1).tolist() == list(best.tokens)
+
+
 @pytest.mark.parametrize("subsampling", [1, 4])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_beam_of_one_equals_greedy_with_the_prefix_recomputed(
