@@ -63,6 +63,7 @@ class Verb:
     """`{given}` is the bad input, `{folder}` the folder in which it lies."""
     writes: tuple[str, ...] = ()
     codes: tuple[int, ...] = (0, 1, 2)
+    """With which it may end; 3 of `translate`: a clip is not understood."""
     count: Callable[[Path, str], tuple[int, int, int]] | None = None
     """Clips in, out and rejected, of the project and what was printed."""
 
@@ -190,11 +191,13 @@ EXTRACT = Verb(
 # Verbs that are given a path, and the kinds that somebody would give them.
 GIVEN: dict[Verb, tuple[str, ...]] = {
     INGEST: ("film", "name", "table"),
-    Verb(name="translate film", arguments=("translate", "{given}", "--json")): ("film", "name"),
-    Verb(name="translate folder", arguments=("translate", "{folder}")): ("name",),
+    Verb(name="translate film", arguments=("translate", "{given}", "--json"),
+         codes=(0, 1, 2, 3)): ("film", "name"),
+    Verb(name="translate folder", arguments=("translate", "{folder}"),
+         codes=(0, 1, 2, 3)): ("name",),
     Verb(
         name="translate --video", arguments=("translate", "{given}", "--video", "out.webm"),
-        writes=("out.webm",),
+        writes=("out.webm",), codes=(0, 1, 2, 3),
     ): ("name",),
     Verb(name="lookup film", arguments=("lookup", "{given}"),
          writes=("data/app/*",)): ("film", "name"),
@@ -203,6 +206,7 @@ GIVEN: dict[Verb, tuple[str, ...]] = {
     Verb(
         name="translate --checkpoint",
         arguments=("translate", "data/landmarks/shards", "--checkpoint", "{given}"),
+        codes=(0, 1, 2, 3),
     ): ("checkpoint",),
     Verb(
         name="export-model", writes=("made/*",),
@@ -287,7 +291,8 @@ ALONE = (
     Verb(name="retrain --dry-run", arguments=("retrain", "--dry-run"), codes=(0, 1, 3)),
     Verb(name="runs", arguments=("runs",)),
     Verb(name="deliver", arguments=("deliver",)),
-    Verb(name="stage check", arguments=("pipeline.check",), writes=("data/checked.txt",)),
+    Verb(name="stage check", arguments=("pipeline.check",),
+         writes=("data/checked.txt", "data/start.yaml")),
     Verb(name="stage tokenize_targets", arguments=("pipeline.tokenize_targets",),
          writes=("data/tokens/*",)),
     Verb(name="stage train", arguments=("pipeline.train",), writes=("data/checkpoint*",)),

@@ -86,6 +86,8 @@ def field_problem(field: str, suffix: str) -> str | None:
         code = ord(character)
         if code < 32 or 127 <= code < 160 or character in "\u2028\u2029":
             return f"has the control character {character!r}; write it without"
+        if 0xD800 <= code < 0xE000:
+            return f"has half of a character, {character!r}, which no file can hold; write it again"
     if suffix == ".tsv" and field[:1] == field[-1:] == '"' and '""' in field[1:-1]:
         return "looks quoted; a .tsv has no quoting (write it plainly, or use .csv)"
     return None

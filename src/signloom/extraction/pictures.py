@@ -14,6 +14,7 @@ from signloom.errors import ClipError, UserError, name_problem
 _SUFFIXES = (".png", ".jpg", ".jpeg")
 PACKED_SUFFIX = ".mov"  # it counts time in frames, and takes PNG and JPEG as they are
 _FEWEST = 2  # pictures of a clip; one alone is a cover or a thumbnail
+_MOST_BYTES = 2**28  # of a picture
 _MOST_GAPS = 3  # numbers may run to so many times the pictures that are there
 _KINDS = {b"\x89PNG": ("png", "rgb24"), b"\xff\xd8\xff": ("mjpeg", "yuvj420p")}
 
@@ -121,6 +122,12 @@ def number_pictures(folder: Path) -> list[tuple[int, Path]]:
         )
     if bad := next((problem for file in files if (problem := name_problem(file))), None):
         raise ClipError(bad.reason, bad.hint)
+    for file in files:
+        if not file.is_file():  # a pipe is never at its end, and links may lead to each other
+            raise ClipError(f"{file.name} is no file", "leave it out, or bring the picture itself")
+        if file.stat().st_size > _MOST_BYTES:
+            reason = f"{file.name} has more than {_MOST_BYTES:,} bytes, which no picture takes"
+            raise ClipError(reason, "write it again, or leave it out")
     shapes = {re.sub("[0-9]+", "#", file.stem): file.name for file in files}
     columns = list(zip(*(re.findall("[0-9]+", file.stem) for file in files), strict=False))
     differing = [column for column in columns if len(set(column)) > 1]

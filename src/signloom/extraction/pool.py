@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import queue
 import signal
+import sys
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -18,13 +19,14 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from typing import Any, Generic, TypeVar
 
-from signloom.errors import Problem, UserError
+from signloom.errors import ClipError, Problem, UserError, shorten
 from signloom.system import KILLED, usable_cores
-from signloom.terminal import SILENT
+from signloom.terminal import SILENT, printable
 
 WORKERS_VARIABLE = "SIGNLOOM_WORKERS"  # in the environment, not in params.yaml: no result changes
 
 _MAX_FALSE_STARTS = 5  # workers that die before their first job, one after another
+_MOST_BYTES = 2 * 10**9  # that a guarded process may ask for
 _MAX_WAIT_S = 3600.0  # queues refuse to wait for centuries, which a time limit may be
 
 _HINT_DEATH = (
@@ -308,6 +310,72 @@ def map_in_order(
         while turn in early:
             yield early.pop(turn)
             turn += 1
+
+
+class Guard:
+    """A process in which functions read files that may hang it or ask for all the memory.
+
+    It starts with the first call, and again after each that it did not survive; leaving the `with`
+    block ends it.
+    """
+
+    def __init__(self) -> None:
+        self._worker: _ProcessWorker | None = None
+        self._events: _Events = queue.SimpleQueue()
+
+    def __enter__(self) -> "Guard":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._worker is not None:
+            self._worker.end()
+            self._worker = None
+
+    def call(self, function: Callable[..., Result], *arguments: Any, limit_s: float) -> Result:
+        """Return what a function returns; it is importable, as its arguments are picklable.
+
+        Raises:
+            UserError: If the function does.
+            ClipError: If the function does, or raises anything else, or its process dies or takes
+                more than `limit_s` seconds.
+        """
+        if self._worker is None:
+            self._worker, self._events = self._start()
+        self._worker.start((function, arguments))
+        try:
+            _, event = self._events.get(timeout=limit_s)
+        except queue.Empty:
+            event = Died()
+        if isinstance(event, Done):
+            return event.result
+        if isinstance(event, Raised):
+            raise event.error
+        self.__exit__()
+        raise ClipError(f"reading it took more than {limit_s:.0f} s or {_MOST_BYTES / 1e9:.0f} GB "
+                        "of memory", "bring another file in its place")  # fmt: skip
+
+    def _start(self) -> "tuple[_ProcessWorker, _Events]":
+        events: _Events = queue.SimpleQueue()
+        worker = _ProcessWorker(_call_guarded, events)
+        _, event = events.get()
+        if isinstance(event, Died):
+            raise UserError(f"no worker process can be started: {worker.end().reason}")
+        return worker, events
+
+
+def _call_guarded(call: tuple[Callable[..., Any], tuple[Any, ...]]) -> Any:
+    function, arguments = call
+    if sys.platform != "win32":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (_MOST_BYTES, _MOST_BYTES))
+    try:
+        return function(*arguments)
+    except (UserError, ClipError):
+        raise
+    except Exception as error:  # whatever a library makes of bytes that nobody thought of
+        what = shorten(" ".join(f"{type(error).__name__}: {error}".split()))
+        raise ClipError(f"it cannot be read ({printable(what)})", "write it again") from None
 
 
 class _ProcessWorker(Worker):

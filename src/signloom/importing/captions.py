@@ -22,13 +22,16 @@ READ_SUFFIXES = (".eaf", ".vtt", ".srt", ".ass", ".ssa", ".json3")
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
 WRITE_SUFFIXES = (".vtt", ".srt", ".eaf", ".txt", ".json")
 _MOST_BYTES = 64_000_000  # a day of captions takes three
+_MOST_S = 1e7  # of a time: four months
 
 _CLOCK = r"(?:(\d{1,6}):)?(\d{1,2}):(\d{1,2})(?:[.,](\d{1,3}))?"
 _TIMES = re.compile(rf"\s*{_CLOCK}\s*-->\s*{_CLOCK}(?:\s.*)?")
-_VOICE = re.compile(r"<v(?:\.[^\s<>]*)?\s+([^<>]+)>")
+_VOICE = re.compile(r"<v(?:\.[^\s<>]*)?\s([^<>]+)>")
 # Of SubRip, WebVTT (with its times inside a cue) and SubStation; not `5 < 7`. None looks past the
 # next opening bracket, or a file of them would take for ever.
 _TAGS = re.compile(r"</?[a-zA-Z][^<>]*>|<\d[\d:.]*>|\{\\[^{}]*\}")
+_OVERRIDES = re.compile(r"\{[^{}]*\}")  # of SubStation
+_DRAWS = re.compile(r"\\p[1-9]")
 MIN_INSIDE = 0.9  # of a cue that must lie in its film, as extraction asks of a segment
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 _SENTENCE_ENDS = ".!?…。！？؟।։"
@@ -116,10 +119,26 @@ def read_captions(path: Path, choice: Choice | None = None) -> Captions:
         }  # fmt: skip
         found = readers.get(suffix, _read_blocks)(path, text, choice)
     language = split_name(path)[1]
-    cues = [replace(cue, language=cue.language or language) for cue in found.cues]
-    if choice.language:
-        cues = [cue for cue in cues if _is_language(cue.language, choice.language)]
-    return replace(found, cues=cues)
+    cues, broken = [], list(found.broken)
+    for cue in found.cues:
+        if problem := _cue_problem(cue):
+            broken.append((cue.where, problem))
+        elif not choice.language or _is_language(cue.language or language, choice.language):
+            cues.append(replace(cue, language=cue.language or language))
+    return replace(found, cues=cues, broken=broken)
+
+
+def _cue_problem(cue: Cue) -> Problem | None:
+    """Say what of a cue no table could hold."""
+    if not all(abs(time_s) <= _MOST_S for time_s in (cue.start_s, cue.end_s)):
+        span = f"{cue.start_s:.3g} to {cue.end_s:.3g} s"
+        return Problem("its times lie beyond every film", "correct them", (span,))
+    try:
+        "".join((cue.text, cue.signer, cue.language, cue.gloss, cue.clip_id)).encode()
+    except UnicodeEncodeError as error:
+        half = ascii(error.object[error.start])
+        return Problem(f"its text has half of a character, {half}", "write it again")
+    return None
 
 
 def _is_language(found: str, wanted: str) -> bool:
@@ -191,17 +210,25 @@ def _read_substation(path: Path, text: str, choice: Choice) -> Captions:
             warnings.simplefilter("ignore")  # of fonts and colours
             events = pysubs2.SSAFile.from_string(text, format_=path.suffix.lower()[1:]).events
         cues = [
-            Cue(start_s=e.start / 1000, end_s=e.end / 1000, text=_plain(e.plaintext),
+            Cue(start_s=e.start / 1000, end_s=e.end / 1000, text=_without_overrides(e.text),
                 signer=" ".join(e.name.split()), where=f"event {number}")
             for number, e in enumerate(events, start=1)
-            if e.is_text and (not choice.tier or fnmatch.fnmatchcase(e.style, choice.tier))
+            if not e.is_comment and not any(map(_DRAWS.search, _OVERRIDES.findall(e.text)))
+            and (not choice.tier or fnmatch.fnmatchcase(e.style, choice.tier))
         ]  # fmt: skip
-    except (pysubs2.Pysubs2Error, ValueError, KeyError, IndexError, TypeError) as error:
+    except (
+        pysubs2.Pysubs2Error, ValueError, KeyError, IndexError, TypeError, ArithmeticError,
+    ) as error:  # fmt: skip
         raise UserError(f"{path}: broken SubStation captions ({error}); save it again") from None
     if not cues:
         styles = ", ".join(sorted({event.style for event in events})) or "no line"
         raise UserError(f"{path}: no sentence of the style {choice.tier or '*'}; found {styles}")
     return Captions(path, cues)
+
+
+def _without_overrides(text: str) -> str:
+    """Return the words of a line of SubStation; pysubs2's own way takes minutes for a million {."""
+    return _plain(re.sub(r"\\[hnN]", " ", _OVERRIDES.sub("", text)))
 
 
 def _read_json3(path: Path, text: str, _: Choice) -> Captions:
@@ -221,7 +248,9 @@ def _read_json3(path: Path, text: str, _: Choice) -> Captions:
             cues.append(
                 Cue(start_s=start_s, end_s=end_s, text=_plain(words), where=f"event {number}")
             )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (
+        ValueError, KeyError, TypeError, AttributeError, RecursionError, ArithmeticError,
+    ) as error:  # fmt: skip
         raise UserError(
             f"{path}: no captions of YouTube as json3 ({type(error).__name__}: {error})"
         ) from None

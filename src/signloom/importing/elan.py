@@ -110,7 +110,7 @@ def read_elan(path: Path, text: str) -> Elan:
             f"{path}: its annotations refer to {error}, which is not there; open it in ELAN and "
             "save it again"
         ) from None
-    except (UserError, ValueError) as error:
+    except (UserError, ValueError, ArithmeticError) as error:
         raise UserError(f"{path}: {error}; expected a file that ELAN saved") from None
 
 

@@ -25,10 +25,12 @@ from signloom.extraction.pictures import (
     is_picture_folder,
     open_pictures,
 )
+from signloom.extraction.pool import Guard
 from signloom.importing.captioned import clip_name, measure_film
 from signloom.importing.captions import (
     READ_SUFFIXES,
     Choice,
+    Cue,
     CueRules,
     apply_rules,
     read_captions,
@@ -62,6 +64,7 @@ SIGNER_FILE = "signer.txt"
 _NAMED_TABLES = ("table.tsv", "manifest.tsv")
 _FORMS: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+_LIMIT_S, _BYTES_A_SECOND = 30.0, 1e6  # that reading a file may take, on a busy machine
 _LONGEST_LINE = 10_000  # characters read of a sentence; more is none
 _NOTES = ("readme", "license", "licence")  # texts that belong to no video
 
@@ -106,6 +109,8 @@ class Request:
     choice: Choice = field(default_factory=Choice)  # what to take of captions
     rules: CueRules = field(default_factory=CueRules)  # how their cues become clips
     settle_s: float = 0.0  # a file must not have changed for so many seconds
+    guard: Guard = field(default_factory=Guard)
+    """In which files are read that somebody delivers, so that none ends or holds the others."""
 
     def __post_init__(self) -> None:
         if self.table is not None and len(self.sources) != 1:
@@ -123,13 +128,14 @@ def scan(request: Request) -> tuple[list[Candidate], list[Path]]:
     """
     candidates: dict[tuple[str, str], Candidate] = {}  # sources may overlap
     waiting = []
-    for source in request.sources:
-        for found in _scan_folders(source, request):
-            if isinstance(found, Path):
-                waiting.append(found)
-            else:
-                one = replace(found, delivery=from_project(Path(found.delivery)).as_posix())
-                candidates[one.delivery, one.where] = one
+    with request.guard:
+        for source in request.sources:
+            for found in _scan_folders(source, request):
+                if isinstance(found, Path):
+                    waiting.append(found)
+                else:
+                    one = replace(found, delivery=from_project(Path(found.delivery)).as_posix())
+                    candidates[one.delivery, one.where] = one
     return list(candidates.values()), waiting
 
 
@@ -201,7 +207,11 @@ def _scan_table(folder: Path, table: Path, request: Request) -> Found:
     videos = VideoFolder(folder, follow_links=False)
     named: set[Path] = set()
     signer = request.signer or _read_signer(folder)
-    for where, values, problems in read_delivery_table(table):
+    try:
+        rows = request.guard.call(_rows_of, table, limit_s=_limit_s([table]))
+    except ClipError as error:
+        rows = [(table.name, {}, [error.problem])]
+    for where, values, problems in rows:
         values["signer"] = unicodedata.normalize("NFC", values.get("signer") or signer)
         if not values["signer"] and not problems:
             hint = f"add a column signer, write {SIGNER_FILE}, or say --signer"
@@ -302,11 +312,9 @@ def _scan_captions(
         problem = Problem("several files have its sentences", "leave one of them", (listed,))
     try:
         if not problem:
-            found = read_captions(path, request.choice)
-            cues, broken = found.cues, found.broken
-            if film:
-                cues, left_out = apply_rules(cues, request.rules, measure_film(film))
-                broken = [*broken, *((cue.where, why) for cue, why in left_out)]
+            cues, broken = request.guard.call(
+                _cues_of, path, film, request.choice, request.rules, limit_s=_limit_s([path])
+            )
     except (UserError, ClipError) as error:
         reason = " ".join(str(error).replace(str(path), path.name).split())
         problem = Problem(reason, "correct the captions")
@@ -327,6 +335,17 @@ def _scan_captions(
         yield Candidate(
             folder.as_posix(), where, film, values, problems, corrects="" if film else path.name
         )
+
+
+def _cues_of(
+    path: Path, film: Path | None, choice: Choice, rules: CueRules
+) -> tuple[Sequence[Cue], Sequence[tuple[str, Problem]]]:
+    """Return the cues of captions that are clips of a film, and what is none and why."""
+    found = read_captions(path, choice)
+    if film is None:
+        return found.cues, found.broken
+    cues, left_out = apply_rules(found.cues, rules, measure_film(film))
+    return cues, [*found.broken, *((cue.where, why) for cue, why in left_out)]
 
 
 def _signer_of(folder: Path, source: Path, request: Request) -> tuple[str, Problem | None]:
@@ -384,6 +403,15 @@ def read_delivery_table(path: Path) -> Iterator[TableRow]:
         yield f"{path.name} line {row.line}", values, []
 
 
+def _rows_of(path: Path) -> list[TableRow]:
+    return list(read_delivery_table(path))
+
+
+def _limit_s(files: Sequence[Path]) -> float:
+    """Return how long reading some files may take."""
+    return _LIMIT_S + sum(path.lstat().st_size for path in files) / _BYTES_A_SECOND
+
+
 def _read(path: Path) -> UserTable:
     """Read any table that `signloom init` understands, or a manifest."""
     with path.open("rb") as file:
@@ -438,15 +466,26 @@ def _pack(
     """Return a video as a file: itself, or what a folder of pictures becomes, or why it cannot."""
     if not path.is_dir() or request.packed is None:
         return path, None
+    if link := next((file for file in _files_of(path) if file.is_symlink()), None):
+        return None, replace(_LINK, concerns=(link.name,))
+    packed = request.packed / f"{sum(1 for _ in request.packed.iterdir())}{PACKED_SUFFIX}"
     try:
-        packed = request.packed / f"{sum(1 for _ in request.packed.iterdir())}{PACKED_SUFFIX}"
-        pictures = open_pictures(path, fps or request.fps)
-        pictures.pack(packed)
-    except ClipError as error:
-        return None, error.problem
-    if gaps := describe_gaps([pictures]):
+        gaps = request.guard.call(
+            _pack_pictures, path, fps or request.fps, packed, limit_s=_limit_s(_files_of(path))
+        )
+    except (ClipError, UserError) as error:
+        packed.unlink(missing_ok=True)
+        return None, error.problem if isinstance(error, ClipError) else Problem(str(error), "")
+    if gaps:
         logger.warning("%s", gaps)
     return packed, None
+
+
+def _pack_pictures(folder: Path, fps: str | float | None, packed: Path) -> str:
+    """Make a video file of a folder of pictures; return which are missing, in words."""
+    pictures = open_pictures(folder, fps)
+    pictures.pack(packed)
+    return describe_gaps([pictures])
 
 
 def _files_of(video: Path) -> list[Path]:

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from signloom.errors import Problem, UserError
+from signloom.errors import ClipError, Problem, UserError
 from signloom.extraction.pool import (
+    Guard,
     count_workers,
     map_in_order,
     run_in_processes,
@@ -235,3 +236,20 @@ def is_running(pid: int) -> bool:
         return bool(Path(f"/proc/{pid}/cmdline").read_bytes())  # empty: ended, not yet cleared
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def take_all_memory() -> int:
+    return len(bytearray(4 * 10**9))
+
+
+def test_a_guarded_process_that_hangs_or_dies_is_followed_by_another() -> None:
+    with Guard() as guard:
+        assert guard.call(len, "abc", limit_s=60.0) == 3
+        with pytest.raises(ClipError, match="more than 0 s"):
+            guard.call(time.sleep, 60, limit_s=0.2)
+        with pytest.raises(ClipError, match=r"cannot be read .MemoryError"):
+            guard.call(take_all_memory, limit_s=60.0)
+        with pytest.raises(ClipError, match="memory"):
+            guard.call(os._exit, 1, limit_s=60.0)
+        with pytest.raises(ClipError, match=r"cannot be read .ValueError: invalid literal"):
+            guard.call(int, "x", limit_s=60.0)
