@@ -14,7 +14,7 @@ PIPELINES = ("dvc.yaml", "data/demo/dvc.yaml", "pipeline/studies/*/dvc.yaml")
 # Reading options, writing files, bars, logs, records of runs: they change no result.
 UNDECIDING = {
     "config", "devices", "errors", "files", "log", "paths", "processes", "progress",
-    "provenance", "tables", "terminal", "tracking",
+    "provenance", "system", "tables", "terminal", "tracking",
 }  # fmt: skip
 # What a stage reaches without letting it decide its result, with the reason.
 APART = {
