@@ -12,6 +12,12 @@ from pathlib import Path
 from typing import Any
 
 DEFAULT_STORE = "mlflow.db"  # in the working directory
+ARTIFACTS = "mlruns"  # beside it
+PLACES = (  # tables and columns of MLflow that name places of artifacts
+    ("experiments", "artifact_location"), ("runs", "artifact_uri"),
+    ("logged_models", "artifact_location"), ("model_versions", "source"),
+    ("model_versions", "storage_location"),
+)  # fmt: skip
 ANSWER_S = 20  # that a server may take to answer a request
 SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -84,7 +90,10 @@ def prepare_database() -> None:
     MLflow makes it table by table for some seconds, and never again where it was stopped.
     """
     path = _database_file()
-    if path is None or (path.is_file() and not _is_half_made(path)):
+    if path is None:
+        return
+    if path.is_file() and not _is_half_made(path):
+        _bring_home(path)
         return
     mlflow = import_mlflow()
     if path.is_file():
@@ -99,6 +108,35 @@ def prepare_database() -> None:
         mlflow.MlflowClient(tracking_uri=f"sqlite:///{made}").search_experiments()
         if not path.exists():  # nobody else has made it meanwhile
             made.replace(path)
+
+
+def _bring_home(path: Path) -> None:
+    """Let the artifacts of a project that was copied or moved lie in its own `mlruns`.
+
+    MLflow keeps absolute places, so a copy would write into the project that it was copied from.
+    """
+    if path.resolve() != Path(DEFAULT_STORE).resolve():  # of several projects: places are theirs
+        return
+    home = str(path.resolve().parent / ARTIFACTS)
+    try:
+        with contextlib.closing(sqlite3.connect(path, timeout=ANSWER_S)) as database, database:
+            places = database.execute("SELECT artifact_location FROM experiments").fetchall()
+            folders = {str(Path(place.removeprefix("file://")).parent) for (place,) in places}
+            for old in sorted(folders):
+                if Path(old).name != ARTIFACTS or not Path(old).is_absolute() or old == home:
+                    continue
+                for table, column in PLACES:
+                    database.execute(
+                        f"UPDATE {table} SET {column} = replace({column}, ?1, ?2) "
+                        f"WHERE instr({column}, ?1)",
+                        (f"{old}/", f"{home}/"),
+                    )
+                logger.warning(
+                    "this project was copied or moved: the artifacts of its runs are looked for "
+                    "in %s from now on, not in %s", home, old,
+                )  # fmt: skip
+    except sqlite3.Error as error:
+        logger.warning("%s: where artifacts lie could not be checked (%s)", path, error)
 
 
 def _is_half_made(path: Path) -> bool:

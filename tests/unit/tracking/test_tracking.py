@@ -523,6 +523,32 @@ def test_a_database_that_a_kill_left_half_made_is_made_again(
     assert sorted(one.name for one in tmp_path.iterdir()) == ["mlflow.db", "mlflow.db.half-made"]
 
 
+def test_a_copied_project_writes_its_artifacts_into_the_original(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = tmp_path / "100%_first", tmp_path / "second"
+    first.mkdir()
+    monkeypatch.chdir(first)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///mlflow.db")
+    prepare_database()
+    shutil.copytree(first, second)
+    before = sqlite3.connect(second / "mlflow.db")
+    (place,) = before.execute("SELECT artifact_location FROM experiments").fetchone()
+    before.close()
+    assert place == f"{first}/mlruns/0"
+    monkeypatch.chdir(second)
+    prepare_database()
+    after = sqlite3.connect(second / "mlflow.db")
+    assert after.execute("SELECT artifact_location FROM experiments").fetchall() == [
+        (f"{second}/mlruns/0",)
+    ]
+    after.close()
+    assert "was copied or moved" in caplog.text
+    caplog.clear()
+    prepare_database()
+    assert not caplog.text
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("delay_s", [0.1, 0.4, 1.0])
 def test_a_kill_while_the_database_is_made_leaves_none(
