@@ -374,7 +374,9 @@ class Transformer(Seq2Seq):
 
     def start(self, memory: Memory) -> TransformerState:
         """Project the memory to keys and values, once."""
-        source = [pair.contiguous() for pair in self.project(memory)]
+        source = self.project(memory)
+        if not self.training:  # many steps read them; one of training would only copy them
+            source = [pair.contiguous() for pair in source]
         return TransformerState([], source, memory.valid)
 
     def project(self, memory: Memory) -> list[KeyValue]:
