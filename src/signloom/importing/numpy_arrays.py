@@ -37,6 +37,7 @@ Array = npt.NDArray[np.generic]
 T = TypeVar("T")
 
 ONE_HAND = 63
+MOST = 1e6  # of a coordinate, pixels
 ROWS: dict[int, tuple[tuple[str, int], ...]] = {
     ONE_HAND: (("right_hand", 3),),
     126: (("left_hand", 3), ("right_hand", 3)),
@@ -204,6 +205,23 @@ _Found = dict[str, Part] | tuple[npt.NDArray[np.float32], Any] | ClipError
 """Parts, or points with their scores, or what is wrong with labels."""
 
 
+def _bounded(name: str, numbers: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Return numbers as float32; NaN, where nothing was found, is one of them.
+
+    Raises:
+        ClipError: If one is too large to be a coordinate.
+    """
+    with np.errstate(over="ignore"):
+        found = numbers.astype(np.float32, copy=False)
+    if not (np.isnan(found) | (np.abs(found) <= MOST)).all():
+        raise ClipError(
+            f"a number of its {name} is {np.nanmax(np.abs(found)):g}",
+            f"a coordinate is at most {MOST:g} (pixels, or shares of the picture); write NaN where "
+            "nothing was found",
+        )
+    return found
+
+
 def _clips(path: Path, arrays: Archive) -> Iterator[tuple[str, _Found, str]]:
     """Yield clip id, what it shows and label of each clip of an archive."""
     if parts := {name: _part(name, arrays.read(name)) for name in PART_POINTS if name in arrays}:
@@ -224,9 +242,10 @@ def _clips(path: Path, arrays: Archive) -> Iterator[tuple[str, _Found, str]]:
         raise ClipError(
             f"its arrays are {shapes[:200] or 'none that can be read'}",
             f"name them {', '.join(PART_POINTS)} or keypoints, as in --keys left_hand=lh, or save "
-            f"one with {', '.join(map(str, ROWS))} numbers a frame; docs/data.md has the shapes",
+            f"one with {', '.join(map(str, ROWS))} numbers a frame; numbers that are no landmarks "
+            "come in by --format features; docs/data.md has the shapes",
         )
-    matrix = arrays.read(matrices[0]).astype(np.float32, copy=False)
+    matrix = _bounded(matrices[0], arrays.read(matrices[0]))
     if matrix.size == 0:
         raise ClipError(f"its {matrices[0]} has no frames", "leave it out")
     if _is_points(matrix.shape):
@@ -287,7 +306,7 @@ def _part(name: str, array: Array) -> Part:
         )
     if array.dtype.kind not in "fiu":
         raise ClipError(f"its {name} has values of type {array.dtype}", "save it as numbers")
-    points = array[:, :count, :COORDINATES].astype(np.float32)
+    points = _bounded(name, array[:, :count, :COORDINATES])
     return Part(points, tuple(range(count)))
 
 

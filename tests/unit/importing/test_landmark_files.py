@@ -304,6 +304,23 @@ def test_bad_files_are_told_and_the_others_kept(
         assert found[name]["mend"], name
 
 
+@pytest.mark.parametrize("number", [np.inf, -np.inf, 1e300])
+def test_infinite_coordinates_are_taken_and_nothing_is_present(
+    tmp_path: Path, number: float
+) -> None:
+    good = holistic()
+    np.savez(tmp_path / "good.npz", **good)
+    np.savez(tmp_path / "bad.npz", left_hand=np.full((5, 21, 3), number))
+    wide = np.random.default_rng(0).random((5, 126))
+    wide[2, 3] = number
+    np.save(tmp_path / "wide.npy", wide)
+    found, _ = run([tmp_path / name for name in ("good.npz", "bad.npz", "wide.npy")], tmp_path)
+    assert (found.clips, len(rejects(tmp_path))) == (1, 2)
+    for row in rejects(tmp_path):
+        assert "inf" in row["reason"]
+        assert "write NaN where nothing was found" in row["mend"]
+
+
 def test_hands_that_are_no_numbers_are_refused_in_words(tmp_path: Path) -> None:
     said = {"fps": 10, "width": 320, "height": 240}
     right = holistic()["right_hand"]
