@@ -13,7 +13,7 @@ from signloom.config import check_shape, load_section, read_json
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.quality import measure_quality
 from signloom.errors import UserError
-from signloom.evaluation.names import FLOORS, Metric
+from signloom.evaluation.names import FLOORS, Metric, metric_label
 from signloom.evaluation.records import SCORES
 from signloom.extraction.detector import DetectorOptions, build_detector
 from signloom.extraction.extract import ExtractOptions, extract_video, options_of_fingerprint
@@ -22,6 +22,7 @@ from signloom.features.targets import read_targets
 from signloom.files import hash_file
 from signloom.paths import PARAMS, SCORES_NAME, TARGETS
 from signloom.report.quality import QualityOptions, build_checks
+from signloom.report.skeletons import list_strokes
 from signloom.translation.films import open_cutter
 from signloom.translation.lookup import Sign, find_nearest, open_index
 from signloom.translation.segmentation import Span, cut, segment_by_rest
@@ -249,13 +250,16 @@ def read_scores(path: Path) -> dict[str, Any]:
     floors = {name: systems[name][metric]["value"] for name in FLOORS if name in systems}
     floor = max(floors, key=lambda name: floors[name])
     return {
-        "metric": metric, "score": own["value"], "low": own["low"], "high": own["high"],
-        "floor": floor, "floor_score": floors[floor], "clips": test["clips"],
+        "metric": metric_label(metric), "score": own["value"], "low": own["low"],
+        "high": own["high"], "floor": floor, "floor_score": floors[floor], "clips": test["clips"],
     }  # fmt: skip
 
 
 def draw_points(sequence: LandmarkSequence) -> dict[str, Any]:
-    """Return the points in thousandths of the picture, None where nothing was found."""
+    """Return the points in thousandths of the picture, None where nothing was found, and bones.
+
+    A bone is a line through points, by their numbers.
+    """
     there = ~np.isnan(sequence.points[..., 0])
     scaled = np.where(there[..., None], sequence.points[..., :2], 0)
     whole = np.rint(1000 * scaled).astype(int)
@@ -263,4 +267,6 @@ def draw_points(sequence: LandmarkSequence) -> dict[str, Any]:
         [[int(x), int(y)] if seen else None for (x, y), seen in zip(points, row, strict=True)]
         for points, row in zip(whole, there, strict=True)
     ]
-    return {"fps": sequence.fps, "frames": frames, "ratio": sequence.width / sequence.height}
+    bones = [list(stroke.marks) for stroke in list_strokes(sequence.layout)]
+    ratio = sequence.width / sequence.height
+    return {"fps": sequence.fps, "frames": frames, "bones": bones, "ratio": ratio}

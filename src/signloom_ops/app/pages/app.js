@@ -1,7 +1,7 @@
 // The app's page: camera, recordings that are sent while they are made, translations, nights.
 // Texts of people only ever become textContent.
 
-import { makeClips } from "/clips.js";
+import { drawBones, makeClips } from "/clips.js";
 import { makeJudge } from "/judge.js";
 import { drawTimeline } from "/timeline.js";
 
@@ -380,13 +380,8 @@ function drawSkeleton(canvas, video, skeleton) {
   const wide = video.videoWidth * scale;
   const high = video.videoHeight * scale;
   const pen = canvas.getContext("2d");
-  pen.fillStyle = "#ffd84d";
-  for (const point of frame) {
-    if (!point) continue;
-    pen.beginPath();
-    pen.arc((width - wide) / 2 + (point[0] * wide) / 1000, (height - high) / 2 + (point[1] * high) / 1000, 2.5, 0, 7);
-    pen.fill();
-  }
+  drawBones(pen, frame, skeleton.bones,
+    ([x, y]) => [(width - wide) / 2 + (x * wide) / 1000, (height - high) / 2 + (y * high) / 1000]);
 }
 
 // The sign that is read at this moment, and how sure.

@@ -1,21 +1,39 @@
 // Clips of the corpus: their films, or where there are none, or none that this browser plays, their
 // landmarks; and the signs that are nearest to a recording.
 
+// Draw the bones of a frame, and every point that no bone reaches. `place` gives pixels of a point.
+export function drawBones(pen, frame, bones, place) {
+  pen.strokeStyle = pen.fillStyle = "#ffd84d";
+  pen.lineWidth = 2;
+  const joined = new Set(bones.flat());
+  for (const bone of bones) {
+    pen.beginPath();
+    for (const [at, number] of bone.entries()) {
+      const point = frame[number];
+      if (!point) continue;
+      if (at && frame[bone[at - 1]]) pen.lineTo(...place(point));
+      else pen.moveTo(...place(point));
+    }
+    pen.stroke();
+  }
+  for (const [number, point] of frame.entries()) {
+    if (!point || joined.has(number)) continue;
+    pen.beginPath();
+    pen.arc(...place(point), 2, 0, 7);
+    pen.fill();
+  }
+}
+
 export function makeClips({ ask, element, guarded, say, tell }) {
   async function playPoints(place, clipId) {
-    const { fps, frames, ratio } = await ask("GET", `/api/skeleton?clip=${encodeURIComponent(clipId)}`);
+    const { fps, frames, bones, ratio } = await ask("GET", `/api/skeleton?clip=${encodeURIComponent(clipId)}`);
     const canvas = element("canvas", { width: 640, height: Math.round(640 / ratio), role: "img" });
     canvas.ariaLabel = say("points");
     const pen = canvas.getContext("2d");
     const draw = (frame) => {
       pen.clearRect(0, 0, canvas.width, canvas.height);
-      pen.fillStyle = "#ffd84d";
-      for (const point of frame ?? []) {
-        if (!point) continue;
-        pen.beginPath();
-        pen.arc((point[0] * canvas.width) / 1000, (point[1] * canvas.height) / 1000, 3, 0, 7);
-        pen.fill();
-      }
+      const place = ([x, y]) => [(x * canvas.width) / 1000, (y * canvas.height) / 1000];
+      drawBones(pen, frame ?? [], bones, place);
     };
     let begun = 0;
     const step = (now) => {

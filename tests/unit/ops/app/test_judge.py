@@ -101,6 +101,9 @@ def test_films_and_points_of_the_corpus_are_found_by_id_alone(asker: Asker) -> N
     )  # fmt: skip
     points = json.loads(asker.ask("GET", f"/api/skeleton?clip={clip['clip_id']}")[2])
     assert (len(points["frames"]), points["ratio"]) == (12, pytest.approx(320 / 240))
+    marks = {mark for bone in points["bones"] for mark in bone}
+    assert marks <= set(range(len(points["frames"][0])))
+    assert min(map(len, points["bones"])) > 1
     for purposes, is_shown in ((["training"], False), (["training", "showing"], True)):
         consent = {"signer": "s", "purposes": purposes, "until": "", "wording": "may we?"}
         asker.change("POST", "/api/consents", consent)
