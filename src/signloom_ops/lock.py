@@ -123,12 +123,12 @@ def _command() -> str:
 
 
 def _read(file: IO[str]) -> dict[str, str]:
-    file.seek(0)
     try:
+        file.seek(0)
         found = json.loads(file.read())
         known = {key: str(found[key]) for key in ("pid", "host", "since")}
         return known | {key: str(found[key]) for key in ("command",) if key in found}
-    except (ValueError, KeyError, TypeError):  # empty, torn, or of another shape
+    except (OSError, ValueError, KeyError, TypeError):  # locked, empty, torn, of another shape
         return {}
 
 

@@ -25,7 +25,7 @@ from signloom.config import (
 from signloom.errors import UserError
 from signloom.paths import OPS
 
-_SECTION = "retrain"  # of params.yaml before version 0.3
+_SECTION = "retrain"  # of params.yaml before version 0.2
 
 Start = Literal["champion", "scratch"]
 
@@ -193,7 +193,7 @@ def load_ops(params: Path) -> OpsOptions:
 
     Args:
         params: Its params.yaml; ops.yaml lies beside it. Without one, a section `retrain` of
-            params.yaml is read, where these parameters were before version 0.3.
+            params.yaml is read, where these parameters were before version 0.2.
 
     Raises:
         UserError: If a key is unknown or a value is wrong, all in one message; or if both files

@@ -40,6 +40,7 @@ FOUNDERS = {"anouk": 3, "gildas": 2, "joao": 2}
 LATER = {"anouk": 1, "hana": 2}
 SECONDS = 3600.0  # after which the browser is killed
 # A model, not three; and deliveries that are taken in at once.
+REFUSED = 4  # exit code of a night that promotes nothing
 QUICK = {"epochs: 300": "epochs: 150"}
 OPS = "{ingest: {settle_s: 0}, gate: {seeds: 1}}\n"
 WIDTH, HEIGHT = 900, 800  # of pictures
@@ -94,14 +95,24 @@ class Walk:
         self._performances += 1
         self.camera.sign(signer, GLOSSES[text], seed=self._performances)
 
-    def run(self, *command: str) -> str:
+    def learn(self) -> bool:
+        """Let a night train; return whether its model became champion.
+
+        With eight clips to test on it is not always surely better than the nearest clip, which the
+        page tells its reader; the model is used all the same.
+        """
+        said = self.run("retrain", codes=(0, REFUSED))
+        assert "becomes champion" in said or "does not become champion (floors)" in said, said
+        return "does not become" not in said
+
+    def run(self, *command: str, codes: tuple[int, ...] = (0,)) -> str:
         """Run a command of the project."""
         program = Path(sys.executable).with_name("signloom")
         done = subprocess.run(
             [program, *command], cwd=self.project, stdin=subprocess.DEVNULL, capture_output=True,
             text=True,
         )  # fmt: skip
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        assert done.returncode in codes, done.stdout[-3000:] + done.stderr[-3000:]
         return done.stdout
 
     def found(self) -> None:
@@ -118,10 +129,10 @@ class Walk:
         params.write_text(text, encoding="utf-8")
         (self.project / "ops.yaml").write_text(OPS, encoding="utf-8")
 
-    def understand(self, signer: str) -> list[str]:
+    def understand(self, signer: str, model: str) -> list[str]:
         """Sign all sentences while the page translates; return what it said."""
         self.tab.run("location.hash = 'translate'")
-        wait_for(self.tab, "document.querySelector('#model').textContent.includes('champion 1')")
+        wait_for(self.tab, f"document.querySelector('#model').textContent.includes('{model}')")
         self.camera.sit(signer)
         begin_live(self.tab)
         said = [
@@ -132,7 +143,7 @@ class Walk:
         return said
 
 
-def walk(folder: Path, pictures: Path | None = None) -> tuple[list[str], Walk]:
+def walk(folder: Path, pictures: Path | None = None) -> tuple[list[str], Walk, bool]:
     """Go from an empty folder to translations of what is signed live."""
     make_project(ROOT, folder / "signs")
     project = folder / "signs"
@@ -149,11 +160,13 @@ def walk(folder: Path, pictures: Path | None = None) -> tuple[list[str], Walk]:
             one.record(FOUNDERS)
             one.found()
             one.record(LATER)
-            one.run("retrain")
+            promoted = one.learn()
             tab.run("location.hash = 'nights'")
-            wait_for(tab, "document.querySelector('#night').textContent.includes('Champion: 1')")
+            night = "Champion: 1" if promoted else "1"
+            wait_for(tab, f"document.querySelector('#night').textContent.includes('{night}')")
             one.picture("night")
-            return one.understand("anouk"), one
+            said = one.understand("anouk", "champion 1" if promoted else "4")
+            return said, one, promoted
     finally:
         server.stop()
 
@@ -164,9 +177,9 @@ def walk(folder: Path, pictures: Path | None = None) -> tuple[list[str], Walk]:
 def test_who_records_herself_in_the_page_is_understood_after_a_night(tmp_path: Path) -> None:
     pictures = tmp_path / "pictures"
     pictures.mkdir()
-    said, done = walk(tmp_path, pictures)
+    said, done, promoted = walk(tmp_path, pictures)
     assert said == list(TEXTS)
-    assert ModelStore(done.project / MODELS).champion() == 1
+    assert ModelStore(done.project / MODELS).champion() == (1 if promoted else None)
     assert done.tab.complaints == []
     assert len(list(pictures.iterdir())) == 5
 

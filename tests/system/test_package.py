@@ -51,7 +51,9 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = folder / "env/bin/python"
     subprocess.run(
         [sys.executable, "-m", "pip", "--python", found, "install", "--quiet", "--no-deps",
-         "--no-index", wheel], check=True,
+         "--no-index", "--force-reinstall", wheel], check=True,
+        # With it, pip would find the package of this checkout and take it for installed.
+        env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
     )  # fmt: skip
     (site,) = (folder / "env/lib").glob("python*/site-packages")
     (site / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")

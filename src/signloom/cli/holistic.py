@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import functools
+import importlib.util
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -75,6 +76,8 @@ def run_landmarks(options: argparse.Namespace) -> None:
 
     if options.fps != 0 and not options.fps >= MIN_FPS:
         raise UserError(f"--fps: found {options.fps:g}, expected 0 (all) or {MIN_FPS:g} or more")
+    if options.write == "pose" and importlib.util.find_spec("pose_format") is None:
+        raise UserError("--write pose needs pose-format: pip install 'signloom[pose]'")
     describe_detector(DetectorOptions(detector="holistic", groups=("hands", "gaze")))  # networks
     with contextlib.ExitStack() as stack:
         jobs = list(_plan(options, stack))

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,7 +125,7 @@ def _init_landmarks(options: argparse.Namespace) -> None:
     from signloom.corpus.manifest import IMPORTED_SHARDS
     from signloom.corpus.rejects import REJECTS_NAME
     from signloom.importing.importer import CLIPS_NAME, PATTERN_FIELDS, guess_pattern
-    from signloom.importing.new_corpus import MANIFEST, check_plan
+    from signloom.importing.new_corpus import check_plan
     from signloom.importing.recipe import say_uses
 
     for name, given in (("videos", options.videos), ("table", options.table),
@@ -138,34 +138,75 @@ def _init_landmarks(options: argparse.Namespace) -> None:
         if options.dry_run:
             options.corpus = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder = options.corpus / IMPORTED_SHARDS.parent
-        if options.force and (folder / CLIPS_NAME).is_file():
-            shutil.rmtree(folder)
-        pattern = options.pattern or guess_pattern(options.landmarks, options.format)
-        found = import_sources(options, options.landmarks, options.corpus, pattern)
-        print(f"{found.clips} clips, {found.frames} frames, {len(found.rejects)} not imported")
-        fields = [name for name in PATTERN_FIELDS if f"{{{name}}}" in pattern]
-        options.table = [str(folder / CLIPS_NAME)]
-        given = {text.partition("=")[0] for text in (*options.set, *options.column)}
-        if "signer" not in fields and "signer" not in given:
-            options.set = [*options.set, "signer=one"]
-            print("  no folder and no --set signer=NAME says who signs: one person is assumed")
-        if "split" not in fields:
-            options.shares = options.shares or [80.0, 10.0, 10.0]
+        _check_sources_apart(folder, [Path(source) for source in options.landmarks])
         try:
+            pattern = options.pattern or guess_pattern(options.landmarks, options.format)
+            stack.enter_context(_put_aside(folder, CLIPS_NAME, REJECTS_NAME, force=options.force))
+            found = import_sources(options, options.landmarks, options.corpus, pattern)
+            print(f"{found.clips} clips, {found.frames} frames, {len(found.rejects)} not imported")
+            fields = [name for name in PATTERN_FIELDS if f"{{{name}}}" in pattern]
+            options.table = [str(folder / CLIPS_NAME)]
+            given = {text.partition("=")[0] for text in (*options.set, *options.column)}
+            if "signer" not in fields and "signer" not in given:
+                options.set = [*options.set, "signer=one"]
+                print("  no folder and no --set signer=NAME says who signs: one person is assumed")
+            if "split" not in fields:
+                options.shares = options.shares or [80.0, 10.0, 10.0]
             plan = make_plan(options, None)
             check_plan(plan)
             print("a model of these clips:")
             print(*(f"  {line}" for line in say_uses(plan.clips, options.detector)), sep="\n")
             finish_corpus(options, plan)
-        except UserError:
-            if not (options.corpus / MANIFEST).exists():
-                shutil.rmtree(folder)  # so that the same command can be given again
-            raise
         finally:
             options.corpus = corpus
-        if found.rejects:
+        if found.rejects and options.dry_run:
+            print(*(f"  {one.video}: {one.problem}" for one in found.rejects), sep="\n")
+        elif found.rejects:
             raise UserError(f"{len(found.rejects)} files or clips could not be imported; "
                             f"{folder / REJECTS_NAME} says why")  # fmt: skip
+
+
+def _check_sources_apart(folder: Path, sources: Sequence[Path]) -> None:
+    """Refuse sources that lie where the import writes, or that hold this place."""
+    place = folder.resolve()
+    for source in sources:
+        given = source.resolve()
+        if given == place or place in given.parents or given in place.parents:
+            raise UserError(f"cannot write to {folder}: it is, holds or lies in the input "
+                            f"{source}; name another CORPUS")  # fmt: skip
+
+
+@contextmanager
+def _put_aside(folder: Path, mark: str, rejects: str, *, force: bool) -> Iterator[None]:
+    """Let a new import come into a folder; after an error what was there is there again.
+
+    Args:
+        folder: Of the import.
+        mark: The file by which an earlier import is known, which `force` replaces.
+        rejects: The file that says why nothing came in; it stays where nothing was before.
+        force: Whether an earlier import is replaced.
+    """
+    aside = folder.with_name(f".{folder.name}.before")
+    if aside.exists():  # left by a process that was killed
+        shutil.rmtree(folder, ignore_errors=True)
+        aside.rename(folder)
+    before = {one.name for one in folder.iterdir()} if folder.is_dir() else set()
+    if force and mark in before:
+        folder.rename(aside)
+        before = set()
+    try:
+        yield
+    except BaseException:
+        kept = before if aside.exists() else {*before, rejects}
+        for one in folder.iterdir() if folder.is_dir() else ():
+            if one.name not in kept:  # of this import
+                shutil.rmtree(one) if one.is_dir() else one.unlink()
+        if aside.exists():
+            if folder.is_dir():
+                folder.rmdir()
+            aside.rename(folder)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def read_tables(options: argparse.Namespace) -> list[Path]:

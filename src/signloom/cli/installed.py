@@ -207,7 +207,13 @@ def _check_values(folder: Path, files: dict[str, str]) -> None:
         path = folder / name
         if path.is_file():
             schema = json.loads(files[f"{name.stem}.schema.json"])
-            unknown = sorted(set(load_params(path)) - set(schema.get("properties", {})))
+            found = load_params(path, may_be_empty=name == OPS)
+            unknown = sorted(set(found) - set(schema.get("properties", {})))
+            if "retrain" in unknown and name == PARAMS:
+                raise UserError(
+                    f"{name}: its section retrain is {OPS} now: move its keys there, then run this "
+                    "again"
+                )
             if unknown:
                 raise UserError(
                     f"{name}: Signloom {version()} has no section {', '.join(unknown)}: remove it, "

@@ -63,7 +63,7 @@ def run_project(options: argparse.Namespace) -> None:
 
 def is_clone(root: Path) -> bool:
     """Return whether new projects are to share the code of this folder."""
-    return (root / "src").exists() or not FILES.is_dir()
+    return (root / "src/signloom").exists() or not FILES.is_dir()
 
 
 def add_demo(parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,7 @@ from signloom.config import Count, Natural, load_section, read_json
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.errors import UserError
 from signloom.evaluation.names import (
+    GLOSS_WER,
     LOOKUPS,
     LOWER_IS_BETTER,
     Metric,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from signloom.report.stage_files import Change
 
 SHORT_BLEU = (Metric.BLEU2, Metric.BLEU3)  # between BLEU-1 and BLEU-4, and not shown
-SHOWN = [metric for metric in Metric if metric not in SHORT_BLEU]
+SHOWN = [*(metric for metric in Metric if metric not in SHORT_BLEU), GLOSS_WER]
 # What is shown beside a score: the floors, then the model without its input and with a wrong one.
 BESIDE = (
     System.CONSTANT, System.RANDOM, System.RETRIEVAL, System.LINEAR, System.BLIND, System.SWAPPED,

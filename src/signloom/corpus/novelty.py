@@ -9,7 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 _NO_SPACES = r"\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"  # Thai, Lao, kana, Chinese
-_WORD = re.compile(rf"[{_NO_SPACES}]|(?:(?![{_NO_SPACES}])\w)+(?:['’]\w+)*")
+# Vowel signs and accents of their own, which `\w` does not know: they belong to their letter.
+MARKS = (
+    r"\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0903\u093a-\u094f\u0951-\u0957\u0962\u0963"
+    r"\u0980-\u0dff\u200c\u200d"
+)
+_WORD = re.compile(rf"[{_NO_SPACES}]|(?:(?![{_NO_SPACES}])[\w{MARKS}])+(?:['’][\w{MARKS}]+)*")
 _HOLE = "\n"  # in no text
 
 
@@ -42,17 +47,15 @@ class KnownSentences:
         self._lines = frozenset(lines)
         words = sorted({word for line in lines for word in line})
         self._ids = {word: number for number, word in enumerate(words)}
-        around: dict[tuple[str, ...], set[int]] = defaultdict(set)
+        frames: dict[tuple[str, ...], int] = {}
+        self._frames: dict[int, set[int]] = defaultdict(set)  # in which each word stands
         by_length: dict[int, list[list[int]]] = defaultdict(list)
         for line in lines:
             by_length[len(line)].append([self._ids[word] for word in line])
             for place, word in enumerate(line):
-                around[*line[:place], _HOLE, *line[place + 1 :]].add(self._ids[word])
+                frame = (*line[:place], _HOLE, *line[place + 1 :])
+                self._frames[self._ids[word]].add(frames.setdefault(frame, len(frames)))
         self._by_length = {length: np.array(rows) for length, rows in by_length.items()}
-        self._alike: dict[int, set[int]] = defaultdict(set)
-        for same in around.values():
-            for number in same:
-                self._alike[number] |= same
 
     def judge(self, text: str) -> Novelty | None:
         """Return what is new in a text; None if nothing but marks and capitals is."""
@@ -76,6 +79,9 @@ class KnownSentences:
                 for old, new in zip(row.tolist(), ids.tolist(), strict=True)
                 if old != new
             ]
-            if all(new < 0 or new in self._alike[old] for old, new in pairs):
+            if all(new < 0 or self._may_replace(old, new) for old, new in pairs):
                 return True
         return False
+
+    def _may_replace(self, old: int, new: int) -> bool:
+        return not self._frames[old].isdisjoint(self._frames[new])

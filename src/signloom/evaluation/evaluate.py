@@ -497,10 +497,14 @@ def _score_seeds(
                 measure(plain_texts(one.translate(clips, decoding)), refs, options.score)
                 for one in models
             ]
-            for models in ([other for _, other in others], [together])
+            for models in (
+                [other for _, other in others],
+                [] if decoding.temperature else [together],
+            )
         )
         splits[result.split] = [counts[result.split][System.MODEL], *alone]
-        joint[result.split] = score_statistics(all_[0], options.score)
+        if not decoding.temperature:  # samples are drawn from one model at a time
+            joint[result.split] = score_statistics(all_[0], options.score)
     names = [seed_name(translator.spec.provenance), *(name for name, _ in others)]
     return score_seeds(names, splits, joint, options.score)
 

@@ -363,7 +363,11 @@ def headline(
         if seeds:
             values["seeds"] = {
                 name: {key: spread[key] for key in ("mean", "low", "high", "std", "n")}
-                | {"together": seeds.together[split][Metric(name)].value}
+                | (
+                    {"together": seeds.together[split][Metric(name)].value}
+                    if split in seeds.together
+                    else {}
+                )
                 for name, spread in spreads[split].items()
             }
         values |= {"clips": found["clips"], "missing": len(found["missing"])}

@@ -26,6 +26,7 @@ _MOST_S = 1e7  # of a time: four months
 
 _CLOCK = r"(?:(\d{1,6}):)?(\d{1,2}):(\d{1,2})(?:[.,](\d{1,3}))?"
 _TIMES = re.compile(rf"\s*{_CLOCK}\s*-->\s*{_CLOCK}(?:\s.*)?")
+_SIGN = re.compile(r"<c\.sign>[^<]*</c>")
 _VOICE = re.compile(r"<v(?:\.[^\s<>]*)?\s([^<>]+)>")
 # Of SubRip, WebVTT (with its times inside a cue) and SubStation; not `5 < 7`. None looks past the
 # next opening bracket, or a file of them would take for ever.
@@ -169,6 +170,8 @@ def _read_blocks(path: Path, text: str, _: Choice) -> Captions:
         if times is None:
             return
         joined = " ".join(block)
+        if is_vtt and _SIGN.fullmatch(joined.strip()):
+            return  # of `translate --signs`: what was signed, and no sentence
         voice = _VOICE.search(joined) if is_vtt else None
         start_s, end_s = _seconds(*times.groups()[:4]), _seconds(*times.groups()[4:])
         cues.append(Cue(

@@ -121,10 +121,13 @@ def _bring_home(path: Path) -> None:
     try:
         with contextlib.closing(sqlite3.connect(path, timeout=ANSWER_S)) as database, database:
             places = database.execute("SELECT artifact_location FROM experiments").fetchall()
-            folders = {str(Path(place.removeprefix("file://")).parent) for (place,) in places}
-            for old in sorted(folders):
-                if Path(old).name != ARTIFACTS or not Path(old).is_absolute() or old == home:
+            folders = {Path(place.removeprefix("file://")).parent for (place,) in places if place}
+            for folder in sorted(folders):
+                old = str(folder)
+                if folder.name != ARTIFACTS or not folder.is_absolute() or old == home:
                     continue
+                if folder.exists() and not folder.with_name(DEFAULT_STORE).exists():
+                    continue  # of no project: a place that somebody chose
                 for table, column in PLACES:
                     database.execute(
                         f"UPDATE {table} SET {column} = replace({column}, ?1, ?2) "

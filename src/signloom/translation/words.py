@@ -16,12 +16,13 @@ import numpy.typing as npt
 from pydantic import Field
 
 from signloom.config import Share, checked_dataclass
+from signloom.corpus.novelty import MARKS
 
 ROUNDS = 10  # of expectation and maximisation
 LEAST = 0.05  # words and signs whose weight is less do not belong together
 # Where words are not parted by spaces each character is one.
 _UNSPACED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff"
-_WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
+_WORD = re.compile(rf"[{_UNSPACED}]|(?:[^\W_{_UNSPACED}]|[{MARKS}])+")
 
 
 @checked_dataclass

@@ -89,7 +89,7 @@ def read_ledger(path: Path, kind: type[LedgerRow]) -> list[LedgerRow]:
     header, *lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     rows = [line.split("\t") for line in lines]
     try:
-        # Before version 0.3 the hint was in the column `mend`.
+        # Before version 0.2 the hint was in the column `mend`.
         there = ["hint" if name == "mend" else name for name in header.split("\t")]
         if there != names:
             raise ValueError(f"found the columns {header!r}, expected {', '.join(names)}")

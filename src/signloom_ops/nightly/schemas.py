@@ -43,7 +43,7 @@ MARKS = _map(shape(forgotten=(_list(_FORGOTTEN), []), also_of=(list[str], [])))
 # retrain.json
 _FINDING = shape(
     check=str, level=Literal["stop", "warn", "ok"], what=str, statistic=_NUMBER,
-    hint=(str, ""), mend=(str, ""),  # `mend`: the same, before version 0.3
+    hint=(str, ""), mend=(str, ""),  # `mend`: the same, before version 0.2
    
     warn=_NUMBER, stop=_NUMBER, clips=list[str], signer=(str | None, None),
 )  # fmt: skip

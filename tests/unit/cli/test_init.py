@@ -356,3 +356,27 @@ def test_a_folder_a_person_above_the_signs_says_who_signs(project: Path) -> None
         main(["init", "other", "--landmarks", "MP_Data/anna/hello", *size])
     with pytest.raises(SystemExit, match="leave --table out"):
         main(["init", "other", "--landmarks", "MP_Data", "--table", "list.csv"])
+
+
+def test_init_of_takes_that_lie_in_the_corpus_deletes_them(project: Path) -> None:
+    write_takes(project / "c" / "landmarks", 4)
+    files = sorted((project / "c").rglob("*.npy"))
+    size = ["--fps", "25", "--width", "640", "--height", "480", "--shares", "0", "0", "0"]
+    with pytest.raises(SystemExit, match="it is, holds or lies in the input"):
+        main(["init", "c", "--landmarks", "c/landmarks", *size])
+    assert files
+    assert sorted((project / "c").rglob("*.npy")) == files
+
+
+def test_force_with_a_mistake_deletes_the_import_before(project: Path) -> None:
+    write_takes(project / "MP_Data", 11)
+    size = ["--fps", "25", "--width", "640", "--height", "480"]
+    main(["init", "c", "--landmarks", "MP_Data", *size])
+    before = {
+        path: path.read_bytes() for path in sorted((project / "c").rglob("*")) if path.is_file()
+    }
+    for mistake in (["MP_Dato"], ["MP_Data", "--shares", "0", "0", "0"]):
+        with pytest.raises(SystemExit):
+            main(["init", "c", "--force", "--landmarks", *mistake, *size])
+        assert before == {path: path.read_bytes() for path in before}
+        assert before.keys() == {path for path in (project / "c").rglob("*") if path.is_file()}

@@ -29,3 +29,8 @@ def test_scripts_without_spaces_have_a_word_a_sign() -> None:
     assert find_words("我要茶, please") == ["我", "要", "茶", "please"]
     assert find_words("Don't  GO.") == ["don't", "go"]
     assert KnownSentences(["我要茶", "我要水", "你要茶"]).judge("你要水") == Novelty.OLD_OLD
+
+
+def test_words_of_devanagari_keep_their_vowel_signs() -> None:
+    assert find_words("लड़की है।") == ["लड़की", "है"]
+    assert KnownSentences(["लड़की है"]).judge("लड़का है") is not None

@@ -549,6 +549,22 @@ def test_a_copied_project_writes_its_artifacts_into_the_original(
     assert not caplog.text
 
 
+def test_a_place_for_artifacts_that_somebody_chose_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///mlflow.db")
+    monkeypatch.chdir(tmp_path)
+    prepare_database()
+    chosen = tmp_path / "big" / "mlruns"
+    chosen.mkdir(parents=True)
+    with contextlib.closing(sqlite3.connect("mlflow.db")) as database, database:
+        database.execute("UPDATE experiments SET artifact_location = ?", (f"{chosen}/0",))
+    prepare_database()
+    with contextlib.closing(sqlite3.connect("mlflow.db")) as database:
+        found = database.execute("SELECT artifact_location FROM experiments").fetchone()
+    assert found == (f"{chosen}/0",)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("delay_s", [0.1, 0.4, 1.0])
 def test_a_kill_while_the_database_is_made_leaves_none(
