@@ -1,0 +1,30 @@
+"""What the study of cheap claims counts."""
+
+import pytest
+import torch
+
+from pipeline.studies.claims import count_disagreement, scale_scores, without_head
+from signloom.models.attention import MultiHeadAttention
+
+
+def test_scores_have_the_variance_of_their_width_and_one_when_divided() -> None:
+    without, divided, few, many = scale_scores(64)
+    assert (without, divided) == (pytest.approx(64, rel=0.05), pytest.approx(1, rel=0.05))
+    assert few < 3 < 25 < many
+
+
+def test_a_form_that_train_never_has_behind_a_pronoun_is_counted() -> None:
+    train = ["Je mange.", "Elle mange.", "Tu manges."]
+    assert count_disagreement(["elle manges", "je ne mange", "la maison"], train) == (2, 1)
+
+
+def test_a_head_is_cut_and_comes_back() -> None:
+    torch.manual_seed(0)
+    layer = MultiHeadAttention(8, 2, dropout=0.0, bias=True)
+    x, valid = torch.randn(1, 3, 8), torch.ones(1, 3, dtype=torch.bool)
+    whole = layer.attend_self(x, valid=valid, is_causal=False, distances=None)
+    with without_head(layer, 1):
+        cut = layer.attend_self(x, valid=valid, is_causal=False, distances=None)
+    again = layer.attend_self(x, valid=valid, is_causal=False, distances=None)
+    assert not torch.equal(whole, cut)
+    assert torch.equal(whole, again)
