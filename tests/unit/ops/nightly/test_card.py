@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from signloom.errors import UserError
-from signloom.evaluation.names import MAIN_METRICS
+from signloom.evaluation.names import MAIN_METRICS, metric_label
 from signloom.files import hash_file
 from signloom.paths import JUDGEMENTS
 from signloom_ops.app.analysis import read_scores
@@ -93,7 +93,9 @@ def test_a_version_of_before_a_metric_was_added_is_still_read(
     path.write_text(json.dumps(scores), encoding="utf-8")
     assert "### test: " in write_card(folder, corpus).read_text(encoding="utf-8")
     shown = read_scores(path)
-    assert shown["score"] == scores["splits"]["test"]["systems"]["model"][shown["metric"]]["value"]
+    headline = scores["headline"]
+    assert shown["metric"] == metric_label(headline)
+    assert shown["score"] == scores["splits"]["test"]["systems"]["model"][headline]["value"]
 
 
 def test_terms_in_the_corpus_are_quoted_and_missing_ones_said(
