@@ -117,8 +117,9 @@ def test_a_project_of_the_installed_package_runs_its_stages_and_is_upgraded(
     finally:
         changed.write_text(before)
     params = (project / "params.yaml").read_text()
-    (project / "params.yaml").write_text(params.replace("seed: 0", "seed: 7"))
-    mine = (project / "params.yaml").read_text()
+    mine = params.replace("epochs: 100", "epochs: 7")
+    assert mine != params
+    (project / "params.yaml").write_text(mine)
     template = package / "project/presets/base.yaml"
     before = template.read_text()
     state = json.loads((project / ".signloom.json").read_text())
@@ -136,10 +137,15 @@ def test_a_project_of_the_installed_package_runs_its_stages_and_is_upgraded(
         assert (project / "presets/base.yaml").read_text() == template.read_text()
         assert (project / "params.yaml").read_text() == mine
         run("signloom.cli.installed", folder=project.name)
-        (project / "pipeline/train.py").write_text("# mine\n")
+        # What this version does not change may be changed by hand, what it changes may not.
+        for name in ("pipeline/train.py", "presets/base.yaml"):
+            (project / name).write_text("# mine\n")
+        run("signloom.cli.main", "project", "--upgrade", folder=project.name)
+        template.write_text(f"{before}# newer\n")
         said = run("signloom.cli.main", "project", "--upgrade", folder=project.name, ok=False)
-        assert "pipeline/train.py is not as Signloom" in said.stderr
-        assert (project / "pipeline/train.py").read_text() == "# mine\n"
+        assert "presets/base.yaml is not as Signloom" in said.stderr
+        for name in ("pipeline/train.py", "presets/base.yaml"):
+            assert (project / name).read_text() == "# mine\n"
     finally:
         template.write_text(before)
 

@@ -70,7 +70,7 @@ def add_demo(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom demo`."""
     parser.description = (
         "Draw a corpus of signing, find its landmarks, train, score and report, as `make demo` "
-        "does in a clone: some 25 minutes on two cores."
+        "does in a clone: some 10 minutes on two cores."
     )
     parser.set_defaults(run=run_demo)
 
