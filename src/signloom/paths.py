@@ -20,7 +20,6 @@ LABELS = TOKENS / "labels.json"
 
 CHECKPOINT = Path("data/checkpoint")
 START = Path("data/start.yaml")  # by which a night tells stage `train` where to start from
-SEGMENTER = Path("data/segmenter.safetensors")  # cuts films into sentences
 HISTORY = CHECKPOINT / "history.json"
 SNAPSHOTS = Path("data/.training")  # data/.* is ignored by Git
 

@@ -16,16 +16,12 @@ import pytest
 from signloom.cli.main import main
 from signloom.cli.translate_options import CAPTION_FORMATS
 from signloom.corpus.landmarks import build_layout
-from signloom.corpus.manifest import Clip, write_manifest
-from signloom.extraction.extract import extract_corpus
 from signloom.files import hash_file
 from signloom.importing.captions import Cue, read_captions, write_captions
 from signloom.translation.confidence import Confidence, Level, write_confidence
-from signloom.translation.segmentation import share_found
-from signloom_demo.signer import TRAIN_SIGNERS
 from tests import tiny
-from tests.extraction import DRAWING, OPTIONS, draw_two_clips
-from tests.films import draw_film, sketch_film
+from tests.extraction import OPTIONS, draw_two_clips
+from tests.films import sketch_film
 from tests.tiny import write_checkpoint
 
 COMMAND = [sys.executable, "-c", "from signloom.cli.main import main; main()", "translate"]
@@ -189,7 +185,6 @@ def test_one_video_is_one_line_of_text_and_its_timing_adds_up(folder: Path) -> N
 def test_threads_of_the_graph_change_no_landmark(folder: Path) -> None:
     """Quick twin: tests/golden/test_landmarks.py."""
     from signloom.extraction.extract import extract_video
-    from tests.extraction import OPTIONS
 
     one, two = (
         extract_video(folder / "videos/b.mp4", OPTIONS.detector_options, threads=threads)
@@ -343,42 +338,3 @@ def test_a_watched_folder_gets_captions_once_and_of_whole_files_only(
     assert "stopped; 0 translated, 1 not" in again  # the torn one is tried again, once
     assert captions.stat().st_mtime_ns == written
     assert not list(inbox.rglob("*.tmp"))
-
-
-@pytest.mark.slow
-@pytest.mark.mediapipe
-def test_a_real_film_teaches_a_segmenter_that_cuts_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Quick twins: tests/unit/translation/test_segmentation.py, and the tests of captions above."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SIGNLOOM_WORKERS", "1")
-    (tmp_path / "corpus").mkdir()
-    signer, sentences = TRAIN_SIGNERS[0], [("MOI", "MANGER"), ("TOI", "ALLER")] * 3
-    video = tmp_path / "corpus/film.mp4"
-    truth = draw_film(video, sentences, [0.8, 1.5, 0.6, 2.0, 1.0], signer, DRAWING, seed=1)
-    clips = [
-        Clip(
-            clip_id=f"clip-{number}", video=video, text="je mange", signer=signer.name,
-            split="train", start_s=round(start, 3), end_s=round(end, 3),
-        )
-        for number, (start, end) in enumerate(truth)
-    ]  # fmt: skip
-    write_manifest(tmp_path / "corpus/manifest.tsv", clips)
-    sections = {
-        "corpus": {"folder": "corpus", "manifest": "manifest.tsv", "signer_disjoint": True},
-        "extract": {**dataclasses.asdict(OPTIONS), "groups": list(OPTIONS.groups)},
-    }
-    (tmp_path / "params.yaml").write_text(json.dumps(sections))
-    extract_corpus(clips[:1], OPTIONS, tmp_path / "data/landmarks")
-    write_checkpoint(tmp_path / "data/checkpoint")
-    main(["train-segmenter"])
-    assert "data/segmenter.safetensors: of the" in capsys.readouterr().out
-    for more, folder in (([], "learnt"), (["--pause", "0.35"], "rest")):
-        main(["translate", "corpus/film.mp4", "--write", "vtt", "--into", folder, *more,
-              "--max-tokens", "10"])  # fmt: skip
-        cues = read_captions(tmp_path / folder / "film.vtt").cues
-        found = [(cue.start_s, cue.end_s) for cue in cues]
-        # The last fifth of the film chose the epoch: the last sentence was not learnt from.
-        assert share_found(found, truth) >= (0.8 if folder == "learnt" else 1)
-    assert "films are cut into sentences by data/segmenter.safetensors" in capsys.readouterr().err

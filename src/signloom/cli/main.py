@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from signloom.cli import (
+    align,
     from_corpora,
     holistic,
     init,
@@ -19,7 +20,6 @@ from signloom.cli import (
     model,
     project,
     results,
-    segmenter,
     translate,
 )
 from signloom.terminal import run_program
@@ -52,11 +52,7 @@ COMMANDS: Commands = {
             "print the sentences of videos, landmarks or glosses",
         ),
         "lookup": (lookup.add_lookup, "find the known signs that are nearest to a clip"),
-        "align": (segmenter.add_align, "move the captions of a film to where its signing lies"),
-        "train-segmenter": (
-            segmenter.add_train_segmenter,
-            "train what cuts films into sentences, for translate --write",
-        ),
+        "align": (align.add_align, "move the captions of a film to where its signing lies"),
         "export-model": (
             translate.add_export_model,
             "write a model as ONNX, or for `mlflow models serve`",

@@ -83,7 +83,7 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     films.add_argument(
         "--pause", type=number_of(Positive), metavar="S",
-        help="cut where the hands rest for so many seconds, even if a segmenter was trained",
+        help="cut a film where the hands rest for so many seconds (0.35)",
     )  # fmt: skip
     parser.add_argument(
         "--video",

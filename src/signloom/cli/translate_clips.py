@@ -42,7 +42,7 @@ from signloom.translation.inputs import (
 
 if TYPE_CHECKING:
     from signloom.features.sources import SourceSequence
-    from signloom.translation.films import Cutter, Sentence
+    from signloom.translation.films import Sentence
     from signloom.translation.options import DecodingOptions
     from signloom.translation.timed import TimedTranslation
     from signloom.translation.translator import Translation, Translator
@@ -384,11 +384,12 @@ class _FilmWork(_Work):
             make_sign_cues,
             translate_film,
         )
+        from signloom.translation.segmentation import PAUSE_S, segment_by_rest
 
         translator, decoding = self.wait()
         options = self._options
         with self._watch.measure("model"):
-            spans = self._cut(clip.sequence)
+            spans = segment_by_rest(clip.sequence, options.pause_s or PAUSE_S)
             sentences = translate_film(
                 translator, clip.sequence, spans, decoding,
                 skip_unsure=options.skip_unsure, guess=options.guess,
@@ -408,16 +409,6 @@ class _FilmWork(_Work):
         )
         sys.stdout.flush()
         self.write_video(clip, sentences)
-
-    @functools.cached_property
-    def _cut(self) -> "Cutter":
-        from signloom.translation.films import open_cutter
-
-        options = self._options
-        cutter, path = open_cutter(options.checkpoint, self._extractor, options.pause_s)
-        if path:
-            _print_message(f"films are cut into sentences by {path}")
-        return cutter
 
 
 def _print_message(text: str) -> None:

@@ -22,7 +22,7 @@ from signloom.corpus.landmarks import (
     Layout,
     build_layout,
 )
-from signloom.corpus.skeletons import SKELETONS, index_of, partial_layout
+from signloom.corpus.skeletons import index_of
 from signloom.errors import UserError
 from signloom.extraction.handedness import FoundHand, HandednessTracker
 from signloom.extraction.mediapipe_models import (
@@ -61,9 +61,8 @@ Found = Generator[tuple[Frame, Mapping[str, Any]], None, None]
 class DetectorOptions:
     """What finds the landmarks, and which of them are kept."""
 
-    detector: Literal["hands", "hands+pose", "holistic", "wholebody"]
-    """MediaPipe Hands; Hands and Pose; Holistic, which finds the hands by way of the pose; or a
-    network of COCO-WholeBody's 133 points, an .onnx file of the user's."""
+    detector: Literal["hands", "hands+pose", "holistic"]
+    """MediaPipe Hands; Hands and Pose; or Holistic, which finds the hands by way of the pose."""
     groups: tuple[str, ...]
     """Landmarks to keep, of `landmarks.GROUP_CHOICES`; the detector must see them."""
     min_detection_confidence: Share = 0.5
@@ -73,7 +72,7 @@ class DetectorOptions:
     hand_model: str = ""
     """Path of a hand_landmarker .task file; empty: the models inside MediaPipe's package."""
     pose_model: str = ""
-    """Path of a pose_landmarker .task file, likewise; of `wholebody`, its .onnx file."""
+    """Path of a pose_landmarker .task file, likewise."""
     runtime: Literal["litert", "mediapipe"] = "litert"
     """Who runs MediaPipe's networks: LiteRT, where `uses_litert`, or MediaPipe's own graphs. The
     landmarks are the same."""
@@ -90,13 +89,9 @@ class DetectorOptions:
             )
         if 0 < self.fps < MIN_FPS:
             raise ValueError(f"fps: found {self.fps:g}, expected 0 (all) or {MIN_FPS:g} or more")
-        if self.hand_model and self.detector in ("holistic", "wholebody"):
-            raise ValueError(
-                f"hand_model: {self.detector!r} has its own; use detector 'hands+pose'"
-            )
-        if self.detector == "wholebody" and not self.pose_model:
-            raise ValueError("pose_model: detector 'wholebody' needs the path of an .onnx file")
-        if self.pose_model and self.detector not in ("hands+pose", "wholebody"):
+        if self.hand_model and self.detector == "holistic":
+            raise ValueError("hand_model: 'holistic' has its own; use detector 'hands+pose'")
+        if self.pose_model and self.detector != "hands+pose":
             raise ValueError(
                 f"pose_model: {self.detector!r} cannot use one; use detector 'hands+pose'"
             )
@@ -104,8 +99,6 @@ class DetectorOptions:
     @property
     def layout(self) -> Layout:
         """What the detector's arrays mean."""
-        if self.detector == "wholebody":
-            return partial_layout(self.groups, SKELETONS[133].indices, flat=True)
         return build_layout(self.groups)
 
     @property
@@ -313,37 +306,6 @@ class HandsPoseDetector(HandsDetector):
         return HandsDetector.packaged_models(options) + pose
 
 
-class WholeBodyDetector(Detector):
-    """Finds body, hands and face by one network, each frame by itself, in batches."""
-
-    sees = ("hands", "pose", "lips", "face_outline", "brows", "eyes")
-
-    def __init__(self, options: DetectorOptions, threads: int) -> None:
-        from signloom.extraction.wholebody import WholeBodyNetwork
-
-        self.layout = options.layout
-        self._network = WholeBodyNetwork(
-            Path(options.pose_model), least=options.min_detection_confidence, threads=threads
-        )
-
-    @staticmethod
-    def packaged_models(options: DetectorOptions) -> tuple[str, ...]:
-        """Return nothing: the file is the user's."""
-        return ()
-
-    def reset(self) -> None:
-        """Forget nothing: no frame depends on another."""
-
-    def find(self, rgb: npt.NDArray[np.uint8], time_s: float) -> Mapping[str, Any]:
-        """Return the parts that the frame shows; see `Detector`."""
-        ((_, parts),) = self.find_all(iter([Frame(time_s, rgb)]))
-        return parts
-
-    def find_all(self, frames: Iterator[Frame]) -> Found:
-        """Yield the next frames with their parts, batch by batch."""
-        yield from self._network.find_all(frames)
-
-
 def _build_hands(options: DetectorOptions, threads: int) -> "HandGraph | HandTask | HandNetworks":
     confidences = (options.min_detection_confidence, options.min_tracking_confidence)
     if options.hand_model:
@@ -371,7 +333,6 @@ DETECTORS: dict[str, type[Detector]] = {
     "holistic": HolisticDetector,
     "hands": HandsDetector,
     "hands+pose": HandsPoseDetector,
-    "wholebody": WholeBodyDetector,
 }
 
 
@@ -466,11 +427,6 @@ def _needs_refined_face(options: DetectorOptions) -> bool:
 
 
 def _runtime_versions(options: DetectorOptions) -> dict[str, str]:
-    if options.detector == "wholebody":
-        try:
-            return {"onnxruntime": importlib.metadata.version("onnxruntime")}
-        except importlib.metadata.PackageNotFoundError:  # the one for GPUs; or none, told later
-            return {"onnxruntime": "other"}
     if options.uses_litert:
         found = {"litert": importlib.metadata.version("ai-edge-litert")}
         for name in ("contrib-python", "python", "python-headless", "contrib-python-headless"):
@@ -496,8 +452,7 @@ def _model_files(options: DetectorOptions) -> dict[str, Path]:
             files[key] = Path(found)
             if not files[key].is_file():
                 raise UserError(
-                    f"extract.{key}: {found} is not a file; give the path of a .task file (of "
-                    "wholebody: .onnx), seen from the project's root, or leave it empty for "
-                    "MediaPipe's own"
+                    f"extract.{key}: {found} is not a file; give the path of a .task file, "
+                    "seen from the project's root, or leave it empty for MediaPipe's own"
                 )
     return files

@@ -1,40 +1,17 @@
 """Films of several sentences: how they are cut, and the translation, signs and captions of each."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from typing import Any
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.importing.captions import UNSURE_MARK, Cue
 from signloom.translation.confidence import NOT_UNDERSTOOD, Check
 from signloom.translation.options import DecodingOptions
-from signloom.translation.segmentation import PAUSE_S, Span, cut, segment_by_rest
-from signloom.translation.segmenter import Segmenter, find_segmenter
+from signloom.translation.segmentation import Span, cut
 from signloom.translation.signs import Sign, find_signs
 from signloom.translation.timed import TimedToken, translate_timed
 from signloom.translation.translator import Translator
-
-Cutter = Callable[[LandmarkSequence], list[Span]]
-
-
-def open_cutter(
-    checkpoint: Path, extractor: Mapping[str, Any], pause_s: float | None = None
-) -> tuple[Cutter, Path | None]:
-    """Return what cuts films into sentences, and the file that it was learnt to from.
-
-    Args:
-        checkpoint: Of the model; a segmenter may lie beside it.
-        extractor: What made the landmarks that the model reads.
-        pause_s: Cut where the hands rest for so many seconds, even if a segmenter was trained.
-    """
-    path = find_segmenter(checkpoint) if pause_s is None else None
-    if path is None:
-        return partial(segment_by_rest, pause_s=pause_s or PAUSE_S), None
-    return Segmenter.load(path, extractor).segment, path
-
 
 SENTENCES_AT_ONCE = 64  # of a film, whose features need not all be in memory
 

@@ -23,9 +23,8 @@ from signloom.files import hash_file
 from signloom.paths import PARAMS, SCORES_NAME, TARGETS
 from signloom.report.quality import QualityOptions, build_checks
 from signloom.report.skeletons import list_strokes
-from signloom.translation.films import open_cutter
 from signloom.translation.lookup import Sign, find_nearest, open_index
-from signloom.translation.segmentation import Span, cut, segment_by_rest
+from signloom.translation.segmentation import cut, segment_by_rest
 from signloom.translation.timed import to_json, translate_timed
 from signloom.translation.translator import Translator
 from signloom.versions import find_current
@@ -76,7 +75,7 @@ class Analyst:
                 film, self._detector(model), threads=2, watch=lambda found: _watch(found, light)
             )
             faults = self._find_faults(sequence, light)
-            spans = self._segment(model, sequence)
+            spans = segment_by_rest(sequence)
             # As live: rests that the model has not learnt would make it strange to it.
             signed = (spans[0][0], spans[-1][1]) if spans else None
             clip = cut(sequence, signed) if signed else sequence
@@ -195,13 +194,6 @@ class Analyst:
         best = min(_BEST, decoding.beam_size)
         found = translate_timed(model.translator, [sequence], decoding, n_best=best)
         return {**to_json(found[0]), "unsure": found[0].translation.check.is_unsure}
-
-    def _segment(self, model: Model | None, sequence: LandmarkSequence) -> list[Span]:
-        """Return the sentences of a film: by what was learnt, where it was."""
-        if model is None:
-            return segment_by_rest(sequence)
-        extractor = model.translator.source.landmarks().extractor
-        return open_cutter(model.checkpoint, extractor)[0](sequence)
 
     def _detector(self, model: Model | None) -> DetectorOptions:
         if model is not None:

@@ -249,7 +249,7 @@ def _cached(
     return {
         cache_key(video=hashes[path], start_s=start_s, end_s=end_s, decoder=DECODER, extractor=make)
         for path, found in spans.items() if path in hashes
-        # And of the whole film, from which a segmenter may have learnt.
+        # And of the whole film, which somebody may have looked at.
         for start_s, end_s in (*found, (None, None))
         for make in makes
     }  # fmt: skip

@@ -10,7 +10,6 @@ from signloom.paths import (
     CHECKPOINT,
     MODELS,
     REPORTS,
-    SEGMENTER,
     SPOOL,
     WEIGHTS_NAME,
     WITHDRAWN_VIDEOS,
@@ -55,11 +54,6 @@ def _models() -> Iterator[str]:
         yield (
             f"{CHECKPOINT} may have been trained on them: `dvc repro` trains without them, and "
             "writes landmarks, tokens, scores and report again"
-        )
-    if SEGMENTER.is_file():
-        yield (
-            f"{SEGMENTER} may have been trained on them: `signloom train-segmenter` trains it "
-            "without them"
         )
 
 

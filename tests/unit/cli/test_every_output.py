@@ -11,7 +11,6 @@ import pytest
 from signloom.cli.main import build_parser, main
 from signloom.cli.project import COPIED, LINKED
 from signloom.corpus.shards import write_shards
-from signloom.translation.segmenter import Segmenter
 from tests.intake import tree
 from tests.tiny import sequence
 from tests.unit.cli.test_outputs import project
@@ -54,7 +53,6 @@ WRITTEN = {
     ("translate", "--attention"): ["translate", "same", *MODEL, "--attention", "mine/a.html"],
     ("translate", "--into"): ["translate", "same", *MODEL, "--write", "vtt", "--into", "mine"],
     ("align", "--out"): ["align", "film.mp4", "mine/b.vtt", *MODEL, "--out", "mine/a.vtt"],
-    ("train-segmenter", "--out"): ["train-segmenter", "--out", "model/model.safetensors"],
     ("export-model", "folder"): ["export-model", "mine", "--format", "onnx", *MODEL],
     ("compare", "--out"): ["compare", "x", "y", "z", "--out", "mine/CONSENT.md"],
 }
@@ -109,16 +107,3 @@ def test_no_output_of_any_command_replaces_what_is_there(
     told = str(ended.value) + capsys.readouterr().err
     ways = ("already", "no empty folder", "does not make", "is there and")
     assert any(way in told for way in ways), told
-
-
-def test_a_segmenter_replaces_a_segmenter_and_nothing_else(project: Path) -> None:
-    for name in ("CONSENT.md", "model.safetensors"):
-        path = project / "model" / name
-        path.touch()
-        with pytest.raises(SystemExit, match=f"{name} is there already: give --overwrite"):
-            main(["train-segmenter", "--out", str(path)])
-    ours = project / "ours.safetensors"
-    Segmenter(sequence(0).layout, {}, None).save(ours)
-    with pytest.raises(SystemExit) as ended:
-        main(["train-segmenter", "--out", str(ours)])
-    assert "already" not in str(ended.value)  # there are no landmarks to train on

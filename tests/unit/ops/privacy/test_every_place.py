@@ -79,7 +79,6 @@ PLACES: dict[str, Callable[[Path], None] | str] = {
     "TOKENIZER": lambda place: note(place, NOTED),
     "LABELS": lambda place: note(place, NOTED),
     "CHECKPOINT": "weights, which no program can clean: `tell_left` names them",
-    "SEGMENTER": "weights, which no program can clean: `tell_left` names them",
     "HISTORY": "losses",
     "SNAPSHOTS": lambda place: note(place / "1.json", NOTED),
     "MODELS": "written by the fixture, with signers",

@@ -34,12 +34,11 @@ from signloom.features.features import (
 )
 from signloom.features.rests import find_runs
 from signloom.files import write_file
-from signloom.paths import SEGMENTER
 from signloom.translation.segmentation import LEAST_S, Span, cut
 
 FORMAT_VERSION = 1
 _METADATA = "signloom"
-HINT = "train it again: `signloom train-segmenter`"
+HINT = "train it again: `python -m labs.segmenter.run`"
 OUTSIDE, BEGIN, INSIDE = range(3)
 _UNREADABLE = (
     safetensors.SafetensorError, OSError, RuntimeError, ValueError, KeyError, TypeError,
@@ -233,21 +232,6 @@ class Segmenter:
             raise UserError(f"{path}: no segmenter that can be read ({error}); {HINT}") from None
         check_same_extractor(extractor, made_by, hint=f"{HINT}, or remove {path}")
         return segmenter
-
-
-def is_segmenter(path: Path) -> bool:
-    """Return whether a file is one that `Segmenter.save` wrote, which may be replaced."""
-    try:
-        with safetensors.safe_open(path, "pt") as file:
-            return _METADATA in (file.metadata() or {})
-    except (OSError, safetensors.SafetensorError):
-        return False
-
-
-def find_segmenter(checkpoint: Path) -> Path | None:
-    """Return the segmenter in a checkpoint's folder, beside it or in `data`; None without one."""
-    paths = (checkpoint / SEGMENTER.name, checkpoint.parent / SEGMENTER.name, SEGMENTER)
-    return next((path for path in paths if path.is_file()), None)
 
 
 def join_films(
