@@ -266,6 +266,39 @@ def extractor_fingerprint(options: DetectorOptions) -> str:
     return json.dumps(found, sort_keys=True)
 
 
+def clip_key(
+    video_sha256: str, fingerprint: str, start_s: float | None = None, end_s: float | None = None
+) -> str:
+    """Return the cache's key of a clip's landmarks.
+
+    Args:
+        video_sha256: Of the video's bytes.
+        fingerprint: What `extractor_fingerprint` returns.
+        start_s: Of the clip in its video; None: from the first frame.
+        end_s: Likewise; None: to the last frame.
+    """
+    return cache_key(
+        video=video_sha256, start_s=start_s, end_s=end_s, decoder=DECODER, extractor=fingerprint
+    )
+
+
+def find_extracted(path: Path, options: DetectorOptions) -> LandmarkSequence | Problem | None:
+    """Return what `extract_corpus` has found in a whole video with the same bytes and options.
+
+    Returns:
+        Landmarks, or why it cannot be read; None if the cache does not know.
+    """
+    cache = LandmarkCache(cache_folder())
+    if not cache.folder.is_dir():
+        return None
+    video = VideoHashes(cache.folder).hash_videos([path]).get(path)
+    if video is None:
+        return None
+    key = clip_key(video.sha256, extractor_fingerprint(options))
+    found = cache.look_up(key)
+    return cache.load(key) if isinstance(found, int) else found
+
+
 def options_of_fingerprint(
     fingerprint: Mapping[str, Any], hand_model: str, pose_model: str
 ) -> DetectorOptions:
@@ -437,10 +470,7 @@ def _plan(
             rejects.append(reject_clip(clip, problem))
             continue
         video = videos[clip.video]
-        key = cache_key(
-            video=video.sha256, start_s=clip.start_s, end_s=clip.end_s,
-            decoder=DECODER, extractor=fingerprint,
-        )  # fmt: skip
+        key = clip_key(video.sha256, fingerprint, clip.start_s, clip.end_s)
         segment = Segment(video=clip.video.absolute(), start_s=clip.start_s, end_s=clip.end_s)
         tasks.setdefault(key, _Task(key, segment, video, [])).clips.append(clip)
     return list(tasks.values()), rejects

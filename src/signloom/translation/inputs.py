@@ -20,7 +20,12 @@ from signloom.corpus.manifest import VIDEO_SUFFIXES
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata
 from signloom.errors import ClipError, Problem, UserError, name_problem, readable_name
 from signloom.extraction.detector import DetectorOptions
-from signloom.extraction.extract import extract_video, open_detector, options_of_fingerprint
+from signloom.extraction.extract import (
+    extract_video,
+    find_extracted,
+    open_detector,
+    options_of_fingerprint,
+)
 from signloom.extraction.pictures import (
     PACKED_SUFFIX,
     describe_gaps,
@@ -113,16 +118,19 @@ class ClipReader:
         watch: Callable[[Iterator[Frame]], Iterator[Frame]] = iter,
     ) -> None:
         self._extractor, self._options, self._watch = extractor, options, watch
+        self._known: dict[Path, LandmarkSequence | Problem | None] = {}  # of films that are open
 
     def open(self, source: ClipPath) -> None:
-        """Load the detector, if the source needs one; `read` would.
+        """Look into extraction's cache, and load the detector, if the source needs it.
 
         Raises:
             UserError: If the model cannot read videos, or a file of the detector is missing.
         """
         path = source.path
         if not name_problem(path) and path.exists() and not self._has_landmarks(source):
-            open_detector(self._detector, _THREADS)
+            self._known[path] = find_extracted(path, self._detector)
+            if self._known[path] is None:
+                open_detector(self._detector, _THREADS)
 
     def read(self, source: ClipPath, layout: Layout) -> Iterator[GivenClip | UnreadableClip]:
         """Yield the clips of a source: one, or those of a landmark file.
@@ -168,16 +176,22 @@ class ClipReader:
 
     def _read_video(self, path: Path) -> GivenClip | UnreadableClip:
         packed = None
+        known = (
+            self._known.pop(path) if path in self._known else find_extracted(path, self._detector)
+        )
         try:
+            if isinstance(known, Problem):
+                raise ClipError(known.reason, known.hint)
             if path.is_dir():
                 pictures = open_pictures(path, self._options.defaults.fps)
                 packed = self._folder_of_packed() / f"{path.name}{PACKED_SUFFIX}"
                 pictures.pack(packed)
                 if gaps := describe_gaps([pictures]):
                     logger.warning("%s", gaps)
-            clip = extract_video(
-                packed or path, self._detector, threads=_THREADS, watch=self._watch
-            )
+            clip = known
+            if clip is None:
+                film = packed or path
+                clip = extract_video(film, self._detector, threads=_THREADS, watch=self._watch)
         except ClipError as error:
             return UnreadableClip(name=str(path), problem=error.problem)
         name = path.name if packed else path.stem

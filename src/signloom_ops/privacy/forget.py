@@ -30,9 +30,8 @@ from signloom.corpus.manifest import Clip, CorpusOptions, check_splits, read_man
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata, write_shards
 from signloom.dvc import DvcCache, check_names, refuse_drawn, track_again, track_version
 from signloom.errors import UserError
-from signloom.extraction.cache import VideoHashes, cache_folder, cache_key
-from signloom.extraction.extract import ExtractOptions, extractor_fingerprint
-from signloom.extraction.video import DECODER
+from signloom.extraction.cache import VideoHashes, cache_folder
+from signloom.extraction.extract import ExtractOptions, clip_key, extractor_fingerprint
 from signloom.features.targets import read_targets
 from signloom.paths import (
     BASELINE,
@@ -247,7 +246,7 @@ def _cached(
     """Return the keys that the cache may have of clips in some films, and of the whole films."""
     makes = {extractor_fingerprint(project.extract.detector_options), *_extractors(project)}
     return {
-        cache_key(video=hashes[path], start_s=start_s, end_s=end_s, decoder=DECODER, extractor=make)
+        clip_key(hashes[path], make, start_s, end_s)
         for path, found in spans.items() if path in hashes
         # And of the whole film, which somebody may have looked at.
         for start_s, end_s in (*found, (None, None))

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from signloom.corpus.landmarks import HANDS_POSE, build_layout
+from signloom.corpus.manifest import Clip
 from signloom.corpus.shards import write_shards
 from signloom.errors import UserError
 from signloom.extraction.detector import DetectorOptions
-from signloom.extraction.extract import extract_video, extractor_fingerprint
+from signloom.extraction.extract import extract_corpus, extract_video, extractor_fingerprint
 from signloom.extraction.video import Frame
 from signloom.importing.foreign import SourceDefaults
 from signloom.translation.inputs import (
@@ -83,6 +84,49 @@ def test_a_folder_of_pictures_is_a_video(tmp_path: Path) -> None:
     (refused,) = ClipReader(extractor, rateless).read(ClipPath(path=folder), HANDS_POSE)
     assert isinstance(refused, UnreadableClip)
     assert "--fps 25" in str(refused.problem)
+
+
+def test_a_film_that_extraction_has_seen_is_not_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`lookup` and `translate` took 2 s a clip for landmarks that lay in the cache."""
+    monkeypatch.setenv("SIGNLOOM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("SIGNLOOM_WORKERS", "1")
+    film, torn = write_video(tmp_path / "a.mp4", 5), tmp_path / "torn.mp4"
+    torn.write_bytes(film.read_bytes()[:400])
+    clips = [
+        Clip(clip_id=one.stem, video=one, text="je", signer="a", split="train")
+        for one in (film, torn)
+    ]
+    options = replace(OPTIONS, max_rejected_share=1.0)
+    extract_corpus(clips, options, tmp_path / "landmarks")
+    looked: list[Path] = []
+
+    def watch(frames: Iterator[Frame]) -> Iterator[Frame]:
+        looked.append(tmp_path)
+        return frames
+
+    extractor = json.loads(extractor_fingerprint(options))
+    reading = ClipReader(extractor, ReadOptions(defaults=DEFAULTS), watch)
+    copy = (tmp_path / "b.mp4").resolve()
+    copy.write_bytes(film.read_bytes())
+    reading.open(ClipPath(path=copy))
+    (clip,) = reading.read(ClipPath(path=copy), HANDS_POSE)
+    assert isinstance(clip, GivenClip)
+    assert (clip.clip_id, looked) == ("b", [])
+    expected = extract_video(film, options.detector_options)
+    np.testing.assert_array_equal(clip.sequence.points, expected.points)
+    (refused,) = reading.read(ClipPath(path=torn), HANDS_POSE)
+    assert isinstance(refused, UnreadableClip)
+    other = {**extractor, "min_detection_confidence": 0.4}
+    list(
+        ClipReader(other, ReadOptions(defaults=DEFAULTS), watch).read(
+            ClipPath(path=film), HANDS_POSE
+        )
+    )
+    copy.write_bytes(write_video(tmp_path / "c.mp4", 6).read_bytes())
+    list(reading.read(ClipPath(path=copy), HANDS_POSE))
+    assert len(looked) == 2
 
 
 def test_a_model_of_imported_landmarks_reads_films_by_the_detector_that_made_them(
