@@ -24,7 +24,7 @@ from signloom.training.data import TrainingData, TrainingFiles
 from signloom.training.options import TrainOptions
 from signloom.training.run import RunOptions
 from signloom.translation.options import DecodingOptions
-from signloom.tune.space import ConfirmOptions, Limits, TuneOptions
+from signloom.tune.space import ConfirmOptions, TrialLimits, TuneOptions
 
 ROOT = Path(__file__).parents[1]
 INPUT_WIDTH = 6
@@ -237,7 +237,7 @@ def tune_options(*, seed: int, trials: int, epochs: int, space: dict[str, Any]) 
         storage="sqlite:///optuna.db",
         workers=1,
         heartbeat_s=5,
-        limits=Limits(parameters=None, memory_mb=None, seconds=None),
+        limits=TrialLimits(parameters=None, memory_mb=None, seconds=None),
         confirm=ConfirmOptions(top=0, seeds=1),
         tokenizer="13a",
         first=[],

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from signloom.report import canvas
 from signloom.report.canvas import BLUE, GREEN, GREY, INK, ORANGE, PURPLE
-from signloom.report.study import Figure, Table
+from signloom.report.study import Figure, StudyTable
 
 COLOURS = (ORANGE, PURPLE, GREEN, BLUE, GREY, INK)
 MARKS = ("o", "s", "^", "v", "D", "P", "X")
@@ -132,7 +132,7 @@ def group(rows: Iterable[Row], name: Callable[[Row], str] = by_variant) -> dict[
 
 def build_table(
     caption: str, groups: Mapping[Any, T], columns: Mapping[str, Callable[[T], str]]
-) -> Table:
+) -> StudyTable:
     """Return a table with a row for each group, which begins with its name.
 
     Args:
@@ -141,7 +141,7 @@ def build_table(
         columns: Title to what makes a cell of a group.
     """
     rows = [[str(name), *(cell(own) for cell in columns.values())] for name, own in groups.items()]
-    return Table(caption=caption, header=["", *columns], rows=rows)
+    return StudyTable(caption=caption, header=["", *columns], rows=rows)
 
 
 def spread(values: Iterable[float], digits: int = 1) -> str:

@@ -68,7 +68,7 @@ class IngestOptions:
 
 
 @checked_dataclass
-class Limits:
+class DriftLimits:
     """The values of a statistic from which on a check warns, and refuses a delivery."""
 
     warn: NonNegative | None
@@ -102,45 +102,45 @@ class DriftOptions:
     colour_frames: Count = 5
     """Frames looked at in a clip."""
 
-    unread: Limits = Limits(warn=0.1, stop=0.5)
+    unread: DriftLimits = DriftLimits(warn=0.1, stop=0.5)
     """Share of the new clips that have no landmarks."""
-    signer_share: Limits = Limits(warn=0.5, stop=None)
+    signer_share: DriftLimits = DriftLimits(warn=0.5, stop=None)
     """Share of one new-coming signer in all clips."""
-    tokens: Limits = Limits(warn=0.5, stop=None)
+    tokens: DriftLimits = DriftLimits(warn=0.5, stop=None)
     """Kolmogorov-Smirnov distance of the tokens a sentence, 0 to 1."""
-    seconds: Limits = Limits(warn=2.0, stop=4.0)
+    seconds: DriftLimits = DriftLimits(warn=2.0, stop=4.0)
     """Factor between the median durations."""
-    pace: Limits = Limits(warn=1.6, stop=3.0)
+    pace: DriftLimits = DriftLimits(warn=1.6, stop=3.0)
     """Factor between the median numbers of tokens a second."""
-    pairing: Limits = Limits(warn=1.4, stop=2.0)
+    pairing: DriftLimits = DriftLimits(warn=1.4, stop=2.0)
     """Factor between how much durations stray from what the lengths of the sentences promise."""
-    new_words: Limits = Limits(warn=0.2, stop=0.6)
+    new_words: DriftLimits = DriftLimits(warn=0.2, stop=0.6)
     """Share of words that the old text lacks, beyond what one more old clip would bring."""
-    byte_tokens: Limits = Limits(warn=0.2, stop=0.6)
+    byte_tokens: DriftLimits = DriftLimits(warn=0.2, stop=0.6)
     """Share of tokens that the old text lacks and spells in bytes, likewise."""
-    fps: Limits = Limits(warn=1.6, stop=None)
+    fps: DriftLimits = DriftLimits(warn=1.6, stop=None)
     """Factor between the frame rates of a new clip and of the old clip nearest to it."""
-    pixels: Limits = Limits(warn=1.5, stop=None)
+    pixels: DriftLimits = DriftLimits(warn=1.5, stop=None)
     """Factor by which a picture's shorter side is below that of the smallest old clip."""
-    lost_hands: Limits = Limits(warn=0.2, stop=0.6)
+    lost_hands: DriftLimits = DriftLimits(warn=0.2, stop=0.6)
     """Share of the usual frames with a hand that are missing."""
-    lost_hand: Limits = Limits(warn=0.4, stop=None)
+    lost_hand: DriftLimits = DriftLimits(warn=0.4, stop=None)
     """The same for the left and the right hand, each for itself."""
-    movement: Limits = Limits(warn=3.0, stop=8.0)
+    movement: DriftLimits = DriftLimits(warn=3.0, stop=8.0)
     """Shift of a landmark statistic, in spreads: how much signers differ from each other."""
-    speed: Limits = Limits(warn=2.5, stop=4.0)
+    speed: DriftLimits = DriftLimits(warn=2.5, stop=4.0)
     """The same for the speed of the hands."""
-    sides: Limits = Limits(warn=0.2, stop=0.5)
+    sides: DriftLimits = DriftLimits(warn=0.2, stop=0.5)
     """Share of the clips whose left hand lies on the signer's right of the right hand."""
-    mirrored: Limits = Limits(warn=3.0, stop=5.0)
+    mirrored: DriftLimits = DriftLimits(warn=3.0, stop=5.0)
     """For known signers: standard errors by which the preferred hand has changed sides."""
-    mirrored_people: Limits = Limits(warn=5.0, stop=100.0)
+    mirrored_people: DriftLimits = DriftLimits(warn=5.0, stop=100.0)
     """For new signers: one batch in how many would have as many people of the rarer hand."""
-    colour: Limits = Limits(warn=0.05, stop=0.2)
+    colour: DriftLimits = DriftLimits(warn=0.05, stop=0.2)
     """Share of the clips whose skin is bluer than red."""
 
 
-LIMITS = tuple(field.name for field in fields(DriftOptions) if field.type is Limits)
+LIMITS = tuple(field.name for field in fields(DriftOptions) if field.type is DriftLimits)
 
 
 @checked_dataclass

@@ -37,7 +37,7 @@ from signloom.extraction.cache import LandmarkCache
 from signloom.extraction.detector import quiet_native_code
 from signloom.extraction.extract import (
     ExtractOptions,
-    Segment,
+    VideoSegment,
     _plan,
     extract_corpus,
     extract_entry,
@@ -124,7 +124,7 @@ def cpu_costs(clips: Sequence[Clip]) -> list[tuple[int, float, float]]:
         assert clip.video
         with Video(clip.video) as video:
             frames = [frame.rgb for frame in video.frames()]
-        segment = Segment(video=clip.video, start_s=None, end_s=None)
+        segment = VideoSegment(video=clip.video, start_s=None, end_s=None)
 
         def alone(frames: Sequence[Any] = frames) -> None:
             with quiet_native_code():
@@ -132,7 +132,7 @@ def cpu_costs(clips: Sequence[Clip]) -> list[tuple[int, float, float]]:
                 for frame in frames:
                     process(frame)
 
-        def ours(segment: Segment = segment) -> None:
+        def ours(segment: VideoSegment = segment) -> None:
             assert isinstance(extract_entry(segment, detector), bytes)
 
         seconds = {}

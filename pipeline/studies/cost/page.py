@@ -3,7 +3,7 @@
 import math
 
 from pipeline.studies.charts import Panel, Row, build_table, curves_figure, group
-from signloom.report.study import Section, StudyPage, Table
+from signloom.report.study import Section, StudyPage, StudyTable
 
 COMMAND = "dvc repro pipeline/studies/cost/dvc.yaml"
 MEASURES = {"ms": "ms a step", "memory_mb": "memory of a step, MiB"}
@@ -32,7 +32,7 @@ def build_page(results: Row) -> StudyPage:
         for name, curve in curves["ms"].items()
     )
 
-    def table(measure: str) -> Table:
+    def table(measure: str) -> StudyTable:
         columns = {
             str(length): lambda curve, length=length: f"{curve[length]:,.3g}" for length in lengths
         }

@@ -13,7 +13,7 @@ from pipeline.studies.faces.study import MANNERS, find_manner
 from pipeline.studies.films import Film
 from signloom.report import canvas
 from signloom.report.canvas import SERIES
-from signloom.report.study import Figure, Section, StudyPage, Table
+from signloom.report.study import Figure, Section, StudyPage, StudyTable
 from signloom_demo.draw import VIDEOS
 
 COMMAND = "dvc repro pipeline/studies/faces/dvc.yaml"
@@ -68,7 +68,7 @@ def build_page(
     )  # fmt: skip
 
 
-def tabulate(trained: Rows, names: Sequence[str]) -> Table:
+def tabulate(trained: Rows, names: Sequence[str]) -> StudyTable:
     """Means over the seeds, and their range."""
     columns = {
         "manner": "manner %",
@@ -88,7 +88,7 @@ def tabulate(trained: Rows, names: Sequence[str]) -> Table:
             )
         rows.append(row)
     header = ["groups", *columns.values(), *(f"{manner} %" for manner in MANNERS)]
-    return Table(caption="Means (and range) over the seeds, test", header=header, rows=rows)
+    return StudyTable(caption="Means (and range) over the seeds, test", header=header, rows=rows)
 
 
 def draw_worth(trained: Rows, names: Sequence[str]) -> str:

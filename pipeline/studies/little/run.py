@@ -18,7 +18,7 @@ from pipeline.studies.results import write_results
 from pipeline.studies.sentences import read_scoring
 from signloom.config import load_section
 from signloom.features.targets import TokenizeOptions
-from signloom.report.study import Section, StudyPage, Table, render_study
+from signloom.report.study import Section, StudyPage, StudyTable, render_study
 
 STUDY = Path("pipeline/studies/little/params.yaml")
 OUT = Path("reports/studies/little")
@@ -63,7 +63,7 @@ def build_page(trained: list[dict[str, Any]]) -> StudyPage:
         [name, *(spread(of[share]) if share in of else "" for share in shares)]
         for name, of in found.items()
     ]
-    table = Table(
+    table = StudyTable(
         caption="WER on test, %; mean and standard deviation of the seeds",
         header=["train orders with a sentence", *(f"{share:.0%}" for share in shares)],
         rows=rows,

@@ -12,7 +12,7 @@ from signloom.models.layers import sinusoids
 from signloom.report import canvas
 from signloom.report.attention import Axes, draw_heatmap, join_heatmaps
 from signloom.report.canvas import SERIES
-from signloom.report.study import Figure, Section, StudyPage, Table
+from signloom.report.study import Figure, Section, StudyPage, StudyTable
 
 COMMAND = "dvc repro pipeline/studies/positions/dvc.yaml"
 Rows = Sequence[Mapping[str, Any]]
@@ -212,7 +212,7 @@ def _learnt_section(trained: Rows, trained_to: int) -> Section:
                 caption=f"Mean of {_seeds(trained)} seeds.",
                 label="Exact match by sequence length for each kind of positions",
             ),
-            Table(
+            StudyTable(
                 caption="Exact match on held-out sequences, and the factors learnt by “scaled”",
                 header=["positions", f"up to {trained_to}", *(f"{n} symbols" for n in longer),
                         "factor"],

@@ -6,7 +6,7 @@ from typing import Any
 
 from signloom.report import canvas
 from signloom.report.canvas import BLUE, GREEN, GREY, MUTED, ORANGE, PURPLE
-from signloom.report.study import Figure, Section, StudyPage, Table
+from signloom.report.study import Figure, Section, StudyPage, StudyTable
 
 COMMAND = "make soak"
 Week = Mapping[str, Any]
@@ -149,7 +149,7 @@ def _weeks_section(weeks: Sequence[Week]) -> Section:
         parts=[
             Figure(name="weeks", svg=draw_weeks(weeks), caption="",
                    label="Hidden chrF of the champion and of each trained model by week"),
-            Table(
+            StudyTable(
                 caption="Decisions of the nights; chrF on the hidden test",
                 header=["week", "event", "clips sent / taken in", "data check", "exit code",
                         "ending", "trained", "champion", "new words", "seconds"],
@@ -170,7 +170,7 @@ def _findings_section(weeks: Sequence[Week]) -> Section:
         title="What the data checks said",
         text=[f"Deliveries that were bad on purpose: {'; '.join(flaws) or 'none'}."],
         parts=[
-            Table(
+            StudyTable(
                 caption="Warnings and stops by week",
                 header=["week", "level", "check", "finding"],
                 rows=rows or [["–", "–", "–", "none"]],

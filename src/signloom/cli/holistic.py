@@ -145,12 +145,12 @@ def _work_off(jobs: Sequence[_Job]) -> list[tuple[_Job, Problem | str]]:
     """Write what the jobs ask for, several in processes; return those that failed."""
     from tqdm import tqdm
 
-    from signloom.extraction.extract import Segment, count_frames
+    from signloom.extraction.extract import VideoSegment, count_frames
     from signloom.extraction.pool import count_workers, run_in_processes, run_with_retry
     from signloom.progress import progress_file
 
     def count(job: _Job) -> int:
-        (found,) = count_frames([Segment(video=job.film, start_s=None, end_s=None)])
+        (found,) = count_frames([VideoSegment(video=job.film, start_s=None, end_s=None)])
         return found if isinstance(found, int) else 1
 
     expected = {job: count(job) for job in jobs}

@@ -22,7 +22,7 @@ MORE_SIGNS = "signloom.signs"  # entry points: further indexes, such as the app'
 
 if TYPE_CHECKING:
     from signloom.translation.inputs import GivenClip
-    from signloom.translation.lookup import Sign
+    from signloom.translation.lookup import NearSign
 
 
 def add_lookup(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +70,7 @@ def run_lookup(options: argparse.Namespace) -> None:
         raise UserError(f"not looked up: {failed} of the clips, see above")
 
 
-def _print(clip: "GivenClip", signs: "list[Sign]", *, as_json: bool) -> None:
+def _print(clip: "GivenClip", signs: "list[NearSign]", *, as_json: bool) -> None:
     if as_json:
         found = {"source": str(clip.source), "clip_id": clip.clip_id}
         content = {**found, "signs": [asdict(sign) for sign in signs]}

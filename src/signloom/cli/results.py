@@ -44,7 +44,7 @@ from signloom.tables import align_columns
 if TYPE_CHECKING:
     from signloom.evaluation.compare import Difference, PastRun
     from signloom.evaluation.ranking import Ranking
-    from signloom.report.stage_files import Change
+    from signloom.report.stage_files import MetricChange
 
 SHORT_BLEU = (Metric.BLEU2, Metric.BLEU3)  # between BLEU-1 and BLEU-4, and not shown
 SHOWN = [*(metric for metric in Metric if metric not in SHORT_BLEU), GLOSS_WER]
@@ -188,7 +188,7 @@ def format_scores(split: str, scores: dict[str, Any]) -> str:
     return "\n".join((*lines, f"  {scores['signature']}\n"))
 
 
-def format_changes(found: "list[Change]") -> str:
+def format_changes(found: "list[MetricChange]") -> str:
     """Return a line a split; how sure the changes are is for `signloom compare` to say."""
     lines = []
     for split in dict.fromkeys(change.split for change in found):
@@ -368,10 +368,10 @@ def _ranking_json(ranking: "Ranking") -> str:
 
 
 def _ranking_page(ranking: "Ranking") -> str:
-    from signloom.report.study import Section, StudyPage, Table, render_study
+    from signloom.report.study import Section, StudyPage, StudyTable, render_study
 
     header, *rows = _ranking_table(ranking)
-    table = Table(caption=_ranking_caption(ranking), header=header, rows=rows)
+    table = StudyTable(caption=_ranking_caption(ranking), header=header, rows=rows)
     section = Section(title=f"Ranked by {metric_label(ranking.metric)}", text=[], parts=[table])
     return render_study(
         StudyPage(title="Runs", lead=[], sections=[section], command="signloom compare --out")

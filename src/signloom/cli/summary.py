@@ -142,7 +142,7 @@ def _sizes_line(sizes: Sizes) -> str:
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
-class Part:
+class ModelPart:
     """A module of a model, with all that is in it."""
 
     name: str  # as in the checkpoint's weights; of the whole model its class
@@ -154,12 +154,14 @@ class Part:
     output_bytes: int = 0  # of all its calls; 0 where it only calls others
 
 
-def list_parts(model: Seq2Seq, inputs: list[torch.Tensor]) -> list[Part]:
+def list_parts(model: Seq2Seq, inputs: list[torch.Tensor]) -> list[ModelPart]:
     """Run a model once; return its modules, each once, in the order in which they were made."""
-    parts: list[Part] = []
+    parts: list[ModelPart] = []
     hooks = []
 
-    def record(module: torch.nn.Module, arguments: object, result: object, *, part: Part) -> None:
+    def record(
+        module: torch.nn.Module, arguments: object, result: object, *, part: ModelPart
+    ) -> None:
         found, given = _first_tensor(result), _first_tensor(arguments)
         if found is None:
             return
@@ -170,7 +172,7 @@ def list_parts(model: Seq2Seq, inputs: list[torch.Tensor]) -> list[Part]:
             part.output_bytes += found.nbytes
 
     for name, module in model.named_modules():
-        part = Part(
+        part = ModelPart(
             name=name or type(model).__name__,
             class_name=type(module).__name__,
             depth=name.count(".") + 1 if name else 0,
@@ -185,7 +187,7 @@ def list_parts(model: Seq2Seq, inputs: list[torch.Tensor]) -> list[Part]:
     return parts
 
 
-def format_parts(parts: Sequence[Part], depth: int) -> str:
+def format_parts(parts: Sequence[ModelPart], depth: int) -> str:
     """Return a table for a person, of the parts down to a depth that do or hold something."""
     rows = [("part", "input", "output", "parameters")]
     for part in parts:
@@ -302,7 +304,7 @@ def _time(action: Callable[[], object], device: torch.device) -> float:
 
 
 def _as_json(
-    parts: Sequence[Part],
+    parts: Sequence[ModelPart],
     inputs: Sequence[torch.Tensor],
     sizes: Sizes,
     parameters: int,

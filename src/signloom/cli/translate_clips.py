@@ -42,7 +42,7 @@ from signloom.translation.inputs import (
 
 if TYPE_CHECKING:
     from signloom.features.sources import SourceSequence
-    from signloom.translation.films import Sentence
+    from signloom.translation.films import FilmSentence
     from signloom.translation.options import DecodingOptions
     from signloom.translation.timed import TimedTranslation
     from signloom.translation.translator import Translation, Translator
@@ -207,7 +207,7 @@ class _Work:
         )
         return True
 
-    def write_video(self, clip: GivenClip, sentences: "Sequence[Sentence]") -> None:
+    def write_video(self, clip: GivenClip, sentences: "Sequence[FilmSentence]") -> None:
         """Write a clip with its skeleton and subtitles, where that is asked for."""
         out = self._options.video
         if out is None:
@@ -265,7 +265,7 @@ class _ClipWork(_Work):
         clips = self.read(sources, bar)
         while batch := list(itertools.islice(clips, CLIPS_AT_ONCE)):
             translator, decoding = self.wait()
-            from signloom.translation.films import Sentence
+            from signloom.translation.films import FilmSentence
             from signloom.translation.timed import translate_timed
 
             sequences = [clip.sequence for clip in batch]
@@ -288,7 +288,7 @@ class _ClipWork(_Work):
                 if self._options.attention:
                     attended.append((clip.clip_id, clip.sequence, best))
                 self.write_video(
-                    clip, [Sentence(text=best.text, tokens=timed.tokens, check=best.check)]
+                    clip, [FilmSentence(text=best.text, tokens=timed.tokens, check=best.check)]
                 )
         check_attention(self._options, len(attended), self._inputs)
         if attended:

@@ -35,7 +35,7 @@ Points = Annotated[int, Field(ge=0, le=100)]
 
 
 @checked_dataclass
-class System:
+class JudgedSystem:
     """Who wrote one of the two sentences."""
 
     name: str  # as `signloom compare` takes it
@@ -55,8 +55,8 @@ class Pair:
 class Task:
     """What people are asked; the pairs lie in the order in which they are shown."""
 
-    a: System
-    b: System
+    a: JudgedSystem
+    b: JudgedSystem
     split: str
     seed: Natural  # of the order of clips and, within each, of the two sentences
     score: ScoreOptions  # resamples of the intervals, and their seed
@@ -146,7 +146,7 @@ def prepare_task(
         raise UserError(f"{a.name} and {b.name} say the same of all {len(found.clips)} clips")
     chosen = np.random.default_rng(seed).permutation(len(rows))[:clips]
     pairs = [Pair(**{key: rows[n][key] for key in ("clip_id", "a", "b")}) for n in chosen]
-    first, second = (System(name=run.name, weights=run.weights) for run in (a, b))
+    first, second = (JudgedSystem(name=run.name, weights=run.weights) for run in (a, b))
     return Task(a=first, b=second, split=split, seed=seed, score=a.options, pairs=pairs)
 
 

@@ -94,7 +94,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Segment:
+class VideoSegment:
     """What a process is asked to look at."""
 
     video: Path
@@ -175,7 +175,7 @@ def _detect(
     )
 
 
-def extract_entry(segment: Segment, options: DetectorOptions) -> bytes | Problem:
+def extract_entry(segment: VideoSegment, options: DetectorOptions) -> bytes | Problem:
     """Return the cache entry of a segment; what a worker process does.
 
     One clip must not end days of work: what may be an accident is returned as a `Problem`, which
@@ -197,7 +197,7 @@ def extract_entry(segment: Segment, options: DetectorOptions) -> bytes | Problem
         return Problem(" ".join(f"{type(error).__name__}: {error}".split()), _CONVERT)
 
 
-def extract_part(part: Sequence[Segment], options: DetectorOptions) -> list[bytes | Problem]:
+def extract_part(part: Sequence[VideoSegment], options: DetectorOptions) -> list[bytes | Problem]:
     """Return the cache entries of segments of one video; what a worker process does.
 
     The video is opened once and decoded from segment to segment. Each entry is that of the segment
@@ -231,7 +231,7 @@ def extract_part(part: Sequence[Segment], options: DetectorOptions) -> list[byte
     return entries
 
 
-def count_frames(part: Sequence[Segment]) -> list[int | bytes | Problem]:
+def count_frames(part: Sequence[VideoSegment]) -> list[int | bytes | Problem]:
     """Return how many frames segments of a video have by the header, or entries of unreadable ones.
 
     Where the header does not say, the size of the file gives an upper bound. Never raises.
@@ -371,7 +371,7 @@ class _Task:
     """A segment of a video's bytes, and the clips that have it: of copies, one is read."""
 
     key: str
-    segment: Segment
+    segment: VideoSegment
     video: HashedVideo
     clips: list[Clip]
 
@@ -471,7 +471,7 @@ def _plan(
             continue
         video = videos[clip.video]
         key = clip_key(video.sha256, fingerprint, clip.start_s, clip.end_s)
-        segment = Segment(video=clip.video.absolute(), start_s=clip.start_s, end_s=clip.end_s)
+        segment = VideoSegment(video=clip.video.absolute(), start_s=clip.start_s, end_s=clip.end_s)
         tasks.setdefault(key, _Task(key, segment, video, [])).clips.append(clip)
     return list(tasks.values()), rejects
 
@@ -550,9 +550,9 @@ def _read_headers(
     return expected
 
 
-def _split_films(segments: Sequence[Segment], most: int) -> list[list[Segment]]:
+def _split_films(segments: Sequence[VideoSegment], most: int) -> list[list[VideoSegment]]:
     """Return segments in parts of one video each, in the order of their starts."""
-    films: dict[Path, list[Segment]] = {}
+    films: dict[Path, list[VideoSegment]] = {}
     for segment in segments:
         films.setdefault(segment.video, []).append(segment)
     parts = []
@@ -581,7 +581,7 @@ def _infer(
     of = {task.segment: task for task in expected}
     parts = _split_films(list(of), _SEGMENTS_PER_JOB)
 
-    def count(part: Sequence[Segment]) -> int:
+    def count(part: Sequence[VideoSegment]) -> int:
         return sum(expected[of[segment]] for segment in part)
 
     # Long ones first: a long one at the end would leave all workers but one without work.

@@ -15,7 +15,6 @@ import numpy.typing as npt
 from signloom.config import NO_BOOL, FrameRate, NonNegative, checked_dataclass
 from signloom.corpus.landmarks import (
     COORDINATES,
-    FINGERS,
     GROUP_CHOICES,
     HAND_LANDMARKS,
     LandmarkSequence,
@@ -29,15 +28,6 @@ Origin = Literal["body", "picture"]
 # The keys of GROUP_CHOICES
 GroupChoice = Literal["hands", "pose", "lips", "face_outline", "brows", "eyes", "gaze"]
 HANDS = ("left_hand", "right_hand")
-# Lines of landmarks that bones join.
-_FINGER_LINES = tuple(
-    ("wrist", *(f"{finger}_{joint}" for joint in joints)) for finger, joints in FINGERS.items()
-)
-_POSE_LINES = (
-    *((f"{side}_hip", f"{side}_shoulder", f"{side}_elbow", f"{side}_wrist")
-      for side in ("left", "right")),
-    ("left_shoulder", "right_shoulder"), ("left_shoulder", "nose", "right_shoulder"),
-)  # fmt: skip
 # Of a flat hand (S, 21 * C), the wrist's coordinates once for each landmark.
 WRIST_COLUMNS = np.tile(np.arange(COORDINATES), len(HAND_LANDMARKS))
 # Rates closer than this (relative) are one rate: 29.97 is not resampled to 30.

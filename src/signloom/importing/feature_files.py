@@ -19,7 +19,7 @@ from signloom.errors import ClipError
 from signloom.importing.foreign import (
     ClipSource,
     ForeignClip,
-    Part,
+    LandmarkPart,
     SourceDefaults,
     check_memory,
     require,
@@ -89,7 +89,9 @@ def _clip(path: Path, clip_id: str, content: Any, defaults: SourceDefaults) -> F
         )
     # The picture says nothing here.
     fps, width, height = require(path, defaults, {"width": 1, "height": 1})
-    part = Part(to_points(matrix.astype(np.float32)), tuple(range(-(-matrix.shape[1] // 3))))
+    part = LandmarkPart(
+        to_points(matrix.astype(np.float32)), tuple(range(-(-matrix.shape[1] // 3)))
+    )
     return ForeignClip(
         clip_id=clip_id, parts={FEATURES: part}, fps=fps, width=width, height=height, label=label,
         skeleton=f"a network, {matrix.shape[1]} features",

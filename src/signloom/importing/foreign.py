@@ -79,7 +79,7 @@ def require(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class LandmarkPart:
     """Some landmarks of one of MediaPipe's four parts of a person."""
 
     points: npt.NDArray[np.float32]
@@ -93,7 +93,7 @@ class ForeignClip:
     """One clip of another tool."""
 
     clip_id: str  # from the file's name, and its number or name within the file
-    parts: dict[str, Part]
+    parts: dict[str, LandmarkPart]
     """Some of left_hand, right_hand, pose and face, at least one, all with S frames."""
     fps: float  # frames a second
     width: int  # of the picture, pixels

@@ -20,7 +20,7 @@ from signloom.errors import ClipError
 from signloom.importing.foreign import (
     ClipSource,
     ForeignClip,
-    Part,
+    LandmarkPart,
     SourceDefaults,
     check_memory,
     require,
@@ -104,7 +104,7 @@ def _read_table(file: pq.ParquetFile, names: Sequence[str], defaults: SourceDefa
 def _read_clip(
     clip_id: str,
     table: pa.Table,
-    read: Callable[[pa.Table, npt.NDArray[np.int64]], dict[str, Part]],
+    read: Callable[[pa.Table, npt.NDArray[np.int64]], dict[str, LandmarkPart]],
     sizes: tuple[float, int, int],
     defaults: SourceDefaults,
 ) -> ForeignClip:
@@ -130,7 +130,7 @@ def _frame_rows(frames: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
     return places
 
 
-def _long_parts(table: pa.Table, rows: npt.NDArray[np.int64]) -> dict[str, Part]:
+def _long_parts(table: pa.Table, rows: npt.NDArray[np.int64]) -> dict[str, LandmarkPart]:
     xyz = np.stack([table[axis].to_numpy() for axis in "xyz"], axis=1).astype(np.float32)
     index = table["landmark_index"].to_numpy()
     types = table["type"].unify_dictionaries().combine_chunks()
@@ -141,7 +141,7 @@ def _long_parts(table: pa.Table, rows: npt.NDArray[np.int64]) -> dict[str, Part]
         if chosen.any():
             points = np.full((rows.max() + 1, count, COORDINATES), np.nan, np.float32)
             points[rows[chosen], index[chosen]] = xyz[chosen]
-            parts[name] = Part(points, tuple(range(count)))
+            parts[name] = LandmarkPart(points, tuple(range(count)))
     return parts
 
 
@@ -164,7 +164,7 @@ def _by_sequence(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
         yield str(name), table.take(rows[number])
 
 
-def _wide_parts(table: pa.Table, rows: npt.NDArray[np.int64]) -> dict[str, Part]:
+def _wide_parts(table: pa.Table, rows: npt.NDArray[np.int64]) -> dict[str, LandmarkPart]:
     if len(np.unique(rows)) < len(rows):
         raise ClipError("a frame occurs twice", "number the frames one by one")
     columns: Mapping[str, int] = {name: number for number, name in enumerate(table.column_names)}
@@ -176,5 +176,5 @@ def _wide_parts(table: pa.Table, rows: npt.NDArray[np.int64]) -> dict[str, Part]
         values = np.stack([table[column].to_numpy() for column in names], axis=1)
         points = np.full((rows.max() + 1, count, COORDINATES), np.nan, np.float32)
         points[rows] = values.reshape(len(rows), count, COORDINATES)
-        parts[name] = Part(points, tuple(range(count)))
+        parts[name] = LandmarkPart(points, tuple(range(count)))
     return parts

@@ -26,7 +26,7 @@ from signloom.importing.foreign import (
     check_memory,
     require,
 )
-from signloom.importing.people import Person, clip_of_points, follow_signer
+from signloom.importing.people import DetectedPerson, clip_of_points, follow_signer
 
 _POINTS = ("keypoints", "keypoint", "pose_keypoints", "poses")  # what people call them
 _SCORES = ("scores", "keypoint_scores", "score", "confidence")
@@ -272,10 +272,10 @@ def _is_people(frame: Any) -> bool:
     )
 
 
-def _frames(content: Sequence[Any]) -> Iterator[list[Person]]:
+def _frames(content: Sequence[Any]) -> Iterator[list[DetectedPerson]]:
     """Yield the people of each frame, by OpenPose, AlphaPose or MMPose."""
     if isinstance(content[0], dict) and "image_id" in content[0]:  # AlphaPose: a person an entry
-        by_frame: dict[str, list[Person]] = collections.defaultdict(list)
+        by_frame: dict[str, list[DetectedPerson]] = collections.defaultdict(list)
         for one in content:
             by_frame[str(one["image_id"])].append(_person(one))
         number = {name: int("".join(filter(str.isdigit, name)) or 0) for name in by_frame}
@@ -293,7 +293,7 @@ def _frames(content: Sequence[Any]) -> Iterator[list[Person]]:
         yield [_person(one) for one in found]
 
 
-def _person(one: Mapping[str, Any]) -> Person:
+def _person(one: Mapping[str, Any]) -> DetectedPerson:
     if "pose_keypoints_2d" in one:
         parts = {
             name: np.asarray(one.get(f"{name}_keypoints_2d") or [], np.float32).reshape(-1, 3)
@@ -307,11 +307,13 @@ def _person(one: Mapping[str, Any]) -> Person:
             for name, size in sizes.items()
         ]
         identity = (one.get("person_id") or [-1])[0]
-        return Person(np.concatenate(padded), None if identity == -1 else identity)
+        return DetectedPerson(np.concatenate(padded), None if identity == -1 else identity)
     points = np.asarray(one["keypoints"], np.float32)
     identity = one.get("track_id", one.get("idx"))
     identity = None if isinstance(identity, list) else identity
     if "keypoint_scores" not in one:
-        return Person(points.reshape(-1, 3), identity)
+        return DetectedPerson(points.reshape(-1, 3), identity)
     scores = np.asarray(one["keypoint_scores"], np.float32)
-    return Person(np.column_stack([points.reshape(len(scores), -1)[:, :2], scores]), identity)
+    return DetectedPerson(
+        np.column_stack([points.reshape(len(scores), -1)[:, :2], scores]), identity
+    )

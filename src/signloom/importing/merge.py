@@ -31,7 +31,7 @@ _FRAMES_PER_SHARD = 25_000  # `extract` writes the shards that training reads, w
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MergedCorpus:
     """One of the corpora."""
 
     name: str  # with which names of its clips and signers will begin
@@ -45,7 +45,7 @@ class Part:
         return "landmarks" if self.shards else "videos" if self.clips[0].video else "glosses"
 
 
-def read_parts(places: Sequence[str], landmarks: Mapping[str, str]) -> list[Part]:
+def read_parts(places: Sequence[str], landmarks: Mapping[str, str]) -> list[MergedCorpus]:
     """Read the manifests of some corpora.
 
     Args:
@@ -56,7 +56,7 @@ def read_parts(places: Sequence[str], landmarks: Mapping[str, str]) -> list[Part
         UserError: If a manifest is wrong, a name is none or there twice, or one corpus has videos
             and another landmarks.
     """
-    parts = list[Part]()
+    parts = list[MergedCorpus]()
     for place in places:
         name, mark, rest = place.partition("=")
         path = Path(rest if mark else place)
@@ -67,7 +67,7 @@ def read_parts(places: Sequence[str], landmarks: Mapping[str, str]) -> list[Part
         shards = Path(landmarks.get(name, path.parent / IMPORTED_SHARDS))
         is_there = name in landmarks or shards.is_dir()
         clips = read_manifest(path, signer_disjoint=False)
-        parts.append(Part(name, path, shards if is_there else None, clips))
+        parts.append(MergedCorpus(name, path, shards if is_there else None, clips))
     names = [part.name for part in parts]
     if len(set(names)) < len(names) or not landmarks.keys() <= set(names):
         raise UserError(f"found the corpora {', '.join(names)} and --landmarks of "
@@ -80,7 +80,7 @@ def read_parts(places: Sequence[str], landmarks: Mapping[str, str]) -> list[Part
     return parts
 
 
-def plan_merge(parts: Sequence[Part], corpus: Path) -> Plan:
+def plan_merge(parts: Sequence[MergedCorpus], corpus: Path) -> Plan:
     """Decide what becomes of each clip; nothing is written.
 
     Clips and signers get the name of their corpus in front: two may have the same.
@@ -119,7 +119,7 @@ def plan_merge(parts: Sequence[Part], corpus: Path) -> Plan:
     return plan
 
 
-def find_shared(parts: Sequence[Part]) -> tuple[ShardsMetadata, list[str]]:
+def find_shared(parts: Sequence[MergedCorpus]) -> tuple[ShardsMetadata, list[str]]:
     """Return the landmarks that all parts have, and lines that say what is left out of which.
 
     Raises:
@@ -136,7 +136,7 @@ def find_shared(parts: Sequence[Part]) -> tuple[ShardsMetadata, list[str]]:
 
 
 def merge_landmarks(
-    parts: Sequence[Part], plan: Plan, corpus: Path, shared: ShardsMetadata
+    parts: Sequence[MergedCorpus], plan: Plan, corpus: Path, shared: ShardsMetadata
 ) -> None:
     """Write the landmarks of `find_shared` for the clips of a plan."""
     wanted = {clip.clip_id for clip in plan.clips}

@@ -26,7 +26,7 @@ from signloom.errors import ClipError
 from signloom.importing.foreign import (
     ClipSource,
     ForeignClip,
-    Part,
+    LandmarkPart,
     SourceDefaults,
     check_memory,
     require,
@@ -201,7 +201,7 @@ def _unreadable(name: str, error: Exception) -> ClipError:
     return ClipError(reason, "save it again, as numbers and texts, not objects")
 
 
-_Found = dict[str, Part] | tuple[npt.NDArray[np.float32], Any] | ClipError
+_Found = dict[str, LandmarkPart] | tuple[npt.NDArray[np.float32], Any] | ClipError
 """Parts, or points with their scores, or what is wrong with labels."""
 
 
@@ -295,7 +295,7 @@ def _points(
         yield f"{name}-{number + 1:0{len(str(len(points)))}d}", (clip, own), ""
 
 
-def _part(name: str, array: Array) -> Part:
+def _part(name: str, array: Array) -> LandmarkPart:
     count = PART_POINTS[name]
     for numbers in (COORDINATES, COORDINATES + 1):
         if array.ndim == 2 and array.shape[1] == count * numbers:
@@ -307,7 +307,7 @@ def _part(name: str, array: Array) -> Part:
     if array.dtype.kind not in "fiu":
         raise ClipError(f"its {name} has values of type {array.dtype}", "save it as numbers")
     points = _bounded(name, array[:, :count, :COORDINATES])
-    return Part(points, tuple(range(count)))
+    return LandmarkPart(points, tuple(range(count)))
 
 
 def _checked_offsets(offsets: Array, frames: int) -> npt.NDArray[np.int64]:
@@ -327,16 +327,16 @@ def _checked_offsets(offsets: Array, frames: int) -> npt.NDArray[np.int64]:
     return bounds
 
 
-def _split_rows(rows: npt.NDArray[np.float32]) -> dict[str, Part]:
+def _split_rows(rows: npt.NDArray[np.float32]) -> dict[str, LandmarkPart]:
     """Cut rows (S, W) into parts."""
-    parts, first = dict[str, Part](), 0
+    parts, first = dict[str, LandmarkPart](), 0
     for name, numbers in ROWS[rows.shape[1]]:
         count = PART_POINTS[name]
         block = rows[:, first : first + count * numbers].reshape(len(rows), count, numbers)
-        parts[name] = Part(block[..., :COORDINATES], tuple(range(count)))
+        parts[name] = LandmarkPart(block[..., :COORDINATES], tuple(range(count)))
         first += count * numbers
     if set(parts) == {"right_hand"}:  # whoever reads hands reads two, one of which is never there
-        parts["left_hand"] = Part(
+        parts["left_hand"] = LandmarkPart(
             np.full_like(parts["right_hand"].points, np.nan), parts["right_hand"].indices
         )
     return parts

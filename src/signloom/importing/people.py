@@ -9,13 +9,13 @@ import numpy.typing as npt
 from signloom.corpus.landmarks import COORDINATES
 from signloom.corpus.skeletons import SKELETONS
 from signloom.errors import ClipError
-from signloom.importing.foreign import ForeignClip, Part, SourceDefaults
+from signloom.importing.foreign import ForeignClip, LandmarkPart, SourceDefaults
 
 Points = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Person:
+class DetectedPerson:
     """Somebody in one frame.
 
     Attributes:
@@ -36,7 +36,7 @@ class Person:
         return (low + high) / 2, float(np.prod(high - low))
 
 
-def follow_signer(frames: Sequence[Sequence[Person]]) -> Points:
+def follow_signer(frames: Sequence[Sequence[DetectedPerson]]) -> Points:
     """Return the points of one person, shape (S, K, 3), score 0 where nobody is.
 
     Who was tracked and fills most of the pictures; without tracking, the largest person of all
@@ -112,7 +112,7 @@ def clip_of_points(
     xyz[..., : points.shape[2]] = points[..., :COORDINATES]
     if skeleton.has_depth:
         parts = {
-            part: Part(xyz[:, list(columns)], tuple(columns.values()))
+            part: LandmarkPart(xyz[:, list(columns)], tuple(columns.values()))
             for part, columns in skeleton.parts.items()
         }
         flat = points.shape[2] < COORDINATES
@@ -126,7 +126,7 @@ def clip_of_points(
         if seen.size and np.median(seen) > _MOST_SHARE:
             xyz[..., :2] /= np.array([width, height], np.float32)
         parts = {
-            part: Part(
+            part: LandmarkPart(
                 _part(xyz[:, list(columns)], found[:, list(columns)], defaults.min_score),
                 tuple(columns.values()),
             )

@@ -23,7 +23,7 @@ from signloom.corpus.landmarks import (
 from signloom.corpus.skeletons import index_of
 from signloom.errors import ClipError, UserError
 from signloom.files import write_file
-from signloom.importing.foreign import ClipSource, ForeignClip, Part, SourceDefaults
+from signloom.importing.foreign import ClipSource, ForeignClip, LandmarkPart, SourceDefaults
 
 Points = npt.NDArray[np.float32]  # x, y, z in the last axis
 
@@ -197,7 +197,7 @@ def _load(path: Path) -> Any:
         raise ClipError(reason, "restore it from where it came") from None
 
 
-def _part(part: str, names: list[str], points: npt.NDArray[np.float32]) -> Part:
+def _part(part: str, names: list[str], points: npt.NDArray[np.float32]) -> LandmarkPart:
     """Find out which of MediaPipe's landmarks the points of a component are."""
     known = _indices_by_name(part)
     columns = [number for number, name in enumerate(names) if name in known]
@@ -206,7 +206,7 @@ def _part(part: str, names: list[str], points: npt.NDArray[np.float32]) -> Part:
             f"its {part} has {len(columns)} of {len(HAND_LANDMARKS)} landmarks",
             "write the files with all landmarks of the hands",
         )
-    return Part(points[:, columns], tuple(known[names[column]] for column in columns))
+    return LandmarkPart(points[:, columns], tuple(known[names[column]] for column in columns))
 
 
 def _indices_by_name(part: str) -> dict[str, int]:

@@ -287,7 +287,7 @@ def _time_ticks(columns: int, step_s: float) -> list[tuple[float, str]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class AttentionPart:
     """The attention of one part of a model as `attention.js` takes it."""
 
     label: str
@@ -305,7 +305,7 @@ class Part:
 class Picker:
     """Attention of every layer and head, one picture at a time."""
 
-    parts: list[Part]
+    parts: list[AttentionPart]
     skeletons: str  # SVG below those parts whose columns are moments; may be empty
 
 
@@ -377,7 +377,7 @@ def render_attention(title: str, clips: Sequence[AttentionClip]) -> str:
     return render_page("attention.html", title=title, clips=shown)
 
 
-def _build_part(alignment: Alignment, part: str, name: str, clip_id: str) -> Part:
+def _build_part(alignment: Alignment, part: str, name: str, clip_id: str) -> AttentionPart:
     maps = alignment.maps[part]
     layers, heads, rows, columns = maps.shape
     # What `align` gives is no plain mean where source and target share a softmax.
@@ -390,7 +390,7 @@ def _build_part(alignment: Alignment, part: str, name: str, clip_id: str) -> Par
     if has_moments:
         line = _draw_playhead(find_size(svg)[1] - TOP - 34, columns, alignment.step_s)
         svg = svg.replace("</svg>", f"{line}</svg>")
-    return Part(
+    return AttentionPart(
         label=PARTS[part],
         svg=inline_svg(svg, f"{name}-{part}", html.escape(label)),
         layers=layers,

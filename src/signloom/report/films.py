@@ -24,7 +24,7 @@ from signloom.extraction.video import Picture, Video, VideoWriter, even_frames
 from signloom.report.canvas import GREY, PAPER
 from signloom.report.skeletons import find_heads, has_head, list_strokes
 from signloom.translation.confidence import NOT_UNDERSTOOD
-from signloom.translation.films import Sentence
+from signloom.translation.films import FilmSentence
 from signloom.translation.inputs import GivenClip
 from signloom.translation.timed import TimedToken
 
@@ -171,7 +171,7 @@ def _open_font(path: Path, size: int) -> ImageFont.FreeTypeFont:
 
 
 def write_film(
-    path: Path, clip: GivenClip, sentences: Sequence[Sentence], *, font: Path | None
+    path: Path, clip: GivenClip, sentences: Sequence[FilmSentence], *, font: Path | None
 ) -> None:
     """Write a clip with the landmarks that were found and its translation below.
 
@@ -211,7 +211,7 @@ def write_film(
 
 
 def _subtitle_drawer(
-    sentence: Sentence, width: int, height: int, font: Path | None
+    sentence: FilmSentence, width: int, height: int, font: Path | None
 ) -> Callable[[float], Overlay | None]:
     """Return a function of the time, seconds, that draws a sentence, each state of it once."""
     text, note = sentence.text, sentence.check.word

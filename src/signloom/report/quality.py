@@ -78,7 +78,7 @@ class QualityOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class QualityCheck:
     """One thing that may be wrong with a clip."""
 
     text: str  # of the warning, after the number of clips
@@ -177,54 +177,54 @@ def assess(
     )
 
 
-def build_checks(options: QualityOptions) -> dict[str, Check]:
+def build_checks(options: QualityOptions) -> dict[str, QualityCheck]:
     """Return what a clip is checked for, by a short name."""
     swaps = options.max_side_swaps
     return {
-        "few hands": Check(
+        "few hands": QualityCheck(
             text=f"a hand in less than {100 * options.min_any_hand:g} % of the frames",
             hint="look whether the hands are in the picture, lit and unblurred",
             columns=("any_hand",),
             least=options.min_any_hand,
         ),
-        "no body": Check(
+        "no body": QualityCheck(
             text=f"the body or face in less than {100 * options.min_body:g} % of the frames",
             hint="head and shoulders must be in the picture",
             columns=("pose", "lips", "face_outline"),
             least=options.min_body,
         ),
-        "gap": Check(
+        "gap": QualityCheck(
             text=f"no hand at all for more than {options.max_gap_s:g} s",
             hint="cut rest and entering out with start_s and end_s",
             columns=("any_hand_gap_s",),
             most=options.max_gap_s,
         ),
-        "jitter": Check(
+        "jitter": QualityCheck(
             text=f"a hand that jitters by more than {options.max_jitter:g} palm lengths",
             hint="blur, low light or a false hand in the background",
             columns=("left_hand_jitter", "right_hand_jitter"),
             most=options.max_jitter,
         ),
-        "swaps": Check(
+        "swaps": QualityCheck(
             text=f"left and right exchanged more than {'once' if swaps == 1 else f'{swaps} times'}",
             hint="a second person in the picture, or try another extract.detector",
             columns=("side_swaps",),
             most=swaps,
         ),
-        "coincident": Check(
+        "coincident": QualityCheck(
             text="both sides on one hand in more than "
             f"{100 * options.max_coincident:g} % of the frames",
             hint="try another extract.detector",
             columns=("coincident",),
             most=options.max_coincident,
         ),
-        "slow": Check(
+        "slow": QualityCheck(
             text=f"fewer than {options.min_fps:g} frames a second",
             hint="fast signing gets lost between the frames",
             columns=("fps",),
             least=options.min_fps,
         ),
-        "small": Check(
+        "small": QualityCheck(
             text=f"a picture whose shorter side has less than {options.min_pixels} pixels",
             hint="take the recording in its full size",
             columns=("width", "height"),
@@ -234,7 +234,7 @@ def build_checks(options: QualityOptions) -> dict[str, Check]:
 
 
 def list_warnings(
-    faults: Mapping[str, Sequence[str]], checks: Mapping[str, Check]
+    faults: Mapping[str, Sequence[str]], checks: Mapping[str, QualityCheck]
 ) -> list[QualityWarning]:
     """Say what is wrong with how many clips, the most frequent fault first."""
     found = []

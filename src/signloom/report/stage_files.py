@@ -213,7 +213,7 @@ def read_committed(path: Path) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class MetricChange:
     """One score of a split, before and now."""
 
     split: str
@@ -222,10 +222,10 @@ class Change:
     now: float
 
 
-def list_changes(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[Change]:
+def list_changes(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[MetricChange]:
     """Return what changed, of the splits and metrics that both have and that can be compared."""
     return [
-        Change(split, metric, float(before[split][metric]), float(found[metric]))
+        MetricChange(split, metric, float(before[split][metric]), float(found[metric]))
         for split, found in now.items()
         if split in before and not why_not_comparable(found, before[split])
         for metric in main_metrics(found.get("headline", Metric.BLEU4))

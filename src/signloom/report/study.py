@@ -9,7 +9,7 @@ from signloom.report.pages import render_page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class StudyTable:
     """Rows of text; the first column names the row."""
 
     caption: str
@@ -33,7 +33,7 @@ class Section:
 
     title: str
     text: Sequence[str]  # paragraphs
-    parts: Sequence[Table | Figure]
+    parts: Sequence[StudyTable | Figure]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

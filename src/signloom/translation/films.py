@@ -17,7 +17,7 @@ SENTENCES_AT_ONCE = 64  # of a film, whose features need not all be in memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sentence:
+class FilmSentence:
     """A translated sentence of a film; times in seconds from the film's start.
 
     Attributes:
@@ -45,7 +45,7 @@ def translate_film(
     *,
     skip_unsure: bool = False,
     guess: bool = True,
-) -> list[Sentence]:
+) -> list[FilmSentence]:
     """Translate the sentences of a film; arguments as those of `translate_timed`.
 
     Args:
@@ -67,7 +67,7 @@ def translate_film(
             tokens = one.tokens and tuple(token.later(start_s) for token in one.tokens)
             best = one.translation
             found.append(
-                Sentence(
+                FilmSentence(
                     start_s=start_s, end_s=end_s, text=" ".join(best.text.split()), tokens=tokens,
                     check=best.check, signs=one.signs or (),
                 )
@@ -75,7 +75,7 @@ def translate_film(
     return [one for one in found if one.text or not skip_unsure]
 
 
-def make_sign_cues(sentences: Sequence[Sentence]) -> list[Cue]:
+def make_sign_cues(sentences: Sequence[FilmSentence]) -> list[Cue]:
     """Return the signs of sentences as captions."""
     return [_sign_cue(sign, one.start_s) for one in sentences for sign in one.signs]
 
@@ -107,7 +107,7 @@ def _sign_cue(sign: Sign, start_s: float) -> Cue:
     )  # fmt: skip
 
 
-def make_cues(sentences: Sequence[Sentence], *, for_people: bool) -> list[Cue]:
+def make_cues(sentences: Sequence[FilmSentence], *, for_people: bool) -> list[Cue]:
     """Return sentences as captions; only people see marks, numbers tell programs."""
     mark, nothing = (UNSURE_MARK, NOT_UNDERSTOOD) if for_people else ("", "")
     return [

@@ -28,7 +28,7 @@ RIDGE = 0.01  # mean variances of train's encodings that are added in every dire
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
+class NearSign:
     """A known clip that is like the one that was asked about."""
 
     text: str
@@ -118,23 +118,23 @@ class SignIndex:
         """Index recordings that are in no corpus yet, to be compared as train's clips are."""
         return SignIndex(clip_ids, texts, self.view(encodings), self.view, are_recordings=True)
 
-    def nearest(self, encoding: FloatArray, count: int) -> list[Sign]:
+    def nearest(self, encoding: FloatArray, count: int) -> list[NearSign]:
         """Return the nearest clips of so many different texts, the nearest first."""
         similarities = self.directions @ self.view(encoding[None])[0]
-        found: dict[str, Sign] = {}
+        found: dict[str, NearSign] = {}
         for row in np.argsort(-similarities, kind="stable").tolist():
             text, similarity = self.texts[row], round(float(similarities[row]), 4)
-            known = Sign(text, self.clip_ids[row], similarity, self.are_recordings)
+            known = NearSign(text, self.clip_ids[row], similarity, self.are_recordings)
             found.setdefault(text, known)
             if len(found) == count:
                 break
         return list(found.values())
 
 
-def find_nearest(indices: Iterable[SignIndex], encoding: FloatArray, count: int) -> list[Sign]:
+def find_nearest(indices: Iterable[SignIndex], encoding: FloatArray, count: int) -> list[NearSign]:
     """Return the nearest clips of so many different texts in some indices together."""
     every = [sign for index in indices for sign in index.nearest(encoding, count)]
-    found: dict[str, Sign] = {}
+    found: dict[str, NearSign] = {}
     for sign in sorted(every, key=lambda one: -one.similarity):
         found.setdefault(sign.text, sign)
     return list(found.values())[:count]

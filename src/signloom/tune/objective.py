@@ -28,8 +28,8 @@ from signloom.tune.slots import DRAWN, REASON, claim_slot
 from signloom.tune.space import (
     DECODED,
     HIGHER_IS_BETTER,
-    Limits,
     Parameter,
+    TrialLimits,
     TuneOptions,
     Value,
     apply_values,
@@ -44,7 +44,7 @@ OpenRun = Callable[[optuna.Trial], Run]
 class Meter:
     """The seconds and the memory of a trial since the meter was made."""
 
-    def __init__(self, trial: optuna.Trial, limits: Limits, device: torch.device) -> None:
+    def __init__(self, trial: optuna.Trial, limits: TrialLimits, device: torch.device) -> None:
         self._trial, self._limits = trial, limits
         self._device, self._start_s = device, time.monotonic()
         reset_peak_memory(device)

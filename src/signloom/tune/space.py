@@ -299,7 +299,7 @@ MAX_SEED = 2**32 - 1  # of NumPy's generator, which Optuna seeds
 
 
 @checked_dataclass
-class Limits:
+class TrialLimits:
     """What a trial may cost at most; null sets no limit. A trial beyond one cannot win."""
 
     parameters: Count | None = None  # of the model, known before it trains
@@ -332,7 +332,7 @@ class TuneOptions:
     heartbeat_s: Count = (
         20  # seconds between a trial's signs of life; dead after three missing ones
     )
-    limits: Limits = Limits()
+    limits: TrialLimits = TrialLimits()
     confirm: ConfirmOptions = ConfirmOptions(top=1, seeds=2)
     # Of bleu4, see evaluate.score.
     tokenizer: Literal["13a", "intl", "char", "zh", "none", "phoenix_legacy"] = "13a"

@@ -23,7 +23,7 @@ from signloom.files import hash_file
 from signloom.paths import PARAMS, SCORES_NAME, TARGETS
 from signloom.report.quality import QualityOptions, build_checks
 from signloom.report.skeletons import list_strokes
-from signloom.translation.lookup import Sign, find_nearest, open_index
+from signloom.translation.lookup import NearSign, find_nearest, open_index
 from signloom.translation.segmentation import cut, segment_by_rest
 from signloom.translation.timed import to_json, translate_timed
 from signloom.translation.translator import Translator
@@ -95,7 +95,7 @@ class Analyst:
                 "translation": found,
             }
 
-    def find_signs(self, take: Take, takes: TakeStore) -> list[Sign]:
+    def find_signs(self, take: Take, takes: TakeStore) -> list[NearSign]:
         """Return the known clips that are nearest to a recording, other recordings among them.
 
         Raises:

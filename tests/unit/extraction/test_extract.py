@@ -19,7 +19,7 @@ from signloom.extraction import extract
 from signloom.extraction.cache import unpack_frames
 from signloom.extraction.detector import Detector, build_detector, quiet_native_code
 from signloom.extraction.extract import (
-    Segment,
+    VideoSegment,
     count_frames,
     extract_entry,
     extract_part,
@@ -115,7 +115,7 @@ def test_segments_of_a_film_in_one_go_are_those_extracted_alone(clips: list[Clip
     film = clips[0].video
     assert film
     spans = [(None, 0.4), (0.3, 0.7), (50.0, 51.0), (0.8, 1.2)]  # the third is not in the film
-    part = [Segment(video=film, start_s=start_s, end_s=end_s) for start_s, end_s in spans]
+    part = [VideoSegment(video=film, start_s=start_s, end_s=end_s) for start_s, end_s in spans]
     options = OPTIONS.detector_options
     entries = extract_part(part, options)
     assert entries == [extract_entry(segment, options) for segment in part]
@@ -195,13 +195,13 @@ def test_a_broken_video_raises_and_leaves_the_terminal_in_peace(
 def test_what_is_wrong_with_a_video_is_kept_and_what_may_be_an_accident_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cut = Segment(video=videos.write_cut_off(tmp_path / "cut.mp4"), start_s=None, end_s=None)
+    cut = VideoSegment(video=videos.write_cut_off(tmp_path / "cut.mp4"), start_s=None, end_s=None)
     for entry in (count_frames([cut])[0], extract_entry(cut, OPTIONS.detector_options)):
         assert isinstance(entry, bytes)
         reason = unpack_frames(entry)
         assert isinstance(reason, Problem)
         assert "no video that can be decoded" in reason.reason
-    good = Segment(video=videos.write_video(tmp_path / "good.mp4"), start_s=None, end_s=None)
+    good = VideoSegment(video=videos.write_video(tmp_path / "good.mp4"), start_s=None, end_s=None)
 
     def run_out(*_: object) -> None:
         raise MemoryError("no\troom")

@@ -28,7 +28,13 @@ from signloom.corpus.landmarks import (
 from signloom.corpus.manifest import read_manifest
 from signloom.corpus.shards import read_shards, shards_metadata, write_shards
 from signloom.errors import ClipError, UserError
-from signloom.importing.foreign import ForeignClip, Part, SourceDefaults, layout_of, to_sequence
+from signloom.importing.foreign import (
+    ForeignClip,
+    LandmarkPart,
+    SourceDefaults,
+    layout_of,
+    to_sequence,
+)
 from signloom.importing.importer import Imported, ImportOptions, import_landmarks
 from tests.tiny import ROOT, lose, sequence
 
@@ -220,9 +226,9 @@ def test_a_pose_file_without_a_nose_has_a_layout_of_its_own(tmp_path: Path) -> N
     clip = ForeignClip(
         clip_id="a", fps=10.0, width=320, height=240,
         parts={
-            "left_hand": Part(plain.points[:, :21], tuple(range(21))),
-            "right_hand": Part(plain.points[:, 21:42], tuple(range(21))),
-            "pose": Part(plain.points[:, nose + 1 :], (11, 12, 13, 14, 15, 16, 23, 24)),
+            "left_hand": LandmarkPart(plain.points[:, :21], tuple(range(21))),
+            "right_hand": LandmarkPart(plain.points[:, 21:42], tuple(range(21))),
+            "pose": LandmarkPart(plain.points[:, nose + 1 :], (11, 12, 13, 14, 15, 16, 23, 24)),
         },
     )  # fmt: skip
     layout = layout_of(clip, None)
@@ -239,7 +245,7 @@ def test_shifted_depths_are_moved_to_the_wrist() -> None:
     points = holistic()["left_hand"]
     wrist = points[:, :1, 2].copy()
     points[..., 2] += 640 - wrist
-    parts = {name: Part(points, tuple(range(21))) for name in ("left_hand", "right_hand")}
+    parts = {name: LandmarkPart(points, tuple(range(21))) for name in ("left_hand", "right_hand")}
     clip = ForeignClip(clip_id="a", parts=parts, fps=1.0, width=9, height=9)
     found = to_sequence(clip, layout_of(clip, None)).points[:, :21, 2]
     np.testing.assert_allclose(found, points[..., 2] - 640, atol=1e-3)

@@ -22,7 +22,7 @@ from signloom.report.films import (
     write_film,
 )
 from signloom.translation.confidence import Check
-from signloom.translation.films import Sentence
+from signloom.translation.films import FilmSentence
 from signloom.translation.inputs import GivenClip
 from signloom.translation.timed import TimedToken
 from tests import tiny
@@ -33,10 +33,10 @@ def given(source: Path, sequence: LandmarkSequence, *, is_video: bool) -> GivenC
     return GivenClip(source=source, clip_id="clip", sequence=sequence, is_video=is_video)
 
 
-def said(text: str, tokens: Sequence[TimedToken] | None = None, *, note: str = "") -> Sentence:
+def said(text: str, tokens: Sequence[TimedToken] | None = None, *, note: str = "") -> FilmSentence:
     """A sentence that lasts as long as the clip; `unsure` is the only note."""
     check = Check(confidence=0.1, is_unsure=bool(note), unlike=None)
-    return Sentence(text=text, tokens=tokens, check=check)
+    return FilmSentence(text=text, tokens=tokens, check=check)
 
 
 def absent(frames: int, fps: float) -> LandmarkSequence:

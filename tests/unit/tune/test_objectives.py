@@ -16,7 +16,7 @@ from signloom.tune.search import plan_search
 from signloom.tune.slots import FINISHED, REASON
 from signloom.tune.space import (
     ConfirmOptions,
-    Limits,
+    TrialLimits,
     TuneOptions,
     apply_values,
     check_fit,
@@ -186,12 +186,12 @@ def test_a_pruner_needs_a_single_objective() -> None:
 @pytest.mark.parametrize(
     ("limits", "reason"),
     [
-        (Limits(parameters=5000, memory_mb=None, seconds=None), "parameters .* of 5000"),
-        (Limits(parameters=None, memory_mb=1, seconds=None), "memory_mb .* of 1"),
+        (TrialLimits(parameters=5000, memory_mb=None, seconds=None), "parameters .* of 5000"),
+        (TrialLimits(parameters=None, memory_mb=1, seconds=None), "memory_mb .* of 1"),
     ],
 )
 def test_a_trial_beyond_a_limit_is_stopped_and_optuna_knows(
-    tmp_path: Path, limits: Limits, reason: str
+    tmp_path: Path, limits: TrialLimits, reason: str
 ) -> None:
     found = studies(tmp_path, dataclasses.replace(OPTIONS, trials=1, limits=limits))
     found.work()

@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from signloom.corpus.manifest import Clip
 from signloom.files import write_file
-from signloom_ops.options import Limits
+from signloom_ops.options import DriftLimits
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Group:
+class SignerGroup:
     """Some new clips, and the old ones that they should be like."""
 
     signer: str | None
@@ -32,7 +32,7 @@ class Group:
 
 def form_groups(
     old: Sequence[Clip], new: Sequence[Clip], measured: Collection[str], min_clips: int
-) -> list[Group]:
+) -> list[SignerGroup]:
     """Return each signer of the batch, and the batch as a whole if it has several.
 
     One bad signer hides among good ones, and a bad batch in signers of too few clips.
@@ -48,12 +48,14 @@ def form_groups(
     batch = tuple(name for names in now.values() for name in names)
     groups = []
     if len(now) > 1:
-        groups.append(Group(signer=None, new=batch, old=everyone, is_known=False))
+        groups.append(SignerGroup(signer=None, new=batch, old=everyone, is_known=False))
     for signer, names in sorted(now.items()):
         own = before.get(signer, ())
         is_known = len(own) >= min_clips
         groups.append(
-            Group(signer=signer, new=names, old=own if is_known else everyone, is_known=is_known)
+            SignerGroup(
+                signer=signer, new=names, old=own if is_known else everyone, is_known=is_known
+            )
         )
     return [group for group in groups if min(len(group.new), len(group.old)) >= min_clips]
 
@@ -163,7 +165,7 @@ def write_report(path: Path, report: DriftReport) -> None:
 
 def judge(
     check: str,
-    limits: Limits,
+    limits: DriftLimits,
     statistic: float | None,
     what: str,
     *,

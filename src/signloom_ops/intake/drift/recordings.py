@@ -19,7 +19,7 @@ from signloom.extraction.video import Video
 from signloom.features.features import HANDS
 from signloom.features.tokenizer import load_source, normalise_text
 from signloom_ops.intake.drift.findings import Finding, judge
-from signloom_ops.options import DriftOptions, Limits
+from signloom_ops.options import DriftLimits, DriftOptions
 
 _LEAST = 0.02  # octaves that durations may stray where the old clips are all of one pace
 _NAMED = 8  # new words in a message
@@ -29,7 +29,7 @@ _HAND_PATCH = 0.25  # half a side of the square that is looked at, palm lengths
 _FACE_PATCH = 0.06  # likewise, shoulder widths around the nose
 
 
-def check_unread(new: Sequence[Clip], rows: Sequence[ClipQuality], limits: Limits) -> Finding:
+def check_unread(new: Sequence[Clip], rows: Sequence[ClipQuality], limits: DriftLimits) -> Finding:
     """Count the new clips without landmarks; needs no old clip."""
     read = {row.clip_id for row in rows}
     unread = [clip.clip_id for clip in new if clip.clip_id not in read]
@@ -67,7 +67,7 @@ def check_recordings(
     ]
 
 
-def _check_signers(old: Sequence[Clip], new: Sequence[Clip], limits: Limits) -> Finding:
+def _check_signers(old: Sequence[Clip], new: Sequence[Clip], limits: DriftLimits) -> Finding:
     known = {clip.signer for clip in old}
     comes = Counter(clip.signer for clip in new)
     total = Counter(clip.signer for clip in (*old, *new))
@@ -103,7 +103,9 @@ def _check_seconds(
     )
 
 
-def _check_rates(old: Sequence[ClipQuality], new: Sequence[ClipQuality], limits: Limits) -> Finding:
+def _check_rates(
+    old: Sequence[ClipQuality], new: Sequence[ClipQuality], limits: DriftLimits
+) -> Finding:
     rates = sorted({round(row.fps, 2) for row in old})
     factors = {row.clip_id: min(_factor(row.fps, rate) for rate in rates) for row in new}
     far = [name for name, found in factors.items() if _reaches(limits, found)]
@@ -119,7 +121,9 @@ def _check_rates(old: Sequence[ClipQuality], new: Sequence[ClipQuality], limits:
     )
 
 
-def _check_sizes(old: Sequence[ClipQuality], new: Sequence[ClipQuality], limits: Limits) -> Finding:
+def _check_sizes(
+    old: Sequence[ClipQuality], new: Sequence[ClipQuality], limits: DriftLimits
+) -> Finding:
     smallest = min(min(row.width, row.height) for row in old)
     factors = {row.clip_id: smallest / min(row.width, row.height) for row in new}
     sides = [float(min(row.width, row.height)) for row in new]
@@ -134,7 +138,7 @@ def _check_sizes(old: Sequence[ClipQuality], new: Sequence[ClipQuality], limits:
     )
 
 
-def _reaches(limits: Limits, value: float) -> bool:
+def _reaches(limits: DriftLimits, value: float) -> bool:
     found = [limit for limit in (limits.warn, limits.stop) if limit is not None]
     return bool(found) and value >= min(found)
 
@@ -280,7 +284,7 @@ def _compare_lengths(
 
 
 def _find_new_words(
-    known: Sequence[Clip], new: Sequence[Clip], words: Mapping[str, list[str]], limits: Limits
+    known: Sequence[Clip], new: Sequence[Clip], words: Mapping[str, list[str]], limits: DriftLimits
 ) -> Finding:
     vocabulary = {word for clip in known for word in words[clip.clip_id]}
     found = Counter(
@@ -305,7 +309,7 @@ def _find_new_words(
 
 
 def _find_byte_tokens(
-    known: Sequence[Clip], new: Sequence[Clip], tokens: Mapping[str, list[int]], limits: Limits
+    known: Sequence[Clip], new: Sequence[Clip], tokens: Mapping[str, list[int]], limits: DriftLimits
 ) -> Finding:
     """Measure how much of the text the old vocabulary must spell in bytes."""
     vocabulary = {token for clip in known for token in tokens[clip.clip_id]}
@@ -323,7 +327,9 @@ def _find_byte_tokens(
     )
 
 
-def check_colour(redness: Mapping[str, float], new: Collection[str], limits: Limits) -> Finding:
+def check_colour(
+    redness: Mapping[str, float], new: Collection[str], limits: DriftLimits
+) -> Finding:
     """Count the clips with blue skin, beyond the share that the old clips have of them."""
     now = {name: value for name, value in redness.items() if name in new}
     before = [value for name, value in redness.items() if name not in new]

@@ -19,8 +19,8 @@ from scipy.stats import binomtest, ks_2samp
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.quality import ClipQuality
 from signloom.features.features import HANDS, FloatArray, has_choice, normalise
-from signloom_ops.intake.drift.findings import Finding, Group, judge, worst
-from signloom_ops.options import DriftOptions, Limits
+from signloom_ops.intake.drift.findings import Finding, SignerGroup, judge, worst
+from signloom_ops.options import DriftLimits, DriftOptions
 
 _WRIST, _MIDDLE_KNUCKLE = 0, 9
 _FRAMES = 5  # of a hand that are needed to say something of its movement
@@ -224,14 +224,14 @@ def _lean(preference: float) -> str:
 
 
 def check_hands(
-    groups: Sequence[Group], rows: Mapping[str, ClipQuality], options: DriftOptions
+    groups: Sequence[SignerGroup], rows: Mapping[str, ClipQuality], options: DriftOptions
 ) -> list[Finding]:
     """Find signers whose hands were not found as often as usual."""
     return [_compare_presence(groups, rows, hand, options) for hand in HAND_LABELS]
 
 
 def check_movement(
-    groups: Sequence[Group],
+    groups: Sequence[SignerGroup],
     movements: Mapping[str, Movement],
     signers: Mapping[str, str],
     options: DriftOptions,
@@ -265,7 +265,9 @@ def check_movement(
     return found
 
 
-def check_order(movements: Mapping[str, Movement], new: Sequence[str], limits: Limits) -> Finding:
+def check_order(
+    movements: Mapping[str, Movement], new: Sequence[str], limits: DriftLimits
+) -> Finding:
     """Count the clips whose hands lie on the wrong sides; needs no old clip."""
     orders = {
         name: order
@@ -303,13 +305,13 @@ def measure_spread(
     return max(spread, statistic.spread), median(sample)
 
 
-def limits_of(statistic: str, options: DriftOptions) -> Limits:
+def limits_of(statistic: str, options: DriftOptions) -> DriftLimits:
     """Return the limits of a landmark statistic: speed has its own, as speed can ruin a model."""
     return options.speed if statistic == "speed" else options.movement
 
 
 def _compare_presence(
-    groups: Sequence[Group],
+    groups: Sequence[SignerGroup],
     rows: Mapping[str, ClipQuality],
     hand: str,
     options: DriftOptions,
@@ -351,7 +353,7 @@ def _share_of(shares: Mapping[str, float], rows: Mapping[str, ClipQuality]) -> f
 
 
 def _compare_statistic(
-    group: Group,
+    group: SignerGroup,
     values: Mapping[str, float],
     name: str,
     spread: float,
@@ -385,5 +387,5 @@ def _compare_statistic(
     )  # fmt: skip
 
 
-def _whose(group: Group) -> str:
+def _whose(group: SignerGroup) -> str:
     return " of the same signer" if group.is_known else ""

@@ -15,14 +15,14 @@ from signloom.report.tuning import LABELS
 from signloom_ops.intake.drift.findings import DriftReport, Overall, judge
 from signloom_ops.nightly.gate import Decision
 from signloom_ops.nightly.page import night_section, show_decision, show_drift, show_night
-from signloom_ops.options import Limits
+from signloom_ops.options import DriftLimits
 from tests.damage import damaged_texts
 from tests.report_project import EVIL, OPTIONS, write_project
 from tests.unit.ops.nightly.systems import decided, gate_clips, system, targets
 from tests.unit.report.test_build import parse
 
 CLIPS = targets(40)
-SHARE = Limits(warn=0.1, stop=0.5)
+SHARE = DriftLimits(warn=0.1, stop=0.5)
 DRIFT = DriftReport(
     batch="2026-11-21", new=8, old=232,
     findings=(

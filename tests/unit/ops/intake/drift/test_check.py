@@ -15,7 +15,7 @@ from signloom.features.augment import mirror
 from signloom_ops.intake.drift.check import check_drift, classify
 from signloom_ops.intake.drift.findings import write_report
 from signloom_ops.intake.drift.signing import check_new_signers
-from signloom_ops.options import LIMITS, Limits
+from signloom_ops.options import LIMITS, DriftLimits
 from tests.tiny import lose
 from tests.unit.ops.intake.drift.test_recordings import film
 from tests.unit.ops.intake.drift.world import (
@@ -251,9 +251,9 @@ def test_options_out_of_range_are_refused(change: dict[str, float], said: str) -
 
 def test_limits_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(ValueError, match="stop"):
-        Limits(warn=2.0, stop=1.0)
+        DriftLimits(warn=2.0, stop=1.0)
     with pytest.raises(ValueError, match="warn"):
-        Limits(warn=-1.0, stop=None)
+        DriftLimits(warn=-1.0, stop=None)
 
 
 def test_smaller_pictures_warn(tmp_path: Path) -> None:
