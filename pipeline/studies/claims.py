@@ -6,13 +6,13 @@ demo`); some two minutes of a CPU. The answers of today are in docs/log/studies/
 
 import itertools
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 
 from pipeline.stage import run
+from pipeline.studies.components.study import without_columns
 from signloom.config import load_section
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.novelty import find_words
@@ -65,21 +65,6 @@ def measure_distances(
         even.append(float(apart.mean()))
     means = torch.stack(looked).mean(dim=0)
     return [(float(one), float(one) / float(np.mean(even))) for one in means]
-
-
-@contextmanager
-def without_head(layer: MultiHeadAttention, head: int) -> Iterator[None]:
-    """Take what one head says out of its layer's output."""
-    width = layer.output.in_features // layer.heads
-    columns = slice(head * width, (head + 1) * width)
-    kept = layer.output.weight.detach().clone()
-    with torch.no_grad():
-        layer.output.weight[:, columns] = 0
-    try:
-        yield
-    finally:
-        with torch.no_grad():
-            layer.output.weight.copy_(kept)
 
 
 def count_disagreement(texts: list[str], train: list[str]) -> tuple[int, int]:
@@ -140,8 +125,9 @@ def main() -> None:
         if not isinstance(layer, MultiHeadAttention):
             continue
         cut = []
+        width = layer.output.in_features // layer.heads
         for head in range(layer.heads):
-            with without_head(layer, head):
+            with without_columns(layer.output, slice(head * width, (head + 1) * width)):
                 cut.append(score()[:2])
         lines.append(
             f"| {name} | {', '.join(f'{b:.1f}' for b, _ in cut)} "

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from signloom_demo.draw import MANIFEST, VIDEOS, write_video
 from signloom_demo.face import Expression
 from signloom_demo.motion import Performance, perform
 from signloom_demo.render import Camera
-from signloom_demo.scene import draw_frames, pose_arms
+from signloom_demo.scene import Image, draw_frames, pose_arms
 from signloom_demo.signer import DEV_SIGNERS, TEST_SIGNERS, TRAIN_SIGNERS, Signer
 
 LANDMARKS, TOKENS, CORPUS = "landmarks", "tokens", "corpus"
@@ -83,20 +83,24 @@ def draw_person(name: str, generator: np.random.Generator) -> Signer:
 
 def draw_film(film: Film, corpus: Path) -> None:
     """Write the video of a film; what it shows depends on the film alone."""
+    write_video(
+        corpus / VIDEOS / f"{film.clip_id}.mp4",
+        film_frames(film),
+        film.fps,
+        (film.camera.width, film.camera.height),
+    )
+
+
+def film_frames(film: Film) -> Iterator[Image]:
+    """Return the pictures of a film."""
     cv2.setNumThreads(1)
     room = np.random.default_rng(list(film.signer.name.encode()))
     performance = film.performance
     if performance is None:
         rest = perform([], film.signer, film.fps, np.random.default_rng(0))
         performance = hold(rest, len(film.faces))
-    write_video(
-        corpus / VIDEOS / f"{film.clip_id}.mp4",
-        draw_frames(
-            pose_arms(performance, film.signer), film.signer, film.camera, room, film.faces
-        ),
-        film.fps,
-        (film.camera.width, film.camera.height),
-    )
+    arms = pose_arms(performance, film.signer)
+    return draw_frames(arms, film.signer, film.camera, room, film.faces)
 
 
 def hold(performance: Performance, frames: int) -> Performance:

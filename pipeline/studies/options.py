@@ -23,17 +23,17 @@ def change_options(options: T, changes: Mapping[str, Any], where: str) -> T:
     return parse_options({**values, **changes}, type(options), where=where)
 
 
-def load_study(params: Path, kind: type[S], *, is_long: bool) -> S:
+def load_study(params: Path, kind: type[S], *, over: str = "") -> S:
     """Read the section `study` of a study's parameters.
 
     Args:
         params: Its params.yaml.
         kind: Made by `checked_dataclass`.
-        is_long: Put the section `long` over it, whose settings take hours instead of minutes.
+        over: A section to put over it, such as `long`, whose settings take hours; empty: none.
 
     Raises:
         UserError: If something is missing or refused.
     """
     values = load_params(params)
-    study = {**values["study"], **(values["long"] if is_long else {})}
+    study = {**values["study"], **(values[over] if over else {})}
     return parse_options(study, kind, where=f"{params}: study")

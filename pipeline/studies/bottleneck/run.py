@@ -26,9 +26,8 @@ def main() -> None:
     parser.add_argument("--tables", type=Path, help="folder of glosses and sentences")
     parser.add_argument("--long", action="store_true", help="longer sequences; hours")
     arguments = parser.parse_args()
-    options = load_study(
-        FOLDER / "bottleneck/params.yaml", BottleneckOptions, is_long=arguments.long
-    )
+    over = "long" if arguments.long else ""
+    options = load_study(FOLDER / "bottleneck/params.yaml", BottleneckOptions, over=over)
     reversal, text = [], []
     for found in train_reversal(options):
         logging.info("%s, seed %d: %s", found["variant"], found["seed"], found["exact"])

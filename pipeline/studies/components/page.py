@@ -1,5 +1,7 @@
 """The page of the study of a Transformer's parts."""
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from statistics import mean
 
 from pipeline.studies.charts import Row, build_table, dots_figure, group, spread
@@ -8,17 +10,24 @@ from signloom.report.study import Section, StudyPage
 COMMAND = "dvc repro pipeline/studies/components/dvc.yaml"
 
 
+def _cut(kind: str, rows: Sequence[Row]) -> str:
+    return f"+{mean(row[kind] for row in rows):.3f}, +{mean(r[f'worst_{kind}'] for r in rows):.3f}"
+
+
 def build_page(results: Row) -> StudyPage:
     """Say what was measured; every number comes from the results."""
     groups = group(results["trained"])
     base, *others = groups
     loss = {name: mean(row["dev_loss"] for row in rows) for name, rows in groups.items()}
     exact = {name: spread(100 * row["exact"] for row in rows) for name, rows in groups.items()}
-    columns = {
+    columns: dict[str, Callable[[Sequence[Row]], str]] = {
         "exact match, %": lambda rows: spread(100 * row["exact"] for row in rows),
+        "of train, %": lambda rows: spread(100 * row["train_exact"] for row in rows),
         "symbols right in any order, %": lambda rows: spread(100 * r["unordered"] for r in rows),
         "encoding moved by order": lambda rows: f"{mean(row['moved'] for row in rows):.2g}",
         "dev loss, nats": lambda rows: spread((row["dev_loss"] for row in rows), 3),
+        "loss with a head cut, mean and worst": partial(_cut, "head"),
+        "a hidden unit cut": partial(_cut, "unit"),
         "parameters": lambda rows: f"{rows[0]['parameters'] / 1e3:.0f} k",
         "CPU-s": lambda rows: f"{mean(row['cpu_s'] for row in rows):.0f}",
     }

@@ -13,19 +13,21 @@ from signloom.report.study import render_study
 
 PARAMS = Path("pipeline/studies/components/params.yaml")
 OUT = Path("reports/studies/components")
+SECTIONS = ("long", "deep", "dropout", "rates", "sizes")  # of its parameters
 
 
 def main() -> None:
     """Train, write results and page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--long", action="store_true", help="more of everything; an hour")
-    options = load_study(PARAMS, ComponentsOptions, is_long=parser.parse_args().long)
+    parser.add_argument("--section", choices=SECTIONS, default="", help="of params.yaml")
+    section = parser.parse_args().section
+    options = load_study(PARAMS, ComponentsOptions, over=section)
     trained = []
     for found in train_components(options):
         logging.info("%s", found)
         trained.append(found)
     results = {"format_version": 1, "trained": trained}
-    write_results(OUT, results, render_study(build_page(results)))
+    write_results(OUT / section, results, render_study(build_page(results)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Measure time and memory of a step by length. DVC stage `cost`; `--device cuda` on a GPU."""
+"""Measure time and memory of a step by length. DVC stage `cost`; `--device cuda`, `--threads 2`."""
 
 import argparse
 import logging
@@ -25,14 +25,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--long", action="store_true", help="document 000's sizes, 8 clips")
+    parser.add_argument("--threads", type=int, default=1, help="of a CPU; more: time by the clock")
     arguments = parser.parse_args()
-    options = load_study(PARAMS, CostOptions, is_long=arguments.long)
-    jobs = plan_jobs(options, load_section(PARAMS, "model", ModelOptions), arguments.device)
+    options = load_study(PARAMS, CostOptions, over="long" if arguments.long else "")
+    threads = max(1, arguments.threads)
+    base = load_section(PARAMS, "model", ModelOptions)
+    jobs = plan_jobs(options, base, arguments.device, threads)
     steps = list(run_jobs(jobs, 1, lambda found: logging.info("%s", found)))
     is_gpu = arguments.device == "cuda"
     results = {
         "format_version": 1,
-        "device": torch.cuda.get_device_name() if is_gpu else "a CPU, one thread",
+        "device": torch.cuda.get_device_name() if is_gpu else f"a CPU, threads: {threads}",
         "clips": options.clips,
         "steps": steps,
     }

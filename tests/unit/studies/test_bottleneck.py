@@ -38,12 +38,17 @@ OPTIONS = BottleneckOptions(
 )
 
 
-@pytest.mark.parametrize("is_long", [False, True])
-@pytest.mark.parametrize("name", ["bottleneck", "components", "cost"])
-def test_the_parameters_of_a_study_are_read_short_and_long(name: str, is_long: bool) -> None:
+@pytest.mark.parametrize(
+    ("name", "over"),
+    [
+        *((name, over) for name in ("bottleneck", "components", "cost") for over in ("", "long")),
+        *(("components", over) for over in ("deep", "dropout", "rates", "sizes")),
+    ],
+)
+def test_the_parameters_of_a_study_are_read_with_every_section(name: str, over: str) -> None:
     module = __import__(f"pipeline.studies.{name}.study", fromlist=["study"])
     kind = getattr(module, f"{name.capitalize()}Options")
-    load_study(STUDIES / name / "params.yaml", kind, is_long=is_long)
+    load_study(STUDIES / name / "params.yaml", kind, over=over)
 
 
 def test_without_attention_the_gradient_reaches_a_source_step_through_all_later_ones() -> None:

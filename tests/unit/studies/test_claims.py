@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from pipeline.studies.claims import count_disagreement, scale_scores, without_head
+from pipeline.studies.claims import count_disagreement, scale_scores
+from pipeline.studies.components.study import without_columns
 from signloom.models.attention import MultiHeadAttention
 
 
@@ -23,7 +24,7 @@ def test_a_head_is_cut_and_comes_back() -> None:
     layer = MultiHeadAttention(8, 2, dropout=0.0, bias=True)
     x, valid = torch.randn(1, 3, 8), torch.ones(1, 3, dtype=torch.bool)
     whole = layer.attend_self(x, valid=valid, is_causal=False, distances=None)
-    with without_head(layer, 1):
+    with without_columns(layer.output, slice(4, 8)):
         cut = layer.attend_self(x, valid=valid, is_causal=False, distances=None)
     again = layer.attend_self(x, valid=valid, is_causal=False, distances=None)
     assert not torch.equal(whole, cut)

@@ -48,13 +48,15 @@ def test_an_encoder_without_positions_knows_no_order() -> None:
 
 
 def test_the_page_names_every_part() -> None:
-    variants = {"base": {}, "<no> block": {"feed_forward": "none"}}
+    variants = {"base": {"train.learning_rate": 0.001}, "<no> block": {"feed_forward": "none"}}
     options = ComponentsOptions(seeds=[1, 2], variants=variants, reversal=LAB)
     trained = list(train_components(options))
     assert [(row["variant"], row["seed"]) for row in trained] == [
         ("base", 1), ("<no> block", 1), ("base", 2), ("<no> block", 2),
     ]  # fmt: skip
     assert trained[1]["parameters"] < trained[0]["parameters"]
+    assert trained[0]["worst_unit"] > trained[1]["worst_unit"] == 0  # it has none to cut
+    assert all(row["worst_head"] >= row["head"] for row in trained)
     page = render_study(build_page({"trained": trained}))
     assert "&lt;no&gt; block" in page
     assert page.count('role="img"') == 1

@@ -1,3 +1,6 @@
+import pytest
+import torch
+
 from pipeline.studies.cost.page import build_page
 from pipeline.studies.cost.study import CostOptions, plan_jobs
 from signloom.report.study import render_study
@@ -14,8 +17,14 @@ OPTIONS = CostOptions(
 )
 
 
-def test_a_step_of_every_model_is_measured_at_every_length() -> None:
-    found = [job.run() for job in plan_jobs(OPTIONS, MODEL, "cpu")]
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_step_of_every_model_is_measured_at_every_length(threads: int) -> None:
+    before = torch.get_num_threads()
+    try:
+        found = [job.run() for job in plan_jobs(OPTIONS, MODEL, "cpu", threads)]
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
     assert [(row["variant"], row["length"]) for row in found] == [
         ("LSTM", 4), ("linear", 4), ("LSTM", 8), ("linear", 8),
     ]  # fmt: skip
