@@ -124,6 +124,7 @@ def check_together(params: Path, corpus: CorpusOptions) -> None:
     tokenize = load_section(params, "tokenize_targets", TokenizeOptions)
     evaluate = load_section(params, "evaluate", EvaluateOptions)
     tune = load_section(params, "tune", TuneOptions)
+    searched, _ = tune.for_family(run.model.family)
     # A drawn corpus is not there yet.
     clips = read_manifest(corpus.path, signer_disjoint=False) if corpus.path.is_file() else []
     checks: list[Callable[[], object]] = [
@@ -131,7 +132,7 @@ def check_together(params: Path, corpus: CorpusOptions) -> None:
         lambda: _check_start(run.train.start_from),
         lambda: _check_texts(clips, corpus, tokenize, run),
         lambda: _check_input(corpus, extract, run),
-        lambda: check_fit(from_scratch(run), parse_space(tune.space)) if tune.trials else None,
+        lambda: check_fit(from_scratch(run), parse_space(searched.space)) if tune.trials else None,
         lambda: _tell(
             [
                 *_machine_problems(extract, evaluate, tune),

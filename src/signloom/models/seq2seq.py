@@ -32,6 +32,7 @@ _ATTENDING = ("transformer", "conformer", "encoder_only", "decoder_only", "pretr
 _RECURRENT = ("lstm", "gru", "rnn")
 # The families that read an option which others have no part for.
 READ_BY: dict[str, tuple[str, ...]] = {
+    "heads": _ATTENDING, "d_ff": _ATTENDING, "norm": _ATTENDING, "positions": _ATTENDING,
     "layer_drop": _ATTENDING, "activation": _ATTENDING, "attention_bias": _ATTENDING,
     "causal_encoder": _ATTENDING, "conv_kernel": ("conformer",),
     "decoder_norm": ("transformer", "conformer", "decoder_only", "pretrained"),
@@ -56,18 +57,19 @@ class ModelOptions:
     source: Literal["landmarks", "features", "tokens"]
     # model width, even, a multiple of heads
     d_model: Annotated[int, Field(ge=1, le=16_384, multiple_of=2)]
-    heads: Annotated[int, Field(ge=1, le=1024)]  # attending: attention heads
+    heads: Annotated[int, Field(ge=1, le=1024)] = 4  # attending: attention heads
     encoder_layers: Layers
     decoder_layers: Layers
     # attending: hidden width of the feed-forward blocks
-    d_ff: Annotated[int, Field(ge=1, le=65_536)]
+    d_ff: Annotated[int, Field(ge=1, le=65_536)] = 256
     dropout: ShareBelowOne  # share of activations dropped in training
     layer_drop: ShareBelowOne = 0.0  # attending: chance of skipping a layer in training
-    norm: Literal["pre", "post"]  # attending: layer norm before each block or after its sum
+    norm: Literal["pre", "post"] = "pre"  # attending: layer norm before each block or after its sum
     decoder_norm: bool = True  # attending: a last layer norm in the decoder
     activation: Literal["gelu", "relu", "swish"] = "gelu"  # attending: in the feed-forward blocks
     attention_bias: bool = True  # attending: biases in query, key and value projections
-    positions: Literal["sinusoidal", "scaled", "relative", "none"]  # attending: how order is known
+    # attending: how order is known
+    positions: Literal["sinusoidal", "scaled", "relative", "none"] = "sinusoidal"
     causal_encoder: bool = False  # attending: the encoder's layers see no later frame
     embedding_scale: bool = True  # token embeddings times sqrt(d_model)
     tied_embeddings: bool = False  # target embedding and output projection share one matrix
@@ -98,7 +100,7 @@ class ModelOptions:
     }
 
     def __post_init__(self) -> None:
-        if self.d_model % self.heads:
+        if self.family in _ATTENDING and self.d_model % self.heads:
             raise ValueError(
                 f"d_model: {self.d_model} is not divisible by heads ({self.heads}); each head "
                 f"gets d_model / heads numbers, so choose e.g. heads: "

@@ -73,6 +73,11 @@ def plan_search(
     )
     base = replace(base, train=train)
     options = options.for_texts(target.text for target in data.train.targets)
+    options, unread = options.for_family(base.model.family)
+    if unread:
+        logger.warning(
+            "not searched, since %s does not read it: %s", base.model.family, ", ".join(unread)
+        )
     check_run(data, base)
     space = parse_space(options.space)
     check_fit(base, space)

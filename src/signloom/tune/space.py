@@ -12,6 +12,7 @@ from pydantic import Field
 from signloom.config import Count, Gone, Natural, checked_dataclass, parse_options
 from signloom.errors import UserError
 from signloom.evaluation.names import Metric, headline_metric
+from signloom.models.seq2seq import READ_BY
 from signloom.training.run import RunOptions
 
 HEAD_WIDTH = "model.head_width"
@@ -366,6 +367,23 @@ class TuneOptions:
         chosen: Objective = "exact" if are_words else "dev_loss"
         named = [chosen if one == "auto" else one for one in self.objectives]
         return replace(self, objectives=tuple(dict.fromkeys(named)))
+
+    def for_family(self, family: str) -> tuple["TuneOptions", list[str]]:
+        """Return the options without what a model family does not read, and the names of that."""
+        if "model.family" in self.space:
+            return self, []
+        decides = {HEAD_WIDTH: "model.heads", D_FF_RATIO: "model.d_ff"}
+        names = {name for one in (self.space, *self.first) for name in one}
+        unread = {
+            name
+            for name in names
+            if family not in READ_BY.get(decides.get(name, name).removeprefix("model."), (family,))
+        }
+        space, *first = (
+            {name: value for name, value in one.items() if name not in unread}
+            for one in (self.space, *self.first)
+        )
+        return replace(self, space=space, first=first), sorted(unread & self.space.keys())
 
     @property
     def directions(self) -> list[str]:

@@ -15,7 +15,8 @@ from tests import tiny
 OTHER: dict[str, Any] = {
     "layer_drop": 0.5, "decoder_norm": False, "activation": "relu", "attention_bias": False,
     "causal_encoder": True, "conv_kernel": 5, "bidirectional": False, "attention": "dot",
-    "embedding_width": 8, "ctc_feedback": True,
+    "embedding_width": 8, "ctc_feedback": True, "heads": 2, "d_ff": 24, "norm": "post",
+    "positions": "scaled",
 }  # fmt: skip
 
 
@@ -39,7 +40,7 @@ def is_same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
 
 @pytest.mark.parametrize("family", sorted(FAMILIES.keys() - {"pretrained"}))
 def test_a_family_reads_what_changes_it_and_nothing_else(family: Any) -> None:
-    options = dataclasses.replace(tiny.MODEL, family=family, conv_kernel=15)
+    options = dataclasses.replace(tiny.MODEL, family=family, conv_kernel=15, heads=4, d_ff=256)
     plain = built(options)
     for name, value in OTHER.items():
         changed = dataclasses.replace(options, **{name: value})

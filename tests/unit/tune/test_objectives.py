@@ -245,6 +245,26 @@ def test_what_no_trial_could_train_with_is_said_before(space: Any, refused: list
     assert all(f"tune.space.{text} cannot be trained with" in str(error.value) for text in refused)
 
 
+def test_what_the_family_does_not_read_is_not_searched(caplog: pytest.LogCaptureFixture) -> None:
+    space = {
+        name: {"choices": choices}
+        for name, choices in {
+            "model.head_width": [4, 8],
+            "model.attention": ["dot", "none"],
+            "model.dropout": [0, 0.1],
+        }.items()
+    }
+    first = [{"model.head_width": 4, "model.dropout": 0}]
+    options = dataclasses.replace(OPTIONS, space=space, first=first)
+    for family, left in (("transformer", "model.attention"), ("lstm", "model.head_width")):
+        model = dataclasses.replace(tiny.MODEL, family=family, heads=4, d_ff=256)  # type: ignore[arg-type]
+        base = dataclasses.replace(tiny.run_options(), model=model)
+        search = plan_search(tiny.training_data(), base, options, OFF, hashes=HASHES)
+        assert search.options.space.keys() == space.keys() - {left}
+        assert ("model.head_width" in search.options.first[0]) == (family == "transformer")
+        assert f"not searched, since {family} does not read it: {left}" in caplog.text
+
+
 def test_what_decides_no_number_starts_no_new_search() -> None:
     data = tiny.training_data()
 
