@@ -55,7 +55,12 @@ def add_foreign(parser: Any, *, fps: str = "") -> None:
         parser.add_argument(f"--{name}", type=number_of(kind), help=text)
     parser.add_argument(
         "--keys", nargs="+", default=[], metavar="OURS=THEIRS",
-        help="what the source calls left_hand, right_hand, pose, face, keypoints, scores, fps, ...",
+        help="what the source calls left_hand, right_hand, pose, face, keypoints, scores, fps, "
+        "...; fps=info.rate is what its info calls rate",
+    )  # fmt: skip
+    parser.add_argument(
+        "--rates", type=Path, metavar="TABLE",
+        help="landmark files of several rates: a row a file, columns file, fps, width, height",
     )  # fmt: skip
     parser.add_argument(
         "--min-score", type=number_of(Share),
@@ -161,11 +166,12 @@ def read_caption_options(options: argparse.Namespace) -> "tuple[Choice, CueRules
 def source_defaults(options: argparse.Namespace) -> "SourceDefaults":
     """Return what a person said by the options of `add_foreign`."""
     from signloom.importing.foreign import MIN_SCORE, SourceDefaults
-    from signloom.importing.user_tables import read_pairs
+    from signloom.importing.user_tables import read_pairs, read_rates
 
     return SourceDefaults(
         fps=options.fps, width=options.width, height=options.height, memory_mb=options.memory_mb,
         keys=read_pairs(options.keys, "--keys"),
+        rates=read_rates(options.rates) if options.rates else {},
         min_score=MIN_SCORE if options.min_score is None else options.min_score,
         allow_outside=options.allow_outside, allow_pickle=options.allow_pickle,
     )  # fmt: skip

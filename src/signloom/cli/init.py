@@ -2,12 +2,11 @@
 
 import argparse
 import math
-import shutil
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from signloom.cli.arguments import (
     add_params,
     read_caption_options,
 )
-from signloom.cli.landmarks import add_import_options, import_sources
+from signloom.cli.landmarks import add_import_options, import_sources, put_aside
 from signloom.config import load_params, update_params
 from signloom.errors import Problem, UserError
 from signloom.files import check_output
@@ -80,6 +79,7 @@ def add_table(parser: argparse.ArgumentParser) -> None:
         ("--set", "FIELD=VALUE", "a value for every row"),
         ("--pick", "FIELD=REGEX", "what to take of a column's value: group 1"),
         ("--splits", "NAME=SPLIT", "what the table calls train, dev and test"),
+        ("--only", "COLUMN=REGEX", "take only rows whose cell is so, as in lang=de or take=[1-3]"),
     ):
         parser.add_argument(
             flag, nargs="+", action="extend", default=[], metavar=form, help=meaning
@@ -138,10 +138,9 @@ def _init_landmarks(options: argparse.Namespace) -> None:
         if options.dry_run:
             options.corpus = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder = options.corpus / IMPORTED_SHARDS.parent
-        _check_sources_apart(folder, [Path(source) for source in options.landmarks])
         try:
             pattern = options.pattern or guess_pattern(options.landmarks, options.format)
-            stack.enter_context(_put_aside(folder, CLIPS_NAME, REJECTS_NAME, force=options.force))
+            stack.enter_context(put_aside(folder, options.landmarks, force=options.force))
             found = import_sources(options, options.landmarks, options.corpus, pattern)
             print(f"{found.clips} clips, {found.frames} frames, {len(found.rejects)} not imported")
             fields = [name for name in PATTERN_FIELDS if f"{{{name}}}" in pattern]
@@ -164,49 +163,6 @@ def _init_landmarks(options: argparse.Namespace) -> None:
         elif found.rejects:
             raise UserError(f"{len(found.rejects)} files or clips could not be imported; "
                             f"{folder / REJECTS_NAME} says why")  # fmt: skip
-
-
-def _check_sources_apart(folder: Path, sources: Sequence[Path]) -> None:
-    """Refuse sources that lie where the import writes, or that hold this place."""
-    place = folder.resolve()
-    for source in sources:
-        given = source.resolve()
-        if given == place or place in given.parents or given in place.parents:
-            raise UserError(f"cannot write to {folder}: it is, holds or lies in the input "
-                            f"{source}; name another CORPUS")  # fmt: skip
-
-
-@contextmanager
-def _put_aside(folder: Path, mark: str, rejects: str, *, force: bool) -> Iterator[None]:
-    """Let a new import come into a folder; after an error what was there is there again.
-
-    Args:
-        folder: Of the import.
-        mark: The file by which an earlier import is known, which `force` replaces.
-        rejects: The file that says why nothing came in; it stays where nothing was before.
-        force: Whether an earlier import is replaced.
-    """
-    aside = folder.with_name(f".{folder.name}.before")
-    if aside.exists():  # left by a process that was killed
-        shutil.rmtree(folder, ignore_errors=True)
-        aside.rename(folder)
-    before = {one.name for one in folder.iterdir()} if folder.is_dir() else set()
-    if force and mark in before:
-        folder.rename(aside)
-        before = set()
-    try:
-        yield
-    except BaseException:
-        kept = before if aside.exists() else {*before, rejects}
-        for one in folder.iterdir() if folder.is_dir() else ():
-            if one.name not in kept:  # of this import
-                shutil.rmtree(one) if one.is_dir() else one.unlink()
-        if aside.exists():
-            if folder.is_dir():
-                folder.rmdir()
-            aside.rename(folder)
-        raise
-    shutil.rmtree(aside, ignore_errors=True)
 
 
 def read_tables(options: argparse.Namespace) -> list[Path]:
@@ -374,7 +330,7 @@ def _find_sources(
 def _read_tables(options: argparse.Namespace) -> list[tuple["UserTable", str | None]]:
     """Return the tables with the split each was given for."""
     from signloom.importing.new_corpus import NAMES
-    from signloom.importing.user_tables import join_rows, read_user_table
+    from signloom.importing.user_tables import join_rows, keep_rows, read_pairs, read_user_table
 
     def read(path: Path) -> "UserTable":
         table = read_user_table(path, options.separator, options.encoding)
@@ -382,12 +338,16 @@ def _read_tables(options: argparse.Namespace) -> list[tuple["UserTable", str | N
         return table
 
     tables: list[tuple[UserTable, str | None]] = []
+    wanted = read_pairs(options.only, "--only")
     other = read(options.join) if options.join else None
     for text in options.table:
         name, mark, rest = text.partition("=")
         split = NAMES.get(name.lower()) if mark else None
         table = read(Path(rest if split else text))
         table = join_rows(table, other) if other else table
+        if wanted:
+            count, table = len(table.rows), keep_rows(table, wanted)
+            print(f"  {len(table.rows)} of {count} rows by --only")
         tables.append((table, split))
     return tables
 

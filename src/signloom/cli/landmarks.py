@@ -1,9 +1,11 @@
 """Commands for landmark files of other tools, and for the cache of extracted landmarks."""
 
 import argparse
+import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,13 +38,15 @@ def add_import(parser: argparse.ArgumentParser) -> None:
     )
     add_import_options(parser)
     add_foreign(parser)
+    parser.add_argument("--force", action="store_true", help="replace what was imported before")
     parser.set_defaults(run=run_import)
 
 
 def run_import(options: argparse.Namespace) -> None:
     """Import what can be imported, and print what could not."""
-    found = import_sources(options, options.sources, options.to, options.pattern)
     folder = options.to / "landmarks"
+    with put_aside(folder, options.sources, force=options.force):
+        found = import_sources(options, options.sources, options.to, options.pattern)
     print(
         f"{found.clips} clips, {found.frames} frames in {folder}, layout {found.layout.name}; "
         f"{folder / 'clips.tsv'} lists them for your manifest",
@@ -51,8 +55,57 @@ def run_import(options: argparse.Namespace) -> None:
     if found.rejects:
         raise UserError(
             f"{len(found.rejects)} files or clips could not be imported; "
-            f"{folder / 'rejects.tsv'} says why"
+            f"{folder / 'rejects.tsv'} says why; correct them, and --force imports all again"
         )
+
+
+def _check_apart(folder: Path, sources: Sequence[Path], *, force: bool) -> None:
+    """Refuse sources that lie where the import writes, or that hold this place."""
+    place = folder.resolve()
+    for source in sources:
+        given = source.resolve()
+        if place in (given, *given.parents) or (force and given in place.parents):
+            raise UserError(f"cannot write to {folder}: it is, holds or lies in the input "
+                            f"{source}; name another CORPUS")  # fmt: skip
+
+
+@contextmanager
+def put_aside(folder: Path, sources: Sequence[Path], *, force: bool) -> Iterator[None]:
+    """Let a new import come into a folder; after an error what was there is there again.
+
+    Args:
+        folder: Of the import.
+        sources: What is imported.
+        force: Whether an earlier import is replaced.
+
+    Raises:
+        UserError: If a source lies in the folder, or holds it.
+    """
+    from signloom.corpus.rejects import REJECTS_NAME
+    from signloom.importing.importer import CLIPS_NAME
+
+    _check_apart(folder, sources, force=force)
+    aside = folder.with_name(f".{folder.name}.before")
+    if aside.exists():  # left by a process that was killed
+        shutil.rmtree(folder, ignore_errors=True)
+        aside.rename(folder)
+    before = {one.name for one in folder.iterdir()} if folder.is_dir() else set()
+    if force and CLIPS_NAME in before:
+        folder.rename(aside)
+        before = set()
+    try:
+        yield
+    except BaseException:
+        kept = before if aside.exists() else {*before, REJECTS_NAME}
+        for one in folder.iterdir() if folder.is_dir() else ():
+            if one.name not in kept:  # of this import
+                shutil.rmtree(one) if one.is_dir() else one.unlink()
+        if aside.exists():
+            if folder.is_dir():
+                folder.rmdir()
+            aside.rename(folder)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def add_import_options(parser: Any) -> None:

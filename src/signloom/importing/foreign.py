@@ -21,6 +21,15 @@ from signloom.corpus.landmarks import (
 from signloom.corpus.skeletons import FLAT, index_of, partial_layout
 from signloom.errors import ClipError, UserError
 
+FORMATS = {
+    "pose": (".pose",),
+    "kaggle": (".parquet",),
+    "numpy": (".npz", ".npy"),
+    "keypoints": (".json", ".pkl", ".pickle"),
+    "features": (".pt", ".pth", ".npy", ".npz", ".parquet", ".pkl", ".pickle"),
+}
+"""Names of the formats, and what their files end in."""
+
 MIN_SCORE = 0.3
 # Share of hands' points that far outside of the picture; more where the file itself says its size.
 _OUTSIDE, _OUTSIDE_OF_STATED, _MARGIN = 0.2, 0.5, 0.1
@@ -52,7 +61,10 @@ class SourceDefaults:
     # to more than any machine has.
     memory_mb: Count = MEMORY_MB
     keys: dict[str, str] = field(default_factory=dict)
-    """Our names of arrays (parts of a person, keypoints, scores, fps, ...), and the source's."""
+    """Our names of arrays (parts of a person, keypoints, scores, fps, ...), and the source's; one
+    with dots, as video_info.fps, lies in a map, a record or a list."""
+    rates: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Frame rate and picture size of single files, by the last parts of their paths."""
     min_score: Share = MIN_SCORE
     """Least median score of the points of a part that is there."""
     allow_outside: bool = False  # points outside the picture are right
@@ -67,15 +79,49 @@ def require(
     Raises:
         UserError: If one of them is neither said nor given.
     """
-    fps, width, height = (
-        said.get(name, getattr(defaults, name)) for name in ("fps", "width", "height")
-    )
+    parts = without_ending(path.as_posix()).split("/")
+    names = ("/".join(parts[first:]) for first in range(len(parts)))
+    own = next((defaults.rates[name] for name in names if name in defaults.rates), {})
+    fps, width, height = (said.get(name, own.get(name, getattr(defaults, name))) for name in SIZES)
     if fps is None or width is None or height is None:
         raise UserError(
             f"{path} does not say its frame rate and the size of its picture; give what is right "
-            "for all sources, as in --fps 30 --width 640 --height 480"
+            "for all sources, as in --fps 30 --width 640 --height 480, a table of them (--rates), "
+            "or what the file calls them, as in --keys fps=video_info.fps"
         )
-    return fps, width, height
+    return fps, int(width), int(height)
+
+
+SIZES: dict[str, type[float] | type[int]] = {"fps": float, "width": int, "height": int}
+
+
+def without_ending(name: str) -> str:
+    """Return a file's name without the ending of landmark files; names may have other dots."""
+    every = (end for ends in FORMATS.values() for end in ends)
+    ending = next((end for end in every if name.lower().endswith(end)), "")
+    return name[: len(name) - len(ending)]
+
+
+def pick(value: Any, name: str) -> Any:
+    """Return what lies in a map, record or list by a name with dots, as info.fps or info.0.
+
+    Raises:
+        ClipError: If there is nothing of that name.
+    """
+    for part in name.split(".") if name else ():
+        value = np.asarray(value) if hasattr(value, "__array__") else value
+        if isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 0:
+            value = value.item()
+        try:
+            value = value[int(part) if part.isdecimal() and not hasattr(value, "keys") else part]
+        except (LookupError, ValueError, TypeError):
+            there = getattr(getattr(value, "dtype", None), "names", None) or value
+            shown = ", ".join(map(str, there)) if isinstance(there, dict | tuple) else value
+            raise ClipError(
+                f"it has no {part} of {name} (found {str(shown)[:80]})",
+                "correct --keys",
+            ) from None
+    return value
 
 
 @dataclass(frozen=True, slots=True, eq=False)

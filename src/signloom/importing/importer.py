@@ -31,6 +31,7 @@ from signloom.files import begins_as_ours, write_file
 from signloom.importing import keypoints, numpy_arrays
 from signloom.importing.feature_files import read_features
 from signloom.importing.foreign import (
+    FORMATS,
     MIN_SCORE,
     ClipSource,
     ForeignClip,
@@ -47,15 +48,6 @@ from signloom.progress import progress_file
 from signloom.tables import tsv_text
 
 IMPORT_VERSION = 1  # raise it when the same file gives other landmarks
-FORMATS = {
-    "pose": (".pose",),
-    "kaggle": (".parquet",),
-    "numpy": (".npz", ".npy"),
-    "keypoints": (".json", ".pkl", ".pickle"),
-    "features": (".pt", ".pth", ".npy", ".npz", ".parquet", ".pkl", ".pickle"),
-}
-"""Names of the formats, and what their files end in."""
-
 _READERS: dict[str, Callable[[Path, SourceDefaults], Iterator[ClipSource]]] = {
     "pose": read_pose,
     "kaggle": read_kaggle,
@@ -278,8 +270,8 @@ def import_landmarks(sources: Sequence[Path], corpus: Path, options: ImportOptio
     shards = corpus / IMPORTED_SHARDS
     if shards.exists():
         raise UserError(
-            f"{shards} is there already; remove it, or import into another folder (all sources "
-            "of a corpus in one go)"
+            f"{shards} already exists; --force imports again in its place (all sources of a "
+            "corpus in one go), or import into another folder"
         )
     _check_corpus(corpus)
     files, names = _find_files(sources, options.format), dict[PurePosixPath, str]()

@@ -14,16 +14,18 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from signloom.errors import ClipError
 from signloom.importing.foreign import (
+    SIZES,
     ClipSource,
     ForeignClip,
     SourceDefaults,
     check_memory,
+    pick,
     require,
 )
 from signloom.importing.people import DetectedPerson, clip_of_points, follow_signer
@@ -87,17 +89,21 @@ def load_pickle(path: Path, defaults: SourceDefaults) -> Any:
     Raises:
         ClipError: If pickles may not be read, it is damaged, too big, or holds anything else.
     """
+    with path.open("rb") as file:
+        is_zipped = file.read(2) == _GZIP
+        file.seek(0)
+        return unpickle(gzip.GzipFile(fileobj=file) if is_zipped else file, defaults)
+
+
+def unpickle(file: "IO[bytes] | gzip.GzipFile", defaults: SourceDefaults) -> Any:
+    """Return what the pickle in an open file holds; see `load_pickle`."""
     if not defaults.allow_pickle:
         raise ClipError(
             "a pickle is a program, and not read unless asked for",
             "say --allow-pickle: numbers, texts, lists, dicts, arrays are read, nothing is run",
         )
     try:
-        with path.open("rb") as file:
-            is_zipped = file.read(2) == _GZIP
-            file.seek(0)
-            limit = defaults.memory_mb * 1_000_000
-            raw = (gzip.GzipFile(fileobj=file) if is_zipped else file).read(limit + 1)
+        raw = file.read(defaults.memory_mb * 1_000_000 + 1)
         check_memory(len(raw), defaults)
         return _Unpickler(io.BytesIO(raw)).load()
     except ClipError:
@@ -195,6 +201,7 @@ class _Unpickler(pickle.Unpickler):
 
 def _clips(path: Path, name: str, content: Any, defaults: SourceDefaults) -> Iterator[ClipSource]:
     """Yield the clips in whatever shape the content has."""
+    outer = content if isinstance(content, dict) else {}
     if isinstance(content, dict) and isinstance(content.get("instance_info"), list):
         content = content["instance_info"]  # MMPose
     if isinstance(content, dict) and not (is_frame(content) or _points_in(content, defaults)):
@@ -207,31 +214,37 @@ def _clips(path: Path, name: str, content: Any, defaults: SourceDefaults) -> Ite
                 "expected keypoints, or clips by name; --keys keypoints=NAME says what is meant",
             )
         for key, one in clips.items():
-            yield str(key), partial(_clip, path, str(key), one, defaults)
+            yield str(key), partial(_clip, path, str(key), one, outer, defaults)
         return
     if isinstance(content, list) and content and _points_in(content[0], defaults):
         first = content[0]
         if not {"image_id", "keypoint_scores", "instances"} & first.keys():  # a clip an entry
             for number, one in enumerate(content):
                 key = str(one.get("name", f"{name}-{number + 1}"))
-                yield key, partial(_clip, path, key, one, defaults)
+                yield key, partial(_clip, path, key, one, outer, defaults)
             return
-    yield name, partial(_clip, path, name, content, defaults)
+    yield name, partial(_clip, path, name, content, outer, defaults)
 
 
-def _clip(path: Path, clip_id: str, content: Any, defaults: SourceDefaults) -> ForeignClip:
-    said: dict[str, Any] = {}
-    label = ""
-    if isinstance(content, dict) and not is_frame(content):
-        kinds: dict[str, type] = {"fps": float, "width": int, "height": int}
-        names = {key: defaults.keys.get(key, key) for key in kinds}
-        said = {key: kinds[key](content[n]) for key, n in names.items() if n in content}
-        label = str(content.get("text") or content.get("label") or "")
+def _clip(
+    path: Path, clip_id: str, content: Any, outer: Mapping[str, Any], defaults: SourceDefaults
+) -> ForeignClip:
+    own: Mapping[str, Any] = content if isinstance(content, dict) else {}
+    names = {key: defaults.keys.get(key, key) for key in SIZES}
+    # Of the clip, else of its file.
+    where = {n: next((one for one in (own, outer) if n.split(".")[0] in one), None)
+             for n in names.values()}  # fmt: skip
+    said = {key: SIZES[key](pick(where[n], n)) for key, n in names.items() if where[n] is not None}
+    label = str(own.get("text") or own.get("label") or "")
     size = require(path, defaults, said)
+    if isinstance(content, dict) and not is_frame(content):
+        people_of = _points_in(content, defaults)
+        if people_of and isinstance(content[people_of], list) and _is_people(content[people_of][0]):
+            content = content[people_of]
     if isinstance(content, list) and any(map(_is_people, content)):
         frames = list(_frames(content))
         people, points = max(map(len, frames)), follow_signer(frames)
-        return clip_of_points(clip_id, points, None, size, defaults, people=people)
+        return clip_of_points(clip_id, points, None, size, defaults, people=people, label=label)
     if is_frame(content):
         raise ClipError("it holds one frame", "put the frames of a clip into one folder, numbered")
     points, scores = content, None

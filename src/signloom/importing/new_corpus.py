@@ -37,6 +37,7 @@ from signloom.extraction.pictures import (
 )
 from signloom.files import begins_as_ours, whole_file, write_file
 from signloom.importing.dealing import deal_clips
+from signloom.importing.foreign import without_ending
 from signloom.importing.user_tables import Row, Source, how_to_use
 from signloom.progress import progress_file
 from signloom.system import link_file
@@ -229,10 +230,16 @@ def plan_corpus(
     for row, split in rows:
         name, values = _values(row, split, options)
         clip_id = clip_id_of(name)
+        if imported is not None and clip_id not in imported:
+            # Tables name files, with their endings and folders.
+            short = without_ending(name)
+            ends = (clip_id_of(short), clip_id_of(PurePosixPath(short).name))
+            clip_id = next((one for one in ends if one in imported), clip_id)
         problem = _problem(clip_id, values, plan.rows.get(clip_id), options)
         video = pictures = None
         if not problem and imported is not None and clip_id not in imported:
-            problem = Problem("no landmarks of it were imported", "", (name,))
+            hint = f"imported are {len(imported)}, named as {min(imported, default='')}"
+            problem = Problem("no landmarks of its name were imported", hint, (name,))
         elif not problem and videos is not None:
             wanted = values.get("video") or name
             video, reason = videos.find(wanted)

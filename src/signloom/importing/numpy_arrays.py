@@ -24,13 +24,16 @@ from signloom.corpus.landmarks import COORDINATES, PART_POINTS
 from signloom.corpus.skeletons import SKELETONS
 from signloom.errors import ClipError
 from signloom.importing.foreign import (
+    SIZES,
     ClipSource,
     ForeignClip,
     LandmarkPart,
     SourceDefaults,
     check_memory,
+    pick,
     require,
 )
+from signloom.importing.keypoints import unpickle
 from signloom.importing.people import clip_of_points
 
 Array = npt.NDArray[np.generic]
@@ -46,8 +49,6 @@ ROWS: dict[int, tuple[tuple[str, int], ...]] = {
 }
 """Numbers of a frame: parts, and numbers of a landmark (x, y, z, and the pose's visibility). Of one
 hand nobody knows which it is: most sign with the right one."""
-
-_SIZES = {"fps": float, "width": int, "height": int}
 
 
 def read_arrays(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
@@ -103,7 +104,7 @@ def is_frame(file: Path) -> bool:
 
 def _read_clips(path: Path, arrays: "Archive", defaults: SourceDefaults) -> Iterator[ClipSource]:
     # Of many clips, each may have a rate of its own.
-    said = {key: np.ravel(arrays.read(key)) for key in _SIZES if key in arrays}
+    said = {key: np.ravel(arrays.read(key)) for key in SIZES if key in arrays}
     for number, (clip_id, found, label) in enumerate(_clips(path, arrays)):
         own = {key: _own(key, values, number, clip_id == path.stem) for key, values in said.items()}
         size = fps, width, height = require(path, defaults, own)
@@ -122,7 +123,7 @@ def _own(key: str, values: Array, number: int, is_alone: bool) -> float:
     """Return what an archive says of its clip of that number, or of all."""
     if len(values) != 1 and (is_alone or number >= len(values)):
         raise ClipError(f"its {key} are {len(values)} numbers", "save one, or one a clip")
-    return _SIZES[key](values[0 if len(values) == 1 else number])
+    return SIZES[key](values[0 if len(values) == 1 else number])
 
 
 def _refuse(error: ClipError) -> ForeignClip:
@@ -146,9 +147,13 @@ class Archive:
         except Exception as error:  # a torn archive raises anything
             raise _unreadable(path.name, error) from None
         self._names = {name.removesuffix(".npy"): name for name in names}
+        self._inner: dict[str, tuple[str, str]] = {}  # ours: their array, and what lies in it
         for ours, theirs in defaults.keys.items():
+            name, _, inner = theirs.partition(".")
             if theirs in self._names:
                 self._names[ours] = self._names.pop(theirs)
+            elif name in self._names:
+                self._inner[ours] = name, inner
         self.shapes: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
         for name in self._names:
             try:
@@ -160,7 +165,7 @@ class Archive:
 
     def __contains__(self, name: str) -> bool:
         """Say whether there is an array of this name, whole or damaged."""
-        return name in self._names
+        return name in self._names or name in self._inner
 
     def read(self, name: str) -> Array:
         """Return an array.
@@ -168,11 +173,16 @@ class Archive:
         Raises:
             ClipError: If it is damaged, or takes more memory than a person allows.
         """
+        if name in self._inner:
+            holder, inner = self._inner[name]
+            return np.asarray(pick(self.read(holder), inner))
         try:
             shape, kind = self._read(name, _read_header)
             # Numbers become four bytes each, texts are what they are.
             self._taken_bytes += math.prod(shape) * max(4, kind.itemsize)
             check_memory(self._taken_bytes, self._defaults)
+            if kind.hasobject and self._defaults.allow_pickle:  # behind the header
+                return np.asarray(self._read(name, partial(_read_objects, self._defaults)))
             return self._read(name, partial(np.lib.format.read_array, allow_pickle=False))
         except ClipError:
             raise
@@ -196,9 +206,15 @@ def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return shape, kind
 
 
+def _read_objects(defaults: SourceDefaults, file: IO[bytes]) -> Any:
+    _read_header(file)
+    return unpickle(file, defaults)
+
+
 def _unreadable(name: str, error: Exception) -> ClipError:
     reason = " ".join(f"{name} is not a readable NumPy array ({error})".split())
-    return ClipError(reason, "save it again, as numbers and texts, not objects")
+    return ClipError(reason, "save it again, as numbers and texts, not objects; --allow-pickle "
+                     "reads maps and lists, and runs none of their code")  # fmt: skip
 
 
 _Found = dict[str, LandmarkPart] | tuple[npt.NDArray[np.float32], Any] | ClipError
@@ -273,7 +289,11 @@ def _clips(path: Path, arrays: Archive) -> Iterator[tuple[str, _Found, str]]:
             yield f"{path.stem}-labels", error, ""
     for number in range(count):
         name = f"{path.stem}-{number + 1:0{len(str(count))}d}"
-        yield name, _split_rows(rows[bounds[number] : bounds[number + 1]]), str(labels[number])
+        yield name, _split_rows(rows[bounds[number] : bounds[number + 1]]), _label(labels[number])
+
+
+def _label(value: Any) -> str:
+    return "" if value is None else str(value)
 
 
 def _is_points(shape: tuple[int, ...]) -> bool:

@@ -2,14 +2,16 @@
 
 import csv
 import gzip
+import math
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from signloom.corpus.manifest import is_manifest, read_table
 from signloom.errors import UserError
+from signloom.importing.foreign import SIZES, without_ending
 
 SEPARATORS = {"tab": "\t", "pipe": "|", "comma": ",", "semicolon": ";"}
 QUOTED = (",", ";")  # spreadsheets quote these; tables parted by tabs or | hold plain quotes
@@ -92,12 +94,68 @@ def build_table(
     return UserTable(path, how, header, rows, torn)
 
 
+def read_rates(path: Path) -> dict[str, dict[str, float]]:
+    """Return what a table says of landmark files: fps, width and height, by their names.
+
+    Raises:
+        UserError: If it has no column `file` (or such), none of the three, or no number there.
+    """
+    table = read_user_table(path, None, None)
+    names = (*KNOWN_NAMES["video"], *KNOWN_NAMES["clip_id"])
+    of = next((name for name in names if name in table.header), None)
+    sizes = [name for name in SIZES if name in table.header]
+    if of is None or not sizes:
+        raise UserError(
+            f"{path}: its columns are {', '.join(table.header)}; expected file, and fps, width or "
+            "height"
+        )
+    found: dict[str, dict[str, float]] = {}
+    for row in table.rows:
+        try:
+            own = {name: float(row.cells[name]) for name in sizes if row.cells[name]}
+            if not all(value > 0 and math.isfinite(value) for value in own.values()):
+                raise ValueError
+        except ValueError:
+            shown = ", ".join(f"{name} {row.cells[name]!r}" for name in sizes)
+            raise UserError(
+                f"{path} line {row.line}: found {shown}, expected numbers above 0"
+            ) from None
+        found[without_ending(row.cells[of])] = own
+    return found
+
+
 def how_to_use(manifest: Path) -> str:
     """Say what follows where a manifest is there already."""
     return (
         f"Name it in params.yaml (corpus.folder: {manifest.parent.as_posix()}, corpus.manifest: "
         f"{manifest.name}); further clips are brought in by `signloom ingest`"
     )
+
+
+def keep_rows(table: UserTable, wanted: Mapping[str, str]) -> UserTable:
+    """Keep the rows whose cells fit regular expressions, by column.
+
+    Raises:
+        UserError: If a column does not exist, or an expression is none.
+    """
+    fits = {}
+    for column, pattern in wanted.items():
+        if column not in table.header:
+            raise UserError(
+                f"--only {column}={pattern}: no such column; {table.path} has "
+                f"{', '.join(table.header)}"
+            )
+        try:
+            fits[column] = re.compile(pattern)
+        except re.error as error:
+            raise UserError(
+                f"--only {column}: {pattern!r} is no regular expression ({error})"
+            ) from None
+    rows = [
+        row for row in table.rows
+        if all(fit.fullmatch(row.cells[column]) for column, fit in fits.items())
+    ]  # fmt: skip
+    return replace(table, rows=rows)
 
 
 def join_rows(table: UserTable, other: UserTable) -> UserTable:

@@ -33,8 +33,8 @@ from signloom.extraction.pictures import (
     open_pictures,
 )
 from signloom.extraction.video import Frame, Video
-from signloom.importing.foreign import MIN_SCORE, SourceDefaults
-from signloom.importing.importer import FORMATS, IMPORT_VERSION, read_foreign
+from signloom.importing.foreign import FORMATS, MIN_SCORE, SourceDefaults
+from signloom.importing.importer import IMPORT_VERSION, read_foreign
 
 logger = logging.getLogger(__name__)
 

@@ -231,6 +231,35 @@ def test_imported_landmarks_need_no_videos(project: Path) -> None:
         main(["init", "corpus", "--table", "t.tsv", "--videos", "../films", "--dry-run", *shares])
 
 
+def test_rows_that_name_landmark_files_with_their_ending_are_taken(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """1,255 rows were refused that differed from the imported names by `.npz`."""
+    for name in ("anna/a1", "anna/a2", "ben/b1"):
+        (project / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        hands = np.random.default_rng(1).uniform(0, 1, (5, 21, 3))
+        np.savez(project / f"in/{name}.npz", left_hand=hands, right_hand=hands)
+    size = ["--fps", "25", "--width", "640", "--height", "480"]
+    main(["import", "in", "--to", "c", *size])
+    table = Path("t.csv")
+    rows = ["anna/a1.npz,hello,train,en", "b1.NPZ,hello,dev,en", "b1.npz,hello,dev,de"]
+    table.write_text("\n".join(["file,text,split,lang", *rows, "x9.npz,hello,test,en"]) + "\n")
+    with pytest.raises(SystemExit, match="1 rows were left out"):
+        main(["init", "c", "--table", "t.csv", "--set", "signer=x", "--only", "lang=en"])
+    out = capsys.readouterr().out
+    assert "3 of 4 rows by --only" in out
+    assert "no landmarks of its name were imported; imported are 3, named as a1" in out
+    assert "x9.npz" in out
+    clips = read_manifest(Path("c/manifest.tsv"), signer_disjoint=False)
+    assert [(clip.clip_id, clip.split) for clip in clips] == [("a1", "train"), ("b1", "dev")]
+    for wrong, message in (
+        ("speech=en", "no such column; t.csv has file"),
+        ("lang=(", "no regular"),
+    ):
+        with pytest.raises(SystemExit, match=message):
+            main(["init", "d", "--table", "t.csv", "--set", "signer=x", "--only", wrong])
+
+
 def shared(name: str) -> Path:
     path = SHARED / name
     if not path.exists():

@@ -339,6 +339,74 @@ def test_keys_are_listed_and_mapped_and_the_archive_says_rate_and_size(
     assert "frames a second: 30 (2 clips), 25 (1 clips)" in capsys.readouterr().err
 
 
+def test_a_files_own_video_info_is_named_by_keys(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rate and size of a map, a record or a JSON object could not be named."""
+    (tmp_path / "in").mkdir()
+    parts = {name: np.random.default_rng(1).uniform(0, 1, (5, 21, 3)) for name in ("lh", "rh")}
+    info = {"rate": 50.0, "size": [300, 200]}
+    record = np.array((60.0, [300, 200]), [("rate", float), ("size", int, 2)])
+    np.savez(tmp_path / "in/map.npz", video_info=np.array(info, object), **parts)
+    np.savez(tmp_path / "in/record.npz", video_info=record, **parts)
+    keys = ["left_hand=lh", "right_hand=rh", "fps=video_info.rate", "width=video_info.size.0"]
+    more = ["--keys", *keys, "height=video_info.size.1", "--to", str(tmp_path / "corpus")]
+    with pytest.raises(SystemExit, match="1 files or clips could not be imported"):
+        main(["import", str(tmp_path / "in"), *more])
+    assert "--allow-pickle" in (tmp_path / "corpus/landmarks/rejects.tsv").read_text()
+    main(["import", str(tmp_path / "in"), *more, "--allow-pickle", "--force"])
+    clips, _ = load(tmp_path / "corpus")
+    found = {name: (clip.fps, clip.width, clip.height) for name, clip in clips.items()}
+    assert found == {"map": (50, 300, 200), "record": (60, 300, 200)}
+    (tmp_path / "json").mkdir()
+    people = [{"people": [{"keypoints": seen_by(133, truth())[0].tolist()}]}] * 4
+    content = json.dumps({"video_info": {"rate": "25", "size": [WIDTH, HEIGHT]}, "frames": people})
+    (tmp_path / "json/a.json").write_text(content)
+    keys = ["keypoints=frames", *keys[2:], "height=video_info.size.1"]
+    main(["import", str(tmp_path / "json"), "--keys", *keys, "--to", str(tmp_path / "other")])
+    clips, _ = load(tmp_path / "other")
+    assert (clips["a"].fps, clips["a"].width, len(clips["a"].points)) == (25, WIDTH, 4)
+    keys[1] = "fps=video_info.rat"
+    with pytest.raises(SystemExit, match=r"it has no rat of video_info.rat \(found rate, size\)"):
+        main(["import", str(tmp_path / "json"), "--keys", *keys, "--to", str(tmp_path / "bad")])
+
+
+def test_a_table_says_the_rates_of_files_that_differ(tmp_path: Path) -> None:
+    """One --fps had to do for files of 30, 50 and 60 frames a second."""
+    for name in ("anna/1", "ben/1", "ben/2"):
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        np.save(tmp_path / f"in/{name}.npy", seen_by(133, truth()))
+    table = tmp_path / "rates.csv"
+    table.write_text("file,fps,width\nanna/1.npy,50,\nben/1,60,1280\n")
+    clips, _ = bring(tmp_path, *SIZE, "--rates", str(table))
+    assert {name: (clip.fps, clip.width) for name, clip in clips.items()} == {
+        "anna_1": (50, WIDTH), "ben_1": (60, 1280), "ben_2": (25, WIDTH),
+    }  # fmt: skip
+    table.write_text("file,fps\nanna/1.npy,fast\n")
+    with pytest.raises(SystemExit, match=r"rates.csv line 2: found fps 'fast', expected numbers"):
+        bring(tmp_path, *SIZE, "--rates", str(table), "--force")
+    assert len(load(tmp_path / "corpus")[0]) == 3  # as before
+    table.write_text("file,rate\nanna/1.npy,50\n")
+    with pytest.raises(SystemExit, match=r"its columns are file, rate; expected file, and fps"):
+        bring(tmp_path, *SIZE, "--rates", str(table), "--force")
+
+
+def test_an_import_with_rejects_can_be_repeated(tmp_path: Path) -> None:
+    """After the files were corrected: "shards is there already; remove it"."""
+    (tmp_path / "in").mkdir()
+    np.save(tmp_path / "in/a.npy", seen_by(133, truth()))
+    (tmp_path / "in/b.npy").write_bytes(b"torn")
+    with pytest.raises(SystemExit, match="--force imports all again"):
+        bring(tmp_path, *SIZE)
+    np.save(tmp_path / "in/b.npy", seen_by(133, truth()))
+    with pytest.raises(SystemExit, match="--force imports again in its place"):
+        bring(tmp_path, *SIZE)
+    clips, _ = bring(tmp_path, *SIZE, "--force")
+    assert sorted(clips) == ["a", "b"]
+    with pytest.raises(SystemExit, match="it is, holds or lies in the input"):
+        main(["import", str(tmp_path), "--to", str(tmp_path / "corpus"), *SIZE, "--force"])
+
+
 def test_hands_outside_of_the_picture_are_asked_about(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     np.save(tmp_path / "in/a.npy", seen_by(133, truth()) * [2, 1.5, 1])  # it was 1280x720

@@ -545,7 +545,7 @@ def test_an_import_replaces_none_and_its_bytes_depend_on_the_files_alone(tmp_pat
         np.save(tmp_path / f"{number}.npy", np.random.default_rng(number).random((4, 258)))
     sources = sorted(tmp_path.glob("*.npy"))
     run(sources, tmp_path / "one")
-    with pytest.raises(UserError, match="is there already; remove it, or import into another"):
+    with pytest.raises(UserError, match="already exists; --force imports again"):
         run(sources, tmp_path / "one")
     run(sources[::-1], tmp_path / "two")
     files = [
