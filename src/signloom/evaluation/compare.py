@@ -254,12 +254,6 @@ def common_clips(runs: Sequence[PastRun], split: str) -> list[str]:
     a, of_a = runs[0], runs[0].splits.get(split, {})
     clips = list(of_a)
     for b in runs[1:]:
-        if a.options.gloss_rules != b.options.gloss_rules:
-            raise UserError(
-                f"the signs of {a.name} were compared by the rules {a.options.gloss_rules}, those "
-                f"of {b.name} by {b.options.gloss_rules}: such numbers cannot be compared; set "
-                "evaluate.score.gloss_rules and evaluate again"
-            )
         if a.options.tokenizer != b.options.tokenizer:
             raise UserError(
                 f"{a.name} was scored with tokenizer {a.options.tokenizer}, {b.name} with "
@@ -280,9 +274,30 @@ def common_clips(runs: Sequence[PastRun], split: str) -> list[str]:
                 f"{a.name}, {of_b[other[0]].reference!r} in {b.name} ({len(other)} clips differ); "
                 "evaluate both on one corpus"
             )
+        _check_glosses(a, b, split, clips)
     if not clips:
         raise UserError(f"{a.name} has no clip of {split}")
     return clips
+
+
+def _check_glosses(a: PastRun, b: PastRun, split: str, clips: Sequence[str]) -> None:
+    """Refuse signs that were compared by other rules, or with other glosses."""
+    of_a, of_b = a.splits[split], b.splits[split]
+    both = [clip for clip in clips if of_a[clip].glosses and of_b[clip].glosses]
+    if both and a.options.gloss_rules != b.options.gloss_rules:
+        raise UserError(
+            f"the signs of {a.name} were compared by the rules {a.options.gloss_rules}, those "
+            f"of {b.name} by {b.options.gloss_rules}: such numbers cannot be compared; set "
+            "evaluate.score.gloss_rules and evaluate again"
+        )
+    other = [clip for clip in both if of_a[clip].glosses != of_b[clip].glosses]
+    if other:
+        of_clip = (" ".join(run[other[0]].glosses) for run in (of_a, of_b))
+        raise UserError(
+            f"{split}: clip {other[0]} has the glosses {next(of_clip)!r} in {a.name}, "
+            f"{next(of_clip)!r} in {b.name} ({len(other)} clips differ); evaluate both on one "
+            "corpus"
+        )
 
 
 def compare_runs(a: PastRun, b: PastRun, split: str) -> SplitComparison:
@@ -296,9 +311,10 @@ def compare_runs(a: PastRun, b: PastRun, split: str) -> SplitComparison:
     # A metric from a command is compared where both runs had the same command.
     names = [name for name, command in a.commands.items() if b.commands.get(name) == command]
     counts_a, counts_b = (count_sentences(run, clips, names, a.options) for run in (of_a, of_b))
-    if all(any(run[clip].glosses for clip in clips) for run in (of_a, of_b)):
+    is_read = [bool(of_a[clip].glosses and of_b[clip].glosses) for clip in clips]
+    if any(is_read):
         counts_a, counts_b = (
-            _count_signs(counts, [run[clip] for clip in clips], a.options)
+            _count_signs(counts, [run[clip] for clip in clips], is_read, a.options)
             for counts, run in ((counts_a, of_a), (counts_b, of_b))
         )
     single_a, single_b = (sentence_scores(c)[SENTENCE_METRIC] for c in (counts_a, counts_b))
@@ -335,11 +351,12 @@ def count_sentences(
 
 
 def _count_signs(
-    counts: Statistics, clips: Sequence[Sentence], options: ScoreOptions
+    counts: Statistics, clips: Sequence[Sentence], is_read: Sequence[bool], options: ScoreOptions
 ) -> Statistics:
-    """Add the signs that were read; a clip without glosses counts none."""
-    read = [clip.signs if clip.glosses else () for clip in clips]
-    signs = count_gloss_wer(read, [clip.glosses for clip in clips], options)
+    """Add the signs that were read; a clip whose signs one run alone has counts none."""
+    both = list(zip(clips, is_read, strict=True))
+    read = [clip.signs if known else () for clip, known in both]
+    signs = count_gloss_wer(read, [clip.glosses if known else () for clip, known in both], options)
     return Statistics(parts=(*counts.parts, signs))
 
 

@@ -15,7 +15,7 @@ from rapidfuzz.process import cdist
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.evaluation.floors import build_retrieval
-from signloom.evaluation.gloss_rules import clean_glosses
+from signloom.evaluation.gloss_rules import GlossRules, clean_glosses
 from signloom.evaluation.metrics import (
     Score,
     ScoreOptions,
@@ -134,9 +134,10 @@ def recognise(
     glossed = [t for t in targets if t.split == "train" and t.gloss.split()]
     train = glosses_of(glossed)
     pairs = count_pairs([[number[name] for name in line] for line in train])
-    search = choose_search(translator, read.get("dev", []), chosen.get("dev", []), pairs)
+    dev, rules = chosen.get("dev", []), options.gloss_rules
+    search = choose_search(translator, read.get("dev", []), dev, pairs, rules)
     together = _together(read, others, clips)
-    joint = choose_search(translator, together.get("dev", []), chosen.get("dev", []), pairs)
+    joint = choose_search(translator, together.get("dev", []), dev, pairs, rules)
     index = build_retrieval(
         translator, [replace(t, text=" ".join(t.gloss.split())) for t in glossed], sequences
     )
@@ -175,13 +176,14 @@ def choose_search(
     log_probs: Sequence[FloatArray],
     targets: Sequence[Target],
     pairs: tuple[tuple[int, int, int], ...],
+    rules: GlossRules = "none",
 ) -> SignSearch:
     """Return the search with the fewest errors on dev; of equals the first, the plainest."""
     tried = [SignSearch(weight=w, bonus=b, pairs=pairs) for w in WEIGHTS for b in BONUSES]
-    lines = glosses_of(targets)
+    lines = clean_glosses(glosses_of(targets), rules)
 
     def errors(search: SignSearch) -> int:
-        found = _names(translator, log_probs, search)
+        found = clean_glosses(_names(translator, log_probs, search), rules)
         return sum(map(Levenshtein.distance, found, lines))
 
     best = min(tried, key=errors) if log_probs else SignSearch()

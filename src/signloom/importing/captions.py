@@ -512,25 +512,31 @@ def write_captions(
         write_file(path, to_text({"format_version": FORMAT_VERSION, **name, **found}))
     elif path.suffix in WRITE_SUFFIXES:
         mark = "," if path.suffix == ".srt" else "."
-        blocks = ["WEBVTT"] if path.suffix == ".vtt" else []
+        blocks = list[tuple[float, str]]()  # when each begins
         for number, cue in enumerate(cues, start=1):
             times = f"{_clock(cue.start_s, mark)} --> {_clock(cue.end_s, mark)}"
             if path.suffix == ".txt":
-                blocks.append(f"{times}  {cue.text}")
+                block = f"{times}  {cue.text}"
             elif path.suffix == ".srt":
-                blocks.append(f"{number}\n{times}\n{cue.text.replace('-->', '->')}")
+                block = f"{number}\n{times}\n{cue.text.replace('-->', '->')}"
             else:
                 voice = f"<v {html.escape(cue.signer, quote=False)}>" if cue.signer else ""
                 text = html.escape(cue.text, quote=False)
-                blocks.append(f"{cue.clip_id or number}\n{times}\n{voice}{text}")
+                block = f"{cue.clip_id or number}\n{times}\n{voice}{text}"
+            blocks.append((cue.start_s, block))
         if path.suffix == ".vtt":
             blocks += [
-                f"{_clock(sign.start_s, mark)} --> {_clock(sign.end_s, mark)}\n"
-                f"<c.sign>{html.escape(sign.text, quote=False)}</c>"
+                (
+                    sign.start_s,
+                    f"{_clock(sign.start_s, mark)} --> {_clock(sign.end_s, mark)}\n"
+                    f"<c.sign>{html.escape(sign.text, quote=False)}</c>",
+                )
                 for sign in signs
             ]
+        texts = [text for _, text in sorted(blocks, key=lambda one: one[0])]  # sentences first
+        head = ["WEBVTT"] if path.suffix == ".vtt" else []
         between = "\n" if path.suffix == ".txt" else "\n\n"
-        write_file(path, between.join(blocks) + "\n")
+        write_file(path, between.join([*head, *texts]) + "\n")
     else:
         raise UserError(f"{path}: captions are written as {', '.join(WRITE_SUFFIXES)}")
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import optuna
 
+from signloom.errors import UserError
+from signloom.evaluation.names import GLOSS_WER
 from signloom.tracking.run import Run, TrackingOptions
 from signloom.training.data import TrainingData
 from signloom.training.run import RunOptions, check_run
@@ -79,6 +81,8 @@ def plan_search(
             "not searched, since %s does not read it: %s", base.model.family, ", ".join(unread)
         )
     check_run(data, base)
+    if GLOSS_WER in options.objectives:
+        _check_signs(data, base)
     space = parse_space(options.space)
     check_fit(base, space)
     for one in parse_first(options.first, space):
@@ -89,6 +93,19 @@ def plan_search(
         data=data, base=base, options=options, tracking=tracking, name=study_name(parts),
         parts=parts, hashes=hashes,
     )  # fmt: skip
+
+
+def _check_signs(data: TrainingData, base: RunOptions) -> None:
+    """Refuse a search for the best reader of signs where no model reads any, or none is scored."""
+    found = ""
+    if not base.train.ctc_weight:
+        found = "train.ctc_weight is 0, so no model reads signs; set it above 0"
+    elif data.labels.kind != "glosses":
+        found = f"CTC spells {data.labels.kind}; set tokenize_targets.ctc: glosses"
+    elif not any(target.gloss.split() for target in data.dev.targets):
+        found = "no dev clip has glosses; expected a column gloss in the manifest"
+    if found:
+        raise UserError(f"tune.objectives has gloss_wer, but {found}, or name another objective")
 
 
 def open_studies(search: Search, *, may_create: bool = True) -> "Studies":

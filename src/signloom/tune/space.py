@@ -11,6 +11,7 @@ from pydantic import Field
 
 from signloom.config import Count, Gone, Natural, checked_dataclass, parse_options
 from signloom.errors import UserError
+from signloom.evaluation.gloss_rules import GlossRules
 from signloom.evaluation.names import Metric, headline_metric
 from signloom.models.seq2seq import READ_BY
 from signloom.training.run import RunOptions
@@ -337,6 +338,7 @@ class TuneOptions:
     confirm: ConfirmOptions = ConfirmOptions(top=1, seeds=2)
     # Of bleu4, see evaluate.score.
     tokenizer: Literal["13a", "intl", "char", "zh", "none", "phoenix_legacy"] = "13a"
+    gloss_rules: GlossRules = "none"  # of gloss_wer, see evaluate.score
     # Tried after the current parameters, from `section.key` to value; if it lies outside the space,
     # what is nearest in it.
     first: list[dict[str, Any]]

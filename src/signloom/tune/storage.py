@@ -47,7 +47,8 @@ def identify(base: RunOptions, options: TuneOptions, data: Mapping[str, str]) ->
     only where an objective needs its sentences.
     """
     decodes = any(name in DECODED for name in options.objectives)
-    scoring = [options.tokenizer] if decodes else []
+    scoring: list[str] = [options.tokenizer] if decodes else []
+    scoring += [options.gloss_rules] if options.gloss_rules != "none" else []
     others = asdict(base)
     for name in UNDECIDING:
         del others["train"][name]

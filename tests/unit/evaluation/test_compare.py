@@ -112,3 +112,17 @@ def test_signs_are_compared_where_both_models_read_them() -> None:
     assert "gloss_wer" not in compare_runs(a, no_signs, "test").differences
     with pytest.raises(UserError, match=r"by the rules none.*phoenix_2014.*gloss_rules"):
         compare_runs(a, run_of_signs(["", "", ""], "phoenix_2014"), "test")
+    other = replace(no_signs, options=replace(no_signs.options, gloss_rules="phoenix_2014"))
+    assert "bleu4" in compare_runs(a, other, "test").differences  # no signs, no rules for them
+
+
+def test_glosses_that_were_corrected_between_two_runs_are_no_pair() -> None:
+    a, b = (run_of_signs(["MOI MAISON ALLER", "TOI", ""]) for _ in range(2))
+    clips = b.splits["test"]
+    corrected = {**clips, "clip1": replace(clips["clip1"], glosses=("TOI", "VENIR", "NON"))}
+    with pytest.raises(UserError, match=r"clip1 has the glosses 'TOI VENIR'.*'TOI VENIR NON'.*1 c"):
+        compare_runs(a, replace(b, splits={"test": corrected}), "test")
+    # A clip whose glosses one run alone has counts in neither.
+    fewer = {**clips, "clip1": replace(clips["clip1"], glosses=(), signs=())}
+    found = compare_runs(a, replace(b, splits={"test": fewer}), "test").differences["gloss_wer"]
+    assert (found.a, found.b) == (0, 0)

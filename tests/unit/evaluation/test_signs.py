@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from signloom.errors import UserError
-from signloom.evaluation.signs import Recognition, recognise
+from signloom.evaluation.signs import Recognition, choose_search, recognise
 from signloom.features.features import FloatArray
 from signloom.features.targets import CtcLabels, Target
 from signloom.translation.signs import find_signs
@@ -110,3 +110,15 @@ def test_signs_of_a_list_are_found_each_by_itself() -> None:
         find_signs(Reader(), clips, ["DEMAN"])
     with pytest.raises(UserError, match="reads no signs"):
         find_signs(untrained(), clips, ["DEMAIN"])
+
+
+def test_the_search_is_chosen_by_the_rules_that_score_it() -> None:
+    """A place that these rules do not count must not decide for a length bonus."""
+    names = ("GARE", "loc-GARE", "NON")
+    model = Reader()
+    model.spec = replace(model.spec, ctc=CtcLabels(kind="glosses", names=names))
+    rows = [[0.05, 0.9, 0.04, 0.01], [0.9, 0.04, 0.04, 0.02], [0.65, 0.01, 0.32, 0.02]]
+    line = np.log(np.array(rows, dtype=np.float32))
+    clip = replace(targets()[0], gloss="GARE loc-GARE")
+    assert choose_search(model, [line], [clip], ()).bonus > 0
+    assert choose_search(model, [line], [clip], (), "phoenix_2014").bonus == 0

@@ -387,6 +387,16 @@ def test_other_formats_are_written(tmp_path):
     assert math.isinf(CueRules().max_s)
 
 
+def test_signs_of_a_vtt_file_stand_in_the_order_of_time(tmp_path):
+    cues = [cue(0, 2, "Eins."), cue(3, 5, "Zwei.")]
+    signs = [cue(0, 0.5, "EINS"), cue(1, 1.5, "DA"), cue(3.2, 4, "ZWEI")]
+    write_captions(tmp_path / "f.vtt", cues, signs=signs)
+    text = (tmp_path / "f.vtt").read_text()
+    order = [text.index(one) for one in ("Eins.", ">EINS<", ">DA<", "Zwei.", ">ZWEI<")]
+    assert order == sorted(order)
+    assert lines(tmp_path / "f.vtt") == [(0, 2, "Eins."), (3, 5, "Zwei.")]
+
+
 def init(tmp_path, *more, films="films"):
     """Run `signloom init` as a user would; return its exit code."""
     params = tmp_path / "params.yaml"

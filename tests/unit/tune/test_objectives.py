@@ -7,6 +7,7 @@ import pytest
 
 from signloom.config import load_params, load_section
 from signloom.errors import UserError
+from signloom.features.targets import CtcLabels
 from signloom.models.seq2seq import ModelOptions
 from signloom.tracking.run import Run, TrackingOptions
 from signloom.training.run import count_parameters, train
@@ -27,7 +28,6 @@ from signloom.tune.space import (
 )
 from tests import tiny
 from tests.unit.evaluation.test_signs import CLIPS, Reader
-from tests.unit.evaluation.world import untrained
 from tests.unit.tune.test_search import HASHES, OFF, OPTIONS, run, studies
 
 
@@ -293,7 +293,22 @@ def test_signs_can_be_the_objective_of_a_model_that_reads_them() -> None:
     glosses = [["DEMAIN", "TU", "VIENS"], ["ELLE", "NON", "MANGE"], []]
     # Of "ELLE MANGE À LA GARE" three signs are too many, and NON is missing.
     assert measure_gloss_wer(Reader(), clips, glosses) == pytest.approx(100 * 4 / 6)
-    with pytest.raises(UserError, match="no dev clip has glosses"):
-        measure_gloss_wer(Reader(), clips, [[], [], []])
-    with pytest.raises(UserError, match="reads no signs"):
-        measure_gloss_wer(untrained(), clips, glosses)
+    glosses[0] = ["DEMAIN", "TU", "loc-VIENS"]
+    assert measure_gloss_wer(Reader(), clips, glosses) == pytest.approx(100 * 5 / 6)
+    assert measure_gloss_wer(Reader(), clips, glosses, "phoenix_2014") == pytest.approx(100 * 4 / 6)
+
+
+def test_signs_that_cannot_be_scored_are_refused_before_the_first_training(tmp_path: Path) -> None:
+    options = dataclasses.replace(OPTIONS, objectives=("gloss_wer",))
+    data, base = tiny.training_data(), tiny.run_options()
+    bare = [dataclasses.replace(target, gloss="") for target in data.dev.targets]
+    mute = dataclasses.replace(data, dev=dataclasses.replace(data.dev, targets=bare))
+    deaf = dataclasses.replace(base, train=dataclasses.replace(base.train, ctc_weight=0.0))
+    spells = dataclasses.replace(data, labels=CtcLabels(kind="characters", names=("a", "b")))
+    for found, run_options, problem in (
+        (data, deaf, "ctc_weight is 0"),
+        (spells, base, "CTC spells characters"),
+        (mute, base, "no dev clip has glosses"),
+    ):
+        with pytest.raises(UserError, match=f"gloss_wer, but .*{problem}"):
+            plan_search(found, run_options, options, OFF, hashes=HASHES)
