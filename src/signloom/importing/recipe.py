@@ -1,5 +1,6 @@
 """The recipe of a corpus: parameters that fit its texts, clips and landmarks."""
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,9 @@ FRAMES = 1200  # of a batch of these steps; with glosses twice as many steps of 
 EPOCHS = (40, 300)  # fewest and most
 SMALL = 400  # train clips below which a corpus of single signs gets a small model
 DECIDING = 100  # clips of dev or test, with which a share of them is known to ±10 points
+WRITABLE = 0.9  # least share of train clips whose characters CTC has to have room for
+CUT = 1.1  # and how much longer they must be: rests are cut before a model reads a clip
+_GUESSED_S = {True: 1.5, False: 4.0}  # of single signs and sentences whose length nobody says
 FEW = 50  # train clips below which sentences are learnt by heart, too (docs/log/studies/little.md)
 
 
@@ -32,8 +36,10 @@ class Facts:
     known: float  # share of the dev clips whose text train has
     glosses: bool
     signs_alone: bool  # whether the texts are the glosses: signs are recognised, not translated
-    characters: float  # of a train text, median
     seconds: float | None  # of a train clip, median; None where nothing says it
+    spelt: tuple[tuple[float | None, int], ...]
+    """Seconds of train clips, as far as they were looked at, and the positions that CTC needs to
+    spell their characters."""
     groups: tuple[str, ...]  # of imported landmarks; empty for videos
 
     @property
@@ -47,30 +53,40 @@ def read_facts(clips: Sequence[Clip], corpus: Path, groups: Sequence[str]) -> Fa
     train = [clip for clip in clips if clip.split == "train"]
     dev = [clip for clip in clips if clip.split == "dev"]
     texts = {clip.text for clip in train}
+    lengths = _read_lengths(train, corpus)
+    said = [seconds for seconds in lengths.values() if seconds is not None]
     return Facts(
         clips=len(train),
         words=mean(is_single_word(clip.text) for clip in train),
         known=mean(clip.text in texts for clip in dev) if dev else 0.0,
         glosses=any(clip.gloss for clip in train),
         signs_alone=all(clip.gloss == clip.text for clip in train),
-        characters=median(len(clip.text) for clip in train),
-        seconds=_median_seconds(train, corpus),
+        seconds=median(said) if said else None,
+        spelt=tuple(
+            (lengths[one.clip_id], _spelling_positions(one.text))
+            for one in train
+            if one.clip_id in lengths
+        ),
         groups=tuple(groups),
     )
 
 
-def _median_seconds(train: Sequence[Clip], corpus: Path) -> float | None:
+def _spelling_positions(text: str) -> int:
+    """Return how many positions CTC needs for characters: between equal ones stands a blank."""
+    return len(text) + sum(one == other for one, other in itertools.pairwise(text))
+
+
+def _read_lengths(train: Sequence[Clip], corpus: Path) -> dict[str, float | None]:
+    """Return the seconds of imported clips, or of some clips of videos."""
     shards = corpus / IMPORTED_SHARDS
-    found: list[float | None] = []
     if shards.is_dir():
         from signloom.corpus.shards import read_clip_frames, read_clip_rates  # pyarrow loads slowly
 
         frames, rates = read_clip_frames(shards), read_clip_rates(shards)
-        found = [frames[one.clip_id] / rates[one.clip_id] for one in train if one.clip_id in frames]
-    else:
-        found = [_video_seconds(clip) for clip in train[:: math.ceil(len(train) / PROBED)]]
-    said = [seconds for seconds in found if seconds is not None]
-    return median(said) if said else None
+        names = [one.clip_id for one in train if one.clip_id in frames]
+        return {name: frames[name] / rates[name] for name in names}
+    probed = train[:: math.ceil(len(train) / PROBED) or 1]
+    return {clip.clip_id: _video_seconds(clip) for clip in probed}
 
 
 def _video_seconds(clip: Clip) -> float | None:
@@ -224,11 +240,12 @@ def choose_recipe(facts: Facts, params: Mapping[str, Any]) -> tuple[Sections, li
         Values by section and key; a sentence for each choice.
     """
     signs = facts.are_signs
-    frames = (facts.seconds or (1.5 if signs else 4.0)) * params["features"]["fps"]
+    fps = params["features"]["fps"]
+    frames = (facts.seconds or _GUESSED_S[signs]) * fps
     kind = "single signs" if signs else "words, each its own" if facts.words >= 0.5 else "sentences"
     length = f"{frames:.0f} frames long" if facts.seconds else "of unknown length"
     reasons = [f"{facts.clips} train clips, {kind}, {length} at the features' rate"]
-    labels, positions = _choose_labels(facts, frames, reasons)
+    labels, positions = _choose_labels(facts, fps, reasons)
     values: Sections = {"tokenize_targets": {"ctc": labels}}
     groups = facts.groups or tuple(params["extract"]["groups"])
     values["features"] = {"groups": list(groups), "normalise": "body"}
@@ -291,7 +308,7 @@ def _recognise(values: Sections, reasons: list[str]) -> None:
     values["train"] |= {"patience": epochs, "average_last": 10}
 
 
-def _choose_labels(facts: Facts, frames: float, reasons: list[str]) -> tuple[str, int]:
+def _choose_labels(facts: Facts, fps: float, reasons: list[str]) -> tuple[str, int]:
     """Return what CTC spells, and the frames of an encoder position that leave room for it."""
     if facts.are_signs:
         reasons.append("ctc texts: the whole text is one label, since a sign spells no letters")
@@ -300,19 +317,24 @@ def _choose_labels(facts: Facts, frames: float, reasons: list[str]) -> tuple[str
     if facts.glosses:
         reasons.append("ctc glosses: the signs in their order are known")
         return "glosses", 4
-    # Letters that are equal and adjacent need a blank between them; a tenth of room for those.
-    room = [step for step in (4, 2, 1) if frames / step >= 1.1 * facts.characters]
-    if not room:
-        reasons.append(
-            f"ctc none: {facts.characters:.0f} characters have no room in {frames:.0f} frames, and "
-            "there are no glosses"
-        )
-        return "none", 4
-    reasons.append(
-        f"ctc characters, subsampling {room[0]}: there are no glosses, and {facts.characters:.0f} "
-        f"characters have room in {frames / room[0]:.0f} positions"
+    lengths = [
+        ((seconds or _GUESSED_S[False]) * fps, needed)
+        for seconds, needed in facts.spelt
+        if seconds or facts.seconds is None
+    ]
+    for step in (4, 2, 1):
+        fits = [needed * CUT <= math.ceil(frames / step) for frames, needed in lengths]
+        if sum(fits) >= WRITABLE * len(fits):
+            break
+    found = (
+        f"the characters of {sum(fits)} of {len(fits)} train clips have room"
+        + " (clips of unknown length)" * (facts.seconds is None)
     )
-    return "characters", room[0]
+    if sum(fits) < WRITABLE * len(fits):
+        reasons.append(f"ctc none: {found} even without subsampling, and there are no glosses")
+        return "none", 4
+    reasons.append(f"ctc characters, subsampling {step}: there are no glosses, and {found}")
+    return "characters", step
 
 
 def _choose_epochs(

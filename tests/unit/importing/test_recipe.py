@@ -14,10 +14,10 @@ from tests.videos import write_video
 
 PARAMS = load_params(ROOT / "params.yaml")
 SIGNS: dict[str, Any] = {
-    "clips": 500, "words": 1.0, "known": 1.0, "glosses": False, "characters": 6.0, "seconds": 1.3,
-    "signs_alone": False, "groups": ("hands", "pose"),
+    "clips": 500, "words": 1.0, "known": 1.0, "glosses": False, "seconds": 1.3,
+    "spelt": ((1.3, 6),) * 9, "signs_alone": False, "groups": ("hands", "pose"),
 }  # fmt: skip
-SENTENCES = SIGNS | {"words": 0.0, "known": 0.1, "characters": 30.0, "seconds": 4.0}
+SENTENCES = SIGNS | {"words": 0.0, "known": 0.1, "spelt": ((4.0, 30),) * 9, "seconds": 4.0}
 
 
 def clip(name: str, text: str, split: str, **more: Any) -> Clip:
@@ -68,10 +68,14 @@ def test_signs_without_sentences_are_recognised() -> None:
     ("facts", "labels", "step", "reason"),
     [
         (SIGNS, "texts", 2, "whole text is one label"),
-        (SENTENCES, "characters", 1, "30 characters have room in 60 positions"),
-        (SENTENCES | {"seconds": 9.0}, "characters", 4, "have room in 34 positions"),
-        (SENTENCES | {"seconds": 1.0}, "none", 4, "30 characters have no room in 15 frames"),
-        (SENTENCES | {"words": 1.0, "known": 0.0, "characters": 8.0}, "characters", 4, "words, ea"),
+        (SENTENCES, "characters", 1, "of 9 of 9 train clips have room"),
+        (SENTENCES | {"spelt": ((9.0, 30),) * 9}, "characters", 4, "9 of 9 train clips have room"),
+        (SENTENCES | {"spelt": ((1.0, 30),) * 9}, "none", 4, "0 of 9 train clips have room even"),
+        # 25 of 63 clips fell out of CTC where the one in the middle had room.
+        (SENTENCES | {"spelt": ((9.0, 30),) * 38 + ((9.0, 50),) * 25}, "characters", 2, "63 of 63"),
+        (SENTENCES | {"spelt": ((9.0, 30),) * 38 + ((1.0, 30),) * 25}, "none", 4, "38 of 63 train"),
+        (SENTENCES | {"seconds": None, "spelt": ((None, 30),) * 9}, "characters", 1, "unknown len"),
+        (SENTENCES | {"words": 1.0, "known": 0.0, "spelt": ((4.0, 8),)}, "characters", 4, "words,"),
         (SIGNS | {"groups": ("hands",)}, "texts", 2, "centred and scaled by its hands"),
     ],
 )
@@ -117,6 +121,8 @@ def test_facts_are_read_from_the_clips_and_their_videos(tmp_path: Path) -> None:
     assert (facts.clips, facts.words, facts.known, facts.glosses) == (2, 1.0, 0.5, False)
     assert facts.seconds == pytest.approx(2.0, abs=0.1)
     assert facts.are_signs
+    assert facts.spelt == ((pytest.approx(2.0, abs=0.1), 3), (None, 3))
+    assert read_facts([clip("e", "coffee", "train")], tmp_path, ()).spelt == ((None, 8),)
     timed = [clip("a", "tea", "train", start_s=1.0, end_s=2.5), *clips[2:]]
     assert read_facts(timed, tmp_path, ()).seconds == 1.5
 
