@@ -17,10 +17,11 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from signloom.config import load_params, read_json
+from signloom.config import check_shape, load_params, read_json, shape
 from signloom.dvc import write_start
 from signloom.errors import UserError
 from signloom.files import check_writable, hash_file, hash_folder, to_text, write_file
@@ -111,7 +112,7 @@ def make_installed_project(folder: Path) -> None:
     make_judgements(folder / JUDGEMENTS)
     write_start(None, folder / START)
     write_stamps(folder)
-    _write_state(folder, files)
+    _write_state(folder, _hashes(files))
     _start_dvc(folder)
 
 
@@ -130,15 +131,16 @@ def _start_dvc(folder: Path) -> None:
     write_file(folder / ".dvc/config", f"[core]\n    analytics = false\n{alone}")
 
 
-def _write_state(folder: Path, files: dict[str, str], *, upgrading: bool = False) -> None:
+def _write_state(
+    folder: Path, files: Mapping[str, str], *, begun: Mapping[str, str] | None = None
+) -> None:
     # Of what the version made, not of what lies there: a change by hand stays one.
-    hashes = {} if upgrading else {name: _hash(text) for name, text in files.items()}
-    state = {"format_version": FORMAT_VERSION, "version": version(), "upgrading": upgrading}
-    write_file(folder / STATE, to_text(state | ({} if upgrading else {"files": hashes})))
+    state = {"format_version": FORMAT_VERSION, "version": version(), "upgrading": begun is not None}
+    write_file(folder / STATE, to_text(state | {"files": files, "begun": begun or {}}))
 
 
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def _hashes(files: Mapping[str, str]) -> dict[str, str]:
+    return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
 
 
 def read_state(folder: Path) -> dict[str, Any] | None:
@@ -150,10 +152,13 @@ def read_state(folder: Path) -> dict[str, Any] | None:
     path = folder / STATE
     if not path.is_file():
         return None
-    state = read_json(path, hint="restore it from Git")
-    if state.get("format_version") != FORMAT_VERSION or not isinstance(state.get("version"), str):
-        raise UserError(f"{path} is of a later Signloom, or no state of a project: restore it")
-    return state
+    hint = "restore it from Git"
+    hashes: Any = (dict[str, str], {})
+    kind = shape(version=str, upgrading=(bool, False), files=hashes, begun=hashes)
+    state = check_shape(read_json(path, hint=hint), kind, where=path, hint=hint)
+    if state.get("format_version") != FORMAT_VERSION:
+        raise UserError(f"{path} is of a later Signloom: restore it")
+    return {"upgrading": False, "files": {}, "begun": {}} | state
 
 
 def upgrade_project(folder: Path) -> list[str]:
@@ -175,7 +180,7 @@ def upgrade_project(folder: Path) -> list[str]:
             "an installed package made; a clone is upgraded with Git"
         )
     files = project_files()
-    given = state.get("files", {})
+    given, begun, made = state["files"], state["begun"], _hashes(files)
     changed: dict[str, str] = {}
     shown: list[str] = []
     for name, text in files.items():
@@ -183,10 +188,9 @@ def upgrade_project(folder: Path) -> list[str]:
         old = path.read_text("utf-8") if path.is_file() else ""
         if old == text or (name in OWN and path.is_file()):
             continue
-        if path.is_file() and given.get(name) == _hash(text):
-            continue  # changed by hand, and not by this version
-        half_done = bool(state.get("upgrading"))
-        if path.is_file() and not half_done and given.get(name) != hash_file(path):
+        if path.is_file() and hash_file(path) not in (given.get(name), begun.get(name)):
+            if given.get(name) == made[name]:
+                continue  # changed by hand, and not by this version
             raise UserError(
                 f"{name} is not as Signloom {state['version']} made it: put your change aside "
                 f"(mv {name} {name}.mine), run this again, and make the change anew"
@@ -198,14 +202,14 @@ def upgrade_project(folder: Path) -> list[str]:
     _check_values(folder, files)
     for name in OWN:
         shown += _news(folder / name, files[name])
-    if changed or state["version"] != version() or state.get("upgrading"):
+    if changed or state["version"] != version() or state["upgrading"]:
         # What was not as it should be is refused above, so a kill from here on loses nothing.
-        _write_state(folder, files, upgrading=True)
+        _write_state(folder, given, begun=made)
         for name, text in changed.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             write_file(folder / name, text)
         write_stamps(folder)
-        _write_state(folder, files)
+        _write_state(folder, made)
     return shown
 
 
@@ -270,8 +274,8 @@ def check_project(folder: Path) -> None:
         UserError: With the command that brings them together.
     """
     state = read_state(folder)
-    if state and (state["version"] != version() or state.get("upgrading")):
-        begun = "an upgrade was interrupted" if state.get("upgrading") else _CHANGED_CODE
+    if state and (state["version"] != version() or state["upgrading"]):
+        begun = "an upgrade was interrupted" if state["upgrading"] else _CHANGED_CODE
         raise UserError(
             f"{folder.resolve()}: {begun} ({state['version']}, installed is {version()}): run "
             "`signloom project --upgrade`"
