@@ -1,5 +1,6 @@
 """What a project's caches, versions and runs weigh, and what of it nothing refers to."""
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -95,7 +96,7 @@ def _versions_part(store: ModelStore, keep: int) -> TidyPart:
 
 def _dvc_part() -> TidyPart:
     objects = _unused_objects()
-    is_shared = SHARED_WITH.is_file() or any(
+    is_shared = os.path.lexists(SHARED_WITH) or any(
         DVC_CACHE.resolve() not in path.resolve().parents for path in objects
     )
     unused = f"{len(objects)} files of no branch, tag, experiment, nor of the workspace"

@@ -137,5 +137,8 @@ def test_what_a_branch_or_a_tag_names_stays_in_dvcs_cache(
     Path(".dvc/cache/shared_with.txt").write_text("/corpora/weather\n")
     main(["tidy", "--yes"])  # "now" may be a version of that project's corpus
     assert "other projects may use it, too" in capsys.readouterr().out
+    Path(".dvc/cache/shared_with.txt").unlink()
+    Path(".dvc/cache/shared_with.txt").mkdir()  # a damaged register is one, too
+    main(["tidy", "--yes"])
     kept = {path.read_text() for path in objects.rglob("*") if path.is_file()}
     assert kept == {"tagged", "now", "later"}
