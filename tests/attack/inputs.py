@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import av
+import cv2
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -95,6 +96,17 @@ def _times(*times_s: float, **more: Any) -> Maker:
     return lambda path: videos.encode_video(path.with_suffix(".mkv"), times_s, **more).rename(path)
 
 
+# What lies where a file should, and is none.
+KINDS: dict[str, Maker] = {
+    "a folder": lambda path: path.mkdir(),
+    "a pipe": os.mkfifo,
+    "a socket": _socket,
+    "a link to nothing": link_to("/nowhere/at/all"),
+    "a link to itself": link_to("{}"),
+    "a link to /dev/zero": link_to("/dev/zero"),
+    "a link to /dev/full": link_to("/dev/full"),
+    "a link to a folder": link_to("/etc"),
+}
 FILMS: dict[str, Maker] = {
     "empty": bytes_of(b""),
     "one byte": bytes_of(b"\0"),
@@ -138,14 +150,7 @@ FILMS: dict[str, Maker] = {
         videos.encode_video(path.with_suffix(".mkv"), [0.0, 0.5, 1.0]), float("nan")
     ).rename(path),
     "5 GB of nothing": sparse(5 * 10**9),
-    "a folder": lambda path: path.mkdir(),
-    "a pipe": os.mkfifo,
-    "a socket": _socket,
-    "a link to nothing": link_to("/nowhere/at/all"),
-    "a link to itself": link_to("{}"),
-    "a link to /dev/zero": link_to("/dev/zero"),
-    "a link to /dev/full": link_to("/dev/full"),
-    "a link to a folder": link_to("/etc"),
+    **KINDS,
 }
 
 # A good film under a name that somebody did not think of.
@@ -259,11 +264,86 @@ TABLES: dict[str, Maker] = {
         pa.table([pa.array(["a"])] * 5, names=["clip_id", *FIELDS[:1], *FIELDS[:3]]), path
     ),
     "Parquet, 30 million rows": many_rows(*FIELDS),
-    "a folder": lambda path: path.mkdir(),
-    "a pipe": os.mkfifo,
-    "a link to nothing": link_to("/nowhere/at/all"),
-    "a link to itself": link_to("{}"),
-    "a link to /dev/zero": link_to("/dev/zero"),
+    **KINDS,
+}  # fmt: skip
+
+ASS = (
+    "[Script Info]\nScriptType: v4.00+\n\n[Events]\nFormat: Layer, Start, End, Style, Name, "
+    "MarginL, MarginR, MarginV, Effect, Text\nDialogue: 0,0:00:00.00,0:00:00.80,Default,,0,0,0,,"
+)
+JSON3 = '{"events": [{"tStartMs": %s, "dDurationMs": 800, "segs": [{"utf8": "%s"}]}]}'
+VTT = "WEBVTT\n\n00:00.000 --> 00:00.800\n"
+SRT = "1\n00:00:00,000 --> 00:00:00,800\n"
+EAF = """<?xml version="1.0" encoding="UTF-8"?><ANNOTATION_DOCUMENT>
+<HEADER TIME_UNITS="milliseconds"/><TIME_ORDER><TIME_SLOT TIME_SLOT_ID="a" TIME_VALUE="0"/>
+<TIME_SLOT TIME_SLOT_ID="b" TIME_VALUE="%s"/>
+</TIME_ORDER><TIER TIER_ID="text" LINGUISTIC_TYPE_REF="t"><ANNOTATION><ALIGNABLE_ANNOTATION
+ANNOTATION_ID="c" TIME_SLOT_REF1="a" TIME_SLOT_REF2="b"><ANNOTATION_VALUE>%s</ANNOTATION_VALUE>
+</ALIGNABLE_ANNOTATION></ANNOTATION></TIER><LINGUISTIC_TYPE LINGUISTIC_TYPE_ID="t"
+TIME_ALIGNABLE="true"/></ANNOTATION_DOCUMENT>"""
+SENTENCE = "bonjour maman"
+# What may stand anywhere in a file.
+NASTY = (
+    b"", b"\0", b"\xff\xfe", b"\xed\xa0\x80", b"\x1b[2J", "\u202e\u200b".encode(), b"9" * 5000,
+    b"-1", b"1e999", b"nan", b"[" * 100_000, b'{"a":' * 50_000, b"<a>" * 50_000, b"\n" * 50_000,
+    b"\t" * 5000, b'"', b"<!--", b"../../../etc/passwd", b"a" * 500_000,
+)  # fmt: skip
+# Files of text that a delivery may bring beside a film, by suffix.
+GOOD_TEXTS: dict[str, bytes] = {
+    ".txt": SENTENCE.encode(), ".vtt": f"{VTT}{SENTENCE}\n".encode(),
+    ".srt": f"{SRT}{SENTENCE}\n".encode(), ".ass": f"{ASS}{SENTENCE}\n".encode(),
+    ".json3": (JSON3 % (0, SENTENCE)).encode(), ".eaf": (EAF % (800, SENTENCE)).encode(),
+}  # fmt: skip
+LAUGHS = "<!DOCTYPE x [<!ENTITY a 'ha'>" + "".join(
+    f"<!ENTITY {chr(98 + n)} '{f'&{chr(97 + n)};' * 10}'>" for n in range(9)
+)  # each entity is ten of the one before: a sentence of 2 GB
+CAPTIONS: dict[str, Maker] = {  # the suffix says how they are read
+    **{f"{name}{suffix}": bytes_of(content.encode()) for suffix, name, content in (
+        (".json3", "half", JSON3 % (0, r"bonjour \ud800 maman")),
+        (".json3", "long", JSON3 % ("1" + "0" * 400, SENTENCE)),
+        (".json3", "late", JSON3 % ("1e300", SENTENCE)),
+        (".json3", "no number", JSON3 % ("NaN", SENTENCE)),
+        (".json3", "deep", "[" * 200_000),
+        (".json3", "nothing", '{"events": null}'),
+        (".ass", "braces", ASS + "{" * 1_000_000 + "\n"),
+        (".vtt", "spaces", VTT + "<v" + " " * 300_000 + "\n"),
+        (".vtt", "backwards", VTT.replace("00:00.000", "99:00.000") + SENTENCE),
+        (".srt", "digits", SRT.replace("00:00:00", "9" * 5000) + SENTENCE),
+        (".eaf", "laughs", LAUGHS + "]>" + EAF.partition("?>")[2] % (800, "&j;")),
+        (".eaf", "a file of the system", '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
+         + EAF.partition("?>")[2] % (800, "&a;")),
+        (".eaf", "digits", EAF % ("9" * 5000, SENTENCE)),
+    )},
+    **{f"UTF-16{suffix}": bytes_of(good.decode().encode("utf-16"))
+       for suffix, good in GOOD_TEXTS.items()},
+    **{f"{name}{suffix}": maker for name, maker in KINDS.items() for suffix in (".vtt", ".eaf")},
+}  # fmt: skip
+
+
+def _with_picture(maker: Maker) -> Maker:
+    """Return what writes a folder of pictures with one that is bad."""
+
+    def write(path: Path) -> None:
+        picture = videos.write_pictures(path, numbers=range(20, 30)) / "23.png"
+        picture.unlink()
+        maker(picture)
+
+    return write
+
+
+PICTURES: dict[str, Maker] = {
+    "nothing in it": lambda path: path.mkdir(),
+    "a number of 400 digits": lambda path: videos.write_pictures(path, numbers=[1, 10**200]),
+    "numbers far apart": lambda path: videos.write_pictures(path, numbers=[1, 10**9]),
+    **{f"one is {name}": _with_picture(maker) for name, maker in (
+        ("empty", bytes_of(b"")), ("noise", bytes_of(random.Random(9).randbytes(5000))),
+        ("torn", cut(0.5, lambda: cv2.imencode(".png", videos.numbered_frame(3))[1].tobytes())),
+        ("of another size", lambda path: path.write_bytes(
+            cv2.imencode(".png", np.zeros((9, 3000, 3), np.uint8))[1].tobytes())),
+        ("huge", lambda path: path.write_bytes(
+            cv2.imencode(".png", np.zeros((12_000, 12_000), np.uint8))[1].tobytes())),
+        *KINDS.items(),
+    )},
 }  # fmt: skip
 
 

@@ -39,7 +39,8 @@ def make_project(folder: Path) -> None:
     folder.mkdir(parents=True)
     for name in ("src", "pipeline"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("dvc.yaml", ".dvcignore"):
+    shutil.copytree(ROOT / "presets", folder / "presets")
+    for name in ("dvc.yaml", ".dvcignore", ".gitignore", "params.schema.json", "ops.schema.json"):
         shutil.copy(ROOT / name, folder)
     (folder / "reports").mkdir()
     (folder / "reports/retrain.json").write_text("{}\n")

@@ -32,6 +32,8 @@ from pathlib import Path
 import psutil
 import yaml
 
+from signloom.dvc import SHARED_WITH
+from signloom.importing.captions import READ_SUFFIXES
 from tests.attack import inputs
 from tests.attack.project import (
     CORPUS,
@@ -60,8 +62,10 @@ class Verb:
 
     name: str
     arguments: tuple[str, ...]
-    """`{given}` is the bad input, `{folder}` the folder in which it lies."""
+    """`{given}` is the bad input, `{folder}` the folder in which it lies, `{film}` a good film,
+    `{batch}` a delivery that came in."""
     writes: tuple[str, ...] = ()
+    keeps: str = "-"  # what must stay as it is wherever a command may write
     codes: tuple[int, ...] = (0, 1, 2)
     """With which it may end; 3 of `translate`: a clip is not understood."""
     count: Callable[[Path, str], tuple[int, int, int]] | None = None
@@ -108,11 +112,11 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help=f"write the table of {PAGE}")
     options = parser.parse_args()
     base = BUILD.resolve() / "base"
-    if not (base / "made").is_file():
+    if not (mark := base.with_name("base.made")).is_file():
         shutil.rmtree(BUILD, ignore_errors=True)
         make_project(base)
         end_second_night(base)
-        (base / "made").touch()
+        mark.touch()
     link_code(base)
     preload()
     chosen = draw(all_cases(base), options.most, options.seed)
@@ -181,7 +185,7 @@ def _rows(path: Path) -> int:
 SIZES = ("--fps", "25", "--width", "320", "--height", "240")
 INGEST = Verb(
     name="ingest",
-    arguments=("ingest", "{folder}", "--signer", "zoe", "--json"),
+    arguments=("ingest", "{folder}", "--signer", "zoe", "--fps", "25", "--json"),
     writes=("data/raw/*",), count=count_ingested,
 )  # fmt: skip
 EXTRACT = Verb(
@@ -190,7 +194,11 @@ EXTRACT = Verb(
 )  # fmt: skip
 # Verbs that are given a path, and the kinds that somebody would give them.
 GIVEN: dict[Verb, tuple[str, ...]] = {
-    INGEST: ("film", "name", "table"),
+    INGEST: ("film", "name", "table", "captions", "pictures"),
+    Verb(
+        name="align", arguments=("align", "{film}", "{given}", "--out", "made/aligned.vtt"),
+        writes=("made/*",),
+    ): ("captions",),
     Verb(name="translate film", arguments=("translate", "{given}", "--json"),
          codes=(0, 1, 2, 3)): ("film", "name"),
     Verb(name="translate folder", arguments=("translate", "{folder}"),
@@ -233,6 +241,7 @@ GIVEN: dict[Verb, tuple[str, ...]] = {
     Verb(
         name="merge", writes=("made/*",), arguments=("merge", "made", str(CORPUS), "other={given}"),
     ): ("table",),
+    Verb(name="project", arguments=("project", "{given}.d"), writes=("given/*",)): ("name",),
     Verb(
         name="import", writes=("made/*",), arguments=("import", "{given}", "--to", "made", *SIZES),
     ): ("archive",),
@@ -255,6 +264,10 @@ START = Verb(
     name="stage train, text model", arguments=("pipeline.tokenize_targets", "pipeline.train"),
     writes=("data/tokens/*", "data/checkpoint*"),
 )  # fmt: skip
+TIDY_SHARED = Verb(
+    name="tidy, a shared cache", arguments=("tidy", "--yes"), writes=("data/models*",),
+    keeps="project/.dvc/cache/files/*",
+)  # fmt: skip
 # Verbs that read the project alone: each file that they open is damaged in each way.
 ALONE = (
     Verb(name="scores", arguments=("scores",)),
@@ -272,7 +285,17 @@ ALONE = (
     Verb(name="champion judge", arguments=("champion", "judge", "2"), writes=("data/models*",)),
     Verb(name="drift", arguments=("drift",), codes=(0, 1, 5)),
     Verb(name="ingest inbox", arguments=("ingest", "data/inbox"), writes=("data/raw/*",)),
-    Verb(name="forget", arguments=("forget", "ruth", "--dry-run")),
+    Verb(name="forget --dry-run", arguments=("forget", "ruth", "--dry-run")),
+    Verb(name="forget --yes", arguments=("forget", "ruth", "--yes"),
+         writes=("data/*", "reports/*")),
+    Verb(name="withdraw", arguments=("withdraw", "{batch}", "--reason", "a test"),
+         writes=("data/raw/*", "data/withdrawn*")),
+    Verb(name="merge corpora", writes=("made/*",),
+         arguments=("merge", "made", f"one={CORPUS}", f"two={CORPUS}")),
+    Verb(name="compose takes", writes=("made/*",),
+         arguments=("compose", "made", "--takes", str(CORPUS), "--landmarks",
+                    "data/landmarks/shards", "--table", f"{CORPUS}/manifest.tsv")),
+    Verb(name="project, a second", arguments=("project", "second"), writes=("second*",)),
     Verb(name="drop-videos", arguments=("drop-videos", "--dry-run")),
     Verb(name="export shards", arguments=("export", "made"), writes=("made/*",)),
     Verb(name="export captions", arguments=("export", "made", "--format", "captions"),
@@ -327,6 +350,9 @@ def all_cases(base: Path) -> Iterator[Case]:
         for name, change in damages(path) if path.is_file() else ():
             yield Case(verb=START, kind="text model", name=f"{file}: {name}",
                        prepare=_starting_from_text(file, change))  # fmt: skip
+    for name, change in inputs.DAMAGES.items():
+        if name != "missing":  # of which nobody can know
+            yield Case(verb=TIDY_SHARED, kind="register", name=name, prepare=_sharing(change))
     yield Case(verb=INGEST, kind="film", name="all at once", prepare=_all_films)
     yield Case(verb=EXTRACT, kind="film", name="all at once", prepare=_all_films_in_the_corpus)
     known = base.parent / "read.json"  # what each verb reads, as long as the project is the same
@@ -355,6 +381,11 @@ def given_inputs(base: Path) -> dict[str, dict[str, Callable[[Path], str]]]:
             name: _giving(maker, "table.parquet" if name.startswith("Parquet") else "table.tsv")
             for name, maker in inputs.TABLES.items()
         },
+        "captions": {
+            name: _giving(maker, f"film{Path(name).suffix}")
+            for name, maker in inputs.CAPTIONS.items()
+        },
+        "pictures": {name: _giving(maker, "film") for name, maker in inputs.PICTURES.items()},
         "archive": {name: _giving(maker, name) for name, maker in inputs.ARCHIVES.items()},
         "checkpoint": {
             f"{file}: {name}": _giving_checkpoint(file, change)
@@ -381,8 +412,11 @@ def _giving(maker: inputs.Maker, name: str, instead_of: str | None = None) -> Ca
         if instead_of:
             shutil.copy(project / instead_of, path)
         maker(path)
-        if path.suffix == ".mp4":
-            _beside_a_good_film(path.parent, os.fsencode(path.stem))
+        if path.stem == "film":
+            if path.suffix in READ_SUFFIXES:
+                path.with_suffix(".mp4").write_bytes(inputs._good_film())
+            is_whole = path.suffix not in READ_SUFFIXES
+            _beside_a_good_film(path.parent, *([path.stem.encode()] if is_whole else []))
         return f"given/{name}"
 
     return prepare
@@ -399,12 +433,12 @@ def _naming(name: bytes) -> Callable[[Path], str]:
     return prepare
 
 
-def _beside_a_good_film(folder: Path, stem: bytes) -> None:
+def _beside_a_good_film(folder: Path, *stems: bytes) -> None:
     good = next((folder.parent / CORPUS / "videos").glob("*.mp4"))
     shutil.copy(good, folder / "good.mp4")
     with (folder / "good.mp4").open("ab") as file:
         file.write(b"\0\0\0\x09free!")  # another content than that of the corpus
-    for name in (stem, b"good"):
+    for name in (*stems, b"good"):
         with contextlib.suppress(OSError):
             (folder / os.fsdecode(name + b".txt")).write_text("une phrase\n", encoding="utf-8")
 
@@ -429,6 +463,20 @@ def _starting_from_text(file: str, change: inputs.Maker) -> Callable[[Path], str
         path.write_text(yaml.safe_dump(params), encoding="utf-8")
         change(project / TEXT_MODEL / file)
         return folder
+
+    return prepare
+
+
+def _sharing(change: inputs.Maker) -> Callable[[Path], str]:
+    """Return what lets another project keep a version in the cache and damages the register."""
+
+    def prepare(project: Path) -> str:
+        version = project / ".dvc/cache/files/md5/aa" / ("b" * 30)
+        version.parent.mkdir(parents=True, exist_ok=True)
+        version.write_text("of another project's corpus\n")
+        (project / SHARED_WITH).write_text(f"{project.parent}/outside\n")
+        change(project / SHARED_WITH)
+        return ""
 
     return prepare
 
@@ -564,8 +612,13 @@ def judge(project: Path, verb: Verb, result: Result, out: str, err: str) -> list
 
 def execute(box: Sandbox, verb: Verb, given: str) -> tuple[int, float, int]:
     """Run a verb in a fork; return its code, its seconds and the most MB of a process of it."""
-    folder = str(Path(given).parent) if "/" in given else given
-    arguments = [part.format(given=given, folder=folder) for part in verb.arguments]
+    videos = box / "project" / CORPUS / "videos"
+    values = {
+        "given": given, "folder": str(Path(given).parent) if "/" in given else given,
+        "film": next((f"{CORPUS}/videos/{one.name}" for one in videos.glob("*.mp4")), ""),
+        "batch": next((one.parent.name for one in videos.glob("*/*.mp4")), ""),
+    }  # fmt: skip
+    arguments = [part.format_map(values) for part in verb.arguments]
     pid = os.fork()
     if not pid:
         _become(box, arguments)
@@ -694,7 +747,8 @@ def changes(before: Mapping[str, str], after: Mapping[str, str], verb: Verb) -> 
     outputs = [f"project/{pattern}" for pattern in (*verb.writes, *ANYWHERE)]
     outputs += [pattern.removesuffix("/*") for pattern in outputs]  # and their folders
     bad = [name for name in changed if name not in ("out", "err")
-           and not any(fnmatch.fnmatch(name, pattern) for pattern in outputs)
+           and (not any(fnmatch.fnmatch(name, pattern) for pattern in outputs)
+                or fnmatch.fnmatch(name, verb.keeps))
            and not name.startswith("home")]  # fmt: skip
     return [f"changed {', '.join(bad[:5])}{' ...' * (len(bad) > 5)}"] if bad else []
 
