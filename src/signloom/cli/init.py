@@ -433,50 +433,15 @@ def print_plan(plan: "Plan") -> None:
 
 def print_next(options: argparse.Namespace, plan: "Plan") -> None:
     """Print the parameters to set, or set them."""
-    from signloom.importing.new_corpus import MANIFEST, imported_groups
-    from signloom.importing.recipe import Sections, choose_recipe, read_facts
+    from signloom.importing.recipe import choose_values
 
-    params = load_params(options.params)
-    reasons: list[str] = []
-    values: Sections = {
-        "corpus": {
-            "folder": options.corpus.as_posix(),
-            "manifest": MANIFEST,
-            "signer_disjoint": not plan.shared_signers(),
-        }
-    }
-    if options.text_only:
-        values |= {
-            "tokenize_targets": {"source": "subwords", "ctc": "none"},
-            "model": {"source": "tokens", "subsampling": 1},
-            "train": {"ctc_weight": 0.0},
-        }
-    else:
-        from signloom.corpus.manifest import IMPORTED_SHARDS
-        from signloom.corpus.shards import read_clip_rates
-
-        groups = imported_groups(options.corpus)
-        source = "features" if groups == ["features"] else "landmarks"
-        groups = [] if source == "features" else groups
-        facts = read_facts(plan.clips, options.corpus, groups)
-        if source == "features":
-            rates = read_clip_rates(options.corpus / IMPORTED_SHARDS).values()
-            rate = Counter(rates).most_common(1)[0][0]
-            params = {**params, "features": {**params["features"], "fps": rate}}
-        recipe, reasons = choose_recipe(facts, params)
-        recipe["tokenize_targets"] |= {"source": "none"}
-        recipe["model"] |= {"source": source}
-        if source == "features":
-            recipe["features"]["fps"] = params["features"]["fps"]
-            recipe["augment"] |= {"scale": 0.2, "feature_shift": 0.25}
-        values |= recipe
-    # What another corpus was called is not this one's name.
-    for section, key in (("report", "title"), ("tracking", "experiment")):
-        if params.get(section, {}).get(key):
-            values[section] = {key: ""}
-    if params.get("evaluate", {}).get("decoding", {}).get("internal_lm_weight"):
-        # It pays where a decoder knows its sentences by heart, as the demo's; elsewhere it costs.
-        values["evaluate"] = {"decoding": {"internal_lm_weight": 0.0}}
+    values, reasons = choose_values(
+        plan.clips,
+        options.corpus,
+        load_params(options.params),
+        signer_disjoint=not plan.shared_signers(),
+        text_only=options.text_only,
+    )
     if reasons:
         print("a recipe that fits these clips, to start from:")
         print(*(f"  {reason}" for reason in reasons), sep="\n")

@@ -13,6 +13,7 @@ from signloom.corpus.manifest import IMPORTED_SHARDS, SPLITS, Clip, is_single_wo
 from signloom.corpus.novelty import KnownSentences
 from signloom.errors import ClipError
 from signloom.importing.dealing import shuffled_takes
+from signloom.importing.new_corpus import MANIFEST, imported_groups
 
 Sections = dict[str, dict[str, object]]
 PROBED = 30  # videos that are opened for their length
@@ -225,6 +226,68 @@ def _warn_of_glosses(clips: Sequence[Clip]) -> list[str]:
             "counts as an error"
         )
     return warnings
+
+
+def choose_values(
+    clips: Sequence[Clip],
+    corpus: Path,
+    params: Mapping[str, Any],
+    *,
+    signer_disjoint: bool,
+    text_only: bool = False,
+) -> tuple[Sections, list[str]]:
+    """Return all parameters that a new corpus sets, and the reasons of its recipe.
+
+    Args:
+        clips: Of the corpus.
+        corpus: Its folder.
+        params: The parameters file, for what is not changed here.
+        signer_disjoint: Whether every signer is in one split.
+        text_only: Whether it is a corpus of glosses and sentences.
+
+    Returns:
+        Values by section and key; a sentence for each choice.
+    """
+    reasons: list[str] = []
+    values: Sections = {
+        "corpus": {
+            "folder": corpus.as_posix(),
+            "manifest": MANIFEST,
+            "signer_disjoint": signer_disjoint,
+        }
+    }
+    if text_only:
+        values |= {
+            "tokenize_targets": {"source": "subwords", "ctc": "none"},
+            "model": {"source": "tokens", "subsampling": 1},
+            "train": {"ctc_weight": 0.0},
+        }
+    else:
+        groups = imported_groups(corpus)
+        source = "features" if groups == ["features"] else "landmarks"
+        groups = [] if source == "features" else groups
+        facts = read_facts(clips, corpus, groups)
+        if source == "features":
+            from signloom.corpus.shards import read_clip_rates  # pyarrow loads slowly
+
+            rates = read_clip_rates(corpus / IMPORTED_SHARDS).values()
+            rate = Counter(rates).most_common(1)[0][0]
+            params = {**params, "features": {**params["features"], "fps": rate}}
+        recipe, reasons = choose_recipe(facts, params)
+        recipe["tokenize_targets"] |= {"source": "none"}
+        recipe["model"] |= {"source": source}
+        if source == "features":
+            recipe["features"]["fps"] = params["features"]["fps"]
+            recipe["augment"] |= {"scale": 0.2, "feature_shift": 0.25}
+        values |= recipe
+    # What another corpus was called is not this one's name.
+    for section, key in (("report", "title"), ("tracking", "experiment")):
+        if params.get(section, {}).get(key):
+            values[section] = {key: ""}
+    if params.get("evaluate", {}).get("decoding", {}).get("internal_lm_weight"):
+        # It pays where a decoder knows its sentences by heart, as the demo's; elsewhere it costs.
+        values["evaluate"] = {"decoding": {"internal_lm_weight": 0.0}}
+    return values, reasons
 
 
 def choose_recipe(facts: Facts, params: Mapping[str, Any]) -> tuple[Sections, list[str]]:
