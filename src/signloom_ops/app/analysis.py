@@ -241,7 +241,10 @@ def read_scores(path: Path) -> dict[str, Any]:
     own = systems["model"][metric]
     floors = {name: systems[name][metric]["value"] for name in FLOORS if name in systems}
     floor = max(floors, key=lambda name: floors[name])
+    # A share that everybody understands; more words than there were to write are no negative one.
+    wrong = systems["model"].get(Metric.WER)
     return {
+        **({"words": max(0.0, 100.0 - wrong["value"])} if wrong else {}),
         "metric": metric_label(metric), "score": own["value"], "low": own["low"],
         "high": own["high"], "floor": floor, "floor_score": floors[floor], "clips": test["clips"],
     }  # fmt: skip

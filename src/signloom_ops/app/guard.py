@@ -11,7 +11,8 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "signloom"
-OPEN = ("/login", "/app.css", "/login.js", "/texts.json")  # what a browser may have without a token
+# What a browser may have without a token.
+OPEN = ("/login", "/app.css", "/login.js", "/messages.js", "/messages.json", "/texts.json")
 _TRIES, _WINDOW_S = 20, 60.0  # wrong tokens and passwords in so many seconds, before all must wait
 
 # Nothing but files of this server: no inline script, no frame, no form elsewhere.

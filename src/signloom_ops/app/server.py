@@ -34,10 +34,12 @@ from signloom.evaluation.judge import BlindAnswer, Judgements, show_blind
 from signloom.extraction.video import Video
 from signloom.features.targets import read_targets
 from signloom.paths import APP, NIGHTS, PARAMS, REPORT_PAGE, TARGETS
+from signloom_ops.app import founding
 from signloom_ops.app.analysis import Analyst
 from signloom_ops.app.films import CorpusFilms
 from signloom_ops.app.guard import REPORT_POLICY
 from signloom_ops.app.labels import SUFFIXES, read_labels
+from signloom_ops.app.learning import Learning
 from signloom_ops.app.live import unpack_frames
 from signloom_ops.app.takes import (
     MAX_PIECE,
@@ -52,11 +54,13 @@ from signloom_ops.app.wanted import count_signers, list_wanted
 from signloom_ops.intake.ledgers import read_rejects
 from signloom_ops.nightly.record import NIGHT
 from signloom_ops.nightly.store import ModelStore
+from signloom_ops.nightly.timer import switch_timer, timer_state
 from signloom_ops.options import load_ops
 
 PAGES = Path(__file__).parent / "pages"
 FILES = (
-    "app.css", "app.js", "clips.js", "judge.js", "login.js", "texts.json", "timeline.js",
+    "app.css", "app.js", "clips.js", "judge.js", "login.js", "messages.js",
+    "messages.json", "nights.js", "texts.json", "timeline.js",
 )  # fmt: skip
 _MAX_JSON = 1_000_000  # bytes
 _MAX_LOGIN, _LOGIN_S = 10_000, 10.0  # bytes, and seconds for them
@@ -76,7 +80,7 @@ class App:
     ) -> None:
         self.takes, self._analyst = TakeStore(), Analyst()
         self._films, self._judgements = CorpusFilms(self.takes), Judgements()
-        self._prompts = prompts
+        self._prompts, self._night = prompts, Learning()
         # The analyst looks at one film after the other; who waits for that takes no thread, so
         # that pages open meanwhile.
         self._looking = CapacityLimiter(1)
@@ -115,6 +119,12 @@ class App:
             Route("/api/wanted", self._wanted),
             Route("/api/nights", self._nights),
             Route("/api/rollback", self._roll_back, methods=["POST"]),
+            Route("/api/found", self._found, methods=["POST"]),
+            Route("/api/propose", self._propose, methods=["POST"]),
+            Route("/api/learn", self._learning),
+            Route("/api/learn", self._learn, methods=["POST"]),
+            Route("/api/learn", self._stop_learning, methods=["DELETE"]),
+            Route("/api/timer", self._set_timer, methods=["POST"]),
         ]
 
         @contextlib.asynccontextmanager
@@ -388,6 +398,8 @@ class App:
         def find() -> dict[str, Any]:
             store = ModelStore()
             return {
+                "founding": None if founding.is_founded() else asdict(founding.propose()),
+                "timer": asdict(timer_state(Path())),
                 "champion": store.champion(),
                 "versions": store.versions(),
                 "history": [asdict(change) for change in store.pointer().history],
@@ -399,6 +411,33 @@ class App:
             }
 
         return JSONResponse(await to_thread.run_sync(find))
+
+    async def _found(self, request: Request) -> Response:
+        """Found the corpus of what was delivered; a second press finds it founded."""
+        await to_thread.run_sync(founding.found, await _read_splits(request))
+        return JSONResponse({}, 201)
+
+    async def _propose(self, request: Request) -> Response:
+        """Say what a corpus with other splits would lack."""
+        found = await to_thread.run_sync(founding.propose, await _read_splits(request))
+        return JSONResponse(asdict(found))
+
+    async def _learning(self, _request: Request) -> Response:
+        return JSONResponse(asdict(await to_thread.run_sync(self._night.state)))
+
+    async def _learn(self, _request: Request) -> Response:
+        await to_thread.run_sync(self._night.start)
+        return JSONResponse({}, 202)
+
+    async def _stop_learning(self, _request: Request) -> Response:
+        await to_thread.run_sync(self._night.stop)
+        return JSONResponse({}, 202)
+
+    async def _set_timer(self, request: Request) -> Response:
+        """Let a night begin every night at three, or no longer."""
+        is_on = (await _read_json(request)).get("on") is True
+        await to_thread.run_sync(partial(switch_timer, Path(), on=is_on))
+        return JSONResponse(asdict(await to_thread.run_sync(timer_state, Path())))
 
     async def _roll_back(self, _request: Request) -> Response:
         """Go back as `signloom champion rollback` does, DVC and the registry told."""
@@ -414,6 +453,7 @@ class App:
         return JSONResponse({"champion": ModelStore().champion()})
 
 
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS)
 _CAME_IN = ("consents", "ingest")  # steps of a night that change the corpus
 _LEAVE = "remove it: the next night writes it again"
 _STEP: Any = shape(name=str, text=(str, ""))
@@ -432,8 +472,10 @@ def _tell_night(store: ModelStore) -> dict[str, Any] | None:
     decision = store.decision(night["version"]) if night.get("version") else None
     steps = night.get("steps", ())
     came_in = [step.get("text", "") for step in steps if step["name"] in _CAME_IN]
-    told = [*came_in, *night.get("warnings", ()), *(decision or {}).get("reasons", ())]
-    return {**{key: night.get(key) for key in ("outcome", "verdict", "started")}, "told": told}
+    told = [*came_in, *night.get("warnings", ())]
+    rules = (decision or {}).get("rules", ())
+    kept = {key: night.get(key) for key in ("outcome", "verdict", "started")}
+    return {**kept, "told": told, "rules": rules}
 
 
 def find_wanted() -> dict[str, Any]:
@@ -464,9 +506,12 @@ async def _say(_request: Request, error: Exception) -> Response:
 
 
 async def _say_full(_request: Request, error: Exception) -> Response:
-    if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+    if not isinstance(error, OSError) or error.errno not in _UNWRITABLE:
         raise error
-    return JSONResponse({"error": f"the disk is full ({error.strerror}): free some room"}, 507)
+    if error.errno in _UNWRITABLE[:2]:
+        return JSONResponse({"error": f"the disk is full ({error.strerror}): free some room"}, 507)
+    why = f"{error.filename} cannot be written ({error.strerror})"
+    return JSONResponse({"error": f"{why}; give this user the right to write there"}, 507)
 
 
 async def _say_late(_request: Request, _error: Exception) -> Response:
@@ -497,6 +542,13 @@ async def _read_json(request: Request, most: int = _MAX_JSON) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise TakeError("expected a JSON object")
     return content
+
+
+async def _read_splits(request: Request) -> dict[str, str]:
+    splits = (await _read_json(request)).get("splits")
+    if not isinstance(splits, dict) or not all(isinstance(one, str) for one in splits.values()):
+        raise TakeError("splits: expected a split for each signer")
+    return splits
 
 
 async def _read_body(request: Request, most: int) -> bytes:

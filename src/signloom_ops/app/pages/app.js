@@ -3,6 +3,8 @@
 
 import { drawBones, makeClips } from "/clips.js";
 import { makeJudge } from "/judge.js";
+import { inWords } from "/messages.js";
+import { makeNights } from "/nights.js";
 import { drawTimeline } from "/timeline.js";
 
 const $ = (selector, root = document) => root.querySelector(selector);
@@ -39,7 +41,7 @@ async function ask(method, path, body) {
   }).catch(() => { throw new Error(say("away")); });
   const content = await answer.json().catch(() => ({}));
   if (answer.ok) return content;
-  throw Object.assign(new Error(content.error ?? answer.statusText), { status: answer.status, content });
+  throw Object.assign(new Error(inWords(content.error ?? answer.statusText)), { status: answer.status, content });
 }
 
 // Run a handler; what goes wrong is said, never swallowed.
@@ -323,6 +325,9 @@ function drawLook(place, take, look) {
   });
   video.addEventListener("error", () => slow.after(element("p", { class: "unsure", text: say("no_play") })));
   place.replaceChildren(player, slow);
+  // A camera's first pictures are often black, and so is a film that has not begun.
+  const showBegin = () => { if (!video.currentTime) video.currentTime = look?.signed?.[0] || 0.3; };
+  video.addEventListener("loadeddata", showBegin, { once: true });
   if (!look) return;
   place.append(drawFaults(look.faults));
   const tokens = drawTranslation(place, look.translation);
@@ -451,6 +456,7 @@ const tabs = {
     const { model } = start;
     $("#model").textContent = !model ? say("no_model")
       : say(model.metric ? "model_is" : "model_plain", rounded(model));
+    $("#grade").textContent = model?.metric ? drawGrade(model) : "";
     $("#translate-camera").append($("#camera"));
     $("#camera").hidden = $("#live").hidden = !model;
     if (model) await openCamera();
@@ -468,32 +474,18 @@ const tabs = {
       ...Object.entries(signers).map(([name, clips]) => element("li", { text: `${name}: ${clips}` })));
     $("#not_taken").replaceChildren(...drawList("left_out", again.map(tellAgain)));
   },
-
-  async nights() {
-    const found = await ask("GET", "/api/nights");
-    const lines = [element("p", { text: `${say("champion")}: ${found.champion ?? "–"}` })];
-    if (found.night) {
-      const { started, verdict, outcome, told } = found.night;
-      lines.push(element("h3", { text: say("last_night") }),
-        element("p", { text: `${started}: ${verdict || outcome}` }),
-        element("ul", {}, ...told.map((text) => element("li", { text }))));
-    } else {
-      lines.push(element("p", { text: say("no_night") }));
-    }
-    lines.push(...drawList("left_out", found.again.map(tellAgain)),
-      ...drawList("history", found.history.map((one) => Object.values(one).filter(Boolean).join(" · "))));
-    const used = (found.bytes / 1e6).toFixed(1);
-    lines.push(element("p", { class: "soft", text: say("disk", { used, free: found.free_gb }) }));
-    $("#night").replaceChildren(...lines);
-    $("#report").hidden = !found.report;
-    $("#rollback").hidden = !found.champion;
-  },
 };
 
-const { showClip, drawLookup } = makeClips({ ask, element, guarded, say, tell });
-tabs.judge = makeJudge({ $, ask, element, guarded, say, showClip });
+// The score in a sentence, for who has never heard of its metric.
+function drawGrade({ words: right, low, floor_score: floor }) {
+  const count = right === undefined ? "" : say("grade_words", { right: Math.round(right) });
+  return `${say(low > floor ? "grade_above" : "grade_unsure")} ${count}`;
+}
 
-const tellAgain = ({ clip, reason, hint }) => `${clip}: ${reason} (${hint})`;
+const { showClip, drawLookup } = makeClips({ ask, element, guarded, say, tell });
+const tellAgain = ({ clip, reason, hint }) => `${clip}: ${inWords(reason)} (${inWords(hint)})`;
+tabs.nights = makeNights({ $, ask, element, guarded, inWords, say, tell, drawList, tellAgain });
+tabs.judge = makeJudge({ $, ask, element, guarded, say, showClip });
 
 function drawList(title, lines) {
   if (!lines.length) return [];
@@ -646,7 +638,7 @@ async function takeFiles(files) {
         await sendFilm(file, suffixOf(file));
       } else {
         const found = await ask("POST", `/api/labels?name=${encodeURIComponent(file.name)}`, file);
-        said.push(`${file.name}: ${say("labelled", { count: found.takes.length })}`, ...found.left);
+        said.push(`${file.name}: ${say("labelled", { count: found.takes.length })}`, ...found.left.map(inWords));
       }
     } catch (error) {
       said.push(`${file.name}: ${error.message}`);
@@ -676,15 +668,8 @@ on("#live", "click", async () => {
 on("#deliver", "click", async () => {
   const done = await ask("POST", "/api/deliver", {});
   await tabs.clips();
-  const left = Object.values(done.left).join("\n");
+  const left = Object.values(done.left).map(inWords).join("\n");
   tell(`${done.takes.length ? say("delivered", { count: done.takes.length }) : say("nothing")}\n${left}`);
-});
-
-on("#rollback", "click", async () => {
-  if (!confirm(say("rollback_sure"))) return;
-  const { champion } = await ask("POST", "/api/rollback", {});
-  await tabs.nights();
-  tell(say("rolled_back", { version: champion }));
 });
 
 document.addEventListener("keydown", (event) => {

@@ -1,6 +1,9 @@
 // The page that asks for the password.
+import { inWords } from "/messages.js";
+
 const texts = await (await fetch("/texts.json")).json();
-const words = texts[navigator.language.slice(0, 2)] ?? texts.en;
+document.documentElement.lang = navigator.language.slice(0, 2);
+const words = texts[document.documentElement.lang] ?? texts.en;
 for (const node of document.querySelectorAll("[data-t]")) node.textContent = words[node.dataset.t];
 
 document.querySelector("#login").addEventListener("submit", async (event) => {
@@ -11,5 +14,5 @@ document.querySelector("#login").addEventListener("submit", async (event) => {
     body: JSON.stringify({ password: document.querySelector("#password").value }),
   });
   if (answer.ok) location.href = "/";
-  else document.querySelector("#message").textContent = (await answer.json()).error;
+  else document.querySelector("#message").textContent = inWords((await answer.json()).error);
 });

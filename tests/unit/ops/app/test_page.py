@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from signloom.checkpoint import save_checkpoint
-from signloom.cli.main import main
 from signloom.corpus.manifest import read_manifest
 from signloom.extraction.extract import extract_video, extractor_fingerprint
 from signloom.features.sources import Example
@@ -114,9 +113,16 @@ def test_films_found_a_corpus_and_its_champion_translates_live_in_the_page(
     with open_tab(tmp_path / "profile", 600.0, camera.flags) as tab:
         tab.show(f"http://{asker.host}/?token={asker.guard.token}", width=DESK)
         wait_for(tab, "document.querySelector('#preview').videoWidth > 0")
-        delivery = deliver(asker, tmp_path)
-        main(["init", "data/raw/mine", "--videos", str(delivery), "--table",
-              str(delivery / "table.tsv"), "--shares", "80", "10", "10", "--copy"])  # fmt: skip
+        deliver(asker, tmp_path)
+        tab.run("location.hash = 'nights'")
+        wait_for(tab, "document.querySelectorAll('#founding td').length == 12")
+        assert "2 clips" in tab.run("document.querySelector('#founding').innerText")  # of the test
+        # In another language what the server says is, too.
+        tab.run("const one = document.querySelector('#language'); one.value = 'fr'; "
+                "one.dispatchEvent(new Event('change'))")  # fmt: skip
+        wait_for(tab, "document.querySelector('#founding').textContent.includes('époques')")
+        tab.run("document.querySelector('#found').click()")
+        wait_for(tab, "!document.querySelector('#learning').hidden")
         crown_a_model_of(Path("data/raw/mine/manifest.tsv"))
         tab.run("location.hash = 'translate'")  # of a page that was opened before
         wait_for(tab, "document.querySelector('#model').textContent.includes('champion 1')")

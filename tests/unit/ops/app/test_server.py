@@ -1,5 +1,6 @@
 """The app's server, asked as a browser asks and as others might."""
 
+import ast
 import http.client
 import json
 import re
@@ -377,6 +378,21 @@ def test_every_text_of_the_pages_is_in_every_language() -> None:
     assert used <= set(keys["en"])
     assert "innerHTML" not in code
     assert not re.search(r"<script(?![^>]* src=)|\son\w+=|style=", pages)
+
+
+def test_every_message_that_is_translated_is_said_by_the_code() -> None:
+    said = set[str]()
+    for path in (ROOT / "src").rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        said |= {one.value for one in ast.walk(tree)
+                 if isinstance(one, ast.Constant) and isinstance(one.value, str)}  # fmt: skip
+    code = "\0".join(said)
+    messages = json.loads((PAGES / "messages.json").read_text(encoding="utf-8"))
+    for template, (french, german) in messages.items():
+        parts = re.split(r"\{\w+\}|; ", template)
+        assert [part for part in parts if part.strip(" ;") not in code] == [], template
+        names = set(re.findall(r"\{(\w+)\}", template))
+        assert set(re.findall(r"\{(\w+)\}", french + german)) <= names, template
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,173 @@
+"""Nights that are started, watched and stopped from the page.
+
+What a page is told is read from the night's own files, so that a night which the timer or a
+terminal started looks the same, and one goes on when the app ends.
+"""
+
+import platform
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]
+
+from signloom.config import read_json
+from signloom.errors import UserError
+from signloom.paths import NIGHTS, PARAMS
+from signloom_ops.nightly.night import STAGES_LOG
+from signloom_ops.nightly.plan import STEPS
+from signloom_ops.nightly.record import LOG, NIGHT
+from signloom_ops.options import load_ops
+
+OUTPUT = "now.log"  # beside night.json: what a night of the page printed
+_ORDER = ("plan", *STEPS["train"].split(", "))
+_LINES, _READ = 40, 20_000  # of the logs: shown, and bytes that are read for them
+_BAR = re.compile(r"(\d+)%\|")
+_TOOK = re.compile(r"  (\w+): done in ([\d.]+) s:")  # of night.log
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightState:
+    """How a night goes."""
+
+    running: bool
+    step: str  # that runs; empty: none yet
+    number: int  # of the step, from 1
+    steps: int
+    percent: int | None  # of the step, where it says so
+    left_s: float | None  # by the night before; None: nobody knows
+    log: str  # the last lines
+    failure: str  # why a night of this page could not begin, or broke; empty: it did not
+
+
+class Learning:
+    """The night that this page started, if any."""
+
+    def __init__(self) -> None:
+        self._starting = threading.Lock()  # two browsers press at once
+        self._process: subprocess.Popen[bytes] | None = None
+        self._began_s = 0.0
+
+    def start(self) -> None:
+        """Start a night in a session of its own; one that runs is left alone.
+
+        Raises:
+            UserError: If it cannot be started.
+        """
+        with self._starting:
+            if self._is_ours() or _find_night() is not None:
+                return
+            _let_settle()
+            NIGHTS.mkdir(parents=True, exist_ok=True)
+            program = Path(sys.executable).with_name("signloom")
+            self._began_s = time.time()
+            with (NIGHTS / OUTPUT).open("wb") as out:
+                self._process = subprocess.Popen(
+                    [program, "retrain"], stdin=subprocess.DEVNULL, stdout=out,
+                    stderr=subprocess.STDOUT, start_new_session=True,
+                )  # fmt: skip
+
+    def stop(self) -> None:
+        """Ask the night that runs to end; the next one goes on where it was.
+
+        Raises:
+            UserError: If none runs.
+        """
+        night = _find_night()
+        if night is None and self._process is not None and self._is_ours():
+            night = psutil.Process(self._process.pid)
+        if night is None:
+            raise UserError("no night is running")
+        night.terminate()
+
+    def state(self) -> NightState:
+        """Return how the night goes, or how the last one of this page ended."""
+        is_running = self._is_ours() or _find_night() is not None
+        content = _read_night() if _find_night() is not None or not is_running else {}
+        rows = content.get("steps", ()) if is_running else ()
+        step = next((str(row["name"]) for row in rows if row["result"] == "running"), "")
+        seen = _tail(NIGHTS / STAGES_LOG)
+        bars = _BAR.findall(seen) if step in ("extract", "train", "evaluate") else ()
+        output = _tail(NIGHTS / OUTPUT)
+        return NightState(
+            running=is_running,
+            step=step,
+            number=len(rows),
+            steps=max(len(rows), len(_ORDER)),
+            percent=int(bars[-1]) if bars else None,
+            left_s=_seconds_left(rows) if is_running else None,
+            log=f"{output}\n{seen}".strip() if is_running else output,
+            failure="" if is_running else self._failure(content, output),
+        )
+
+    def _is_ours(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def _failure(self, content: Mapping[str, Any], output: str) -> str:
+        """Return why a night that this page started wrote no verdict."""
+        if self._process is None or self._process.returncode == 0:
+            return ""
+        told = content.get("started", "")
+        if told and datetime.fromisoformat(told).timestamp() >= self._began_s - 1:
+            return ""  # its record says it
+        return output.splitlines()[-1] if output else f"exit code {self._process.returncode}"
+
+
+def _read_night() -> dict[str, Any]:
+    try:
+        return dict(read_json(NIGHTS / NIGHT, hint=""))
+    except (UserError, TypeError, ValueError):
+        return {}
+
+
+def _find_night() -> psutil.Process | None:
+    """Return the process of the night that runs on this machine; None: none does."""
+    night = _read_night()
+    if night.get("outcome") != "running" or night.get("host") != platform.node():
+        return None
+    try:
+        process = psutil.Process(night["pid"])
+        began_s = datetime.fromisoformat(night["started"]).timestamp()
+        # The system gives numbers of ended processes away again.
+        is_it = process.create_time() < began_s + 1 and "retrain" in process.cmdline()
+    except (psutil.Error, KeyError, ValueError):
+        return None
+    return process if is_it and process.status() != psutil.STATUS_ZOMBIE else None
+
+
+def _let_settle() -> None:
+    """Wait until the last delivery counts as whole: a night leaves younger ones for the next."""
+    ops = load_ops(PARAMS)
+    made = [path.stat().st_mtime for path in ops.inbox.glob("app-*/table.tsv")]
+    age_s = time.time() - max(made, default=0.0)
+    time.sleep(min(max(0.0, ops.ingest.settle_s + 1 - age_s), 60.0))
+
+
+def _seconds_left(rows: Any) -> float | None:
+    """Return how long the steps that are not done took when they were done last."""
+    took = {name: float(seconds) for name, seconds in _TOOK.findall(_tail(NIGHTS / LOG, lines=200))}
+    done = {row["name"] for row in rows if row["result"] != "running"}
+    for row in rows:
+        if row["result"] == "running" and row["name"] in took:
+            spent_s = time.time() - datetime.fromisoformat(row["started"]).timestamp()
+            took[row["name"]] = max(0.0, took[row["name"]] - spent_s)
+    left = [took[name] for name in _ORDER if name in took and name not in done]
+    return round(sum(left), 1) if "train" in took else None
+
+
+def _tail(path: Path, *, lines: int = _LINES) -> str:
+    """Return the last lines of a log, of a bar its last state."""
+    if not path.is_file():
+        return ""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _READ))
+        text = file.read().decode(errors="replace")
+    said = [line.rsplit("\r", 1)[-1] for line in text.split("\n")]
+    return "\n".join([line for line in said if line.strip()][-lines:])

@@ -1,0 +1,169 @@
+// The first corpus, learning now, and what the last night did.
+
+const SPLITS = ["train", "dev", "test"];
+const POLL_MS = 2000;
+
+export function makeNights({ $, ask, element, guarded, inWords, say, tell, drawList, tellAgain }) {
+  const list = (lines, attributes = {}) => element("ul", attributes, ...lines.map((text) => element("li", { text })));
+  const row = (kind, cells) => element("tr", {}, ...cells.map((cell) =>
+    cell instanceof Node ? element(kind, {}, cell) : element(kind, { text: cell })));
+
+  // What was delivered, who it is from, what each is for, and what is missing for a fair test.
+  function drawFounding(found) {
+    const place = $("#founding");
+    place.hidden = !found;
+    if (!found) return;
+    const chosen = new Map();
+    const splits = () => Object.fromEntries([...chosen].map(([signer, { value }]) => [signer, value]));
+    const rows = found.people.map(({ signer, clips, sentences, split }) => {
+      const choice = element("select", { "aria-label": `${say("split")}: ${signer}` },
+        ...SPLITS.map((name) => element("option", { value: name, text: say(`split_${name}`) })));
+      choice.value = split;
+      choice.disabled = !split;
+      choice.addEventListener("change", guarded(async () =>
+        drawFounding(await ask("POST", "/api/propose", { splits: splits() }))));
+      chosen.set(signer, choice);
+      return row("td", [signer, clips, sentences, choice]);
+    });
+    const heads = ["signer", "clips", "sentences", "split"].map((name) => say(name));
+    const lacks = found.lacks.map((one) => say(`lack_${one.kind}`, one));
+    const isPossible = found.lacks.every(({ kind }) => !["people", "uses"].includes(kind));
+    const button = element("button", { class: "main", id: "found", text: say("found") });
+    button.disabled = !isPossible;
+    button.addEventListener("click", guarded(async () => {
+      button.disabled = true;
+      tell(say("founding"));
+      try {
+        await ask("POST", "/api/found", { splits: splits() });
+      } finally {
+        button.disabled = false;
+      }
+      await show();
+      tell(say("founded"));
+    }));
+    const people = found.people.length;
+    place.replaceChildren(
+      element("h3", { text: say("found_title") }),
+      element("p", { text: say("found_why") }),
+      ...(people ? [element("table", {}, row("th", heads), ...rows),
+        element("p", { text: say("expect", { people, clips: found.clips, sentences: found.sentences }) }),
+        element("p", { class: "soft", text: say("expect_more") })] : []),
+      ...drawList("lacks", lacks), ...drawList("left_out", found.left.map(inWords)),
+      ...(found.reasons.length ? [element("details", {}, element("summary", { text: say("recipe") }),
+        list(found.reasons.map(inWords)))] : []),
+      element("div", { class: "row" }, button));
+  }
+
+  // What a rule of the gate found, in a sentence, and its figures for who can read them.
+  const drawRule = ({ name, result, text }) => element("li", {},
+    element("span", { text: say(result === "not judged" ? "v_open" : `v_${name}_${result}`) }), " ",
+    element("span", { class: "soft", text: `${name}: ${inWords(text)}` }));
+
+  let timer = 0;
+
+  function drawLearning(state) {
+    clearTimeout(timer);
+    const { running, step, number, steps, percent, left_s: left, log, failure } = state;
+    $("#learn").hidden = running;
+    $("#cancel").hidden = !running;
+    const parts = [];
+    if (running) {
+      parts.push(step ? say("step", { number, steps, name: say(`s_${step}`) }) : say("starting"));
+      if (percent !== null) parts.push(`${percent} %`);
+      if (left !== null) parts.push(say("time_left", { minutes: Math.max(1, Math.round(left / 60)) }));
+      timer = setTimeout(guarded(follow), POLL_MS);
+    } else if (failure) {
+      parts.push(say("night_failed", { why: inWords(failure) }));
+    }
+    $("#going").textContent = parts.join(" · ");
+    $("#bar").hidden = !running;
+    $("#bar").max = steps;
+    $("#bar").value = Math.max(0, number - 1) + (percent ?? 0) / 100;
+    $("#log").parentElement.hidden = !log;
+    $("#log").textContent = log;
+  }
+
+  function drawTimer({ by, is_on: isOn, where, why_not: why }) {
+    $("#timer").checked = isOn;
+    $("#timer").disabled = !by;
+    $("#timer-said").textContent = isOn ? say("timer_on", { by: say(`by_${by}`), where }) : inWords(why);
+  }
+
+  let wasRunning = false;
+
+  async function follow() {
+    if ($("#nights").hidden) return;
+    const state = await ask("GET", "/api/learn");
+    drawLearning(state);
+    if (wasRunning && !state.running) await drawNight();
+    wasRunning = state.running;
+  }
+
+  async function drawNight() {
+    const found = await ask("GET", "/api/nights");
+    drawFounding(found.founding);
+    $("#learning").hidden = Boolean(found.founding);
+    drawTimer(found.timer);
+    const lines = [element("p", { text: `${say("champion")}: ${found.champion ?? "–"}` })];
+    if (found.night) {
+      const { started, verdict, outcome, told, rules } = found.night;
+      lines.push(element("h3", { text: say("last_night") }),
+        element("p", { text: `${started}: ${inWords(verdict || outcome)}` }), list(told.map(inWords)));
+      lines.push(element("ul", {}, ...rules.map(drawRule)));
+    } else {
+      lines.push(element("p", { text: say("no_night") }));
+    }
+    lines.push(...drawList("left_out", found.again.map(tellAgain)),
+      ...drawList("history", found.history.map((one) => Object.values(one).filter(Boolean).join(" · "))));
+    const used = (found.bytes / 1e6).toFixed(1);
+    lines.push(element("p", { class: "soft", text: say("disk", { used, free: found.free_gb }) }));
+    $("#night").replaceChildren(...lines);
+    $("#report").hidden = !found.report;
+    $("#rollback").hidden = !found.champion;
+  }
+
+  async function show() {
+    await drawNight();
+    await follow();
+  }
+
+  const press = (selector, handler) => $(selector).addEventListener("click", guarded(handler));
+
+  press("#learn", async () => {
+    $("#learn").disabled = true;
+    $("#going").textContent = say("starting");
+    try {
+      await ask("POST", "/api/learn", {});
+    } finally {
+      $("#learn").disabled = false;
+    }
+    wasRunning = true; // it may end before the page looks
+    await follow();
+  });
+
+  press("#cancel", async () => {
+    if (!confirm(say("cancel_sure"))) return;
+    await ask("DELETE", "/api/learn");
+    tell(say("cancelling"));
+  });
+
+  $("#timer").addEventListener("change", guarded(async () => {
+    const on = $("#timer").checked;
+    try {
+      drawTimer(await ask("POST", "/api/timer", { on }));
+      tell(say(on ? "timer_written" : "timer_removed"));
+    } catch (error) {
+      $("#timer").checked = !on;
+      throw error;
+    }
+  }));
+
+  press("#rollback", async () => {
+    if (!confirm(say("rollback_sure"))) return;
+    const { champion } = await ask("POST", "/api/rollback", {});
+    await drawNight();
+    tell(say("rolled_back", { version: champion }));
+  });
+
+  return show;
+}

@@ -1,0 +1,74 @@
+"""Nights started from the page; tests/system/test_app_circle.py watches whole ones."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from signloom.paths import NIGHTS
+from signloom_ops.app.learning import OUTPUT
+from tests.unit.ops.app.test_server import Asker, project, serve
+
+__all__ = ["project"]  # a fixture
+
+
+@pytest.fixture
+def asker(project: Path) -> Iterator[Asker]:
+    yield from serve()
+
+
+def wait_for_end(asker: Asker) -> dict[str, object]:
+    for _ in range(300):
+        state: dict[str, object] = json.loads(asker.ask("GET", "/api/learn")[2])
+        if not state["running"]:
+            return state
+        time.sleep(0.1)
+    raise AssertionError(state)
+
+
+def test_two_presses_begin_one_night_and_the_page_hears_why_it_could_not_begin(
+    asker: Asker,
+) -> None:
+    with ThreadPoolExecutor(2) as two:
+        answers = list(two.map(lambda _: asker.change("POST", "/api/learn", {}), range(2)))
+    assert [status for status, _ in answers] == [202, 202]
+    state = wait_for_end(asker)
+    assert "train.seeds has 1 seeds" in str(state["failure"])
+    assert (NIGHTS / OUTPUT).read_text(encoding="utf-8").count("train.seeds has") == 1
+
+
+def test_only_the_night_itself_is_stopped_and_never_who_got_its_number(asker: Asker) -> None:
+    night = {"outcome": "running", "host": platform.node(), "pid": os.getpid(), "steps": []}
+    night["started"] = datetime.now().astimezone().isoformat()
+    NIGHTS.mkdir(parents=True)
+    (NIGHTS / "night.json").write_text(json.dumps(night))  # of a night that was killed
+    status, said = asker.change("DELETE", "/api/learn")
+    assert (status, said["error"]) == (422, "no night is running")
+
+    wait = "import time; time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", wait, "retrain"]) as process:
+        rows = [
+            {"name": "plan", "result": "done", "started": night["started"]},
+            {"name": "train", "result": "running", "started": night["started"]},
+        ]
+        started = datetime.now().astimezone().isoformat()
+        night |= {"pid": process.pid, "started": started, "steps": rows}
+        (NIGHTS / "night.json").write_text(json.dumps(night))
+        (NIGHTS / "stages.log").write_text("train  41%|####      | 00:10<00:14\n")
+        (NIGHTS / "night.log").write_text("2026-11-23T03:00:00+00:00  train: done in 90.0 s: x\n")
+        state = json.loads(asker.ask("GET", "/api/learn")[2])
+        assert [state[key] for key in ("running", "step", "number", "percent")] == [
+            True, "train", 2, 41,
+        ]  # fmt: skip
+        assert 60.0 < state["left_s"] <= 90.0
+        assert asker.change("DELETE", "/api/learn")[0] == 202
+        assert process.wait(20) != 0
+    assert not wait_for_end(asker)["running"]
