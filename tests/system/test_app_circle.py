@@ -123,7 +123,6 @@ class Walk:
         self.wait_for_end("it was stopped; the next night goes on where it was")
         press(self.tab, "#learn")
         wait_for(self.tab, f"{going}.includes('learning')", NIGHT_S)
-        self.picture("learning")
         self.wait_for_end("is the first champion")
 
     def wait_for_end(self, verdict: str) -> None:
@@ -179,7 +178,7 @@ def test_who_records_herself_in_the_page_is_understood_after_a_night(tmp_path: P
     assert said == list(TEXTS)
     assert ModelStore(done.project / MODELS).champion() == 1
     assert done.tab.complaints == []
-    assert len(list(pictures.iterdir())) == 7
+    assert len(list(pictures.iterdir())) == 6
 
 
 if __name__ == "__main__":
