@@ -1,7 +1,7 @@
 """Claims of the documents that cost minutes to test, on the demo's trained model.
 
 `python -m pipeline.studies.claims` prints Markdown, in a project whose demo is trained (`make
-demo`); some two minutes of a CPU. The answers of today are in docs/log/studies/claims.md.
+demo`); half a minute of a CPU. The answers of today are in docs/log/studies/claims.md.
 """
 
 import itertools
@@ -13,22 +13,29 @@ import torch
 
 from pipeline.stage import run
 from pipeline.studies.components.study import without_columns
+from pipeline.studies.reversal.lab import PAD, LabOptions, draw_sequences, read_lab, run_lab
 from signloom.config import load_section
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.novelty import find_words
 from signloom.evaluation.evaluate import EvaluateOptions
 from signloom.evaluation.metrics import score_corpus
 from signloom.evaluation.names import Metric
+from signloom.features.batches import pad_ids
 from signloom.features.targets import Target, read_targets
 from signloom.models.attention import MultiHeadAttention
+from signloom.models.seq2seq import Seq2Seq
 from signloom.paths import CHECKPOINT, PARAMS, SHARDS, TARGETS
+from signloom.training.loop import EpochRecord
 from signloom.translation.confidence import find_confidence
 from signloom.translation.options import DECODING, DecodingOptions
+from signloom.translation.search import search
 from signloom.translation.translator import Translator
 
 KEYS, DRAWS = 50, 2_000  # of the scores that random vectors give
 WIDTHS = (16, 64, 256)
 PRONOUNS = frozenset({"je", "j", "tu", "il", "elle", "nous", "vous", "ils", "elles"})
+LAB = ("model.d_model=64", "task.train=3000", "task.dev=300", "train.epochs=12",
+       "train.learning_rate=0.002")  # fmt: skip
 logger = logging.getLogger(__name__)
 
 
@@ -78,6 +85,33 @@ def count_disagreement(texts: list[str], train: list[str]) -> tuple[int, int]:
     found = [_pairs(text) for text in texts]
     judged = [[pair for pair in one if pair[1] in verbs] for one in found]
     return sum(map(bool, judged)), sum(any(p not in pairs for p in one) for one in judged)
+
+
+def compare_teaching(lab: LabOptions) -> list[tuple[float, float, float, float]]:
+    """Return after each epoch how well a model goes on from the truth, and from its own words.
+
+    Returns:
+        Dev loss in nats, and of dev: share of symbols right behind the true ones, share right in
+        their place when the model writes alone, share of sequences right.
+    """
+    dev = draw_sequences(lab.task, lab.train.seed)["dev"]
+    models: list[Seq2Seq] = []
+    found = []
+
+    def follow(record: EpochRecord) -> None:
+        model = models[0].eval()
+        with torch.inference_mode():
+            memory = model.encode(*pad_ids(dev, PAD))
+            alone = [best.tokens for best, *_ in search(model, memory, lab.task.ids, lab.decoding)]
+        true = [(*reversed(sequence), lab.task.ids.eos) for sequence in dev]
+        places = sum(a == b for one, two in zip(alone, true, strict=True)
+                     for a, b in zip(one, two, strict=False))  # fmt: skip
+        whole = sum(one == two for one, two in zip(alone, true, strict=True)) / len(dev)
+        share = places / sum(map(len, true))
+        found.append((record.dev_loss, record.dev_accuracy, share, whole))
+
+    run_lab(lab, log=follow, prepare=models.append)
+    return found
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
@@ -137,6 +171,10 @@ def main() -> None:
     for what, some in (("translations", texts), ("references", [one.text for one in test])):
         judged, wrong = count_disagreement(some, train)
         lines += ["", f"{what}: in {wrong} of {judged} a pronoun stands before a verb's wrong form"]
+    lines += ["", "| epoch | dev loss | next right | right alone | whole |", "|---" * 5 + "|"]
+    for epoch, (loss, *shares) in enumerate(compare_teaching(read_lab(LAB)), start=1):
+        cells = " | ".join(f"{100 * share:.0f}" for share in shares)
+        lines.append(f"| {epoch} | {loss:.2f} | {cells} |")
     logger.info("%s", "\n".join(lines))
 
 

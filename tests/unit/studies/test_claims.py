@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from pipeline.studies.claims import count_disagreement, scale_scores
+from pipeline.studies.claims import compare_teaching, count_disagreement, scale_scores
 from pipeline.studies.components.study import without_columns
+from pipeline.studies.reversal.lab import read_lab
 from signloom.models.attention import MultiHeadAttention
 
 
@@ -29,3 +30,13 @@ def test_a_head_is_cut_and_comes_back() -> None:
     again = layer.attend_self(x, valid=valid, is_causal=False, distances=None)
     assert not torch.equal(whole, cut)
     assert torch.equal(whole, again)
+
+
+def test_a_model_that_has_learnt_little_writes_worse_alone_than_behind_the_truth() -> None:
+    lab = read_lab(["model.d_model=32", "task.train=600", "task.dev=60", "task.test=10",
+                    "task.symbols=5", "task.max_length=8", "train.epochs=4"])  # fmt: skip
+    found = compare_teaching(lab)
+    assert len(found) == 4
+    loss, taught, alone, whole = found[-1]
+    assert found[0][0] > loss > 0
+    assert taught > alone > whole
