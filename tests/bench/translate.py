@@ -22,7 +22,7 @@ from signloom.extraction.video import Video, VideoWriter
 from signloom.paths import CHECKPOINT
 from tests.bench.board import Figure
 
-CLIP_S, MOST_COLD_S, MOST_WARM_S, ROUNDS = 5.0, 5.0, 3.0, 4
+CLIP_S, MOST_COLD_S, MOST_WARM_S, ROUNDS = 5.0, 4.0, 2.5, 4
 MAIN = [sys.executable, "-c", "from signloom.cli.main import main; main()", "translate"]
 
 
