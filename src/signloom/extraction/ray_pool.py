@@ -64,7 +64,8 @@ def ray_cluster() -> Iterator[int]:
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise UserError(
             f"no Ray cluster can be reached at {ADDRESS_VARIABLE}={address}: {error}; start one "
-            f"with `ray start --head`, or unset {ADDRESS_VARIABLE} for one on this machine"
+            f"with `ray start --head`, or unset {ADDRESS_VARIABLE} for one on this machine; if the "
+            "head asks for a token, set RAY_AUTH_MODE=token, with its ~/.ray/auth_token"
         ) from error
     try:
         yield workers_wanted() or max(1, int(ray.cluster_resources().get("CPU", 1)))
