@@ -285,6 +285,7 @@ def write_checkpoint(
     extractor: dict[str, Any] | None = None,
     layout: Layout = HANDS_POSE,
     features: FeatureOptions = FEATURES,
+    ctc: CtcLabels = NO_LABELS,
     **changes: object,
 ) -> Path:
     """Write a tiny model with drawn weights; without an extractor, one of videos."""
@@ -298,7 +299,7 @@ def write_checkpoint(
             layout=layout,
             extractor=extractor or json.loads(extractor_fingerprint(OPTIONS.detector_options)),
         ),
-        ctc=NO_LABELS,
+        ctc=ctc,
         provenance={"made_by": "tests"},
     )
     tokenizer = Tokenizer.build(SENTENCES, "pruned")

@@ -149,8 +149,9 @@ class GateOptions:
 
     seeds: Annotated[int, Field(ge=1, le=1000)] = 3
     """Models of the challenger, of different seeds, at least."""
-    metric: Literal["auto", "chrf", "bleu4", "exact"] = "auto"
-    """That every rule is about. auto: chrF, or exact match where the texts are single words."""
+    metric: Literal["auto", "chrf", "bleu4", "exact", "gloss_wer"] = "auto"
+    """That every rule is about. auto: exact match of single words, gloss_wer where the texts are
+    the glosses, else chrF."""
     level: Annotated[float, Field(ge=0.002, le=0.5)] = 0.05
     """The chance that a year's nights promote a model that is not better."""
     equal_margin: Annotated[float, Field(ge=0, le=100)] = 1.0

@@ -21,17 +21,20 @@ from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadat
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import seed_folders
 from signloom.evaluation.floors import best_constant, build_retrieval, thin_train
+from signloom.evaluation.gloss_rules import GlossRules, clean_glosses
 from signloom.evaluation.judge import Judgements
 from signloom.evaluation.metrics import ScoreOptions
-from signloom.evaluation.names import Metric, System, headline_metric
+from signloom.evaluation.names import GLOSS_WER, Metric, System, headline_metric
 from signloom.evaluation.stress import change_clips, change_names
 from signloom.evaluation.summary import Trained
 from signloom.evaluation.systems import plain_texts
 from signloom.features.targets import Target, read_targets
 from signloom.files import hash_file, write_file
 from signloom.paths import REJECTS
+from signloom.translation.confidence import find_confidence
 from signloom.translation.options import DecodingOptions
 from signloom.translation.precision import Precision
+from signloom.translation.signs import read_signs
 from signloom.translation.translator import Translator
 from signloom_ops.nightly.gate import (
     YEAR_DAYS,
@@ -168,8 +171,14 @@ def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateO
     check_readable(store, inputs.shards)
     there = read_clip_frames(inputs.shards).keys()
     targets = [t for t in read_targets(inputs.targets) if t.clip_id in there]
-    options = _settle_metric(options, targets)
+    versions = [version] if champion_version is None else [version, champion_version]
+    reads_signs = all(_has_signs(store.checkpoint(one)) for one in versions)
+    options = _settle_metric(options, targets, reads_signs=reads_signs)
     test, missing = _test_clips(store, targets, is_first=champion_version is None)
+    if options.metric == GLOSS_WER:
+        targets, test = _as_signs(targets, test, inputs.score.gloss_rules)
+        # Glosses are words as they are written.
+        inputs = replace(inputs, score=replace(inputs.score, tokenizer="none"))
     if champion_version is None:
         return _ask_about_first(challenger, targets, test, inputs, options, refused)
     champion = read_stored(store, champion_version)
@@ -181,8 +190,8 @@ def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateO
     frozen = read_shards(inputs.shards, [clip.clip_id for clip in test])
     latest = read_shards(inputs.shards, [clip.clip_id for clip in newest]) if newest else {}
     pair = (champion, challenger)
-    old, new = (_translate(one, frozen, latest) for one in pair)
-    stress = _translate_stressed(*pair, frozen, inputs.score, options.slice_min_clips)
+    old, new = (_translate(one, frozen, latest, _rules(options, inputs)) for one in pair)
+    stress = _translate_stressed(*pair, frozen, inputs, options)
     clips = GateClips(
         test=test, missing=missing, newest=newest, floors={}, trained=Trained(targets),
         stress=stress,
@@ -213,35 +222,79 @@ def _check_seeds(challenger: StoredVersion, options: GateOptions) -> None:
         )
 
 
-def _settle_metric(options: GateOptions, targets: Sequence[Target]) -> GateOptions:
+def _has_signs(checkpoint: Path) -> bool:
+    path, hint = checkpoint / SPEC, "bring the version back by `dvc pull`"
+    content = check_shape(
+        read_json(path, hint=hint), shape(ctc=dict[str, object]), where=path, hint=hint
+    )
+    return bool(content["ctc"].get("kind") == "glosses")
+
+
+def _settle_metric(
+    options: GateOptions, targets: Sequence[Target], *, reads_signs: bool
+) -> GateOptions:
     """Return the options with a metric that fits the texts of train, where none is named."""
     if options.metric != "auto":
         return options
-    headline = headline_metric(t.text for t in targets if t.split == "train")
-    return replace(options, metric="exact" if headline == Metric.EXACT else "chrf")
+    train = [target for target in targets if target.split == "train"]
+    if headline_metric(target.text for target in train) == Metric.EXACT:
+        return replace(options, metric="exact")
+    are_signs = bool(train) and all(target.text == target.gloss for target in train)
+    return replace(options, metric="gloss_wer" if are_signs and reads_signs else "chrf")
+
+
+def _as_signs(
+    targets: Sequence[Target], test: Sequence[Target], rules: GlossRules
+) -> tuple[list[Target], list[Target]]:
+    """Return the clips that have glosses, with these as texts, and the test clips among them.
+
+    Raises:
+        UserError: If a test clip has none.
+    """
+    mute = [target.clip_id for target in test if not target.gloss.split()]
+    if mute:
+        raise UserError(
+            f"gate.metric is gloss_wer, but {len(mute)} of {len(test)} test clips have no glosses "
+            f"({mute[0]}); fill in the manifest's column gloss, or set another metric in ops.yaml"
+        )
+
+    def named(those: Sequence[Target]) -> list[Target]:
+        lines = clean_glosses([target.gloss.split() for target in those], rules)
+        both = zip(those, lines, strict=True)
+        return [replace(target, text=" ".join(line)) for target, line in both if line]
+
+    return named(targets), named(test)
+
+
+def _rules(options: GateOptions, inputs: GateInputs) -> GlossRules | None:
+    """Return the rules of signs where the gate is about these; None: it is about sentences."""
+    return inputs.score.gloss_rules if options.metric == GLOSS_WER else None
 
 
 Clips = Mapping[str, LandmarkSequence]
 """Landmarks by clip id."""
 
 
-def _translate(stored: StoredVersion, frozen: Clips, latest: Clips) -> Translations:
+def _translate(
+    stored: StoredVersion, frozen: Clips, latest: Clips, rules: GlossRules | None
+) -> Translations:
     # The frozen clips come last: of a clip that is in both, one translation counts.
-    newest = translate_clips(stored, latest, keep=False)
-    return stored.with_texts({**newest, **translate_clips(stored, frozen, keep=True)})
+    newest = translate_clips(stored, latest, keep=False, signs=rules)
+    return stored.with_texts({**newest, **translate_clips(stored, frozen, keep=True, signs=rules)})
 
 
 def _translate_stressed(
     champion: StoredVersion,
     challenger: StoredVersion,
     clips: Clips,
-    score: ScoreOptions,
-    least: int,
+    inputs: GateInputs,
+    options: GateOptions,
 ) -> dict[str, tuple[Sequence[str], Sequence[str]]]:
     """Return, by change of real life, what both write of the clips; of few clips nothing."""
-    if len(clips) < least:
+    if len(clips) < options.slice_min_clips:
         return {}
-    old, new = (translate_changed(one, clips, score.seed) for one in (champion, challenger))
+    seed, rules = inputs.score.seed, _rules(options, inputs)
+    old, new = (translate_changed(one, clips, seed, rules) for one in (champion, challenger))
     return {name: (old[name], new[name]) for name in old}
 
 
@@ -266,7 +319,8 @@ def _ask_about_first(
         * len(refs),
         System.RETRIEVAL: [index.nearest(clip) for clip in frozen.values()],
     }
-    new = challenger.with_texts(translate_clips(challenger, frozen, keep=True))
+    rules = _rules(options, inputs)
+    new = challenger.with_texts(translate_clips(challenger, frozen, keep=True, signs=rules))
     clips = GateClips(test=test, missing=[], newest=[], floors=floors)
     return decide(
         None, new, clips, options, inputs.score, refused=refused, measure_cpu_s=lambda: (0.0, 0.0)
@@ -316,7 +370,11 @@ def _newest(
 
 
 def translate_clips(
-    stored: StoredVersion, sequences: Mapping[str, LandmarkSequence], *, keep: bool
+    stored: StoredVersion,
+    sequences: Mapping[str, LandmarkSequence],
+    *,
+    keep: bool,
+    signs: GlossRules | None = None,
 ) -> dict[str, list[str]]:
     """Translate clips with the model of every seed, each as its version searches.
 
@@ -325,13 +383,14 @@ def translate_clips(
         sequences: Clip id to landmarks.
         keep: Write the sentences into the version's folder, and read them there if the same
             models have seen the same landmarks before.
+        signs: The signs that the models read in place of sentences, as these rules compare them.
 
     Returns:
         Clip id to the sentence of each seed.
     """
     if not sequences:
         return {}
-    path = stored.folder / TRANSLATIONS / f"{_hash_task(stored, sequences)}.json"
+    path = stored.folder / TRANSLATIONS / f"{_hash_task(stored, sequences, signs)}.json"
     if keep and path.is_file():
         hint = f"remove {path}"
         found = check_shape(read_json(path, hint=hint), dict[str, list[str]], where=path, hint=hint)
@@ -340,7 +399,7 @@ def translate_clips(
     by_seed = []
     for folder in stored.checkpoints:
         translator = Translator.load(folder, precision=stored.precision)
-        by_seed.append(plain_texts(translator.translate(clips, stored.decoding)))
+        by_seed.append(_write(translator, clips, stored, signs))
     texts = {clip: [one[row] for one in by_seed] for row, clip in enumerate(sequences)}
     if keep:
         write_file(path, json.dumps(texts, ensure_ascii=False, indent=0) + "\n")
@@ -348,7 +407,10 @@ def translate_clips(
 
 
 def translate_changed(
-    stored: StoredVersion, clips: Mapping[str, LandmarkSequence], seed: int
+    stored: StoredVersion,
+    clips: Mapping[str, LandmarkSequence],
+    seed: int,
+    signs: GlossRules | None = None,
 ) -> dict[str, list[str]]:
     """Translate clips under changes of real life with the model that translates for people.
 
@@ -360,7 +422,7 @@ def translate_changed(
     """
     ids, sequences = list(clips), list(clips.values())
     names = change_names(sequences)
-    path = stored.folder / TRANSLATIONS / f"{_hash_task(stored, clips)}-stress-{seed}.json"
+    path = stored.folder / TRANSLATIONS / f"{_hash_task(stored, clips, signs)}-stress-{seed}.json"
     if path.is_file():
         hint = f"remove {path}"
         kept = check_shape(read_json(path, hint=hint), dict[str, list[str]], where=path, hint=hint)
@@ -368,13 +430,27 @@ def translate_changed(
             return dict(kept)
     translator = Translator.load(stored.checkpoints[0], precision=stored.precision)
     texts = {
-        name: plain_texts(
-            translator.translate(change_clips(name, ids, sequences, seed), stored.decoding)
-        )
+        name: _write(translator, change_clips(name, ids, sequences, seed), stored, signs)
         for name in names
     }
     write_file(path, json.dumps(texts, ensure_ascii=False, indent=0) + "\n")
     return texts
+
+
+def _write(
+    translator: Translator,
+    clips: Sequence[LandmarkSequence],
+    stored: StoredVersion,
+    signs: GlossRules | None,
+) -> list[str]:
+    """Return the sentences of one model of a version, or the signs that it reads."""
+    if signs is None:
+        return plain_texts(translator.translate(clips, stored.decoding))
+    first = find_confidence(stored.checkpoints[0])  # the others have no search of their own
+    lines = read_signs(translator, clips, first.signs if first else None)
+    return [
+        " ".join(line) for line in clean_glosses([[s.gloss for s in one] for one in lines], signs)
+    ]
 
 
 def measure_cpu_s(
@@ -401,9 +477,12 @@ def measure_cpu_s(
     return max(rounds, key=lambda seconds: seconds[1] / seconds[0])
 
 
-def _hash_task(stored: StoredVersion, sequences: Mapping[str, LandmarkSequence]) -> str:
+def _hash_task(
+    stored: StoredVersion, sequences: Mapping[str, LandmarkSequence], signs: GlossRules | None
+) -> str:
     """Return what names a version's search over these landmarks; its weights never change."""
     search = {**asdict(stored.decoding), "precision": stored.precision}
+    search |= {} if signs is None else {"signs": signs}
     digest = hashlib.sha256(json.dumps(search, sort_keys=True).encode())
     for clip, sequence in sequences.items():
         size = (sequence.points.shape, sequence.fps, sequence.width, sequence.height)

@@ -26,7 +26,14 @@ from signloom.evaluation.metrics import (
     count_wer,
     split_words,
 )
-from signloom.evaluation.names import SYSTEM_LABELS, Metric, System, metric_label
+from signloom.evaluation.names import (
+    GLOSS_WER,
+    LOWER_IS_BETTER,
+    SYSTEM_LABELS,
+    Metric,
+    System,
+    metric_label,
+)
 from signloom.evaluation.summary import INPUT_METRIC, LENGTHS, Trained
 from signloom.evaluation.systems import swap_clips
 from signloom.features.targets import Target
@@ -243,10 +250,11 @@ class SystemCounts:
 
     def values(self, metric: str) -> list[float]:
         """Return the score of each seed."""
-        return [one.values()[metric] for one in self.seeds]
+        return [one.values()[_counted(metric)] for one in self.seeds]
 
     def resample(self, metric: str, score: ScoreOptions) -> FloatArray:
         """Return the mean over the seeds in each of R resamples, shape (R,)."""
+        metric = _counted(metric)
         alone = [
             Statistics(parts=tuple(part for part in one.parts if metric in part.signatures))
             for one in self.seeds
@@ -254,6 +262,11 @@ class SystemCounts:
         drawn = np.stack([one.resample(score)[metric] for one in alone])
         mean: FloatArray = drawn.mean(axis=0)
         return mean
+
+
+def _counted(metric: str) -> str:
+    """Return what is counted for a metric: where the gate is about signs, the texts are signs."""
+    return Metric.WER if metric == GLOSS_WER else metric
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,9 +283,10 @@ class SystemDifference:
     spread: float  # standard deviation of B - A in the resamples
     clips: int
     resamples: int
+    is_error: bool = False  # lower is better
 
     def lowest(self, tail: float) -> float:
-        """Return what B - A is surely above, but for a chance of `tail`.
+        """Return what B is surely better by than A, but for a chance of `tail`.
 
         No resampling shows a chance of 1 in 50,000, so this is Student's interval with the
         bootstrap's standard error; fewer degrees of freedom for few clips and few resamples. It
@@ -284,12 +298,22 @@ class SystemDifference:
             return -math.inf
         freedom = 1 / (1 / (self.clips - 1) + 1 / (self.resamples - 1))
         error = self.spread * math.sqrt(self.clips / (self.clips - 1))
-        return self.change - float(stats.t.isf(tail, freedom)) * error
+        return self.gain - float(stats.t.isf(tail, freedom)) * error
 
     @property
     def change(self) -> float:
         """B - A."""
         return self.b - self.a
+
+    @property
+    def gain(self) -> float:
+        """By how much B is better."""
+        return -self.change if self.is_error else self.change
+
+    @property
+    def is_surely_worse(self) -> bool:
+        """Whether the interval holds losses alone."""
+        return self.low > 0 if self.is_error else self.high < 0
 
     def __str__(self) -> str:
         """Return the change with its interval."""
@@ -331,7 +355,7 @@ def measure_difference(
     Args:
         a: Counts of A.
         b: Counts of B on the same clips in the same order; it may have another number of seeds.
-        metric: One of `REPORTED`.
+        metric: One of `REPORTED`, or gloss_wer, where the texts are signs.
         score: Resamples and their seed.
         level: 0.05 for a 95 % interval.
     """
@@ -347,6 +371,7 @@ def measure_difference(
         spread=float(drawn.std(ddof=1)),
         clips=len(a.seeds[0]),
         resamples=len(drawn),
+        is_error=metric in LOWER_IS_BETTER,
     )
 
 
@@ -372,7 +397,7 @@ class _Pair:
 
 def _is_worse(found: SystemDifference, options: GateOptions) -> bool:
     """Return whether a loss is too large and statistically significant."""
-    return found.change < -options.slice_tolerance and found.high < 0
+    return found.gain < -options.slice_tolerance and found.is_surely_worse
 
 
 # --- Rules: each returns its result and its figures for decision.json ---
@@ -449,7 +474,7 @@ def _slices(pair: _Pair, trained: Trained | None) -> tuple[Rule, list[dict[str, 
                 # The signer's name only in `slices`, so that `signloom forget` can remove it.
                 name = "a signer" if kind == "signer" else f"{kind} {group}"
                 worse.append(f"{name}: {found} on {len(rows)} clips")
-            elif found.change < -options.slice_tolerance:
+            elif found.gain < -options.slice_tolerance:
                 result = "unsure"  # worse on these clips, but the difference may be random
         figures = found.to_map("champion", "challenger")
         slices.append(

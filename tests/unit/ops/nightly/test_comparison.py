@@ -8,9 +8,10 @@ import pytest
 
 from signloom.errors import UserError
 from signloom.evaluation.stress import NONE
-from signloom.features.targets import read_targets, write_targets
+from signloom.features.targets import CtcLabels, read_targets, write_targets
 from signloom.files import hash_file
 from signloom.paths import JUDGEMENTS
+from signloom.translation.signs import read_signs
 from signloom.translation.translator import Translator
 from signloom_ops.nightly import comparison
 from signloom_ops.nightly.comparison import (
@@ -22,6 +23,7 @@ from signloom_ops.nightly.comparison import (
     translate_clips,
 )
 from signloom_ops.nightly.store import ModelStore
+from tests import tiny
 from tests.unit.evaluation.judged import judge
 from tests.unit.ops.nightly.versions import GATE, add_version, inputs, write_project
 
@@ -61,6 +63,36 @@ def test_both_translate_the_frozen_clips_and_the_newest_with_the_search_of_their
     parameters = found["cost"]["parameters"]
     assert parameters["champion"] < parameters["challenger"]
     assert json.loads(json.dumps(found)) == found
+
+
+def test_of_a_corpus_of_glosses_the_signs_are_compared_that_the_models_read(root: Path) -> None:
+    from signloom.corpus.shards import read_shards
+
+    write_project(root, glosses=True)
+    store, auto = ModelStore(root / "data/models"), replace(GATE, metric="auto")
+    labels = sorted({word for text in tiny.SENTENCES for word in text.split()})
+    reads = CtcLabels(kind="glosses", names=tuple(labels))
+    store.promote(add_version(root, d_model=8, ctc=reads), by="test")
+    challenger = add_version(root, d_model=16, ctc=reads)
+    found = ask_gate(store, challenger, inputs(root), auto).to_map()
+    assert found["metric"] == "gloss_wer"
+    assert found["scores"]["wer"]["challenger"] > 50  # it has learnt nothing
+    stored = read_stored(store, challenger)
+    clips = read_shards(root / "data/landmarks/shards", ["test1", "test2"])
+    lines = translate_clips(stored, clips, keep=False, signs="none")
+    for seed, folder in enumerate(stored.checkpoints):
+        signs = read_signs(Translator.load(folder), list(clips.values()))
+        assert [" ".join(s.gloss for s in one) for one in signs] == [
+            row[seed] for row in lines.values()
+        ]
+    # A model that reads no signs is judged by its sentences, or says why it cannot be.
+    deaf = add_version(root, d_model=24)
+    assert ask_gate(store, deaf, inputs(root), auto).to_map()["metric"] == "chrf"
+    with pytest.raises(UserError, match="this model reads no signs"):
+        ask_gate(store, deaf, inputs(root), replace(auto, metric="gloss_wer"))
+    write_project(root)
+    with pytest.raises(UserError, match=r"8 of 8 test clips have no glosses \(test0\).*ops.yaml"):
+        ask_gate(store, challenger, inputs(root), replace(auto, metric="gloss_wer"))
 
 
 def test_what_was_said_of_frozen_clips_is_kept_until_the_landmarks_change(

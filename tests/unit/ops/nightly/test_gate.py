@@ -8,6 +8,7 @@ from scipy import stats
 
 from signloom.evaluation.compare import compare
 from signloom.evaluation.metrics import measure
+from signloom.evaluation.names import System
 from signloom.evaluation.summary import Trained
 from signloom_ops.nightly.gate import TESTS, count_system, level_tonight, measure_difference
 from tests.unit.evaluation.judged import judge
@@ -48,6 +49,21 @@ def test_the_same_model_again_is_refused_as_it_is_neither_better_nor_cheaper() -
     scores = decision.to_map()["scores"]["chrf"]
     assert (scores["difference"], scores["low"], scores["high"], scores["p_value"]) == (0, 0, 0, 1)
     assert decision.to_map()["cost"]["cpu_s"] == {"champion": 1.0, "challenger": 0.95}
+
+
+def test_where_the_gate_is_about_signs_the_lower_error_rate_wins() -> None:
+    good, bad = system(CLIPS, 0.1), system(CLIPS, 0.4, version=1)
+    decision = decided(bad, good, GATE, metric="gloss_wer")
+    assert decision.promote
+    assert "gloss WER" in decision.reasons[0]
+    assert decision.to_map()["metric"] == "gloss_wer"
+    worse = decided(dataclasses.replace(good, version=1), system(CLIPS, 0.4), GATE,
+                    metric="gloss_wer")  # fmt: skip
+    assert not worse.promote
+    results = {name: rule(worse, name) for name in ("better", "served", "slices")}
+    assert set(results.values()) == {"failed"}
+    first = dataclasses.replace(GATE, floors={System.RETRIEVAL: [clip.text for clip in CLIPS]})
+    assert rule(decided(None, good, first, metric="gloss_wer"), "floors") == "failed"
 
 
 @pytest.mark.parametrize(("parameters", "cpu_s"), [(890, None), (1000, (1.0, 0.89))])

@@ -15,7 +15,7 @@ from signloom.corpus.manifest import SPLITS
 from signloom.corpus.shards import write_shards
 from signloom.evaluation.evaluate import evaluate
 from signloom.evaluation.results import write_evaluation
-from signloom.features.targets import Target, write_targets
+from signloom.features.targets import NO_LABELS, CtcLabels, Target, write_targets
 from signloom.features.tokenizer import Tokenizer
 from signloom.translation.translator import Translator
 from signloom_ops.nightly.comparison import GateInputs
@@ -30,8 +30,17 @@ COUNTS = {"train": 4, "dev": 4, "test": 8}  # clips of the project
 GATE = replace(OPTIONS, slice_min_clips=4, seeds=2)
 
 
-def write_project(root: Path, *, extractor: dict[str, str] = EXTRACTOR, shift: int = 0) -> None:
-    """Write landmarks and targets where the stages do; `shift` gives clips other landmarks."""
+def write_project(
+    root: Path, *, extractor: dict[str, str] = EXTRACTOR, shift: int = 0, glosses: bool = False
+) -> None:
+    """Write landmarks and targets where the stages do.
+
+    Args:
+        root: Of the project.
+        extractor: Of the landmarks.
+        shift: Gives clips other landmarks.
+        glosses: Whether the texts are glosses.
+    """
     tokenizer = Tokenizer.build(tiny.SENTENCES, "pruned")
     targets = [
         Target(
@@ -40,7 +49,7 @@ def write_project(root: Path, *, extractor: dict[str, str] = EXTRACTOR, shift: i
             signer=split,
             text=tiny.SENTENCES[number % 4],
             ids=[tokenizer.bos, *tokenizer.encode(tiny.SENTENCES[number % 4]), tokenizer.eos],
-            gloss="",
+            gloss=tiny.SENTENCES[number % 4] if glosses else "",
             labels=[],
         )
         for split, count in COUNTS.items()
@@ -62,12 +71,19 @@ def write_project(root: Path, *, extractor: dict[str, str] = EXTRACTOR, shift: i
     )
 
 
-def add_version(root: Path, *, d_model: int, beam_size: int = 1, seeds: int = 2) -> int:
+def add_version(
+    root: Path,
+    *,
+    d_model: int,
+    beam_size: int = 1,
+    seeds: int = 2,
+    ctc: CtcLabels = NO_LABELS,
+) -> int:
     """Keep a model of some width as the next version of the project; its evaluation is hollow."""
     run = root / f"run{d_model}-{beam_size}"
     for seed in range(seeds):
         folder = run / "checkpoint" / (f"seeds/{seed + 1}" if seed else "")
-        write_checkpoint(folder, extractor=EXTRACTOR, d_model=d_model, d_ff=16 + 8 * seed)
+        write_checkpoint(folder, extractor=EXTRACTOR, d_model=d_model, d_ff=16 + 8 * seed, ctc=ctc)
     (run / "reports/evaluation").mkdir(parents=True)
     search = asdict(tiny.decoding(beam_size=beam_size, max_tokens=6))
     scores = {"decoding": search, "options": {"precision": "float32"}}
