@@ -13,10 +13,15 @@ def run(main: Callable[[], None]) -> None:
     logs: list[StageLog] = []
 
     def work() -> None:
+        # Here, since every worker process of a stage loads this module.
+        from signloom.tracking.stages import track_stage
+
         # `pipeline/train.py`, `pipeline/studies/gradients/run.py`
         script = Path(sys.argv[0])
-        logs.append(open_log(script.parent.name if script.stem == "run" else script.stem))
-        main()
+        stage = script.parent.name if script.stem == "run" else script.stem
+        logs.append(open_log(stage))
+        with track_stage(script, stage):
+            main()
 
     run_program(
         work,

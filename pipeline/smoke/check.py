@@ -33,7 +33,8 @@ def main() -> None:
     search = read_json(TUNE / "trials.json", hint="run `dvc repro tune` first")
     confirmed = sum(len(row["values"]) for row in search["best"]["confirmed"])
     seeds = len(read_run_options(PARAMS).train.seeds)  # each is a run below that of train
-    expected = 3 + seeds + len(search["trials"]) + confirmed  # 3: the search, train, evaluate
+    # Six stages, and above them the two times that run.sh calls `dvc repro`.
+    expected = 6 + 2 + seeds + len(search["trials"]) + confirmed
     if runs != expected:
         sys.exit(f"smoke: {runs} finished MLflow runs, expected {expected}")
 

@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.studies.trainings import train_tracked
 from signloom.corpus.manifest import Clip, write_manifest
 from signloom.corpus.shards import read_shards
 from signloom.evaluation.evaluate import EvaluateOptions, Evaluation, evaluate
@@ -25,7 +26,7 @@ from signloom.features.targets import (
 )
 from signloom.training.data import TrainingFiles
 from signloom.training.loop import EpochRecord
-from signloom.training.run import Result, RunOptions, train, write_results
+from signloom.training.run import Result, RunOptions, write_results
 from signloom.translation.translator import Translator
 from signloom_demo.draw import MANIFEST, VIDEOS, write_video
 from signloom_demo.face import Expression
@@ -200,7 +201,7 @@ def learn(
     """Train on what `prepare` wrote and score the checkpoint: the stages `train` and `evaluate`."""
     files = TrainingFiles(shards=folder / LANDMARKS / "shards", tokens=folder / TOKENS)
     data = files.load(cache_mb=options.train.cache_mb)
-    model, fit = train(data, options, provenance={}, log=log)
+    model, fit = train_tracked(data, options, log)
     write_results(checkpoint, [Result(seed=options.train.seed, checkpoint=model, fit=fit)])
     return evaluate(
         Translator.load(checkpoint, precision=scoring.precision),

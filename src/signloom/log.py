@@ -29,6 +29,13 @@ def log_path() -> Path | None:
     return next((one.path for one in handlers if isinstance(one, StageLog)), None)
 
 
+def keep_in_log(text: str) -> None:
+    """Put a line into the stage's log alone, if this process is part of a stage."""
+    for one in logging.getLogger().handlers:
+        if isinstance(one, StageLog):
+            one.keep("INFO", text)
+
+
 def group_name() -> str:
     """Return what names a stage: its first process, or `torchrun`, which starts all of them."""
     pid = os.getppid() if "LOCAL_RANK" in os.environ else os.getpid()

@@ -9,6 +9,8 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
+import psutil  # type: ignore[import-untyped]
+
 from signloom.files import hash_folder
 
 PACKAGE = Path(__file__).parent
@@ -69,3 +71,17 @@ def project_folder() -> Path:
     """
     is_experiment = "DVC_EXP_BASELINE_REV" in os.environ
     return Path((os.environ.get("DVC_ROOT") if is_experiment else None) or "")
+
+
+@functools.cache
+def running_dvc() -> psutil.Process | None:
+    """Return the `dvc repro` or `dvc exp run` of which this process is a stage; None without."""
+    if "DVC_STAGE" not in os.environ:
+        return None
+    with suppress(psutil.Error):
+        for process in psutil.Process().parents():
+            with suppress(psutil.Error):
+                # `python -m dvc repro`, `python .../bin/dvc repro`, `dvc.exe repro`
+                if any(Path(word).stem == "dvc" for word in process.cmdline()[:3]):
+                    return process
+    return None

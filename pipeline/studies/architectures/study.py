@@ -12,6 +12,7 @@ import torch
 from pydantic import Field
 
 from pipeline.studies.options import change_options
+from pipeline.studies.trainings import train_tracked
 from signloom.config import Count, checked_dataclass
 from signloom.corpus.shards import read_shards
 from signloom.evaluation.evaluate import EvaluateOptions
@@ -19,7 +20,7 @@ from signloom.evaluation.metrics import score_corpus
 from signloom.features.targets import read_targets
 from signloom.system import peak_memory_bytes
 from signloom.training.data import TrainingFiles
-from signloom.training.run import RunOptions, train
+from signloom.training.run import RunOptions
 from signloom.translation.translator import Translator
 
 SPLITS = ("dev", "test")
@@ -55,7 +56,7 @@ class CorpusJob:
         torch.set_num_threads(1)
         data = self.files.load(cache_mb=self.options.train.cache_mb)
         before, began = _peak_mb(), time.process_time()
-        checkpoint, fit = train(data, self.options, provenance={}, log=lambda record: None)
+        checkpoint, fit = train_tracked(data, self.options)
         cpu_s, growth = time.process_time() - began, _peak_mb() - before
         translator = Translator(checkpoint, torch.device("cpu"), self.evaluate.precision)
         targets, sequences = read_targets(self.files.targets), read_shards(self.files.shards)

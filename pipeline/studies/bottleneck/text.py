@@ -15,6 +15,7 @@ import torch
 
 from pipeline.studies.bottleneck.study import BottleneckOptions
 from pipeline.studies.options import change_options
+from pipeline.studies.trainings import train_tracked
 from signloom.checkpoint import Checkpoint, build_from_spec
 from signloom.corpus.manifest import SPLITS, Clip
 from signloom.evaluation.metrics import ScoreOptions, score_corpus
@@ -30,7 +31,7 @@ from signloom.features.targets import (
 )
 from signloom.models.seq2seq import Seq2Seq
 from signloom.training.data import TrainingData
-from signloom.training.run import RunOptions, train
+from signloom.training.run import RunOptions
 from signloom.translation.options import DECODING
 from signloom.translation.translator import Translator
 
@@ -100,7 +101,7 @@ def train_text(options: BottleneckOptions, base: RunOptions, text: Text) -> Iter
         )
         recipe = change_options(base.train, {**options.text_train, "seeds": [seed]}, "study.train")
         run = replace(base, model=model, train=recipe)
-        checkpoint, fit = train(text.data, run, provenance={}, log=lambda record: None)
+        checkpoint, fit = train_tracked(text.data, run)
         found = {
             "variant": variant,
             "seed": seed,

@@ -34,6 +34,7 @@ from pipeline.studies.coffee.study import (
 )
 from pipeline.studies.options import change_options
 from pipeline.studies.sentences import read_scoring
+from pipeline.studies.trainings import train_tracked
 from signloom.config import load_params, load_section, parse_options
 from signloom.corpus.manifest import IMPORTED_SHARDS, Clip
 from signloom.corpus.shards import read_shards
@@ -46,7 +47,7 @@ from signloom.files import write_file
 from signloom.importing.recipe import choose_recipe, read_facts
 from signloom.paths import PARAMS
 from signloom.training.data import TrainingFiles
-from signloom.training.run import RunOptions, from_scratch, read_run_options, train
+from signloom.training.run import RunOptions, from_scratch, read_run_options
 from signloom.translation.lookup import View
 from signloom.translation.translator import Translator
 
@@ -124,7 +125,7 @@ def _train(
     """Train with the recipe for these clips."""
     files, run_options = plan_signs(options, clips, seed)
     data = files.load(cache_mb=run_options.train.cache_mb)
-    checkpoint, _ = train(data, run_options, provenance={}, log=lambda record: None)
+    checkpoint, _ = train_tracked(data, run_options)
     return Translator(checkpoint, torch.device("cpu")), files
 
 

@@ -25,6 +25,7 @@ import numpy.typing as npt
 import torch
 
 from pipeline.studies.options import change_options
+from pipeline.studies.trainings import train_tracked
 from signloom.config import Count, checked_dataclass
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import IMPORTED_SHARDS, SPLITS, Clip, write_manifest
@@ -47,7 +48,7 @@ from signloom.importing.compose import (
 from signloom.importing.foreign import SourceDefaults
 from signloom.importing.importer import ImportOptions, import_landmarks
 from signloom.training.data import TrainingFiles
-from signloom.training.run import RunOptions, train
+from signloom.training.run import RunOptions
 from signloom.translation.translator import Translator
 
 Block = int
@@ -281,7 +282,7 @@ def train_families(
     targets, sequences = read_targets(files.targets), read_shards(files.shards)
     for seed in options.seeds:
         for name, run in plan_runs(options, base, seed).items():
-            checkpoint, fit = train(data, run, provenance={}, log=lambda record: None)
+            checkpoint, fit = train_tracked(data, run)
             translator = Translator(checkpoint, torch.device("cpu"), scoring.precision)
             yield {
                 "family": name,

@@ -19,6 +19,7 @@ import torch
 
 from pipeline.studies.coffee.study import CoffeeOptions, build_corpus, write_tokens
 from pipeline.studies.options import change_options
+from pipeline.studies.trainings import train_tracked
 from signloom.checkpoint import Checkpoint
 from signloom.config import Count, Natural, Share, checked_dataclass, load_params
 from signloom.corpus.landmarks import LandmarkSequence
@@ -36,7 +37,6 @@ from signloom.training.run import (
     from_scratch,
     prepare,
     read_run_options,
-    train,
 )
 from signloom.translation.confidence import plain_score
 from signloom.translation.labels import align_glosses
@@ -199,7 +199,7 @@ def _score(
 ) -> tuple[Checkpoint, dict[str, Any]]:
     data = files.load(cache_mb=options.train.cache_mb)
     began = time.process_time()
-    checkpoint, fit = train(data, options, provenance={}, log=lambda record: None)
+    checkpoint, fit = train_tracked(data, options)
     cpu_s = time.process_time() - began
     translator = Translator(checkpoint, torch.device("cpu"), scoring.precision)
     sequences = read_shards(files.shards)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from pipeline.studies.trainings import log_training
 from signloom.config import Count, checked_dataclass, load_params, parse_options, read_json
 from signloom.errors import UserError
 from signloom.features.batches import Batch, EpochBatches, pad_ids
@@ -168,7 +169,8 @@ def run_lab(
     if prepare:
         prepare(model)
     began = time.process_time()
-    result = _train(model, splits, options, log)
+    with log_training(f"{options.model.family} seed {seed}", options, log) as log_epoch:
+        result = _train(model, splits, options, log_epoch)
     cpu_s = time.process_time() - began
     model.load_state_dict(result.weights)
     right = reverse_all(model.eval(), splits["test"], task, options.decoding)

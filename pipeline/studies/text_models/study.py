@@ -16,10 +16,11 @@ import torch
 
 from pipeline.studies.bottleneck.text import GREEDY, SCORE, build_text
 from pipeline.studies.options import change_options
+from pipeline.studies.trainings import train_tracked
 from signloom.corpus.manifest import Clip
 from signloom.evaluation.metrics import score_corpus
 from signloom.features.batches import pad_ids
-from signloom.training.run import RunOptions, train
+from signloom.training.run import RunOptions
 from signloom.translation.translator import Translator
 
 ROWS = 2_000  # of the text model's vocabulary
@@ -121,7 +122,7 @@ def compare(
                 model=change_options(base.model, {**OURS, **own}, name),
                 train=change_options(base.train, {**TRAIN, "seeds": [seed]}, name),
             )
-            checkpoint, fit = train(text.data, options, provenance={}, log=lambda record: None)
+            checkpoint, fit = train_tracked(text.data, options)
             chosen = [target for target in text.targets if target.split == "test"]
             sources = text.source.read(chosen, Path())
             translator = Translator(checkpoint, torch.device("cpu"))

@@ -6,6 +6,7 @@ that it has already for the same one.
 """
 
 import contextlib
+import json
 import logging
 import math
 import sys
@@ -16,13 +17,22 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil  # type: ignore[import-untyped]
 from filelock import lock_descriptor
 
 from signloom.errors import UserError
 from signloom.files import write_file
 from signloom.paths import SPOOL
 from signloom.system import lower_priority
-from signloom.tracking.journal import LOCK, PROBLEM, SENDING, Outbox, outboxes, store_file
+from signloom.tracking.journal import (
+    ADDRESSES,
+    LOCK,
+    PROBLEM,
+    SENDING,
+    Outbox,
+    outboxes,
+    store_file,
+)
 from signloom.tracking.mlflow_store import (
     ANSWER_S,
     DEFAULT_STORE,
@@ -36,6 +46,7 @@ from signloom.tracking.mlflow_store import (
 KEY = "signloom.key"  # tag by which a run is found again
 MAX_VALUE_CHARS = 500  # of a param or tag; the whole params.yaml is an artifact anyway
 MAX_PARAMS, MAX_METRICS = 100, 1000  # a call, MLflow's own limits
+MAX_ADDRESSES = 50  # that are kept
 POLL_S, MAX_PAUSE_S = 0.5, 5.0
 PATIENCE_S = 30.0  # with a store that is away, once nobody writes any more
 HOLDER_S = 3.0 * ANSWER_S  # that a person waits for another process that sends
@@ -48,11 +59,14 @@ class WaitError(Exception):
     """What this run needs is not there; others can be delivered."""
 
 
-def deliver(spool: Path, *, patience_s: float = PATIENCE_S) -> bool:
+def deliver(
+    spool: Path, *, patience_s: float = PATIENCE_S, beside: psutil.Process | None = None
+) -> bool:
     """Bring the records of a spool to the store, until no process writes there any more.
 
     Args:
         spool: Folder of journals.
+        beside: A process, such as a `dvc repro`, until whose end more records will come.
         patience_s: How long to try with a store that is away once nobody writes any more.
 
     Returns:
@@ -63,8 +77,8 @@ def deliver(spool: Path, *, patience_s: float = PATIENCE_S) -> bool:
         lock_descriptor(lock.fileno())  # one delivers, others wait to take over
         sender = _Sender(spool)
         pause_s, failed_since = POLL_S, None
-        while sender.waiting():
-            if sender.send():
+        while (boxes := sender.waiting()) or (beside is not None and beside.is_running()):
+            if not boxes or sender.send():
                 pause_s, failed_since = POLL_S, None
             else:
                 now = time.monotonic()
@@ -199,7 +213,7 @@ class _Sender:
             if box.start["key"] in unfinished:
                 continue
             try:
-                _deliver_one(self._store, box)
+                _deliver_one(self._store, box, _own(self._spool, ADDRESSES))
             except WaitError as error:
                 problem = str(error)
             if box.folder.is_dir():
@@ -233,18 +247,32 @@ class _Sender:
             yield
 
 
-def _deliver_one(store: "Store", box: Outbox) -> None:
+def _deliver_one(store: "Store", box: Outbox, addresses: Path) -> None:
     """Send what a journal has to say; remove it after its end."""
     assert box.start is not None
     is_abandoned = box.is_abandoned()  # before reading: what was written until then is seen
     if "run_id" not in box.sent:
         run_id, load_step = store.open_run(box.start)
         box.confirm(run_id=run_id, load_step=load_step)
+        _keep_address(
+            addresses, box.start["key"], store.experiment(box.start["experiment"]), run_id
+        )
     if _send_pending(store, box):
         return
     if is_abandoned:
         box.close_for("KILLED", "its process died")
         _send_pending(store, box)
+
+
+def _keep_address(path: Path, key: str, experiment: str, run_id: str) -> None:
+    """Note where a run is, for the stage that logs it; one process does so at a time."""
+    try:
+        known = json.loads(path.read_text())
+    except (OSError, ValueError):
+        known = {}
+    known.pop(key, None)
+    known[key] = [experiment, run_id]
+    write_file(path, json.dumps(dict([*known.items()][-MAX_ADDRESSES:])))
 
 
 def _send_pending(store: "Store", box: Outbox) -> bool:
@@ -296,7 +324,7 @@ class Store:
         Returns:
             Its id, and the step at which the load of its machine goes on.
         """
-        experiment = self._experiment(start["experiment"])
+        experiment = self.experiment(start["experiment"])
         tags = {**start["tags"], KEY: start["key"]}
         if start["parent"]:
             parent = self._find(experiment, start["parent"])
@@ -314,6 +342,8 @@ class Store:
             self._made.add(made)
             return made, 0
         self._client.update_run(found, status="RUNNING", name=start["name"])
+        if start["parent"]:  # it was killed in one `dvc repro` and goes on in another
+            self._client.set_tag(found, "mlflow.parentRunId", tags["mlflow.parentRunId"])
         if "error" in self._client.get_run(found).data.tags:  # of the process before
             self._client.delete_tag(found, "error")
         return found, 1 + max(self._steps(found, f"{MACHINE_PREFIX}process_memory_mb"), default=-1)
@@ -330,7 +360,8 @@ class Store:
         runs = self._client.search_runs([experiment], f"tags.`{KEY}` = '{key}'", max_results=1)
         return str(runs[0].info.run_id) if runs else None
 
-    def _experiment(self, name: str) -> str:
+    def experiment(self, name: str) -> str:
+        """Return the id of an experiment, which is made if need be."""
         if name not in self._experiments:
             found = self._client.get_experiment_by_name(name)
             if found is not None and found.lifecycle_stage != "active":
@@ -412,7 +443,16 @@ def _cut(values: dict[str, str]) -> dict[str, str]:
     return {key: cut(str(value)) for key, value in values.items()}
 
 
+def _main(spool: str = str(SPOOL), beside: str = "") -> None:
+    """Deliver, beside a process if there is its number."""
+    try:
+        process = psutil.Process(int(beside)) if beside else None
+    except psutil.NoSuchProcess:
+        process = None
+    deliver(Path(spool), beside=process)
+
+
 if __name__ == "__main__":
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     lower_priority()
-    deliver(Path(sys.argv[1]) if len(sys.argv) > 1 else SPOOL)
+    _main(*sys.argv[1:])

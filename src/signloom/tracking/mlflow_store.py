@@ -65,6 +65,22 @@ def answer_limit() -> str:
     return f", which has {seconds} s for each answer"
 
 
+def run_address(experiment: str, run: str) -> str:
+    """Return in words where MLflow shows a run and all runs of its experiment.
+
+    Its first page is about agents and prompts, and leads to no run.
+
+    Args:
+        experiment: Its id.
+        run: Its id.
+    """
+    store = store_name()
+    base = store if store.startswith("http") else "http://127.0.0.1:5000"
+    where = "MLflow" if store.startswith("http") else "MLflow, after `mlflow ui`"
+    runs, kind = f"{base}/#/experiments/{experiment}/runs", "?workflowType=machine_learning"
+    return f"{where}: {runs}/{run}{kind}\nall runs: {runs}{kind}"
+
+
 def tell_waiting() -> None:
     """Say that a server is asked and may be silent for a while."""
     if limit := answer_limit():

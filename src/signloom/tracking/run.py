@@ -6,6 +6,8 @@ Nothing here talks to MLflow, nor waits for it: records go to a journal on disk,
 `mlflow ui` looks; runs of an experiment that DVC makes in a copy of the project go there too.
 """
 
+import contextlib
+import json
 import logging
 import os
 import platform
@@ -22,19 +24,23 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 
-from signloom.config import checked_dataclass, load_section
+from signloom.config import checked_dataclass, load_params, load_section
 from signloom.corpus.manifest import CorpusOptions
+from signloom.errors import UserError
 from signloom.files import hash_file
-from signloom.log import ONCE, log_path
-from signloom.paths import DVC_LOCK, SPOOL
-from signloom.provenance import git_state, project_folder
-from signloom.tracking.journal import PROBLEM, Journal, store_file
-from signloom.tracking.mlflow_store import store_name
+from signloom.log import ONCE, keep_in_log, log_path
+from signloom.paths import DVC_LOCK, PARAMS, SPOOL
+from signloom.provenance import git_state, project_folder, running_dvc
+from signloom.tracking.journal import ADDRESSES, PROBLEM, Journal, store_file
+from signloom.tracking.mlflow_store import run_address, store_name
 
 # Tags of runs that `dvc exp run` made: the name in `dvc exp show`, the commit it started from.
 EXPERIMENT, BASELINE = "dvc_experiment", "dvc_baseline"
 # The same tag on the runs of one `signloom retrain`: key of the run `retrain`.
 NIGHT, NIGHT_KEY = "night", "SIGNLOOM_NIGHT"
+REPRO, RETRAIN = "dvc repro", "retrain"  # "stages" of the runs below which those of stages lie
+STAGE_KEY = "SIGNLOOM_STAGE_RUN"  # key of the run of a stage, for the processes of its trainings
+SUMMARY = ("score", "headline")  # metrics and tags that the run above a stage's shows, too
 INTERVAL_S = 10.0  # between two samples of the load
 MAX_WAIT_S = 10.0  # at the end of a stage, for a store that answers
 logger = logging.getLogger(__name__)
@@ -65,19 +71,31 @@ class Run:
     """One MLflow run; leaving its `with` block ends it as FINISHED, FAILED or KILLED.
 
     It knows its own key and never touches MLflow's global active run, so that parents, children
-    and threads cannot end each other's runs.
+    and threads cannot end each other's runs. The log of the stage has what it is given, too, also
+    where nothing is tracked.
     """
 
     def __init__(
-        self, journal: Journal | None, key: str, *, is_child: bool, stops: tuple[type, ...]
+        self,
+        journal: Journal | None,
+        key: str,
+        *,
+        name: str = "",
+        is_child: bool = False,
+        above: "Run | None" = None,
+        stops: tuple[type, ...] = (),
     ) -> None:
-        """Use `start` instead; without a journal every method does nothing."""
-        self._journal = journal
+        """Use `start` instead; no journal: nothing goes to MLflow; no name: nor to the log."""
+        self._journal, self._above = journal, above
         self._is_child = is_child
         self._stops = stops
-        self._sampler = SystemSampler(self.log_metrics) if journal else None
+        self._name = name
+        self._prefix = f"{name}: " if is_child else ""  # of its lines in the log
+        self._sampler = SystemSampler(self.log_metrics) if journal and name else None
         self._start_s = time.time()
         self.key = key
+        if name:
+            keep_in_log(f"{name}: begins")
 
     @staticmethod
     def start(
@@ -92,7 +110,7 @@ class Run:
         parent: str | None = None,
         stops: tuple[type[BaseException], ...] = (),
     ) -> "Run":
-        """Open a run.
+        """Open a run, below that of the `dvc repro` or the night to which its stage belongs.
 
         Args:
             options: Whether to log, and the experiment.
@@ -107,42 +125,41 @@ class Run:
             stops: Exceptions that end the run as planned, such as a pruned trial: the run is
                 then FINISHED, with the exception's name in the tag `stopped_by`.
         """
+        is_child, key = parent is not None, key or uuid.uuid4().hex
+        name = name if is_child else f"{stage} {name}"
         if not options.enabled:
-            return Run(None, key or "", is_child=False, stops=stops)
+            return Run(None, key, name=name, is_child=is_child, stops=stops)
+        above = None
+        if not is_child and (above_key := _key_above(key)):
+            parent = above_key
+            if os.environ.get(NIGHT_KEY) != parent:  # else the night holds it itself
+                above = _open_above(options, parent)
         hashes = dict(data or {})
-        key = key or uuid.uuid4().hex
         try:
-            journal = Journal(spool())
-            journal.write(
-                "start",
-                store=store_name(),
-                experiment=options.experiment,
-                name=name if parent else f"{stage} {name}",
-                key=key,
-                parent=parent,
-                time_ms=_now_ms(),
-                tags=_texts(
-                    {
-                        "stage": stage,
-                        **_surroundings(),
-                        "mlflow.source.name": f"pipeline.{stage}",
-                        **{f"data.{dataset}": digest for dataset, digest in hashes.items()},
-                        **({"mlflow.note.content": note} if note else {}),
-                        **(tags or {}),
-                    }
-                ),
-            )
+            journal = _open_journal(
+                options, name, key, parent,
+                {
+                    "stage": stage,
+                    **_surroundings(),
+                    "mlflow.source.name": f"pipeline.{stage}",
+                    **{f"data.{dataset}": digest for dataset, digest in hashes.items()},
+                    **({"mlflow.note.content": note} if note else {}),
+                    **(tags or {}),
+                },
+            )  # fmt: skip
             if hashes:
                 journal.write("inputs", values=hashes)
         except OSError as error:  # a full disk: the result matters more
             logger.warning("the run is not logged: %s", error, extra=ONCE)
-            return Run(None, key, is_child=False, stops=stops)
+            return Run(None, key, name=name, is_child=is_child, above=above, stops=stops)
         _ensure_delivery()
-        return Run(journal, key, is_child=parent is not None, stops=stops)
+        return Run(journal, key, name=name, is_child=is_child, above=above, stops=stops)
 
     def log_params(self, params: Mapping[str, object]) -> None:
         """Log options; nested maps become `outer.inner`, long values are shortened."""
         self._write("params", values=_texts(dict(flatten(params, separator="."))))
+        if not self._is_child:  # whose name, or tags, say how it differs
+            self._say(params, separator=".")
 
     def log_metrics(self, metrics: Mapping[str, object], *, step: int = 0) -> None:
         """Log numbers of one step; nested maps become `outer/inner`.
@@ -155,10 +172,17 @@ class Run:
             if isinstance(value, int | float) and not isinstance(value, bool)
         }
         self._write("metrics", values=values, step=step, time_ms=_now_ms())
+        if "system" not in metrics:
+            self._say(metrics, separator="/", step=step)
+        if self._above is not None and (shown := _summary(metrics)):
+            self._above.log_metrics(shown, step=step)
 
     def set_tags(self, tags: Mapping[str, str]) -> None:
         """Add or replace tags."""
         self._write("tags", values=_texts(tags))
+        self._say(tags, separator=".")
+        if self._above is not None:
+            self._above.set_tags(_summary(tags))
 
     def log_artifact(self, path: Path, *, folder: str | None = None) -> None:
         """Keep a copy of a file, or of all files below a folder.
@@ -185,22 +209,49 @@ class Run:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._journal is None or self._sampler is None:
-            return
-        self._sampler.stop()
         if kind is None or issubclass(kind, self._stops):
             status = "FINISHED"
         else:
             status = "KILLED" if issubclass(kind, KeyboardInterrupt) else "FAILED"
+        seconds = time.time() - self._start_s
+        if not self._is_child:
+            self._write("metrics", values={"seconds": seconds}, step=0, time_ms=_now_ms())
+        keep_in_log(f"{self._name}: {status.lower()} after {seconds:.1f} s")
         if kind is not None:
             tag = "stopped_by" if status == "FINISHED" else "error"
             self.set_tags({tag: f"{kind.__name__}: {error}".removesuffix(": ")})
         if not self._is_child and (log := log_path()) is not None and log.is_file():
             self.log_artifact(log)
+        self._close(status)
+        if self._above is not None:
+            self._above._close(status)
+        if not self._is_child and self._journal is not None:
+            _wait(self._journal.folder, self._start_s, self.key)
+
+    def _close(self, status: str) -> None:
+        """Write the end."""
+        if self._journal is None:
+            return
+        if self._sampler is not None:
+            self._sampler.stop()
         self._write("end", status=status, time_ms=_now_ms())
         self._journal.close()
-        if not self._is_child:
-            _wait(self._journal.folder, self._start_s)
+
+    def _say(self, values: Mapping[str, object], *, separator: str, step: int = 0) -> None:
+        """Put values into the log of the stage; without a step, a line for each map of them."""
+        if not self._name:
+            return
+        when = self._prefix + f"step {step}: " * (step > 0 and "epoch" not in values)
+        plain = {key: value for key, value in values.items() if not isinstance(value, Mapping)}
+        maps = {key: value for key, value in values.items() if isinstance(value, Mapping)}
+        for some in maps.values() if step else ():
+            plain |= some
+        if step:
+            maps = {}
+        for head, some in [("", plain), *((f"{key}: ", some) for key, some in maps.items())]:
+            if some:
+                leaves = flatten(some, separator=separator)
+                keep_in_log(when + head + ", ".join(f"{key} {_short(one)}" for key, one in leaves))
 
     def _write(self, kind: str, **values: Any) -> None:
         if self._journal is None:
@@ -272,6 +323,51 @@ def flatten(values: Mapping[str, object], *, separator: str) -> Iterator[tuple[s
             yield str(key), value
 
 
+def _summary(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the run above a stage's shows, too."""
+    return {key: value for key, value in values.items() if key in SUMMARY}
+
+
+def _short(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _key_above(key: str) -> str:
+    """Return the key of the night or the `dvc repro` that started this stage; empty without one."""
+    night = os.environ.get(NIGHT_KEY, "")
+    if night:
+        return night if night != key else ""
+    dvc = running_dvc()
+    return f"repro-{dvc.pid}-{dvc.create_time():.2f}-{platform.node()}" if dvc else ""
+
+
+def _open_above(options: TrackingOptions, key: str) -> Run | None:
+    """Open the run of this `dvc repro`, for as long as a stage runs; the next stage does again."""
+    experiment, commit = os.environ.get("DVC_EXP_NAME"), git_state()["git_commit"]
+    name = experiment or (f"of {commit[:7]}" if commit != "unknown" else "")
+    tags = {"stage": REPRO, **_surroundings(), "mlflow.source.name": "dvc.yaml",
+            "mlflow.note.content": "The stages of one `dvc repro` lie below."}  # fmt: skip
+    try:
+        journal = _open_journal(options, f"{REPRO} {name}".strip(), key, None, tags)
+        with contextlib.suppress(UserError):  # the stage says what is wrong
+            params = _texts(dict(flatten(load_params(PARAMS), separator=".")))
+            journal.write("params", values=params)
+    except OSError:  # the stage's own run says it
+        return None
+    return Run(journal, key)
+
+
+def _open_journal(
+    options: TrackingOptions, name: str, key: str, parent: str | None, tags: Mapping[str, str]
+) -> Journal:
+    journal = Journal(spool())
+    journal.write(
+        "start", store=store_name(), experiment=options.experiment, name=name, key=key,
+        parent=parent, time_ms=_now_ms(), tags=_texts(tags),
+    )  # fmt: skip
+    return journal
+
+
 def _surroundings() -> dict[str, str]:
     """Return the tags that say where and from what a run was made."""
     git = git_state()
@@ -312,6 +408,8 @@ def _ensure_delivery() -> None:
     _deliverers.clear()
     log = spool() / "deliver.log"
     command = [sys.executable, "-m", "signloom.tracking.deliver", str(SPOOL)]
+    if dvc := running_dvc():
+        command.append(str(dvc.pid))  # one for all stages: MLflow takes seconds to begin
     try:
         with log.open("wb" if log.is_file() and log.stat().st_size > 1_000_000 else "ab") as file:
             _deliverers.append(
@@ -328,8 +426,8 @@ def _ensure_delivery() -> None:
         logger.warning("nothing is sent to MLflow yet: %s", error, extra=ONCE)
 
 
-def _wait(folder: Path, start_s: float) -> None:
-    """Wait for a store that answers, and say so when it has not answered since the start."""
+def _wait(folder: Path, start_s: float, key: str) -> None:
+    """Wait for a store that answers; say where the run is, or that it has not answered."""
     end_s = time.monotonic() + MAX_WAIT_S
     problem = store_file(spool(), store_name(), PROBLEM)
 
@@ -342,8 +440,9 @@ def _wait(folder: Path, start_s: float) -> None:
     while folder.is_dir() and not is_away() and time.monotonic() < end_s:
         time.sleep(0.05)
     if not folder.is_dir():
-        return
-    if is_away():
+        if address := _address(key):
+            logger.info("%s", address)
+    elif is_away():
         logger.warning(
             "MLflow did not take the run yet: %s. Its records are kept in %s and go there with the "
             "next stage or with `signloom deliver`",
@@ -355,6 +454,15 @@ def _wait(folder: Path, start_s: float) -> None:
             "the run is still on its way to %s; `signloom deliver` says whether it is there",
             store_name(),
         )
+
+
+def _address(key: str) -> str:
+    """Return in words where a run that was delivered is to be seen; empty if that is not known."""
+    try:
+        known = json.loads(store_file(spool(), store_name(), ADDRESSES).read_text())
+    except (OSError, ValueError):
+        return ""
+    return run_address(*known[key]) if key in known else ""
 
 
 def _now_ms() -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 from signloom.errors import UserError
 from signloom.tracking.mlflow_store import first_line, import_mlflow, is_there, store_name
-from signloom.tracking.run import BASELINE, EXPERIMENT
+from signloom.tracking.run import BASELINE, EXPERIMENT, REPRO, RETRAIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class FoundRun:
 def find_runs(dvc_experiment: str | None) -> list[FoundRun]:
     """Return the runs of a DVC experiment, or of all of them, the oldest first.
 
-    Children (trials of a search) are left out: they are listed below their parent.
+    What lies below a stage's run (trials of a search) is left out.
 
     Args:
         dvc_experiment: As `dvc exp show` names it; None: the runs of every experiment.
@@ -48,6 +48,7 @@ def find_runs(dvc_experiment: str | None) -> list[FoundRun]:
         raise UserError(
             f"{store_name()} does not answer ({first_line(error)}); check MLFLOW_TRACKING_URI"
         ) from None
+    groups = {run.info.run_id for run in found if run.data.tags.get("stage") in (REPRO, RETRAIN)}
     return [
         FoundRun(
             run_id=run.info.run_id,
@@ -59,7 +60,7 @@ def find_runs(dvc_experiment: str | None) -> list[FoundRun]:
             baseline=run.data.tags.get(BASELINE, ""),
         )
         for run in found
-        if "mlflow.parentRunId" not in run.data.tags
+        if run.data.tags.get("mlflow.parentRunId") in (None, *groups)
     ]
 
 

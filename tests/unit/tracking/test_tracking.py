@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import mlflow
+import psutil  # type: ignore[import-untyped]
 import pytest
 from filelock import lock_descriptor
 
 from signloom.cli.main import main
+from signloom.errors import UserError
 from signloom.log import StageLog
 from signloom.paths import SPOOL
 from signloom.provenance import project_folder
@@ -29,6 +31,7 @@ from signloom.tracking.deliver import KEY, MAX_VALUE_CHARS, Store, deliver
 from signloom.tracking.journal import LOCK, PROBLEM, SENDING, outboxes, store_file
 from signloom.tracking.mlflow_store import hide_password, prepare_database, store_name
 from signloom.tracking.run import Run, TrackingOptions, flatten, read_tracking
+from signloom.tracking.runs import find_runs
 from tests.processes import fork, wait
 
 # MLflow's own code uses what its libraries deprecate.
@@ -150,6 +153,84 @@ def test_children_stand_below_their_parent_and_beside_each_other() -> None:
     assert find(second.key).data.metrics["dev_loss"] == 1.0
 
 
+def test_the_stages_of_a_repro_are_not_grouped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DVC_EXP_NAME", "calm-weft")
+    monkeypatch.setattr(run_module, "running_dvc", psutil.Process)
+    with Run.start(ON, "holistic", stage="extract") as extract:
+        extract.log_metrics({"clips": 3})
+    above = extract._above
+    assert above is not None
+    assert read(above).info.status == "FINISHED"
+    with Run.start(ON, "d16", stage="train") as train:
+        with Run.start(ON, "seed 1", stage="train", parent=train.key) as seed:
+            pass
+        assert deliver_module._Sender(SPOOL).send()
+        assert find(above.key).info.status == "RUNNING"
+    evaluate = Run.start(ON, "w", stage="evaluate")
+    with contextlib.suppress(UserError), evaluate:
+        evaluate.log_metrics({"score": {"test": 12.5}, "test": {"bleu4": 12.5}})
+        evaluate.set_tags({"headline": "bleu4"})
+        raise UserError("no clip of test")
+    kept = read(above)
+    assert (kept.info.run_name, kept.info.status) == ("dvc repro calm-weft", "FAILED")
+    assert kept.data.metrics == {"score/test": 12.5}
+    assert kept.data.tags["headline"] == "bleu4"
+    parents = {run.key: find(run.key).data.tags["mlflow.parentRunId"]
+               for run in (extract, train, seed, evaluate)}  # fmt: skip
+    assert parents.pop(seed.key) == find(train.key).info.run_id
+    assert set(parents.values()) == {kept.info.run_id}
+    names = sorted(run.name for run in find_runs("calm-weft"))
+    assert names == ["dvc repro calm-weft", "evaluate w", "extract holistic", "train d16"]
+
+
+def test_a_training_that_goes_on_in_another_repro_is_listed_below_the_killed_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run_module, "running_dvc", lambda: psutil.Process(os.getppid()))
+    first = Run.start(ON, "d16", stage="train", key="moves")
+    assert first._above is not None
+    kill(first)
+    first._above._journal.close()  # type: ignore[union-attr]
+    assert deliver(SPOOL)
+    assert find(first._above.key).info.status == find("moves").info.status == "KILLED"
+    monkeypatch.setattr(run_module, "running_dvc", psutil.Process)
+    with Run.start(ON, "d16", stage="train", key="moves") as second:
+        pass
+    assert second._above is not None
+    above = read(second._above)
+    assert find("moves").data.tags["mlflow.parentRunId"] == above.info.run_id
+
+
+def test_stages_of_a_night_lie_below_the_night(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Run.start(ON, "night", stage="retrain", key="the night") as night:
+        monkeypatch.setenv("SIGNLOOM_NIGHT", night.key)
+        monkeypatch.setattr(run_module, "running_dvc", psutil.Process)
+        with Run.start(ON, "d16", stage="train") as train:
+            pass
+    above = read(night)
+    assert find(train.key).data.tags["mlflow.parentRunId"] == above.info.run_id
+
+
+def test_a_stage_finds_the_dvc_that_runs_it(tmp_path: Path) -> None:
+    ask = (
+        "from signloom.provenance import running_dvc as r; found = r(); print(found and found.pid)"
+    )
+    program = tmp_path / "dvc"
+    program.write_text(
+        "import os, subprocess, sys\n"
+        "print(os.getpid(), flush=True)\n"
+        f"subprocess.run(['/bin/sh', '-c', '{sys.executable} -c \"{ask}\"; true'])\n"
+    )
+    for variable, is_found in (("DVC_STAGE", True), ("OTHER", False)):
+        environment = {**os.environ, variable: "train"}
+        said = subprocess.run(
+            [sys.executable, str(program), "repro"], env=environment, capture_output=True, text=True
+        ).stdout.split()
+        assert said == [said[0], said[0] if is_found else "None"]
+
+
 def test_a_key_that_is_opened_again_is_the_same_run() -> None:
     with Run.start(ON, "search", stage="tune", key="again") as run:
         run.log_metrics({"loss": 2.0}, step=1)
@@ -251,7 +332,7 @@ def test_a_run_stands_as_killed_when_the_clock_was_set_back(
         patch.setattr("time.time_ns", lambda: 1)
         with Run.start(ON, "second", stage="train", key="clock"):
             pass
-    assert read(Run(None, "clock", is_child=False, stops=())).info.status == "FINISHED"
+    assert read(Run(None, "clock")).info.status == "FINISHED"
 
 
 @pytest.mark.parametrize("is_delivered", [True, False], ids=["a server is there", "it was down"])
@@ -417,17 +498,23 @@ def test_the_log_of_a_stage_is_an_artifact_of_its_run(store: Path, tmp_path: Pat
     log, root = StageLog(tmp_path / "train.log", "this test"), logging.getLogger()
     root.addHandler(log)
     try:
-        with (
-            Run.start(ON, "x", stage="train", key="above") as run,
-            Run.start(ON, "y", stage="train", parent="above") as below,
-        ):
+        with Run.start(ON, "x", stage="train", key="above") as run:
+            run.log_params({"lr": 0.001, "model": {"d_model": 16, "norm": "pre"}})
             logging.getLogger("a stage").warning("24 clips have no room")
+            with Run.start(ON, "y", stage="train", parent="above") as below:
+                below.log_params({"lr": 0.001})
+                below.log_metrics({"epoch": 2, "dev_loss": 1.5, "speed": {"epoch_s": 3}}, step=2)
+            run.log_metrics({"scores": {"test": {"bleu4": 93.29542}}})
     finally:
         root.removeHandler(log)
     kept, child = read(run), find(below.key)
     folder = store / "mlruns" / kept.info.experiment_id
     text = (folder / kept.info.run_id / "artifacts/train.log").read_text()
     assert "WARNING 24 clips have no room\n" in text
+    said = [line.partition(" INFO ")[2] for line in text.splitlines() if " INFO " in line]
+    assert said == ["begins", "train x: begins", "lr 0.001", "model: d_model 16, norm pre",
+                    "y: begins", "y: epoch 2, dev_loss 1.5, epoch_s 3", "y: finished after 0.0 s",
+                    "scores: test/bleu4 93.2954", "train x: finished after 0.0 s"]  # fmt: skip
     assert not (folder / child.info.run_id / "artifacts").exists()
 
 
@@ -478,7 +565,7 @@ def test_a_damaged_database_costs_a_warning_and_the_records_stay(
     with Run.start(ON, "x", stage="train") as run:
         run.log_metrics({"loss": 1.0})
     assert not deliver(SPOOL, patience_s=0.0)
-    run_module._wait(outboxes(SPOOL)[0].folder, 0.0)  # as at the end of a stage
+    run_module._wait(outboxes(SPOOL)[0].folder, 0.0, run.key)  # as at the end of a stage
     assert "did not take the run yet" in caplog.text
     assert "not a database" in problem()
     with pytest.raises(SystemExit, match=r"mlflow\.db.*not a database"):
@@ -650,7 +737,7 @@ def test_a_stage_never_imports_mlflow_and_its_delivery_is_silent_and_ends(tmp_pa
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     names = {path.name.rpartition(".")[2] for path in (tmp_path / SPOOL).iterdir()}
-    assert names == {"log", "lock", "sending"}  # empty files by which processes take turns
+    assert names == {"log", "lock", "sending", "json"}  # empty files by which processes take turns
     assert (tmp_path / SPOOL / "deliver.log").read_text() == ""
 
 

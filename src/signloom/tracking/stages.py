@@ -1,0 +1,166 @@
+"""Runs of the stages that train and score nothing: extraction, tokens, the report, studies."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from signloom.config import get_map, load_params, load_section
+from signloom.corpus.landmark_folder import QUALITY_NAME
+from signloom.corpus.manifest import CorpusOptions
+from signloom.files import hash_file, hash_folder
+from signloom.paths import (
+    CHECKPOINT,
+    EVALUATION,
+    FIGURES,
+    LABELS,
+    LANDMARKS,
+    PARAMS,
+    REJECTS,
+    REPORT_PAGE,
+    REPORTS,
+    TARGETS,
+    TOKENIZER,
+)
+from signloom.tracking.run import STAGE_KEY, Run, read_tracking
+
+MANIFEST = "manifest"  # in the place of a path: that of the corpus
+STUDIES = "studies"  # MLflow experiment
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Kept:
+    """What the run of a stage says beside the stage's section of params.yaml."""
+
+    name: str
+    """Of the run, from the options of the stage."""
+    data: dict[str, Path | str]
+    measure: Callable[[], dict[str, float]]
+    """Gives metrics, from what the stage has written."""
+    artifacts: tuple[Path, ...]
+
+
+def _measure_landmarks() -> dict[str, float]:
+    table = pq.read_table(LANDMARKS / QUALITY_NAME, columns=["frames", "seconds", "any_hand"])
+    rows = table.to_pydict()
+    return {
+        "clips": len(rows["frames"]),
+        "rejects": len(REJECTS.read_text(encoding="utf-8").splitlines()) - 1,
+        "frames": sum(rows["frames"]),
+        "seconds_of_film": sum(rows["seconds"]),
+        "clips_without_a_hand": sum(share == 0 for share in rows["any_hand"]),
+        "megabytes": sum(one.stat().st_size for one in LANDMARKS.rglob("*.parquet")) / 1e6,
+    }
+
+
+def _measure_tokens() -> dict[str, float]:
+    ids = pq.read_table(TARGETS, columns=["ids"])["ids"].to_pylist()
+    used = {token for sentence in ids for token in sentence}
+    return {"sentences": len(ids), "tokens": sum(map(len, ids)), "different_tokens": len(used)}
+
+
+def _measure_page() -> dict[str, float]:
+    figures = sum(one.is_file() for one in FIGURES.rglob("*"))
+    return {"megabytes": REPORT_PAGE.stat().st_size / 1e6, "figures": figures}
+
+
+_STAGES = {
+    "extract": _Kept(
+        name="{detector} {groups}", data={MANIFEST: MANIFEST}, measure=_measure_landmarks,
+        artifacts=(REJECTS, LANDMARKS / QUALITY_NAME),
+    ),
+    "tokenize_targets": _Kept(
+        name="vocabulary {vocabulary}", data={MANIFEST: MANIFEST}, measure=_measure_tokens,
+        artifacts=(TOKENIZER, LABELS),
+    ),
+    "report": _Kept(
+        name="page", measure=_measure_page, artifacts=(REPORT_PAGE,),
+        data={"landmarks": LANDMARKS, "targets": TARGETS, "checkpoint": CHECKPOINT,
+              "evaluation": EVALUATION},
+    ),
+}  # fmt: skip
+
+
+@contextlib.contextmanager
+def track_stage(script: Path, stage: str) -> Iterator[None]:
+    """Log a stage as a run, unless it logs its own or is part of another one.
+
+    Args:
+        script: Of the stage.
+        stage: Its name.
+
+    Raises:
+        UserError: If params.yaml is missing or wrong.
+    """
+    if script.parent.parent.name == STUDIES:
+        with _track_study(script.parent, stage):
+            yield
+    elif stage in _STAGES and len(sys.argv) == 1:  # with arguments it is a share of extraction
+        with _track(stage, _STAGES[stage]):
+            yield
+    else:
+        yield
+
+
+@contextlib.contextmanager
+def _track(stage: str, kept: _Kept) -> Iterator[None]:
+    corpus = load_section(PARAMS, "corpus", CorpusOptions)
+    section = get_map(load_params(PARAMS), stage)
+    paths = {name: corpus.path if path == MANIFEST else Path(path)
+             for name, path in kept.data.items()}  # fmt: skip
+    data = {name: _hash(path) for name, path in paths.items() if path.exists()}
+    values = {key: "+".join(one) if isinstance(one, list) else one for key, one in section.items()}
+    name = f"{corpus.name}, {kept.name.format_map(_Known(values))}"
+    with Run.start(read_tracking(PARAMS), name, stage=stage, data=data) as run:
+        run.log_params({stage: section})
+        yield
+        run.log_metrics(kept.measure())
+        for path in kept.artifacts:
+            run.log_artifact(path)
+
+
+class _Known(dict[str, Any]):
+    """Values of a name; a key that params.yaml leaves to its default is left out."""
+
+    def __missing__(self, key: str) -> str:
+        return ""
+
+
+@contextlib.contextmanager
+def _track_study(folder: Path, stage: str) -> Iterator[None]:
+    """Log a study; its trainings are runs below it, see `track_training`."""
+    out, params = REPORTS / STUDIES / stage, folder / "params.yaml"
+    options = replace(read_tracking(PARAMS), experiment=STUDIES)
+    with Run.start(options, " ".join(sys.argv[1:]), stage=stage) as run:
+        if params.is_file():
+            run.log_params(load_params(params))
+        if options.enabled:
+            os.environ[STAGE_KEY] = run.key
+        try:
+            yield
+        finally:
+            os.environ.pop(STAGE_KEY, None)
+        if out.is_dir():
+            run.log_artifact(out)
+
+
+def track_training(name: str) -> Run:
+    """Open the run of a training below that of the study, also in another process of it.
+
+    Args:
+        name: What differs from other trainings of the study.
+    """
+    key = os.environ.get(STAGE_KEY)
+    if key is None:  # no study, or tracking is off
+        return Run(None, "", name=name, is_child=True)
+    options = replace(read_tracking(PARAMS), experiment=STUDIES)
+    return Run.start(options, name, stage="train", parent=key)
+
+
+def _hash(path: Path) -> str:
+    return hash_folder(path) if path.is_dir() else hash_file(path)
