@@ -1,6 +1,9 @@
 """Settings of every test."""
 
 import os
+import re
+import sys
+from pathlib import Path
 
 import torch
 from hypothesis import settings
@@ -13,3 +16,14 @@ torch.set_num_threads(1)
 # How long an example takes says how busy the machine is.
 settings.register_profile("signloom", deadline=None)
 settings.load_profile("signloom")
+
+# Tests that kill, fork or limit processes, as only POSIX has it.
+NEEDS_POSIX = re.compile(r"^import (fcntl|resource)$|^from tests\.processes import", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out on Windows what could not even be imported there."""
+    is_test = sys.platform == "win32" and collection_path.suffix == ".py"
+    if is_test and NEEDS_POSIX.search(collection_path.read_text(encoding="utf-8")):
+        return True
+    return None  # pytest decides

@@ -4,7 +4,8 @@
 # has not learnt its clips by heart. The report compares the scores with themselves, kept before.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
-work=$(realpath -m "${1:-$root/build/smoke}")
+work=${1:-$root/build/smoke}
+case "$work" in /*) ;; *) work=$PWD/$work ;; esac  # macOS has no `realpath -m`
 if [ -e "$work" ] && [ ! -e "$work/.signloom-smoke" ]; then
   echo "smoke: $work exists and is not an earlier smoke run; give another folder" && exit 1
 fi
