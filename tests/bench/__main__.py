@@ -24,8 +24,7 @@ from pathlib import Path
 from tests.bench.board import Figure, format_table
 
 BENCHES = (
-    "extraction", "training", "loss", "decoding", "translate", "live", "scaling", "sign_times",
-    "sign_spotting",
+    "extraction", "training", "loss", "decoding", "translate", "live", "scaling", "signs",
 )  # fmt: skip
 NEEDS = {"decoding": ("ctranslate2", "transformers")}
 DEMO = (Path("data/demo/corpus/manifest.tsv"), Path("data/checkpoint"), Path("reports/evaluation"))

@@ -33,7 +33,7 @@ def test_the_table_says_met_missed_or_nothing() -> None:
 def test_what_is_missing_is_said_before_the_first_minute(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.bench", "sign_times"], cwd=tmp_path,
+        [sys.executable, "-m", "tests.bench", "signs"], cwd=tmp_path,
         env={"PYTHONPATH": f"{root}:{root / 'src'}"}, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 2

@@ -1,19 +1,28 @@
-"""When signs are read, against the spans that the demo's signer was drawn with.
+"""When signs are read, and where they are found, against the spans that the demo was drawn with.
 
 Of the clips of dev and test whose signs are read without an error: how much of each true sign the
 read one covers, and how far its borders are off. Of the clips that are translated rightly: whether
 a word with a sign has the time of its own one, and whether the others have none.
+
+And in long films, the clips of each test signer one after another, with rests between, every sign
+of the demo is looked for by itself. What is found is right if it lies over half of a true sign of
+that gloss, or half of it lies in one.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from signloom.config import load_section
+from signloom.corpus.landmarks import LandmarkSequence
 from signloom.features.sources import SourceSequence
 from signloom.features.targets import Target, read_targets
 from signloom.paths import CHECKPOINT, SHARDS, TARGETS
+from signloom.translation.films import find_film_signs
+from signloom.translation.segmentation import segment_by_rest
 from signloom.translation.signs import read_signs
 from signloom.translation.timed import translate_timed
 from signloom.translation.translator import Translator
@@ -33,7 +42,10 @@ GLOSS_OF = {
     "aujourd": "AUJOURDHUI", "j": "MOI", "pas": "NON", "grand": "GRAND", "grande": "GRAND",
     "bonjour": "BONJOUR", "merci": "MERCI",
 }  # fmt: skip
+REST_S = 1.5  # between two clips of a film the signer holds still
 ASKING = ("est", "ce", "que", "qu")  # all of them are the sign QUESTION
+
+Span = tuple[str, float, float]  # gloss, start and end, seconds
 
 
 def measure() -> list[Figure]:
@@ -66,6 +78,7 @@ def measure() -> list[Figure]:
         Figure("start off, s, median", float(np.median(np.abs(starts))), at_most=0.15),
         Figure("end off, s, median", float(np.median(np.abs(ends))), at_most=0.15),
         *measure_words(translator, targets, sequences, truths),
+        *measure_films(translator, targets, sequences, truths),
     ]
 
 
@@ -121,3 +134,55 @@ def measure_words(
             at_least=85,
         ),
     ]  # fmt: skip
+
+
+def measure_films(
+    translator: Translator,
+    targets: Sequence[Target],
+    sequences: Mapping[str, SourceSequence],
+    truths: Mapping[str, Truth],
+) -> list[Figure]:
+    """Measure which signs are found in films of the test signers."""
+    of_signer = defaultdict[str, list[Target]](list)
+    for target in targets:
+        if target.split == "test":
+            of_signer[target.signer].append(target)
+    hits, reached, seconds = list[bool](), list[bool](), 0.0
+    for own in of_signer.values():
+        clips = [c for t in own if isinstance(c := sequences[t.clip_id], LandmarkSequence)]
+        film, true = join_clips(own, clips, [truths[t.clip_id] for t in own])
+        cues = find_film_signs(translator, film, segment_by_rest(film), translator.spec.ctc.names)
+        found = [(cue.text, cue.start_s, cue.end_s) for cue in cues]
+        hits += [any(is_hit(one, sign) for sign in true) for one in found]
+        reached += [any(is_hit(one, sign) for one in found) for sign in true]
+        seconds += film.seconds
+    return [
+        Figure(f"right, % of {len(hits)} found in films", 100 * float(np.mean(hits)), at_least=90),
+        Figure(f"found in films, % of {len(reached)}", 100 * float(np.mean(reached)), at_least=90),
+        Figure(f"seconds of {len(of_signer)} films", seconds),
+    ]
+
+
+def join_clips(
+    targets: list[Target], clips: list[LandmarkSequence], truths: list[Truth]
+) -> tuple[LandmarkSequence, list[Span]]:
+    """Return a film of clips, and where its signs are."""
+    points, present, spans, start_s = [], [], list[Span](), 0.0
+    rest = round(REST_S * clips[0].fps)
+    for target, clip, truth in zip(targets, clips, truths, strict=True):
+        fps = len(truth.sign) / clip.seconds
+        for place, gloss in enumerate(target.gloss.split()):
+            frames = np.flatnonzero(truth.sign == place)
+            if len(frames):
+                spans.append((gloss, start_s + frames[0] / fps, start_s + (frames[-1] + 1) / fps))
+        points += [clip.points, np.repeat(clip.points[-1:], rest, axis=0)]
+        present += [clip.present, np.repeat(clip.present[-1:], rest, axis=0)]
+        start_s += clip.seconds + rest / clip.fps
+    film = replace(clips[0], points=np.concatenate(points), present=np.concatenate(present))
+    return film, spans
+
+
+def is_hit(found: Span, true: Span) -> bool:
+    """Return whether a sign that was found is that one."""
+    both_s = min(found[2], true[2]) - max(found[1], true[1])
+    return found[0] == true[0] and 2 * both_s >= min(found[2] - found[1], true[2] - true[1])
