@@ -73,8 +73,9 @@ bench: setup  ## measure and write reports/benchmarks/
 soak: setup  ## twelve nights of retraining with drawn signers (docs/log/studies/soak.md)
 	python -m pipeline.studies.soak.run
 
-attack: setup  ## bad inputs to every command, power cuts in a night (docs/benchmarks.md)
+attack: setup  ## bad inputs to every command, clients of the app, power cuts (docs/benchmarks.md)
 	python -m tests.attack.run --write
+	python -m tests.attack.app
 	python -m tests.attack.night
 
 clean:  ## remove what the stages wrote (not .venv, not data/raw)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.attack import inputs, run
+from tests.attack import app, inputs, run
 from tests.attack.run import Case, Result, Verb, run_case
 from tests.tiny import write_checkpoint, write_project
 
@@ -86,3 +86,11 @@ def test_a_wrong_value_is_put_in_each_place() -> None:
     assert json.loads(found["without a.b"]) == {"a": {}, "c": 3}
     assert json.loads(found["a.b.0 is null"]) == {"a": {"b": [None, 2]}, "c": 3}
     assert len(found) == 4 * (1 + len(inputs.WRONG))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clients", [2, 16])
+def test_clients_that_lie_crawl_and_stop_lose_no_film(tmp_path: Path, clients: int) -> None:
+    found = app.attack(tmp_path / "project", clients, seconds=6.0, seed=1)
+    assert found.faults == []
+    assert len(found.kept) > clients

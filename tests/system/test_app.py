@@ -3,9 +3,7 @@
 Quick twins: tests/unit/ops/app.
 """
 
-import http.client
 import itertools
-import json
 import os
 import shutil
 import signal
@@ -16,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import av
 import numpy as np
@@ -33,6 +30,7 @@ from signloom.paths import SHARDS
 from signloom_demo.draw import DrawOptions, draw_clip, plan_clips
 from signloom_demo.signer import TRAIN_SIGNERS
 from signloom_ops.app.takes import TakeStore
+from tests.attack.app import Client
 from tests.extraction import DRAWING
 from tests.films import draw_film
 from tests.intake import found_corpus
@@ -449,28 +447,6 @@ def test_an_upload_that_was_cut_goes_on_when_the_film_is_chosen_again(
     (take,) = store.list_takes()
     assert (take.state, take.name) == ("whole", "day.mp4")
     assert store.film(take).read_bytes() == film.read_bytes()
-
-
-class Client:
-    """A program that sends films to a server."""
-
-    def __init__(self, address: str) -> None:
-        self._host = address.split("/")[2]
-        self._headers = {"x-signloom": "1", "cookie": f"signloom={address.partition('token=')[2]}"}
-
-    def ask(self, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:
-        line = http.client.HTTPConnection(self._host, timeout=20)
-        sent = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-        line.request(method, f"/api/{path}", sent, self._headers)
-        answer = line.getresponse()
-        content = json.loads(answer.read())
-        line.close()
-        return answer.status, content
-
-    def begin(self) -> str:
-        status, take = self.ask("POST", "takes", {"suffix": ".mp4"})
-        assert status == 201
-        return f"takes/{take['id']}"
 
 
 def test_two_hundred_uploads_leave_memory_as_it_was_and_nothing_twice(

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -241,7 +242,9 @@ class App:
         asked: Any = {name: str(given[name]) for name in ("text", "signer") if name in given}
         if "parts" in given:
             asked["parts"] = parse_options(given["parts"], list[FilmPart], where="parts")
-        return JSONResponse(asdict(self.takes.change(take, **asked)))
+        return JSONResponse(
+            asdict(await to_thread.run_sync(lambda: self.takes.change(take, **asked)))
+        )
 
     async def _label(self, request: Request) -> Response:
         """Give films the sentences of a file that was dropped beside them."""
@@ -269,14 +272,20 @@ class App:
         return JSONResponse(await to_thread.run_sync(label))
 
     async def _remove(self, request: Request) -> Response:
-        self.takes.remove(self.takes.get(request.path_params["id"]))
+        take = self.takes.get(request.path_params["id"])
+        await to_thread.run_sync(self.takes.remove, take)
         return JSONResponse({})
 
     async def _film(self, request: Request) -> Response:
         take = self.takes.get(request.path_params["id"])
         if take.state == "recording":
             raise TakeError("this recording is not whole yet", 409)
-        return FileResponse(self.takes.film(take))
+        film = self.takes.film(take)
+        try:
+            found = await to_thread.run_sync(film.stat)
+        except FileNotFoundError:  # somebody removed it just now
+            raise TakeError("there is no such recording", 404) from None
+        return FileResponse(film, stat_result=found)
 
     async def _look(self, request: Request) -> Response:
         """Find the landmarks of a film, what is wrong with them, and what is signed."""
@@ -406,7 +415,7 @@ class App:
                 "night": _tell_night(store),
                 "again": _find_again(),
                 "report": REPORT_PAGE.is_file(),
-                "bytes": sum(one.stat().st_size for one in APP.rglob("*") if one.is_file()),
+                "bytes": _weigh(APP),
                 "free_gb": round(shutil.disk_usage(Path()).free / 1e9, 1),
             }
 
@@ -451,6 +460,16 @@ class App:
         if done.returncode:
             raise TakeError(done.stderr.strip().splitlines()[-1], 409)
         return JSONResponse({"champion": ModelStore().champion()})
+
+
+def _weigh(folder: Path) -> int:
+    """Return the bytes of the files below a folder, while others remove some."""
+    size_bytes = 0
+    for root, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                size_bytes += Path(root, name).stat().st_size
+    return size_bytes
 
 
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS)

@@ -13,7 +13,7 @@ import secrets
 import shutil
 import threading
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date, datetime
 from pathlib import Path
@@ -165,7 +165,10 @@ class TakeStore:
             and not self.film(take).exists()
             and self.film(whole).is_file()
         ):
-            return self._keep(whole)  # a crash came between the film's last name and this note
+            # A crash came between the film's last name and this note, or another thread is there.
+            with self._writing:
+                now = parse_options(read_json(path, hint=_HINT), Take, where=str(path))
+                return self._keep(whole) if now == take else now
         return take
 
     def film(self, take: Take) -> Path:
@@ -185,12 +188,12 @@ class TakeStore:
             TakeError: If the film is whole, too long, or the piece begins where none is awaited;
                 507 if the disk is full.
         """
-        if take.state != "recording":
-            raise TakeError("this recording is whole already", 409)
-        with self._writing:  # the same piece may come twice at once
-            return self._append(take, offset, piece)
+        with self._changing(take) as now:  # the same piece may come twice at once
+            return self._append(now, offset, piece)
 
     def _append(self, take: Take, offset: int, piece: bytes) -> int:
+        if take.state != "recording":
+            raise TakeError("this recording is whole already", 409)
         size = self.size(take)
         if offset > size:
             raise TakeError(f"the next byte awaited is number {size}, found {offset}", 409)
@@ -214,16 +217,17 @@ class TakeStore:
         Raises:
             TakeError: If it has another size than the sender says, or none.
         """
-        if take.state != "recording":
-            return take
-        found = self.size(take)
-        if found != size or not size:
-            raise TakeError(f"{found} bytes are here, the whole film has {size}", 409)
-        part = self.film(take)
-        flush_to_disk(part)
-        done = replace(take, state="whole")
-        with self._writing:
-            part.rename(self.film(done))
+        if take.state == "recording":
+            with contextlib.suppress(FileNotFoundError):  # another thread was faster
+                flush_to_disk(self.film(take))  # before, since others wait for the lock
+        with self._changing(take) as now:
+            if now.state != "recording":
+                return now
+            found = self.size(now)
+            if found != size or not size:
+                raise TakeError(f"{found} bytes are here, the whole film has {size}", 409)
+            done = replace(now, state="whole")
+            self.film(now).rename(self.film(done))
             return self._keep(done)
 
     def change(
@@ -239,6 +243,12 @@ class TakeStore:
         Raises:
             TakeError: If it is delivered, or two parts have the same times.
         """
+        with self._changing(take) as now:
+            return self._change(now, text, signer, parts)
+
+    def _change(
+        self, take: Take, text: str | None, signer: str | None, parts: Sequence[FilmPart] | None
+    ) -> Take:
         if take.state == "delivered":
             raise TakeError("this recording is delivered; correct it with a new one", 409)
         text = take.text if text is None else one_line(text)
@@ -255,13 +265,15 @@ class TakeStore:
 
     def trim(self, take_id: str, start_s: float, end_s: float) -> None:
         """Let the clip of a recording be what is signed, without the rest before and after."""
-        take = self.get(take_id)
-        if take.state == "whole":
-            self._keep(replace(take, start_s=round(start_s, 3), end_s=round(end_s, 3)))
+        with self._writing:
+            take = self.get(take_id)
+            if take.state == "whole":
+                self._keep(replace(take, start_s=round(start_s, 3), end_s=round(end_s, 3)))
 
     def remove(self, take: Take) -> None:
         """Delete a take with its film; what was delivered stays in the inbox or the corpus."""
-        shutil.rmtree(self._folder(take.id))
+        with self._changing(take):
+            shutil.rmtree(self._folder(take.id))
 
     def agree(self, consent: Consent) -> None:
         """Keep what a signer agreed to, beside what was agreed to before."""
@@ -319,6 +331,21 @@ class TakeStore:
         folder = inbox / f"app-{date.today().isoformat()}-{secrets.token_hex(3)}"
         hidden = inbox / f".{folder.name}"  # scans pass over names that begin with a dot
         hidden.mkdir()
+        try:
+            self._write(takes, consents, hidden)
+        except BaseException:  # a full disk gets its room back
+            shutil.rmtree(hidden)
+            raise
+        for take in takes:
+            self._keep(replace(take, delivery=folder.name))
+        hidden.rename(folder)
+        flush_to_disk(inbox)
+        for take in takes:
+            self._keep(replace(take, state="delivered", delivery=folder.name))
+        return Delivered(folder, [take.id for take in takes], left)
+
+    def _write(self, takes: Sequence[Take], consents: Mapping[str, Consent], hidden: Path) -> None:
+        """Write the files of a delivery."""
         agreed = {take.signer: asdict(consents[take.signer]) for take in takes}
         rows = ["\t".join(_COLUMNS)]
         for take in takes:
@@ -328,13 +355,6 @@ class TakeStore:
             rows += ["\t".join((*row, name, take.signer, until)) for row in _rows(take)]
         write_file(hidden / "table.tsv", "\n".join(rows) + "\n")
         write_file(hidden / "consent.json", to_text(agreed))
-        for take in takes:
-            self._keep(replace(take, delivery=folder.name))
-        hidden.rename(folder)
-        flush_to_disk(inbox)
-        for take in takes:
-            self._keep(replace(take, state="delivered", delivery=folder.name))
-        return Delivered(folder, [take.id for take in takes], left)
 
     def settle(self, inbox: Path) -> None:
         """Finish or undo deliveries that a crash cut off."""
@@ -386,6 +406,12 @@ class TakeStore:
         if not _ID.fullmatch(take_id):
             raise TakeError("there is no such recording", 404)
         return self._takes / take_id
+
+    @contextlib.contextmanager
+    def _changing(self, take: Take) -> Iterator[Take]:
+        """Yield a take as it is now, which another thread may have changed, and hold it."""
+        with self._writing:
+            yield self.get(take.id)
 
     def _keep(self, take: Take) -> Take:
         write_file(self._folder(take.id) / "take.json", to_text(asdict(take)))

@@ -236,6 +236,39 @@ def test_threads_that_change_a_take_leave_it_readable(store: TakeStore) -> None:
     assert [path.name for path in store.film(take).parent.glob(".*")] == []
 
 
+def test_a_correction_that_a_delivery_overtook_delivers_a_take_twice(
+    store: TakeStore, tmp_path: Path
+) -> None:
+    agree(store)
+    take = record(store)
+    assert store.deliver(tmp_path / "inbox").takes == [take.id]
+    with pytest.raises(TakeError, match="is delivered"):
+        store.change(take, text="non")
+    assert store.finish(replace(take, state="recording"), 5).state == "delivered"
+    assert store.deliver(tmp_path / "inbox").takes == []
+
+
+def test_a_take_that_was_removed_meanwhile_comes_back_without_its_film(store: TakeStore) -> None:
+    take = record(store)
+    store.remove(take)
+    for act in (store.remove, lambda one: store.change(one, text="non"),
+                lambda one: store.finish(replace(one, state="recording"), 5)):  # fmt: skip
+        with pytest.raises(TakeError, match="no such recording"):
+            act(take)
+    assert not store.film(take).parent.exists()
+
+
+def test_a_delivery_that_fails_leaves_a_hidden_copy_in_the_inbox(
+    store: TakeStore, tmp_path: Path
+) -> None:
+    agree(store)
+    record(store)
+    store.film(record(store)).unlink()
+    with pytest.raises(FileNotFoundError):
+        store.deliver(tmp_path / "inbox")
+    assert list((tmp_path / "inbox").iterdir()) == []
+
+
 def test_a_damaged_take_is_one_damaged_take(store: TakeStore) -> None:
     good, bad = record(store), record(store)
     (store.film(bad).parent / "take.json").write_text('{"id": 3')

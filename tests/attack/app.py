@@ -1,0 +1,267 @@
+"""The attack on the app: clients that record, deliver, lie, stop half-way and crawl, all at once.
+
+    python -m tests.attack.app [--clients 2 16] [--seconds 20] [--seed 1]
+
+Every request is answered, with an error in words where it was wrong; no film is lost or delivered
+twice, and the server's log has no traceback.
+"""
+
+import argparse
+import contextlib
+import hashlib
+import http.client
+import json
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.attack.inputs import WRONG
+from tests.intake import found_corpus
+from tests.tiny import ROOT
+from tests.videos import write_video
+
+SIGNER, TEXT = "ada", "demain elle boit de l'eau"
+ROUTES = (
+    "GET takes", "POST takes", "PATCH takes/{id}", "DELETE takes/{id}", "GET takes/{id}/film",
+    "PUT takes/{id}/film?offset=0", "POST takes/{id}/whole", "POST takes/{id}/look",
+    "POST takes/{id}/signs", "GET film?clip={id}", "GET skeleton?clip={id}", "GET judge",
+    "GET judge/{id}", "POST judge/{id}", "POST labels?name={id}.vtt", "POST live",
+    "PUT live/{id}", "POST live/{id}/keep", "POST live/{id}/faults", "POST consents",
+    "POST deliver", "GET wanted", "GET nights", "GET start", "POST rollback",
+)  # fmt: skip
+IDS = ("0" * 16, "..", "%2e%2e%2f", "%00", "a" * 5000, "%ed%a0%80", "1")
+
+
+class Client:
+    """A program that asks a server, by the address that it printed."""
+
+    def __init__(self, address: str) -> None:
+        self.host = address.split("/")[2]
+        self._headers = {"x-signloom": "1", "cookie": f"signloom={address.partition('token=')[2]}"}
+
+    def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        """Return the status and what the answer holds; bytes, if it is no JSON."""
+        line = http.client.HTTPConnection(self.host, timeout=60)
+        sent = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        line.request(method, f"/api/{path}", sent, self._headers)
+        answer = line.getresponse()
+        content = answer.read()
+        line.close()
+        is_json = "json" in (answer.getheader("content-type") or "")
+        return answer.status, json.loads(content) if is_json else content
+
+    def begin(self, **given: str) -> str:
+        """Return the path of a new recording."""
+        status, take = self.ask("POST", "takes", {"suffix": ".mp4", **given})
+        assert status == 201, take
+        return f"takes/{take['id']}"
+
+    def head(self, length: int) -> bytes:
+        """Return the head of a request whose body has so many bytes."""
+        lines = [f"{name}: {value}" for name, value in self._headers.items()]
+        lines += [f"host: {self.host}", f"content-length: {length}"]
+        return "\r\n".join(["POST /api/takes HTTP/1.1", *lines, "", ""]).encode()
+
+
+@dataclass
+class Found:
+    """What some clients did and saw."""
+
+    kept: dict[str, str] = field(default_factory=dict)
+    """Hash of each film that a client recorded, by its recording."""
+    removed: set[str] = field(default_factory=set)
+    """Recordings that somebody removed, delivered or not."""
+    statuses: Counter[int] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+
+
+@contextlib.contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """Serve a new project in a folder, by a process of its own; yield the address."""
+    found_corpus(folder)
+    text = (ROOT / "params.yaml").read_text(encoding="utf-8")
+    text = text.replace("folder: data/demo/corpus", "folder: data/raw/weekly")
+    (folder / "params.yaml").write_text(text, encoding="utf-8")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    code = "from signloom.cli.main import main; main()"
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, "app", "--no-browser", "--port", port],
+            cwd=folder, stdout=subprocess.PIPE, stderr=log, text=True,
+        )  # fmt: skip
+    try:
+        with process.stdout as said:  # type: ignore[union-attr]
+            yield said.readline().strip()
+        assert process.poll() is None, "the server ended"
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def attack(folder: Path, clients: int, seconds: float, seed: int) -> Found:
+    """Let clients work on a server and check what they leave."""
+    found, film = Found(), write_video(folder.with_suffix(".mp4"), 12).read_bytes()
+    with serving(folder) as address:
+        client = Client(address)
+        consent = {"signer": SIGNER, "purposes": ["training"], "until": "", "wording": "may we?"}
+        assert client.ask("POST", "consents", consent)[0] == 201
+        until = time.monotonic() + seconds
+        threads = [
+            threading.Thread(target=_work, args=(client, film, until, seed * 100 + number, found))
+            for number in range(clients)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        _expect(client, "POST", "deliver", {}, found)
+        _check(folder, client, found)
+    log = (folder / "log").read_text(encoding="utf-8")
+    if "Traceback" in log:
+        found.faults.append(f"in the log: {log[-600:]}")
+    return found
+
+
+def _work(client: Client, film: bytes, until: float, seed: int, found: Found) -> None:
+    chance, number = random.Random(seed), 0
+    acts = (_record, _record, _lie, _lie, _lie, _stop, _crawl, _deliver, _meddle, _meddle)
+    with contextlib.ExitStack() as half:
+        while time.monotonic() < until:
+            number += 1
+            content = film + b"\0\0\0\x10free" + f"{seed:04d}{number:04d}".encode()
+            try:
+                chance.choice(acts)(client, content, chance, half, found)
+            except Exception as error:  # whatever it is, it is to be seen
+                found.faults.append(f"{type(error).__name__}: {error}")
+
+
+def _expect(client: Client, method: str, path: str, body: object, found: Found) -> Any:
+    """Ask; an answer of 500, or an error without words, is a fault."""
+    status, answer = client.ask(method, path, body)
+    found.statuses[status] += 1
+    said = answer.get("error") if isinstance(answer, dict) else None
+    if status == 500 or (status >= 400 and isinstance(answer, dict) and not said):
+        found.faults.append(f"{method} {path[:60]} {str(body)[:60]}: {status} {str(answer)[:200]}")
+    return answer
+
+
+def _record(client: Client, film: bytes, chance: random.Random, _: Any, found: Found) -> None:
+    take, cut = client.begin(text=TEXT, signer=SIGNER), chance.randrange(1, len(film))
+    _expect(client, "PUT", f"{take}/film?offset=0", film[:cut], found)
+    _expect(client, "PUT", f"{take}/film?offset={cut}", film[cut:], found)
+    _expect(client, "POST", f"{take}/whole", {"size": len(film)}, found)
+    number = take.partition("/")[2]
+    found.kept[number] = hashlib.sha256(film).hexdigest()
+    if chance.random() < 0.2:
+        found.removed.add(number)
+        _expect(client, "DELETE", take, None, found)
+
+
+def _deliver(client: Client, _film: bytes, _: random.Random, _half: Any, found: Found) -> None:
+    _expect(client, "POST", "deliver", {}, found)
+
+
+def _meddle(client: Client, film: bytes, chance: random.Random, _: Any, found: Found) -> None:
+    """Change, look at or remove a recording that another client works on."""
+    _expect(client, "GET", "nights", None, found)
+    takes = _expect(client, "GET", "takes", None, found)[:3]
+    for take in takes:
+        path = f"takes/{take['id']}"
+        _expect(client, "PATCH", path, {"text": TEXT}, found)
+        _expect(client, "GET", f"{path}/film", None, found)
+        _expect(client, "POST", f"{path}/whole", {"size": len(film)}, found)
+    if takes and chance.random() < 0.3:
+        found.removed.add(takes[0]["id"])
+        _expect(client, "DELETE", f"takes/{takes[0]['id']}", None, found)
+
+
+def _lie(client: Client, film: bytes, chance: random.Random, _: Any, found: Found) -> None:
+    """Ask for anything with anything; films of others are left alone."""
+    method, _, path = chance.choice(ROUTES).partition(" ")
+    keys = ("text", "signer", "suffix", "size", "ids", "parts", "watched", "judge", "until")
+    lies: dict[str, Any] = {key: chance.choice(WRONG) for key in chance.sample(keys, 3)}
+    bodies = (None, b"", b"\xff{", b"[" * 50_000, chance.choice(WRONG), lies, film[:2000])
+    path = path.format(id=chance.choice(IDS))
+    _expect(client, method, path, chance.choice(bodies), found)
+
+
+def _stop(client: Client, film: bytes, chance: random.Random, half: Any, found: Found) -> None:
+    """Send a part of a request and hold the line, or leave."""
+    host, port = client.host.split(":")
+    line = socket.create_connection((host, int(port)), timeout=20)
+    sent = client.head(50) + b'{"suffix": ".mp4", "te'
+    line.sendall(sent[: chance.randrange(1, len(sent))])
+    found.statuses[0] += 1
+    if chance.random() < 0.5:
+        half.enter_context(line)
+    else:
+        line.close()
+
+
+def _crawl(client: Client, film: bytes, chance: random.Random, _: Any, found: Found) -> None:
+    """Send a request in many small parts."""
+    host, port = client.host.split(":")
+    body = json.dumps({"suffix": ".mp4", "text": "slow"}).encode()
+    with socket.create_connection((host, int(port)), timeout=20) as line:
+        sent = client.head(len(body)) + body
+        for place in range(0, len(sent), 40):
+            line.sendall(sent[place : place + 40])
+            time.sleep(chance.random() / 50)
+        status = int(line.recv(12).split()[1])
+    found.statuses[status] += 1
+    if status != 201:
+        found.faults.append(f"a slow request was answered with {status}")
+
+
+def _check(folder: Path, client: Client, found: Found) -> None:
+    """Every film that was kept is there once, byte by byte."""
+    status, takes = client.ask("GET", "takes")
+    if status != 200:
+        found.faults.append(f"the list of recordings: {status} {takes}")
+        return
+    states = {take["id"]: take["state"] for take in takes}
+    inbox = folder / "data/inbox"
+    delivered = Counter(
+        hashlib.sha256(path.read_bytes()).hexdigest() for path in inbox.rglob("*.mp4")
+    )
+    for take, digest in found.kept.items():
+        if delivered[digest] > 1 or (not delivered[digest] and take not in found.removed):
+            state = states.get(take, "gone")
+            found.faults.append(f"recording {take} ({state}) lies {delivered[digest]} times there")
+    if more := sum(delivered.values()) - sum(delivered[one] for one in found.kept.values()):
+        found.faults.append(f"{more} films in the inbox that nobody kept")
+
+
+def main() -> None:
+    """Attack with so many clients, one number after the other; end with 1 if a fault is found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--clients", type=int, nargs="*", default=[2, 16])
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    faults = 0
+    for clients in options.clients:
+        folder = Path(tempfile.mkdtemp(prefix="attack-"))
+        found = attack(folder / "project", clients, options.seconds, options.seed)
+        shutil.rmtree(folder)
+        faults += len(found.faults)
+        answers = ", ".join(f"{n} x {code or 'half'}" for code, n in sorted(found.statuses.items()))
+        print(f"{clients} clients: {len(found.kept)} films, {answers}, {len(found.faults)} faults")
+        print(*Counter(found.faults).most_common(20), sep="\n")
+    sys.exit(faults > 0)
+
+
+if __name__ == "__main__":
+    main()
