@@ -433,7 +433,7 @@ def print_plan(plan: "Plan") -> None:
 
 def print_next(options: argparse.Namespace, plan: "Plan") -> None:
     """Print the parameters to set, or set them."""
-    from signloom.importing.recipe import choose_values
+    from signloom.importing.recipe import choose_values, say_outlook
 
     values, reasons = choose_values(
         plan.clips,
@@ -445,6 +445,8 @@ def print_next(options: argparse.Namespace, plan: "Plan") -> None:
     if reasons:
         print("a recipe that fits these clips, to start from:")
         print(*(f"  {reason}" for reason in reasons), sep="\n")
+    if not options.text_only:
+        print(say_outlook(plan.clips))
     if options.use:
         update_params(options.params, values)
         print(f"{options.params} names the corpus now; go on with `dvc repro`")

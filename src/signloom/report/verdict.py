@@ -49,7 +49,7 @@ def verdict_sentences(sources: Sources) -> list[str]:
     """Return sentences that say what the scores are worth."""
     split = headline_split(sources.splits)
     found = sources.splits[split]
-    systems, headline = found["systems"], sources.headline
+    systems, headline = _systems(sources, split), sources.headline
     first, wer = systems[System.MODEL][headline], systems[System.MODEL][Metric.WER]
     train = {target.signer for target in sources.targets if target.split == "train"}
     signers = {target.signer for target in sources.targets if target.split == split}
@@ -59,6 +59,8 @@ def verdict_sentences(sources: Sources) -> list[str]:
         f"{unseen}, {_subject(headline)} {_interval(first)} and the word error rate "
         f"{_interval(wer)} %."
     ]
+    if headline in (spreads := _spreads(sources, split)):
+        sentences.append(_seeds_sentence(spreads[headline], headline))
     if found["clips"] < FEW_CLIPS:
         sentences.append("So few clips say little, and their intervals are too narrow.")
     names = system_names(sources)
@@ -68,12 +70,6 @@ def verdict_sentences(sources: Sources) -> list[str]:
         sentences.append(describe_only(found["only_sentence"], found["clips"]) + ".")
     if found["hallucination"]:
         sentences.append(found["hallucination"]["text"])
-    if sources.seeds and headline in sources.seeds["splits"].get(split, {}):
-        spread = sources.seeds["splits"][split][headline]
-        sentences.append(
-            f"Over {spread['n']} seeds {_subject(headline)} {spread['mean']:.1f}"
-            f"{_seeds_interval(spread)}, give or take {spread['std']:.1f} (standard deviation)."
-        )
     sentences.append(_change_sentence(sources, split))
     if found["missing"]:
         clips = count(len(found["missing"]), "clip")
@@ -91,10 +87,32 @@ def _points(headline: Metric) -> str:
     return metric_label(headline) if headline == Metric.BLEU4 else "points"
 
 
-def _seeds_interval(spread: dict[str, Any]) -> str:
-    if "low" not in spread:  # older evaluations have none
-        return ""
-    return f" [{spread['low']:.1f}, {spread['high']:.1f} over seeds and clips]"
+def _systems(sources: Sources, split: str) -> dict[str, Any]:
+    """Return the scores of a split's systems; of several seeds the model's are their means."""
+    systems = sources.splits[split]["systems"]
+    means = {
+        name: {**systems[System.MODEL][name], **spread, "value": spread["mean"]}
+        for name, spread in _spreads(sources, split).items()
+        if "low" in spread  # older evaluations have no interval over seeds
+    }
+    return {**systems, System.MODEL: systems[System.MODEL] | means}
+
+
+def _spreads(sources: Sources, split: str) -> dict[str, Any]:
+    return sources.seeds["splits"].get(split, {}) if sources.seeds else {}
+
+
+def _seeds_sentence(spread: dict[str, Any], headline: Metric) -> str:
+    deviation = f"{spread['std']:.1f} (standard deviation)"
+    if "low" in spread:
+        return (
+            f"These are means of {spread['n']} seeds with intervals over seeds and clips; one seed "
+            f"is give or take {deviation} from them."
+        )
+    return (
+        f"Over {spread['n']} seeds {_subject(headline)} {spread['mean']:.1f}, give or take "
+        f"{deviation}."
+    )
 
 
 def _floor_sentence(systems: dict[str, Any], names: dict[str, str], headline: Metric) -> str:
@@ -113,6 +131,7 @@ def _kept(sources: Sources, split: str) -> tuple[dict[str, Any], str]:
     """Return the kept scores of a split, empty if there are none, and why they are no measure."""
     found, headline = sources.splits[split], sources.headline
     before = sources.before.get(split, {})
+    means = {name: one["mean"] for name, one in before.get("seeds", {}).items()}
     now = {
         "clips_hash": found.get("clips_hash"),
         "missing": len(found["missing"]),
@@ -120,7 +139,7 @@ def _kept(sources: Sources, split: str) -> tuple[dict[str, Any], str]:
         "headline": headline,
         "signature": found["systems"][System.MODEL][headline]["signature"],
     }
-    return before, why_not_comparable(now, before) if before else ""
+    return {**before, **means}, why_not_comparable(now, before) if before else ""
 
 
 def _change_sentence(sources: Sources, split: str) -> str:
@@ -130,7 +149,7 @@ def _change_sentence(sources: Sources, split: str) -> str:
         return "No earlier run is kept to compare with; `signloom scores --keep` keeps this one."
     if why_not:
         return f"The scores that were kept are not compared: {why_not}."
-    model = sources.splits[split]["systems"][System.MODEL]
+    model = _systems(sources, split)[System.MODEL]
     changes = [
         f"{metric_label(metric)} {model[metric]['value'] - before[metric]:+.1f}"
         for metric in main_metrics(headline)
@@ -159,7 +178,7 @@ def _blind_sentence(systems: dict[str, Any], headline: Metric, *, is_read: bool)
 def tiles(sources: Sources) -> list[Tile]:
     """Return the few numbers at the top of the page."""
     split = headline_split(sources.splits)
-    systems, headline = sources.splits[split]["systems"], sources.headline
+    systems, headline = _systems(sources, split), sources.headline
     model = systems[System.MODEL]
     kept, why_not = _kept(sources, split)
     before = {} if why_not else kept

@@ -1,5 +1,6 @@
 """`signloom init` chooses parameters that fit the corpus, and says why."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,15 @@ import pytest
 
 from signloom.config import load_params, update_params
 from signloom.corpus.manifest import Clip
-from signloom.importing.recipe import Facts, choose_recipe, read_facts, warn_of_little
+from signloom.importing.recipe import (
+    Facts,
+    choose_recipe,
+    read_facts,
+    say_outlook,
+    warn_of_little,
+)
 from signloom.training.run import read_run_options
+from signloom.tune.outlook import plan_trainings
 from tests.tiny import ROOT
 from tests.videos import write_video
 
@@ -40,6 +48,24 @@ def test_a_recipe_of_few_sentences_keeps_a_model_from_learning_them_by_heart() -
     assert (few["model"]["dropout"], few["augment"]) == (0.3, {"mirror": 0.1, "hand_drop": 0})
     assert (many["model"]["dropout"], many["augment"]) == (0.1, {"mirror": 0.3, "hand_drop": 0.4})
     assert any("fewer than 50 train clips" in reason for reason in reasons)
+
+
+def test_few_sentences_are_trained_with_three_seeds_and_own_ones_stay() -> None:
+    def seeds(facts: dict[str, Any], own: list[int]) -> object:
+        params = PARAMS | {"train": PARAMS["train"] | {"seeds": own}}
+        return choose_recipe(Facts(**facts), params)[0]["train"]["seeds"]
+
+    assert seeds(SENTENCES | {"clips": 140}, [1]) == [1, 2, 3]
+    assert seeds(SENTENCES | {"clips": 140}, [4, 5, 6, 7]) == [4, 5, 6, 7]
+    assert seeds(SENTENCES, [4]) == seeds(SIGNS | {"clips": 140}, [4]) == [4]
+
+
+def test_init_says_what_the_outlook_costs_as_it_plans_it() -> None:
+    for count in (3, 5, 7):
+        signers = [f"s{number}" for number in range(count)]
+        clips = [replace(clip(who, "a b", "train"), signer=who) for who in signers]
+        assert f"{len(plan_trainings(signers, 3, 1))} small models" in say_outlook(clips)
+    assert "found 1 signers in train" in say_outlook([clip("a", "a b", "train")])
 
 
 def test_recombining_is_advised_where_it_was_measured_to_help() -> None:

@@ -37,6 +37,21 @@ def test_the_verdict_compares_with_the_strongest_floor(sources: Sources) -> None
     assert "without landmarks: 1 clip." in said
 
 
+def test_of_several_seeds_the_mean_and_its_interval_head_the_page(sources: Sources) -> None:
+    assert sources.seeds
+    spread = sources.seeds["splits"]["test"]["bleu4"] | {"low": 19.0, "high": 84.0}
+    sources.seeds["splits"]["test"]["bleu4"] = spread
+    kept = KEPT | {"seeds": {"bleu4": {"mean": 70.0}}}
+    sources = dataclasses.replace(sources, before={"test": kept})
+    said = " ".join(verdict_sentences(sources))
+    assert "BLEU-4 is 71.5 [19.0, 84.0] and the word error rate" in said
+    assert "means of 2 seeds with intervals over seeds and clips; one seed is give or take" in said
+    assert "not clearly better than the strongest floor" in said
+    assert "BLEU-4 +1.5" in said
+    first = tiles(sources)[0]
+    assert (first.value, first.note) == ("71.5", "95 %: 19.0 to 84.0; before 70.0")
+
+
 KEPT = {"bleu4": 77.5, "chrf": 80.0, "wer": 83.0, "clips": 5, "missing": 0, "signature": "a|b:1"}
 
 
