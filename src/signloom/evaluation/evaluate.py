@@ -19,7 +19,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from signloom.config import Count, Natural, NonNegative, checked_dataclass, get_map
+from signloom.config import Count, Natural, NonNegative, Share, checked_dataclass, get_map
 from signloom.errors import UserError
 from signloom.evaluation.calibrate import Reliability, calibrate, stress_rows
 from signloom.evaluation.metrics import (
@@ -85,10 +85,13 @@ class GridOptions:
 
     beam_sizes: tuple[Count, ...]  # tried with each length penalty
     length_penalties: tuple[NonNegative, ...]
+    internal_lm_weights: tuple[Share, ...] = ()  # tried with the best of these; empty: decoding's
 
     def __post_init__(self) -> None:
         if bool(self.beam_sizes) != bool(self.length_penalties):
             raise ValueError("give both beam_sizes and length_penalties, or leave both empty")
+        if self.internal_lm_weights and not self.beam_sizes:
+            raise ValueError("internal_lm_weights are tried with beam_sizes and length_penalties")
 
 
 @checked_dataclass
@@ -339,6 +342,17 @@ def try_searches(
         logger.warning("no dev clip to choose the search with: evaluate.decoding is used")
     if not pairs or not refs:
         return options.decoding, []
+    names = (Metric.BLEU4, Metric.EXACT, Metric.WER)
+
+    def score(tried: DecodingOptions) -> dict[Metric, float]:
+        texts = plain_texts(translator.translate(sequences, tried))
+        found = score_corpus(texts, refs, options.score)
+        return {name: found[name].value for name in names}
+
+    def rank(found: Mapping[Metric, float]) -> tuple[float, float]:
+        value, wer = found[metric], found[Metric.WER]
+        return (-wer, value) if are_glosses else (value, -wer)
+
     scores: dict[tuple[int, float], dict[Metric, float]] = {}
     for size, penalty in tqdm(
         pairs, desc="try searches on dev", unit="search", file=progress_file()
@@ -347,17 +361,21 @@ def try_searches(
             # Greedy search has one hypothesis, which no penalty changes.
             scores[size, penalty] = scores[size, grid.length_penalties[0]]
             continue
-        tried = replace(options.decoding, beam_size=size, length_penalty=penalty)
-        texts = plain_texts(translator.translate(sequences, tried))
-        found = score_corpus(texts, refs, options.score)
-        names = (Metric.BLEU4, Metric.EXACT, Metric.WER)
-        scores[size, penalty] = {name: found[name].value for name in names}
+        scores[size, penalty] = score(
+            replace(options.decoding, beam_size=size, length_penalty=penalty)
+        )
 
-    def rank(pair: tuple[int, float]) -> tuple[float, float]:
-        score, wer = scores[pair][metric], scores[pair][Metric.WER]
-        return (-wer, score) if are_glosses else (score, -wer)
-
-    best = max(pairs, key=rank)
+    best = max(pairs, key=lambda pair: rank(scores[pair]))
+    chosen = replace(options.decoding, beam_size=best[0], length_penalty=best[1])
+    if grid.internal_lm_weights:
+        weighted = [replace(chosen, internal_lm_weight=one) for one in grid.internal_lm_weights]
+        tried = [score(one) for one in weighted]
+        chosen = max(zip(weighted, tried, strict=True), key=lambda pair: rank(pair[1]))[0]
+        values = (
+            f"{one.internal_lm_weight:g} {found[metric]:.1f}"
+            for one, found in zip(weighted, tried, strict=True)
+        )
+        logger.info("internal_lm_weight and dev %s: %s", metric, ", ".join(values))
     rows = [
         GridRow(
             beam_size=pair[0],
@@ -369,7 +387,7 @@ def try_searches(
         )
         for pair in pairs
     ]
-    return replace(options.decoding, beam_size=best[0], length_penalty=best[1]), rows
+    return chosen, rows
 
 
 def run_commands(

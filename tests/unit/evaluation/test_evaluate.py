@@ -88,6 +88,25 @@ def test_of_equal_searches_the_first_is_used(knowing: Translator) -> None:
     assert [row.chosen for row in rows] == [True, False, False, False]
 
 
+def test_dev_chooses_the_weight_of_the_internal_language_model(knowing: Translator) -> None:
+    class Weighing(Knowing):
+        """Says what is right where a tenth is subtracted."""
+
+        def translate(self, sequences, options, *, blind=False, progress=None):  # type: ignore[no-untyped-def]
+            said = super().translate(sequences, options, blind=blind, progress=progress)
+            if options.internal_lm_weight == 0.1:
+                return said
+            return [dataclasses.replace(t, text=t.text.replace("demain", "hier")) for t in said]
+
+    def chosen(*weights: float) -> float:
+        grid = dataclasses.replace(GRID, internal_lm_weights=weights)
+        options = dataclasses.replace(OPTIONS, grid=grid)
+        return evaluate(translator, targets(), corpus(), options).decoding.internal_lm_weight
+
+    translator = Weighing(knowing, knowing._said)  # type: ignore[attr-defined]
+    assert (chosen(0.0, 0.1, 0.3), chosen(0.0, 0.3), chosen(0.3, 0.0)) == (0.1, 0.0, 0.3)
+
+
 def test_without_a_grid_or_without_dev_the_search_is_the_configured_one(
     searching: Searching, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -117,6 +136,11 @@ def test_a_grid_that_cannot_be_searched_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         GridOptions(beam_sizes=beam_sizes, length_penalties=penalties)
+
+
+def test_a_weight_is_tried_with_a_search() -> None:
+    with pytest.raises(ValueError, match="tried with beam_sizes"):
+        GridOptions(beam_sizes=(), length_penalties=(), internal_lm_weights=(0.1,))
 
 
 def test_the_options_say_what_they_vary() -> None:
