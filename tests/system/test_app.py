@@ -19,12 +19,14 @@ import av
 import numpy as np
 import psutil
 import pytest
+from safetensors.torch import load_file, save_file
 
 from signloom.cli.main import main
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.manifest import read_manifest
 from signloom.corpus.shards import write_shards
 from signloom.evaluation.judge import Judgements, Pair
+from signloom.features.targets import CtcLabels
 from signloom.importing.captions import Cue, write_captions
 from signloom.paths import SHARDS
 from signloom_demo.draw import DrawOptions, draw_clip, plan_clips
@@ -215,6 +217,55 @@ def test_sentences_are_translated_while_they_are_signed(server: Server, tmp_path
     assert (take.state, take.suffix) == ("whole", ".mov")
     with av.open(str(TakeStore().film(take))) as video:
         assert sum(1 for _ in video.decode(video=0)) > 10
+
+
+# The sign that stands over the skeleton at each quarter of a second, and whether it is drawn there.
+READ_SIGNS = """
+(async () => {
+  const video = document.querySelector("#answer video");
+  const canvas = document.querySelector("#answer canvas");
+  const found = [];
+  for (let at = 0.1; at < 2; at += 0.25) {
+    video.currentTime = at;
+    await new Promise((done) => video.addEventListener("seeked", done, { once: true }));
+    await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    const pixels = canvas.getContext("2d").getImageData(0, 0, 120, 30).data;
+    let letters = 0;
+    for (let k = 0; k < pixels.length; k += 4) {
+      letters += pixels[k] > 200 && pixels[k + 1] > 150 && pixels[k + 2] < 120;
+    }
+    found.push([canvas.dataset.sign, letters > 20]);
+  }
+  return found;
+})()
+"""
+
+
+def test_the_sign_that_is_read_stands_over_the_moving_skeleton(
+    server: Server, tmp_path: Path
+) -> None:
+    names = ("MOI", "MANGER", "ALLER")
+    ctc = CtcLabels(kind="glosses", names=names)
+    folder = write_checkpoint(server.project / "data/checkpoint", ctc=ctc)
+    # It knows nothing, but reads some sign all the time: "none" is what its head believes least.
+    weights = load_file(folder / "model.safetensors")
+    weights["ctc.bias"][0] -= 20
+    save_file(weights, folder / "model.safetensors")
+    address = server.start()
+    with open_tab(tmp_path / "profile", 240.0, camera_flags(tmp_path / "drawn")) as tab:
+        open_page(tab, address, "translate")
+        wait_for(tab, "document.querySelector('#preview').videoWidth > 0")
+        press(tab, "#go")
+        wait_for(tab, "!document.querySelector('#stop').hidden")
+        time.sleep(3.0)
+        press(tab, "#stop")
+        wait_for(tab, "(document.querySelector('#answer video')?.readyState ?? 0) >= 2")
+        assert tab.complaints == []  # reading pixels is one more
+        found = tab.run(READ_SIGNS)
+    read = {sign for sign, _ in found} - {""}
+    assert read, found
+    assert read <= {*names}
+    assert [is_drawn for _, is_drawn in found] == [bool(sign) for sign, _ in found]
 
 
 # Notes what the light says: it is gone when all of a recording was looked at.
