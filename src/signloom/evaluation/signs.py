@@ -36,6 +36,7 @@ from signloom.translation.translator import Translator
 
 WEIGHTS = (0.0, 0.4, 0.8)  # of the bigram, tried on dev with each bonus
 BONUSES = (0.0, 1.0, 2.0)
+RECOMBINED = "several"  # the signer of what `signloom compose --recombine` makes
 MODEL = "model"
 TOGETHER = "together"  # the models of all seeds, whose probabilities are averaged
 EDITS = {"substitute": "substitutions", "delete": "deletions", "insert": "insertions"}
@@ -133,7 +134,9 @@ def recognise(
     number = {name: place for place, name in enumerate(translator.spec.ctc.names, start=1)}
     glossed = [t for t in targets if t.split == "train" and t.gloss.split()]
     train = glosses_of(glossed)
-    pairs = count_pairs([[number[name] for name in line] for line in train])
+    # What people sign decides which sign follows another, not what was made of their pieces.
+    signed = [t for t in glossed if t.signer != RECOMBINED] or glossed
+    pairs = count_pairs([[number[name] for name in line] for line in glosses_of(signed)])
     dev, rules = chosen.get("dev", []), options.gloss_rules
     search = choose_search(translator, read.get("dev", []), dev, pairs, rules)
     together = _together(read, others, clips)

@@ -12,6 +12,7 @@ from signloom.errors import UserError
 from signloom.evaluation.signs import Recognition, choose_search, recognise
 from signloom.features.features import FloatArray
 from signloom.features.targets import CtcLabels, Target
+from signloom.importing.recombine import SIGNER
 from signloom.translation.signs import find_signs
 from signloom.translation.translator import Translator
 from tests.unit.evaluation.world import SCORE, TRAIN, corpus, targets, untrained
@@ -122,3 +123,21 @@ def test_the_search_is_chosen_by_the_rules_that_score_it() -> None:
     clip = replace(targets()[0], gloss="GARE loc-GARE")
     assert choose_search(model, [line], [clip], ()).bonus > 0
     assert choose_search(model, [line], [clip], (), "phoenix_2014").bonus == 0
+
+
+def test_sentences_made_of_pieces_do_not_decide_which_sign_follows_another() -> None:
+    made = [
+        replace(t, clip_id=f"made-{n}", signer=SIGNER, gloss=" ".join(reversed(t.gloss.split())))
+        for n, t in enumerate(targets())
+        if t.split == "train"
+    ]
+    results: Any = [
+        SimpleNamespace(split="dev", targets=[t for t in targets() if t.split == "dev"])
+    ]
+    clips = CLIPS | {t.clip_id: CLIPS["train0"] for t in made}
+    # It hears too little to be right without a bigram.
+    both = [recognise(Reader(sure=0.06), of, clips, results, SCORE)[0]
+            for of in (targets(), [*targets(), *made])]  # fmt: skip
+    assert both[0] is not None
+    assert both[0].pairs
+    assert both[0] == both[1]

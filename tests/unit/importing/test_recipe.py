@@ -76,7 +76,7 @@ def test_recombining_is_advised_where_it_was_measured_to_help() -> None:
     assert advised(clips=30, glosses=True)
     assert not advised(clips=90, glosses=True)
     assert not advised(clips=30, glosses=False)
-    assert not advised(clips=30, glosses=True, signs_alone=True)
+    assert advised(clips=140, glosses=True, signs_alone=True)
 
 
 def test_signs_without_sentences_are_recognised() -> None:
