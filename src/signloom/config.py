@@ -230,7 +230,10 @@ def _find_edits(
             start, end = value.start_mark.index, _end_of(value)
             if end <= start:  # nothing is written there, which is null
                 start = end = key.end_mark.index + 1
-            edits.append((start, end, _to_yaml(new) if end > start else f" {_to_yaml(new)}"))
+            # The items of a list may stand right below its key, but nothing else may.
+            below = value.start_mark.line > key.end_mark.line
+            indent = 2 * (below and value.start_mark.column <= key.start_mark.column)
+            edits.append((start, end, " " * (indent or end == start) + _to_yaml(new)))
     if added:
         edits.append(_add_keys(node, added, whole))
     return edits

@@ -185,6 +185,13 @@ def test_updates_keep_comments_and_order(tmp_path: Path) -> None:
     assert "# a comment" in after
 
 
+@pytest.mark.parametrize("indent", ["", "  "])
+def test_a_list_below_its_key_is_replaced(tmp_path: Path, indent: str) -> None:
+    text = f"train:\n  seeds:  # of weights\n  {indent}- 1\n  {indent}- 2\n  epochs: 3\n"
+    _, after = update_params(write(tmp_path, text), {"train": {"seeds": [4, 5]}})
+    assert after == "train:\n  seeds:  # of weights\n    [4, 5]\n  epochs: 3\n"
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -201,7 +201,7 @@ def say_outlook(clips: Sequence[Clip]) -> str:
     """Name the command that says what more people would bring, and what it costs."""
     signers = len({one.signer for one in clips if one.split == "train"})
     if signers < 3:
-        return f"what more people would bring: found {signers} signers in train, expected 3 to tell"
+        return f"what more people would bring can be told from 3 signers in train on, not {signers}"
     models = 3 * (int(math.log2(signers - 1)) + 2)  # of 1, 2, 4 ... signers and of half the takes
     return (
         "what more people would bring: `signloom outlook`, after `dvc repro tokenize_targets`; "
@@ -297,9 +297,14 @@ def choose_values(
     for section, key in (("report", "title"), ("tracking", "experiment")):
         if params.get(section, {}).get(key):
             values[section] = {key: ""}
-    if params.get("evaluate", {}).get("decoding", {}).get("internal_lm_weight"):
-        # It pays where a decoder knows its sentences by heart, as the demo's; elsewhere it costs.
-        values["evaluate"] = {"decoding": {"internal_lm_weight": 0.0}}
+    # Right in a decoder that knows its sentences by heart, as the demo's; wrong elsewhere. 40 clips
+    # of dev chose wrongly for one of three models of coffee orders.
+    searches = params.get("evaluate", {}).get("grid", {}).get("beam_sizes")
+    may_choose = searches and sum(clip.split == "dev" for clip in clips) >= DECIDING
+    values["evaluate"] = {
+        "decoding": {"internal_lm_weight": 0.0},
+        "grid": {"internal_lm_weights": [0.0, 0.1, 0.3] if may_choose else []},
+    }
     return values, reasons
 
 

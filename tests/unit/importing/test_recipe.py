@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from signloom.config import load_params, update_params
+from signloom.config import load_params, load_section, update_params
 from signloom.corpus.manifest import Clip
+from signloom.evaluation.evaluate import EvaluateOptions
 from signloom.importing.recipe import (
     Facts,
     choose_recipe,
+    choose_values,
     read_facts,
     say_outlook,
     warn_of_little,
@@ -60,12 +62,26 @@ def test_few_sentences_are_trained_with_three_seeds_and_own_ones_stay() -> None:
     assert seeds(SENTENCES, [4]) == seeds(SIGNS | {"clips": 140}, [4]) == [4]
 
 
+@pytest.mark.parametrize(("dev", "weights"), [(100, [0.0, 0.1, 0.3]), (40, [])])
+def test_only_enough_clips_of_dev_choose_the_internal_language_model(
+    dev: int, weights: list[float], tmp_path: Path
+) -> None:
+    clips = [clip("a", "a b", "train"), *(clip(f"d{n}", "a b", "dev") for n in range(dev))]
+    values, _ = choose_values(clips, tmp_path, PARAMS, signer_disjoint=True, text_only=True)
+    path = tmp_path / "params.yaml"
+    path.write_text((ROOT / "params.yaml").read_text(encoding="utf-8"), encoding="utf-8")
+    update_params(path, values)
+    found = load_section(path, "evaluate", EvaluateOptions)
+    assert found.grid.internal_lm_weights == tuple(weights)
+    assert found.decoding.internal_lm_weight == 0
+
+
 def test_init_says_what_the_outlook_costs_as_it_plans_it() -> None:
     for count in (3, 5, 7):
         signers = [f"s{number}" for number in range(count)]
         clips = [replace(clip(who, "a b", "train"), signer=who) for who in signers]
         assert f"{len(plan_trainings(signers, 3, 1))} small models" in say_outlook(clips)
-    assert "found 1 signers in train" in say_outlook([clip("a", "a b", "train")])
+    assert "3 signers in train on, not 1" in say_outlook([clip("a", "a b", "train")])
 
 
 def test_recombining_is_advised_where_it_was_measured_to_help() -> None:
