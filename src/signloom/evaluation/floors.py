@@ -2,8 +2,8 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +11,16 @@ from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist as cdist_strings
 from sacrebleu.metrics.bleu import BLEU
 from scipy.spatial.distance import cdist
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from signloom.corpus.landmarks import FEATURES, LandmarkSequence
 from signloom.errors import UserError
 from signloom.evaluation.metrics import MAX_ORDER, FloatArray, ScoreOptions, bleu_of_sums
 from signloom.evaluation.names import Metric
+from signloom.features.features import HANDS, feature_names
 from signloom.features.glosses import GlossSequence, split_glosses
 from signloom.features.sources import Rows, SourceSequence
 from signloom.features.targets import Target
@@ -87,6 +90,8 @@ def _ngrams(tokens: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 Vector = npt.NDArray[np.float32]
 RETRIEVAL_FRAMES = 16  # every clip is resampled to this many to be compared
+LINEAR_FRAMES = 8  # that the linear classifier sees of a clip
+PENALTIES = (1.0, 0.1, 0.01, 0.001)  # that it is tried with, scikit-learn's C
 MOST_STEPS = 200  # of the logistic regression
 MOST_TRAIN = 20_000  # clips of train that are read: each is compared with each evaluated clip
 MOST_CLASSES = 500  # different texts of train beyond which a text is no class to be told apart
@@ -96,50 +101,14 @@ class RetrievalIndex:
     """Sentences that can be found by what is signed."""
 
     def __init__(
-        self,
-        texts: Sequence[str],
-        distances: Callable[[SourceSequence], FloatArray],
-        vector_of: Callable[[SourceSequence], Vector] | None = None,
-        vectors: Vector | None = None,
+        self, texts: Sequence[str], distances: Callable[[SourceSequence], FloatArray]
     ) -> None:
-        """Take the sentence of each training clip, and how far all of them are from a clip.
-
-        Args:
-            texts: A sentence for each training clip.
-            distances: Those of a clip from all of them.
-            vector_of: What a linear classifier sees of a clip; None: there is none.
-            vectors: The same of the training clips, a row each.
-        """
+        """Take the sentence of each training clip, and how far all of them are from a clip."""
         self._texts, self._distances = texts, distances
-        self._vector_of, self._vectors = vector_of, vectors
 
     def nearest(self, sequence: SourceSequence) -> str:
         """Return the sentence of the training clip nearest to a clip; of equals the first."""
         return self._texts[int(np.argmin(self._distances(sequence)))]
-
-    @property
-    def classifies(self) -> bool:
-        """Whether there are vectors, and as many different sentences as can be told apart."""
-        return self._vectors is not None and 2 <= len(set(self._texts)) <= MOST_CLASSES
-
-    def classify(self, sequences: Sequence[SourceSequence]) -> list[str]:
-        """Return the sentence that a logistic regression gives each clip.
-
-        It is what anyone would try first: every sentence of train a class, clips resampled to 16
-        frames, each number brought to mean 0 and deviation 1, scikit-learn's own settings.
-        """
-        assert self._vector_of is not None
-        found = self._classifier.predict(np.stack([self._vector_of(one) for one in sequences]))
-        return [str(text) for text in found]
-
-    @cached_property
-    def _classifier(self) -> Pipeline:
-        model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=MOST_STEPS))
-        with warnings.catch_warnings():
-            # A floor may stop before the end, and tell sentences apart that occur once each.
-            warnings.simplefilter("ignore", UserWarning)
-            model.fit(self._vectors, self._texts)
-        return model
 
 
 def thin_train(targets: Sequence[Target]) -> list[Target]:
@@ -169,15 +138,82 @@ def build_retrieval(
     variance[variance < 1e-12] = 1.0  # a column that never changes tells nothing
     known = vectors.astype(np.float64)  # once: SciPy would for every clip
 
-    def vector_of(sequence: SourceSequence) -> Vector:
-        return clip_vector(translator.rows(sequence))
-
     def distances(sequence: SourceSequence) -> FloatArray:
-        query = vector_of(sequence)
+        query = clip_vector(translator.rows(sequence))
         found: FloatArray = cdist(query[None], known, "seuclidean", V=variance)[0]
         return found
 
-    return RetrievalIndex(texts, distances, vector_of, vectors)
+    return RetrievalIndex(texts, distances)
+
+
+def fit_linear(
+    translator: Translator, targets: Sequence[Target], sequences: Mapping[str, SourceSequence]
+) -> Callable[[Sequence[SourceSequence]], list[str]] | None:
+    """Return what gives clips a text by logistic regression; None where texts are no classes.
+
+    It is what anyone would try first: every text of train a class, some frames of a clip, what is
+    missing replaced by its mean over train, each number brought to mean 0 and deviation 1, and
+    scikit-learn's penalty by dev.
+    """
+    train, dev = (
+        [t for t in targets if t.split == split and t.clip_id in sequences]
+        for split in ("train", "dev")
+    )
+    texts = [target.text for target in train]
+    if not (translator.source.has_frames and 2 <= len(set(texts)) <= MOST_CLASSES):
+        return None
+
+    def vectors(clips: Iterable[SourceSequence]) -> Vector:
+        return np.stack([frames_vector(translator, clip) for clip in clips])
+
+    known = vectors(sequences[target.clip_id] for target in train)
+    models = (fit_classifier(known, texts, penalty) for penalty in PENALTIES)
+    if dev:
+        asked = vectors(sequences[target.clip_id] for target in dev)
+        wanted = [target.text for target in dev]
+        model = max(models, key=lambda one: np.mean(one.predict(asked) == wanted))
+    else:
+        model = next(models)
+    return lambda clips: [str(text) for text in model.predict(vectors(clips))]
+
+
+def fit_classifier(vectors: Vector, texts: Sequence[str], penalty: float = 1.0) -> Pipeline:
+    """Fit a logistic regression to vectors (N, D), NaN where something is missing.
+
+    Args:
+        vectors: Of the training clips.
+        texts: What each of them says.
+        penalty: scikit-learn's C: the smaller, the less it trusts single numbers.
+    """
+    model = make_pipeline(
+        SimpleImputer(keep_empty_features=True), StandardScaler(),
+        LogisticRegression(C=penalty, max_iter=MOST_STEPS),
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        # A floor may stop before the end, and tell sentences apart that occur once each.
+        warnings.simplefilter("ignore", UserWarning)
+        model.fit(vectors, texts)
+    return model
+
+
+def frames_vector(translator: Translator, sequence: SourceSequence) -> Vector:
+    """Return some frames of a clip, flattened: each hand in its own size, NaN what is missing."""
+    options = replace(translator.spec.features, differences=0, presence=True)
+    rows = np.array(translator.source.rows(sequence, options), np.float32)
+    frames = np.linspace(0, len(rows) - 1, LINEAR_FRAMES).round().astype(np.int64)
+    assert isinstance(sequence, LandmarkSequence)  # what has frames
+    if sequence.layout.group_names == (FEATURES,):
+        return rows[frames].ravel()
+    names = feature_names(options, sequence.layout)
+    for name in {name.split(".")[0] for name in names}:
+        own = [n for n, one in enumerate(names) if one.split(".")[0] == name]
+        columns, bit = own[:-1], own[-1]
+        rows[np.ix_(rows[:, bit] == 0, columns)] = np.nan
+        if name in HANDS and np.isfinite(rows[:, columns]).any():
+            # Without a body in the picture nothing else says how near the camera is.
+            shape = [n for n in columns if ".at." not in names[n]]
+            rows[:, shape] /= max(float(np.sqrt(np.nanmean(rows[:, shape] ** 2))), 1e-6)
+    return rows[frames].ravel()
 
 
 def gloss_distances(lines: Sequence[Sequence[str]]) -> Callable[[SourceSequence], FloatArray]:

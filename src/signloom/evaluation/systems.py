@@ -15,7 +15,7 @@ import numpy as np
 from tqdm import tqdm
 
 from signloom.errors import UserError
-from signloom.evaluation.floors import best_constant, build_retrieval
+from signloom.evaluation.floors import best_constant, build_retrieval, fit_linear
 from signloom.evaluation.metrics import ScoreOptions
 from signloom.evaluation.names import Metric, System
 from signloom.features.glosses import GlossSequence
@@ -93,6 +93,7 @@ def run_systems(
     """
     train_texts = [target.text for target in targets if target.split == "train"]
     index = build_retrieval(translator, targets, sequences)
+    linear = fit_linear(translator, targets, sequences)
     results = []
     for split in splits:
         chosen = [target for target in targets if target.split == split]
@@ -114,8 +115,8 @@ def run_systems(
             # A translation depends on what is read alone: nothing is translated again.
             texts[System.SWAPPED] = [texts[System.MODEL][other] for other in others]
         texts[System.RETRIEVAL] = [index.nearest(clip) for clip in clips]
-        if index.classifies:
-            texts[System.LINEAR] = index.classify(clips)
+        if linear:
+            texts[System.LINEAR] = linear(clips)
         texts |= _blind_floors(train_texts, refs, score, metric, np.random.default_rng(seed))
         facts = [clip_facts(clip) for clip in clips]
         if copied := [" ".join(c.glosses) for c in clips if isinstance(c, GlossSequence)]:
