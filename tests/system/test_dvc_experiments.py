@@ -98,12 +98,15 @@ def test_experiments_and_runs_name_each_other(project: Path) -> None:
     assert Path(shown["away"]["cache"]) == project / "data/cache/landmarks"
     assert shown["away"]["code"] != shown["here"]["code"]
     for name, seed in (("here", 2), ("away", 3)):
-        (line,) = call("signloom", "runs", name, cwd=project).splitlines()
+        lines = call("signloom", "runs", name, cwd=project).splitlines()
+        above, line = sorted(lines, key=lambda line: line.rpartition("\t")[2])
+        assert above.endswith(f"\tdvc repro {name}")
         experiment, baseline, corpus, _, status, run_id, run_name = line.split("\t")
         assert (experiment, baseline, corpus) == (name, head[:7], "scratch")
         assert (status, run_name) == ("FINISHED", f"train seed {seed}")
         data = json.loads(call(sys.executable, "-W", "ignore", "-c", SHOW, run_id, cwd=project))
         assert data["tags"]["dvc_experiment"] == name
+        assert data["tags"]["mlflow.parentRunId"] in above
         assert data["metrics"]["test/bleu4"] == shown[name]["test"]["bleu4"]
-    assert len(call("signloom", "runs", cwd=project).splitlines()) == 2
+    assert len(call("signloom", "runs", cwd=project).splitlines()) == 4
     assert not any(path.is_dir() for path in (project / "data/.tracking").iterdir())  # all sent
