@@ -171,6 +171,20 @@ def replace_folder(new: Path, folder: Path) -> None:
     shutil.rmtree(new)
 
 
+@contextlib.contextmanager
+def made_whole(folder: Path) -> Iterator[None]:
+    """Make a folder, unless an empty one is there; what fails in the block leaves nothing in it."""
+    was_there = folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        if was_there:
+            folder.mkdir(exist_ok=True)
+        raise
+
+
 def copy_folder(source: Path, target: Path) -> None:
     """Copy a folder to where nothing is; unlike those of `shutil.copytree`, errors have numbers."""
     target.mkdir()

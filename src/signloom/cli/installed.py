@@ -24,7 +24,14 @@ from typing import Any
 from signloom.config import check_shape, load_params, read_json, shape
 from signloom.dvc import write_start
 from signloom.errors import UserError
-from signloom.files import check_writable, hash_file, hash_folder, to_text, write_file
+from signloom.files import (
+    check_writable,
+    hash_file,
+    hash_folder,
+    made_whole,
+    to_text,
+    write_file,
+)
 from signloom.paths import BASELINE, JUDGEMENTS, LAST_NIGHT, OPS, PARAMS, START
 from signloom.terminal import run_program
 
@@ -98,8 +105,12 @@ def make_installed_project(folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} exists and is no empty folder: name another")
     check_writable(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in (files | {"README.md": README}).items():
+    with made_whole(folder):
+        _fill(folder, files)
+
+
+def _fill(folder: Path, files: Mapping[str, str]) -> None:
+    for name, text in {**files, "README.md": README}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         write_file(folder / name, text)
     for path, text in (

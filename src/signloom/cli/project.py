@@ -3,7 +3,6 @@
 import argparse
 import importlib.util
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 from signloom.cli.installed import FILES, make_installed_project, upgrade_project, version
 from signloom.dvc import SHARED_WITH, write_start
 from signloom.errors import UserError
-from signloom.files import check_writable, write_file
+from signloom.files import check_writable, made_whole, write_file
 from signloom.paths import BASELINE, JUDGEMENTS, LAST_NIGHT, OPS, PARAMS, START
 
 # The code: one for all.
@@ -116,11 +115,15 @@ def make_project(root: Path, folder: Path) -> None:
             "example corpora/weather"
         )
     check_writable(place)
-    place.mkdir(parents=True, exist_ok=True)
+    with made_whole(place):
+        _fill(root, place)
+
+
+def _fill(root: Path, place: Path) -> None:
     for name in LINKED:
         (place / name).symlink_to(os.path.relpath(root / name, place))
     for name in COPIED:
-        shutil.copyfile(root / name, place / name)
+        write_file(place / name, (root / name).read_text("utf-8"))
     (place / BASELINE).parent.mkdir()
     write_file(place / BASELINE, '{"format_version": 1, "metrics": {}}\n')
     write_file(place / LAST_NIGHT, "{}\n")

@@ -12,6 +12,7 @@ import yaml
 from signloom.cli.main import main
 from signloom.cli.project import COPIED, LINKED
 from signloom.corpus.manifest import Clip, write_manifest
+from tests.processes import run_python
 from tests.tiny import ROOT
 
 
@@ -92,6 +93,12 @@ def test_a_project_is_not_made_where_it_would_be_in_the_way(
     with pytest.raises(SystemExit, match=why):
         main(["project", folder])
     assert not (root / "data/weather").exists()
+
+
+def test_a_disk_that_fills_leaves_half_a_project_in_the_way(root: Path) -> None:
+    done = run_python("-m", "signloom.cli.main", "project", "Zeichen für alle", max_file_bytes=2000)
+    assert "the disk is full: free some space and run the same again" in done.stderr
+    assert not (root / "Zeichen für alle").exists()
 
 
 def test_a_project_is_made_from_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
