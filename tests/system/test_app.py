@@ -306,6 +306,21 @@ def test_the_drawn_signer_records_herself_and_a_night_can_take_her_in(
         press(tab, "#stop")
         wait_for(tab, "!document.querySelector('#taken').hidden")
         tab.complaints.clear()
+        # In the third the camera is taken away; what there is stays, and the next one begins.
+        write(tab, "#sentence", "rien")
+        begin(tab)
+        time.sleep(2.5)
+        tab.run("const one = document.querySelector('#preview').srcObject.getTracks()[0]; "
+                "one.stop(); one.dispatchEvent(new Event('ended'))")  # fmt: skip
+        wait_for(tab, "document.querySelector('#message').textContent.includes('camera is gone')")
+        press(tab, "#stop")
+        wait_for(tab, "!document.querySelector('#taken').hidden")
+        wait_for(tab, "document.querySelector('#taken video').currentTime > 0")  # not black
+        press(tab, "#again")
+        begin(tab)
+        press(tab, "#stop")
+        wait_for(tab, "!document.querySelector('#taken').hidden")
+        press(tab, "#again")
         for tab_name in ("clips", "wanted", "nights", "clips"):
             tab.run(f"location.hash = {tab_name!r}")
             time.sleep(0.5)

@@ -135,15 +135,17 @@ let sender = null;
 let watcher = null; // of a recording: its light, the moment that it ends
 
 async function openCamera() {
-  if (stream) return;
+  if (stream?.active) return; // it may have been unplugged
   try {
     stream = await navigator.mediaDevices.getUserMedia({
       video: { width: { ideal: 640 }, height: { ideal: 480 }, frameRate: { ideal: 30 } },
       audio: false,
     });
   } catch (error) {
-    throw new Error(say("no_camera", { why: error.message }));
+    const why = texts.en[`cam_${error.name}`] ? say(`cam_${error.name}`) : error.message;
+    throw new Error(say("no_camera", { why }));
   }
+  stream.getTracks()[0].addEventListener("ended", () => tell(say("camera_gone")));
   $("#preview").srcObject = stream;
   await $("#preview").play();
 }
