@@ -51,7 +51,8 @@ logger = logging.getLogger(__name__)
 class Means:
     """What is done about having few sentences."""
 
-    regularised: bool = False  # dropout 0.3, no mirroring: what `init` sets for few train clips
+    # Dropout 0.3, no mirroring; or dropout 0.1, mirroring 0.3; null: as `init` sets them.
+    regularised: bool | None = False
     teacher: str = ""  # the means, trained before, whose model labels and cuts
     # Of the orders without sentences, the surest, that keep what the teacher writes of them.
     labelled: Share = 0.0
@@ -111,10 +112,12 @@ def train_each(
             files = TrainingFiles(shards=folder / IMPORTED_SHARDS, tokens=folder)
             copy_shards(shards, files.shards, own, landmarks)
             write_tokens(files.tokens, own, tokenize)
-            dropout, mirror = (0.3, 0.0) if means.regularised else (0.1, 0.3)
-            model = dataclasses.replace(base.model, dropout=dropout)
-            changes = dataclasses.replace(base.augment, mirror=mirror)
-            chosen = dataclasses.replace(base, augment=changes, model=model)
+            chosen = base
+            if means.regularised is not None:
+                dropout, mirror = (0.3, 0.0) if means.regularised else (0.1, 0.3)
+                model = dataclasses.replace(base.model, dropout=dropout)
+                changes = dataclasses.replace(base.augment, mirror=mirror)
+                chosen = dataclasses.replace(base, augment=changes, model=model)
             chosen = _at_steps(files, chosen, options.steps * means.longer)
             trained[name], found = _score(files, chosen, scoring)
             yield {"means": name, "share": share, "seed": seed, **found}

@@ -25,6 +25,7 @@ DECIDING = 100  # clips of dev or test, with which a share of them is known to Â
 WRITABLE = 0.9  # least share of train clips whose characters CTC has to have room for
 CUT = 1.1  # and how much longer they must be: rests are cut before a model reads a clip
 _GUESSED_S = {True: 1.5, False: 4.0}  # of single signs and sentences whose length nobody says
+RECOMBINED = 200  # different sentences below which new ones of their pieces were measured to help
 SEEDS = [1, 2, 3]  # of sentences of fewer than `SMALL` clips: there one training is a draw
 FEW = 50  # train clips below which sentences are learnt by heart, too (docs/log/studies/little.md)
 
@@ -35,6 +36,7 @@ class Facts:
 
     clips: int  # of train
     words: float  # share of the train texts that are single words
+    sentences: int  # different texts of train
     known: float  # share of the dev clips whose text train has
     glosses: bool
     signs_alone: bool  # whether the texts are the glosses: signs are recognised, not translated
@@ -60,6 +62,7 @@ def read_facts(clips: Sequence[Clip], corpus: Path, groups: Sequence[str]) -> Fa
     return Facts(
         clips=len(train),
         words=mean(is_single_word(clip.text) for clip in train),
+        sentences=len(texts),
         known=mean(clip.text in texts for clip in dev) if dev else 0.0,
         glosses=any(clip.gloss for clip in train),
         signs_alone=all(clip.gloss == clip.text for clip in train),
@@ -354,12 +357,8 @@ def choose_recipe(facts: Facts, params: Mapping[str, Any]) -> tuple[Sections, li
             f"dropout 0.3, mirror 0.1, no lost hands: fewer than {FEW} train clips are soon learnt "
             "by heart, and what looks like none of them is learnt in their place"
         )
-    if few and glosses and not facts.signs_alone:
-        reasons.append(
-            "after a first `dvc repro` new sentences of the pieces may help: `signloom compose "
-            "--recombine 300` took 30 orders from 47 to 18 % word errors; with 90 it cost "
-            "(docs/data.md), so compare on dev"
-        )
+    if glosses and not (signs or facts.signs_alone):
+        reasons.append(_choose_recombining(facts))
     if glosses:
         reasons.append("ctc_feedback: the decoder looks at the signs that CTC reads, too")
     max_frames = FRAMES // 2 if glosses else FRAMES
@@ -399,6 +398,19 @@ def _recognise(values: Sections, reasons: list[str]) -> None:
     )
     epochs = values["train"]["epochs"]
     values["train"] |= {"patience": epochs, "average_last": 10}
+
+
+def _choose_recombining(facts: Facts) -> str:
+    """Say whether new sentences are to be made of the pieces, which needs a first model."""
+    measured = "of coffee orders % word errors without and with: 30 47, 18; 150 17, 12; 300 14, 16"
+    if facts.sentences >= RECOMBINED:
+        return f"no recombining: {facts.sentences} different sentences are many ({measured})"
+    if facts.known > 0.9:
+        return "no recombining: dev has hardly a sentence that train lacks"
+    return (
+        "after a first `dvc repro` make new sentences of the pieces, `signloom compose --recombine "
+        f"600`: {facts.sentences} different ones are few ({measured}); docs/data.md"
+    )
 
 
 def _choose_labels(facts: Facts, fps: float, reasons: list[str]) -> tuple[str, int]:

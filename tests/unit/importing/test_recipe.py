@@ -24,7 +24,7 @@ from tests.videos import write_video
 
 PARAMS = load_params(ROOT / "params.yaml")
 SIGNS: dict[str, Any] = {
-    "clips": 500, "words": 1.0, "known": 1.0, "glosses": False, "seconds": 1.3,
+    "clips": 500, "words": 1.0, "sentences": 500, "known": 1.0, "glosses": False, "seconds": 1.3,
     "spelt": ((1.3, 6),) * 9, "signs_alone": False, "groups": ("hands", "pose"),
 }  # fmt: skip
 SENTENCES = SIGNS | {"words": 0.0, "known": 0.1, "spelt": ((4.0, 30),) * 9, "seconds": 4.0}
@@ -89,8 +89,10 @@ def test_recombining_is_advised_where_it_was_measured_to_help() -> None:
         _, reasons = choose_recipe(Facts(**SENTENCES | changes), PARAMS)
         return any("--recombine" in reason for reason in reasons)
 
-    assert advised(clips=30, glosses=True)
-    assert not advised(clips=90, glosses=True)
+    assert advised(clips=30, sentences=30, glosses=True)
+    assert advised(clips=1500, sentences=150, glosses=True)
+    assert not advised(clips=300, sentences=300, glosses=True)
+    assert not advised(clips=150, sentences=150, glosses=True, known=1.0)
     assert not advised(clips=30, glosses=False)
     assert advised(clips=140, glosses=True, signs_alone=True)
 

@@ -29,12 +29,13 @@ def test_a_share_of_the_train_clips_keeps_its_sentences_and_every_dev_and_test_c
     assert choose_labelled(clips, 1.0, seed=1) == clips
 
 
+@pytest.mark.parametrize("options", ["params.yaml", "curve.yaml"])
 def test_without_the_takes_it_says_so_and_ends_well(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    options: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     shutil.copytree(ROOT / STUDY.parent, tmp_path / STUDY.parent)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["run"])
+    monkeypatch.setattr(sys, "argv", ["run", str(STUDY.with_name(options))])
     with caplog.at_level(logging.WARNING):
         main()
     assert "words.npz is not there (docs/results.md says where to get it)" in caplog.text
