@@ -19,7 +19,7 @@ from signloom.importing.new_corpus import (
 )
 from signloom.importing.recipe import choose_values
 from signloom.importing.user_tables import find_sources, read_user_table
-from signloom.paths import PARAMS
+from signloom.paths import MODELS, PARAMS
 from signloom_ops.lock import hold_lock
 from signloom_ops.options import OpsOptions, load_ops
 
@@ -66,8 +66,9 @@ class Proposal:
 
 
 def is_founded() -> bool:
-    """Return whether the project has a corpus."""
-    return load_section(PARAMS, "corpus", CorpusOptions).path.is_file()
+    """Return whether the project has a corpus, be it that it still has to be pulled."""
+    corpus = load_section(PARAMS, "corpus", CorpusOptions)
+    return any((corpus.path.is_file(), Path(f"{corpus.folder}.dvc").is_file(), MODELS.is_dir()))
 
 
 def propose(splits: Mapping[str, str] | None = None) -> Proposal:

@@ -75,6 +75,14 @@ def test_what_was_cut_off_before_the_parameters_is_founded_again(project: Path) 
     assert len(read_manifest(MANIFEST)) == 8
 
 
+def test_a_corpus_that_is_not_pulled_yet_is_not_replaced(project: Path) -> None:
+    deliver("anouk", "gildas", "joao")
+    Path("data/demo").mkdir()
+    Path("data/demo/corpus.dvc").write_text("outs: []\n")
+    founding.found()
+    assert not MANIFEST.exists()
+
+
 def test_who_is_missing_is_said_and_others_clips_are_not_replaced(asker: Asker) -> None:
     deliver("anouk", "gildas")
     proposal = founding.propose()
