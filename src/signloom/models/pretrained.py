@@ -368,9 +368,12 @@ def _build_stacks(text: TextModel, options: ModelOptions) -> tuple[Any, Any]:
     try:
         config = getattr(transformers, f"{CLASSES[text.kind]}Config")(**text.sizes, **drop, **fixed)
         built = getattr(transformers, f"{CLASSES[text.kind]}Model")(config)
-    except (ValueError, TypeError, KeyError) as error:
-        version = transformers.__version__
-        raise UserError(f"transformers {version} cannot build {text.name}: {error}") from None
+    except Exception as error:  # sizes that do not fit raise anything
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise UserError(
+            f"transformers {transformers.__version__} cannot build {text.name} with the sizes of "
+            f"its config.json ({reason}); fetch the folder again"
+        ) from None
     stacks = built.get_encoder(), built.get_decoder()
     for stack in stacks:
         stack.embed_tokens = nn.Identity()
@@ -426,7 +429,9 @@ def _read_weights(folder: Path, *, has_values: bool = True) -> dict[str, Tensor]
                     weights[name.removeprefix("model.")] = tensor
         except (safetensors.SafetensorError, OSError) as error:
             raise _wrong(folder, f"{path.name} is torn ({error})") from None
-    if wrong := [name for name, tensor in weights.items() if not tensor.isfinite().all()]:
+    # Without values a model is only planned, on a device that compares nothing.
+    wrong = [n for n, tensor in weights.items() if has_values and not tensor.isfinite().all()]
+    if wrong:
         raise _wrong(folder, f"values of {wrong[0]} are no numbers")
     return weights
 

@@ -88,7 +88,13 @@ def read_run_options(params: Path) -> RunOptions:
     train = load_section(params, "train", TrainOptions)
     if (path := params.parent / START).is_file():
         start = parse_options(load_params(path), Start, where=f"{path}: ").start_from
-        train = train if start is None else replace(train, start_from=start)
+        if start is not None and start != train.start_from:
+            logger.warning(
+                "%s, which `signloom retrain` writes, replaces train.start_from (%s): training "
+                "starts from %s; remove the file if that is not wanted",
+                path, train.start_from or "scratch", start or "scratch", extra=ONCE,
+            )  # fmt: skip
+            train = replace(train, start_from=start)
     model = load_section(params, "model", ModelOptions)
     check_family(model, where=f"{params}: model")
     return RunOptions(

@@ -7,6 +7,7 @@ ones, one whose name is gone is dropped. Nothing else may differ.
 """
 
 import importlib.metadata
+import json
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -23,6 +24,7 @@ from signloom.features.targets import CtcLabels
 from signloom.features.tokenizer import SourceVocabulary, load_source, read_source
 from signloom.files import hash_folder
 from signloom.models.pretrained import TextModel, load_text_weights
+from signloom.paths import START
 
 # Tensors with a row for each source token of a model of glosses, for each target token, and for
 # each CTC label; a tied model has no `output.weight`, one without a CTC head no `ctc`.
@@ -131,9 +133,9 @@ def refuse(folder: Path, problems: Sequence[str]) -> None:
     """Raise the problems that keep a checkpoint from being a start, if there are any."""
     if problems:
         raise UserError(
-            f"train.start_from: {folder} does not fit what is to be trained:\n"
+            f"{_said_by(folder)}: {folder} does not fit what is to be trained:\n"
             + "".join(f"  {problem}\n" for problem in problems)
-            + 'change these back, or start from scratch with train.start_from: "" '
+            + f'change these back, or start from scratch with {_said_by(folder)}: "" '
             "(or with `signloom retrain --start scratch`)"
         )
 
@@ -168,10 +170,16 @@ def label_names(labels: CtcLabels) -> tuple[str, ...]:
 def _check_exists(folder: Path) -> None:
     if not folder.is_dir():
         raise UserError(
-            f"train.start_from: {folder} does not exist; name the checkpoint folder of a model "
+            f"{_said_by(folder)}: {folder} does not exist; name the checkpoint folder of a model "
             "version, such as data/models/0001/checkpoint (not data/checkpoint itself: DVC removes "
-            'it before it trains), or start from scratch with train.start_from: ""'
+            f'it before it trains), or start from scratch with {_said_by(folder)}: ""'
         )
+
+
+def _said_by(folder: Path) -> str:
+    """Return what says where to start from: a night's file replaces the parameter."""
+    there = START.read_text("utf-8", errors="replace") if START.is_file() else ""
+    return f"{START}: start_from" if json.dumps(folder.as_posix()) in there else "train.start_from"
 
 
 def _differences(old: CheckpointSpec, new: CheckpointSpec) -> Iterator[str]:

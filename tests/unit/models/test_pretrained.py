@@ -16,7 +16,7 @@ from signloom.errors import UserError
 from signloom.features.tokenizer import BYT5, Tokenizer, read_source
 from signloom.models.seq2seq import Memory
 from signloom.training.data import TrainingData
-from signloom.training.run import RunOptions, prepare, train
+from signloom.training.run import RunOptions, count_parameters, prepare, train
 from signloom.training.warm_start import describe_start
 from signloom.translation.onnx_export import export_onnx
 from signloom.translation.translator import Translator
@@ -215,6 +215,26 @@ def test_a_folder_that_is_no_text_model_ends_in_words(
     change(folder)
     with pytest.raises(UserError, match=message):
         prepare(data, options_of(folder), provenance={})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({}, ""), ({"scale_embedding": 1}, "cannot build text with the sizes of its config.json"),
+     ({"d_model": "big"}, "config.json: d_model: found 'big'")],
+)  # fmt: skip
+def test_a_damaged_configuration_ends_in_words_where_a_model_is_only_planned(
+    changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    """It ended in "Tensor.item() cannot be called on meta tensors"."""
+    folder = tmp_path / "text"
+    text_model(folder, "mbart")
+    data = data_of(folder)
+    edit(folder, **changes)
+    if not message:
+        assert count_parameters(data, options_of(folder)) > 1000
+        return
+    with pytest.raises(UserError, match=message):
+        count_parameters(data, options_of(folder))
 
 
 def spoil(folder: Path, value: float, rows: int = 50) -> None:

@@ -326,7 +326,7 @@ def test_what_training_starts_from_is_known_by_its_bytes(tmp_path: Path) -> None
     [(None, "mine"), ("null", "mine"), ("data/models/0003", "data/models/0003"), ('""', "")],
 )
 def test_a_night_says_where_training_starts_without_touching_params_yaml(
-    said: str | None, expected: str, tmp_path: Path
+    said: str | None, expected: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     params = tmp_path / "params.yaml"
     params.write_bytes((ROOT / "pipeline/smoke/params.yaml").read_bytes())
@@ -335,6 +335,19 @@ def test_a_night_says_where_training_starts_without_touching_params_yaml(
         (tmp_path / "data").mkdir()
         write_start(yaml.safe_load(said), tmp_path / START)
     assert read_run_options(params).train.start_from == expected
+    # It replaced the parameter silently.
+    assert ("replaces train.start_from (mine)" in caplog.text) == (expected != "mine")
+
+
+def test_a_start_that_does_not_exist_is_named_by_what_said_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"^train\.start_from: data/old does not exist"):
+        describe_start("data/old")
+    write_start("data/old")
+    with pytest.raises(UserError, match=r"^data/start\.yaml: start_from: data/old does not exist"):
+        describe_start("data/old")
 
 
 def test_what_a_person_wrote_into_the_file_of_nights_is_checked(tmp_path: Path) -> None:
