@@ -396,6 +396,7 @@ def _check_videos(options: argparse.Namespace, is_imported: bool) -> None:
 def print_plan(plan: "Plan") -> None:
     """Print what will be taken, what not and why."""
     from signloom.corpus.manifest import SPLITS
+    from signloom.importing.dealing import few_takes
     from signloom.importing.new_corpus import count_reasons
     from signloom.importing.recipe import warn_of_leaks, warn_of_little
 
@@ -418,6 +419,13 @@ def print_plan(plan: "Plan") -> None:
         why = {"order": ": of each signer and text the first takes train, the last test, which is "
                "nearest to another day's"}  # fmt: skip
         print(f"  dealt by {plan.dealt_by}{why.get(plan.dealt_by, '')}")
+        pooled = few_takes(plan.clips, len({clip.split for clip in plan.clips}))
+        if plan.dealt_by == "order" and pooled:
+            print(
+                f"  warning: {len(pooled)} clips have fewer takes of their signer and text than "
+                "there are splits; these were dealt together, so dev and test may have texts that "
+                "train lacks. Record more takes, or say --by clip or --by sentence"
+            )
     if shared := plan.shared_signers():
         splits = Counter(" and ".join(splits) for splits in shared.values())
         parts = ", ".join(f"{count} in {names}" for names, count in splits.items())

@@ -48,13 +48,10 @@ def _deal_in_order(clips: Sequence[Clip], shares: Shares) -> dict[str, str]:
 
     Takes of one sitting are nearly the same film: shuffled, a model is tested on what it knows.
     """
-    takes: dict[tuple[str, str], list[Clip]] = defaultdict(list)
-    for clip in clips:
-        takes[clip.signer, clip.text].append(clip)
     wanted = sum(share > 0 for share in shares)
-    pooled = [one for series in takes.values() if len(series) < wanted for one in series]
+    pooled = few_takes(clips, wanted)
     dealt: dict[str, str] = {}
-    for series in [pooled, *(one for one in takes.values() if len(one) >= wanted)]:
+    for series in [pooled, *(one for one in _takes(clips) if len(one) >= wanted)]:
         dev, test = (
             max(1, round(share / sum(shares) * len(series)))
             if share and len(series) >= wanted
@@ -67,6 +64,19 @@ def _deal_in_order(clips: Sequence[Clip], shares: Shares) -> dict[str, str]:
     return dealt
 
 
+def few_takes(clips: Sequence[Clip], splits: int) -> list[Clip]:
+    """Return the clips of texts with fewer takes by their signer than there are splits."""
+    return [one for series in _takes(clips) if len(series) < splits for one in series]
+
+
+def _takes(clips: Sequence[Clip]) -> list[list[Clip]]:
+    """Return the takes of each signer and text."""
+    takes: dict[tuple[str, str], list[Clip]] = defaultdict(list)
+    for clip in clips:
+        takes[clip.signer, clip.text].append(clip)
+    return list(takes.values())
+
+
 def recording_order(clip: Clip) -> tuple[list[tuple[str, int]], float]:
     """Return what sorts takes as they were recorded: by film, time and the numbers in names."""
     name = str(clip.video or "") if clip.start_s is not None else clip.clip_id
@@ -76,11 +86,8 @@ def recording_order(clip: Clip) -> tuple[list[tuple[str, int]], float]:
 
 def shuffled_takes(clips: Sequence[Clip]) -> int:
     """Count the signers' texts whose takes lie in several splits, though not in order."""
-    takes: dict[tuple[str, str], list[Clip]] = defaultdict(list)
-    for clip in clips:
-        takes[clip.signer, clip.text].append(clip)
     found = 0
-    for series in takes.values():
+    for series in _takes(clips):
         splits = [one.split for one in sorted(series, key=recording_order)]
         changes = sum(one != other for one, other in pairwise(splits))
         found += changes > len({*splits}) - 1

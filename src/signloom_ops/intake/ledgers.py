@@ -39,7 +39,7 @@ class IntakeReject:
     reason: str  # names no person and no clip
     hint: str  # what to do about it
     fingerprint: str  # of all that was looked at, so that nothing is tried twice in vain
-    concerns: str  # clips, signers and files that the reason means, separated by "; "
+    concerns: str = ""  # clips, signers and files that the reason means, separated by "; "
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -91,7 +91,7 @@ def read_ledger(path: Path, kind: type[LedgerRow]) -> list[LedgerRow]:
     try:
         # Before version 0.2 the hint was in the column `mend`.
         there = ["hint" if name == "mend" else name for name in header.split("\t")]
-        if there != names:
+        if there not in (names, names[:6]):  # rejects had no `concerns` at first
             raise ValueError(f"found the columns {header!r}, expected {', '.join(names)}")
         return [
             build(*(int(v) if n in counts else v for n, v in zip(there, row, strict=True)))

@@ -252,6 +252,14 @@ def test_rows_that_name_landmark_files_with_their_ending_are_taken(
     assert "x9.npz" in out
     clips = read_manifest(Path("c/manifest.tsv"), signer_disjoint=False)
     assert [(clip.clip_id, clip.split) for clip in clips] == [("a1", "train"), ("b1", "dev")]
+    for number in range(6):
+        rows.append(f"x{number}.npz,word{number},,en")
+        shutil.copy("in/ben/b1.npz", f"in/x{number}.npz")
+    table.write_text("\n".join(["file,text,split,lang", *rows[3:]]) + "\n")
+    main(["import", "in", "--to", "e", *size])
+    deal = ["--shares", "60", "20", "20", "--by", "order"]
+    main(["init", "e", "--table", "t.csv", "--set", "signer=x", *deal])
+    assert "warning: 6 clips have fewer takes of their signer and text" in capsys.readouterr().out
     for wrong, message in (
         ("speech=en", "no such column; t.csv has file"),
         ("lang=(", "no regular"),

@@ -5,7 +5,7 @@ import pytest
 
 from signloom.corpus.manifest import Clip
 from signloom.errors import UserError
-from signloom.importing.dealing import deal_clips, shuffled_takes
+from signloom.importing.dealing import deal_clips, few_takes, shuffled_takes
 from signloom.importing.recipe import warn_of_leaks
 
 SHARES = (80.0, 10.0, 10.0)
@@ -47,6 +47,7 @@ def test_what_was_recorded_once_or_twice_trains_or_is_dealt_with_the_others() ->
     clips = [take("often", number) for number in range(3)]
     clips += [take(f"once{number}", number) for number in range(20)]
     found, _ = dealt(clips, "order")
+    assert {one.text for one in few_takes(clips, 3)} == {f"once{number}" for number in range(20)}
     splits = {one.text: one.split for one in found if one.text != "often"}
     assert [splits[f"once{number}"] for number in range(20)] == (
         ["train"] * 16 + ["dev"] * 2 + ["test"] * 2
