@@ -1,16 +1,14 @@
 """Processes that work for this one and end with it."""
 
-import functools
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from subprocess import Popen
 
-import psutil  # type: ignore[import-untyped]
-
 from signloom.devices import variable_of_gpu
 from signloom.log import GROUP, group_name
+from signloom.system import is_alive
 
 PARENT = "SIGNLOOM_PARENT"  # the number of the process that a process works for
 
@@ -52,22 +50,5 @@ def check_parent() -> None:
     Raises:
         KeyboardInterrupt: If it is.
     """
-    if (number := os.environ.get(PARENT)) is not None and not _is_alive(int(number)):
+    if (number := os.environ.get(PARENT)) is not None and not is_alive(int(number)):
         raise KeyboardInterrupt
-
-
-def _is_alive(number: int) -> bool:
-    """Return whether a process is there, and is the one that had this number at the first call.
-
-    It need not be the parent of this one: in a virtual environment of Windows that is a launcher.
-    """
-    try:
-        process = _process(number)
-        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
-
-
-@functools.cache
-def _process(number: int) -> psutil.Process:
-    return psutil.Process(number)

@@ -1,5 +1,6 @@
 """What differs between Linux, macOS and Windows, a function each."""
 
+import functools
 import os
 import shutil
 import signal
@@ -41,6 +42,24 @@ def interrupt(process: psutil.Process) -> None:
         process.terminate()
     else:
         process.send_signal(signal.SIGINT)
+
+
+def is_alive(number: int) -> bool:
+    """Return whether a process works, and is the one that had this number at the first call.
+
+    For who works for it: it need not be the parent, which is a launcher in a virtual environment of
+    Windows.
+    """
+    try:
+        process = _process(number)
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+@functools.cache
+def _process(number: int) -> psutil.Process:
+    return psutil.Process(number)
 
 
 def user_name() -> str:

@@ -17,15 +17,15 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil  # type: ignore[import-untyped]
 from filelock import lock_descriptor
 
 from signloom.errors import UserError
 from signloom.files import write_file
 from signloom.paths import SPOOL
-from signloom.system import lower_priority
+from signloom.system import is_alive, lower_priority
 from signloom.tracking.journal import (
     ADDRESSES,
+    BESIDE,
     LOCK,
     PROBLEM,
     SENDING,
@@ -59,14 +59,12 @@ class WaitError(Exception):
     """What this run needs is not there; others can be delivered."""
 
 
-def deliver(
-    spool: Path, *, patience_s: float = PATIENCE_S, beside: psutil.Process | None = None
-) -> bool:
+def deliver(spool: Path, *, patience_s: float = PATIENCE_S, beside: int | None = None) -> bool:
     """Bring the records of a spool to the store, until no process writes there any more.
 
     Args:
         spool: Folder of journals.
-        beside: A process, such as a `dvc repro`, until whose end more records will come.
+        beside: Number of a process, such as a `dvc repro`, until whose end more will come.
         patience_s: How long to try with a store that is away once nobody writes any more.
 
     Returns:
@@ -74,10 +72,15 @@ def deliver(
     """
     spool.mkdir(parents=True, exist_ok=True)
     with (_own(spool, LOCK)).open("w") as lock:
-        lock_descriptor(lock.fileno())  # one delivers, others wait to take over
+        if not lock_descriptor(lock.fileno(), blocking=False):
+            if beside is not None and _read(_own(spool, BESIDE)) == str(beside):
+                return True  # who delivers stays as long as we would
+            lock_descriptor(lock.fileno())  # one delivers, others wait to take over
+        if beside is not None:
+            write_file(_own(spool, BESIDE), str(beside))
         sender = _Sender(spool)
         pause_s, failed_since = POLL_S, None
-        while (boxes := sender.waiting()) or (beside is not None and beside.is_running()):
+        while (boxes := sender.waiting()) or (beside is not None and is_alive(beside)):
             if not boxes or sender.send():
                 pause_s, failed_since = POLL_S, None
             else:
@@ -90,6 +93,10 @@ def deliver(
             time.sleep(pause_s)
         _own(spool, PROBLEM).unlink(missing_ok=True)
     return True
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 def deliver_now(spool: Path, tell: Callable[[str], None]) -> None:
@@ -444,12 +451,7 @@ def _cut(values: dict[str, str]) -> dict[str, str]:
 
 
 def _main(spool: str = str(SPOOL), beside: str = "") -> None:
-    """Deliver, beside a process if there is its number."""
-    try:
-        process = psutil.Process(int(beside)) if beside else None
-    except psutil.NoSuchProcess:
-        process = None
-    deliver(Path(spool), beside=process)
+    deliver(Path(spool), beside=int(beside) if beside else None)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,9 @@ from signloom.files import write_file
 RECORDS, OWNER, SENT, FILES = "journal.jsonl", "owner", "sent.json", "files"
 # For each store: who delivers there, who sends at this moment, why the store takes nothing.
 LOCK, SENDING, PROBLEM = "lock", "sending", "problem.txt"
-ADDRESSES = "addresses.json"  # likewise: experiment and run of the keys that were sent last
+# Likewise: experiment and run of the keys that were sent last; number of the `dvc repro` that who
+# delivers stays for.
+ADDRESSES, BESIDE = "addresses.json", "beside.txt"
 
 
 def store_file(spool: Path, store: str, name: str) -> Path:

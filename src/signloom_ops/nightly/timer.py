@@ -280,7 +280,9 @@ def _choose(project: Path) -> Timer:
 
 
 def _domain() -> str:
-    return f"gui/{os.getuid()}" if sys.platform != "win32" else ""
+    if sys.platform == "win32":
+        return ""
+    return f"gui/{os.getuid()}"
 
 
 def _quote_unit(text: str) -> str:

@@ -213,6 +213,23 @@ def test_stages_of_a_night_lie_below_the_night(monkeypatch: pytest.MonkeyPatch) 
     assert find(train.key).data.tags["mlflow.parentRunId"] == above.info.run_id
 
 
+def test_each_stage_of_a_repro_leaves_a_process_that_waits(store: Path) -> None:
+    """One delivers until the `dvc repro` ends, and those of later stages leave it to that one."""
+    repro = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    command = [sys.executable, "-m", "signloom.tracking.deliver", str(SPOOL), str(repro.pid)]
+    stays = subprocess.Popen(command)
+    note = store_file(SPOOL, store_name(), deliver_module.BESIDE)
+    while not note.is_file() or note.read_text() != str(repro.pid):
+        time.sleep(0.02)
+    assert subprocess.run(command, timeout=60, check=False).returncode == 0
+    assert stays.poll() is None
+    with Run.start(ON, "late", stage="report", key="late"):
+        pass
+    repro.communicate(b"\n")
+    assert stays.wait(timeout=60) == 0
+    assert find("late").info.status == "FINISHED"
+
+
 def test_a_stage_finds_the_dvc_that_runs_it(tmp_path: Path) -> None:
     ask = (
         "from signloom.provenance import running_dvc as r; found = r(); print(found and found.pid)"
