@@ -8,6 +8,7 @@ import socket
 import struct
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -562,15 +563,17 @@ DAMAGES: dict[str, Maker] = {
 WRONG = (None, [], {}, "x", -1, 1e308, True, "\x1b[2J", [[[]]], 10**30)
 
 
-def wrong_values(text: str) -> Iterator[tuple[str, str]]:
-    """Return JSON files in which one value is another or missing, with what was done."""
+def wrong_values(text: str) -> Iterator[tuple[str, Callable[[], str]]]:
+    """Yield what makes a JSON file in which one value is another or missing, with what is done.
+
+    Few of the many are drawn, so each is made when it is asked for.
+    """
     content = json.loads(text)
     for place in _places(content, ()):
         name = ".".join(map(str, place))
-        yield f"without {name}", json.dumps(_changed(content, place, None, drop=True))
+        yield f"without {name}", partial(_changed, content, place, None, drop=True)
         for value in WRONG:
-            said = json.dumps(value)
-            yield f"{name} is {said}", json.dumps(_changed(content, place, value))
+            yield f"{name} is {json.dumps(value)}", partial(_changed, content, place, value)
 
 
 def _places(content: Any, here: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
@@ -584,7 +587,7 @@ def _places(content: Any, here: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
         yield from _places(content[0], (*here, 0))
 
 
-def _changed(content: Any, place: tuple[Any, ...], value: Any, *, drop: bool = False) -> Any:
+def _changed(content: Any, place: tuple[Any, ...], value: Any, *, drop: bool = False) -> str:
     copy = json.loads(json.dumps(content))
     inner = copy
     for key in place[:-1]:
@@ -593,7 +596,7 @@ def _changed(content: Any, place: tuple[Any, ...], value: Any, *, drop: bool = F
         del inner[place[-1]]
     else:
         inner[place[-1]] = value
-    return copy
+    return json.dumps(copy)
 
 
 YAML: dict[str, bytes] = {

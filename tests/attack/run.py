@@ -27,6 +27,7 @@ import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -366,10 +367,8 @@ def all_cases(base: Path) -> Iterator[Case]:
                 yield Case(verb=verb, kind="damage", name=f"{path}: {name}",
                            prepare=_damaging(path, change))  # fmt: skip
     check = next(verb for verb in ALONE if verb.name == "stage check")
-    for name, text in wrong_params(base):
-        yield Case(verb=check, kind="params", name=name, prepare=_damaging(
-            "params.yaml", inputs.bytes_of(text.encode())
-        ))  # fmt: skip
+    for name, change in wrong_params(base):
+        yield Case(verb=check, kind="params", name=name, prepare=_damaging("params.yaml", change))
 
 
 def given_inputs(base: Path) -> dict[str, dict[str, Callable[[Path], str]]]:
@@ -518,15 +517,20 @@ def damages(path: Path) -> Iterator[tuple[str, inputs.Maker]]:
         if path.suffix == ".yaml":
             text = json.dumps(yaml.safe_load(text))  # which is YAML, too
         for name, wrong in inputs.wrong_values(text):
-            yield name, inputs.bytes_of(wrong.encode())
+            yield name, partial(_write_text, wrong)
 
 
-def wrong_params(base: Path) -> Iterator[tuple[str, str]]:
+def _write_text(text: Callable[[], str], path: Path) -> None:
+    path.write_text(text(), encoding="utf-8")
+
+
+def wrong_params(base: Path) -> Iterator[tuple[str, inputs.Maker]]:
     """Yield params.yaml with one value wrong or missing (JSON is YAML), and unusual YAML."""
     content = yaml.safe_load((base / "params.yaml").read_text(encoding="utf-8"))
-    yield from inputs.wrong_values(json.dumps(content))
+    for name, wrong in inputs.wrong_values(json.dumps(content)):
+        yield name, partial(_write_text, wrong)
     for name, raw in inputs.YAML.items():
-        yield name, raw.decode(errors="ignore")
+        yield name, inputs.bytes_of(raw)
 
 
 def files_read(base: Path, verb: Verb) -> list[str]:
