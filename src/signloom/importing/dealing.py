@@ -113,10 +113,12 @@ def deal_splits(of: Mapping[str, str], shares: Sequence[float], by: str) -> dict
     # A hash, and not the order of the table: neighbours may come from one recording.
     sizes = Counter(of.values())
     if len(sizes) < len(wanted):
-        hint = "--by film, --by order or --by clip," if by == "signer" else "--by clip"
+        instead = "--by film, --by order or --by clip," if by == "signer" else "--by clip"
+        hint = f"Say {instead} to have the same signers in all splits, and say so beside the scores"
+        if by == "clip":
+            hint = "Bring more, or say 0 in --shares for what may stay empty"
         raise UserError(
-            f"found {len(sizes)} {by}s for {len(wanted)} splits; expected one or more each. Say "
-            f"{hint} to have the same signers in all splits, and say so beside the scores"
+            f"found {len(sizes)} {by}s for {len(wanted)} splits; expected one or more each. {hint}"
         )
     order = sorted(sizes, key=lambda unit: (-sizes[unit], hashlib.sha256(unit.encode()).digest()))
     goal = {name: share / sum(shares) * len(of) for name, share in zip(SPLITS, shares, strict=True)}
