@@ -329,6 +329,31 @@ def test_a_run_whose_process_is_killed_says_so(store: Path) -> None:
     assert kept.data.metrics["loss"] == 1.0
 
 
+def test_records_that_the_version_before_left_are_delivered() -> None:
+    """As b4546c9 wrote them, by a process that was killed."""
+    folder = SPOOL / "1795527600946946628-76d4cc11"
+    (folder / "files/0001").mkdir(parents=True)
+    (folder / "files/0001/x.txt").write_text("hi")
+    (folder / "owner").touch()
+    tags = {"stage": "train", "git_commit": "unknown", "git_dirty": "unknown",
+            "mlflow.source.type": "LOCAL", "mlflow.source.git.commit": "unknown", "host": "vm",
+            "device": "cpu, 2 cores", "mlflow.source.name": "pipeline.train"}  # fmt: skip
+    records: list[dict[str, Any]] = [
+        {"kind": "start", "store": store_name(), "experiment": "drawn signers", "name": "train k",
+         "key": "of before", "parent": None, "time_ms": 1795527600949, "tags": tags},
+        {"kind": "inputs", "values": {"manifest": "abc"}},
+        {"kind": "params", "values": {"lr": "1", "d": "x"}},
+        {"kind": "metrics", "values": {"loss": 1.0}, "step": 1, "time_ms": 1795527600956},
+        {"kind": "artifact", "copy": "files/0001", "folder": None},
+    ]  # fmt: skip
+    (folder / "journal.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
+    assert deliver(SPOOL)
+    kept = find("of before")
+    assert (kept.info.status, kept.data.metrics["loss"]) == ("KILLED", 1.0)
+    assert kept.data.params == {"lr": "1", "d": "x"}
+    assert [one.path for one in mlflow.MlflowClient().list_artifacts(kept.info.run_id)] == ["x.txt"]
+
+
 def test_a_run_that_was_killed_and_finished_stands_as_killed() -> None:
     """Nothing was delivered in between. Slow twin: tests/system/test_tracking_server.py."""
     kill(Run.start(ON, "first", stage="train", key="resumed"))
