@@ -158,7 +158,7 @@ def read_state(folder: Path) -> dict[str, Any] | None:
     """Return what a project says of itself; None in a clone and its sisters.
 
     Raises:
-        UserError: If the file is damaged or of a later format.
+        UserError: If the file is damaged, or the project is of a later version.
     """
     path = folder / STATE
     if not path.is_file():
@@ -169,7 +169,16 @@ def read_state(folder: Path) -> dict[str, Any] | None:
     state = check_shape(read_json(path, hint=hint), kind, where=path, hint=hint)
     if state.get("format_version") != FORMAT_VERSION:
         raise UserError(f"{path} is of a later Signloom: restore it")
+    if _order(state["version"]) > _order(version()):
+        raise UserError(
+            f"{folder.resolve()} is a project of Signloom {state['version']}, and {version()} is "
+            "installed: pip install --upgrade signloom"
+        )
     return {"upgrading": False, "files": {}, "begun": {}} | state
+
+
+def _order(number: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", number)]
 
 
 def upgrade_project(folder: Path) -> list[str]:

@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from signloom.cli import installed
-from signloom.cli.installed import STATE, make_installed_project, upgrade_project
+from signloom.cli.installed import (
+    STATE,
+    check_project,
+    make_installed_project,
+    upgrade_project,
+)
 from signloom.errors import UserError
 from tests.damage import damaged_texts
 from tests.intake import tree
@@ -67,3 +72,13 @@ def test_a_damaged_state_of_a_project_is_told_in_words(project: Path) -> None:
     (project / STATE).write_text('{"format_version": 1, "version": "0.1.0", "files": []}')
     with pytest.raises(UserError, match=r"files(.|\n)*restore it from Git"):
         upgrade_project(project)
+
+
+def test_a_project_of_a_later_version_is_taken_back_to_an_older_one(project: Path) -> None:
+    before = tree(project)
+    content = json.loads((project / STATE).read_text())
+    (project / STATE).write_text(json.dumps(content | {"version": "0.10.0"}))
+    for command in (upgrade_project, check_project):
+        with pytest.raises(UserError, match=r"of Signloom 0\.10\.0, and .* is installed: pip inst"):
+            command(project)
+    assert {**tree(project), STATE.name: before[STATE.name]} == before
