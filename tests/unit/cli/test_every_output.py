@@ -19,17 +19,17 @@ __all__ = ["project"]
 
 # What options of a path only read.
 READ = {
-    "init": {"--videos", "--captions", "--join", "--landmarks"},
+    "init": {"--videos", "--captions", "--join", "--landmarks", "--rates"},
     "merge": set[str](),
     "compose": {"--takes", "--landmarks", "--join"},
-    "import": {"sources"},
+    "import": {"sources", "--rates"},
     "landmarks": {"films"},
     "networks": {"wheel"},
     "export": {"--landmarks"},
     "adopt": {"--best"},
     "tune-worker": {"--landmarks", "--tokens"},
-    "translate": {"paths", "--watch", "--font", "--checkpoint"},
-    "lookup": {"paths", "--checkpoint"},
+    "translate": {"paths", "--watch", "--font", "--checkpoint", "--rates"},
+    "lookup": {"paths", "--checkpoint", "--rates"},
     "align": {"film", "captions", "--checkpoint"},
     "export-model": {"--checkpoint"},
     "scores": {"--metrics"},  # of --keep tells test_outputs.py
