@@ -18,7 +18,7 @@ from pipeline.ci.lock_state import read_state
 from pipeline.ci.markdown import code, folded, interval_bars, line_chart, table
 from pipeline.stage import run
 from signloom.errors import UserError
-from signloom.evaluation.names import Metric, main_metrics, metric_label
+from signloom.evaluation.names import Metric, metric_label, shown_metrics
 from signloom.files import begins_as_ours, write_file
 from signloom.paths import EVALUATION
 from signloom.tables import read_rows
@@ -72,7 +72,7 @@ def _headlines(metrics: _Diff) -> str:
 
 
 def _shown(metrics: _Diff) -> tuple[Metric, ...]:
-    return main_metrics(metrics.get("test.headline", {}).get("new") or Metric.BLEU4)
+    return shown_metrics(metrics.get("test.headline", {}).get("new") or Metric.BLEU4)
 
 
 def _other_clips(metrics: _Diff) -> str:

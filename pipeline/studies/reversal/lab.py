@@ -1,4 +1,4 @@
-"""The sequence-reversal lab: a task with a known answer, to see that a model learns.
+"""The sequence-reversal task: a task with a known answer, to see that a model learns.
 
 A toy that any right sequence-to-sequence model learns in seconds, with the real models, training
 loop and search: source 5 7 3, target 3 7 5. Source: document 004.

@@ -21,9 +21,9 @@ from signloom.evaluation.names import (
     System,
     describe_only,
     headline_metric,
-    main_metrics,
     metric_heading,
     metric_label,
+    shown_metrics,
 )
 from signloom.files import check_output, write_file
 from signloom.paths import (
@@ -142,7 +142,7 @@ def format_scores(split: str, scores: dict[str, Any]) -> str:
     """Return a split's scores as a small table."""
     headline = Metric(scores.get("headline", Metric.BLEU4))
     floors = [system for system in BESIDE if f"{system.prefix}_{headline}" in scores]
-    shown = dict.fromkeys((*main_metrics(headline), Metric.CER))
+    shown = dict.fromkeys((*shown_metrics(headline), Metric.CER))
     if headline == Metric.BLEU4:
         shown = dict.fromkeys((headline, Metric.BLEU1, *shown))
 
@@ -170,7 +170,7 @@ def format_scores(split: str, scores: dict[str, Any]) -> str:
         spreads = (
             f"{metric_label(name)} {found['mean']:.2f} ± {found['std']:.2f}"
             for name, found in scores["seeds"].items()
-            if name in main_metrics(headline)
+            if name in shown_metrics(headline)
         )
         count = scores["seeds"][headline]["n"]
         lines.append(f"  mean and standard deviation of {count} seeds: {', '.join(spreads)}")
@@ -178,7 +178,7 @@ def format_scores(split: str, scores: dict[str, Any]) -> str:
             joint = (
                 f"{metric_label(name)} {found['together']:.2f}"
                 for name, found in scores["seeds"].items()
-                if name in main_metrics(headline)
+                if name in shown_metrics(headline)
             )
             lines.append(f"  all seeds as one, their probabilities averaged: {', '.join(joint)}")
     if "only_sentence" in scores:
@@ -331,7 +331,7 @@ def _ranking_table(ranking: "Ranking") -> list[list[str]]:
     """Return header and rows; the floors are those of each run's own evaluation."""
     from signloom.evaluation.ranking import FLOORS
 
-    others = [metric for metric in main_metrics(ranking.metric) if metric != ranking.metric]
+    others = [metric for metric in shown_metrics(ranking.metric) if metric != ranking.metric]
     rows = [["run", "cluster", "ranks", metric_label(ranking.metric), "95 % interval",
              *map(metric_label, others), "seeds", *FLOORS, "parameters", "search"]]  # fmt: skip
     for run in ranking.runs:

@@ -24,7 +24,7 @@ from signloom.features.features import FloatArray
 from signloom.features.sources import SourceSequence
 from signloom.features.targets import Target
 from signloom.translation.confidence import (
-    UNSURE_BELOW,
+    LEAST_LIMIT,
     Check,
     Confidence,
     Level,
@@ -203,7 +203,7 @@ def choose_limit(levels: Sequence[Level], tried: Sequence[Tried]) -> float:
         levels: Of the confidence.
         tried: Dev's clips under each change; without any it is an even chance.
     """
-    plain = Confidence(weights="", unsure_below=UNSURE_BELOW, levels=tuple(levels), train=None)
+    plain = Confidence(weights="", unsure_below=LEAST_LIMIT, levels=tuple(levels), train=None)
     rows = {
         one.change: [
             (level.confidence, is_right)
@@ -213,9 +213,9 @@ def choose_limit(levels: Sequence[Level], tried: Sequence[Tried]) -> float:
         for one in tried
     }
     right = [confidence for confidence, is_right in rows.get(NONE, []) if is_right]
-    chosen = UNSURE_BELOW
-    for limit in sorted({UNSURE_BELOW, *(one.confidence for one in levels)}):
-        if limit < UNSURE_BELOW:
+    chosen = LEAST_LIMIT
+    for limit in sorted({LEAST_LIMIT, *(one.confidence for one in levels)}):
+        if limit < LEAST_LIMIT:
             continue
         if sum(confidence >= limit for confidence in right) < LEAST_TOLD * len(right):
             break

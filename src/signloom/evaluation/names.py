@@ -75,7 +75,7 @@ def headline_metric(train_texts: Iterable[str]) -> Metric:
     return Metric.EXACT if are_words else Metric.BLEU4
 
 
-def main_metrics(headline: str) -> tuple[Metric, ...]:
+def shown_metrics(headline: str) -> tuple[Metric, ...]:
     """Return the metrics shown where there is room for three, the headline first."""
     return Metric(headline), Metric.CHRF, Metric.WER
 

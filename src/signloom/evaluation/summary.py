@@ -26,7 +26,7 @@ from signloom.features.targets import Target
 DECIMALS = 4  # of every number written; scores are 0 to 100
 INPUT_METRIC = Metric.CHRF  # of the check whether a model uses its input: it tells weak ones apart
 LENGTHS = ((1, 3), (4, 6), (7, 9), (10, 14), (15, 20), (21, 10**9))  # words of a reference
-HANDS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99)  # lower ends: share of the frames with a hand
+HAND_SHARES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99)  # lower ends: share of the frames with a hand
 RATES = (0.0, 12.0, 18.0, 24.0, 27.0, 45.0)  # lower ends: frames a second, the usual ones inside
 KINDS = (
     "sentence",
@@ -450,7 +450,7 @@ def _length_name(words: int) -> str:
 def _hands_name(facts: ClipFacts) -> str:
     if facts.hands is None:
         return "no hands in the layout"
-    low, high = _bounds(facts.hands, HANDS)
+    low, high = _bounds(facts.hands, HAND_SHARES)
     return f"{100 * low:02.0f}-{100 * (1 if high is None else high):02.0f} %"
 
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from signloom.config import Count, checked_dataclass
 from signloom.corpus.shards import read_shards
 from signloom.errors import UserError
-from signloom.evaluation.names import Metric, System, main_metrics, metric_heading
+from signloom.evaluation.names import Metric, System, metric_heading, shown_metrics
 from signloom.files import write_file
 from signloom.report import charts, quality, tables, tuning
 from signloom.report.attention import read_alignments
@@ -85,7 +85,7 @@ def build_report(
         splits=dict(sorted(sources.splits.items(), reverse=True)),  # test first
         score_options=sources.scoring,
         metric_names=metrics,
-        spread_names={name: metric_heading(name) for name in main_metrics(sources.headline)},
+        spread_names={name: metric_heading(name) for name in shown_metrics(sources.headline)},
         confidence=dict(sorted(sources.confidence.items(), reverse=True)),
         stress=stress_of(sources),
         recognition=dict(sorted(sources.recognition.items(), reverse=True)),

@@ -15,7 +15,7 @@ from signloom.evaluation import records
 from signloom.evaluation.compare import read_weights
 from signloom.evaluation.judge import JudgementResult, Judgements
 from signloom.evaluation.metrics import ScoreOptions
-from signloom.evaluation.names import Metric, main_metrics, metric_label, reads_glosses
+from signloom.evaluation.names import Metric, metric_label, reads_glosses, shown_metrics
 from signloom.features.targets import Target, read_targets
 from signloom.files import write_file
 from signloom.paths import HISTORY_NAME, HYPOTHESES_NAME, JUDGEMENTS, SCORES_NAME
@@ -228,7 +228,7 @@ def list_changes(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[Metr
         MetricChange(split, metric, float(before[split][metric]), float(found[metric]))
         for split, found in now.items()
         if split in before and not why_not_comparable(found, before[split])
-        for metric in main_metrics(found.get("headline", Metric.BLEU4))
+        for metric in shown_metrics(found.get("headline", Metric.BLEU4))
         if isinstance(found.get(metric), int | float)
         and isinstance(before[split].get(metric), int | float)
     ]

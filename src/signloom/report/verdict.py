@@ -10,9 +10,9 @@ from signloom.evaluation.names import (
     Metric,
     System,
     describe_only,
-    main_metrics,
     metric_heading,
     metric_label,
+    shown_metrics,
 )
 from signloom.report.stage_files import Sources, why_not_comparable
 
@@ -152,7 +152,7 @@ def _change_sentence(sources: Sources, split: str) -> str:
     model = _systems(sources, split)[System.MODEL]
     changes = [
         f"{metric_label(metric)} {model[metric]['value'] - before[metric]:+.1f}"
-        for metric in main_metrics(headline)
+        for metric in shown_metrics(headline)
         if metric in before
     ]
     text = f"Against the run that was kept: {', '.join(changes)}"
@@ -182,7 +182,7 @@ def tiles(sources: Sources) -> list[Tile]:
     model = systems[System.MODEL]
     kept, why_not = _kept(sources, split)
     before = {} if why_not else kept
-    first, *others = main_metrics(headline)
+    first, *others = shown_metrics(headline)
     shown = [
         Tile(
             f"{split} {metric_heading(metric)}",

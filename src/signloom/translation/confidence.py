@@ -35,7 +35,7 @@ from signloom.translation.words import WordOfSign
 
 CONFIDENCE = "confidence.json"
 FORMAT_VERSION = 1
-UNSURE_BELOW = 0.5  # less than an even chance that every word is right
+LEAST_LIMIT = 0.5  # an even chance that every word is right; `calibrate.choose_limit` decides
 UNSURE, UNFAMILIAR = "unsure", "not like anything this model has seen"
 NOT_UNDERSTOOD = "not understood"  # what is said of such a clip instead of a sentence
 NOT_CALIBRATED = "not calibrated"

@@ -1,4 +1,4 @@
-"""The search space and the section `tune` of params.yaml."""
+"""The section `tune` of params.yaml; `tune.space`, the search space, is read and checked."""
 
 import dataclasses
 import typing

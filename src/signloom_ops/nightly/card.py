@@ -21,10 +21,10 @@ from signloom.evaluation.names import (
     SYSTEM_LABELS,
     Metric,
     System,
-    main_metrics,
     metric_heading,
     metric_label,
     reads_glosses,
+    shown_metrics,
 )
 from signloom.files import hash_file, write_file
 from signloom_ops.nightly import schemas
@@ -130,7 +130,7 @@ def _front_matter(version: VersionFiles) -> Iterator[str]:
     metrics = [
         {"type": kinds.get(metric, metric), "name": metric_label(metric),
          "value": scores[metric]["value"]}
-        for metric in main_metrics(_headline(version.scores))
+        for metric in shown_metrics(_headline(version.scores))
     ]  # fmt: skip
     task = {"type": "translation", "name": "Sign language translation"}
     data = {"name": version.corpus_name, "type": version.corpus_name}
@@ -240,7 +240,7 @@ def _headline(scores: Mapping[str, Any]) -> Metric:
 
 
 def _split(split: str, found: Mapping[str, Any], headline: Metric) -> Iterator[str]:
-    main = main_metrics(headline)
+    main = shown_metrics(headline)
     missing = f"; {len(found['missing'])} without landmarks" if found["missing"] else ""
     yield f"### {split}: {found['clips']} clips{missing}\n"
     systems = found["systems"]

@@ -72,7 +72,7 @@ from signloom_ops.privacy.copies import (
     find_delivered,
     texts_of,
 )
-from signloom_ops.privacy.models import Trained, mark_versions, trained_on, versions_of
+from signloom_ops.privacy.models import TrainedVersion, mark_versions, trained_on, versions_of
 from signloom_ops.privacy.names import CONSENTS, Person, blank_columns, scrub_file, videos_like
 from signloom_ops.transaction import Transaction, open_transaction
 
@@ -115,7 +115,7 @@ class Removal:
     """Who is to be forgotten, and which versions of the model they had a part in."""
 
     person: Person
-    trained: Sequence[Trained]
+    trained: Sequence[TrainedVersion]
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ def _parse(note: Mapping[str, Any]) -> Removal:
     found = note[FORGET]
     return Removal(
         parse_options(found["person"], Person, where="the journal"),
-        [parse_options(row, Trained, where="the journal") for row in found["trained"]],
+        [parse_options(row, TrainedVersion, where="the journal") for row in found["trained"]],
     )
 
 

@@ -13,7 +13,7 @@ _DECIDING = {"train", "dev"}  # dev chooses the epoch and the search
 
 
 @checked_dataclass
-class Trained:
+class TrainedVersion:
     """A version with clips of a person, or with weights that began as one's."""
 
     version: int
@@ -37,12 +37,12 @@ def versions_of(store: ModelStore) -> dict[str, list[int]]:
     return dict(found)
 
 
-def trained_on(person: Person, store: ModelStore) -> list[Trained]:
+def trained_on(person: Person, store: ModelStore) -> list[TrainedVersion]:
     """Return the versions that a person's clips, or weights made with them, went into.
 
     What was blanked before has a mark of the request, and is found by it.
     """
-    found: dict[int, Trained] = {}
+    found: dict[int, TrainedVersion] = {}
     for version in store.versions():
         facts = store.facts(version)
         clips = {s: set(facts.get("clips", {}).get(s, ())) for s in SPLITS}
@@ -56,13 +56,13 @@ def trained_on(person: Person, store: ModelStore) -> list[Trained]:
         if marked := _mark_of(person, store, version):  # by the version before this one
             found[version] = marked
         elif splits or through is not None:
-            found[version] = Trained(
+            found[version] = TrainedVersion(
                 version=version, clips=sum(theirs.values()), splits=splits, through=through
             )
     return list(found.values())
 
 
-def mark_versions(person: Person, trained: Sequence[Trained], store: ModelStore) -> None:
+def mark_versions(person: Person, trained: Sequence[TrainedVersion], store: ModelStore) -> None:
     """Mark the versions that a person had a part in; marked twice, a version has one mark.
 
     The weights stay as they are: what they carry cannot be taken out of them.
@@ -77,17 +77,17 @@ def mark_versions(person: Person, trained: Sequence[Trained], store: ModelStore)
             store.mark(found.version, FORGOTTEN, [*marks, mark])
 
 
-def _mark_of(person: Person, store: ModelStore, version: int) -> Trained | None:
+def _mark_of(person: Person, store: ModelStore, version: int) -> TrainedVersion | None:
     for mark in store.marks(version).get(FORGOTTEN, []):
         if mark["request"] == person.request:
-            return Trained(
+            return TrainedVersion(
                 version=version, clips=mark["clips"], splits=tuple(mark["splits"]),
                 through=mark["through"],
             )  # fmt: skip
     return None
 
 
-def tell_models(found: Sequence[Trained], store: ModelStore) -> list[str]:
+def tell_models(found: Sequence[TrainedVersion], store: ModelStore) -> list[str]:
     """Say in sentences which versions the person had a part in, and what to do about it."""
     if not found:
         return ["no model version was trained or tested on them"]
