@@ -2,6 +2,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+import torch
 
 from pipeline.studies.lip_reading.mouths import (
     REST,
@@ -12,7 +13,9 @@ from pipeline.studies.lip_reading.mouths import (
     speak,
     spell,
 )
+from pipeline.studies.lip_reading.visual import COLUMNS, SIDE, UNIT, FrontEnd, cut_mouth, plan_words
 from signloom.features.tokenizer import Tokenizer, normalise_text
+from signloom_demo.face import Expression
 
 
 def test_letters_that_look_alike_are_spelt_alike() -> None:
@@ -75,3 +78,26 @@ def test_films_depend_on_their_seed_alone_and_test_has_people_and_sentences_of_i
     assert told["test"] & told["train"]
     # CTC needs a frame for each character, and one more between two alike.
     assert all(len(film.faces) > len(film.text) for film in films)
+
+
+def test_the_picture_of_a_mouth_shows_how_far_it_is_open() -> None:
+    film = plan_words()[0]
+    faces = tuple(Expression(open=share) for share in (0.0, 0.4, 0.9))
+    mouths = cut_mouth(dataclasses.replace(film, faces=faces))
+    assert mouths.shape == (3, SIDE, SIDE)
+    middle = mouths[:, SIDE // 2 : SIDE // 2 + 8, SIDE // 2 - 3 : SIDE // 2 + 3]
+    dark = (middle < -1.5 * UNIT).mean(axis=(1, 2))
+    assert dark[0] < dark[1] < dark[2]
+
+
+def test_columns_of_a_frame_know_two_frames_around_it_and_no_more() -> None:
+    torch.manual_seed(0)
+    front = FrontEnd().eval()
+    mouths = torch.randn(1, 9, SIDE, SIDE)
+    changed = mouths.clone()
+    changed[:, 4] += 1
+    with torch.inference_mode():
+        before, after = front(mouths), front(changed)
+    assert before.shape == (1, 9, COLUMNS)
+    moved = (before != after).any(dim=-1)[0].tolist()
+    assert moved == [False, False, True, True, True, True, True, False, False]
