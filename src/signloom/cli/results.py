@@ -107,7 +107,7 @@ def run_scores(options: argparse.Namespace) -> None:
         print(f"kept in {baseline}; commit it, `dvc repro report` compares with it\n")
     print(f"report:  open {REPORT_PAGE} in a browser")
     # MLflow's own front page shows GenAI traces, of which there are none.
-    print("runs:    make ui, then http://127.0.0.1:5000 > Experiments > Model training")
+    print("runs:    mlflow ui, then http://127.0.0.1:5000 > Experiments > Model training")
 
 
 def _check_corpus(metrics: dict[str, Any]) -> None:
