@@ -71,6 +71,7 @@ def train_every(seeds: Seeds, start_run: Callable[..., Run], whole: Run, threads
 
 def train_one(seeds: Seeds, number: int, start_run: Callable[..., Run], key: str) -> None:
     """Train with one of several seeds, for the process that takes the result."""
+    check_parent()  # now, so that a later process with the same number is not taken for it
     with run_of_seed(start_run, key, seeds.each[number]) as log:
 
         def log_epoch(metrics: dict[str, Any], step: int = 0) -> None:

@@ -27,7 +27,9 @@ def main() -> None:
         logging.info("%s", found)
         trained.append(found)
     results = {"format_version": 1, "trained": trained}
-    write_results(OUT / section, results, render_study(build_page(results)))
+    # Beside the stage's own folder, which `dvc repro` empties.
+    out = OUT.with_name(f"{OUT.name}_{section}") if section else OUT
+    write_results(out, results, render_study(build_page(results)))
 
 
 if __name__ == "__main__":

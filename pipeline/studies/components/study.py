@@ -80,12 +80,12 @@ def train_components(options: ComponentsOptions) -> Iterator[dict[str, Any]]:
                 for key, value in named.items()
             ]
             lab = read_lab([*options.reversal, f"train.seeds=[{seed}]", *assignments])
-            yield {"variant": variant, "seed": seed, **_train(lab, without=without)}
+            yield {"variant": variant, "seed": seed, **_train(lab, variant, without=without)}
 
 
-def _train(lab: LabOptions, *, without: bool) -> dict[str, Any]:
+def _train(lab: LabOptions, variant: str, *, without: bool) -> dict[str, Any]:
     prepare = drop_feed_forward if without else None
-    result = run_lab(lab, log=lambda record: None, prepare=prepare)
+    result = run_lab(lab, log=lambda record: None, prepare=prepare, name=variant)
     train = draw_sequences(lab.task, lab.train.seed)["train"][:TESTED]
     known = reverse_all(result.model, train, lab.task, lab.decoding)
     return {

@@ -145,6 +145,7 @@ def run_lab(
     *,
     log: Callable[[EpochRecord], None],
     prepare: Callable[[Seq2Seq], object] | None = None,
+    name: str = "",
 ) -> LabResult:
     """Train a model to turn sequences round and test it on others.
 
@@ -152,6 +153,7 @@ def run_lab(
         options: Sequences, model and recipe.
         log: Called after every epoch.
         prepare: Changes the model before it is trained.
+        name: Of the run, before the seed; empty: the family.
 
     Raises:
         DivergedError: If the loss becomes infinite or not a number.
@@ -169,7 +171,7 @@ def run_lab(
     if prepare:
         prepare(model)
     began = time.process_time()
-    with log_training(f"{options.model.family} seed {seed}", options, log) as log_epoch:
+    with log_training(f"{name or options.model.family} seed {seed}", options, log) as log_epoch:
         result = _train(model, splits, options, log_epoch)
     cpu_s = time.process_time() - began
     model.load_state_dict(result.weights)

@@ -248,6 +248,8 @@ def make_plan(options: argparse.Namespace, ask: Callable[[str], str] | None) -> 
     )
     from signloom.importing.user_tables import read_pairs, same_header
 
+    if options.only and not options.table:
+        raise UserError("--only chooses rows of a table; give --table FILE, too")
     if not options.table and options.captions is None:
         raise UserError(
             "give --table FILE: the table that names the clips, a row each, or --captions: a clip "

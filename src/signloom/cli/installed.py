@@ -178,7 +178,8 @@ def read_state(folder: Path) -> dict[str, Any] | None:
 
 
 def _order(number: str) -> list[int]:
-    return [int(part) for part in re.findall(r"\d+", number)]
+    """Return the release alone: of 0.2.0rc1 and 0.2.0 none is later."""
+    return [int(part) for part in re.findall(r"\d+", re.split(r"[^\d.]|\.(?!\d)", number)[0])]
 
 
 def upgrade_project(folder: Path) -> list[str]:
@@ -208,7 +209,10 @@ def upgrade_project(folder: Path) -> list[str]:
         old = path.read_text("utf-8") if path.is_file() else ""
         if old == text or (name in OWN and path.is_file()):
             continue
-        if path.is_file() and hash_file(path) not in (given.get(name), begun.get(name)):
+        is_old = state["upgrading"] and not begun  # interrupted, of before `begun` was noted
+        if path.is_file() and not is_old and hash_file(path) not in (
+            given.get(name), begun.get(name)
+        ):  # fmt: skip
             if given.get(name) == made[name]:
                 continue  # changed by hand, and not by this version
             raise UserError(

@@ -81,16 +81,23 @@ def put_aside(folder: Path, sources: Sequence[Path], *, force: bool) -> Iterator
     Raises:
         UserError: If a source lies in the folder, or holds it.
     """
+    from signloom.corpus.manifest import IMPORTED_SHARDS
     from signloom.corpus.rejects import REJECTS_NAME
-    from signloom.importing.importer import CLIPS_NAME
+    from signloom.importing.importer import CLIPS_NAME, check_lists
 
     _check_apart(folder, sources, force=force)
     aside = folder.with_name(f".{folder.name}.before")
+    old = folder.with_name(f".{folder.name}.replaced")  # no longer needed
+    shutil.rmtree(old, ignore_errors=True)
     if aside.exists():  # left by a process that was killed
         shutil.rmtree(folder, ignore_errors=True)
         aside.rename(folder)
     before = {one.name for one in folder.iterdir()} if folder.is_dir() else set()
     if force and CLIPS_NAME in before:
+        check_lists(folder.parent)  # a person may have written into them
+        ours = {CLIPS_NAME, REJECTS_NAME, IMPORTED_SHARDS.name}
+        if other := sorted(before - ours):
+            raise UserError(f"{folder / other[0]} is of no import: move it, --force replaces all")
         folder.rename(aside)
         before = set()
     try:
@@ -105,7 +112,9 @@ def put_aside(folder: Path, sources: Sequence[Path], *, force: bool) -> Iterator
                 folder.rmdir()
             aside.rename(folder)
         raise
-    shutil.rmtree(aside, ignore_errors=True)
+    if aside.exists():
+        aside.rename(old)  # at once: what is removed half would be taken back by the next import
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def add_import_options(parser: Any) -> None:

@@ -135,7 +135,8 @@ def recognise(
     glossed = [t for t in targets if t.split == "train" and t.gloss.split()]
     train = glosses_of(glossed)
     # What people sign decides which sign follows another, not what was made of their pieces.
-    signed = [t for t in glossed if t.signer != RECOMBINED] or glossed
+    # `signloom merge` puts a corpus's name in front of a signer's.
+    signed = [t for t in glossed if not f"-{t.signer}".endswith(f"-{RECOMBINED}")] or glossed
     pairs = count_pairs([[number[name] for name in line] for line in glosses_of(signed)])
     dev, rules = chosen.get("dev", []), options.gloss_rules
     search = choose_search(translator, read.get("dev", []), dev, pairs, rules)

@@ -38,6 +38,7 @@ from signloom.importing.foreign import (
     SourceDefaults,
     layout_of,
     to_sequence,
+    without_ending,
 )
 from signloom.importing.kaggle import read_kaggle
 from signloom.importing.keypoints import read_keypoint_frames, read_keypoints
@@ -298,6 +299,10 @@ def import_landmarks(sources: Sequence[Path], corpus: Path, options: ImportOptio
             extractor=_fingerprint(files, options, batch.layout),
         )  # fmt: skip
         notes = batch.notes()
+        paths = [f"/{without_ending(one.path.as_posix())}" for one in files]
+        lost = [n for n in options.defaults.rates if not any(p.endswith(f"/{n}") for p in paths)]
+        if lost:
+            notes.append(f"warning: {len(lost)} rows of --rates name no file, such as {lost[0]}")
         if names:
             notes.append(f"clips are named by their paths, as in {next(iter(batch.rows))}")
         return Imported(batch.layout, len(frames), sum(frames.values()), batch.rejects, notes)
@@ -315,6 +320,15 @@ def _check_corpus(corpus: Path) -> None:
                 f"{path} names videos, and a corpus has them or imported landmarks: import into "
                 "another folder"
             )
+    check_lists(corpus)
+
+
+def check_lists(corpus: Path) -> None:
+    """Refuse to write over lists that are not of an import.
+
+    Raises:
+        UserError: If one is there.
+    """
     for name, header in ((CLIPS_NAME, _CLIPS_HEADER), (REJECTS_NAME, REJECTS_HEADER)):
         path = corpus / IMPORTED_SHARDS.parent / name
         if not (begins_as_ours(path, header) or begins_as_ours(path, _WITH_PATTERN)):

@@ -239,8 +239,9 @@ def _clip(
     size = require(path, defaults, said)
     if isinstance(content, dict) and not is_frame(content):
         people_of = _points_in(content, defaults)
-        if people_of and isinstance(content[people_of], list) and _is_people(content[people_of][0]):
-            content = content[people_of]
+        frames_of = content[people_of] if people_of else None
+        if isinstance(frames_of, list) and any(map(_is_people, frames_of)):
+            content = frames_of
     if isinstance(content, list) and any(map(_is_people, content)):
         frames = list(_frames(content))
         people, points = max(map(len, frames)), follow_signer(frames)

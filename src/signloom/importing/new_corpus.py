@@ -227,14 +227,23 @@ def plan_corpus(
         UserError: If the clips cannot be dealt to the splits.
     """
     plan = Plan()
+    named: dict[str, set[str]] = defaultdict(set)  # by bare names, the files that rows mean
+    for row, split in rows if imported else ():
+        name, values = _values(row, split, options)
+        ids = _file_ids(name, values)
+        if ids and imported and not any(one in imported for one in ids[:-1]):
+            named[ids[-1]].add(ids[0])
     for row, split in rows:
         name, values = _values(row, split, options)
         clip_id = clip_id_of(name)
         if imported is not None and clip_id not in imported:
             # Tables name files, with their endings and folders.
-            short = without_ending(name)
-            ends = (clip_id_of(short), clip_id_of(PurePosixPath(short).name))
-            clip_id = next((one for one in ends if one in imported), clip_id)
+            clip_id = next((one for one in _file_ids(name, values) if one in imported), clip_id)
+        if imported is not None and len(named[clip_id]) > 1:
+            some = ", ".join(sorted(named[clip_id])[:2])
+            twice = Problem("files of several folders have its name", "import all at once", (some,))
+            plan.refusals.append(RefusedRow(row.table, row.line, clip_id, twice))
+            continue
         problem = _problem(clip_id, values, plan.rows.get(clip_id), options)
         video = pictures = None
         if not problem and imported is not None and clip_id not in imported:
@@ -270,6 +279,14 @@ def plan_corpus(
         dealt, plan.dealt_by = deal_clips(plan.clips, options.shares, options.by)
         plan.clips = [replace(clip, split=dealt[clip.clip_id]) for clip in plan.clips]
     return plan
+
+
+def _file_ids(name: str, values: Mapping[str, str]) -> list[str]:
+    """Return what the import may call a row's file: by its path, less and less of it."""
+    parts = PurePosixPath(
+        without_ending(values.get("clip_id") or values.get("video") or name)
+    ).parts
+    return [clip_id_of("_".join(parts[first:])) for first in range(len(parts))]
 
 
 def clip_id_of(name: str) -> str:

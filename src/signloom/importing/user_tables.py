@@ -109,6 +109,8 @@ def read_rates(path: Path) -> dict[str, dict[str, float]]:
             f"{path}: its columns are {', '.join(table.header)}; expected file, and fps, width or "
             "height"
         )
+    if table.torn:
+        raise UserError(f"{path} line {table.torn[0][0]}: {table.torn[0][1]}")
     found: dict[str, dict[str, float]] = {}
     for row in table.rows:
         try:
@@ -120,7 +122,9 @@ def read_rates(path: Path) -> dict[str, dict[str, float]]:
             raise UserError(
                 f"{path} line {row.line}: found {shown}, expected numbers above 0"
             ) from None
-        found[without_ending(row.cells[of])] = own
+        name = without_ending(row.cells[of]).removeprefix("./")
+        if found.setdefault(name, own) != own:
+            raise UserError(f"{path} line {row.line}: an earlier row says other of {name}")
     return found
 
 

@@ -222,10 +222,15 @@ class MetricChange:
     now: float
 
 
+def _value(scores: Mapping[str, Any], metric: str) -> float:
+    """Return a score; of several seeds their mean, as in the report."""
+    return float(scores.get("seeds", {}).get(metric, {}).get("mean", scores[metric]))
+
+
 def list_changes(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[MetricChange]:
     """Return what changed, of the splits and metrics that both have and that can be compared."""
     return [
-        MetricChange(split, metric, float(before[split][metric]), float(found[metric]))
+        MetricChange(split, metric, _value(before[split], metric), _value(found, metric))
         for split, found in now.items()
         if split in before and not why_not_comparable(found, before[split])
         for metric in shown_metrics(found.get("headline", Metric.BLEU4))

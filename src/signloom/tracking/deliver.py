@@ -71,6 +71,8 @@ def deliver(spool: Path, *, patience_s: float = PATIENCE_S, beside: int | None =
         Whether everything was delivered.
     """
     spool.mkdir(parents=True, exist_ok=True)
+    if beside is not None:
+        is_alive(beside)  # before any waiting: whose number it is now
     with (_own(spool, LOCK)).open("w") as lock:
         if not lock_descriptor(lock.fileno(), blocking=False):
             if beside is not None and _read(_own(spool, BESIDE)) == str(beside):
@@ -415,7 +417,8 @@ class Store:
                     step = record["step"] + box.sent.get("load_step", 0) * key.startswith(
                         MACHINE_PREFIX
                     )
-                    if step not in self._steps(run_id, key):
+                    # A run that goes on has its last end's seconds, not its first one's.
+                    if key == "seconds" or step not in self._steps(run_id, key):
                         points.setdefault((key, step), Metric(key, value, record["time_ms"], step))
             texts = {
                 kind: [pair for record in batch if record["kind"] == kind
@@ -451,7 +454,16 @@ def _cut(values: dict[str, str]) -> dict[str, str]:
 
 
 def _main(spool: str = str(SPOOL), beside: str = "") -> None:
-    deliver(Path(spool), beside=int(beside) if beside else None)
+    if not beside:
+        deliver(Path(spool))
+        return
+    Path(spool).mkdir(parents=True, exist_ok=True)
+    with _own(Path(spool), f"{beside}.{BESIDE}").open("w") as one:
+        # Else another one delivers for this `dvc repro`, or waits to take over.
+        if lock_descriptor(one.fileno(), blocking=False):
+            deliver(Path(spool), beside=int(beside))
+            with contextlib.suppress(OSError):
+                Path(one.name).unlink()
 
 
 if __name__ == "__main__":

@@ -75,7 +75,8 @@ def run_address(experiment: str, run: str) -> str:
         run: Its id.
     """
     store = store_name()
-    base = store if store.startswith("http") else "http://127.0.0.1:5000"
+    shown = re.sub(r"://[^/@]*@", "://", store)  # with "***" as password it would be refused
+    base = shown if store.startswith("http") else "http://127.0.0.1:5000"
     where = "MLflow" if store.startswith("http") else "MLflow, after `mlflow ui`"
     runs, kind = f"{base}/#/experiments/{experiment}/runs", "?workflowType=machine_learning"
     return f"{where}: {runs}/{run}{kind}\nall runs: {runs}{kind}"

@@ -134,6 +134,8 @@ class Run:
             parent = above_key
             if os.environ.get(NIGHT_KEY) != parent:  # else the night holds it itself
                 above = _open_above(options, parent)
+                if above is None:  # below what is not there it would never be delivered
+                    parent = None
         hashes = dict(data or {})
         try:
             journal = _open_journal(
@@ -443,10 +445,14 @@ def _wait(folder: Path, start_s: float, key: str) -> None:
         if address := _address(key):
             logger.info("%s", address)
     elif is_away():
+        try:
+            reason = problem.read_text(encoding="utf-8").strip()
+        except OSError:  # the store answers again at this moment
+            reason = "it did not answer"
         logger.warning(
             "MLflow did not take the run yet: %s. Its records are kept in %s and go there with the "
             "next stage or with `signloom deliver`",
-            problem.read_text(encoding="utf-8").strip(),
+            reason,
             spool(),
         )
     else:  # it has not answered yet, or has much to take

@@ -113,10 +113,13 @@ def _track(stage: str, kept: _Kept) -> Iterator[None]:
     section = get_map(load_params(PARAMS), stage)
     paths = {name: corpus.path if path == MANIFEST else Path(path)
              for name, path in kept.data.items()}  # fmt: skip
-    data = {name: _hash(path) for name, path in paths.items() if path.exists()}
-    values = {key: "+".join(one) if isinstance(one, list) else one for key, one in section.items()}
+    options = read_tracking(PARAMS)
+    there = paths if options.enabled else {}  # a hash reads every byte of the landmarks
+    data = {name: _hash(path) for name, path in there.items() if path.exists()}
+    values = {key: "+".join(map(str, one)) if isinstance(one, list) else one
+              for key, one in section.items()}  # fmt: skip
     name = f"{corpus.name}, {kept.name.format_map(_Known(values))}"
-    with Run.start(read_tracking(PARAMS), name, stage=stage, data=data) as run:
+    with Run.start(options, name, stage=stage, data=data) as run:
         run.log_params({stage: section})
         yield
         run.log_metrics(kept.measure())

@@ -57,6 +57,7 @@ def join(params: Path, files: TrainingFiles) -> None:
     Raises:
         UserError: If the database has no search of these parameters, data and code.
     """
+    check_parent()  # now, so that a later process with the same number is not taken for it
     studies = open_studies(read_search(params, files), may_create=False)
     studies.work(check=check_parent)
     studies.close()

@@ -131,7 +131,8 @@ def _plan(ops: OpsOptions, splits: Mapping[str, str] | None) -> Plan:
             VideoFolder(path.parent),
             None,
         )  # fmt: skip
-        plan.clips += one.clips
+        known = {clip.clip_id for clip in plan.clips}  # a copied delivery has its clips again
+        plan.clips += [clip for clip in one.clips if clip.clip_id not in known]
         plan.refusals += one.refusals
         plan.videos |= one.videos
         plan.rows |= one.rows

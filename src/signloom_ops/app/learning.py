@@ -85,7 +85,12 @@ class Learning:
             night = psutil.Process(self._process.pid)
         if night is None:
             raise UserError("no night is running")
-        night.terminate()
+        try:
+            night.terminate()
+        except psutil.AccessDenied:
+            raise UserError("the night belongs to another user, who alone can stop it") from None
+        except psutil.NoSuchProcess:
+            raise UserError("no night is running") from None
 
     def state(self) -> NightState:
         """Return how the night goes, or how the last one of this page ended."""
@@ -94,7 +99,8 @@ class Learning:
         rows = content.get("steps", ()) if is_running else ()
         step = next((str(row["name"]) for row in rows if row["result"] == "running"), "")
         seen = _tail(NIGHTS / STAGES_LOG)
-        bars = _BAR.findall(seen) if step in ("extract", "train", "evaluate") else ()
+        now = seen.rpartition("\n--- ")[2]  # of the program that runs, not of those before
+        bars = _BAR.findall(now) if step in ("extract", "train", "evaluate") else ()
         output = _tail(NIGHTS / OUTPUT)
         return NightState(
             running=is_running,
@@ -115,9 +121,12 @@ class Learning:
         if self._process is None or self._process.returncode == 0:
             return ""
         told = content.get("started", "")
-        if told and datetime.fromisoformat(told).timestamp() >= self._began_s - 1:
+        has_begun = told and datetime.fromisoformat(told).timestamp() >= self._began_s - 1
+        if has_begun and content.get("outcome") != "running":
             return ""  # its record says it
-        return output.splitlines()[-1] if output else f"exit code {self._process.returncode}"
+        if output and not has_begun:
+            return output.splitlines()[-1]
+        return f"exit code {self._process.returncode}"  # killed, as where memory was short
 
 
 def _read_night() -> dict[str, Any]:

@@ -91,7 +91,7 @@ class Commands:
                     stdout=out or sys.stderr,
                     stderr=out,
                     env=self._environment,
-                    pass_fds=(self._lock,),
+                    pass_fds=() if sys.platform == "win32" else (self._lock,),
                 )
             except OSError as error:
                 raise UserError(f"{name}: {arguments[0]} cannot be started: {error}") from None

@@ -305,6 +305,8 @@ def _end_on_sigterm() -> Iterator[None]:
     """Let SIGTERM end the night with a verdict, as Ctrl-C does."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
+        # Asked again it goes on ending; a handler, since children would inherit SIG_IGN.
+        signal.signal(signal.SIGTERM, lambda *_: None)
         raise Terminated
 
     before = signal.signal(signal.SIGTERM, stop)

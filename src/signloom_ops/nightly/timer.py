@@ -81,6 +81,7 @@ class Systemd(Timer):
     def install(self) -> None:
         """Write service and timer and start the timer."""
         folder, output = str(self.project), str(self.project / OUTPUT)
+        (self.project / OUTPUT).parent.mkdir(parents=True, exist_ok=True)  # systemd makes none
         _write(
             self._path("service"),
             "[Unit]\nDescription=A night of Signloom\n\n[Service]\nType=oneshot\n"
@@ -109,6 +110,8 @@ class Systemd(Timer):
             _call("systemctl", "--user", "disable", "--now", f"{self.name}.timer")
         for ending in ("timer", "service"):
             self._path(ending).unlink(missing_ok=True)
+        wanted = self._path("timer").parent / "timers.target.wants" / f"{self.name}.timer"
+        wanted.unlink(missing_ok=True)  # a link, which stays where systemctl reached nobody
         with contextlib.suppress(UserError):
             _call("systemctl", "--user", "daemon-reload")
 
@@ -167,7 +170,9 @@ class Launchd(Timer):
         return str(self._path) if self._path.is_file() else ""
 
     def install(self) -> None:
-        """Write the agent and load it."""
+        """Write the agent and load it; launchd refuses one that it has already."""
+        if self.where():
+            return
         output = str(self.project / OUTPUT)
         agent = {
             "Label": self.name, "ProgramArguments": [self.program, "retrain"],
@@ -266,6 +271,10 @@ def _choose(project: Path) -> Timer:
         return Tasks(project)
     if sys.platform == "darwin":
         return Launchd(project)
+    for kind in (Systemd, Cron):  # what is installed, whatever works at this moment
+        with contextlib.suppress(UserError):
+            if (installed := kind(project)).where():
+                return installed
     try:
         _call("systemctl", "--user", "show-environment")
     except UserError as error:

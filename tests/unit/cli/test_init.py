@@ -231,6 +231,23 @@ def test_imported_landmarks_need_no_videos(project: Path) -> None:
         main(["init", "corpus", "--table", "t.tsv", "--videos", "../films", "--dry-run", *shares])
 
 
+def test_a_bare_name_that_files_of_two_folders_have_labels_neither(project: Path) -> None:
+    """Ben's landmarks got Anna's sentence; and of clips named by their folders none was found."""
+    hands = np.random.default_rng(1).uniform(0, 1, (5, 21, 3))
+    for signer in ("anna", "ben"):
+        (project / "in" / signer).mkdir(parents=True)
+        np.savez(project / f"in/{signer}/1.npz", left_hand=hands, right_hand=hands)
+    Path("t.csv").write_text("file,text,split\nanna/1.npz,hello,train\nben/1.npz,bye,dev\n")
+    size = ["--fps", "25", "--width", "640", "--height", "480"]
+    main(["import", "in/ben", "--to", "c", *size])
+    with pytest.raises(SystemExit, match=r"2 rows were left out|no row"):
+        main(["init", "c", "--table", "t.csv", "--set", "signer=x"])
+    main(["import", "in", "--to", "both", *size])
+    main(["init", "both", "--table", "t.csv", "--set", "signer=x"])
+    clips = read_manifest(Path("both/manifest.tsv"), signer_disjoint=False)
+    assert [(clip.clip_id, clip.text) for clip in clips] == [("anna_1", "hello"), ("ben_1", "bye")]
+
+
 def test_rows_that_name_landmark_files_with_their_ending_are_taken(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -403,6 +403,17 @@ def test_an_import_with_rejects_can_be_repeated(tmp_path: Path) -> None:
         bring(tmp_path, *SIZE)
     clips, _ = bring(tmp_path, *SIZE, "--force")
     assert sorted(clips) == ["a", "b"]
+    notes = tmp_path / "corpus/landmarks/notes.txt"
+    notes.write_text("mine")
+    with pytest.raises(SystemExit, match=r"notes.txt is of no import: move it"):
+        bring(tmp_path, *SIZE, "--force")
+    assert notes.read_text() == "mine"
+    notes.unlink()
+    listed = notes.with_name("clips.tsv")
+    listed.write_text("clip_id\tlabel\na\thello\n")
+    with pytest.raises(SystemExit, match="no list of an import"):
+        bring(tmp_path, *SIZE, "--force")
+    assert "hello" in listed.read_text()
     with pytest.raises(SystemExit, match="it is, holds or lies in the input"):
         main(["import", str(tmp_path), "--to", str(tmp_path / "corpus"), *SIZE, "--force"])
 

@@ -93,6 +93,8 @@ export function makeNights({ $, ask, element, guarded, inWords, say, tell, drawL
 
   async function follow() {
     if ($("#nights").hidden) return;
+    clearTimeout(timer);
+    if (wasRunning) timer = setTimeout(guarded(follow), POLL_MS); // also where this answer fails
     const state = await ask("GET", "/api/learn");
     drawLearning(state);
     if (wasRunning && !state.running) await drawNight();

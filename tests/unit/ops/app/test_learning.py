@@ -62,7 +62,10 @@ def test_only_the_night_itself_is_stopped_and_never_who_got_its_number(asker: As
         started = datetime.now().astimezone().isoformat()
         night |= {"pid": process.pid, "started": started, "steps": rows}
         (NIGHTS / "night.json").write_text(json.dumps(night))
-        (NIGHTS / "stages.log").write_text("train  41%|####      | 00:10<00:14\n")
+        before = "--- dvc repro extract\nextract 100%|####|\n--- dvc repro train\n"
+        (NIGHTS / "stages.log").write_text(before + "looking for devices\n")
+        assert json.loads(asker.ask("GET", "/api/learn")[2])["percent"] is None
+        (NIGHTS / "stages.log").write_text(before + "train  41%|####      | 00:10<00:14\n")
         (NIGHTS / "night.log").write_text("2026-11-23T03:00:00+00:00  train: done in 90.0 s: x\n")
         state = json.loads(asker.ask("GET", "/api/learn")[2])
         assert [state[key] for key in ("running", "step", "number", "percent")] == [
@@ -72,3 +75,23 @@ def test_only_the_night_itself_is_stopped_and_never_who_got_its_number(asker: As
         assert asker.change("DELETE", "/api/learn")[0] == 202
         assert process.wait(20) != 0
     assert not wait_for_end(asker)["running"]
+
+
+def test_a_night_that_was_killed_is_told_as_broken_off(
+    asker: Asker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A stand-in for `signloom retrain`, which writes its record and ends as by kill -9."""
+    night = {"outcome": "running", "host": platform.node(), "steps": []}
+    program = tmp_path / "python" / "signloom"
+    program.parent.mkdir()
+    program.write_text(
+        f"#!{sys.executable}\nimport json, os, datetime\nfrom pathlib import Path\n"
+        f"night = {night!r}\nnight['pid'] = os.getpid()\n"
+        "night['started'] = datetime.datetime.now().astimezone().isoformat()\n"
+        f"Path({str(NIGHTS / 'night.json')!r}).write_text(json.dumps(night))\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program.with_name("python3")))
+    assert asker.change("POST", "/api/learn", {})[0] == 202
+    assert wait_for_end(asker)["failure"] == "exit code -9"

@@ -23,7 +23,7 @@ from signloom.paths import RETRAIN_LOCK, RETRAIN_UNFINISHED
 from signloom_ops.intake.drift.findings import DriftReport
 from signloom_ops.lock import hold_lock
 from signloom_ops.nightly.commands import Commands
-from signloom_ops.nightly.night import run_night
+from signloom_ops.nightly.night import Terminated, _end_on_sigterm, run_night
 from signloom_ops.nightly.plan import NightRequest, dry_run, make_plan, new_clips
 from signloom_ops.nightly.record import NightRecord
 from signloom_ops.nightly.steps import take_deliveries, train, withdraw_delivery
@@ -358,3 +358,15 @@ def test_a_night_makes_all_that_training_reads() -> None:
     }
     assert "tokenize_targets" in read
     assert read <= {"extract", "tokenize_targets", *noted.stages}
+
+
+def test_a_second_sigterm_does_not_break_off_how_a_night_ends() -> None:
+    before, ended = signal.getsignal(signal.SIGTERM), False
+    with _end_on_sigterm():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        except Terminated:
+            os.kill(os.getpid(), signal.SIGTERM)  # somebody pressed "Stop it" twice
+            ended = True
+    assert ended
+    assert signal.getsignal(signal.SIGTERM) == before

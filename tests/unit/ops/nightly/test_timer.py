@@ -25,7 +25,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     (tmp_path / "bin").mkdir()
     folder = tmp_path / FOLDER
-    (folder / "reports/retrain").mkdir(parents=True)
+    folder.mkdir()
     return folder
 
 
@@ -64,6 +64,7 @@ def test_systemd_reads_the_units_as_they_are_meant(project: Path) -> None:
     found.program = str(program(project, "$sign 100%loom", ""))
     switch = [found.install, found.remove]
     switch[0]()
+    assert (project / timer.OUTPUT).parent.is_dir()  # where the service writes
     path = Path(found.where())
     units = [str(path), str(path.with_suffix(".service"))]
     done = subprocess.run(
