@@ -22,4 +22,5 @@ def small_disk(project: Path) -> Iterator[Callable[[str, int], None]]:
 
     yield mount
     for folder in mounted:
-        subprocess.run(["umount", str(folder)], check=True)
+        # Lazily: who delivers the stage's run may be at work there for a moment still.
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)

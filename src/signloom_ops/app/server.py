@@ -20,6 +20,7 @@ from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
 
 from signloom.config import (
     check_shape,
@@ -71,6 +72,27 @@ _CONSENT = "consent.txt"  # in data/app: the organisation's own words
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+
+
+class _Film(FileResponse):
+    """A film that somebody may remove before its first byte goes out."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it; nothing has begun until the file was opened."""
+        begun: list[Message] = []
+
+        async def send_later(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                begun.append(message)
+                return
+            while begun:
+                await send(begun.pop())
+            await send(message)
+
+        try:
+            await super().__call__(scope, receive, send_later)
+        except FileNotFoundError:
+            raise TakeError("there is no such recording", 404) from None
 
 
 class App:
@@ -285,7 +307,7 @@ class App:
             found = await to_thread.run_sync(film.stat)
         except FileNotFoundError:  # somebody removed it just now
             raise TakeError("there is no such recording", 404) from None
-        return FileResponse(film, stat_result=found)
+        return _Film(film, stat_result=found)
 
     async def _look(self, request: Request) -> Response:
         """Find the landmarks of a film, what is wrong with them, and what is signed."""
