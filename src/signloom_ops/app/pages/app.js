@@ -191,10 +191,14 @@ async function endRecording() {
   watcher = null;
   await recorder.over;
   tell(say("saving"));
-  const take = await sender.finish();
-  tell(say("looking"));
-  await Promise.race([lit, pause(1000)]); // the server does one after the other
   try {
+    if (!sender.size) { // stopped before the camera gave a picture
+      await ask("DELETE", `/api/takes/${sender.id}`);
+      throw new Error(say("too_short"));
+    }
+    const take = await sender.finish();
+    tell(say("looking"));
+    await Promise.race([lit, pause(1000)]); // the server does one after the other
     return [take, await ask("POST", `/api/takes/${take.id}/look`)];
   } finally {
     isLooked = true;
