@@ -115,8 +115,8 @@ def check_output_folder(folder: Path, inputs: Iterable[Path], made: Collection[s
         found = sorted(path.name for path in folder.iterdir() if path.name not in made)
         if found:
             raise UserError(
-                f"{folder} holds {found[0]!r}, which an export does not make: name another folder; "
-                "it was left"
+                f"{folder} holds {found[0]!r}, which this command does not make: name another "
+                "folder; it was left"
             )
     elif os.path.lexists(folder):
         raise UserError(f"{folder} is a file, expected the name of a folder; it was left")

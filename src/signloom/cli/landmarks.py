@@ -17,7 +17,7 @@ from signloom.cli.arguments import (
     source_defaults,
 )
 from signloom.errors import UserError
-from signloom.files import check_output, check_writable
+from signloom.files import check_output, check_output_folder, check_writable
 from signloom.paths import EVALUATION, HYPOTHESES_NAME, SHARDS
 
 if TYPE_CHECKING:
@@ -59,16 +59,6 @@ def run_import(options: argparse.Namespace) -> None:
         )
 
 
-def _check_apart(folder: Path, sources: Sequence[Path], *, force: bool) -> None:
-    """Refuse sources that lie where the import writes, or that hold this place."""
-    place = folder.resolve()
-    for source in sources:
-        given = source.resolve()
-        if place in (given, *given.parents) or (force and given in place.parents):
-            raise UserError(f"cannot write to {folder}: it is, holds or lies in the input "
-                            f"{source}; name another CORPUS")  # fmt: skip
-
-
 @contextmanager
 def put_aside(folder: Path, sources: Sequence[Path], *, force: bool) -> Iterator[None]:
     """Let a new import come into a folder; after an error what was there is there again.
@@ -79,13 +69,19 @@ def put_aside(folder: Path, sources: Sequence[Path], *, force: bool) -> Iterator
         force: Whether an earlier import is replaced.
 
     Raises:
-        UserError: If a source lies in the folder, or holds it.
+        UserError: If a source lies in the folder; or one is to be replaced that lies in a source,
+            or has something that no import makes.
     """
     from signloom.corpus.manifest import IMPORTED_SHARDS
     from signloom.corpus.rejects import REJECTS_NAME
     from signloom.importing.importer import CLIPS_NAME, check_lists
 
-    _check_apart(folder, sources, force=force)
+    for source in sources:
+        if source.resolve().is_relative_to(folder.resolve()):
+            raise UserError(f"{source}, which is read, lies in {folder}: name another CORPUS")
+    if force:
+        made = {CLIPS_NAME, REJECTS_NAME, IMPORTED_SHARDS.name}
+        check_output_folder(folder, sources, made)
     aside = folder.with_name(f".{folder.name}.before")
     old = folder.with_name(f".{folder.name}.replaced")  # no longer needed
     shutil.rmtree(old, ignore_errors=True)
@@ -95,9 +91,6 @@ def put_aside(folder: Path, sources: Sequence[Path], *, force: bool) -> Iterator
     before = {one.name for one in folder.iterdir()} if folder.is_dir() else set()
     if force and CLIPS_NAME in before:
         check_lists(folder.parent)  # a person may have written into them
-        ours = {CLIPS_NAME, REJECTS_NAME, IMPORTED_SHARDS.name}
-        if other := sorted(before - ours):
-            raise UserError(f"{folder / other[0]} is of no import: move it, --force replaces all")
         folder.rename(aside)
         before = set()
     try:

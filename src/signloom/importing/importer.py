@@ -299,8 +299,9 @@ def import_landmarks(sources: Sequence[Path], corpus: Path, options: ImportOptio
             extractor=_fingerprint(files, options, batch.layout),
         )  # fmt: skip
         notes = batch.notes()
-        paths = [f"/{without_ending(one.path.as_posix())}" for one in files]
-        lost = [n for n in options.defaults.rates if not any(p.endswith(f"/{n}") for p in paths)]
+        paths = [without_ending(one.path.as_posix()).split("/") for one in files]
+        ends = {"/".join(parts[n:]) for parts in paths for n in range(len(parts))}
+        lost = [name for name in options.defaults.rates if name not in ends]
         if lost:
             notes.append(f"warning: {len(lost)} rows of --rates name no file, such as {lost[0]}")
         if names:

@@ -94,8 +94,9 @@ class Learning:
 
     def state(self) -> NightState:
         """Return how the night goes, or how the last one of this page ended."""
-        is_running = self._is_ours() or _find_night() is not None
-        content = _read_night() if _find_night() is not None or not is_running else {}
+        has_record = _find_night() is not None
+        is_running = has_record or self._is_ours()
+        content = _read_night() if has_record or not is_running else {}
         rows = content.get("steps", ()) if is_running else ()
         step = next((str(row["name"]) for row in rows if row["result"] == "running"), "")
         seen = _tail(NIGHTS / STAGES_LOG)

@@ -90,7 +90,7 @@ def test_shards_of_others_name_no_file_outside_of_the_export(project: Path) -> N
 @pytest.mark.parametrize(
     ("out", "words"),
     [
-        ("mine", "holds 'a.pose', which an export does not make"),
+        ("mine", "holds 'a.pose', which this command does not make"),
         ("model", "which is read, overlap"),
         ("model/deep", "which is read, overlap"),
         ("link/../model", "which is read, overlap"),

@@ -157,6 +157,6 @@ def test_a_recurrent_model_and_a_foreign_folder_are_refused(tmp_path: Path) -> N
     with pytest.raises(UserError, match="family lstm cannot be exported to ONNX"):
         export_onnx(load_checkpoint(lstm, torch.device("cpu")), tmp_path / "out")
     other = write_checkpoint(tmp_path / "transformer")
-    with pytest.raises(UserError, match="which an export does not make"):
+    with pytest.raises(UserError, match="which this command does not make"):
         export_onnx(load_checkpoint(other, torch.device("cpu")), lstm)
     assert (lstm / "model.safetensors").is_file()
