@@ -13,7 +13,7 @@ from signloom.evaluation.names import LOWER_IS_BETTER, Metric, System
 from signloom.evaluation.records import RANKED
 
 LEVEL = 0.05  # of the test of each pair
-FLOORS = (System.CONSTANT, System.RETRIEVAL, System.BLIND)
+FLOORS = (System.CONSTANT, System.RETRIEVAL, System.BLIND)  # columns of the table, not all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -288,7 +288,7 @@ def _time_ticks(columns: int, step_s: float) -> list[tuple[float, str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionPart:
-    """The attention of one part of a model as `attention.js` takes it."""
+    """The attention of one part of a model as `attention_picker.js` takes it."""
 
     label: str
     svg: str  # the mean over layers and heads

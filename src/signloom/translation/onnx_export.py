@@ -32,7 +32,7 @@ from signloom.models.transformer import Transformer, TransformerState
 from signloom.provenance import library_versions
 
 FORMAT_VERSION = 1
-FAMILIES = ("transformer", "conformer")  # those whose decoder is the Transformer's
+EXPORTABLE = ("transformer", "conformer")  # those whose decoder is the Transformer's
 ENCODER, DECODER_STEP, META = "encoder.onnx", "decoder_step.onnx", "meta.json"
 FILES = (ENCODER, DECODER_STEP, META, TOKENIZER)
 MAX_POSITIONS = 4096  # of the memory, and of tokens: what lies beyond has no position
@@ -108,10 +108,10 @@ def export_onnx(checkpoint: Checkpoint, folder: Path) -> float:
 
 def _check_possible(checkpoint: Checkpoint, folder: Path) -> None:
     family = checkpoint.spec.model.family
-    if family not in FAMILIES:
+    if family not in EXPORTABLE:
         raise UserError(
             f"a model of family {family} cannot be exported to ONNX; those with a Transformer's "
-            f"decoder can ({' and '.join(FAMILIES)}), and "
+            f"decoder can ({' and '.join(EXPORTABLE)}), and "
             "`--format mlflow` exports every family"
         )
     checkpoint.spec.source.landmarks(as_points=True)

@@ -12,7 +12,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "signloom"
 # What a browser may have without a token.
-OPEN = ("/login", "/app.css", "/login.js", "/messages.js", "/messages.json", "/texts.json")
+OPEN = (
+    "/login",
+    "/app.css",
+    "/login.js",
+    "/server_messages.js",
+    "/server_messages.json",
+    "/texts.json",
+)
 _TRIES, _WINDOW_S = 20, 60.0  # wrong tokens and passwords in so many seconds, before all must wait
 
 # Nothing but files of this server: no inline script, no frame, no form elsewhere.

@@ -61,8 +61,8 @@ from signloom_ops.options import load_ops
 
 PAGES = Path(__file__).parent / "pages"
 FILES = (
-    "app.css", "app.js", "clips.js", "judge.js", "login.js", "messages.js",
-    "messages.json", "nights.js", "texts.json", "timeline.js",
+    "app.css", "app.js", "clips.js", "judge.js", "login.js", "server_messages.js",
+    "server_messages.json", "nights.js", "texts.json", "timeline.js",
 )  # fmt: skip
 _MAX_JSON = 1_000_000  # bytes
 _MAX_LOGIN, _LOGIN_S = 10_000, 10.0  # bytes, and seconds for them

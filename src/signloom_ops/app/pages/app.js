@@ -3,7 +3,7 @@
 
 import { drawBones, makeClips } from "/clips.js";
 import { makeJudge } from "/judge.js";
-import { inWords } from "/messages.js";
+import { inWords } from "/server_messages.js";
 import { makeNights } from "/nights.js";
 import { drawTimeline } from "/timeline.js";
 

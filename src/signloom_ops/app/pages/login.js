@@ -1,5 +1,5 @@
 // The page that asks for the password.
-import { inWords } from "/messages.js";
+import { inWords } from "/server_messages.js";
 
 const texts = await (await fetch("/texts.json")).json();
 document.documentElement.lang = navigator.language.slice(0, 2);

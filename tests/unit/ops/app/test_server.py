@@ -387,7 +387,7 @@ def test_every_message_that_is_translated_is_said_by_the_code() -> None:
         said |= {one.value for one in ast.walk(tree)
                  if isinstance(one, ast.Constant) and isinstance(one.value, str)}  # fmt: skip
     code = "\0".join(said)
-    messages = json.loads((PAGES / "messages.json").read_text(encoding="utf-8"))
+    messages = json.loads((PAGES / "server_messages.json").read_text(encoding="utf-8"))
     for template, (french, german) in messages.items():
         parts = re.split(r"\{\w+\}|; ", template)
         assert [part for part in parts if part.strip(" ;") not in code] == [], template

@@ -1,6 +1,6 @@
 // What the server says is English; here it is put into the language of the page, by templates.
 
-const messages = await (await fetch("/messages.json")).json();
+const messages = await (await fetch("/server_messages.json")).json();
 const languages = ["fr", "de"];
 
 const rules = Object.entries(messages).map(([template, said]) => {
