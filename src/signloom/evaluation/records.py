@@ -78,7 +78,8 @@ SEARCHED = shape(decoding=_SHOWN, options=shape(precision=_PRECISION))
 _RATE = shape(clips=Natural, gloss_wer=(Finite, 0.0), low=(Finite, 0.0), high=(Finite, 0.0))
 _RECOGNITION = shape(
     clips=Natural, systems=_map(shape(value=Finite, low=Finite, high=Finite)),
-    edits=dict[str, float], seen=_RATE, unseen=_RATE, signers=(_map(_RATE), {}),
+    edits=dict[str, float], seeds=(list[float], []), seen=_RATE, unseen=_RATE,
+    signers=(_map(_RATE), {}),
 )  # fmt: skip
 SCORES = shape(
     corpus=(str, ""), headline=(Metric, Metric.BLEU4), splits=_map(_SPLIT, 1),

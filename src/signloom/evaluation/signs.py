@@ -7,6 +7,7 @@ another clip's. How signs are searched is chosen on dev.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import mean
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist
 
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.evaluation.floors import build_retrieval
+from signloom.evaluation.floors import build_retrieval, fit_linear
 from signloom.evaluation.gloss_rules import GlossRules, clean_glosses
 from signloom.evaluation.metrics import (
     Score,
@@ -26,6 +27,7 @@ from signloom.evaluation.metrics import (
     sentence_scores,
 )
 from signloom.evaluation.names import GLOSS_WER
+from signloom.evaluation.summary import seed_interval
 from signloom.evaluation.systems import SplitResult, swap_clips
 from signloom.features.features import BoolArray, FloatArray
 from signloom.features.sources import SourceSequence
@@ -38,7 +40,8 @@ WEIGHTS = (0.0, 0.4, 0.8)  # of the bigram, tried on dev with each bonus
 BONUSES = (0.0, 1.0, 2.0)
 RECOMBINED = "several"  # the signer of what `signloom compose --recombine` makes
 MODEL = "model"
-TOGETHER = "together"  # the models of all seeds, whose probabilities are averaged
+SEEDS = "seeds"  # the mean of the models of all seeds
+TOGETHER = "together"  # the same models as one: their probabilities are averaged
 EDITS = {"substitute": "substitutions", "delete": "deletions", "insert": "insertions"}
 DECIMALS = 4
 
@@ -54,6 +57,7 @@ class Recognition:
         signs: What the model reads of each.
         systems: Word error rate of the glosses of the model, its controls and floors.
         edits: Substitutions, deletions and insertions of the model, in % of the signs.
+        seeds: The error rate of each seed's model; empty of a single one.
         seen: Of clips whose glosses train has in this order: how many, and their error rate.
         unseen: Of the others.
         signers: The same of each signer.
@@ -64,6 +68,7 @@ class Recognition:
     signs: list[list[Sign]]
     systems: dict[str, Score]
     edits: dict[str, float]
+    seeds: list[float]
     seen: dict[str, float]
     unseen: dict[str, float]
     signers: dict[str, dict[str, float]]
@@ -89,10 +94,10 @@ class Recognition:
             name: _rounded({"value": s.value, "low": s.low, "high": s.high})
             for name, s in self.systems.items()
         }
-        signature = self.systems[MODEL].signature
         return {
-            "clips": len(self.targets), "systems": systems, "signature": signature,
-            "edits": _rounded(self.edits), "seen": _rounded(self.seen),
+            "clips": len(self.targets), "systems": systems,
+            "signature": self.systems[MODEL].signature, "edits": _rounded(self.edits),
+            "seeds": [*map(_rounded, self.seeds)], "seen": _rounded(self.seen),
             "unseen": _rounded(self.unseen), "signers": _rounded(self.signers),
         }  # fmt: skip
 
@@ -122,15 +127,18 @@ def recognise(
         others: The same model trained with other seeds.
 
     Returns:
-        The search that dev chose, and a recognition of each split whose clips have glosses; None
-        and nothing of a model that reads no signs.
+        The search with the fewest errors on dev, of all seeds, and a recognition of each split
+        whose clips have glosses; None and nothing of a model that reads no signs.
     """
     if translator.spec.ctc.kind != "glosses":
         return None, {}
     chosen = {r.split: [t for t in r.targets if t.gloss.split()] for r in results}
     chosen = {split: found for split, found in chosen.items() if found}
     clips = {split: [_landmarks(sequences, t) for t in found] for split, found in chosen.items()}
-    read = {split: translator.label_log_probs(found) for split, found in clips.items()}
+    read = [
+        {split: one.label_log_probs(found) for split, found in clips.items()}
+        for one in (translator, *others)
+    ]
     number = {name: place for place, name in enumerate(translator.spec.ctc.names, start=1)}
     glossed = [t for t in targets if t.split == "train" and t.gloss.split()]
     train = glosses_of(glossed)
@@ -139,15 +147,15 @@ def recognise(
     signed = [t for t in glossed if not f"-{t.signer}".endswith(f"-{RECOMBINED}")] or glossed
     pairs = count_pairs([[number[name] for name in line] for line in glosses_of(signed)])
     dev, rules = chosen.get("dev", []), options.gloss_rules
-    search = choose_search(translator, read.get("dev", []), dev, pairs, rules)
-    together = _together(read, others, clips)
-    joint = choose_search(translator, together.get("dev", []), dev, pairs, rules)
-    index = build_retrieval(
-        translator, [replace(t, text=" ".join(t.gloss.split())) for t in glossed], sequences
-    )
+    search = choose_search(translator, [one.get("dev", []) for one in read], dev, pairs, rules)
+    together = _together(read) if len(read) > 1 else {}
+    joint = choose_search(translator, [together.get("dev", [])], dev, pairs, rules)
+    as_texts = [replace(t, text=" ".join(t.gloss.split())) for t in targets if t.gloss.split()]
+    linear = fit_linear(translator, as_texts, sequences)
+    index = build_retrieval(translator, as_texts, sequences)
     found = {}
     for split, wanted in chosen.items():
-        lines = _names(translator, read[split], search)
+        lines, *more = (_names(translator, one[split], search) for one in read)
         systems = {MODEL: lines}
         if split in together:
             systems[TOGETHER] = _names(translator, together[split], joint)
@@ -157,14 +165,16 @@ def recognise(
         nothing = translator.label_log_probs(clips[split], blind=True)
         systems["blind"] = _names(translator, nothing, search)
         systems["retrieval"] = [tuple(index.nearest(clip).split()) for clip in clips[split]]
+        if linear:
+            systems["linear"] = [tuple(line.split()) for line in linear(clips[split])]
         systems["floor"] = _constant(train, glosses_of(wanted))
         found[split] = Recognition(
             targets=wanted,
             signs=[
                 place_signs(translator, clip, log_probs, search)
-                for clip, log_probs in zip(clips[split], read[split], strict=True)
+                for clip, log_probs in zip(clips[split], read[0][split], strict=True)
             ],
-            **_score(wanted, systems, train, options),
+            **_score(wanted, systems, more, train, options),
         )
     return search, found
 
@@ -177,20 +187,29 @@ def _landmarks(sequences: Mapping[str, SourceSequence], target: Target) -> Landm
 
 def choose_search(
     translator: Translator,
-    log_probs: Sequence[FloatArray],
+    read: Sequence[Sequence[FloatArray]],
     targets: Sequence[Target],
     pairs: tuple[tuple[int, int, int], ...],
     rules: GlossRules = "none",
 ) -> SignSearch:
-    """Return the search with the fewest errors on dev; of equals the first, the plainest."""
+    """Return the search with the fewest errors on dev; of equals the first, the plainest.
+
+    Args:
+        translator: Has the names of the labels.
+        read: Log-probabilities of dev's labels by each seed's model: the signs of few clips, read
+            once, choose badly.
+        targets: Dev's clips.
+        pairs: Of the bigram.
+        rules: As for scoring.
+    """
     tried = [SignSearch(weight=w, bonus=b, pairs=pairs) for w in WEIGHTS for b in BONUSES]
     lines = clean_glosses(glosses_of(targets), rules)
 
     def errors(search: SignSearch) -> int:
-        found = clean_glosses(_names(translator, log_probs, search), rules)
-        return sum(map(Levenshtein.distance, found, lines))
+        found = (clean_glosses(_names(translator, one, search), rules) for one in read)
+        return sum(sum(map(Levenshtein.distance, one, lines)) for one in found)
 
-    best = min(tried, key=errors) if log_probs else SignSearch()
+    best = min(tried, key=errors) if any(read) else SignSearch()
     return best if best.weight else replace(best, pairs=())
 
 
@@ -204,21 +223,15 @@ def _names(translator: Translator, log_probs: Sequence[FloatArray], search: Sign
     return [tuple(names[n - 1] for n in search_signs(one, search)) for one in log_probs]
 
 
-def _together(
-    read: Mapping[str, Sequence[FloatArray]],
-    others: Iterable[Translator],
-    clips: Mapping[str, Sequence[LandmarkSequence]],
-) -> dict[str, list[FloatArray]]:
-    """Return log-probabilities of the mean of all seeds' probabilities; nothing of one seed."""
-    sums, count = {split: [np.exp(one) for one in found] for split, found in read.items()}, 1
-    for other in others:
-        count += 1
-        for split, found in clips.items():
-            more = other.label_log_probs(found)
-            sums[split] = [one + np.exp(two) for one, two in zip(sums[split], more, strict=True)]
-    if count == 1:
-        return {}
-    return {split: [np.log(one / count) for one in found] for split, found in sums.items()}
+def _together(read: Sequence[Mapping[str, Sequence[FloatArray]]]) -> dict[str, list[FloatArray]]:
+    """Return log-probabilities of the mean of all models' probabilities."""
+    return {
+        split: [
+            np.log(np.mean(np.exp(clip), axis=0))
+            for clip in zip(*(one[split] for one in read), strict=True)
+        ]
+        for split in read[0]
+    }
 
 
 def _constant(train: Lines, wanted: Lines) -> Lines:
@@ -231,15 +244,27 @@ def _constant(train: Lines, wanted: Lines) -> Lines:
 def _score(
     targets: Sequence[Target],
     systems: Mapping[str, Lines],
+    more: Sequence[Lines],
     train: Lines,
     options: ScoreOptions,
 ) -> dict[str, Any]:
-    """Score lines of every system; of the model by itself what a recogniser's table has."""
+    """Score lines of every system; of the model by itself what a recogniser's table has.
+
+    `more` are those of the models of further seeds.
+    """
     wanted = clean_glosses(glosses_of(targets), options.gloss_rules)
-    counted = {
-        name: Statistics(parts=(count_gloss_wer(lines, wanted, options),))
-        for name, lines in systems.items()
-    }
+
+    def count(lines: Lines) -> Statistics:
+        return Statistics(parts=(count_gloss_wer(lines, wanted, options),))
+
+    counted = {name: count(lines) for name, lines in systems.items()}
+    scores = {name: score_statistics(c, options)[GLOSS_WER] for name, c in counted.items()}
+    seeds: list[float] = []
+    if more:
+        all_ = [counted[MODEL], *map(count, more)]
+        seeds = [one.values()[GLOSS_WER] for one in all_]
+        low, high = seed_interval([one.resample(options)[GLOSS_WER] for one in all_], options)
+        scores[SEEDS] = replace(scores[MODEL], value=mean(seeds), low=low, high=high)
     model, known = counted[MODEL], set(clean_glosses(train, options.gloss_rules))
     is_seen = np.array([line in known for line in wanted])
 
@@ -261,7 +286,8 @@ def _score(
                     chunk.hyp_end_idx - chunk.hyp_start_idx,
                 )
     return {
-        "systems": {name: score_statistics(c, options)[GLOSS_WER] for name, c in counted.items()},
+        "systems": scores,
+        "seeds": seeds,
         "edits": {EDITS[kind]: 100 * count / signs for kind, count in edits.items()},
         "seen": score_rows(is_seen),
         "unseen": score_rows(~is_seen),

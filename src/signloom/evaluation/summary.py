@@ -12,6 +12,7 @@ from signloom.corpus.novelty import KnownSentences
 from signloom.evaluation.compare import Difference, compare
 from signloom.evaluation.metrics import (
     INTERVAL,
+    FloatArray,
     Score,
     ScoreOptions,
     Statistics,
@@ -215,10 +216,7 @@ def score_seeds(
     together: Mapping[str, Mapping[str, Score]],
     options: ScoreOptions,
 ) -> SeedScores:
-    """Return mean and interval of seeds over clips and seeds.
-
-    In each resample the clips are drawn anew and so are the seeds; their deviations are enlarged by
-    the root of n / (n - 1), for which the resamples of so few fall short.
+    """Return each metric of each seed, and the interval of their mean.
 
     Args:
         names: Of the seeds.
@@ -226,8 +224,6 @@ def score_seeds(
         together: Scores of all seeds as one model.
         options: For the resamples.
     """
-    n = len(names)
-    drawn = np.random.default_rng(options.seed).integers(0, n, (options.resamples, n))
     values: dict[str, dict[Metric, list[float]]] = {}
     intervals: dict[str, dict[Metric, tuple[float, float]]] = {}
     for split, seeds in counted.items():
@@ -235,16 +231,32 @@ def score_seeds(
         values[split], intervals[split] = {}, {}
         for metric in MAIN_METRICS:
             values[split][metric] = [one.values()[metric] for one in seeds]
-            rows = np.stack([one[metric] for one in resampled], axis=1)
-            means = rows.mean(axis=1)
-            offsets = np.take_along_axis(rows, drawn, axis=1).mean(axis=1) - means
-            low, high = np.quantile(means + math.sqrt(n / (n - 1)) * offsets, INTERVAL)
-            intervals[split][metric] = float(low), float(high)
+            found = [one[metric] for one in resampled]
+            intervals[split][metric] = seed_interval(found, options)
     joint = {
         split: {metric: scores[metric] for metric in MAIN_METRICS}
         for split, scores in together.items()
     }
     return SeedScores(names=names, splits=values, intervals=intervals, together=joint)
+
+
+def seed_interval(seeds: Sequence[FloatArray], options: ScoreOptions) -> tuple[float, float]:
+    """Return the interval of the mean of a metric over seeds, of resamples of clips and seeds.
+
+    In each resample the clips are drawn anew and so are the seeds; their deviations are enlarged by
+    the root of n / (n - 1), for which the resamples of so few fall short.
+
+    Args:
+        seeds: Of each seed the metric in every resample of the clips, shape (R,).
+        options: For the resamples.
+    """
+    n = len(seeds)
+    drawn = np.random.default_rng(options.seed).integers(0, n, (options.resamples, n))
+    rows = np.stack(seeds, axis=1)
+    means = rows.mean(axis=1)
+    offsets = np.take_along_axis(rows, drawn, axis=1).mean(axis=1) - means
+    low, high = np.quantile(means + math.sqrt(n / (n - 1)) * offsets, INTERVAL)
+    return float(low), float(high)
 
 
 def count(

@@ -394,7 +394,7 @@ def _recognise(values: Sections, reasons: list[str]) -> None:
     values["model"] |= {"family": "conformer", "positions": "relative", "dropout": 0.3}
     reasons.append(
         "after a first `dvc repro` new sentences of the pieces may help: `signloom compose "
-        "--recombine 300` took BOSTON-104 from 27.7 to 25.8 % gloss errors (docs/data.md)"
+        "--recombine 300` took BOSTON-104 from 27.9 to 24.9 % gloss errors (docs/data.md)"
     )
     epochs = values["train"]["epochs"]
     values["train"] |= {"patience": epochs, "average_last": 10}

@@ -66,6 +66,8 @@ def test_what_is_read_is_scored_beside_its_floors() -> None:
     assert test["blind_gloss_wer"] == 100
     assert test["swapped_gloss_wer"] > test["gloss_wer"]
     assert test["floor_gloss_wer"] > 50
+    # Whole lines of train are its classes, and no clip of test has one of them whole but one.
+    assert test["linear_gloss_wer"] > test["gloss_wer"]
     assert (test["seen_gloss_wer"]["clips"], test["unseen_gloss_wer"]["clips"]) == (1, 2)
     assert test["seen_gloss_wer"]["gloss_wer"] == 0
     names = [sign.gloss for sign in found["test"].signs[0]]
@@ -82,6 +84,25 @@ def test_seeds_read_together() -> None:
     assert "together_gloss_wer" not in alone
     assert together["gloss_wer"] == alone["gloss_wer"]
     assert together["together_gloss_wer"] < alone["gloss_wer"]
+    others = recognised(Reader())["test"].to_metrics()["gloss_wer"]
+    assert both["test"].seeds == pytest.approx([alone["gloss_wer"], others, others], abs=1e-3)
+    assert together["seeds_gloss_wer"] == pytest.approx(sum(both["test"].seeds) / 3, abs=1e-3)
+    assert recognised(Reader())["test"].seeds == []
+
+
+def test_all_seeds_choose_the_search_together() -> None:
+    """What the few signs of dev ask for, read by one seed, makes the others worse."""
+    names = ("GARE", "OUI", "NON")
+    model = Reader()
+    model.spec = replace(model.spec, ctc=CtcLabels(kind="glosses", names=names))
+    gare, oui, unsure = [0.05, 0.9, 0.04, 0.01], [0.05, 0.04, 0.9, 0.01], [0.6, 0.02, 0.36, 0.02]
+    noise = [0.6, 0.02, 0.02, 0.36]  # NON, which nobody signed
+    hesitant, other = (
+        [np.log(np.array(rows, dtype=np.float32))] for rows in ([gare, unsure], [gare, oui, noise])
+    )
+    clip = replace(targets()[0], gloss="GARE OUI")
+    assert choose_search(model, [hesitant], [clip], ()).bonus == 1
+    assert choose_search(model, [hesitant, other, other], [clip], ()).bonus == 0
 
 
 def test_clips_without_glosses_are_left_out_and_a_model_of_characters_reads_nothing() -> None:
@@ -121,8 +142,8 @@ def test_the_search_is_chosen_by_the_rules_that_score_it() -> None:
     rows = [[0.05, 0.9, 0.04, 0.01], [0.9, 0.04, 0.04, 0.02], [0.65, 0.01, 0.32, 0.02]]
     line = np.log(np.array(rows, dtype=np.float32))
     clip = replace(targets()[0], gloss="GARE loc-GARE")
-    assert choose_search(model, [line], [clip], ()).bonus > 0
-    assert choose_search(model, [line], [clip], (), "phoenix_2014").bonus == 0
+    assert choose_search(model, [[line]], [clip], ()).bonus > 0
+    assert choose_search(model, [[line]], [clip], (), "phoenix_2014").bonus == 0
 
 
 def test_sentences_made_of_pieces_do_not_decide_which_sign_follows_another() -> None:
