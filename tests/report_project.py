@@ -81,9 +81,9 @@ def split_scores(split: str, model: float) -> dict[str, Any]:
             "hands": [{"group": "60-80 %", **row}],
             "fps": [{"group": "25", **row}],
         },
-        "hallucination": {
+        "input_check": {
             "metric": "chrf", "model": model, "swapped": 12.0, "fall": model - 12, "low": 40.0,
-            "high": 70.0, "p_value": 0.001, "ignores_input": False,
+            "high": 70.0, "p_value": 0.001, "uses_input": True,
             "text": f"The {split} video is looked at.",
         },
     }  # fmt: skip

@@ -183,7 +183,7 @@ def format_scores(split: str, scores: dict[str, Any]) -> str:
             lines.append(f"  all seeds as one, their probabilities averaged: {', '.join(joint)}")
     if "only_sentence" in scores:
         lines.append(f"  {describe_only(scores['only_sentence'], scores['clips'])}")
-    if scores.get("ignores_input"):
+    if scores.get("uses_input") == 0:
         lines.append("  THIS MODEL IGNORES ITS INPUT: another clip's video gets the same score")
     return "\n".join((*lines, f"  {scores['signature']}\n"))
 

@@ -70,7 +70,7 @@ TAKEN = {
     *Metric, *System, "clip_id", "split", "signer", "seen_in_train", "reference", "hypothesis",
     "bleu", "hands", "fps", "seconds", "log_prob", "score",
     "tokens", "clips", "missing", "seeds", "seen", "unseen", "signers", "novelty",
-    "ignores_input", "signature",
+    "uses_input", "signature",
     "gloss", "unknown_glosses", "confidence", "familiar", "calibration_error", "unsure",
     "unfamiliar", "stress_worst", "only_sentence", "corpus", "clips_hash", "headline", *LOOKUPS,
     "gloss_wer", "gloss_substitutions", "gloss_deletions", "gloss_insertions",

@@ -57,11 +57,11 @@ def _check_search(search: Any) -> Any:
 _SCORE = shape(value=Finite, low=Finite, high=Finite, signature=str)
 _INPUT_CHECK = shape(
     metric=Metric, model=Finite, swapped=Finite, fall=Finite, low=Finite, high=Finite,
-    p_value=Finite, ignores_input=bool, text=str,
+    p_value=Finite, uses_input=bool, text=str,
 )  # fmt: skip
 _SPLIT = shape(
     clips=Natural, missing=list[str], clips_hash=(str, ""), constant_sentence=str,
-    only_sentence=(str, ""), hallucination=_INPUT_CHECK | None,
+    only_sentence=(str, ""), input_check=(_INPUT_CHECK | None, None),
     systems=Annotated[_map(_map(_SCORE)), AfterValidator(_check_systems)],
     breakdowns=_map(_list(Annotated[_SHOWN, AfterValidator(_check_group)])),
 )  # fmt: skip

@@ -119,7 +119,7 @@ class InputCheck:
             "low": round(fall.low, DECIMALS),
             "high": round(fall.high, DECIMALS),
             "p_value": round(fall.p_value, DECIMALS),
-            "ignores_input": not self.uses_input,
+            "uses_input": self.uses_input,
             "text": f"Shown the {self.shown} of another clip, chrF goes from {fall.b:.1f} to "
             f"{fall.a:.1f}, a fall of {fall.difference:.1f} [{fall.low:.1f}, {fall.high:.1f}]: "
             f"{result} its input.",
@@ -165,7 +165,7 @@ class SplitScores:
                 str(system): {str(name): _score_map(score) for name, score in scores.items()}
                 for system, scores in self.systems.items()
             },
-            "hallucination": self.input_check.to_map() if self.input_check else None,
+            "input_check": self.input_check.to_map() if self.input_check else None,
             "breakdowns": {
                 kind: [group.to_map() for group in groups]
                 for kind, groups in self.breakdowns.items()
@@ -383,8 +383,8 @@ def headline(
                 for name, spread in spreads[split].items()
             }
         values |= {"clips": found["clips"], "missing": len(found["missing"])}
-        if found["hallucination"]:
-            values["ignores_input"] = int(found["hallucination"]["ignores_input"])
+        if found["input_check"]:
+            values["uses_input"] = int(found["input_check"]["uses_input"])
         values |= {key: found[key] for key in ("only_sentence", "unknown_glosses") if key in found}
         values["signature"] = model[metric]["signature"]
         values |= {"headline": str(metric), "corpus": corpus, "clips_hash": found["clips_hash"]}

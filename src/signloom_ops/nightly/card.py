@@ -253,8 +253,8 @@ def _split(split: str, found: Mapping[str, Any], headline: Metric) -> Iterator[s
         if system in systems
     ]
     yield from table(["system", *map(metric_heading, shown)], rows)
-    if hallucination := found.get("hallucination"):
-        yield f"{hallucination['text']}\n"
+    if check := found.get("input_check"):
+        yield f"{check['text']}\n"
     slices = [
         [
             SLICES[kind], escape(row["group"]), row["clips"],

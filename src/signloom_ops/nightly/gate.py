@@ -217,7 +217,7 @@ def decide(
             "test": [clip.clip_id for clip in clips.test],
             "missing": list(clips.missing),
             "options": asdict(options),
-            "looks": input_figures,  # the key is the name of the rule, see `_uses_input`
+            "uses_input": input_figures,
             "decoding": {
                 "champion": dict(champion.decoding) if champion else None,
                 "challenger": dict(challenger.decoding),
@@ -541,8 +541,8 @@ def _uses_input(
     options: GateOptions,
     score: ScoreOptions,
 ) -> tuple[Rule, list[dict[str, Any]]]:
-    """Rule `looks`: each seed's score must fall when it gets another clip's video."""
-    rule = partial(Rule, name="looks")
+    """Rule `uses_input`: each seed's score must fall when it gets another clip's video."""
+    rule = partial(Rule, name="uses_input")
     refs = [clip.text for clip in clips]
     others = swap_clips(refs, np.random.default_rng([score.seed, *b"test"]))
     if others is None:

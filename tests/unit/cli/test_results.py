@@ -329,7 +329,7 @@ def test_seeds_and_a_model_that_ignores_its_input_are_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spread = {name: {"mean": 52.25, "std": 1.5, "n": 3} for name in ("bleu4", "chrf", "wer")}
-    path = metrics_file(tmp_path, 50.0, seeds=spread, ignores_input=1, swapped_bleu4=49.0)
+    path = metrics_file(tmp_path, 50.0, seeds=spread, uses_input=0, swapped_bleu4=49.0)
     text = printed(capsys, "scores", "--metrics", path)
     assert "of 3 seeds: BLEU-4 52.25 ± 1.50, chrF" in text
     assert "THIS MODEL IGNORES ITS INPUT" in text

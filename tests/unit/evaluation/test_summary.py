@@ -98,19 +98,19 @@ def test_lengths_are_counted_in_the_words_of_the_metrics(knowing: Translator) ->
 def test_a_model_that_ignores_its_input_is_named(knowing: Translator) -> None:
     looking = evaluate(knowing, targets(), corpus(), OPTIONS)
     for split in ("dev", "test"):
-        found = looking.splits[split].to_map()["hallucination"]
+        found = looking.splits[split].to_map()["input_check"]
         assert found["model"] == 100
         assert found["fall"] == pytest.approx(100 - found["swapped"])
         assert found["low"] > 0
-        assert not found["ignores_input"]
+        assert found["uses_input"]
         assert found["text"].endswith("the model looks at its input.")
-    assert looking.metrics["test"]["ignores_input"] == 0
+    assert looking.metrics["test"]["uses_input"] == 1
     blind = evaluate(Ignoring(knowing, knowing._said), targets(), corpus(), OPTIONS)
-    found = blind.splits["test"].to_map()["hallucination"]
+    found = blind.splits["test"].to_map()["input_check"]
     assert (found["fall"], found["low"], found["high"], found["p_value"]) == (0, 0, 0, 1)
-    assert found["ignores_input"]
+    assert not found["uses_input"]
     assert "a fall of 0.0 [0.0, 0.0]: this model ignores its input" in found["text"]
-    assert blind.metrics["test"]["ignores_input"] == 1
+    assert blind.metrics["test"]["uses_input"] == 0
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ def bare(project: ReportPaths, tmp_path_factory: pytest.TempPathFactory) -> Path
     path = out / "evaluation" / "scores.json"
     scores = json.loads(path.read_text()) | {"grid": [], "seeds": None, "corpus": "weather"}
     for found in scores["splits"].values():
-        found["hallucination"] = None
+        found["input_check"] = None
         found["breakdowns"]["hands"] = []
         del found["systems"]["swapped"]
     path.write_text(json.dumps(scores))

@@ -74,7 +74,7 @@ def test_only_force_promotes_what_the_gate_refused(
     store = ModelStore()
     refused = {"version": 1, "champion": None, "promote": False, "test": ["test1"],
                "verdict": "version 1 does not become champion (floors)",
-               "reasons": ["floors failed: chrF 3.1", "looks passed: it does"]}  # fmt: skip
+               "reasons": ["floors failed: chrF 3.1", "uses_input passed: it does"]}  # fmt: skip
     store.keep_decision(1, refused)
     with pytest.raises(SystemExit, match=r"refused version 1: floors failed: chrF 3\.1\. To"):
         main(["champion", "promote", "1"])

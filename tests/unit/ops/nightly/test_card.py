@@ -46,7 +46,7 @@ def test_a_card_tells_data_scores_and_what_made_the_version(
         "Deliveries after the first clips: 2026-11-14, 2026-11-21.",
         f"### test: {test['clips']} clips",
         f"{bleu['value']:.1f} [{bleu['low']:.1f}, {bleu['high']:.1f}]",
-        test["hallucination"]["text"],
+        test["input_check"]["text"],
         "| signer | test\\_s0 | 2 |",
         "The gate was not asked about this version.",
         "- It has learned from 2 signers; it was tested on 4 others.",

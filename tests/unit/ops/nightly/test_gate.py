@@ -144,7 +144,7 @@ def test_one_seed_that_ignores_its_input_is_enough_to_refuse() -> None:
         system(CLIPS, 0.9, version=1), dataclasses.replace(challenger, texts=fluent), GATE
     )
     assert rule(decision, "better") == "passed"
-    assert rule(decision, "looks") == "failed"
+    assert rule(decision, "uses_input") == "failed"
     assert not decision.promote
     assert "model 3 ignores its input" in " ".join(decision.reasons)
 
@@ -188,7 +188,7 @@ def test_a_decision_can_be_written_and_names_each_rule_with_its_figures() -> Non
     decision = decided(system(CLIPS, 0.4, version=1), system(CLIPS, 0.1), GATE)
     found = json.loads(json.dumps(decision.to_map()))
     assert [one["name"] for one in found["rules"]] == [
-        "better", "equal_and_cheaper", "served", "slices", "stress", "looks", "newest",
+        "better", "equal_and_cheaper", "served", "slices", "stress", "uses_input", "newest",
     ]  # fmt: skip
     assert len(found["reasons"]) == len(found["rules"])
     assert set(found["scores"]) == {"chrf", "bleu4", "wer", "exact"}
