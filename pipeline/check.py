@@ -165,17 +165,17 @@ def _check_texts(
     clips: Sequence[Clip], corpus: CorpusOptions, tokenize: TokenizeOptions, run: RunOptions
 ) -> None:
     """Refuse sentences that are too long, and clips without what the parameters need of them."""
-    if run.model.source == "tokens":
+    if run.model.source == "glosses":
         check_glosses(run)
         if tokenize.source == "none":
             raise UserError(
-                "model.source is tokens, but tokenize_targets.source is none; set that to glosses, "
-                "subwords or shared"
+                "model.source is glosses, but tokenize_targets.source is none; set that to "
+                "glosses, subwords or shared"
             )
     if clips:
         tokenizer, _, targets = build_targets(clips, tokenize)
         glosses = build_glosses(clips, tokenize.source, tokenizer)
-        if run.model.source == "tokens":
+        if run.model.source == "glosses":
             lengths = {target.clip_id: len(glosses.encode(target.gloss).ids) for target in targets}
         else:
             lengths = _find_lengths(clips, corpus, run)

@@ -22,7 +22,7 @@ WORDS = {
     "HAUS": "maison", "REGEN": "pluie", "SONNE": "soleil", "WIND": "vent", "NORD": "nord",
     "KALT": "froid",
 }  # fmt: skip
-MODEL = dataclasses.replace(tiny.MODEL, source="tokens")
+MODEL = dataclasses.replace(tiny.MODEL, source="glosses")
 
 
 def clips(train: int = 12, dev: int = 4, test: int = 4) -> list[Clip]:

@@ -206,7 +206,7 @@ def test_what_cannot_be_pretrained_on_is_said(files: TrainingFiles, tmp_path: Pa
     add_corpus(tmp_path / "corpora/face/shards", build_layout(("lips",)), ["x"])
     with pytest.raises(UserError, match=r"face/shards: the landmarks have lips, but features.grou"):
         load_pretraining(files, options, OWN)
-    tokens = dataclasses.replace(options, model=dataclasses.replace(tiny.MODEL, source="tokens"))
+    tokens = dataclasses.replace(options, model=dataclasses.replace(tiny.MODEL, source="glosses"))
     with pytest.raises(UserError, match="only models of landmarks are pretrained"):
         load_pretraining(files, tokens, OWN)
 

@@ -47,8 +47,8 @@ def track_version(folder: Path) -> str:
     Raises:
         UserError: If the other one is still at work after ten minutes.
     """
-    place = folder.resolve()
-    root = next((one for one in place.parents if (one / ".dvc").is_dir()), None)
+    target = folder.resolve()
+    root = next((one for one in target.parents if (one / ".dvc").is_dir()), None)
     if root is None:
         return f"{folder} lies in no DVC repository: no version of it is kept"
     if importlib.util.find_spec("dvc") is None:
@@ -58,7 +58,7 @@ def track_version(folder: Path) -> str:
     except UserError as error:
         return f"no version of {folder} is kept: {error}"
     # The Python that runs us: `dvc` may be another's.
-    command = [sys.executable, "-m", "dvc", "add", str(place)]
+    command = [sys.executable, "-m", "dvc", "add", str(target)]
     deadline, is_told = time.monotonic() + _WAIT_S, False
     while True:
         done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
@@ -76,7 +76,7 @@ def track_version(folder: Path) -> str:
             logger.warning("waiting for DVC to keep a version of %s: %s", folder, why)
         is_told = True
         time.sleep(_PAUSE_S)
-    pointer = place.with_name(f"{place.name}.dvc").relative_to(root)
+    pointer = target.with_name(f"{target.name}.dvc").relative_to(root)
     return f"{pointer.as_posix()} names the version; commit it with Git"
 
 
@@ -102,11 +102,11 @@ def refuse_drawn(folder: Path) -> None:
     Raises:
         UserError: If the project's files say that one does.
     """
-    place = folder.resolve()
-    for parent in place.parents:
+    target = folder.resolve()
+    for parent in target.parents:
         if (path := parent / "dvc.yaml").is_file():
             for name, stage in get_map(load_params(path), "stages").items():
-                if any(place == out or out in place.parents for out in _outs(parent, stage)):
+                if any(target == out or out in target.parents for out in _outs(parent, stage)):
                     raise UserError(
                         f"{folder} is written by the stage `{name}` of {path}, which would write "
                         "it again without what came in. Make a corpus of your own (`signloom "

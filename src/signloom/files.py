@@ -66,7 +66,7 @@ def check_writable(path: Path) -> None:
         Path(tempfile.mkdtemp(prefix=".signloom-", dir=above)).rmdir()
     except FileNotFoundError:  # as below /proc, whoever asks
         raise UserError(
-            f"{path}: {above} is of the system and takes no file; name another place"
+            f"{path}: {above} is of the system and takes no file; name another path"
         ) from None
 
 
@@ -107,9 +107,9 @@ def check_output_folder(folder: Path, inputs: Iterable[Path], made: Collection[s
         OSError: If it cannot be written.
     """
     check_writable(folder)
-    place = folder.resolve()
+    resolved = folder.resolve()
     for given in map(Path.resolve, inputs):
-        if place.is_relative_to(given) or given.is_relative_to(place):
+        if resolved.is_relative_to(given) or given.is_relative_to(resolved):
             raise UserError(f"{folder} and {given}, which is read, overlap: name another folder")
     if folder.is_dir():
         found = sorted(path.name for path in folder.iterdir() if path.name not in made)

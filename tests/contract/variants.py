@@ -69,7 +69,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "transformer, pre-norm": {"norm": "pre"},
     "transformer, post-norm": {"norm": "post"},
     "transformer of document 000": DOCUMENT_000,
-    "transformer of document 002": {"activation": "relu", "source": "tokens"},
+    "transformer of document 002": {"activation": "relu", "source": "glosses"},
     "transformer, pre-norm without a last one": {"decoder_norm": False},
     "transformer, stem of 2": {"subsampling": 2},
     "transformer, stem of 4": {"subsampling": 4},
@@ -89,7 +89,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "conformer, scaled positions": {**DOCUMENT_003, "positions": "scaled"},
     "conformer, causal": {**DOCUMENT_003, "causal_encoder": True},
     "conformer, wide kernel, stem of 4": {**DOCUMENT_003, "conv_kernel": 7, "subsampling": 4},
-    "conformer, tokens": {**DOCUMENT_003, "source": "tokens"},
+    "conformer, tokens": {**DOCUMENT_003, "source": "glosses"},
     "lstm without attention": {**LSTM, "attention": "none"},
     "lstm, one way, without attention": {**LSTM, "attention": "none", "bidirectional": False},
     "lstm, dot": {**LSTM, "attention": "dot"},
@@ -101,13 +101,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "bidirectional": False,
         "initialization": "torch",
     },
-    "lstm, tokens, tied": {**LSTM, "source": "tokens", "tied_embeddings": True},
+    "lstm, tokens, tied": {**LSTM, "source": "glosses", "tied_embeddings": True},
     "lstm, stem of 4": {**LSTM, "subsampling": 4},
     "lstm, deeper encoder": {**LSTM, "encoder_layers": 3, "decoder_layers": 1},
     "lstm, deeper decoder": {**LSTM, "encoder_layers": 1, "decoder_layers": 3},
     "lstm of document 001": {
         **LSTM,
-        "source": "tokens",
+        "source": "glosses",
         "attention": "none",
         "bidirectional": False,
         "embedding_width": 6,
@@ -129,7 +129,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "encoder-only": ENCODER_ONLY,
     "encoder-only, tokens, relative": {
         **ENCODER_ONLY,
-        "source": "tokens",
+        "source": "glosses",
         "positions": "relative",
     },
     "encoder-only, causal": {**ENCODER_ONLY, "causal_encoder": True},
@@ -140,13 +140,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "tied_embeddings": True,
         "norm": "post",
     },
-    "decoder-only, tokens, stem of 2": {**DECODER_ONLY, "source": "tokens", "subsampling": 2},
+    "decoder-only, tokens, stem of 2": {**DECODER_ONLY, "source": "glosses", "subsampling": 2},
     "decoder-only, layer drop": {**DECODER_ONLY, "layer_drop": 0.2, "decoder_layers": 3},
     "transformer, CTC feedback": {"ctc_feedback": True},
     "conformer, CTC feedback": {**DOCUMENT_003, "ctc_feedback": True},
     "conformer, causal, stem of 4": {**DOCUMENT_003, "causal_encoder": True, "subsampling": 4},
     "pretrained t5": pretrained("t5"),
-    "pretrained byt5, its encoder, tokens": pretrained("byt5", text_encoder=True, source="tokens"),
+    "pretrained byt5, its encoder, tokens": pretrained("byt5", text_encoder=True, source="glosses"),
     "pretrained mt5, its encoder, stem of 4": pretrained("mt5", text_encoder=True, subsampling=4),
     "pretrained mbart": pretrained("mbart"),
     "pretrained mt5, layers frozen": pretrained("mt5", freeze="layers"),
@@ -198,7 +198,7 @@ def build(seed: int = 0, *, ctc_labels: int = 5, **changes: Any) -> Subject:
     if changes.get("family") == "pretrained":
         pytest.importorskip("transformers", reason="needs `pip install 'signloom[text]'`")
     options = dataclasses.replace(tiny.MODEL, **changes)
-    width = tiny.VOCAB if options.source == "tokens" else tiny.INPUT_WIDTH
+    width = tiny.VOCAB if options.source == "glosses" else tiny.INPUT_WIDTH
     torch.manual_seed(seed)
     model = build_model(
         options,

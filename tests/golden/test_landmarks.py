@@ -8,8 +8,8 @@ EXPECTED = json.loads(landmarks.PATH.read_text(encoding="utf-8"))
 
 
 def test_the_file_holds_the_versions_of_today() -> None:
-    mend = "run `python -m tests.golden.landmarks`"
-    assert {name: EXPECTED[name] for name in landmarks.VERSIONS} == landmarks.VERSIONS, mend
+    hint = "run `python -m tests.golden.landmarks`"
+    assert {name: EXPECTED[name] for name in landmarks.VERSIONS} == landmarks.VERSIONS, hint
 
 
 @pytest.mark.mediapipe

@@ -13,7 +13,7 @@ from tests.contract.variants import build
 OPTIONS = st.fixed_dictionaries(
     {
         "family": st.sampled_from(sorted(FAMILIES.keys() - {"pretrained"})),
-        "source": st.sampled_from(["landmarks", "tokens"]),
+        "source": st.sampled_from(["landmarks", "glosses"]),
         "heads": st.sampled_from([1, 2, 4]),
         "encoder_layers": st.integers(1, 3),
         "decoder_layers": st.integers(1, 3),

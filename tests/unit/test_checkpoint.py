@@ -109,9 +109,9 @@ def test_a_checkpoint_that_is_replaced_while_it_is_loaded_is_a_mixture(tmp_path:
     assert (seen[-1], seen) == (12, sorted(seen))
 
 
-def test_a_model_of_tokens_cannot_be_fed_with_landmarks() -> None:
-    with pytest.raises(UserError, match=r"model\.source is tokens"):
-        build_from_spec(spec_of(source="tokens"), Tokenizer.build(tiny.SENTENCES, "pruned"))
+def test_a_model_of_glosses_cannot_be_fed_with_landmarks() -> None:
+    with pytest.raises(UserError, match=r"model\.source is glosses"):
+        build_from_spec(spec_of(source="glosses"), Tokenizer.build(tiny.SENTENCES, "pruned"))
 
 
 def saved_folder(tmp_path: Path, **changes: Any) -> Path:

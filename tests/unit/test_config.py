@@ -148,8 +148,8 @@ def test_a_folder_is_no_parameters_file(tmp_path: Path) -> None:
 
 
 def test_a_folder_in_place_of_a_json_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"cannot be read .*; mend it"):
-        read_json(tmp_path, hint="mend it")
+    with pytest.raises(UserError, match=r"cannot be read .*; repair it"):
+        read_json(tmp_path, hint="repair it")
 
 
 @pytest.mark.parametrize("kind", ["device", "pipe", "large"])

@@ -214,14 +214,14 @@ def refuse_in_corpus(path: Path) -> None:
     corpus = None
     with contextlib.suppress(UserError, AttributeError, KeyError, TypeError):
         corpus = Path(load_params(PARAMS)["corpus"]["folder"]).resolve()
-    place = path.resolve()
-    for folder in (place, *place.parents):
+    target = path.resolve()
+    for folder in (target, *target.parents):
         manifest = folder / "manifest.tsv"
         if folder == corpus or (
             manifest.is_file()
             and is_manifest(manifest.read_text(encoding="utf-8", errors="replace"))
         ):
-            raise UserError(f"{path} lies in the corpus {folder}: name another place")
+            raise UserError(f"{path} lies in the corpus {folder}: name another path")
 
 
 def confirm(question: str, answer: str) -> None:

@@ -280,15 +280,15 @@ def write_stamps(folder: Path) -> None:
         wanted |= set(re.findall(rf"- {STAMPS.as_posix()}/([\w.]+)$", text, re.MULTILINE))
     (folder / STAMPS).mkdir(parents=True, exist_ok=True)
     for stamp in sorted(wanted):
-        place = packages / stamp.removesuffix(".py").replace(".", os.sep)
-        one = place.with_suffix(".py")
-        found = hash_file(one) if stamp.endswith(".py") else _hash_sources(place)
+        path = packages / stamp.removesuffix(".py").replace(".", os.sep)
+        one = path.with_suffix(".py")
+        found = hash_file(one) if stamp.endswith(".py") else _hash_sources(path)
         write_file(folder / STAMPS / stamp, f"{found}\n")
 
 
-def _hash_sources(place: Path) -> str:
+def _hash_sources(path: Path) -> str:
     kinds = ("*.py", "*.html", "*.css", "*.js")
-    return "".join(hash_folder(place, kind)[:16] for kind in kinds)
+    return "".join(hash_folder(path, kind)[:16] for kind in kinds)
 
 
 def check_project(folder: Path) -> None:

@@ -105,54 +105,54 @@ def make_project(root: Path, folder: Path) -> None:
         raise UserError(
             f"{root} lacks {', '.join(missing)}: run this in the folder of a Signloom project"
         )
-    place = folder.resolve()
-    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+    target = folder.resolve()
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UserError(f"{folder} exists and is no empty folder: name another")
-    inside = place.relative_to(root).parts[:1] if place.is_relative_to(root) else ()
+    inside = target.relative_to(root).parts[:1] if target.is_relative_to(root) else ()
     if inside and inside[0] in (*LINKED, "data", "reports", ".git", ".dvc"):
         raise UserError(
-            f"{folder} would lie in {inside[0]}, which the stages watch: name another place, for "
+            f"{folder} would lie in {inside[0]}, which the stages watch: name another folder, for "
             "example corpora/weather"
         )
-    check_writable(place)
-    with made_whole(place):
-        _fill(root, place)
+    check_writable(target)
+    with made_whole(target):
+        _fill(root, target)
 
 
-def _fill(root: Path, place: Path) -> None:
+def _fill(root: Path, target: Path) -> None:
     for name in LINKED:
-        (place / name).symlink_to(os.path.relpath(root / name, place))
+        (target / name).symlink_to(os.path.relpath(root / name, target))
     for name in COPIED:
-        write_file(place / name, (root / name).read_text("utf-8"))
-    (place / BASELINE).parent.mkdir()
-    write_file(place / BASELINE, '{"format_version": 1, "metrics": {}}\n')
-    write_file(place / LAST_NIGHT, "{}\n")
+        write_file(target / name, (root / name).read_text("utf-8"))
+    (target / BASELINE).parent.mkdir()
+    write_file(target / BASELINE, '{"format_version": 1, "metrics": {}}\n')
+    write_file(target / LAST_NIGHT, "{}\n")
     from signloom.evaluation.judge import make_judgements  # scores, which take their time
 
-    make_judgements(place / JUDGEMENTS)
-    (place / "data").mkdir()
-    write_start(None, place / START)
-    _start_dvc(root, place)
+    make_judgements(target / JUDGEMENTS)
+    (target / "data").mkdir()
+    write_start(None, target / START)
+    _start_dvc(root, target)
 
 
-def _start_dvc(root: Path, place: Path) -> None:
+def _start_dvc(root: Path, target: Path) -> None:
     """Make the folder a project of DVC's, whose cache is the first one's: files are kept once."""
     if importlib.util.find_spec("dvc") is None:
         return
-    is_in_git = any((one / ".git").exists() for one in place.parents)
+    is_in_git = any((one / ".git").exists() for one in target.parents)
     how = "--subdir" if is_in_git else "--no-scm"
     done = subprocess.run(
         [sys.executable, "-m", "dvc", "init", "--quiet", how],
-        cwd=place, capture_output=True, text=True, check=False,
+        cwd=target, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
-        raise UserError(f"`dvc init` failed in {place}: {done.stderr.strip()}")
+        raise UserError(f"`dvc init` failed in {target}: {done.stderr.strip()}")
     (root / SHARED_WITH).parent.mkdir(parents=True, exist_ok=True)
     with (root / SHARED_WITH).open("a", encoding="utf-8") as file:
-        file.write(f"{place}\n")
-    cache = os.path.relpath(root / ".dvc/cache", place / ".dvc")
+        file.write(f"{target}\n")
+    cache = os.path.relpath(root / ".dvc/cache", target / ".dvc")
     alone = "" if is_in_git else "    no_scm = true\n"  # or DVC looks for Git and finds none
     write_file(
-        place / ".dvc/config",
+        target / ".dvc/config",
         f"[core]\n    analytics = false\n{alone}[cache]\n    dir = {cache}\n",
     )

@@ -113,7 +113,7 @@ def find_sizes(options: argparse.Namespace, model: ModelOptions, features: Featu
     spells = load_section(options.params, "train", TrainOptions).ctc_weight > 0
     return Sizes(
         input_width=glosses.size or vocab
-        if model.source == "tokens"
+        if model.source == "glosses"
         else feature_width(features, layout),
         vocab_size=vocab,
         ctc_labels=len(read_labels(labels)) + 1 if spells and labels.is_file() else 0,
@@ -128,7 +128,7 @@ def _random_inputs(sizes: Sizes, source: str) -> list[torch.Tensor]:
     """Source, validity and target of full length."""
     shape = (sizes.batch, sizes.frames)
     src = torch.randn(*shape, sizes.input_width)
-    if source == "tokens":
+    if source == "glosses":
         src = torch.randint(sizes.input_width, shape)
     tgt = torch.randint(sizes.vocab_size, (sizes.batch, sizes.tokens))
     return [src, torch.ones(shape, dtype=torch.bool), tgt]

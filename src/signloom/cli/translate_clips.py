@@ -65,7 +65,7 @@ def translate_clips(options: TranslateOptions) -> bool:
     extractor, layout = _read_make(options)
     if layout == NO_LANDMARKS:
         raise UserError(
-            f"{options.checkpoint} was trained on glosses (model.source: tokens), not on "
+            f"{options.checkpoint} was trained on glosses (model.source: glosses), not on "
             'landmarks; use signloom translate --glosses "..."'
         )
     with ThreadPoolExecutor(1) as pool:

@@ -52,8 +52,8 @@ class KnownSentences:
         by_length: dict[int, list[list[int]]] = defaultdict(list)
         for line in lines:
             by_length[len(line)].append([self._ids[word] for word in line])
-            for place, word in enumerate(line):
-                frame = (*line[:place], _HOLE, *line[place + 1 :])
+            for position, word in enumerate(line):
+                frame = (*line[:position], _HOLE, *line[position + 1 :])
                 self._frames[self._ids[word]].add(frames.setdefault(frame, len(frames)))
         self._by_length = {length: np.array(rows) for length, rows in by_length.items()}
 

@@ -8,7 +8,7 @@ from signloom.corpus.manifest import Clip
 from signloom.errors import Problem, UserError
 from signloom.files import write_file
 
-REJECTS_NAME, REJECTS_HEADER = "rejects.tsv", "clip_id\tvideo\treason\tmend"
+REJECTS_NAME, REJECTS_HEADER = "rejects.tsv", "clip_id\tvideo\treason\thint"
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,4 +133,4 @@ def reads_glosses(spec: Mapping[str, Any]) -> bool:
     Args:
         spec: A checkpoint.json, or parameters; both have `model.source`.
     """
-    return bool(get_map(spec, "model").get("source") == "tokens")
+    return bool(get_map(spec, "model").get("source") == "glosses")

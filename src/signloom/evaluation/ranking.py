@@ -84,8 +84,8 @@ def rank_runs(runs: Sequence[PastRun], split: str, metric: Metric) -> Ranking:
             p = p_value(drawn[one] - drawn[other], values[one] - values[other])
             better[one, other] = p <= LEVEL
     cluster, ranked = 1, []
-    for place, row in enumerate(order):
-        cluster += bool(place and better[:place, place:].all())
+    for position, row in enumerate(order):
+        cluster += bool(position and better[:position, position:].all())
         run, found = runs[row], scores[row]
         content = run.content
         check_shape(content, RANKED, where=Path(run.name), hint="evaluate it again")
@@ -96,8 +96,8 @@ def rank_runs(runs: Sequence[PastRun], split: str, metric: Metric) -> Ranking:
             RankedRun(
                 name=run.name,
                 cluster=cluster,
-                best=1 + int(better[:, place].sum()),
-                worst=count - int(better[place].sum()),
+                best=1 + int(better[:, position].sum()),
+                worst=count - int(better[position].sum()),
                 value=found[metric].value,
                 low=found[metric].low,
                 high=found[metric].high,

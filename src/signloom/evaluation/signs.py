@@ -139,7 +139,7 @@ def recognise(
         {split: one.label_log_probs(found) for split, found in clips.items()}
         for one in (translator, *others)
     ]
-    number = {name: place for place, name in enumerate(translator.spec.ctc.names, start=1)}
+    number = {name: position for position, name in enumerate(translator.spec.ctc.names, start=1)}
     glossed = [t for t in targets if t.split == "train" and t.gloss.split()]
     train = glosses_of(glossed)
     # What people sign decides which sign follows another, not what was made of their pieces.

@@ -38,7 +38,7 @@ FORMAT_VERSION = 1
 CACHE_VARIABLE = "SIGNLOOM_CACHE"
 
 _DIGEST_BYTES = 32
-_REJECT_RULES = 2  # raise it when fewer clips are rejected: those of before are looked at again
+_REJECT_RULES = 3  # raise it when fewer clips are rejected: older entries are looked at again
 _FRESH_S = 3600.0  # an entry used within the hour is not marked as used again
 _ABANDONED_S = 3600.0  # a temporary file that old belongs to a writer that was killed
 _LOG = "videos.jsonl"
@@ -195,7 +195,7 @@ def pack_landmarks(sequence: LandmarkSequence) -> bytes:
 
 def pack_unreadable(found: Problem) -> bytes:
     """Return the entry of a clip that cannot be read."""
-    header = {"frames": 0, "reason": found.reason, "mend": found.hint, "rules": _REJECT_RULES}
+    header = {"frames": 0, "reason": found.reason, "hint": found.hint, "rules": _REJECT_RULES}
     return _seal(header, b"")
 
 
@@ -208,7 +208,7 @@ def unpack_frames(entry: bytes) -> int | Problem | None:
     if "reason" in header:
         if header.get("rules") != _REJECT_RULES:
             return None
-        return Problem(header["reason"], header["mend"])
+        return Problem(header["reason"], header["hint"])
     return int(header["frames"])
 
 

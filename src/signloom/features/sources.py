@@ -60,7 +60,7 @@ from signloom.features.targets import Target, read_glosses
 from signloom.log import ONCE
 from signloom.paths import REJECTS
 
-SourceKind = Literal["landmarks", "features", "tokens"]  # `model.source` in params.yaml
+SourceKind = Literal["landmarks", "features", "glosses"]  # `model.source` in params.yaml
 # What a clip has for a model to translate.
 SourceSequence = LandmarkSequence | GlossSequence
 # What a model reads of one clip: features (S, F), or ids of source tokens (S,).
@@ -157,7 +157,7 @@ class Source(ABC):
     def glosses(self, whose: str | Path = "this model") -> GlossVocabulary:
         """Return the vocabulary of a model that reads glosses; as `landmarks` else."""
         raise UserError(
-            f"{whose} was trained on {self.name}, not on glosses (model.source: tokens)"
+            f"{whose} was trained on {self.name}, not on glosses (model.source: glosses)"
         )
 
     @abstractmethod
@@ -412,7 +412,7 @@ class LandmarkSource(Source):
     def _check(self, sequence: SourceSequence) -> LandmarkSequence:
         if not isinstance(sequence, LandmarkSequence):
             raise UserError(
-                "this checkpoint was trained on landmarks, not on glosses (model.source: tokens)"
+                "this checkpoint was trained on landmarks, not on glosses (model.source: glosses)"
             )
         if sequence.layout != self.layout:
             raise UserError(
@@ -486,7 +486,7 @@ class GlossSource(Source):
 
     vocabulary: GlossVocabulary
 
-    kind: ClassVar[SourceKind] = "tokens"
+    kind: ClassVar[SourceKind] = "glosses"
     name: ClassVar[str] = "glosses"
     where_missing: ClassVar[str] = "the column gloss of the manifest"
     has_frames: ClassVar[bool] = False
@@ -511,7 +511,7 @@ class GlossSource(Source):
         """Return the ids, shape (S,)."""
         if not isinstance(sequence, GlossSequence):
             raise UserError(
-                "this checkpoint was trained on glosses (model.source: tokens), not on landmarks; "
+                "this checkpoint was trained on glosses (model.source: glosses), not on landmarks; "
                 "`signloom translate --glosses` gives it some"
             )
         return sequence.ids
@@ -614,7 +614,7 @@ def source_of_fields(kind: SourceKind, fields: Mapping[str, Any], *, where: str)
         UserError: If a field is of another type.
         KeyError: If a field is missing.
     """
-    if kind == "tokens":
+    if kind == "glosses":
         glosses = parse_options(fields["glosses"], GlossVocabulary, where=f"{where}: glosses")
         return GlossSource(vocabulary=glosses)
     layout = Layout.from_fields(fields["layout"], where=f"{where}: layout")
@@ -634,11 +634,11 @@ def open_source(kind: SourceKind, *, shards: Path, targets: Path) -> Source:
     Raises:
         UserError: If a file is missing or of another format, or the corpus has no such source.
     """
-    if kind == "tokens":
+    if kind == "glosses":
         vocabulary = read_glosses(targets)
         if vocabulary.kind == "none":
             raise UserError(
-                "model.source is tokens, but tokenize_targets.source is none, so there are no "
+                "model.source is glosses, but tokenize_targets.source is none, so there are no "
                 "glosses to read; set it to glosses, subwords or shared and run `dvc repro "
                 "tokenize_targets`"
             )
@@ -647,7 +647,7 @@ def open_source(kind: SourceKind, *, shards: Path, targets: Path) -> Source:
     if metadata.layout == NO_LANDMARKS:
         raise UserError(
             "model.source is landmarks, but the manifest has no column video: this corpus is one "
-            "of glosses and sentences. Set model.source: tokens and tokenize_targets.source: "
+            "of glosses and sentences. Set model.source: glosses and tokenize_targets.source: "
             "subwords in params.yaml"
         )
     found = FEATURES if metadata.layout.name.startswith(FEATURES) else "landmarks"

@@ -45,7 +45,7 @@ class TokenizeOptions:
     # characters of the text (where mouth or fingers spell it in that order), the whole text as one
     # label (where a clip is a single sign), or nothing.
     ctc: CtcKind
-    # what model.source: tokens reads: whole glosses, their subwords, or shared: those in the
+    # what model.source: glosses reads: whole glosses, their subwords, or shared: those in the
     # targets' own vocabulary; none
     source: GlossKind = "none"
     # a tokenizer.json, or folder of a text model, in place of DeepSeek V3's; empty: that

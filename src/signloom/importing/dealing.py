@@ -124,8 +124,8 @@ def deal_splits(of: Mapping[str, str], shares: Sequence[float], by: str) -> dict
     goal = {name: share / sum(shares) * len(of) for name, share in zip(SPLITS, shares, strict=True)}
     lacks = {name: goal[name] for name in wanted}
     dealt: dict[str, str] = {}
-    for place, unit in enumerate(order):
-        left = len(order) - place
+    for position, unit in enumerate(order):
+        left = len(order) - position
         empty = [name for name in wanted if lacks[name] == goal[name]]
         split = max(empty if len(empty) >= left else wanted, key=lambda name: lacks[name])
         dealt[unit] = split

@@ -45,11 +45,11 @@ class MergedCorpus:
         return "landmarks" if self.shards else "videos" if self.clips[0].video else "glosses"
 
 
-def read_parts(places: Sequence[str], landmarks: Mapping[str, str]) -> list[MergedCorpus]:
+def read_parts(sources: Sequence[str], landmarks: Mapping[str, str]) -> list[MergedCorpus]:
     """Read the manifests of some corpora.
 
     Args:
-        places: Of each its folder or manifest, or `NAME=` and that; the name is else its folder's.
+        sources: Of each its folder or manifest, or `NAME=` and that; the name is else its folder's.
         landmarks: Name of a corpus of videos and the shards that were extracted from them.
 
     Raises:
@@ -57,13 +57,13 @@ def read_parts(places: Sequence[str], landmarks: Mapping[str, str]) -> list[Merg
             and another landmarks.
     """
     parts = list[MergedCorpus]()
-    for place in places:
-        name, mark, rest = place.partition("=")
-        path = Path(rest if mark else place)
+    for source in sources:
+        name, mark, rest = source.partition("=")
+        path = Path(rest if mark else source)
         path = path if path.is_file() else path / MANIFEST
         name = name if mark else corpus_name(path.parent)
         if not name or (bad := id_problem(name)):
-            raise UserError(f"{place}: the name {name!r} {bad if name else 'is empty'}")
+            raise UserError(f"{source}: the name {name!r} {bad if name else 'is empty'}")
         shards = Path(landmarks.get(name, path.parent / IMPORTED_SHARDS))
         is_there = name in landmarks or shards.is_dir()
         clips = read_manifest(path, signer_disjoint=False)

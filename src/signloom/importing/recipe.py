@@ -275,7 +275,7 @@ def choose_values(
     if text_only:
         values |= {
             "tokenize_targets": {"source": "subwords", "ctc": "none"},
-            "model": {"source": "tokens", "subsampling": 1},
+            "model": {"source": "glosses", "subsampling": 1},
             "train": {"ctc_weight": 0.0},
         }
     else:

@@ -62,7 +62,7 @@ class SourceEmbedding(nn.Module):
         self.width = width
         self.projection = (
             TokenEmbedding(input_width, width, is_scaled=options.embedding_scale)
-            if options.source == "tokens"
+            if options.source == "glosses"
             else nn.Linear(input_width, width)
         )
         self.subsampling = Subsampling(width, options.subsampling)

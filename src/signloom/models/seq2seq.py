@@ -54,7 +54,7 @@ class ModelOptions:
 
     family: Family  # architecture
     # vectors: of landmarks, or features of others; or ids such as those of glosses
-    source: Literal["landmarks", "features", "tokens"]
+    source: Literal["landmarks", "features", "glosses"]
     # model width, even, a multiple of heads
     d_model: Annotated[int, Field(ge=1, le=16_384, multiple_of=2)]
     heads: Annotated[int, Field(ge=1, le=1024)] = 4  # attending: attention heads

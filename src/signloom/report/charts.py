@@ -192,11 +192,11 @@ def _draw_intervals(
     """Draw one named value with its interval in each row, the first on top."""
     with style():
         figure, (panel,) = build_panels(1, height=0.31 * max(len(rows), 3) + 0.75, width=width)
-        for place, (_, score, colour) in enumerate(rows):
-            panel.plot([score["low"], score["high"]], [place, place], color=colour, linewidth=3,
+        for y, (_, score, colour) in enumerate(rows):
+            panel.plot([score["low"], score["high"]], [y, y], color=colour, linewidth=3,
                        alpha=0.35, solid_capstyle="round")  # fmt: skip
-            panel.plot([score["value"]], [place], "o", color=colour, markersize=7)
-            _annotate(panel, score, place)
+            panel.plot([score["value"]], [y], "o", color=colour, markersize=7)
+            _annotate(panel, score, y)
         panel.set_yticks(range(len(rows)), [name for name, _, _ in rows])
         panel.set_ylim(len(rows) - 0.5, -0.5)
         panel.set_xlim(-2, 102)
@@ -205,7 +205,7 @@ def _draw_intervals(
         return render_svg(figure)
 
 
-def _annotate(panel: Axes, score: Mapping[str, Any], place: int) -> None:
+def _annotate(panel: Axes, score: Mapping[str, Any], y: int) -> None:
     """Write the value where the panel has room: right of the interval, left of it, or above it."""
     if score["high"] <= 80:
         x, offset, align = score["high"], (7, 0), ("left", "center")
@@ -214,7 +214,7 @@ def _annotate(panel: Axes, score: Mapping[str, Any], place: int) -> None:
     else:
         x, offset, align = 50, (0, 2), ("center", "bottom")
     panel.annotate(
-        f"{score['value']:.1f}", (x, place), xytext=offset, textcoords="offset points",
+        f"{score['value']:.1f}", (x, y), xytext=offset, textcoords="offset points",
         ha=align[0], va=align[1], color=INK, fontsize=9.5,
     )  # fmt: skip
 

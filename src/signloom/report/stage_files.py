@@ -30,7 +30,7 @@ COLUMNS = {  # that are read; there may be others
                        "wer", "bleu", "log_prob"),
     "signs.tsv": ("clip_id", "reference", "signs", "wer", "spans_s", "posteriors"),
     "confusions.csv": ("split", "kind", "reference", "hypothesis", "count"),
-    "rejects.tsv": ("clip_id", "reason", "mend"),
+    "rejects.tsv": ("clip_id", "reason", "hint"),
 }  # fmt: skip
 NUMBERS = ("wer", "bleu", "log_prob", "count")
 _ANY = shape(trials=list[Any])  # of trials.json, also where there was no search
@@ -90,7 +90,7 @@ class Sources:
     @property
     def shows_signer(self) -> bool:
         """Whether the model reads landmarks, which can be drawn."""
-        return self.checkpoint["model"].get("source") not in ("features", "tokens")
+        return self.checkpoint["model"].get("source") not in ("features", "glosses")
 
     @property
     def scoring(self) -> ScoreOptions:

@@ -185,7 +185,7 @@ def check_glosses(options: RunOptions) -> None:
             "some could be left out; set it to 1"
         )
     if problems:
-        raise UserError("model.source is tokens: " + "\n".join(problems))
+        raise UserError("model.source is glosses: " + "\n".join(problems))
 
 
 def ctc_positions(labels: Sequence[int]) -> int:

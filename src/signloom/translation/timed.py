@@ -111,15 +111,15 @@ def time_words(
         weights: Of words and glosses, as from `index_words`.
     """
     words = find_words("".join(pieces))
-    places = match_words([word for word, _, _ in words], [sign.gloss for sign in signs], weights)
+    positions = match_words([word for word, _, _ in words], [sign.gloss for sign in signs], weights)
     found, first = [], 0
     for piece in filter(None, pieces):
         last = first + len(piece)
         # A piece may be the end of a word and the beginning of the next one.
         own = (
-            signs[place]
-            for (_, start, end), place in zip(words, places, strict=True)
-            if place is not None and start < last and end > first
+            signs[position]
+            for (_, start, end), position in zip(words, positions, strict=True)
+            if position is not None and start < last and end > first
         )
         sign = next(own, None)
         start_s, end_s = (sign.start_s, sign.end_s) if sign else (None, None)

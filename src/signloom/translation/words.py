@@ -104,23 +104,23 @@ def index_words(lexicon: Sequence[WordOfSign]) -> dict[str, dict[str, float]]:
 def match_words(
     words: Sequence[str], glosses: Sequence[str], weights: Mapping[str, Mapping[str, float]]
 ) -> list[int | None]:
-    """Return for each word the place of the sign that it translates; None: it has no sign.
+    """Return for each word the position of the sign that it translates; None: it has no sign.
 
     Each sign goes to the word with the greatest weight for it that no other sign has (competitive
     linking, Melamed 2000), and to its neighbours if train never tells them apart: aujourd', hui.
     """
     pairs = sorted(
-        (-weight, abs(w / len(words) - place / len(glosses)), w, place)
+        (-weight, abs(w / len(words) - position / len(glosses)), w, position)
         for w, word in enumerate(words)
-        for place, gloss in enumerate(glosses)
+        for position, gloss in enumerate(glosses)
         if (weight := weights.get(word, {}).get(gloss, 0.0))
     )
     found: list[int | None] = [None] * len(words)
     used = set[int]()
-    for _, _, w, place in pairs:
-        if found[w] is None and place not in used:
-            found[w] = place
-            used.add(place)
+    for _, _, w, position in pairs:
+        if found[w] is None and position not in used:
+            found[w] = position
+            used.add(position)
     for before, after in pairwise(range(len(words))):
         linked = found[before]
         if found[after] is None and linked is not None:

@@ -258,5 +258,5 @@ class Studies:
             key=f"{trial.study.study_name}-{trial.number}",
             parent=self.search.name,
             stops=(optuna.TrialPruned,),
-            tags={"study": self.search.name, "place": str(trial.user_attrs[SLOT])},
+            tags={"study": self.search.name, "slot": str(trial.user_attrs[SLOT])},
         )

@@ -97,8 +97,8 @@ class Guard:
         method, path = scope["method"], scope["path"]
         if method not in ("GET", "HEAD"):
             origin = headers.get("origin")
-            place = f"{'https' if self._secure else 'http'}://{headers['host']}"
-            if origin not in (None, place) or headers.get("x-signloom") != "1":
+            own = f"{'https' if self._secure else 'http'}://{headers['host']}"
+            if origin not in (None, own) or headers.get("x-signloom") != "1":
                 return _refuse("this comes from another page", 403)
         if path in OPEN:
             return None

@@ -159,14 +159,14 @@ def unpack_frames(body: bytes) -> list[tuple[float, bytes]]:
         TakeError: If the lengths do not fit.
     """
     found: list[tuple[float, bytes]] = []
-    place = 0
-    while place < len(body):
-        if len(body) - place < 12 or len(found) >= MAX_BATCH:
+    offset = 0
+    while offset < len(body):
+        if len(body) - offset < 12 or len(found) >= MAX_BATCH:
             raise TakeError("expected frames: time, length, bytes")
-        time_s, length = struct.unpack_from("<dI", body, place)
-        place += 12
-        if not np.isfinite(time_s) or length > len(body) - place:
+        time_s, length = struct.unpack_from("<dI", body, offset)
+        offset += 12
+        if not np.isfinite(time_s) or length > len(body) - offset:
             raise TakeError("expected frames: time, length, bytes")
-        found.append((time_s, body[place : place + length]))
-        place += length
+        found.append((time_s, body[offset : offset + length]))
+        offset += length
     return found

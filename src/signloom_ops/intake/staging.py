@@ -105,9 +105,9 @@ def check_growable(corpus: CorpusOptions, sources: Sequence[Path] = ()) -> None:
             "all sources at once (`signloom import`), or name a corpus of videos in params.yaml"
         )
     refuse_drawn(corpus.folder)
-    place = corpus.folder.resolve()
+    root = corpus.folder.resolve()
     for source in sources:
-        if source.resolve().is_relative_to(place) or place.is_relative_to(source.resolve()):
+        if source.resolve().is_relative_to(root) or root.is_relative_to(source.resolve()):
             raise UserError(
                 f"{source} holds the corpus or lies in it; name the folder in which new videos lie"
             )

@@ -87,7 +87,7 @@ def read_settings(params: Path) -> Settings:
     content = load_params(params)
     if reads_glosses(content):
         raise UserError(
-            f"{params}: model.source is tokens, and a night is for models of landmarks; set "
+            f"{params}: model.source is glosses, and a night is for models of landmarks; set "
             "model.source: landmarks"
         )
     seeds = parse_options(

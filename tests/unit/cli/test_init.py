@@ -354,7 +354,7 @@ def test_glosses_and_sentences_need_no_videos(
     assert "left out 1: gloss is empty" in capsys.readouterr().out
     params = load_params(Path("params.yaml"))
     assert params["tokenize_targets"]["source"] == "subwords"
-    assert (params["model"]["source"], params["model"]["subsampling"]) == ("tokens", 1)
+    assert (params["model"]["source"], params["model"]["subsampling"]) == ("glosses", 1)
     assert params["train"]["ctc_weight"] == 0
     Path("u.tsv").write_text("name\ttext\tsigner\n1\ta\tb\n")
     with pytest.raises(SystemExit, match="which column is gloss"):

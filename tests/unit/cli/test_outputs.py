@@ -174,7 +174,7 @@ def test_an_import_replaces_nothing(
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="this system has no /proc")
 def test_a_place_that_is_of_the_system_is_named_in_words(project: Path) -> None:
     np.savez(project / "clip.npz", points=np.zeros((3, 4, 2)))
-    words = "takes no file; name another place|Permission denied"
+    words = "takes no file; name another path|Permission denied"
     refuse(project, words, "import", "clip.npz", "--to", "/proc/x")
     refuse(project, words, "export", "/proc/x", "--landmarks", "shards")
 

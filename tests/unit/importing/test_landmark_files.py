@@ -307,7 +307,7 @@ def test_bad_files_are_told_and_the_others_kept(
     assert found.keys() == reasons.keys()
     for name, reason in reasons.items():
         assert reason in found[name]["reason"], name
-        assert found[name]["mend"], name
+        assert found[name]["hint"], name
 
 
 @pytest.mark.parametrize("number", [np.inf, -np.inf, 1e300])
@@ -324,7 +324,7 @@ def test_infinite_coordinates_are_taken_and_nothing_is_present(
     assert (found.clips, len(rejects(tmp_path))) == (1, 2)
     for row in rejects(tmp_path):
         assert "inf" in row["reason"]
-        assert "write NaN where nothing was found" in row["mend"]
+        assert "write NaN where nothing was found" in row["hint"]
 
 
 def test_hands_that_are_no_numbers_are_refused_in_words(tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def test_embeddings_begin_as_large_as_positions(
     initialization: str, is_scaled: bool, is_tied: bool, deviation: float
 ) -> None:
     model = build(
-        source="tokens",
+        source="glosses",
         initialization=initialization,
         embedding_scale=is_scaled,
         tied_embeddings=is_tied,

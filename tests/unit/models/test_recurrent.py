@@ -174,7 +174,7 @@ class KerasModel(nn.Module):
 @pytest.mark.parametrize("attention", ["none", "dot"])
 def test_the_models_of_document_001_are_reproduced(attention: str) -> None:
     options = dataclasses.replace(
-        tiny.MODEL, family="lstm", source="tokens", d_model=12, heads=1, embedding_width=6,
+        tiny.MODEL, family="lstm", source="glosses", d_model=12, heads=1, embedding_width=6,
         encoder_layers=1, decoder_layers=1, attention=attention, bidirectional=False,
         embedding_scale=False, tied_embeddings=False, encoder_norm=False, subsampling=1, dropout=0,
     )  # fmt: skip

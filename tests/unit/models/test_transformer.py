@@ -39,7 +39,7 @@ def test_document_000_has_its_parameter_counts() -> None:
 
 def test_document_002_has_the_parameter_counts_of_its_parts() -> None:
     """Embeddings, 4 projections with bias, feed-forward, norms; one more norm on each side."""
-    options = dataclasses.replace(tiny.MODEL, **WIDTH_512, source="tokens", activation="relu")
+    options = dataclasses.replace(tiny.MODEL, **WIDTH_512, source="glosses", activation="relu")
     attention, norm = 4 * (512 * 512 + 512), 2 * 512
     feed_forward = 512 * 2048 + 2048 + 2048 * 512 + 512
     with torch.device("meta"):

@@ -30,8 +30,8 @@ def write_project(folder: Path, kind: GlossKind) -> TrainingFiles:
 
 
 def test_batches_hold_the_ids_of_glosses(tmp_path: Path) -> None:
-    data = write_project(tmp_path, "subwords").load(cache_mb=0, source="tokens")
-    assert data.source.kind == "tokens"
+    data = write_project(tmp_path, "subwords").load(cache_mb=0, source="glosses")
+    assert data.source.kind == "glosses"
     options = glosses.run_options(max_frames=80)
     source = TrainingBatches(
         data.train, options.features, options.augment, max_frames=80, pad=0, seed=1
@@ -128,20 +128,20 @@ def test_glosses_of_dev_that_train_lacks_are_told(
     _, _, targets = build_targets(changed, glosses.tokenize_options("glosses"))
     write_targets(files.targets, targets, data.source.vocabulary)
     with caplog.at_level(logging.INFO):
-        files.load(cache_mb=0, source="tokens")
+        files.load(cache_mb=0, source="glosses")
     assert "1 glosses of dev never occur in train: neu" in caplog.text
 
 
 def test_a_text_corpus_has_no_landmarks_to_train_on(tmp_path: Path) -> None:
     files = write_project(tmp_path, "subwords")
-    with pytest.raises(UserError, match=r"no column video.*Set model.source: tokens"):
+    with pytest.raises(UserError, match=r"no column video.*Set model.source: glosses"):
         files.load(cache_mb=0, source="landmarks")
 
 
 def test_without_a_vocabulary_there_are_no_glosses_to_train_on(tmp_path: Path) -> None:
     files = write_project(tmp_path, "none")
     with pytest.raises(UserError, match=r"tokenize_targets.source is none"):
-        files.load(cache_mb=0, source="tokens")
+        files.load(cache_mb=0, source="glosses")
 
 
 def test_what_makes_no_sense_for_glosses_is_refused_at_once() -> None:

@@ -260,8 +260,8 @@ def test_known_glosses_keep_their_rows_when_others_come(
     few = GlossVocabulary.build(["REGEN NORD", "pad"], kind)
     more = GlossVocabulary.build(["ABEND REGEN NORD", "pad WIND"], kind)
     was, now = ({"source": GlossSource(vocabulary=one)} for one in (few, more))
-    old = trained(tmp_path / "old", family=family, source="tokens", spec=was)
-    new = checkpoint(family=family, source="tokens", spec=now, seed=2)
+    old = trained(tmp_path / "old", family=family, source="glosses", spec=was)
+    new = checkpoint(family=family, source="glosses", spec=now, seed=2)
     warm_start(new, tmp_path / "old", seed=3)
     assert len(new.model.state_dict()[SOURCE_ROWS[0]]) == more.size == len(more.row_names)
     text = "nord regen pad"
@@ -284,9 +284,9 @@ def test_known_glosses_keep_their_rows_when_others_come(
 def test_other_kinds_of_source_tokens_do_not_fit(tmp_path: Path) -> None:
     vocabularies = [GlossVocabulary.build(["REGEN"], kind) for kind in ("glosses", "subwords")]
     old, new = ({"source": GlossSource(vocabulary=one)} for one in vocabularies)
-    trained(tmp_path / "old", source="tokens", spec=old)
+    trained(tmp_path / "old", source="glosses", spec=old)
     with pytest.raises(UserError, match="source tokens: trained with glosses, now subwords"):
-        warm_start(checkpoint(source="tokens", spec=new), tmp_path / "old", seed=3)
+        warm_start(checkpoint(source="glosses", spec=new), tmp_path / "old", seed=3)
 
 
 def run(data: TrainingData, options: RunOptions) -> Result:

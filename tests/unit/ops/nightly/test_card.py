@@ -70,7 +70,7 @@ def test_the_card_of_a_model_of_glosses_speaks_of_no_landmarks(
     folder = Path(shutil.copytree(store.folder(1), tmp_path / "0001"))
     path = folder / "checkpoint/checkpoint.json"
     spec = json.loads(path.read_text(encoding="utf-8"))
-    spec["model"]["source"], spec["extractor"] = "tokens", {}
+    spec["model"]["source"], spec["extractor"] = "glosses", {}
     path.write_text(json.dumps(spec), encoding="utf-8")
     text = write_card(folder, corpus).read_text(encoding="utf-8")
     assert "from glosses to text" in text

@@ -156,8 +156,8 @@ def test_too_few_seeds_are_refused_at_once(settings: Settings) -> None:
 
 def test_a_model_of_glosses_is_refused_at_once(settings: Settings) -> None:
     text = PARAMS.read_text(encoding="utf-8")
-    PARAMS.write_text(text.replace("source: landmarks", "source: tokens"), encoding="utf-8")
-    with pytest.raises(UserError, match=r"model.source is tokens"):
+    PARAMS.write_text(text.replace("source: landmarks", "source: glosses"), encoding="utf-8")
+    with pytest.raises(UserError, match=r"model.source is glosses"):
         read_settings(PARAMS)
 
 
