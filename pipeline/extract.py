@@ -26,7 +26,7 @@ def main() -> None:
         "--share",
         type=read_share,
         metavar="I/N",
-        help="only fill the cache, with the share I of N of the videos (docs/slurm.md)",
+        help="only fill the cache, with the share I of N of the videos (docs/start.md)",
     )
     share = parser.parse_args().share
     # Here, since every worker process loads this module: pyarrow takes 30 MB in each.

@@ -1,7 +1,7 @@
 """Parameters of operations: the file ops.yaml, beside params.yaml.
 
 No stage reads them. Each has a default, so the file holds what a project decides for itself, or is
-missing; docs/ops/nights.md and docs/data.md list them.
+missing; docs/ops/nights.md and docs/ops/deliveries.md list them.
 """
 
 import functools

@@ -187,7 +187,7 @@ def test_versions_are_kept_and_rolled_back(
     call("git", "commit", "--quiet", "--all", "--message", "a delivery")
     after = tree(corpus.folder)
     assert len(read_manifest(corpus.path)) == 8
-    # As docs/data.md has it: back, and forth again.
+    # As docs/ops/deliveries.md has it: back, and forth again.
     call("git", "checkout", "--quiet", "HEAD~1", "--", "data/raw/weekly.dvc")
     call(*dvc, "checkout", "--quiet", "data/raw/weekly.dvc")
     assert tree(corpus.folder) == before

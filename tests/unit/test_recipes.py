@@ -34,7 +34,7 @@ def write_films() -> None:
     Path("films").mkdir()
     for name, text in (("a", "one"), ("b", "one two"), ("c", "one two three")):
         Path("films", name).write_text(text)
-    code, _ = blocks("recipes.md", "python")
+    code, _ = blocks("log/recipes.md", "python")
     Path("count.py").write_text(code)
 
 
@@ -62,7 +62,7 @@ def test_only_new_films_are_worked_on_and_the_output_is_that_of_an_empty_cache(
 @pytest.mark.slow  # its quick twin is the test above
 def test_the_example_is_a_stage_of_dvc(folder: Path) -> None:
     write_films()
-    (stages,) = blocks("recipes.md", "yaml")
+    (stages,) = blocks("log/recipes.md", "yaml")
     Path("dvc.yaml").write_text(stages)
     dvc = [sys.executable, "-m", "dvc"]
     subprocess.run([*dvc, "init", "--no-scm", "--quiet"], check=True)
@@ -79,7 +79,7 @@ def test_the_example_is_a_stage_of_dvc(folder: Path) -> None:
 
 def search(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Run the search of the page here; return the values and numbers of finished trials."""
-    _, code = blocks("recipes.md", "python")
+    _, code = blocks("log/recipes.md", "python")
     Path("search.py").write_text(code)
     monkeypatch.setattr(sys, "argv", ["search.py", "0"])
     runpy.run_path("search.py")
@@ -163,7 +163,7 @@ def test_the_lines_for_slurm_call_what_they_should(
         (commands / name).write_text(text)
         (commands / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{commands.resolve()}:/usr/bin:/bin")
-    lines = "".join(blocks("slurm.md", "bash"))
+    lines = "".join(block for block in blocks("start.md", "bash") if "sbatch" in block)
     subprocess.run(["bash", "-euo", "pipefail", "-c", lines], check=True, capture_output=True)
     calls = Path("calls.log").read_text().splitlines()
     assert calls[:9] == [

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def add_import(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom import`."""
     parser.description = (
-        "Turn landmark files into CORPUS/landmarks; docs/data.md lists what is read. "
+        "Turn landmark files into CORPUS/landmarks; docs/landmarks.md lists what is read. "
         "Write a manifest without the column `video` beside them, then run `dvc repro`."
     )
     parser.add_argument(

@@ -460,7 +460,7 @@ def _noting(rejects: list[Reject], clip_id: str, path: Path) -> Iterator[None]:
         raise
     except _ODD as error:  # files of others may hold anything
         reason = " ".join(f"not as expected ({type(error).__name__}: {error})".split())
-        problem = Problem(reason, "compare it with the formats in docs/data.md")
+        problem = Problem(reason, "compare it with the formats in docs/landmarks.md")
     else:
         return
     plain = Problem(_cell(problem.reason), _cell(problem.hint))

@@ -259,7 +259,7 @@ def _clips(path: Path, arrays: Archive) -> Iterator[tuple[str, _Found, str]]:
             f"its arrays are {shapes[:200] or 'none that can be read'}",
             f"name them {', '.join(PART_POINTS)} or keypoints, as in --keys left_hand=lh, or save "
             f"one with {', '.join(map(str, ROWS))} numbers a frame; numbers that are no landmarks "
-            "come in by --format features; docs/data.md has the shapes",
+            "come in by --format features; docs/landmarks.md has the shapes",
         )
     matrix = _bounded(matrices[0], arrays.read(matrices[0]))
     if matrix.size == 0:

@@ -34,7 +34,8 @@ MAX_LISTED = 20  # rejects that `signloom ingest` prints
 STOPPED = 5  # exit code of a check that stops, as of `signloom retrain`
 COPIES_LEFT = (
     "Copies may be left: where the videos came from (data/inbox, linked files), data/withdrawn, "
-    "DVC's cache and remote (`dvc gc --workspace`, with --cloud), backups. docs/data.md has more."
+    "DVC's cache and remote (`dvc gc --workspace`, with --cloud), backups. "
+    "docs/ops/deliveries.md has more."
 )
 
 
@@ -43,7 +44,7 @@ def add_ingest(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Check the videos of DIR, with a table, or a .txt file or captions beside each, and copy "
         "the good ones into the corpus; captions without a video correct the clips that they "
-        "name. Run twice, it changes nothing. docs/data.md has the rules."
+        "name. Run twice, it changes nothing. docs/ops/deliveries.md has the rules."
     )
     parser.add_argument("sources", nargs="+", type=Path, metavar="DIR", help="what was delivered")
     parser.add_argument("--table", type=Path, metavar="FILE", help="of the clips in the only DIR")
@@ -191,8 +192,9 @@ def add_drift(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom drift`."""
     parser.description = (
         "Compare the clips of a delivery with those that were there before it, as "
-        "`signloom retrain` does (section `drift` of ops.yaml; docs/ops/nights.md). Its landmarks "
-        f"must be there: run `dvc repro extract` before. Exit code {STOPPED} if a check stops."
+        "`signloom retrain` does (section `drift` of ops.yaml; docs/ops/deliveries.md). Its "
+        "landmarks must be there: run `dvc repro extract` before. "
+        f"Exit code {STOPPED} if a check stops."
     )
     parser.add_argument("batch", nargs="?", metavar="BATCH", help="default: the newest")
     add_params(parser)
