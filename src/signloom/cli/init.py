@@ -22,7 +22,8 @@ from signloom.errors import Problem, UserError
 from signloom.files import check_output
 
 if TYPE_CHECKING:
-    from signloom.importing.new_corpus import Plan
+    from signloom.importing.captioned import CueRows
+    from signloom.importing.new_corpus import Plan, VideoFolder
     from signloom.importing.user_tables import Sources, UserTable
 
 TIMES = ("start_s", "end_s", "start_frame", "end_frame", "fps")  # of videos only
@@ -238,7 +239,6 @@ def make_plan(options: argparse.Namespace, ask: Callable[[str], str] | None) -> 
         options: The command line.
         ask: Puts a question to a person; None: nobody is there.
     """
-    from signloom.importing.captioned import read_films
     from signloom.importing.new_corpus import (
         RefusedRow,
         RowOptions,
@@ -246,7 +246,7 @@ def make_plan(options: argparse.Namespace, ask: Callable[[str], str] | None) -> 
         imported_clips,
         plan_corpus,
     )
-    from signloom.importing.user_tables import read_pairs, same_header
+    from signloom.importing.user_tables import read_pairs
 
     if options.only and not options.table:
         raise UserError("--only chooses rows of a table; give --table FILE, too")
@@ -256,47 +256,46 @@ def make_plan(options: argparse.Namespace, ask: Callable[[str], str] | None) -> 
             "for each cue beside the videos"
         )
     tables = _read_tables(options)
-    rows = [(row, split) for table, split in tables for row in table.rows]
-    header = same_header([table for table, _ in tables]) if tables else []
     videos = VideoFolder(options.videos) if options.videos else None
-    refusals: list[RefusedRow] = []
-    if options.captions is not None:
-        if videos is None:
-            raise UserError("--captions: give --videos DIR, too: where their films lie")
-        columns = read_pairs(options.column, "--column")
-        choice, rules = read_caption_options(options)
-        found = read_films(videos, options.captions, tables, columns, choice, rules)
-        rows, header, refusals = found.rows, found.header, found.refusals
-    has_splits = all(split for _, split in rows) or options.shares is not None
-    sources = _find_sources(options, header, has_splits, ask)
+    found = _read_rows(options, tables, videos)
+    has_splits = all(split for _, split in found.rows) or options.shares is not None
+    sources = _find_sources(options, found.header, has_splits, ask)
     imported = None if options.takes else imported_clips(options.corpus)
     _check_videos(options, imported is not None)
     if options.text_only:
         sources = {name: source for name, source in sources.items() if name not in TIMES}
-    plan = plan_corpus(
-        rows,
-        RowOptions(
-            sources=sources,
-            split_names=read_pairs(options.splits, "--splits"),
-            fps=options.fps,
-            unspaced=options.unspaced,
-            shares=tuple(options.shares) if options.shares else None,
-            by=options.by,
-            text_only=options.text_only,
-        ),
-        options.corpus,
-        videos,
-        imported,
-    )
+    rules = RowOptions(
+        sources=sources, split_names=read_pairs(options.splits, "--splits"), fps=options.fps,
+        unspaced=options.unspaced, shares=tuple(options.shares) if options.shares else None,
+        by=options.by, text_only=options.text_only,
+    )  # fmt: skip
+    plan = plan_corpus(found.rows, rules, options.corpus, videos, imported)
+    reason = "its cells do not fit the columns"
     torn = [
-        RefusedRow(
-            table.path.name, line, "", Problem("its cells do not fit the columns", "", (why,))
-        )
+        RefusedRow(table.path.name, line, "", Problem(reason, "", (why,)))
         for table, _ in tables
         for line, why in table.torn
     ]
-    plan.refusals[:0] = torn + refusals
+    plan.refusals[:0] = torn + found.refusals
     return plan
+
+
+def _read_rows(
+    options: argparse.Namespace,
+    tables: "Sequence[tuple[UserTable, str | None]]",
+    videos: "VideoFolder | None",
+) -> "CueRows":
+    """Return the rows of the tables, or of captions, where these tables are of films."""
+    from signloom.importing.captioned import CueRows, read_films
+    from signloom.importing.user_tables import read_pairs, same_header
+
+    if options.captions is None:
+        rows = [(row, split) for table, split in tables for row in table.rows]
+        return CueRows(rows, header=same_header([table for table, _ in tables]))
+    if videos is None:
+        raise UserError("--captions: give --videos DIR, too: where their films lie")
+    columns = read_pairs(options.column, "--column")
+    return read_films(videos, options.captions, tables, columns, *read_caption_options(options))
 
 
 def _find_sources(
@@ -398,7 +397,6 @@ def _check_videos(options: argparse.Namespace, is_imported: bool) -> None:
 def print_plan(plan: "Plan") -> None:
     """Print what will be taken, what not and why."""
     from signloom.corpus.manifest import SPLITS
-    from signloom.importing.dealing import few_takes
     from signloom.importing.new_corpus import count_reasons
     from signloom.importing.recipe import warn_of_leaks, warn_of_little
 
@@ -408,37 +406,43 @@ def print_plan(plan: "Plan") -> None:
         signers = len({clip.signer for clip in clips})
         texts = len({clip.text for clip in clips})
         print(f"  {split:<5} {len(clips)} clips, {signers} signers, {texts} different texts")
-    if plan.clips:
-        is_cut = plan.clips[0].end_s is not None
-        for clip in plan.clips[: 5 if is_cut else 1]:
-            times = f" {clip.start_s or 0:.3f} to {clip.end_s:.3f} s" if clip.end_s else ""
-            print(f"  first {clip.clip_id}{times}: {clip.text!r} by {clip.signer}")
+    is_cut = bool(plan.clips) and plan.clips[0].end_s is not None
+    for clip in plan.clips[: 5 if is_cut else 1]:
+        times = f" {clip.start_s or 0:.3f} to {clip.end_s:.3f} s" if clip.end_s else ""
+        print(f"  first {clip.clip_id}{times}: {clip.text!r} by {clip.signer}")
     if plan.renamed:
         print(f"  {plan.renamed} names hold characters that a clip_id may not; they became _")
     if gaps := plan.gaps():
         print(f"  {gaps}")
-    if plan.dealt_by:
-        why = {"order": ": of each signer and text the first takes train, the last test, which is "
-               "nearest to another day's"}  # fmt: skip
-        print(f"  dealt by {plan.dealt_by}{why.get(plan.dealt_by, '')}")
-        pooled = few_takes(plan.clips, len({clip.split for clip in plan.clips}))
-        if plan.dealt_by == "order" and pooled:
-            print(
-                f"  warning: {len(pooled)} clips have fewer takes of their signer and text than "
-                "there are splits; these were dealt together, so dev and test may have texts that "
-                "train lacks. Record more takes, or say --by clip or --by sentence"
-            )
-    if shared := plan.shared_signers():
-        splits = Counter(" and ".join(splits) for splits in shared.values())
-        parts = ", ".join(f"{count} in {names}" for names, count in splits.items())
-        print(f"  signers in several splits: {parts}. Scores then say little about other signers")
-    if torn := plan.shared_films():
-        print(f"  films in several splits: {torn}. --by film deals each to one")
+    print(*(f"  {line}\n" for line in _describe_splits(plan)), sep="", end="")
     for warning in (*warn_of_leaks(plan.clips), *warn_of_little(plan.clips)):
         print(f"  warning: {warning}")
     for reason, count, row in count_reasons(plan.refusals):
         detail = f": {row.detail}" if row.detail else ""
         print(f"  left out {count}: {reason} (first {row.table} line {row.line}{detail})")
+
+
+def _describe_splits(plan: "Plan") -> Iterator[str]:
+    """Say how the clips were dealt to the splits, and what is in several of them."""
+    from signloom.importing.dealing import few_takes
+
+    if plan.dealt_by == "order":
+        yield ("dealt by order: of each signer and text the first takes train, the last test, "
+               "which is nearest to another day's")  # fmt: skip
+        if pooled := few_takes(plan.clips, len({clip.split for clip in plan.clips})):
+            yield (
+                f"warning: {len(pooled)} clips have fewer takes of their signer and text than "
+                "there are splits; these were dealt together, so dev and test may have texts that "
+                "train lacks. Record more takes, or say --by clip or --by sentence"
+            )
+    elif plan.dealt_by:
+        yield f"dealt by {plan.dealt_by}"
+    if shared := plan.shared_signers():
+        splits = Counter(" and ".join(splits) for splits in shared.values())
+        parts = ", ".join(f"{count} in {names}" for names, count in splits.items())
+        yield f"signers in several splits: {parts}. Scores then say little about other signers"
+    if torn := plan.shared_films():
+        yield f"films in several splits: {torn}. --by film deals each to one"
 
 
 def print_next(options: argparse.Namespace, plan: "Plan") -> None:

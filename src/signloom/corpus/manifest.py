@@ -388,6 +388,19 @@ class Clip:
     consent_until: str | None = None  # last day that its signer agreed to, ISO 8601; None: no end
 
 
+def clip_of_cells(row: Mapping[str, str], video: Path | None) -> tuple[Clip, list[str]]:
+    """Return the clip of a manifest's cells, and what is wrong with its times and its consent."""
+    start_s, end_s, problems = parse_segment(row)
+    consent_until, odd = parse_consent(row)
+    clip = Clip(
+        clip_id=row["clip_id"], video=video, text=row["text"], signer=row["signer"],
+        split=row["split"], start_s=start_s, end_s=end_s, gloss=row.get("gloss") or None,
+        language=row.get("language") or None, corpus=row.get("corpus") or None,
+        batch=row.get("batch") or None, consent_until=consent_until,
+    )  # fmt: skip
+    return clip, problems + odd
+
+
 def read_manifest(path: Path, signer_disjoint: bool = True) -> list[Clip]:
     """Read and check a manifest.
 
@@ -534,30 +547,17 @@ def _parse_rows(table: Table, path: Path, problems: list[LineProblem]) -> list[_
         for name in ("clip_id", "signer"):
             # One name may be typed in two ways, which must not count as two people in two splits.
             row[name] = unicodedata.normalize("NFC", row[name])
-        start_s, end_s, found = parse_segment(row)
-        consent_until, odd = parse_consent(row)
-        found += odd
+        video = row.get("video")
+        clip, found = clip_of_cells(row, path.parent / video if video else None)
         found += [f"{name} is empty" for name in needed if name in row and not row[name]]
         found += [f"{k} {bad}" for k, v in row.items() if (bad := field_problem(v, path.suffix))]
         if row["clip_id"] and (bad := id_problem(row["clip_id"])):
             found.append(f"clip_id {row['clip_id']!r} {bad}")
         if row["split"] and row["split"] not in SPLITS:
             found.append(f"split {row['split']!r} is not {', '.join(SPLITS[:2])} or {SPLITS[2]}")
-        video = row.get("video")
         if video and (bad := videos.problem(video)):
             found.append(f"video {video!r} {bad}")
         problems += [(line, problem) for problem in found]
-        clip = Clip(
-            **{name: row[name] for name in ("clip_id", "text", "signer", "split")},
-            video=path.parent / video if video else None,
-            start_s=start_s,
-            end_s=end_s,
-            gloss=row.get("gloss") or None,
-            language=row.get("language") or None,
-            corpus=row.get("corpus") or None,
-            batch=row.get("batch") or None,
-            consent_until=consent_until,
-        )
         clips.append((line, clip))
     return clips
 

@@ -32,6 +32,10 @@ class CueRows:
     refusals: list[RefusedRow] = field(default_factory=list)
     header: list[str] = field(default_factory=list)
 
+    def refuse(self, table: str, line: int, name: str, reason: str, *concerns: str) -> None:
+        """Note what becomes no clip."""
+        self.refusals.append(RefusedRow(table, line, name, Problem(reason, "", concerns)))
+
 
 def clip_name(film: str, cue: Cue) -> str:
     """Return what the clip of a cue is called: as its file says, or the film and its start."""
@@ -110,20 +114,18 @@ def read_films(
             continue
         try:
             captions = read_captions(path, choice)
-            film = named.get(path) or _find_film(videos, captions)
         except UserError as error:
-            problem = Problem("its captions cannot be read", "", (str(error),))
-            found.refusals.append(RefusedRow(path.name, 0, path.stem, problem))
+            found.refuse(path.name, 0, path.stem, "its captions cannot be read", str(error))
             continue
-        if film is None:
-            problem = Problem("no video of its name is below --videos", "", (path.as_posix(),))
-            found.refusals.append(RefusedRow(path.name, 0, path.stem, problem))
-        else:
+        if film := named.get(path) or _find_film(videos, captions):
             files[film].append(captions)
+        else:
+            reason = "no video of its name is below --videos"
+            found.refuse(path.name, 0, path.stem, reason, path.as_posix())
     for film in sorted({*videos.all(), *said}):
         if tables and film not in said:
-            problem = Problem("no row of the tables names it", "", (film.as_posix(),))
-            found.refusals.append(RefusedRow(film.name, 0, stem(film.name), problem))
+            reason = "no row of the tables names it"
+            found.refuse(film.name, 0, stem(film.name), reason, film.as_posix())
         else:
             _add_film(found, videos, film, files.get(film, []), said, rules)
     if not found.rows:
@@ -153,19 +155,17 @@ def _read_tables(
     named: dict[Path, Path] = {}
     for table, split in tables:
         given = {field: name for field, name in columns.items() if name in table.header}
-        sources = find_sources(table.header, given, {}, {}, None)
+        sources = find_sources(table.header, given)
         for row in table.rows:
-            cells = dict(row.cells)
             known = {name: source.of(row.cells) for name, source in sources.items()}
             name = known.get("video") or known.get("clip_id", "")
             film, reason = videos.find(name)
             if film is None:
-                problem = Problem(reason, "", (name,))
-                found.refusals.append(RefusedRow(row.table, row.line, name, problem))
+                found.refuse(row.table, row.line, name, reason, name)
                 continue
-            cells.update({n: known[n] for n in ("signer", "language") if known.get(n)})
-            said[film] = cells, split
-            if captions := cells.get(CAPTIONS):
+            more = {n: known[n] for n in ("signer", "language") if known.get(n)}
+            said[film] = {**row.cells, **more}, split
+            if captions := row.cells.get(CAPTIONS):
                 named[table.path.parent / captions] = film
     return said, named
 
@@ -191,35 +191,32 @@ def _add_film(
     said: Said,
     rules: CueRules,
 ) -> None:
+    """Add a row for each cue of a film, which must have one caption file."""
     name = stem(film.name)
     if not videos.find(film.name)[0]:  # another folder has one of its name
         name = clip_id_of(film.with_name(name).as_posix())
-
-    def refuse(table: str, line: int, reason: str, *concerns: str, clip: str = name) -> None:
-        found.refusals.append(RefusedRow(table, line, clip, Problem(reason, "", concerns)))
-
     if len(files) != 1:
         reason = "several caption files are of its film" if files else "no captions are beside it"
         listed = [captions.path.name for captions in files] or [film.as_posix()]
-        refuse(listed[0], 0, reason, *listed[1:] or listed)
+        found.refuse(listed[0], 0, name, reason, *listed[1:] or listed)
         return
     table = files[0].path.name
     try:
         duration_s = measure_film(videos.folder / film)
     except ClipError as error:
-        refuse(table, 0, error.problem.reason, film.as_posix())
+        found.refuse(table, 0, name, error.problem.reason, film.as_posix())
         return
     for where, problem in files[0].broken:
-        refuse(table, 0, problem.reason, where, *problem.concerns)
+        found.refuse(table, 0, name, problem.reason, where, *problem.concerns)
     numbers = {cue.where: number for number, cue in enumerate(files[0].cues, start=1)}
     taken, left_out = apply_rules(files[0].cues, rules, duration_s)
     for cue, problem in left_out:
-        concerns = (cue.where, *problem.concerns)
-        refuse(table, numbers[cue.where], problem.reason, *concerns, clip=clip_name(name, cue))
+        line, clip = numbers[cue.where], clip_name(name, cue)
+        found.refuse(table, line, clip, problem.reason, cue.where, *problem.concerns)
     cells, split = said.get(film, ({}, None))
+    ends_s = None if duration_s is None else round(duration_s, 3)
     for cue in taken:
         # A clip that has no times comes back without any.
-        ends_s = None if duration_s is None else round(duration_s, 3)
         is_film = cue.clip_id and (cue.start_s, cue.end_s) == (0.0, ends_s)
         times = ("", "") if is_film else (f"{cue.start_s:.3f}", f"{cue.end_s:.3f}")
         own = {

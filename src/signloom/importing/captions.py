@@ -267,7 +267,7 @@ def _read_table(path: Path) -> Captions:
     table = read_user_table(path, None, None)
     given = {_TIMES_OF_TABLES.get(name.lower(), ""): name for name in table.header}
     given.pop("", None)
-    sources = find_sources(table.header, given, {}, {}, None)
+    sources = find_sources(table.header, given)
     if not {"start_s", "end_s", "text"} <= sources.keys():
         raise UserError(
             f"{path}: found the columns {', '.join(table.header)}; expected start_s, end_s and text"
@@ -275,7 +275,7 @@ def _read_table(path: Path) -> Captions:
     cues, why = [], "its cells do not fit the columns"
     broken = [(f"line {line}", Problem(why, "correct it", (cut,))) for line, cut in table.torn]
     for row in table.rows:
-        values = {name: " ".join(source.of(row.cells).split()) for name, source in sources.items()}
+        values = row.values(sources)
         start_s, end_s = _parse_time(values["start_s"]), _parse_time(values["end_s"])
         if start_s is None or end_s is None:
             concerns = values["start_s"], values["end_s"]

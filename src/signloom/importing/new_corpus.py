@@ -5,7 +5,7 @@ import os
 import shutil
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
@@ -17,6 +17,7 @@ from signloom.corpus.manifest import (
     SPLITS,
     VIDEO_SUFFIXES,
     Clip,
+    clip_of_cells,
     field_problem,
     has_ended,
     id_problem,
@@ -145,17 +146,17 @@ class RowOptions:
 
     sources: Mapping[str, Source]
     """Where each field comes from."""
-    split_names: Mapping[str, str]
+    split_names: Mapping[str, str] = field(default_factory=dict)
     """What the table calls its splits, beyond the usual names, and train, dev or test."""
-    fps: float | None
+    fps: float | None = None
     """Frames a second of start_frame and end_frame, and of folders of pictures."""
-    unspaced: bool
+    unspaced: bool = False
     """Take the spaces out of the text, for scripts without them."""
-    shares: tuple[float, float, float] | None
+    shares: tuple[float, float, float] | None = None
     """Deal the clips to train, dev and test in these shares; None: the table says the split."""
-    by: str
+    by: str = "auto"
     """What to deal, of `dealing.UNITS`, or `auto`."""
-    text_only: bool
+    text_only: bool = False
     """Make a text corpus: every clip needs glosses, none a video."""
 
 
@@ -226,59 +227,65 @@ def plan_corpus(
     Raises:
         UserError: If the clips cannot be dealt to the splits.
     """
-    plan = Plan()
-    named: dict[str, set[str]] = defaultdict(set)  # by bare names, the files that rows mean
-    for row, split in rows if imported else ():
-        name, values = _values(row, split, options)
-        ids = _file_ids(name, values)
-        if ids and imported and not any(one in imported for one in ids[:-1]):
-            named[ids[-1]].add(ids[0])
-    for row, split in rows:
-        name, values = _values(row, split, options)
+    plan, entries = Plan(), [(row, *_values(row, split, options)) for row, split in rows]
+    alike = _named_alike(entries, imported) if imported else {}
+    for row, name, values in entries:
         clip_id = clip_id_of(name)
         if imported is not None and clip_id not in imported:
             # Tables name files, with their endings and folders.
             clip_id = next((one for one in _file_ids(name, values) if one in imported), clip_id)
-        if imported is not None and len(named[clip_id]) > 1:
-            some = ", ".join(sorted(named[clip_id])[:2])
-            twice = Problem("files of several folders have its name", "import all at once", (some,))
-            plan.refusals.append(RefusedRow(row.table, row.line, clip_id, twice))
-            continue
-        problem = _problem(clip_id, values, plan.rows.get(clip_id), options)
-        video = pictures = None
-        if not problem and imported is not None and clip_id not in imported:
+        problem = alike.get(clip_id)
+        problem = problem or _problem(clip_id, values, plan.rows.get(clip_id), options)
+        source: Path | PictureFolder | Problem | None = problem
+        if problem is None and imported is not None and clip_id not in imported:
             hint = f"imported are {len(imported)}, named as {min(imported, default='')}"
-            problem = Problem("no landmarks of its name were imported", hint, (name,))
-        elif not problem and videos is not None:
-            wanted = values.get("video") or name
-            video, reason = videos.find(wanted)
-            problem = Problem(reason, "", (wanted,)) if video is None else None
-            if video and (videos.folder / video).is_dir():
-                try:
-                    fps = values.get("fps") or options.fps
-                    pictures = open_pictures(videos.folder / video, fps)
-                except ClipError as error:
-                    problem = replace(error.problem, concerns=(wanted,))
-        if problem:
-            plan.refusals.append(RefusedRow(row.table, row.line, clip_id or name, problem))
+            source = Problem("no landmarks of its name were imported", hint, (name,))
+        elif problem is None and videos is not None:
+            fps = values.get("fps") or options.fps
+            source = _find_source(videos, values.get("video") or name, fps)
+        if isinstance(source, Problem):
+            plan.refusals.append(RefusedRow(row.table, row.line, clip_id or name, source))
             continue
         plan.rows[clip_id] = row
         plan.renamed += clip_id != name
-        source = pictures or video
         path = _path_in_corpus(corpus, videos, source, plan) if videos and source else None
-        start_s, end_s, _ = parse_segment(values)
-        plan.clips.append(
-            Clip(
-                clip_id=clip_id, video=path, start_s=start_s, end_s=end_s,
-                text=values["text"], signer=values["signer"], split=values["split"],
-                gloss=values.get("gloss") or None, language=values.get("language") or None,
-                corpus=values.get("corpus") or None, consent_until=parse_consent(values)[0],
-            )
-        )  # fmt: skip
+        plan.clips.append(clip_of_cells({**values, "clip_id": clip_id}, path)[0])
     if options.shares and plan.clips:
         dealt, plan.dealt_by = deal_clips(plan.clips, options.shares, options.by)
         plan.clips = [replace(clip, split=dealt[clip.clip_id]) for clip in plan.clips]
     return plan
+
+
+def _named_alike(
+    entries: Iterable[tuple[Row, str, Mapping[str, str]]], imported: Collection[str]
+) -> dict[str, Problem]:
+    """Return the names by which rows mean files of several folders, and what is wrong with them."""
+    files: dict[str, set[str]] = defaultdict(set)  # that rows mean, by their bare names
+    for _, name, values in entries:
+        ids = _file_ids(name, values)
+        if ids and not any(one in imported for one in ids[:-1]):
+            files[ids[-1]].add(ids[0])
+    reason, hint = "files of several folders have its name", "import all at once"
+    return {
+        name: Problem(reason, hint, (", ".join(sorted(found)[:2]),))
+        for name, found in files.items()
+        if len(found) > 1
+    }
+
+
+def _find_source(
+    videos: VideoFolder, wanted: str, fps: str | float | None
+) -> Path | PictureFolder | Problem:
+    """Return the video or folder of pictures that a row means, or why there is none."""
+    video, reason = videos.find(wanted)
+    if video is None:
+        return Problem(reason, "", (wanted,))
+    if not (videos.folder / video).is_dir():
+        return video
+    try:
+        return open_pictures(videos.folder / video, fps)
+    except ClipError as error:
+        return replace(error.problem, concerns=(wanted,))
 
 
 def _file_ids(name: str, values: Mapping[str, str]) -> list[str]:
@@ -305,9 +312,7 @@ def count_reasons(rows: Sequence[RefusedRow]) -> list[tuple[str, int, RefusedRow
 
 def _values(row: Row, split: str | None, options: RowOptions) -> tuple[str, dict[str, str]]:
     """Return what a row calls its clip, and the fields of a manifest."""
-    values = {
-        name: " ".join(source.of(row.cells).split()) for name, source in options.sources.items()
-    }
+    values = row.values(options.sources)
     values["signer"] = unicodedata.normalize("NFC", values.get("signer", ""))
     if options.unspaced:
         values["text"] = values["text"].replace(" ", "")

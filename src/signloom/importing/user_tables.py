@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from signloom.corpus.manifest import is_manifest, read_table
 from signloom.errors import UserError
@@ -26,6 +27,10 @@ class Row:
     table: str  # name of the file
     line: int  # row number in Parquet, from 1
     cells: dict[str, str]
+
+    def values(self, sources: Mapping[str, "Source"]) -> dict[str, str]:
+        """Return its values by field, with single spaces."""
+        return {name: " ".join(one.of(self.cells).split()) for name, one in sources.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,10 +332,10 @@ def read_pairs(texts: Sequence[str], flag: str, allowed: Sequence[str] = ()) -> 
 
 def find_sources(
     header: Sequence[str],
-    columns: Mapping[str, str],
-    constants: Mapping[str, str],
-    patterns: Mapping[str, str],
-    ask: Callable[[str], str] | None,
+    columns: Mapping[str, str] = MappingProxyType({}),
+    constants: Mapping[str, str] = MappingProxyType({}),
+    patterns: Mapping[str, str] = MappingProxyType({}),
+    ask: Callable[[str], str] | None = None,
     settled: Sequence[str] = (),
 ) -> Sources:
     """Decide where each field comes from: as given, as asked, or by a known name.

@@ -123,14 +123,11 @@ def _plan(ops: OpsOptions, splits: Mapping[str, str] | None) -> Plan:
         table = read_user_table(path, "tab", "utf-8")
         one = plan_corpus(
             [(row, SPLITS[0]) for row in table.rows],
-            RowOptions(
-                sources=find_sources(table.header, {}, {}, {}, None), split_names={}, fps=None,
-                unspaced=False, shares=None, by="signer", text_only=False,
-            ),
+            RowOptions(sources=find_sources(table.header)),
             CORPUS,
             VideoFolder(path.parent),
             None,
-        )  # fmt: skip
+        )
         known = {clip.clip_id for clip in plan.clips}  # a copied delivery has its clips again
         plan.clips += [clip for clip in one.clips if clip.clip_id not in known]
         plan.refusals += one.refusals

@@ -386,7 +386,8 @@ def read_delivery_table(path: Path) -> Iterator[TableRow]:
     """Yield the rows of a table; if it cannot be read at all, one that says why."""
     try:
         table = _read(path)
-        sources = _find_columns(table)
+        found = _find_columns(table)
+        sources = {name: found[name] for name in found if name in _FIELDS}
     except UserError as error:
         reason = " ".join(str(error).replace(str(path), path.name).split())
         yield path.name, {}, [Problem(reason, "correct the table")]
@@ -395,12 +396,7 @@ def read_delivery_table(path: Path) -> Iterator[TableRow]:
         problem = Problem(f"its cells cannot be told apart: {why}", "correct it")
         yield f"{path.name} line {line}", {}, [problem]
     for row in table.rows:
-        values = {
-            name: " ".join(source.of(row.cells).split())
-            for name, source in sources.items()
-            if name in _FIELDS
-        }
-        yield f"{path.name} line {row.line}", values, []
+        yield f"{path.name} line {row.line}", row.values(sources), []
 
 
 def _rows_of(path: Path) -> list[TableRow]:
@@ -426,7 +422,7 @@ def _read(path: Path) -> UserTable:
 
 def _find_columns(table: UserTable) -> Sources:
     """Settle by their names which columns hold what; nobody is there to be asked."""
-    sources = find_sources(table.header, {}, {}, {}, None)
+    sources = find_sources(table.header)
     listed = ", ".join(table.header)
     if "text" not in sources:
         raise UserError(f"no column of the sentences; found {listed}, expected one named text")

@@ -18,9 +18,8 @@ from signloom.corpus.manifest import (
     Clip,
     CorpusOptions,
     Manifest,
+    clip_of_cells,
     id_problem,
-    parse_consent,
-    parse_segment,
 )
 from signloom.errors import UserError, shorten
 from signloom.files import flush_to_disk, hash_file
@@ -206,16 +205,8 @@ def _make_clips(
             target = target.with_name(f"{other}{suffix}") if target.exists() else target
             size_bytes = inbox.hashes[one.video].signature[0]
             videos[sha256], new[sha256] = target, NewVideo(one.video, size_bytes, target)
-        start_s, end_s, _ = parse_segment(values)
-        clips.append(
-            Clip(
-                clip_id=clip_id, video=videos[sha256], start_s=start_s, end_s=end_s,
-                text=values["text"], signer=values["signer"], split=split,
-                gloss=values.get("gloss") or None, language=values.get("language") or None,
-                corpus=values.get("corpus") or None, batch=batch,
-                consent_until=parse_consent(values)[0],
-            )
-        )  # fmt: skip
+        cells = {**values, "clip_id": clip_id, "split": split, "batch": batch}
+        clips.append(clip_of_cells(cells, videos[sha256])[0])
     return clips, new
 
 

@@ -186,7 +186,7 @@ def blank_columns(text: str, person: Person, columns: Sequence[str]) -> str:
 
 def _columns(name: str, header: Sequence[str], person: Person) -> dict[int, Set[str]]:
     """Return which columns have names, and which of the person's occur there."""
-    sources = find_sources(header, {}, {}, {}, None)
+    sources = find_sources(header)
     fields = {
         "clip_id": set(person.clip_ids), "video": set(person.files), "signer": person.signer_names,
     }  # fmt: skip
