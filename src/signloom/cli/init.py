@@ -17,9 +17,10 @@ from signloom.cli.arguments import (
     read_caption_options,
 )
 from signloom.cli.landmarks import add_import_options, import_sources, put_aside
-from signloom.config import load_params, update_params
+from signloom.config import load_params
 from signloom.errors import Problem, UserError
 from signloom.files import check_output
+from signloom.presets import adopt
 
 if TYPE_CHECKING:
     from signloom.importing.captioned import CueRows
@@ -462,7 +463,7 @@ def print_next(options: argparse.Namespace, plan: "Plan") -> None:
     if not options.text_only:
         print(say_outlook(plan.clips))
     if options.use:
-        update_params(options.params, values)
+        adopt(options.params, values)
         print(f"{options.params} names the corpus now; go on with `dvc repro`")
     else:
         print(f"set in {options.params} (or give --use), then `dvc repro`:")

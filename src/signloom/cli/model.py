@@ -10,14 +10,12 @@ from typing import Any
 from signloom.cli.arguments import add_params, add_path, number_of
 from signloom.config import (
     Count,
-    get_map,
-    load_params,
     parse_options,
     read_json,
-    update_params,
 )
 from signloom.errors import UserError
 from signloom.paths import LANDMARKS, PRESETS, SHARDS, TOKENS, TUNE
+from signloom.presets import adopt, list_presets, read_preset
 
 _SEARCH_FIRST = "run `dvc repro tune` first"
 
@@ -70,11 +68,10 @@ def add_adopt(parser: argparse.ArgumentParser) -> None:
 def run_adopt(options: argparse.Namespace) -> None:
     """Write a search's winner or a preset into the parameters and print the difference."""
     if options.list:
-        for path in sorted(PRESETS.glob("*.yaml")):
-            print(f"{path.stem:<18} {path.read_text(encoding='utf-8').splitlines()[0].strip('# ')}")
+        print(*(f"{name:<18} {meaning}" for name, meaning in list_presets().items()), sep="\n")
         return
     if options.preset is not None:
-        overrides = _read_preset(options.preset)
+        overrides = read_preset(options.preset)
     elif options.trial is not None:
         _check_search(options.best)
         overrides = _of_front(options.best.with_name("trials.json"), options.trial)
@@ -83,12 +80,7 @@ def run_adopt(options: argparse.Namespace) -> None:
         best = read_json(options.best, hint=_SEARCH_FIRST)
         overrides = _overrides_in(options.best, best)
         _print_confirmation(options.best, best)
-    from signloom.models.seq2seq import find_unread
-
-    now = get_map(load_params(options.params), "model")
-    if unread := find_unread({**now, **overrides.get("model", {})}):  # of the family of before
-        overrides["model"] = {**unread, **overrides.get("model", {})}
-    before, after = update_params(options.params, overrides)
+    before, after = adopt(options.params, overrides)
     if before == after:
         print(f"{options.params} has these values already")
         return
@@ -114,14 +106,6 @@ def _check_search(best: Path) -> None:
             "Set tune.trials in params.yaml to the trials you want, then `dvc repro tune`; "
             "`signloom adopt --list` names presets"
         )
-
-
-def _read_preset(name: str) -> dict[str, dict[str, Any]]:
-    path = PRESETS / f"{name}.yaml"
-    if not path.is_file():
-        known = ", ".join(sorted(path.stem for path in PRESETS.glob("*.yaml")))
-        raise UserError(f"{path} does not exist; presets here: {known or 'none'}")
-    return load_params(path)
 
 
 def _of_front(path: Path, trial: int) -> dict[str, dict[str, Any]]:

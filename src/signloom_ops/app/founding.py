@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from signloom.config import get_map, load_params, load_section, update_params
+from signloom.config import get_map, load_params, load_section
 from signloom.corpus.manifest import SPLITS, Clip, CorpusOptions, read_manifest
 from signloom.errors import UserError
 from signloom.importing.dealing import deal_clips
@@ -20,6 +20,7 @@ from signloom.importing.new_corpus import (
 from signloom.importing.recipe import choose_values
 from signloom.importing.user_tables import find_sources, read_user_table
 from signloom.paths import MODELS, PARAMS
+from signloom.presets import adopt
 from signloom_ops.lock import hold_lock
 from signloom_ops.options import OpsOptions, load_ops
 
@@ -111,7 +112,7 @@ def found(splits: Mapping[str, str] | None = None) -> None:
         seeds = get_map(load_params(PARAMS), "train").get("seeds", [])
         if len(seeds) < ops.gate.seeds:  # else no night begins
             values["train"] |= {"seeds": list(range(1, ops.gate.seeds + 1))}
-        update_params(PARAMS, values)
+        adopt(PARAMS, values)
 
 
 def _plan(ops: OpsOptions, splits: Mapping[str, str] | None) -> Plan:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from signloom.config import load_params, load_section, update_params
+from signloom.config import load_params, load_section
 from signloom.corpus.manifest import Clip
 from signloom.evaluation.evaluate import EvaluateOptions
 from signloom.importing.recipe import (
@@ -17,6 +17,7 @@ from signloom.importing.recipe import (
     say_outlook,
     warn_of_little,
 )
+from signloom.presets import adopt
 from signloom.training.run import read_run_options
 from signloom.tune.outlook import plan_trainings
 from tests.tiny import ROOT
@@ -70,7 +71,7 @@ def test_only_enough_clips_of_dev_choose_the_internal_language_model(
     values, _ = choose_values(clips, tmp_path, PARAMS, signer_disjoint=True, text_only=True)
     path = tmp_path / "params.yaml"
     path.write_text((ROOT / "params.yaml").read_text(encoding="utf-8"), encoding="utf-8")
-    update_params(path, values)
+    adopt(path, values)
     found = load_section(path, "evaluate", EvaluateOptions)
     assert found.grid.internal_lm_weights == tuple(weights)
     assert found.decoding.internal_lm_weight == 0
@@ -147,10 +148,20 @@ def test_a_recipe_is_valid_and_trains_neither_too_short_nor_for_ever(
     values, _ = choose_recipe(Facts(**SIGNS | {"clips": clips, "seconds": None}), PARAMS)
     path = tmp_path / "params.yaml"
     path.write_text((ROOT / "params.yaml").read_text(encoding="utf-8"), encoding="utf-8")
-    update_params(path, values)
+    adopt(path, values)
     train = read_run_options(path).train
     assert 40 <= train.epochs <= 300
     assert 10 <= train.patience < train.epochs
+
+
+def test_params_of_an_lstm_could_not_be_trained_after_init_use(tmp_path: Path) -> None:
+    """What only the family of before reads was left, and the next stage refused it."""
+    path = tmp_path / "params.yaml"
+    path.write_text((ROOT / "params.yaml").read_text(encoding="utf-8"), encoding="utf-8")
+    adopt(path, load_params(ROOT / "presets/document-001-lstm.yaml"))
+    assert read_run_options(path).model.attention == "none"
+    adopt(path, choose_recipe(Facts(**SENTENCES), load_params(path))[0])
+    assert read_run_options(path).model.family == "transformer"
 
 
 def test_facts_are_read_from_the_clips_and_their_videos(tmp_path: Path) -> None:
