@@ -117,48 +117,38 @@ def calibrate(
         The confidence, and how true it is by split.
     """
     right = {result.split: _right(counts[result.split][System.MODEL]) for result in results}
-    hypotheses = {
-        result.split: [found.hypothesis for found in result.translations] for result in results
-    }
     clips = {
         result.split: [sequences[target.clip_id] for target in result.targets] for result in results
     }
     of_dev = [one for one in tried if one.split == "dev"]
-    encodings: dict[str, FloatArray] = {}
+    encodings: dict[str, Any] = {}  # (B, D) by split
     seen = None
     if translator.source.has_frames:
         encodings = {split: translator.encode_clips(found) for split, found in clips.items()}
-        train = [
-            sequence
-            for target in targets
-            if target.split == "train"
-            and isinstance(sequence := sequences.get(target.clip_id), LandmarkSequence)
-        ]
+        read = [sequences.get(target.clip_id) for target in targets if target.split == "train"]
+        train = [clip for clip in read if isinstance(clip, LandmarkSequence)]
         train = train[:: -(-len(train) // MOST_CLIPS)]
         held_out = [clip for one in of_dev for clip in one.clips]
         seen = _describe_known(translator, train, encodings.get("dev"), held_out)
     found = [hypothesis for one in of_dev for hypothesis in one.hypotheses]
     true = [is_right for one in of_dev for is_right in one.right]
     if not of_dev:
-        found, true = hypotheses.get("dev", []), right.get("dev", [])
+        dev = [one for result in results if result.split == "dev" for one in result.translations]
+        found, true = [one.hypothesis for one in dev], right.get("dev", [])
     levels = fit_levels([plain_score(one) for one in found], true)
     confidence = Confidence(
         weights=weights, unsure_below=choose_limit(levels, of_dev), levels=levels, train=seen
     )
-    return confidence, {
-        split: Reliability(
-            checks=[
-                confidence.check(
-                    hypothesis, translator.trim(clip), encodings[split][row] if seen else None
-                )
-                for row, (hypothesis, clip) in enumerate(
-                    zip(hypotheses[split], clips[split], strict=True)
-                )
-            ],
-            right=right[split],
-        )
-        for split in right
-    }
+    reliability = {}
+    for result in results:
+        own = clips[result.split]
+        states = encodings.get(result.split, [None] * len(own))
+        checks = [
+            confidence.check(one.hypothesis, translator.trim(clip), state)
+            for one, clip, state in zip(result.translations, own, states, strict=True)
+        ]
+        reliability[result.split] = Reliability(checks=checks, right=right[result.split])
+    return confidence, reliability
 
 
 def _describe_known(

@@ -7,6 +7,7 @@ Learned metrics (BLEURT, COMET) need weights of gigabytes and libraries of their
 outside: whoever has them writes a few lines around them (docs/evaluation.md has some).
 """
 
+import functools
 import json
 import logging
 import math
@@ -23,6 +24,7 @@ from signloom.config import Count, Natural, NonNegative, Share, checked_dataclas
 from signloom.errors import UserError
 from signloom.evaluation.calibrate import Reliability, calibrate, stress_rows
 from signloom.evaluation.metrics import (
+    Score,
     ScoreOptions,
     Statistics,
     mean,
@@ -342,52 +344,38 @@ def try_searches(
         logger.warning("no dev clip to choose the search with: evaluate.decoding is used")
     if not pairs or not refs:
         return options.decoding, []
-    names = (Metric.BLEU4, Metric.EXACT, Metric.WER)
 
-    def score(tried: DecodingOptions) -> dict[Metric, float]:
+    def search(size: int, penalty: float) -> DecodingOptions:
+        # Greedy search has one hypothesis, which no penalty changes.
+        used = grid.length_penalties[0] if size == 1 else penalty
+        return replace(options.decoding, beam_size=size, length_penalty=used)
+
+    @functools.cache
+    def score(tried: DecodingOptions) -> Mapping[str, Score]:
         texts = plain_texts(translator.translate(sequences, tried))
-        found = score_corpus(texts, refs, options.score)
-        return {name: found[name].value for name in names}
+        return score_corpus(texts, refs, options.score)
 
-    def rank(found: Mapping[Metric, float]) -> tuple[float, float]:
-        value, wer = found[metric], found[Metric.WER]
+    def rank(tried: DecodingOptions) -> tuple[float, float]:
+        value, wer = score(tried)[metric].value, score(tried)[Metric.WER].value
         return (-wer, value) if are_glosses else (value, -wer)
 
-    scores: dict[tuple[int, float], dict[Metric, float]] = {}
-    for size, penalty in tqdm(
-        pairs, desc="try searches on dev", unit="search", file=progress_file()
-    ):
-        if size == 1 and (size, grid.length_penalties[0]) in scores:
-            # Greedy search has one hypothesis, which no penalty changes.
-            scores[size, penalty] = scores[size, grid.length_penalties[0]]
-            continue
-        scores[size, penalty] = score(
-            replace(options.decoding, beam_size=size, length_penalty=penalty)
-        )
-
-    best = max(pairs, key=lambda pair: rank(scores[pair]))
-    chosen = replace(options.decoding, beam_size=best[0], length_penalty=best[1])
-    if grid.internal_lm_weights:
-        weighted = [replace(chosen, internal_lm_weight=one) for one in grid.internal_lm_weights]
-        tried = [score(one) for one in weighted]
-        chosen = max(zip(weighted, tried, strict=True), key=lambda pair: rank(pair[1]))[0]
-        values = (
-            f"{one.internal_lm_weight:g} {found[metric]:.1f}"
-            for one, found in zip(weighted, tried, strict=True)
-        )
+    bar = tqdm(pairs, desc="try searches on dev", unit="search", file=progress_file())
+    best = max(bar, key=lambda pair: rank(search(*pair)))
+    chosen = search(*best)
+    if weighted := [replace(chosen, internal_lm_weight=one) for one in grid.internal_lm_weights]:
+        chosen = max(weighted, key=rank)
+        values = (f"{one.internal_lm_weight:g} {score(one)[metric].value:.1f}" for one in weighted)
         logger.info("internal_lm_weight and dev %s: %s", metric, ", ".join(values))
-    rows = [
+    names = (Metric.BLEU4, Metric.EXACT, Metric.WER)
+    return chosen, [
         GridRow(
             beam_size=pair[0],
             length_penalty=pair[1],
-            bleu4=scores[pair][Metric.BLEU4],
-            exact=scores[pair][Metric.EXACT],
-            wer=scores[pair][Metric.WER],
             chosen=pair == best,
+            **{str(name): score(search(*pair))[name].value for name in names},
         )
         for pair in pairs
     ]
-    return chosen, rows
 
 
 def run_commands(
@@ -409,26 +397,20 @@ def run_commands(
     Raises:
         UserError: If a command cannot be run, fails, or prints anything but a number a line.
     """
-    texts_of, lines = [], []
-    for result in results:
-        for system, texts in result.texts.items():
-            texts_of.append((result.split, system))
-            lines.append(
-                [
-                    {
-                        "clip_id": target.clip_id,
-                        "source": target.gloss,
-                        "hypothesis": text,
-                        "reference": target.text,
-                    }
-                    for target, text in zip(result.targets, texts, strict=True)
-                ]
-            )
+    every = [
+        (result, system, texts) for result in results for system, texts in result.texts.items()
+    ]
+    lines = [
+        {"clip_id": one.clip_id, "source": one.gloss, "hypothesis": text, "reference": one.text}
+        for result, _, texts in every
+        for one, text in zip(result.targets, texts, strict=True)
+    ]
     found: dict[str, dict[tuple[str, System], list[float]]] = {}
     for name, command in commands.items():
-        numbers = iter(_ask(name, command, [line for part in lines for line in part]))
+        numbers = iter(_ask(name, command, lines))
         found[name] = {
-            one: [next(numbers) for _ in part] for one, part in zip(texts_of, lines, strict=True)
+            (result.split, system): [next(numbers) for _ in texts]
+            for result, system, texts in every
         }
     return found
 
@@ -505,24 +487,20 @@ def _score_seeds(
     """Score the models of further seeds on the clips that were evaluated, and all together."""
     if not others:
         return None
-    together = translator.beside([other for _, other in others])
+    models = [other for _, other in others]
+    is_drawn = decoding.temperature > 0  # from one model at a time
+    tried = models if is_drawn else [*models, translator.beside(models)]
     splits, joint = {}, {}
     for result in results:
         clips = [sequences[target.clip_id] for target in result.targets]
         refs = [target.text for target in result.targets]
-        alone, all_ = (
-            [
-                measure(plain_texts(one.translate(clips, decoding)), refs, options.score)
-                for one in models
-            ]
-            for models in (
-                [other for _, other in others],
-                [] if decoding.temperature else [together],
-            )
-        )
-        splits[result.split] = [counts[result.split][System.MODEL], *alone]
-        if not decoding.temperature:  # samples are drawn from one model at a time
-            joint[result.split] = score_statistics(all_[0], options.score)
+        counted = [
+            measure(plain_texts(one.translate(clips, decoding)), refs, options.score)
+            for one in tried
+        ]
+        splits[result.split] = [counts[result.split][System.MODEL], *counted[: len(models)]]
+        if not is_drawn:
+            joint[result.split] = score_statistics(counted[-1], options.score)
     names = [seed_name(translator.spec.provenance), *(name for name, _ in others)]
     return score_seeds(names, splits, joint, options.score)
 
@@ -546,10 +524,8 @@ def _align(
         except ValueError as error:
             logger.info("no alignments: %s", error)
             return {}
-        found |= {
-            target.clip_id: alignment
-            for target, alignment in zip(result.targets, aligned, strict=True)
-        }
+        ids = [target.clip_id for target in result.targets]
+        found |= zip(ids, aligned, strict=True)
         singly = sentence_scores(counts[result.split][System.MODEL])
         rows: list[dict[str, Any]] = [
             {
@@ -563,15 +539,8 @@ def _align(
             for row, target in enumerate(result.targets)
         ]
         picked = [row["row"] for _, row in pick_clips(rows, 1, options)]
-        with_heads = translator.align(
-            [clips[row] for row in picked],
-            [result.translations[row] for row in picked],
-            every_head=True,
-        )
-        found |= {
-            clip_id: replace(found[clip_id], maps=alignment.maps)
-            for clip_id, alignment in zip(
-                (result.targets[row].clip_id for row in picked), with_heads, strict=True
-            )
-        }
+        shown = [clips[row] for row in picked], [result.translations[row] for row in picked]
+        with_heads = translator.align(*shown, every_head=True)
+        for row, alignment in zip(picked, with_heads, strict=True):
+            found[ids[row]] = replace(found[ids[row]], maps=alignment.maps)
     return found

@@ -96,13 +96,7 @@ def run_systems(
     linear = fit_linear(translator, targets, sequences)
     results = []
     for split in splits:
-        chosen = [target for target in targets if target.split == split]
-        kept = [target for target in chosen if target.clip_id in sequences]
-        missing = [target.clip_id for target in chosen if target.clip_id not in sequences]
-        if missing:
-            names = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
-            what = translator.source.name
-            logger.warning("%s: %d clips without %s: %s", split, len(missing), what, names)
+        kept, missing = _find_clips(translator, targets, sequences, split)
         if not kept:
             logger.warning("%s: no clip to evaluate", split)
             continue
@@ -122,24 +116,32 @@ def run_systems(
         if copied := [" ".join(c.glosses) for c in clips if isinstance(c, GlossSequence)]:
             texts[System.COPY] = copied
             _tell_unknown(facts, copied, split)
-        results.append(
-            SplitResult(
-                split=split,
-                source=translator.source,
-                targets=kept,
-                facts=facts,
-                missing=missing,
-                clips_hash=split_hash(targets, split),
-                translations=translations,
-                texts=texts,
-            )
-        )
+        results.append(SplitResult(
+            split=split, source=translator.source, targets=kept, facts=facts, missing=missing,
+            clips_hash=split_hash(targets, split), translations=translations, texts=texts,
+        ))  # fmt: skip
     if not results:
         raise UserError(
             f"no clip of {' or '.join(splits)} has {translator.source.name}, so there is nothing "
             f"to evaluate; the manifest needs such clips, see {translator.source.where_missing}"
         )
     return results
+
+
+def _find_clips(
+    translator: Translator,
+    targets: Sequence[Target],
+    sequences: Mapping[str, SourceSequence],
+    split: str,
+) -> tuple[list[Target], list[str]]:
+    """Return the clips of a split that can be read, and the ids of the others, which are named."""
+    chosen = [target for target in targets if target.split == split]
+    missing = [target.clip_id for target in chosen if target.clip_id not in sequences]
+    if missing:
+        names = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
+        what = translator.source.name
+        logger.warning("%s: %d clips without %s: %s", split, len(missing), what, names)
+    return [target for target in chosen if target.clip_id in sequences], missing
 
 
 def _tell_unknown(facts: Sequence[ClipFacts], lines: Sequence[str], split: str) -> None:
