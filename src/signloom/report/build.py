@@ -81,23 +81,13 @@ def build_report(
         title=options.title or f"Corpus {sources.corpus}",
         verdict=verdict_sentences(sources),
         tiles=tiles(sources),
+        sources=sources,
         split=split,
-        splits=dict(sorted(sources.splits.items(), reverse=True)),  # test first
-        score_options=sources.scoring,
         metric_names=metrics,
         spread_names={name: metric_heading(name) for name in shown_metrics(sources.headline)},
-        confidence=dict(sorted(sources.confidence.items(), reverse=True)),
         stress=stress_of(sources),
-        recognition=dict(sorted(sources.recognition.items(), reverse=True)),
-        signs={
-            clip_id: read
-            for clip_id in clip_ids
-            if (read := read_signs(sources.signs.get(clip_id)))
-        },
-        seeds=sources.seeds,
+        signs={name: read for name in clip_ids if (read := read_signs(sources.signs.get(name)))},
         system_names=system_names(sources),
-        reads_glosses=sources.reads_glosses,
-        shows_signer=sources.shows_signer,
         signatures={label: model[name]["signature"] for name, label in metrics.items()},
         charts={
             name: [inline_svg(chart.svg, chart.name, html.escape(chart.label)) for chart in group]
@@ -110,15 +100,11 @@ def build_report(
         confusions=tables.list_confusions(sources.confusions, split),
         grid=tables.tabulate_grid(sources.grid),
         headline=metric_heading(sources.headline),
-        decoding=sources.decoding,
         corpus=tables.corpus_table(sources),
         quality_note=quality.describe_corpus(sources.quality),
         landmarks=landmarks,
         sheets=sheets,
-        rejects=sources.rejects,
         sections=[one for find in sections if (one := find(sources.corpus))],
-        judgements=sources.judgements,
-        search=sources.search,
         search_note=tuning.search_note(sources.search) if sources.search else "",
         details=tables.run_details(sources),
     )
@@ -178,11 +164,10 @@ def stress_of(sources: Sources) -> list[Row]:
 
 def draw_charts(sources: Sources, landmarks: Assessment) -> dict[str, list[Chart]]:
     """Draw the charts of each part of the page."""
-    found = dict(sorted(sources.splits.items(), reverse=True))  # test first
-    breakdowns = found[headline_split(sources.splits)]["breakdowns"]
+    breakdowns = sources.splits[headline_split(sources.splits)]["breakdowns"]
     words = tables.words_per_sentence(sources.targets, sources.scoring)
     drawn = {
-        "scores": charts.draw_systems(found, system_names(sources), sources.headline),
+        "scores": charts.draw_systems(sources.splits, system_names(sources), sources.headline),
         "breakdown": charts.draw_breakdowns(breakdowns),
         "stress": charts.draw_stress(stress_of(sources), sources.headline),
         "curves": charts.draw_curves(sources.epochs, sources.best_epoch),

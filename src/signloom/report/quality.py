@@ -77,7 +77,7 @@ class QualityOptions:
     min_pixels: Natural = 144  # least length of the picture's shorter side
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class QualityCheck:
     """One thing that may be wrong with a clip."""
 
@@ -180,57 +180,46 @@ def assess(
 def build_checks(options: QualityOptions) -> dict[str, QualityCheck]:
     """Return what a clip is checked for, by a short name."""
     swaps = options.max_side_swaps
+    often = "once" if swaps == 1 else f"{swaps} times"
+    other = "try another extract.detector"
     return {
         "few hands": QualityCheck(
-            text=f"a hand in less than {100 * options.min_any_hand:g} % of the frames",
-            hint="look whether the hands are in the picture, lit and unblurred",
-            columns=("any_hand",),
-            least=options.min_any_hand,
+            f"a hand in less than {100 * options.min_any_hand:g} % of the frames",
+            "look whether the hands are in the picture, lit and unblurred",
+            ("any_hand",), least=options.min_any_hand,
         ),
         "no body": QualityCheck(
-            text=f"the body or face in less than {100 * options.min_body:g} % of the frames",
-            hint="head and shoulders must be in the picture",
-            columns=("pose", "lips", "face_outline"),
-            least=options.min_body,
+            f"the body or face in less than {100 * options.min_body:g} % of the frames",
+            "head and shoulders must be in the picture",
+            ("pose", "lips", "face_outline"), least=options.min_body,
         ),
         "gap": QualityCheck(
-            text=f"no hand at all for more than {options.max_gap_s:g} s",
-            hint="cut rest and entering out with start_s and end_s",
-            columns=("any_hand_gap_s",),
-            most=options.max_gap_s,
+            f"no hand at all for more than {options.max_gap_s:g} s",
+            "cut rest and entering out with start_s and end_s",
+            ("any_hand_gap_s",), most=options.max_gap_s,
         ),
         "jitter": QualityCheck(
-            text=f"a hand that jitters by more than {options.max_jitter:g} palm lengths",
-            hint="blur, low light or a false hand in the background",
-            columns=("left_hand_jitter", "right_hand_jitter"),
-            most=options.max_jitter,
+            f"a hand that jitters by more than {options.max_jitter:g} palm lengths",
+            "blur, low light or a false hand in the background",
+            ("left_hand_jitter", "right_hand_jitter"), most=options.max_jitter,
         ),
         "swaps": QualityCheck(
-            text=f"left and right exchanged more than {'once' if swaps == 1 else f'{swaps} times'}",
-            hint="a second person in the picture, or try another extract.detector",
-            columns=("side_swaps",),
-            most=swaps,
+            f"left and right exchanged more than {often}",
+            f"a second person in the picture, or {other}", ("side_swaps",), most=swaps,
         ),
         "coincident": QualityCheck(
-            text="both sides on one hand in more than "
-            f"{100 * options.max_coincident:g} % of the frames",
-            hint="try another extract.detector",
-            columns=("coincident",),
-            most=options.max_coincident,
+            f"both sides on one hand in more than {100 * options.max_coincident:g} % of the frames",
+            other, ("coincident",), most=options.max_coincident,
         ),
         "slow": QualityCheck(
-            text=f"fewer than {options.min_fps:g} frames a second",
-            hint="fast signing gets lost between the frames",
-            columns=("fps",),
-            least=options.min_fps,
+            f"fewer than {options.min_fps:g} frames a second",
+            "fast signing gets lost between the frames", ("fps",), least=options.min_fps,
         ),
         "small": QualityCheck(
-            text=f"a picture whose shorter side has less than {options.min_pixels} pixels",
-            hint="take the recording in its full size",
-            columns=("width", "height"),
-            least=options.min_pixels,
+            f"a picture whose shorter side has less than {options.min_pixels} pixels",
+            "take the recording in its full size", ("width", "height"), least=options.min_pixels,
         ),
-    }
+    }  # fmt: skip
 
 
 def list_warnings(
@@ -239,18 +228,11 @@ def list_warnings(
     """Say what is wrong with how many clips, the most frequent fault first."""
     found = []
     for name, check in checks.items():
-        clips = [clip_id for clip_id, failed in faults.items() if name in failed]
-        if clips:
-            found.append(
-                QualityWarning(
-                    name=name,
-                    clips=len(clips),
-                    share=len(clips) / len(faults),
-                    text=check.text,
-                    hint=check.hint,
-                    named=clips[:MAX_NAMED],
-                )
-            )
+        if clips := [clip_id for clip_id, failed in faults.items() if name in failed]:
+            found.append(QualityWarning(
+                name=name, clips=len(clips), share=len(clips) / len(faults), text=check.text,
+                hint=check.hint, named=clips[:MAX_NAMED],
+            ))  # fmt: skip
     return sorted(found, key=lambda warning: -warning.clips)
 
 

@@ -114,13 +114,13 @@ def read_sources(paths: ReportPaths) -> Sources:
     return Sources(
         corpus=corpus,
         headline=Metric(scores.get("headline", Metric.BLEU4)),
-        splits=scores["splits"],
+        splits=_test_first(scores["splits"]),
         options=scores["options"],
         decoding=scores["decoding"],
         grid=scores["grid"],
-        confidence=scores.get("confidence", {}),
+        confidence=_test_first(scores.get("confidence", {})),
         stress=scores.get("stress", []),
-        recognition=scores.get("recognition", {}),
+        recognition=_test_first(scores.get("recognition", {})),
         signs=_read_signs(paths.evaluation / "signs.tsv"),
         seeds=scores["seeds"],
         before=read_baseline(paths.baseline),
@@ -137,6 +137,10 @@ def read_sources(paths: ReportPaths) -> Sources:
         ),
         judgements=Judgements(paths.judgements).results_of(read_weights(paths.evaluation)),
     )
+
+
+def _test_first(splits: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(sorted(splits.items(), reverse=True))
 
 
 def _read_signs(path: Path) -> dict[str, Row]:
