@@ -3,12 +3,13 @@
 import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+from signloom.corpus.landmarks import FEATURES
 from signloom.corpus.manifest import IMPORTED_SHARDS, SPLITS, Clip, is_single_word
 from signloom.corpus.novelty import KnownSentences
 from signloom.errors import ClipError
@@ -50,6 +51,11 @@ class Facts:
     def are_signs(self) -> bool:
         """Whether the clips are single signs of a closed list, no sentences and no spelling."""
         return self.words >= 0.5 and self.known >= 0.5
+
+    @property
+    def are_few(self) -> bool:
+        """Whether they are sentences that are soon learnt by heart."""
+        return not self.are_signs and self.clips < FEW
 
 
 def read_facts(clips: Sequence[Clip], corpus: Path, groups: Sequence[str]) -> Facts:
@@ -264,38 +270,16 @@ def choose_values(
     Returns:
         Values by section and key; a sentence for each choice.
     """
-    reasons: list[str] = []
-    values: Sections = {
-        "corpus": {
-            "folder": corpus.as_posix(),
-            "manifest": MANIFEST,
-            "signer_disjoint": signer_disjoint,
-        }
+    recipe: Sections = {
+        "tokenize_targets": {"source": "subwords", "ctc": "none"},
+        "model": {"source": "glosses", "subsampling": 1},
+        "train": {"ctc_weight": 0.0},
     }
-    if text_only:
-        values |= {
-            "tokenize_targets": {"source": "subwords", "ctc": "none"},
-            "model": {"source": "glosses", "subsampling": 1},
-            "train": {"ctc_weight": 0.0},
-        }
-    else:
-        groups = imported_groups(corpus)
-        source = "features" if groups == ["features"] else "landmarks"
-        groups = [] if source == "features" else groups
-        facts = read_facts(clips, corpus, groups)
-        if source == "features":
-            from signloom.corpus.shards import read_clip_rates  # pyarrow loads slowly
-
-            rates = read_clip_rates(corpus / IMPORTED_SHARDS).values()
-            rate = Counter(rates).most_common(1)[0][0]
-            params = {**params, "features": {**params["features"], "fps": rate}}
-        recipe, reasons = choose_recipe(facts, params)
-        recipe["tokenize_targets"] |= {"source": "none"}
-        recipe["model"] |= {"source": source}
-        if source == "features":
-            recipe["features"]["fps"] = params["features"]["fps"]
-            recipe["augment"] |= {"scale": 0.2, "feature_shift": 0.25}
-        values |= recipe
+    reasons: list[str] = []
+    if not text_only:
+        recipe, reasons = _choose_for_landmarks(clips, corpus, params)
+    owned = {"folder": corpus.as_posix(), "manifest": MANIFEST, "signer_disjoint": signer_disjoint}
+    values: Sections = {"corpus": owned, **recipe}
     # What another corpus was called is not this one's name.
     for section, key in (("report", "title"), ("tracking", "experiment")):
         if params.get(section, {}).get(key):
@@ -311,6 +295,28 @@ def choose_values(
     return values, reasons
 
 
+def _choose_for_landmarks(
+    clips: Sequence[Clip], corpus: Path, params: Mapping[str, Any]
+) -> tuple[Sections, list[str]]:
+    """Return the recipe of a corpus of videos, landmarks or another network's features."""
+    groups = imported_groups(corpus)
+    if groups != [FEATURES]:
+        recipe, reasons = choose_recipe(read_facts(clips, corpus, groups), params)
+        source = "landmarks"
+    else:
+        from signloom.corpus.shards import read_clip_rates  # pyarrow loads slowly
+
+        rates = Counter(read_clip_rates(corpus / IMPORTED_SHARDS).values())
+        rate, source = rates.most_common(1)[0][0], "features"
+        params = {**params, "features": {**params["features"], "fps": rate}}
+        recipe, reasons = choose_recipe(read_facts(clips, corpus, []), params)
+        recipe["features"]["fps"] = rate
+        recipe["augment"] |= {"scale": 0.2, "feature_shift": 0.25}
+    recipe["tokenize_targets"] |= {"source": "none"}
+    recipe["model"] |= {"source": source}
+    return recipe, reasons
+
+
 def choose_recipe(facts: Facts, params: Mapping[str, Any]) -> tuple[Sections, list[str]]:
     """Return parameters for a corpus of landmarks or videos, and why.
 
@@ -323,46 +329,30 @@ def choose_recipe(facts: Facts, params: Mapping[str, Any]) -> tuple[Sections, li
     Returns:
         Values by section and key; a sentence for each choice.
     """
-    signs = facts.are_signs
+    signs, few = facts.are_signs, facts.are_few
     fps = params["features"]["fps"]
     frames = (facts.seconds or _GUESSED_S[signs]) * fps
     kind = "single signs" if signs else "words, each its own" if facts.words >= 0.5 else "sentences"
     length = f"{frames:.0f} frames long" if facts.seconds else "of unknown length"
     reasons = [f"{facts.clips} train clips, {kind}, {length} at the features' rate"]
     labels, positions = _choose_labels(facts, fps, reasons)
-    values: Sections = {"tokenize_targets": {"ctc": labels}}
-    groups = facts.groups or tuple(params["extract"]["groups"])
-    values["features"] = {"groups": list(groups), "normalise": "body"}
-    if "pose" not in groups:
-        reasons.append(
-            f"normalise body: without a pose a clip is centred and scaled by its "
-            f"{groups[0].replace('_', ' ')}, wherever in the picture that is"
-        )
-    small, few = signs and facts.clips < SMALL, not signs and facts.clips < FEW
     glosses = labels == "glosses"
-    values["model"] = {
-        "d_model": 64 if small else 128,
-        "d_ff": 128 if small else 256,
-        "dropout": 0.3 if signs or few else 0.2 if glosses else 0.1,
-        "subsampling": positions,
-        "ctc_feedback": glosses,
-    }
-    # Without any mirrored clip nobody left-handed is understood; a tenth is enough for that.
-    values["augment"] = {"mirror": 0.1 if signs or few else 0.3, "hand_drop": 0.0 if few else 0.4}
-    if signs:
-        reasons.append("dropout 0.3: a model learns a few signs by heart sooner than sentences")
-        reasons.append("mirror 0.1: few signers show a sign with the other hand, but some do")
-    if few:
-        reasons.append(
-            f"dropout 0.3, mirror 0.1, no lost hands: fewer than {FEW} train clips are soon learnt "
-            "by heart, and what looks like none of them is learnt in their place"
-        )
-    if glosses and not (signs or facts.signs_alone):
-        reasons.append(_choose_recombining(facts))
-    if glosses:
-        reasons.append("ctc_feedback: the decoder looks at the signs that CTC reads, too")
-    max_frames = FRAMES // 2 if glosses else FRAMES
     recognises = glosses and facts.signs_alone
+    groups = facts.groups or tuple(params["extract"]["groups"])
+    width = 64 if signs and facts.clips < SMALL else 128
+    values: Sections = {
+        "tokenize_targets": {"ctc": labels},
+        "features": {"groups": list(groups), "normalise": "body"},
+        "model": {
+            "d_model": width, "d_ff": 2 * width,
+            "dropout": 0.3 if signs or few else 0.2 if glosses else 0.1, "subsampling": positions,
+            "ctc_feedback": glosses, "family": "transformer", "positions": "sinusoidal",
+        },
+        # Without any mirrored clip nobody left-handed is understood; a tenth is enough for that.
+        "augment": {"mirror": 0.1 if signs or few else 0.3, "hand_drop": 0.0 if few else 0.4},
+    }  # fmt: skip
+    reasons += _explain(facts, groups, glosses=glosses)
+    max_frames = FRAMES // 2 if glosses else FRAMES
     epochs = _choose_epochs(facts, frames, max_frames, reasons, times=4 if recognises else 1)
     ctc_weight = 0.0 if labels == "none" else 0.5 if signs or recognises else 0.3
     seeds = list(params.get("train", {}).get("seeds", [1]))
@@ -375,10 +365,30 @@ def choose_recipe(facts: Facts, params: Mapping[str, Any]) -> tuple[Sections, li
         )
     values["train"] = {"seeds": seeds, "ctc_weight": ctc_weight, "max_frames": max_frames,
                        **epochs, "average_last": 0}  # fmt: skip
-    values["model"] |= {"family": "transformer", "positions": "sinusoidal"}
     if recognises:
         _recognise(values, reasons)
     return values, reasons
+
+
+def _explain(facts: Facts, groups: Sequence[str], *, glosses: bool) -> Iterator[str]:
+    """Say why features, model and augmentation are as `choose_recipe` has them."""
+    if "pose" not in groups:
+        yield (
+            f"normalise body: without a pose a clip is centred and scaled by its "
+            f"{groups[0].replace('_', ' ')}, wherever in the picture that is"
+        )
+    if facts.are_signs:
+        yield "dropout 0.3: a model learns a few signs by heart sooner than sentences"
+        yield "mirror 0.1: few signers show a sign with the other hand, but some do"
+    if facts.are_few:
+        yield (
+            f"dropout 0.3, mirror 0.1, no lost hands: fewer than {FEW} train clips are soon learnt "
+            "by heart, and what looks like none of them is learnt in their place"
+        )
+    if glosses and not (facts.are_signs or facts.signs_alone):
+        yield _choose_recombining(facts)
+    if glosses:
+        yield "ctc_feedback: the decoder looks at the signs that CTC reads, too"
 
 
 def _recognise(values: Sections, reasons: list[str]) -> None:
