@@ -2,6 +2,7 @@
 
 import fnmatch
 import html
+import itertools
 import json
 import math
 import re
@@ -38,8 +39,6 @@ _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 _SENTENCE_ENDS = ".!?…。！？؟।։"
 _CLOSING = "\"'»”’)]』」"
 UNSURE_MARK = "[?] "  # before a sentence that a model is unsure of
-OUR_TIERS = ("text", "hypothesis", "gloss", "clip", "score")
-"""Tiers of the .eaf files that are written here; `@` and the signer may follow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +55,17 @@ class Cue:
     hypothesis: str = ""  # what a model says
     score: float | None = None  # confidence of what a model says
     where: str = ""  # line or annotation of the file that it was read from
+
+
+_TIERS: Mapping[str, Callable[[Cue], str]] = {
+    "text": lambda cue: cue.text,
+    "hypothesis": lambda cue: cue.hypothesis,
+    "gloss": lambda cue: cue.gloss,
+    "clip": lambda cue: cue.clip_id,
+    "score": lambda cue: "" if cue.score is None else f"{cue.score:.3f}",
+}
+OUR_TIERS = (*_TIERS,)
+"""Tiers of the .eaf files that are written here; `@` and the signer may follow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -408,7 +418,7 @@ def apply_rules(
     """
     left_out: list[LeftOut] = []
     by_signer: dict[str, list[Cue]] = defaultdict(list)
-    for cue in sorted(cues, key=lambda cue: (cue.start_s, cue.end_s)):
+    for cue in sorted(cues, key=_times):
         if not cue.text:
             left_out.append((cue, Problem("its text is empty", "")))
         elif not any(character.isalnum() for character in cue.text):
@@ -431,7 +441,7 @@ def apply_rules(
             else:
                 inside.append(found)
         taken += _widen(inside, rules.padding_s, duration_s)
-    return sorted(taken, key=lambda cue: (cue.start_s, cue.end_s)), left_out
+    return sorted(taken, key=_times), left_out
 
 
 def _join(cues: Sequence[Cue], rules: CueRules) -> Iterator[Cue]:
@@ -500,45 +510,44 @@ def write_captions(
     Raises:
         UserError: If the ending is another one.
     """
-    cues = sorted(cues, key=lambda cue: (cue.start_s, cue.end_s))
+    cues = sorted(cues, key=_times)
     if path.suffix == ".eaf":
         write_elan(path, [*_tiers(cues), *_sign_tiers(signs)], film)
     elif path.suffix == ".json":
-        found: dict[str, object] = {
-            "cues": _rows(cues),
-            **({"signs": _rows(signs)} if signs else {}),
-        }
         name = {} if film is None else {"film": film.name}
-        write_file(path, to_text({"format_version": FORMAT_VERSION, **name, **found}))
+        more = {"signs": _rows(signs)} if signs else {}
+        content = {"format_version": FORMAT_VERSION, **name, "cues": _rows(cues), **more}
+        write_file(path, to_text(content))
     elif path.suffix in WRITE_SUFFIXES:
-        mark = "," if path.suffix == ".srt" else "."
-        blocks = list[tuple[float, str]]()  # when each begins
-        for number, cue in enumerate(cues, start=1):
-            times = f"{_clock(cue.start_s, mark)} --> {_clock(cue.end_s, mark)}"
-            if path.suffix == ".txt":
-                block = f"{times}  {cue.text}"
-            elif path.suffix == ".srt":
-                block = f"{number}\n{times}\n{cue.text.replace('-->', '->')}"
-            else:
-                voice = f"<v {html.escape(cue.signer, quote=False)}>" if cue.signer else ""
-                text = html.escape(cue.text, quote=False)
-                block = f"{cue.clip_id or number}\n{times}\n{voice}{text}"
-            blocks.append((cue.start_s, block))
-        if path.suffix == ".vtt":
-            blocks += [
-                (
-                    sign.start_s,
-                    f"{_clock(sign.start_s, mark)} --> {_clock(sign.end_s, mark)}\n"
-                    f"<c.sign>{html.escape(sign.text, quote=False)}</c>",
-                )
-                for sign in signs
-            ]
-        texts = [text for _, text in sorted(blocks, key=lambda one: one[0])]  # sentences first
-        head = ["WEBVTT"] if path.suffix == ".vtt" else []
-        between = "\n" if path.suffix == ".txt" else "\n\n"
-        write_file(path, between.join([*head, *texts]) + "\n")
+        write_file(path, _to_text(path.suffix, cues, signs))
     else:
         raise UserError(f"{path}: captions are written as {', '.join(WRITE_SUFFIXES)}")
+
+
+def _times(cue: Cue) -> tuple[float, float]:
+    return cue.start_s, cue.end_s
+
+
+def _to_text(suffix: str, cues: Sequence[Cue], signs: Sequence[Cue]) -> str:
+    """Return a .txt, .srt or .vtt file."""
+    mark = "," if suffix == ".srt" else "."
+    blocks = list[tuple[float, str]]()  # when each begins
+    for number, cue in enumerate(cues, start=1):
+        span = f"{_clock(cue.start_s, mark)} --> {_clock(cue.end_s, mark)}"
+        voice = f"<v {html.escape(cue.signer, quote=False)}>" if cue.signer else ""
+        block = {
+            ".txt": f"{span}  {cue.text}",
+            ".srt": f"{number}\n{span}\n{cue.text.replace('-->', '->')}",
+            ".vtt": f"{cue.clip_id or number}\n{span}\n{voice}{html.escape(cue.text, quote=False)}",
+        }
+        blocks.append((cue.start_s, block[suffix]))
+    for sign in signs if suffix == ".vtt" else ():
+        span = f"{_clock(sign.start_s, mark)} --> {_clock(sign.end_s, mark)}"
+        text = f"{span}\n<c.sign>{html.escape(sign.text, quote=False)}</c>"
+        blocks.append((sign.start_s, text))
+    texts = [text for _, text in sorted(blocks, key=lambda one: one[0])]  # sentences first
+    head = ["WEBVTT"] if suffix == ".vtt" else []
+    return ("\n" if suffix == ".txt" else "\n\n").join([*head, *texts]) + "\n"
 
 
 def _rows(cues: Sequence[Cue]) -> list[dict[str, object]]:
@@ -551,7 +560,7 @@ def _sign_tiers(signs: Sequence[Cue]) -> list[Tier]:
     Signs that are looked for one by one may lie over another: then there are several tiers.
     """
     rows: list[list[tuple[int, int, Cue]]] = []
-    for sign in sorted(signs, key=lambda one: (one.start_s, one.end_s)):
+    for sign in sorted(signs, key=_times):
         start = round(sign.start_s * 1000)
         end = max(round(sign.end_s * 1000), start + 1)
         row = next((row for row in rows if row[-1][1] <= start), None)
@@ -581,42 +590,31 @@ def _tiers(cues: Sequence[Cue]) -> list[Tier]:
     """Return tiers on which no annotation overlaps another one: ELAN takes no others."""
     rows: dict[tuple[str, str, int], list[Cue]] = {}
     for cue in cues:
-        number = 1
-        while True:
+        for number in itertools.count():
             row = rows.setdefault((cue.signer, cue.language, number), [])
             if not row or round(row[-1].end_s * 1000) <= round(cue.start_s * 1000):
                 row.append(cue)
                 break
-            number += 1
-    tiers = []
+    tiers: list[Tier] = []
     taken: set[str] = set()
-    for signer, language, _ in rows:
-        own, number = f"@{signer}" if signer else "", 2
-        ending = own
-        while OUR_TIERS[0] + ending in taken:
-            ending, number = f"{own or '@'}-{number}", number + 1
-        taken.add(OUR_TIERS[0] + ending)
-        row = rows[signer, language, _]
-        values = {
-            OUR_TIERS[0]: [cue.text for cue in row],
-            "hypothesis": [cue.hypothesis for cue in row],
-            "gloss": [cue.gloss for cue in row],
-            "clip": [cue.clip_id for cue in row],
-            "score": ["" if cue.score is None else f"{cue.score:.3f}" for cue in row],
-        }
-        for name, texts in values.items():
-            is_top = name == OUR_TIERS[0]
+    for (signer, language, _), row in rows.items():
+        own = f"@{signer}" if signer else ""
+        endings = itertools.chain([own], (f"{own or '@'}-{n}" for n in itertools.count(2)))
+        ending = next(one for one in endings if one not in taken)
+        taken.add(ending)
+        for name, value_of in _TIERS.items():
+            is_top, top = name == OUR_TIERS[0], f"{OUR_TIERS[0]}{ending}"
             annotations = [
                 Annotation(
                     f"{name}{ending}/{index}", round(cue.start_s * 1000), round(cue.end_s * 1000),
-                    text, "" if is_top else f"{OUR_TIERS[0]}{ending}/{index}",
+                    text, "" if is_top else f"{top}/{index}",
                 )
-                for index, (cue, text) in enumerate(zip(row, texts, strict=True))
-                if text or is_top
+                for index, cue in enumerate(row)
+                if (text := value_of(cue)) or is_top
             ]  # fmt: skip
             if annotations:
                 tiers.append(Tier(
                     name + ending, signer, language if is_top or name == "hypothesis" else "",
-                    "" if is_top else OUR_TIERS[0] + ending, annotations,
+                    "" if is_top else top, annotations,
                 ))  # fmt: skip
     return tiers

@@ -253,26 +253,13 @@ def write_elan(path: Path, tiers: Sequence[Tier], film: Path | None) -> None:
         kind = mimetypes.guess_type(film.name)[0] or "video/*"
         media = {"MEDIA_URL": address, "MIME_TYPE": kind, "RELATIVE_MEDIA_URL": address}
         ET.SubElement(header, "MEDIA_DESCRIPTOR", media)
-    order = ET.SubElement(root, "TIME_ORDER")
-    # A slot for each edge, as ELAN has it: annotations that share one would be moved together.
-    edges = sorted(
-        (time_ms, is_start, place, number)
-        for place, tier in enumerate(tiers)
-        for number, one in enumerate(() if tier.parent else tier.annotations)
-        for is_start, time_ms in ((True, one.start_ms), (False, one.end_ms))
-    )
-    slots = {edge[1:]: f"ts{index}" for index, edge in enumerate(edges, start=1)}
-    for edge in edges:
-        slot = {"TIME_SLOT_ID": slots[edge[1:]], "TIME_VALUE": str(edge[0])}
-        ET.SubElement(order, "TIME_SLOT", slot)
+    slots = _write_times(ET.SubElement(root, "TIME_ORDER"), tiers)
     names: dict[str, str] = {}
     for place, tier in enumerate(tiers):
-        row = ET.SubElement(root, "TIER", {
-            "LINGUISTIC_TYPE_REF": "detail" if tier.parent else "sentence", "TIER_ID": tier.name,
-            **({"PARENT_REF": tier.parent} if tier.parent else {}),
-            **({"PARTICIPANT": tier.participant} if tier.participant else {}),
-            **({"LANG_REF": tier.language} if tier.language else {}),
-        })  # fmt: skip
+        kind = "detail" if tier.parent else "sentence"
+        said = {"LINGUISTIC_TYPE_REF": kind, "TIER_ID": tier.name, "PARENT_REF": tier.parent,
+                "PARTICIPANT": tier.participant, "LANG_REF": tier.language}  # fmt: skip
+        row = ET.SubElement(root, "TIER", {key: value for key, value in said.items() if value})
         for number, one in enumerate(tier.annotations):
             name = names[one.name] = f"a{len(names) + 1}"
             if tier.parent:
@@ -296,3 +283,23 @@ def write_elan(path: Path, tiers: Sequence[Tier], film: Path | None) -> None:
         ET.SubElement(root, "CONSTRAINT", {"STEREOTYPE": name, "DESCRIPTION": meaning})
     ET.indent(root)
     write_file(path, ET.tostring(root, encoding="UTF-8", xml_declaration=True) + b"\n")
+
+
+def _write_times(order: ET.Element, tiers: Sequence[Tier]) -> dict[tuple[bool, int, int], str]:
+    """Write the times of the tiers that have some of their own.
+
+    Returns:
+        Ids: of the start (True) or end, number of the tier and of the annotation in it.
+    """
+    # A slot for each edge, as ELAN has it: annotations that share one would be moved together.
+    edges = sorted(
+        (time_ms, is_start, place, number)
+        for place, tier in enumerate(tiers)
+        for number, one in enumerate(() if tier.parent else tier.annotations)
+        for is_start, time_ms in ((True, one.start_ms), (False, one.end_ms))
+    )
+    slots = {edge[1:]: f"ts{index}" for index, edge in enumerate(edges, start=1)}
+    for edge in edges:
+        slot = {"TIME_SLOT_ID": slots[edge[1:]], "TIME_VALUE": str(edge[0])}
+        ET.SubElement(order, "TIME_SLOT", slot)
+    return slots

@@ -243,27 +243,10 @@ def _clips(path: Path, arrays: Archive) -> Iterator[tuple[str, _Found, str]]:
     if parts := {name: _part(name, arrays.read(name)) for name in PART_POINTS if name in arrays}:
         yield path.stem, parts, ""
         return
-    matrices = [
-        name
-        for name, (shape, kind) in arrays.shapes.items()
-        if kind.kind in "fiu"
-        and ((len(shape) in (2, 3) and shape[-1] in ROWS) or _is_points(shape))
-        and (shape[-1] != ONE_HAND or len(arrays.shapes) == 1)  # else which hand, names say
-    ]
-    matrices = [name for name in matrices if name == "keypoints"] or matrices
-    if len(matrices) != 1:
-        shapes = ", ".join(
-            f"{name} {shape} {kind}" for name, (shape, kind) in arrays.shapes.items()
-        )
-        raise ClipError(
-            f"its arrays are {shapes[:200] or 'none that can be read'}",
-            f"name them {', '.join(PART_POINTS)} or keypoints, as in --keys left_hand=lh, or save "
-            f"one with {', '.join(map(str, ROWS))} numbers a frame; numbers that are no landmarks "
-            "come in by --format features; docs/landmarks.md has the shapes",
-        )
-    matrix = _bounded(matrices[0], arrays.read(matrices[0]))
+    found = _find_matrix(arrays)
+    matrix = _bounded(found, arrays.read(found))
     if matrix.size == 0:
-        raise ClipError(f"its {matrices[0]} has no frames", "leave it out")
+        raise ClipError(f"its {found} has no frames", "leave it out")
     if _is_points(matrix.shape):
         scores = arrays.read("scores").astype(np.float32) if "scores" in arrays else None
         yield from _points(path.stem, matrix, scores)
@@ -276,24 +259,45 @@ def _clips(path: Path, arrays: Archive) -> Iterator[tuple[str, _Found, str]]:
         yield path.stem, _split_rows(matrix), ""
         return
     rows, count = matrix.reshape(-1, matrix.shape[-1]), len(bounds) - 1
-    labels = np.array([""] * count)
+    labels: Sequence[Any] = [""] * count
     if "labels" in arrays:
-        shape, _ = arrays.shapes.get("labels", (labels.shape, None))
-        if shape != labels.shape:
+        shape, _ = arrays.shapes.get("labels", ((count,), None))
+        if shape != (count,):
             raise ClipError(
                 f"it has labels of the shape {shape} for {count} clips", "save one for each clip"
             )
         try:
-            labels = arrays.read("labels")
+            labels = [*arrays.read("labels")]
         except ClipError as error:  # the clips are good without
             yield f"{path.stem}-labels", error, ""
-    for number in range(count):
+    for number, label in enumerate(labels):
         name = f"{path.stem}-{number + 1:0{len(str(count))}d}"
-        yield name, _split_rows(rows[bounds[number] : bounds[number + 1]]), _label(labels[number])
+        clip = _split_rows(rows[bounds[number] : bounds[number + 1]])
+        yield name, clip, "" if label is None else str(label)
 
 
-def _label(value: Any) -> str:
-    return "" if value is None else str(value)
+def _find_matrix(arrays: Archive) -> str:
+    """Return the name of the array that holds landmarks.
+
+    Raises:
+        ClipError: If there is none, or several.
+    """
+    found = [
+        name
+        for name, (shape, kind) in arrays.shapes.items()
+        if kind.kind in "fiu"
+        and ((len(shape) in (2, 3) and shape[-1] in ROWS) or _is_points(shape))
+        and (shape[-1] != ONE_HAND or len(arrays.shapes) == 1)  # else which hand, names say
+    ]
+    if len(found) == 1 or "keypoints" in found:
+        return found[0] if len(found) == 1 else "keypoints"
+    shapes = ", ".join(f"{name} {shape} {kind}" for name, (shape, kind) in arrays.shapes.items())
+    raise ClipError(
+        f"its arrays are {shapes[:200] or 'none that can be read'}",
+        f"name them {', '.join(PART_POINTS)} or keypoints, as in --keys left_hand=lh, or save "
+        f"one with {', '.join(map(str, ROWS))} numbers a frame; numbers that are no landmarks "
+        "come in by --format features; docs/landmarks.md has the shapes",
+    )
 
 
 def _is_points(shape: tuple[int, ...]) -> bool:
