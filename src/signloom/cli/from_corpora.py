@@ -1,6 +1,7 @@
 """Commands that make a corpus of others: `signloom merge` and `signloom compose`."""
 
 import argparse
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ from signloom.paths import CHECKPOINT, SHARDS
 
 if TYPE_CHECKING:
     from signloom.corpus.landmarks import LandmarkSequence
+    from signloom.corpus.manifest import Clip
 
 _Gap = Annotated[float, pydantic.Field(ge=0, le=60)]  # seconds; longer ones fill the memory
 
@@ -166,8 +168,6 @@ def _recombine(options: argparse.Namespace) -> None:
     from signloom.importing.new_corpus import MANIFEST, check_free
     from signloom.importing.recombine import recombine
     from signloom.importing.user_tables import how_to_use
-    from signloom.translation.labels import align_glosses
-    from signloom.translation.translator import Translator
 
     if options.table:
         raise UserError("--table goes with --takes: the sentences to recombine are the project's")
@@ -186,10 +186,7 @@ def _recombine(options: argparse.Namespace) -> None:
         raise UserError(f"{own.path}: no train clip has a gloss and landmarks, so there are no "
                         "pieces; fill the column gloss, or use --takes")  # fmt: skip
     sequences = read_shards(SHARDS, [clip.clip_id for clip in known])
-    glosses = [(clip.gloss or "").split() for clip in known]
-    translator = Translator.load(CHECKPOINT)
-    aligned = align_glosses(translator, [sequences[clip.clip_id] for clip in known], glosses)
-    spans = {c.clip_id: span for c, span in zip(known, aligned, strict=True) if span is not None}
+    spans = _find_glosses(known, sequences)
     used = [clip for clip in known if clip.clip_id in spans]
     print(f"{own.path}: {len(clips)} clips with landmarks; of {len(known)} train clips with "
           f"glosses {len(used)} are cut ({len(known) - len(used)} are too short for their glosses "
@@ -215,3 +212,16 @@ def _recombine(options: argparse.Namespace) -> None:
     except OSError as error:
         raise UserError(f"{options.corpus}: no corpus can be written there ({error})") from None
     print(f"wrote {options.corpus / MANIFEST}. {how_to_use(options.corpus / MANIFEST)}")
+
+
+def _find_glosses(
+    clips: "Sequence[Clip]", sequences: "Mapping[str, LandmarkSequence]"
+) -> "dict[str, Sequence[tuple[float, float]]]":
+    """Return the frames of each gloss, by clip, as the model of data/checkpoint finds them."""
+    from signloom.translation.labels import align_glosses
+    from signloom.translation.translator import Translator
+
+    glosses = [(clip.gloss or "").split() for clip in clips]
+    read = [sequences[clip.clip_id] for clip in clips]
+    aligned = align_glosses(Translator.load(CHECKPOINT), read, glosses)
+    return {c.clip_id: span for c, span in zip(clips, aligned, strict=True) if span is not None}

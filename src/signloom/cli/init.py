@@ -91,7 +91,7 @@ def add_table(parser: argparse.ArgumentParser) -> None:
         help="deal the clips to the splits, such as 80 10 10",
     )  # fmt: skip
     parser.add_argument(
-        "--by", "--split-by", choices=("auto", "signer", "film", "sentence", "order", "clip"),
+        "--by", choices=("auto", "signer", "film", "sentence", "order", "clip"),
         default="auto",
         help="what --shares deals: signers, or where they are too few, films or the order of "
         "recording (auto); sentence: no text of test is in train",
@@ -126,7 +126,7 @@ def _init_landmarks(options: argparse.Namespace) -> None:
     """Import landmark files whose folders say sign and person, and make a corpus of them."""
     from signloom.corpus.manifest import IMPORTED_SHARDS
     from signloom.corpus.rejects import REJECTS_NAME
-    from signloom.importing.importer import CLIPS_NAME, PATTERN_FIELDS, guess_pattern
+    from signloom.importing.importer import CLIPS_NAME, guess_pattern
     from signloom.importing.new_corpus import check_plan
     from signloom.importing.recipe import say_uses
 
@@ -145,14 +145,8 @@ def _init_landmarks(options: argparse.Namespace) -> None:
             stack.enter_context(put_aside(folder, options.landmarks, force=options.force))
             found = import_sources(options, options.landmarks, options.corpus, pattern)
             print(f"{found.clips} clips, {found.frames} frames, {len(found.rejects)} not imported")
-            fields = [name for name in PATTERN_FIELDS if f"{{{name}}}" in pattern]
             options.table = [str(folder / CLIPS_NAME)]
-            given = {text.partition("=")[0] for text in (*options.set, *options.column)}
-            if "signer" not in fields and "signer" not in given:
-                options.set = [*options.set, "signer=one"]
-                print("  no folder and no --set signer=NAME says who signs: one person is assumed")
-            if "split" not in fields:
-                options.shares = options.shares or [80.0, 10.0, 10.0]
+            _assume(options, pattern)
             plan = make_plan(options, None)
             check_plan(plan)
             print("a model of these clips:")
@@ -165,6 +159,16 @@ def _init_landmarks(options: argparse.Namespace) -> None:
         elif found.rejects:
             raise UserError(f"{len(found.rejects)} files or clips could not be imported; "
                             f"{folder / REJECTS_NAME} says why")  # fmt: skip
+
+
+def _assume(options: argparse.Namespace, pattern: str) -> None:
+    """Take one person and shares of 80, 10 and 10 where neither paths nor options say others."""
+    given = {text.partition("=")[0] for text in (*options.set, *options.column)}
+    if "{signer}" not in pattern and "signer" not in given:
+        options.set = [*options.set, "signer=one"]
+        print("  no folder and no --set signer=NAME says who signs: one person is assumed")
+    if "{split}" not in pattern:
+        options.shares = options.shares or [80.0, 10.0, 10.0]
 
 
 def read_tables(options: argparse.Namespace) -> list[Path]:

@@ -201,28 +201,13 @@ def upgrade_project(folder: Path) -> list[str]:
             "an installed package made; a clone is upgraded with Git"
         )
     files = project_files()
-    given, begun, made = state["files"], state["begun"], _hashes(files)
-    changed: dict[str, str] = {}
+    given, made = state["files"], _hashes(files)
+    changed = _find_changed(folder, files, made, state)
     shown: list[str] = []
-    for name, text in files.items():
-        path = folder / name
-        old = path.read_text("utf-8") if path.is_file() else ""
-        if old == text or (name in OWN and path.is_file()):
-            continue
-        is_old = state["upgrading"] and not begun  # interrupted, of before `begun` was noted
-        if path.is_file() and not is_old and hash_file(path) not in (
-            given.get(name), begun.get(name)
-        ):  # fmt: skip
-            if given.get(name) == made[name]:
-                continue  # changed by hand, and not by this version
-            raise UserError(
-                f"{name} is not as Signloom {state['version']} made it: put your change aside "
-                f"(mv {name} {name}.mine), run this again, and make the change anew"
-            )
-        changed[name] = text
-        shown += difflib.unified_diff(
-            old.splitlines(), text.splitlines(), name, name, lineterm="", n=1
-        )
+    for name, text in changed.items():
+        old = (folder / name).read_text("utf-8") if (folder / name).is_file() else ""
+        lines = old.splitlines(), text.splitlines()
+        shown += difflib.unified_diff(*lines, name, name, lineterm="", n=1)
     _check_values(folder, files)
     for name in OWN:
         shown += _news(folder / name, files[name])
@@ -235,6 +220,33 @@ def upgrade_project(folder: Path) -> list[str]:
         write_stamps(folder)
         _write_state(folder, made)
     return shown
+
+
+def _find_changed(
+    folder: Path, files: Mapping[str, str], made: Mapping[str, str], state: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return the files that are other ones than the version's.
+
+    Raises:
+        UserError: If a person has changed one that the version changes, too.
+    """
+    given, begun, changed = state["files"], state["begun"], {}
+    is_old = state["upgrading"] and not begun  # interrupted, of before `begun` was noted
+    for name, text in files.items():
+        path = folder / name
+        old = path.read_text("utf-8") if path.is_file() else ""
+        if old == text or (name in OWN and path.is_file()):
+            continue
+        known = (given.get(name), begun.get(name))
+        if path.is_file() and not is_old and hash_file(path) not in known:
+            if given.get(name) == made[name]:
+                continue  # changed by hand, and not by this version
+            raise UserError(
+                f"{name} is not as Signloom {state['version']} made it: put your change aside "
+                f"(mv {name} {name}.mine), run this again, and make the change anew"
+            )
+        changed[name] = text
+    return changed
 
 
 def _check_values(folder: Path, files: dict[str, str]) -> None:

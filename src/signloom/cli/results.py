@@ -5,6 +5,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,7 @@ from signloom.tables import align_columns
 if TYPE_CHECKING:
     from signloom.evaluation.compare import Difference, PastRun
     from signloom.evaluation.ranking import Ranking
+    from signloom.evaluation.stress import StressRow
     from signloom.report.stage_files import MetricChange
 
 SHORT_BLEU = (Metric.BLEU2, Metric.BLEU3)  # between BLEU-1 and BLEU-4, and not shown
@@ -68,13 +70,7 @@ def add_scores(parser: argparse.ArgumentParser) -> None:
 
 def run_scores(options: argparse.Namespace) -> None:
     """Print the scores of each split, what they must be compared with, and where to look."""
-    from signloom.report.stage_files import (
-        keep_baseline,
-        list_changes,
-        read_baseline,
-        read_committed,
-        why_not_comparable,
-    )
+    from signloom.report.stage_files import keep_baseline
 
     hint = "run `dvc repro evaluate` first"
     if options.metrics.is_dir():
@@ -90,8 +86,26 @@ def run_scores(options: argparse.Namespace) -> None:
     if options.metrics == METRICS and PARAMS.is_file():
         _check_corpus(metrics)
     print(*tables, sep="\n")
+    _print_changes(metrics, options)
+    if options.keep:
+        keep_baseline(metrics, baseline)
+        print(f"kept in {baseline}; commit it, `dvc repro report` compares with it\n")
+    print(f"report:  open {REPORT_PAGE} in a browser")
+    # MLflow's own front page shows GenAI traces, of which there are none.
+    print("runs:    mlflow ui, then http://127.0.0.1:5000 > Experiments > Model training")
+
+
+def _print_changes(metrics: dict[str, Any], options: argparse.Namespace) -> None:
+    """Print what is different from the last commit and from the kept run."""
+    from signloom.report.stage_files import (
+        list_changes,
+        read_baseline,
+        read_committed,
+        why_not_comparable,
+    )
+
     try:
-        kept = read_baseline(baseline)
+        kept = read_baseline(options.metrics.with_name("baseline.json"))
     except UserError:
         if not options.keep:  # a damaged one is no reason not to replace it
             raise
@@ -102,12 +116,6 @@ def run_scores(options: argparse.Namespace) -> None:
         for split in metrics.keys() & before.keys():
             if reason := why_not_comparable(metrics[split], before[split]):
                 print(f"not compared with the scores of {split} of the {name}: {reason}\n")
-    if options.keep:
-        keep_baseline(metrics, baseline)
-        print(f"kept in {baseline}; commit it, `dvc repro report` compares with it\n")
-    print(f"report:  open {REPORT_PAGE} in a browser")
-    # MLflow's own front page shows GenAI traces, of which there are none.
-    print("runs:    mlflow ui, then http://127.0.0.1:5000 > Experiments > Model training")
 
 
 def _check_corpus(metrics: dict[str, Any]) -> None:
@@ -155,37 +163,37 @@ def format_scores(split: str, scores: dict[str, Any]) -> str:
         )
         return f"  {metric_heading(key):<8}{scores[key]:>7.2f}  {interval:<17}{beside}".rstrip()
 
-    lines = [
-        f"{split}: {scores['clips']} clips, 95 % intervals".ljust(36)
-        + "".join(f"{floor:>10}" for floor in floors),
+    head = f"{split}: {scores['clips']} clips, 95 % intervals".ljust(36)
+    return "\n".join([
+        head + "".join(f"{floor:>10}" for floor in floors),
         *map(line, shown),
-    ]
+        *(f"  {note}" for note in _describe_scores(scores, headline)),
+        f"  {scores['signature']}\n",
+    ])  # fmt: skip
+
+
+def _describe_scores(scores: dict[str, Any], headline: Metric) -> Iterator[str]:
+    """Say what stands in no line of a metric: look-up, seeds, and what is wrong with the model."""
     if "lookup_top1" in scores:
         first, five = (
             f"{scores[name]:.2f} [{scores[f'{name}_low']:.2f}, {scores[f'{name}_high']:.2f}]"
             for name in LOOKUPS
         )
-        lines.append(f"  look-up: {first} % nearest, {five} % among the five nearest signs")
-    if "seeds" in scores:
-        spreads = (
-            f"{metric_label(name)} {found['mean']:.2f} ± {found['std']:.2f}"
-            for name, found in scores["seeds"].items()
-            if name in shown_metrics(headline)
-        )
-        count = scores["seeds"][headline]["n"]
-        lines.append(f"  mean and standard deviation of {count} seeds: {', '.join(spreads)}")
-        if "together" in scores["seeds"][headline]:
-            joint = (
-                f"{metric_label(name)} {found['together']:.2f}"
-                for name, found in scores["seeds"].items()
-                if name in shown_metrics(headline)
-            )
-            lines.append(f"  all seeds as one, their probabilities averaged: {', '.join(joint)}")
+        yield f"look-up: {first} % nearest, {five} % among the five nearest signs"
+    if seeds := scores.get("seeds"):
+        shown = [
+            (metric_label(name), seeds[name]) for name in seeds if name in shown_metrics(headline)
+        ]
+        spreads = (f"{label} {one['mean']:.2f} ± {one['std']:.2f}" for label, one in shown)
+        count = seeds[headline]["n"]
+        yield f"mean and standard deviation of {count} seeds: {', '.join(spreads)}"
+        if "together" in seeds[headline]:
+            joint = (f"{label} {one['together']:.2f}" for label, one in shown)
+            yield f"all seeds as one, their probabilities averaged: {', '.join(joint)}"
     if "only_sentence" in scores:
-        lines.append(f"  {describe_only(scores['only_sentence'], scores['clips'])}")
+        yield describe_only(scores["only_sentence"], scores["clips"])
     if scores.get("uses_input") == 0:
-        lines.append("  THIS MODEL IGNORES ITS INPUT: another clip's video gets the same score")
-    return "\n".join((*lines, f"  {scores['signature']}\n"))
+        yield "THIS MODEL IGNORES ITS INPUT: another clip's video gets the same score"
 
 
 def format_changes(found: "list[MetricChange]") -> str:
@@ -457,14 +465,18 @@ def run_stress(options: argparse.Namespace) -> None:
     if options.json:
         print(json.dumps([asdict(row) for row in rows], indent=2))
         return
-    print(f"{options.split}: {rows[0].clips} clips, 95 % interval; said: without a warning")
-    print(f"  {'change':<42}{metric_heading(metric):>8}{'':19}right  WER  said  wrong of these")
-    for row in rows:
-        interval = f"[{row.score_low:.1f}, {row.score_high:.1f}]"
-        print(f"  {row.change:<42}{row.score:>8.1f}  {interval:<15}{row.exact:>5.0f} %"
-              f"{row.wer:>6.1f}{row.told:>4.0f} %{row.wrong:>6.0f} %")  # fmt: skip
+    print(*_stress_lines(options.split, rows, metric), sep="\n")
     if translator.confidence is None:
         print("  nothing measured when this model is unsure: `dvc repro evaluate`")
+
+
+def _stress_lines(split: str, rows: "Sequence[StressRow]", metric: Metric) -> Iterator[str]:
+    yield f"{split}: {rows[0].clips} clips, 95 % interval; said: without a warning"
+    yield f"  {'change':<42}{metric_heading(metric):>8}{'':19}right  WER  said  wrong of these"
+    for row in rows:
+        interval = f"[{row.score_low:.1f}, {row.score_high:.1f}]"
+        yield (f"  {row.change:<42}{row.score:>8.1f}  {interval:<15}{row.exact:>5.0f} %"
+               f"{row.wer:>6.1f}{row.told:>4.0f} %{row.wrong:>6.0f} %")  # fmt: skip
 
 
 def add_judge(parser: argparse.ArgumentParser) -> None:

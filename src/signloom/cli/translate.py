@@ -5,6 +5,7 @@ import dataclasses
 import sys
 import typing
 from pathlib import Path
+from typing import Any
 
 from signloom.cli.arguments import (
     add_model_choice,
@@ -71,20 +72,7 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
         "--find", nargs="+", metavar="GLOSS", default=[],
         help="where these signs are, each by itself; with --write eaf, vtt or json a tier of them",
     )  # fmt: skip
-    films = parser.add_argument_group("captions of films")
-    films.add_argument(
-        "--write", choices=CAPTION_FORMATS,
-        help="cut films into sentences and write these captions beside each",
-    )  # fmt: skip
-    films.add_argument("--into", type=Path, metavar="FOLDER", help="write captions there instead")
-    films.add_argument(
-        "--watch", type=Path, metavar="FOLDER",
-        help="write captions (vtt) for what is in a folder and arrives there, until Ctrl-C",
-    )  # fmt: skip
-    films.add_argument(
-        "--pause", type=number_of(Positive), metavar="S",
-        help="cut a film where the hands rest for so many seconds (0.35)",
-    )  # fmt: skip
+    _add_films(parser.add_argument_group("captions of films"))
     parser.add_argument(
         "--video",
         type=Path,
@@ -104,6 +92,22 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timing", action="store_true", help="print what took how long")
     _add_model_options(parser)
     parser.set_defaults(run=run_translate)
+
+
+def _add_films(films: Any) -> None:
+    films.add_argument(
+        "--write", choices=CAPTION_FORMATS,
+        help="cut films into sentences and write these captions beside each",
+    )  # fmt: skip
+    films.add_argument("--into", type=Path, metavar="FOLDER", help="write captions there instead")
+    films.add_argument(
+        "--watch", type=Path, metavar="FOLDER",
+        help="write captions (vtt) for what is in a folder and arrives there, until Ctrl-C",
+    )  # fmt: skip
+    films.add_argument(
+        "--pause", type=number_of(Positive), metavar="S",
+        help="cut a film where the hands rest for so many seconds (0.35)",
+    )  # fmt: skip
 
 
 def _add_model_options(parser: argparse.ArgumentParser) -> None:

@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from signloom.config import check_shape
 from signloom.evaluation.compare import PastRun, common_clips, count_sentences, p_value
-from signloom.evaluation.metrics import score_statistics
+from signloom.evaluation.metrics import FloatArray, score_statistics
 from signloom.evaluation.names import LOWER_IS_BETTER, Metric, System
 from signloom.evaluation.records import RANKED
 
@@ -77,24 +80,14 @@ def rank_runs(runs: Sequence[PastRun], split: str, metric: Metric) -> Ranking:
     order = sorted(range(len(runs)), key=lambda row: (-sign * scores[row][metric].value, row))
     drawn = [counts[row].resample(options)[metric] for row in order]
     values = [scores[row][metric].value for row in order]
-    count = len(runs)
-    better = np.zeros((count, count), dtype=bool)  # row than column, significantly
-    for one in range(count):
-        for other in range(one + 1, count):
-            p = p_value(drawn[one] - drawn[other], values[one] - values[other])
-            better[one, other] = p <= LEVEL
+    better, count = _find_better(drawn, values), len(runs)
     cluster, ranked = 1, []
     for position, row in enumerate(order):
         cluster += bool(position and better[:position, position:].all())
-        run, found = runs[row], scores[row]
-        content = run.content
-        check_shape(content, RANKED, where=Path(run.name), hint="evaluate it again")
-        systems = content.get("splits", {}).get(split, {}).get("systems", {})
-        spread = (content.get("seeds") or {"splits": {}})["splits"].get(split, {}).get(metric)
-        decoding = content.get("decoding", {})
+        found = scores[row]
         ranked.append(
             RankedRun(
-                name=run.name,
+                name=runs[row].name,
                 cluster=cluster,
                 best=1 + int(better[:, position].sum()),
                 worst=count - int(better[position].sum()),
@@ -102,11 +95,7 @@ def rank_runs(runs: Sequence[PastRun], split: str, metric: Metric) -> Ranking:
                 low=found[metric].low,
                 high=found[metric].high,
                 metrics={name: found[name].value for name in Metric},
-                seeds=(spread["mean"], spread["std"], spread["n"]) if spread else None,
-                floors={name: systems[name][metric]["value"] for name in FLOORS if name in systems},
-                parameters=run.parameters,
-                search=f"beam {decoding.get('beam_size', '?')}, "
-                f"{content['options'].get('precision', 'float32')}",
+                **_describe(runs[row], split, metric),
             )
         )
     everyone = {clip for run in runs for clip in run.splits.get(split, {})}
@@ -118,3 +107,27 @@ def rank_runs(runs: Sequence[PastRun], split: str, metric: Metric) -> Ranking:
         resamples=options.resamples,
         runs=ranked,
     )
+
+
+def _find_better(drawn: Sequence[FloatArray], values: Sequence[float]) -> npt.NDArray[np.bool_]:
+    """Return which row, of runs in their order, is significantly better than which column."""
+    better = np.zeros((len(values), len(values)), dtype=bool)
+    for one, other in combinations(range(len(values)), 2):
+        p = p_value(drawn[one] - drawn[other], values[one] - values[other])
+        better[one, other] = p <= LEVEL
+    return better
+
+
+def _describe(run: PastRun, split: str, metric: Metric) -> dict[str, Any]:
+    """Return what a run's own evaluation says of it."""
+    content = run.content
+    check_shape(content, RANKED, where=Path(run.name), hint="evaluate it again")
+    systems = content.get("splits", {}).get(split, {}).get("systems", {})
+    spread = (content.get("seeds") or {"splits": {}})["splits"].get(split, {}).get(metric)
+    beam_size = content.get("decoding", {}).get("beam_size", "?")
+    return {
+        "seeds": (spread["mean"], spread["std"], spread["n"]) if spread else None,
+        "floors": {name: systems[name][metric]["value"] for name in FLOORS if name in systems},
+        "parameters": run.parameters,
+        "search": f"beam {beam_size}, {content['options'].get('precision', 'float32')}",
+    }

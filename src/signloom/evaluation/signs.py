@@ -139,13 +139,8 @@ def recognise(
         {split: one.label_log_probs(found) for split, found in clips.items()}
         for one in (translator, *others)
     ]
-    number = {name: position for position, name in enumerate(translator.spec.ctc.names, start=1)}
     glossed = [t for t in targets if t.split == "train" and t.gloss.split()]
-    train = glosses_of(glossed)
-    # What people sign decides which sign follows another, not what was made of their pieces.
-    # `signloom merge` puts a corpus's name in front of a signer's.
-    signed = [t for t in glossed if not f"-{t.signer}".endswith(f"-{RECOMBINED}")] or glossed
-    pairs = count_pairs([[number[name] for name in line] for line in glosses_of(signed)])
+    train, pairs = glosses_of(glossed), _count_signed(translator, glossed)
     dev, rules = chosen.get("dev", []), options.gloss_rules
     search = choose_search(translator, [one.get("dev", []) for one in read], dev, pairs, rules)
     together = _together(read) if len(read) > 1 else {}
@@ -177,6 +172,16 @@ def recognise(
             **_score(wanted, systems, more, train, options),
         )
     return search, found
+
+
+def _count_signed(
+    translator: Translator, glossed: Sequence[Target]
+) -> tuple[tuple[int, int, int], ...]:
+    """Return how often a sign follows another where people sign, not in what is made of pieces."""
+    number = {name: position for position, name in enumerate(translator.spec.ctc.names, start=1)}
+    # `signloom merge` puts a corpus's name in front of a signer's.
+    signed = [t for t in glossed if not f"-{t.signer}".endswith(f"-{RECOMBINED}")] or glossed
+    return count_pairs([[number[name] for name in line] for line in glosses_of(signed)])
 
 
 def _landmarks(sequences: Mapping[str, SourceSequence], target: Target) -> LandmarkSequence:

@@ -110,32 +110,25 @@ def clip_of_points(
         raise ClipError(f"its frames have {points.shape[1]} points", f"known are {known}")
     xyz = np.zeros((*points.shape[:2], COORDINATES), np.float32)
     xyz[..., : points.shape[2]] = points[..., :COORDINATES]
-    if skeleton.has_depth:
-        parts = {
-            part: LandmarkPart(xyz[:, list(columns)], tuple(columns.values()))
-            for part, columns in skeleton.parts.items()
-        }
-        flat = points.shape[2] < COORDINATES
-    else:
-        if scores is None:
-            scores = xyz[..., 2] if points.shape[2] > 2 else (xyz[..., :2] != 0).any(axis=2)
+    if not skeleton.has_depth and scores is None:
+        scores = xyz[..., 2] if points.shape[2] > 2 else (xyz[..., :2] != 0).any(axis=2)
+    if not skeleton.has_depth:
         found = np.nan_to_num(np.asarray(scores, np.float32)).reshape(points.shape[:2])
         found = np.where(np.isfinite(xyz).all(axis=2), found, 0)
         xyz[..., 2] = 0
         seen = np.abs(xyz[..., :2][found > 0])
         if seen.size and np.median(seen) > _MOST_SHARE:
             xyz[..., :2] /= np.array([width, height], np.float32)
-        parts = {
-            part: LandmarkPart(
-                _part(xyz[:, list(columns)], found[:, list(columns)], defaults.min_score),
-                tuple(columns.values()),
-            )
-            for part, columns in skeleton.parts.items()
-        }
-        flat = True
+    parts = {}
+    for part, columns in skeleton.parts.items():
+        own = xyz[:, list(columns)]
+        if not skeleton.has_depth:
+            own = _part(own, found[:, list(columns)], defaults.min_score)
+        parts[part] = LandmarkPart(own, tuple(columns.values()))
     return ForeignClip(
         clip_id=clip_id, parts=parts, fps=fps, width=width, height=height, label=label,
-        skeleton=skeleton.name, flat=flat, people=people,
+        skeleton=skeleton.name, people=people,
+        flat=not skeleton.has_depth or points.shape[2] < COORDINATES,
     )  # fmt: skip
 
 
