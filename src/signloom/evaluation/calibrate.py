@@ -10,7 +10,7 @@ from typing import Any
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.evaluation.metrics import Statistics, sentence_scores
-from signloom.evaluation.names import Metric, System
+from signloom.evaluation.names import Metric, System, rounded
 from signloom.evaluation.stress import (
     NONE,
     StressRow,
@@ -38,7 +38,6 @@ from signloom.translation.confidence import (
 from signloom.translation.translator import Translator
 
 MOST_CLIPS = 2_000  # of train that are encoded; more change nothing but the time it takes
-DECIMALS = 4
 MOST_WRONG = 0.2  # of what is said without a warning, under any change
 LEAST_TOLD = 0.9  # of the right translations of dev as it is
 
@@ -77,7 +76,7 @@ class Reliability:
         """Return what metrics.json has of it."""
         found: dict[str, Any] = {}
         if self.error is not None:
-            found["calibration_error"] = round(self.error, DECIMALS)
+            found["calibration_error"] = rounded(self.error)
             found["unsure"] = sum(check.is_unsure for check in self.checks)
         if any(check.unlike is not None for check in self.checks):
             found["unfamiliar"] = sum(bool(check.unlike) for check in self.checks)
@@ -87,9 +86,9 @@ class Reliability:
         """Return what scores.json has of it."""
         levels = []
         for confidence, clips, right in self.levels:
-            low, high = (round(bound, DECIMALS) for bound in wilson(clips, right))
-            row = {"confidence": round(confidence, DECIMALS), "clips": clips, "right": right}
-            levels.append({**row, "low": low, "high": high})
+            low, high = wilson(clips, right)
+            row = {"confidence": confidence, "clips": clips, "right": right}
+            levels.append(rounded({**row, "low": low, "high": high}))
         return {**self.to_metrics(), "levels": levels}
 
 

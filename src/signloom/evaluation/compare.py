@@ -23,14 +23,13 @@ from signloom.evaluation.metrics import (
     measure,
     sentence_scores,
 )
-from signloom.evaluation.names import LOWER_IS_BETTER, Metric
+from signloom.evaluation.names import LOWER_IS_BETTER, Metric, rounded
 from signloom.paths import CHECKPOINT, EVALUATION, HYPOTHESES_NAME, SCORES_NAME, WEIGHTS_NAME
 from signloom.tables import read_rows
 
 GIT = "git:"  # before the name of a revision or of a DVC experiment
 VERSIONS = (1, 2)  # of scores.json; what is read here is the same in both
 SENTENCE_METRIC = Metric.CHRF  # by which single sentences count as better or worse
-DECIMALS = 4
 TIE = 1e-9  # two sentences' scores that differ by less are the same
 _HINT = "run `dvc repro evaluate` there"
 
@@ -328,8 +327,8 @@ def compare_runs(a: PastRun, b: PastRun, split: str) -> SplitComparison:
                 "reference": of_a[clip].reference,
                 "a": of_a[clip].hypothesis,
                 "b": of_b[clip].hypothesis,
-                f"{SENTENCE_METRIC}_a": round(float(single_a[row]), DECIMALS),
-                f"{SENTENCE_METRIC}_b": round(float(single_b[row]), DECIMALS),
+                f"{SENTENCE_METRIC}_a": rounded(float(single_a[row])),
+                f"{SENTENCE_METRIC}_b": rounded(float(single_b[row])),
             }
             for row, clip in enumerate(clips)
         ],
@@ -385,5 +384,4 @@ def comparison_map(a: PastRun, b: PastRun, found: dict[str, SplitComparison]) ->
 def _difference_map(difference: Difference) -> dict[str, int | float]:
     values = asdict(difference)
     del values["name"]
-    values = {"difference": difference.difference, **values}
-    return {k: round(v, DECIMALS) if isinstance(v, float) else v for k, v in values.items()}
+    return dict(rounded({"difference": difference.difference, **values}))

@@ -40,11 +40,11 @@ from signloom.evaluation.names import (
     System,
     describe_only,
     headline_metric,
+    rounded,
 )
 from signloom.evaluation.signs import Recognition, recognise
 from signloom.evaluation.stress import StressRow, try_changes
 from signloom.evaluation.summary import (
-    DECIMALS,
     Counts,
     SeedScores,
     SplitScores,
@@ -269,7 +269,7 @@ def _worst(rows: Sequence[StressRow]) -> dict[str, float]:
     """Return the lowest score under any change, for metrics.json."""
     if not rows:
         return {}
-    return {"stress_worst": round(min(row.score for row in rows), DECIMALS)}
+    return {"stress_worst": rounded(min(row.score for row in rows))}
 
 
 def score_lookup(
@@ -309,7 +309,7 @@ def score_lookup(
         parts = tuple(mean(name, "mean:sentences", values) for name, values in hits.items())
         scores = score_statistics(Statistics(parts=parts), options)
         found[result.split] = {
-            f"{name}{end}": round(value, DECIMALS)
+            f"{name}{end}": rounded(value)
             for name, score in scores.items()
             for end, value in (("", score.value), ("_low", score.low), ("_high", score.high))
         }
@@ -532,8 +532,8 @@ def _align(
                 "clip_id": target.clip_id,
                 "reference": target.text,
                 # As in hypotheses.tsv, from which the report picks.
-                "wer": round(float(singly[Metric.WER][row]), DECIMALS),
-                "bleu": round(float(singly[Metric.BLEU4][row]), DECIMALS),
+                "wer": rounded(float(singly[Metric.WER][row])),
+                "bleu": rounded(float(singly[Metric.BLEU4][row])),
                 "row": row,
             }
             for row, target in enumerate(result.targets)

@@ -19,6 +19,7 @@ from signloom.config import Natural, checked_dataclass, read_record
 from signloom.errors import UserError
 from signloom.evaluation.compare import PastRun, compare_runs
 from signloom.evaluation.metrics import FloatArray, ScoreOptions, Statistics, mean
+from signloom.evaluation.names import rounded
 from signloom.files import to_text, write_file
 from signloom.paths import JUDGEMENTS
 
@@ -372,12 +373,6 @@ def summarise(
 
 def to_map(found: JudgementResult) -> dict[str, Any]:
     """Return the figures for JSON."""
-
-    def rounded(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: rounded(inner) for key, inner in value.items()}
-        return round(value, 4) if isinstance(value, float) else value
-
     return dict(rounded(asdict(found)))
 
 

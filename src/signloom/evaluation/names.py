@@ -8,6 +8,17 @@ from typing import Any
 from signloom.config import get_map
 from signloom.corpus.manifest import is_single_word
 
+DECIMALS = 4  # of every number written; scores are 0 to 100
+
+
+def rounded(value: Any, digits: int = DECIMALS) -> Any:
+    """Return a value as files have it: numbers, also those in maps and lists, with few digits."""
+    if isinstance(value, dict):
+        return {name: rounded(one, digits) for name, one in value.items()}
+    if isinstance(value, list):
+        return [rounded(one, digits) for one in value]
+    return round(value, digits) if isinstance(value, float) else value
+
 
 class Metric(StrEnum):
     """The metrics that every sentence is scored by; users may add others (`evaluate.commands`)."""

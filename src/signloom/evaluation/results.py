@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 from signloom.config import check_shape, read_json
 from signloom.evaluation.evaluate import Evaluation
 from signloom.evaluation.metrics import count_confusions, sentence_scores
-from signloom.evaluation.names import MAIN_METRICS, Metric, System
+from signloom.evaluation.names import MAIN_METRICS, Metric, System, rounded
 from signloom.evaluation.records import EPOCHS
 from signloom.evaluation.stress import StressRow
-from signloom.evaluation.summary import COLUMNS, DECIMALS, KINDS
+from signloom.evaluation.summary import COLUMNS, KINDS
 from signloom.files import whole_file, write_file
 from signloom.paths import HYPOTHESES_NAME, SCORES_NAME
 from signloom.tables import write_rows
@@ -60,13 +60,13 @@ def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> No
     folder = reports / "evaluation"
     headline = evaluation.headline
     grid = [
-        {name: int(v) if isinstance(v, bool) else v for name, v in _rounded(asdict(row)).items()}
+        {name: int(v) if isinstance(v, bool) else v for name, v in rounded(asdict(row)).items()}
         for row in evaluation.grid
     ]
     for row in grid:
         row["score"] = row[headline]
     splits = {split: found.to_map() for split, found in evaluation.splits.items()}
-    stress = [_rounded(asdict(row)) for row in evaluation.stress]
+    stress = [rounded(asdict(row)) for row in evaluation.stress]
     scores = {
         "format_version": FORMAT_VERSION,
         "corpus": evaluation.corpus,
@@ -97,7 +97,7 @@ def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> No
             write_rows(folder / f"by_{kind}.csv", rows, columns=("name", "split", *COLUMNS))
     hint = "run `dvc repro train` again"
     epochs = check_shape(read_json(history, hint=hint), EPOCHS, where=history, hint=hint)["epochs"]
-    write_rows(folder / "curves.csv", (_rounded(epoch, digits=6) for epoch in epochs))
+    write_rows(folder / "curves.csv", (rounded(epoch, 6) for epoch in epochs))
     # Last: who sees the metrics may rely on the rest.
     _write_json(reports / "metrics.json", evaluation.metrics)
 
@@ -111,7 +111,7 @@ def hypothesis_rows(evaluation: Evaluation) -> Iterable[dict[str, Any]]:
             zip(result.targets, result.facts, result.translations, checks, strict=True)
         ):
             texts = {system: every[row] for system, every in result.texts.items()}
-            yield _rounded(
+            yield rounded(
                 {
                     "clip_id": target.clip_id,
                     "split": result.split,
@@ -153,7 +153,7 @@ def _sign_rows(evaluation: Evaluation) -> Iterable[dict[str, Any]]:
                 "signer": target.signer,
                 "reference": " ".join(target.gloss.split()),
                 "signs": " ".join(sign.gloss for sign in signs),
-                "wer": round(wer, DECIMALS),
+                "wer": rounded(wer),
                 "spans_s": " ".join(f"{sign.start_s:.2f}-{sign.end_s:.2f}" for sign in signs),
                 "posteriors": " ".join(f"{sign.posterior:.3f}" for sign in signs),
             }
@@ -205,10 +205,6 @@ def write_alignments(path: Path, alignments: Mapping[str, Alignment]) -> None:
     ]
     with whole_file(path) as temporary:
         pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), temporary, compression="zstd")
-
-
-def _rounded(row: Mapping[str, Any], *, digits: int = DECIMALS) -> dict[str, Any]:
-    return {k: round(v, digits) if isinstance(v, float) else v for k, v in row.items()}
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -26,7 +26,7 @@ from signloom.evaluation.metrics import (
     score_statistics,
     sentence_scores,
 )
-from signloom.evaluation.names import GLOSS_WER
+from signloom.evaluation.names import GLOSS_WER, rounded
 from signloom.evaluation.summary import seed_interval
 from signloom.evaluation.systems import SplitResult, swap_clips
 from signloom.features.features import BoolArray, FloatArray
@@ -43,7 +43,6 @@ MODEL = "model"
 SEEDS = "seeds"  # the mean of the models of all seeds
 TOGETHER = "together"  # the same models as one: their probabilities are averaged
 EDITS = {"substitute": "substitutions", "delete": "deletions", "insert": "insertions"}
-DECIMALS = 4
 
 Lines = list[tuple[str, ...]]  # glosses of clips
 
@@ -86,26 +85,20 @@ class Recognition:
             f"seen_{GLOSS_WER}": self.seen,
             f"unseen_{GLOSS_WER}": self.unseen,
         }
-        return {name: _rounded(value) for name, value in found.items()}
+        return dict(rounded(found))
 
     def to_map(self) -> dict[str, Any]:
         """Return what scores.json has of it."""
         systems = {
-            name: _rounded({"value": s.value, "low": s.low, "high": s.high})
+            name: {"value": s.value, "low": s.low, "high": s.high}
             for name, s in self.systems.items()
         }
-        return {
+        return dict(rounded({
             "clips": len(self.targets), "systems": systems,
-            "signature": self.systems[MODEL].signature, "edits": _rounded(self.edits),
-            "seeds": [*map(_rounded, self.seeds)], "seen": _rounded(self.seen),
-            "unseen": _rounded(self.unseen), "signers": _rounded(self.signers),
-        }  # fmt: skip
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _rounded(one) for name, one in value.items()}
-    return round(value, DECIMALS) if isinstance(value, float) else value
+            "signature": self.systems[MODEL].signature, "edits": self.edits,
+            "seeds": list(self.seeds), "seen": self.seen,
+            "unseen": self.unseen, "signers": self.signers,
+        }))  # fmt: skip
 
 
 def recognise(

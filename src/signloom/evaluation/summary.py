@@ -20,11 +20,10 @@ from signloom.evaluation.metrics import (
     score_statistics,
     split_words,
 )
-from signloom.evaluation.names import MAIN_METRICS, WITH_INTERVAL, Metric, System
+from signloom.evaluation.names import MAIN_METRICS, WITH_INTERVAL, Metric, System, rounded
 from signloom.evaluation.systems import ClipFacts, SplitResult
 from signloom.features.targets import Target
 
-DECIMALS = 4  # of every number written; scores are 0 to 100
 INPUT_METRIC = Metric.CHRF  # of the check whether a model uses its input: it tells weak ones apart
 LENGTHS = ((1, 3), (4, 6), (7, 9), (10, 14), (15, 20), (21, 10**9))  # words of a reference
 HAND_SHARES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99)  # lower ends: share of the frames with a hand
@@ -84,11 +83,10 @@ class GroupScores:
     def to_map(self) -> dict[str, Any]:
         """Return the row of a table with `COLUMNS`."""
         row: dict[str, Any] = {"group": self.group, "clips": self.clips}
-        row |= {str(name): round(self.scores[name].value, DECIMALS) for name in GROUP_METRICS}
+        row |= {str(name): self.scores[name].value for name in GROUP_METRICS}
         for name in MAIN_METRICS:
-            row[f"{name}_low"] = round(self.scores[name].low, DECIMALS)
-            row[f"{name}_high"] = round(self.scores[name].high, DECIMALS)
-        return row
+            row |= {f"{name}_low": self.scores[name].low, f"{name}_high": self.scores[name].high}
+        return dict(rounded(row))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,14 +109,13 @@ class InputCheck:
         """Return what scores.json has."""
         fall = self.fall
         result = "the model looks at" if self.uses_input else "this model ignores"
+        figures = {
+            "model": fall.b, "swapped": fall.a, "fall": fall.difference, "low": fall.low,
+            "high": fall.high, "p_value": fall.p_value,
+        }  # fmt: skip
         return {
             "metric": str(INPUT_METRIC),
-            "model": round(fall.b, DECIMALS),
-            "swapped": round(fall.a, DECIMALS),
-            "fall": round(fall.difference, DECIMALS),
-            "low": round(fall.low, DECIMALS),
-            "high": round(fall.high, DECIMALS),
-            "p_value": round(fall.p_value, DECIMALS),
+            **rounded(figures),
             "uses_input": self.uses_input,
             "text": f"Shown the {self.shown} of another clip, chrF goes from {fall.b:.1f} to "
             f"{fall.a:.1f}, a fall of {fall.difference:.1f} [{fall.low:.1f}, {fall.high:.1f}]: "
@@ -350,7 +347,6 @@ def headline(
         metric: What a person compares first, and so comes first.
     """
     metrics: dict[str, Any] = {}
-    spreads = seeds.to_map()["splits"] if seeds else {}
     for split in sorted(splits, reverse=True):  # test first
         found = splits[split].to_map()
         model = found["systems"][System.MODEL]
@@ -373,15 +369,7 @@ def headline(
             if row["group"] != KNOWN
         }
         if seeds:
-            values["seeds"] = {
-                name: {key: spread[key] for key in ("mean", "low", "high", "std", "n")}
-                | (
-                    {"together": seeds.together[split][Metric(name)].value}
-                    if split in seeds.together
-                    else {}
-                )
-                for name, spread in spreads[split].items()
-            }
+            values["seeds"] = _brief_seeds(seeds, split)
         values |= {"clips": found["clips"], "missing": len(found["missing"])}
         if found["input_check"]:
             values["uses_input"] = int(found["input_check"]["uses_input"])
@@ -396,24 +384,26 @@ def _brief(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in ("clips", "bleu4", "wer", "exact")}
 
 
-def _score_map(score: Score) -> dict[str, float | str]:
+def _brief_seeds(seeds: SeedScores, split: str) -> dict[str, Any]:
+    spreads, together = seeds.to_map()["splits"][split], seeds.together.get(split, {})
     return {
-        "value": round(score.value, DECIMALS),
-        "low": round(score.low, DECIMALS),
-        "high": round(score.high, DECIMALS),
-        "signature": score.signature,
+        name: {key: spread[key] for key in ("mean", "low", "high", "std", "n")}
+        | ({"together": together[Metric(name)].value} if together else {})
+        for name, spread in spreads.items()
     }
+
+
+def _score_map(score: Score) -> dict[str, float | str]:
+    found = {"value": score.value, "low": score.low, "high": score.high}
+    return {**rounded(found), "signature": score.signature}
 
 
 def _spread(values: Sequence[float], interval: tuple[float, float]) -> dict[str, Any]:
-    return {
-        "mean": round(mean(values), DECIMALS),
-        "low": round(interval[0], DECIMALS),
-        "high": round(interval[1], DECIMALS),
-        "std": round(stdev(values), DECIMALS),
-        "n": len(values),
-        "values": [round(value, DECIMALS) for value in values],
-    }
+    found = {
+        "mean": mean(values), "low": interval[0], "high": interval[1], "std": stdev(values),
+        "n": len(values), "values": list(values),
+    }  # fmt: skip
+    return dict(rounded(found))
 
 
 def _break_down(
