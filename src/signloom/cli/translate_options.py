@@ -33,54 +33,32 @@ _OF_CLIPS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslateOptions:
-    """What is translated, with which model, and what is written of it.
+    """What is translated, with which model, and what is written of it."""
 
-    Attributes:
-        paths: Videos, landmark files and folders of them.
-        glosses: Lines, files of lines or `-` instead of them.
-        checkpoint: Folder of the model.
-        precision: Of its weights.
-        decoding: Options of the search that differ from the one that `evaluate` chose.
-        read: What the files do not say.
-        n_best: Translations of each clip.
-        skip_unsure: Write nothing where the model is unsure.
-        guess: Write also what the model makes of clips that it has seen nothing like.
-        signs: Name the signs that were read.
-        find: Glosses whose signs are looked for, instead of all that were read.
-        json: Print a JSON object a clip.
-        write: Format of captions; None: every clip is one sentence.
-        into: Folder of the captions; None: beside each film.
-        watch: Folder whose films get captions as they arrive.
-        pause_s: Cut films where the hands rest for so many seconds; None: as was learnt, or by
-            a usual rest.
-        video: File or folder for clips with skeleton and subtitles.
-        attention: Page of what each layer and head looks at.
-        overwrite: Replace films and pages that exist.
-        font: Of the subtitles.
-        timing: Print what took how long.
-    """
-
-    paths: Sequence[Path]
-    glosses: Sequence[str]
-    checkpoint: Path
-    precision: "Precision"
+    paths: Sequence[Path]  # videos, landmark files and folders of them
+    glosses: Sequence[str]  # lines, files of lines or `-` instead of them
+    checkpoint: Path  # folder of the model
+    precision: "Precision"  # of its weights
     decoding: Mapping[str, Any]
-    read: "ReadOptions"
-    n_best: int
-    skip_unsure: bool
-    guess: bool
-    signs: bool
-    find: Sequence[str]
-    json: bool
-    write: str | None
-    into: Path | None
-    watch: Path | None
+    """Options of the search that differ from the one that `evaluate` chose."""
+    read: "ReadOptions"  # what the files do not say
+    n_best: int  # translations of each clip
+    skip_unsure: bool  # write nothing where the model is unsure
+    guess: bool  # write also what the model makes of clips that it has seen nothing like
+    signs: bool  # name the signs that were read
+    find: Sequence[str]  # glosses whose signs are looked for, instead of all that were read
+    json: bool  # print a JSON object a clip
+    write: str | None  # format of captions; None: every clip is one sentence
+    into: Path | None  # folder of the captions; None: beside each film
+    watch: Path | None  # folder whose films get captions as they arrive
     pause_s: float | None
-    video: Path | None
-    attention: Path | None
-    overwrite: bool
-    font: Path | None
-    timing: bool
+    """Cut films where the hands rest for so many seconds; None: as was learnt, or by a usual
+    rest."""
+    video: Path | None  # file or folder for clips with skeleton and subtitles
+    attention: Path | None  # page of what each layer and head looks at
+    overwrite: bool  # replace films and pages that exist
+    font: Path | None  # of the subtitles
+    timing: bool  # print what took how long
 
 
 def read_translate_options(given: argparse.Namespace) -> TranslateOptions:

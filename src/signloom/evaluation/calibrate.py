@@ -44,15 +44,10 @@ LEAST_TOLD = 0.9  # of the right translations of dev as it is
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reliability:
-    """How true the confidence is on one split.
+    """How true the confidence is on one split."""
 
-    Attributes:
-        checks: Of each translation, in the order of the split's targets.
-        right: Whether it is right in every word.
-    """
-
-    checks: list[Check]
-    right: list[bool]
+    checks: list[Check]  # of each translation, in the order of the split's targets
+    right: list[bool]  # whether it is right in every word
 
     @property
     def levels(self) -> list[tuple[float, int, int]]:

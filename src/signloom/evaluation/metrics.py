@@ -84,21 +84,14 @@ class Score:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Counted:
-    """What was counted for some metrics in N sentences, and how scores follow.
+    """What was counted for some metrics in N sentences, and how scores follow."""
 
-    Attributes:
-        counts: Shape (N, K).
-        signatures: Metric to every setting that changes its number.
-        scores: R sums of counts, shape (R, K), to each metric of them, shape (R,).
-        singly: The same where every row is one sentence.
-        values: One sum, shape (K,), to each metric, by the library's own formula if it has one.
-    """
-
-    counts: FloatArray
-    signatures: Mapping[str, str]
-    scores: Formula
-    singly: Formula
+    counts: FloatArray  # shape (N, K)
+    signatures: Mapping[str, str]  # metric to every setting that changes its number
+    scores: Formula  # R sums of counts, shape (R, K), to each metric of them, shape (R,)
+    singly: Formula  # the same where every row is one sentence
     values: Callable[[FloatArray], dict[str, float]]
+    """One sum, shape (K,), to each metric, by the library's own formula if it has one."""
 
     def select(self, rows: npt.NDArray[np.int64]) -> "Counted":
         """Return what was counted in some of the sentences."""

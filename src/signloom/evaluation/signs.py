@@ -49,29 +49,20 @@ Lines = list[tuple[str, ...]]  # glosses of clips
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Recognition:
-    """The signs of one split.
+    """The signs of one split."""
 
-    Attributes:
-        targets: The clips that have glosses.
-        signs: What the model reads of each.
-        systems: Word error rate of the glosses of the model, its controls and floors.
-        edits: Substitutions, deletions and insertions of the model, in % of the signs.
-        seeds: The error rate of each seed's model; empty of a single one.
-        seen: Of clips whose glosses train has in this order: how many, and their error rate.
-        unseen: Of the others.
-        signers: The same of each signer.
-        each: The model's error rate of each clip, %.
-    """
-
-    targets: list[Target]
-    signs: list[list[Sign]]
+    targets: list[Target]  # the clips that have glosses
+    signs: list[list[Sign]]  # what the model reads of each
     systems: dict[str, Score]
+    """Word error rate of the glosses of the model, its controls and floors."""
     edits: dict[str, float]
-    seeds: list[float]
+    """Substitutions, deletions and insertions of the model, in % of the signs."""
+    seeds: list[float]  # the error rate of each seed's model; empty of a single one
     seen: dict[str, float]
-    unseen: dict[str, float]
-    signers: dict[str, dict[str, float]]
-    each: FloatArray
+    """Of clips whose glosses train has in this order: how many, and their error rate."""
+    unseen: dict[str, float]  # of the others
+    signers: dict[str, dict[str, float]]  # the same of each signer
+    each: FloatArray  # the model's error rate of each clip, %
 
     def to_metrics(self) -> dict[str, Any]:
         """Return what metrics.json has of it."""

@@ -210,30 +210,23 @@ def change_clips(
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Tried:
-    """Clips of one split under one change, and what the model wrote of them.
-
-    Attributes:
-        originals: The clips without the change; of thousands under each change memory is short.
-        seed: Of the change.
-        films: The clips under a change of their films; empty: the change is of landmarks.
-        encodings: Mean states of the encoder, shape (N, D).
-        right: Whether every word is right, of each clip.
-        score: The headline metric with its interval; `wer` and `exact` without.
-    """
+    """Clips of one split under one change, and what the model wrote of them."""
 
     split: str
     change: str
     clip_ids: list[str]
     originals: list[LandmarkSequence]
-    seed: int
+    """The clips without the change; of thousands under each change memory is short."""
+    seed: int  # of the change
     texts: list[str]
     hypotheses: list[Hypothesis]
-    encodings: FloatArray
-    right: list[bool]
-    score: Score
+    encodings: FloatArray  # mean states of the encoder, shape (N, D)
+    right: list[bool]  # whether every word is right, of each clip
+    score: Score  # the headline metric with its interval; `wer` and `exact` without
     wer: float
     exact: float
     films: Sequence[LandmarkSequence] = ()
+    """The clips under a change of their films; empty: the change is of landmarks."""
 
     @property
     def clips(self) -> Sequence[LandmarkSequence]:
@@ -310,12 +303,7 @@ def try_change(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StressRow:
-    """One split under one change. Shares are in percent.
-
-    Attributes:
-        told: Share of the clips whose translation is said without a warning.
-        wrong: Share of these that is not right in every word; 0 where none is said.
-    """
+    """One split under one change. Shares are in percent."""
 
     split: str
     change: str
@@ -325,8 +313,8 @@ class StressRow:
     score_high: float
     exact: float
     wer: float
-    told: float
-    wrong: float
+    told: float  # share of the clips whose translation is said without a warning
+    wrong: float  # share of these that is not right in every word; 0 where none is said
 
 
 def is_told(tried: Tried, translator: Translator, confidence: Confidence | None) -> list[bool]:

@@ -125,31 +125,21 @@ class InputCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitScores:
-    """The scores of a split.
+    """The scores of a split."""
 
-    Attributes:
-        clips: How many were scored.
-        missing: Ids of those without landmarks or glosses.
-        clips_hash: What identifies the clips of the split with their sentences.
-        constant_sentence: The sentence of the floor `constant`.
-        systems: System to metric to score.
-        input_check: None where all clips have one sentence.
-        breakdowns: Each of `KINDS` to its groups; language and corpus only where there are
-            several.
-        only_sentence: What the model writes for every clip, though they say different things; None
-            where it writes different sentences.
-        unknown_glosses: How many of the glosses train lacks; None for a model of landmarks.
-    """
-
-    clips: int
-    missing: list[str]
-    clips_hash: str
-    constant_sentence: str
-    systems: dict[System, dict[str, Score]]
-    input_check: InputCheck | None
+    clips: int  # how many were scored
+    missing: list[str]  # ids of those without landmarks or glosses
+    clips_hash: str  # what identifies the clips of the split with their sentences
+    constant_sentence: str  # the sentence of the floor `constant`
+    systems: dict[System, dict[str, Score]]  # system to metric to score
+    input_check: InputCheck | None  # None where all clips have one sentence
     breakdowns: dict[str, list[GroupScores]]
+    """Each of `KINDS` to its groups; language and corpus only where there are several."""
     only_sentence: str | None
+    """What the model writes for every clip, though they say different things; None where it writes
+    different sentences."""
     unknown_glosses: int | None
+    """How many of the glosses train lacks; None for a model of landmarks."""
 
     def to_map(self) -> dict[str, Any]:
         """Return what scores.json has."""
@@ -177,19 +167,14 @@ class SplitScores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedScores:
-    """Scores of models that differ in their seed alone, two or more.
+    """Scores of models that differ in their seed alone, two or more."""
 
-    Attributes:
-        names: Of the seeds, the first one first.
-        splits: Split to metric to a value for each seed.
-        intervals: Likewise, of their mean, 95 % over seeds and clips.
-        together: Likewise, of all seeds translating as one: the mean of their probabilities.
-    """
-
-    names: list[str]
-    splits: dict[str, dict[Metric, list[float]]]
+    names: list[str]  # of the seeds, the first one first
+    splits: dict[str, dict[Metric, list[float]]]  # split to metric to a value for each seed
     intervals: dict[str, dict[Metric, tuple[float, float]]]
+    """Likewise, of their mean, 95 % over seeds and clips."""
     together: dict[str, dict[Metric, Score]]
+    """Likewise, of all seeds translating as one: the mean of their probabilities."""
 
     def to_map(self) -> dict[str, Any]:
         """Return what scores.json has: mean, its interval, standard deviation (n - 1), values."""

@@ -42,29 +42,18 @@ class ClipFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitResult:
-    """The sentences of every system for the clips of one split.
+    """The sentences of every system for the clips of one split."""
 
-    Attributes:
-        split: `dev` or `test`.
-        source: What the model reads.
-        targets: The clips that have landmarks or glosses, in the corpus's order.
-        facts: One a target.
-        missing: Ids of clips without them; they are counted and not scored.
-        clips_hash: What identifies all clips of the split with their sentences.
-        translations: The model's, one a target.
-        texts: System to one sentence a target. `SWAPPED` is left out where all clips have one
-            sentence, `COPY` where there are no glosses to copy, `LINEAR` where train has one
-            text, or too many.
-    """
-
-    split: str
-    source: Source
-    targets: list[Target]
-    facts: list[ClipFacts]
-    missing: list[str]
-    clips_hash: str
-    translations: list[Translation]
+    split: str  # `dev` or `test`
+    source: Source  # what the model reads
+    targets: list[Target]  # the clips that have landmarks or glosses, in the corpus's order
+    facts: list[ClipFacts]  # one a target
+    missing: list[str]  # ids of clips without them; they are counted and not scored
+    clips_hash: str  # what identifies all clips of the split with their sentences
+    translations: list[Translation]  # the model's, one a target
     texts: dict[System, list[str]]
+    """System to one sentence a target. `SWAPPED` is left out where all clips have one sentence,
+    `COPY` where there are no glosses to copy, `LINEAR` where train has one text, or too many."""
 
 
 def run_systems(

@@ -32,40 +32,25 @@ _XSI = "http://www.w3.org/2001/XMLSchema-instance"
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """A value of a tier from one time to another.
+    """A value of a tier from one time to another."""
 
-    Attributes:
-        name: Its id in the file.
-        start_ms: Milliseconds from the start of the annotated film.
-        end_ms: Likewise.
-        value: As typed.
-        parent: Id of the annotation that it describes; empty: none.
-    """
-
-    name: str
-    start_ms: int
-    end_ms: int
-    value: str
-    parent: str = ""
+    name: str  # its id in the file
+    start_ms: int  # milliseconds from the start of the annotated film
+    end_ms: int  # likewise
+    value: str  # as typed
+    parent: str = ""  # id of the annotation that it describes; empty: none
 
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """A line of annotations, in the order of time.
+    """A line of annotations, in the order of time."""
 
-    Attributes:
-        name: Unique in the file.
-        participant: Who signs or speaks; empty: not said.
-        language: Id of the language of the values; empty: not said.
-        parent: The tier whose annotations these describe; empty: none.
-        annotations: None overlaps another one where ELAN wrote the file.
-    """
-
-    name: str
-    participant: str = ""
-    language: str = ""
-    parent: str = ""
+    name: str  # unique in the file
+    participant: str = ""  # who signs or speaks; empty: not said
+    language: str = ""  # id of the language of the values; empty: not said
+    parent: str = ""  # the tier whose annotations these describe; empty: none
     annotations: Sequence[Annotation] = field(default_factory=list)
+    """None overlaps another one where ELAN wrote the file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,17 +91,11 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A file, or a folder with a file for each frame of one clip.
+    """A file, or a folder with a file for each frame of one clip."""
 
-    Attributes:
-        path: Of the file or the clip.
-        below: Its path from the folder that was named, without its ending.
-        frames: The files of the frames, in order.
-    """
-
-    path: Path
-    below: PurePosixPath
-    frames: tuple[Path, ...] = ()
+    path: Path  # of the file or the clip
+    below: PurePosixPath  # its path from the folder that was named, without its ending
+    frames: tuple[Path, ...] = ()  # the files of the frames, in order
 
     @property
     def suffix(self) -> str:

@@ -16,15 +16,10 @@ Points = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DetectedPerson:
-    """Somebody in one frame.
+    """Somebody in one frame."""
 
-    Attributes:
-        points: Shape (K, 3): x, y and score.
-        identity: The tracker's name of the person, if there was one.
-    """
-
-    points: Points
-    identity: Hashable = None
+    points: Points  # shape (K, 3): x, y and score
+    identity: Hashable = None  # the tracker's name of the person, if there was one
 
     @property
     def box(self) -> tuple[Points, float]:

@@ -29,21 +29,13 @@ MODEL = "model"  # folder of the served model among the artifacts of a version's
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredVersion:
-    """A version of the model as the registry is to show it.
+    """A version of the model as the registry is to show it."""
 
-    Attributes:
-        number: By which a person knows it; the registry counts by itself.
-        checkpoint: Its folder.
-        checkpoint_hash: By which it is found again, also where projects share a server.
-        files: Kept beside the model, such as the decision and the card.
-        tags: What was decided about it, and its figures.
-    """
-
-    number: int
-    checkpoint: Path
-    checkpoint_hash: str
-    files: Sequence[Path]
-    tags: Mapping[str, str]
+    number: int  # by which a person knows it; the registry counts by itself
+    checkpoint: Path  # its folder
+    checkpoint_hash: str  # by which it is found again, also where projects share a server
+    files: Sequence[Path]  # kept beside the model, such as the decision and the card
+    tags: Mapping[str, str]  # what was decided about it, and its figures
 
 
 def sync(

@@ -115,17 +115,12 @@ def _hints() -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class First:
-    """A configuration that is tried first.
+    """A configuration that is tried first."""
 
-    Attributes:
-        values: Of the space.
-        others: Of options that are not searched; none where the space has no room for it.
-        note: What is tried instead where there is no room; empty: it is tried as it is.
-    """
-
-    values: dict[str, Value]
+    values: dict[str, Value]  # of the space
     others: dict[str, Value]
-    note: str
+    """Of options that are not searched; none where the space has no room for it."""
+    note: str  # what is tried instead where there is no room; empty: it is tried as it is
 
 
 def parse_first(first: Sequence[Mapping[str, Any]], space: Mapping[str, Parameter]) -> list[First]:
