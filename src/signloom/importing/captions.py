@@ -169,50 +169,55 @@ def _plain(text: str) -> str:
 def _read_blocks(path: Path, text: str, _: Choice) -> Captions:
     """Read .srt and .vtt: not by pysubs2, which takes the ids and notes of .vtt for sentences."""
     is_vtt = text.lstrip().startswith("WEBVTT")
+    header = text.lstrip().partition("\n\n")[0] if is_vtt else ""
+    language = next(iter(re.findall(r"^Language:(.*)$", header, re.MULTILINE)), "").strip()
     cues: list[Cue] = []
     broken = []
-    times: re.Match[str] | None = None
-    begun, language, name = 0, "", ""
-    block: list[str] = []
-    skips = is_vtt  # the header, and notes
-
-    def end_block() -> None:
-        if times is None:
-            return
+    for number, line, name, block in _split_blocks(text, is_vtt=is_vtt):
         joined = " ".join(block)
-        if is_vtt and _SIGN.fullmatch(joined.strip()):
-            return  # of `translate --signs`: what was signed, and no sentence
-        voice = _VOICE.search(joined) if is_vtt else None
-        start_s, end_s = _seconds(*times.groups()[:4]), _seconds(*times.groups()[4:])
-        cues.append(Cue(
-            start_s=start_s, end_s=end_s, text=_plain(joined), where=f"line {begun}",
-            signer=_plain(voice[1]) if voice else "", language=language,
-            clip_id=name if is_vtt and not name.isdecimal() else "",
-        ))  # fmt: skip
-
-    for number, line in enumerate(text.split("\n"), start=1):
-        if "-->" in line:
-            found = _TIMES.fullmatch(line)
-            own = block.pop().strip() if block and block[-1].strip() and (
-                is_vtt or block[-1].strip().isdecimal() or times is None) else ""  # fmt: skip
-            end_block()
-            if found is None:
-                reason = "its times cannot be read"
-                broken.append((f"line {number}", Problem(reason, "correct it", (line.strip(),))))
-            times, begun, block, name, skips = found, number, [], own, False
-        elif is_vtt and not line.strip():
-            end_block()
-            times, block, skips = None, [], False
-        elif is_vtt and times is None and line.startswith("Language:"):
-            language = line.partition(":")[2].strip()
-        elif is_vtt and times is None and re.match(r"(NOTE|STYLE|REGION)\b", line):
-            skips = True
-        elif not skips:
-            block.append(line)
-    end_block()
+        times = _TIMES.fullmatch(line)
+        if times is None:
+            problem = Problem("its times cannot be read", "correct it", (line.strip(),))
+            broken.append((f"line {number}", problem))
+        elif not (is_vtt and _SIGN.fullmatch(joined.strip())):  # what was signed, and no sentence
+            voice = _VOICE.search(joined) if is_vtt else None
+            start_s, end_s = _seconds(*times.groups()[:4]), _seconds(*times.groups()[4:])
+            cues.append(Cue(
+                start_s=start_s, end_s=end_s, text=_plain(joined), where=f"line {number}",
+                signer=_plain(voice[1]) if voice else "", language=language,
+                clip_id=name if is_vtt and not name.isdecimal() else "",
+            ))  # fmt: skip
     if not cues and not broken:
         raise UserError(f"{path}: holds no line of times such as 00:00:01.000 --> 00:00:04.000")
     return Captions(path, cues, broken)
+
+
+def _split_blocks(text: str, *, is_vtt: bool) -> Iterator[tuple[int, str, str, list[str]]]:
+    """Yield number and text of each line of times, the name above it and the lines below it."""
+    number, times, name = 0, "", ""
+    block: list[str] = []
+    skips = is_vtt  # the header, and notes
+    for here, line in enumerate(text.split("\n"), start=1):
+        if "-->" in line:
+            last = block[-1].strip() if block else ""
+            is_name = bool(last) and (is_vtt or not times or last.isdecimal())
+            own = block.pop().strip() if is_name else ""
+            if times:
+                yield number, times, name, block
+            number, times, name, block, skips = here, line, own, [], False
+            if not _TIMES.fullmatch(line):
+                yield number, times, name, block
+                times = ""
+        elif is_vtt and not line.strip():
+            if times:
+                yield number, times, name, block
+            times, block, skips = "", [], False
+        elif is_vtt and not times and re.match(r"(NOTE|STYLE|REGION)\b", line):
+            skips = True
+        elif not skips:
+            block.append(line)
+    if times:
+        yield number, times, name, block
 
 
 def _read_substation(path: Path, text: str, choice: Choice) -> Captions:

@@ -248,20 +248,22 @@ def _clip(
         return clip_of_points(clip_id, points, None, size, defaults, people=people, label=label)
     if is_frame(content):
         raise ClipError("it holds one frame", "put the frames of a clip into one folder, numbered")
-    points, scores = content, None
-    if isinstance(content, dict):
-        found = _points_in(content, defaults)
-        if found is None:
-            keys = ", ".join(map(str, list(content)[:8]))
-            raise ClipError(f"its keys are {keys}", "say --keys keypoints=NAME")
-        points = content[found]
-        wanted = defaults.keys.get("scores")
-        named = [wanted] if wanted else [key for key in _SCORES if key in content]
-        scores = content[named[0]] if named else None
+    points, scores = _arrays(content, defaults) if isinstance(content, dict) else (content, None)
     array = _one_person(np.asarray(points, np.float32), ndim=3)
     if scores is not None:
         scores = _one_person(np.asarray(scores, np.float32), ndim=2)
     return clip_of_points(clip_id, array, scores, size, defaults, label=label)
+
+
+def _arrays(content: Mapping[str, Any], defaults: SourceDefaults) -> tuple[Any, Any]:
+    """Return the points of a dict, and their scores or None."""
+    found = _points_in(content, defaults)
+    if found is None:
+        keys = ", ".join(map(str, list(content)[:8]))
+        raise ClipError(f"its keys are {keys}", "say --keys keypoints=NAME")
+    wanted = defaults.keys.get("scores")
+    named = [wanted] if wanted else [key for key in _SCORES if key in content]
+    return content[found], content[named[0]] if named else None
 
 
 def _points_in(content: Any, defaults: SourceDefaults) -> str | None:
