@@ -33,7 +33,6 @@ def add_summary(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--vocab", type=_positive, help="rows of the output (default: those of data/tokens)"
     )
-    parser.add_argument("--depth", type=_positive, default=4, help="of the tree (%(default)s)")
     parser.add_argument("--json", action="store_true", help="a JSON object instead")
     parser.set_defaults(run=run_summary)
 

@@ -32,6 +32,7 @@ from signloom.translation.options import DECODING
 from signloom.translation.search import SpecialIds, search
 
 CLIP_S = 5.0  # length of a clip where no other is given
+DEPTH = 4  # of the tree that is printed
 REPEATS = 7  # of each latency; the median is printed
 
 
@@ -74,7 +75,7 @@ def print_summary(options: argparse.Namespace) -> None:
         content = {**found, "parameters_of": totals, "device": describe_device(device)}
         print(json.dumps(content, indent=1))
         return
-    print(format_parts(parts, options.depth))
+    print(format_parts(parts))
     halves = ", ".join(f"{name} {number:,}" for name, number in totals.items())
     print(f"parameters: {parameters:,} ({4 * parameters / 1e6:.1f} MB): {halves}")
     print(f"outputs of all layers: {sum(part.output_bytes for part in parts) / 1e6:.1f} MB")
@@ -187,11 +188,11 @@ def list_parts(model: Seq2Seq, inputs: list[torch.Tensor]) -> list[ModelPart]:
     return parts
 
 
-def format_parts(parts: Sequence[ModelPart], depth: int) -> str:
-    """Return a table for a person, of the parts down to a depth that do or hold something."""
+def format_parts(parts: Sequence[ModelPart]) -> str:
+    """Return a table for a person, of the parts down to `DEPTH` that do or hold something."""
     rows = [("part", "input", "output", "parameters")]
     for part in parts:
-        if part.depth <= depth and (part.parameters or part.output):
+        if part.depth <= DEPTH and (part.parameters or part.output):
             given, found = (str(shape or "") for shape in (part.input, part.output))
             own = part.name.rpartition(".")[2]
             title = f"{own} ({part.class_name})" if part.depth else own
