@@ -162,11 +162,10 @@ def run_compose(options: argparse.Namespace) -> None:
 
 def _recombine(options: argparse.Namespace) -> None:
     """Write the project's clips and new train clips of their pieces, as a corpus of landmarks."""
-    from signloom.corpus.manifest import CorpusOptions, has_ended, read_manifest, write_manifest
-    from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata
-    from signloom.importing.merge import write_landmarks
+    from signloom.corpus.manifest import CorpusOptions, has_ended, read_manifest
+    from signloom.corpus.shards import read_clip_frames, read_shards
     from signloom.importing.new_corpus import MANIFEST, check_free
-    from signloom.importing.recombine import recombine
+    from signloom.importing.recombine import recombine, write_recombined
     from signloom.importing.user_tables import how_to_use
 
     if options.table:
@@ -200,15 +199,8 @@ def _recombine(options: argparse.Namespace) -> None:
     if options.dry_run:
         print("nothing was written")
         return
-    of = {clip.clip_id: frames[clip.clip_id] for clip in clips}
-    of |= {clip_id: len(sequence.points) for clip_id, sequence in landmarks.items()}
-
-    def load(clip_id: str) -> "LandmarkSequence":
-        return landmarks.get(clip_id) or read_shards(SHARDS, [clip_id])[clip_id]
-
     try:
-        write_landmarks(options.corpus, of, load, shards_metadata(SHARDS), "recombining")
-        write_manifest(options.corpus / MANIFEST, clips + made)
+        write_recombined(options.corpus, clips, made, landmarks, SHARDS)
     except OSError as error:
         raise UserError(f"{options.corpus}: no corpus can be written there ({error})") from None
     print(f"wrote {options.corpus / MANIFEST}. {how_to_use(options.corpus / MANIFEST)}")

@@ -11,12 +11,16 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.corpus.manifest import Clip
+from signloom.corpus.manifest import Clip, write_manifest
+from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata
+from signloom.importing.merge import write_landmarks
+from signloom.importing.new_corpus import MANIFEST
 
 Context = tuple[str, str]
 EDGE = ""  # what stands before the first and behind the last gloss or word
@@ -195,3 +199,19 @@ def _join(parts: Sequence[tuple[LandmarkSequence, slice]]) -> LandmarkSequence:
         [sequence.present[frames] for sequence, frames in parts]
     )
     return replace(parts[0][0], points=points, present=present)
+
+
+def write_recombined(
+    corpus: Path, clips: Sequence[Clip], made: Sequence[Clip],
+    landmarks: Mapping[str, LandmarkSequence], shards: Path,
+) -> None:  # fmt: skip
+    """Write a corpus of clips, whose landmarks lie in some shards, and of new ones with theirs."""
+    there = read_clip_frames(shards)
+    frames = {clip.clip_id: there[clip.clip_id] for clip in clips}
+    frames |= {clip_id: len(sequence.points) for clip_id, sequence in landmarks.items()}
+
+    def load(clip_id: str) -> LandmarkSequence:
+        return landmarks.get(clip_id) or read_shards(shards, [clip_id])[clip_id]
+
+    write_landmarks(corpus, frames, load, shards_metadata(shards), "recombining")
+    write_manifest(corpus / MANIFEST, [*clips, *made])
