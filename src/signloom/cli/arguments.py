@@ -40,6 +40,13 @@ def add_path(parser: argparse.ArgumentParser, name: str, default: Path, meaning:
     parser.add_argument(name, type=Path, default=default, help=f"{meaning} (default: %(default)s)")
 
 
+def add_numbers(parser: Any, *rows: tuple[str, Any, float | None, str]) -> None:
+    """Add options that are numbers: flag, type with its range, default, and meaning."""
+    for flag, kind, default, meaning in rows:
+        text = meaning if default is None else f"{meaning} (%(default)s)"
+        parser.add_argument(flag, type=number_of(kind), default=default, help=text)
+
+
 def add_foreign(parser: Any, *, fps: str = "") -> None:
     """Let a person say what landmark files of others do not; see `source_defaults`.
 
@@ -47,12 +54,17 @@ def add_foreign(parser: Any, *, fps: str = "") -> None:
         parser: Of the command.
         fps: What else the frame rate is of.
     """
-    for name, kind, meaning in (
-        ("fps", FrameRate, f"frames a second{fps}"), ("width", Side, "pixels of the picture"),
-        ("height", Side, "pixels of the picture"),
-    ):  # fmt: skip
-        text = f"{meaning}, where the source does not have it"
-        parser.add_argument(f"--{name}", type=number_of(kind), help=text)
+    lacking = "where the source does not have it"
+    add_numbers(
+        parser,
+        ("--fps", FrameRate, None, f"frames a second{fps}, {lacking}"),
+        ("--width", Side, None, f"pixels of the picture, {lacking}"),
+        ("--height", Side, None, f"pixels of the picture, {lacking}"),
+        ("--min-score", Share, None, "least median score of the points of a part that is there "
+         "(0.3)"),
+        ("--memory-mb", Count, MEMORY_MB, "most that the numbers of one landmark file may take, "
+         "10^6 bytes"),
+    )  # fmt: skip
     parser.add_argument(
         "--keys", nargs="+", default=[], metavar="OURS=THEIRS",
         help="what the source calls left_hand, right_hand, pose, face, keypoints, scores, fps, "
@@ -63,20 +75,10 @@ def add_foreign(parser: Any, *, fps: str = "") -> None:
         help="landmark files of several rates: a row a file, columns file, fps, width, height",
     )  # fmt: skip
     parser.add_argument(
-        "--min-score", type=number_of(Share),
-        help="least median score of the points of a part that is there (0.3)",
-    )  # fmt: skip
-    parser.add_argument(
         "--allow-outside", action="store_true", help="hands outside of the picture are right"
     )
     parser.add_argument(
         "--allow-pickle", action="store_true", help="read pickles: their numbers, never their code"
-    )
-    parser.add_argument(
-        "--memory-mb",
-        type=number_of(Count),
-        default=MEMORY_MB,
-        help="most that the numbers of one landmark file may take, 10^6 bytes (%(default)s)",
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import pydantic
 
-from signloom.cli.arguments import number_of
+from signloom.cli.arguments import add_numbers, number_of
 from signloom.cli.init import (
     add_table,
     add_writing,
@@ -98,13 +98,12 @@ def add_compose(parser: argparse.ArgumentParser) -> None:
         "pieces of those with glosses as the model of data/checkpoint finds them",
     )  # fmt: skip
     add_table(parser)
-    for flag, kind, default, meaning in (
+    add_numbers(
+        parser,
         ("--each", Count, 1, "clips of each sentence"),
         ("--gap", _Gap, 0.25, "seconds between two signs"),
         ("--seed", Natural, 1, "of what is drawn"),
-    ):
-        text = f"{meaning} (%(default)s)"
-        parser.add_argument(flag, type=number_of(kind), default=default, help=text)
+    )
     add_writing(parser)
     parser.set_defaults(
         run=run_compose, by="clip", captions=None, copy=False, fps=None, text_only=True, videos=None

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from signloom.cli.arguments import (
     add_model_choice,
+    add_numbers,
     add_unsaid,
     choose_model,
-    number_of,
     read_options,
 )
 from signloom.config import Count
@@ -32,7 +32,7 @@ def add_lookup(parser: argparse.ArgumentParser) -> None:
         "that have a text. A PATH is what `signloom translate` reads. docs/translation.md"
     )
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="file or folder")
-    parser.add_argument("-k", type=number_of(Count), default=5, help="signs (%(default)s)")
+    add_numbers(parser, ("-k", Count, 5, "signs"))
     parser.add_argument("--json", action="store_true", help="a JSON object a clip")
     add_model_choice(parser)
     add_unsaid(parser.add_argument_group("what the files do not have"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from signloom.cli.arguments import add_params, add_path, number_of
+from signloom.cli.arguments import add_numbers, add_params, add_path
 from signloom.config import (
     Count,
     parse_options,
@@ -23,15 +23,12 @@ _SEARCH_FIRST = "run `dvc repro tune` first"
 def add_summary(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom summary`."""
     add_params(parser)
-    parser.add_argument("--batch", type=_positive, default=1, help="clips at once (%(default)s)")
-    parser.add_argument(
-        "--frames", type=_positive, help="of each clip, at features.fps (default: 5 s)"
-    )
-    parser.add_argument(
-        "--tokens", type=_positive, default=20, help="of each sentence (%(default)s)"
-    )
-    parser.add_argument(
-        "--vocab", type=_positive, help="rows of the output (default: those of data/tokens)"
+    add_numbers(
+        parser,
+        ("--batch", Count, 1, "clips at once"),
+        ("--frames", Count, None, "of each clip, at features.fps (default: 5 s)"),
+        ("--tokens", Count, 20, "of each sentence"),
+        ("--vocab", Count, None, "rows of the output (default: those of data/tokens)"),
     )
     parser.add_argument("--json", action="store_true", help="a JSON object instead")
     parser.set_defaults(run=run_summary)
@@ -42,13 +39,6 @@ def run_summary(options: argparse.Namespace) -> None:
     from signloom.cli.summary import print_summary
 
     print_summary(options)
-
-
-def _positive(text: str) -> int:
-    """An argument that counts something."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"found {text}, expected a whole number of at least 1")
-    return int(text)
 
 
 def add_adopt(parser: argparse.ArgumentParser) -> None:
@@ -151,14 +141,17 @@ def add_outlook(parser: argparse.ArgumentParser) -> None:
         "tested on signers left out. Takes a minute or two for each model; docs/data.md"
     )
     add_params(parser)
-    for name, default, meaning in (
-        ("draws", 3, "orders of the signers; each trains a model for every number of them"),
-        ("steps", 600, "of each training, about; the project's own takes more, and is better"),
-        ("seed", 1, "of what is drawn"),
-    ):
-        parser.add_argument(
-            f"--{name}", type=number_of(Count), default=default, help=f"{meaning} (%(default)s)"
-        )
+    add_numbers(
+        parser,
+        (
+            "--draws",
+            Count,
+            3,
+            "orders of the signers; each trains a model for any number of them",
+        ),
+        ("--steps", Count, 600, "of each training, about; the project's takes more, and is better"),
+        ("--seed", Count, 1, "of what is drawn"),
+    )
     parser.add_argument("--json", action="store_true", help="every figure, as JSON")
     parser.set_defaults(run=run_outlook)
 

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from signloom.cli.arguments import number_of, refuse_in_corpus
+from signloom.cli.arguments import add_numbers, number_of, refuse_in_corpus
 from signloom.config import Count, Natural, load_section, read_json
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.errors import UserError
@@ -419,9 +419,7 @@ def add_stress(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom stress`."""
     parser.add_argument("--checkpoint", type=Path, default=CHECKPOINT)
     parser.add_argument("--split", choices=("dev", "test"), default="test")
-    parser.add_argument(
-        "--clips", type=number_of(Count), default=200, help="at most so many; of more, every n-th"
-    )
+    add_numbers(parser, ("--clips", Count, 200, "at most so many; of more, every n-th"))
     parser.add_argument(
         "--films", type=number_of(Natural), default=0, metavar="N",
         help="change the films of N clips, too, and extract them again (dark, blurred, ...)",
@@ -489,9 +487,11 @@ def add_judge(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", nargs="*", metavar="RUN", help="two; with --show names of tasks")
     parser.add_argument("--name", help="of the task (default: made of the two names)")
     parser.add_argument("--split", help="default: test if both have it")
-    parser.add_argument("--clips", type=number_of(Count), default=50, help="(%(default)s)")
-    parser.add_argument("--seed", type=number_of(Natural), default=1,
-                        help="of the draw and of all orders (%(default)s)")  # fmt: skip
+    add_numbers(
+        parser,
+        ("--clips", Count, 50, "that are judged"),
+        ("--seed", Natural, 1, "of the draw and of all orders"),
+    )
     parser.add_argument("--differing", action="store_true", help="only clips where they differ")
     parser.add_argument("--show", action="store_true", help="print what the judges said")
     parser.add_argument("--json", action="store_true", help="the same as JSON")

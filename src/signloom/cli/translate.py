@@ -9,6 +9,7 @@ from typing import Any
 
 from signloom.cli.arguments import (
     add_model_choice,
+    add_numbers,
     add_unsaid,
     choose_model,
     number_of,
@@ -52,9 +53,7 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add_model_choice(parser)
     parser.add_argument("--json", action="store_true", help="a JSON object a line instead")
-    parser.add_argument(
-        "--n-best", type=number_of(Count), default=1, help="translations of each clip (%(default)s)"
-    )
+    add_numbers(parser, ("--n-best", Count, 1, "translations of each clip"))
     parser.add_argument(
         "--skip-unsure", action="store_true",
         help="write nothing where the model is unsure or has seen nothing like the clip",

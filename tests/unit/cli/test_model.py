@@ -112,7 +112,7 @@ def test_what_counts_no_frames_is_refused(
 ) -> None:
     with pytest.raises(SystemExit):
         main(["summary", "--params", str(params), "--frames", frames])
-    expected = f"--frames: found {frames}, expected a whole number of at least 1"
+    expected = f"--frames: found {frames!r}, expected "
     assert expected in capsys.readouterr().err
 
 
