@@ -337,7 +337,6 @@ def choose_recipe(facts: Facts, params: Mapping[str, Any]) -> tuple[Sections, li
     reasons = [f"{facts.clips} train clips, {kind}, {length} at the features' rate"]
     labels, positions = _choose_labels(facts, fps, reasons)
     glosses = labels == "glosses"
-    recognises = glosses and facts.signs_alone
     groups = facts.groups or tuple(params["extract"]["groups"])
     width = 64 if signs and facts.clips < SMALL else 128
     values: Sections = {
@@ -352,6 +351,18 @@ def choose_recipe(facts: Facts, params: Mapping[str, Any]) -> tuple[Sections, li
         "augment": {"mirror": 0.1 if signs or few else 0.3, "hand_drop": 0.0 if few else 0.4},
     }  # fmt: skip
     reasons += _explain(facts, groups, glosses=glosses)
+    values["train"] = _choose_training(facts, params, frames, labels, reasons)
+    if glosses and facts.signs_alone:
+        _recognise(values, reasons)
+    return values, reasons
+
+
+def _choose_training(
+    facts: Facts, params: Mapping[str, Any], frames: float, labels: str, reasons: list[str]
+) -> dict[str, object]:
+    """Return the section `train`, of clips of so many frames whose CTC spells these labels."""
+    signs, glosses = facts.are_signs, labels == "glosses"
+    recognises = glosses and facts.signs_alone
     max_frames = FRAMES // 2 if glosses else FRAMES
     epochs = _choose_epochs(facts, frames, max_frames, reasons, times=4 if recognises else 1)
     ctc_weight = 0.0 if labels == "none" else 0.5 if signs or recognises else 0.3
@@ -363,11 +374,8 @@ def choose_recipe(facts: Facts, params: Mapping[str, Any]) -> tuple[Sections, li
             "(140 of BOSTON-104: 28, 33 and 43 % word errors), so the report gives the mean of "
             "three; train.seeds: [1] takes a third of the time"
         )
-    values["train"] = {"seeds": seeds, "ctc_weight": ctc_weight, "max_frames": max_frames,
-                       **epochs, "average_last": 0}  # fmt: skip
-    if recognises:
-        _recognise(values, reasons)
-    return values, reasons
+    return {"seeds": seeds, "ctc_weight": ctc_weight, "max_frames": max_frames, **epochs,
+            "average_last": 0}  # fmt: skip
 
 
 def _explain(facts: Facts, groups: Sequence[str], *, glosses: bool) -> Iterator[str]:
