@@ -120,10 +120,8 @@ def calibrate(
     if translator.source.has_frames:
         encodings = {split: translator.encode_clips(found) for split, found in clips.items()}
         read = [sequences.get(target.clip_id) for target in targets if target.split == "train"]
-        train = [clip for clip in read if isinstance(clip, LandmarkSequence)]
-        train = train[:: -(-len(train) // MOST_CLIPS)]
         held_out = [clip for one in of_dev for clip in one.clips]
-        seen = _describe_known(translator, train, encodings.get("dev"), held_out)
+        seen = _describe_known(translator, read, encodings.get("dev"), held_out)
     found = [hypothesis for one in of_dev for hypothesis in one.hypotheses]
     true = [is_right for one in of_dev for is_right in one.right]
     if not of_dev:
@@ -147,7 +145,7 @@ def calibrate(
 
 def _describe_known(
     translator: Translator,
-    train: Sequence[LandmarkSequence],
+    read: Sequence[SourceSequence | None],
     dev: FloatArray | None,
     held_out: Sequence[LandmarkSequence],
 ) -> TrainClips:
@@ -155,13 +153,15 @@ def _describe_known(
 
     Args:
         translator: The model.
-        train: Clips of train.
+        read: Clips of train; None where one has no landmarks.
         dev: Encodings of dev, (B, D); None: those of train in their place.
         held_out: Clips of dev under changes of real life.
     """
+    train = [clip for clip in read if isinstance(clip, LandmarkSequence)]
+    train = train[:: -(-len(train) // MOST_CLIPS)]
     states = translator.encode_clips(train)
-    read = [part for one in train for part in read_as(translator, one)]
-    seen = describe_train(read, states, states if dev is None else dev)
+    parts = [part for one in train for part in read_as(translator, one)]
+    seen = describe_train(parts, states, states if dev is None else dev)
     if not held_out:
         return seen
     posture = describe_postures(

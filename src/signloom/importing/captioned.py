@@ -36,6 +36,13 @@ class CueRows:
         """Note what becomes no clip."""
         self.refusals.append(RefusedRow(table, line, name, Problem(reason, "", concerns)))
 
+    def reasons(self) -> list[str]:
+        """Say why how much of it becomes no clip."""
+        return [
+            f"{count}: {reason} (first {one.table}: {one.detail})"
+            for reason, count, one in count_reasons(self.refusals)
+        ]
+
 
 def clip_name(film: str, cue: Cue) -> str:
     """Return what the clip of a cue is called: as its file says, or the film and its start."""
@@ -129,11 +136,7 @@ def read_films(
         else:
             _add_film(found, videos, film, files.get(film, []), said, rules)
     if not found.rows:
-        reasons = (
-            f"{count}: {reason} (first {one.table}: {one.detail})"
-            for reason, count, one in count_reasons(found.refusals)
-        )
-        raise UserError("\n  ".join(["no cue can be taken", *reasons]))
+        raise UserError("\n  ".join(["no cue can be taken", *found.reasons()]))
     cells = {name for row, _ in found.rows for name, value in row.cells.items() if value}
     table_columns = [name for table, _ in tables for name in table.header]
     found.header = list(dict.fromkeys([*(n for n in _CELLS if n in cells), *table_columns]))
