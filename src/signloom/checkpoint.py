@@ -30,23 +30,16 @@ _MOST_NAMED = 3  # tensors in a message
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSpec:
-    """Everything but the weights and the tokeniser.
+    """Everything but the weights and the tokeniser."""
 
-    Attributes:
-        model: What the model is made of.
-        features: How landmarks become its input, so that mismatched features cannot happen.
-        source: What it reads: which landmarks and what found them, or which glosses.
-        ctc: What the labels of its CTC head mean; kind none without one.
-        provenance: What made the weights: parameters, data hashes, library versions.
-        text_model: Of family `pretrained`, the text model that it was made from.
-    """
-
-    model: ModelOptions
+    model: ModelOptions  # what the model is made of
     features: FeatureOptions
-    source: Source
-    ctc: CtcLabels
-    provenance: dict[str, Any]
+    """How landmarks become its input, so that mismatched features cannot happen."""
+    source: Source  # what it reads: which landmarks and what found them, or which glosses
+    ctc: CtcLabels  # what the labels of its CTC head mean; kind none without one
+    provenance: dict[str, Any]  # what made the weights: parameters, data hashes, library versions
     text_model: TextModel | None = None
+    """Of family `pretrained`, the text model that it was made from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
