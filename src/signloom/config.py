@@ -42,7 +42,7 @@ _STRICT = pydantic.ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
 class Gone(typing.NamedTuple):
-    """An option of before: a file that has it switched off is still read, any other is not."""
+    """A removed option: a file that has it switched off is read, any other is not."""
 
     off: object
     instead: str  # what to do
@@ -357,7 +357,7 @@ def _make_number(values: Any, position: Sequence[int | str]) -> bool:
 
 
 def _drop_gone(values: Any, problem: Mapping[str, Any], kind: Any) -> bool:
-    """Remove an option of before that was switched off; return whether it is one."""
+    """Drop a removed option that is switched off; return whether it is one."""
     if problem["type"] != "unexpected_keyword_argument":
         return False
     *path, name = problem["loc"]

@@ -1,4 +1,4 @@
-"""The terminal: what is written there can be shown and does nothing else; errors end in words."""
+"""The terminal: what is shown there does nothing else; errors end in a message."""
 
 import atexit
 import contextlib
@@ -71,7 +71,7 @@ def run_program(
     before: str = "",
     keep: Callable[[str], object] = lambda _: None,
 ) -> None:
-    """Run a program; what a user can put right ends in words and exit code 1, not in a traceback.
+    """Run a program; what a user can put right ends in a message and exit code 1.
 
     Args:
         work: The program.

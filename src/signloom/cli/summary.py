@@ -87,7 +87,7 @@ def print_summary(options: argparse.Namespace) -> None:
 
 
 def describe_device(device: torch.device) -> str:
-    """Return what a latency was measured on, in words."""
+    """Return as text what a latency was measured on."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"this CPU, {torch.get_num_threads()} threads"

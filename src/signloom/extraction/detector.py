@@ -357,7 +357,7 @@ def describe_detector(options: DetectorOptions) -> dict[str, Any]:
     Raises:
         UserError: If a model file is missing.
     """
-    files = _model_files(options)  # first: it says in words what is not installed
+    files = _model_files(options)  # first: its message names what is not installed
     return {
         "detector": options.detector,
         "detector_version": DETECTOR_VERSION,

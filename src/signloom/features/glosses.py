@@ -126,7 +126,7 @@ class GlossVocabulary:
         return tuple(names)
 
     def to_fields(self) -> dict[str, Any]:
-        """Return what files keep of it; without `source_json` where there is none, as before."""
+        """Return what files keep of it; without `source_json` where there is none."""
         fields = asdict(self)
         return fields if self.source_json else {k: fields[k] for k in fields if k != "source_json"}
 

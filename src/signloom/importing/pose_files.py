@@ -104,7 +104,7 @@ def write_pose(path: Path, sequence: LandmarkSequence) -> None:
     Raises:
         UserError: If pose-format is not installed.
     """
-    _pose_format()  # says in words what is not installed
+    _pose_format()  # its message names what is not installed
     size = np.array([sequence.width, sequence.height, 1], np.float32)
     columns, components = [], []
     for name, part in _PARTS.items():

@@ -58,7 +58,7 @@ def first_line(error: Exception) -> str:
 
 
 def answer_limit() -> str:
-    """Return in words how long a server may be silent; nothing of a database."""
+    """Return as text how long a server may be silent; nothing of a database."""
     if not store_name().startswith("http"):
         return ""
     seconds = os.environ.get("MLFLOW_HTTP_REQUEST_TIMEOUT", ANSWER_S)
@@ -66,7 +66,7 @@ def answer_limit() -> str:
 
 
 def run_address(experiment: str, run: str) -> str:
-    """Return in words where MLflow shows a run and all runs of its experiment.
+    """Return as text where MLflow shows a run and all runs of its experiment.
 
     Its first page is about agents and prompts, and leads to no run.
 

@@ -463,7 +463,7 @@ def _wait(folder: Path, start_s: float, key: str) -> None:
 
 
 def _address(key: str) -> str:
-    """Return in words where a run that was delivered is to be seen; empty if that is not known."""
+    """Return as text where a run that was delivered is to be seen; empty if that is not known."""
     try:
         known = json.loads(store_file(spool(), store_name(), ADDRESSES).read_text())
     except (OSError, ValueError):

@@ -245,7 +245,7 @@ class Confidence:
     unsure_below: Share  # a translation with less confidence is unsure
     levels: tuple[Level, ...]  # by score, rising; none without dev clips
     train: TrainClips | None  # None: of glosses
-    decoding: DecodingOptions | None = None  # the search that was measured; files of before lack it
+    decoding: DecodingOptions | None = None  # the search that was measured; older files lack it
     signs: SignSearch | None = None  # likewise, of signs; None where the model reads none
     words: tuple[WordOfSign, ...] = ()  # of train's sentences, and the signs that they translate
 

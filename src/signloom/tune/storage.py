@@ -130,7 +130,7 @@ def open_study(
     *,
     may_create: bool,
 ) -> optuna.Study:
-    """Open the study of exactly this search, and say so when it is not the one of before.
+    """Open the study of exactly this search, and say so when it is not the last one.
 
     Args:
         storage: The database.
