@@ -231,7 +231,7 @@ def _find_changed(
         UserError: If a person has changed one that the version changes, too.
     """
     given, begun, changed = state["files"], state["begun"], {}
-    is_old = state["upgrading"] and not begun  # interrupted, of before `begun` was noted
+    is_old = state["upgrading"] and not begun  # interrupted, and `begun` is not noted
     for name, text in files.items():
         path = folder / name
         old = path.read_text("utf-8") if path.is_file() else ""
