@@ -8,15 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from signloom.config import (
-    MEMORY_MB,
-    Count,
-    FrameRate,
-    Share,
-    Side,
-    load_params,
-    parse_number,
-)
+from signloom.config import MEMORY_MB, Count, FrameRate, Share, Side, load_params, parse_number
 from signloom.corpus.manifest import is_manifest
 from signloom.errors import UserError
 from signloom.paths import CHECKPOINT, PARAMS
@@ -98,10 +90,7 @@ def add_model_choice(parser: argparse.ArgumentParser) -> None:
     """Let a model be named by its folder or as a version; see `choose_model`."""
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument(
-        "--checkpoint",
-        type=Path,
-        default=CHECKPOINT,
-        help="model folder (default: %(default)s)",
+        "--checkpoint", type=Path, default=CHECKPOINT, help="model folder (default: %(default)s)"
     )
     choice.add_argument(
         "--model",

@@ -10,12 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from signloom.cli.arguments import (
-    add_captions,
-    add_foreign,
-    add_params,
-    read_caption_options,
-)
+from signloom.cli.arguments import add_captions, add_foreign, add_params, read_caption_options
 from signloom.cli.landmarks import add_import_options, import_sources, put_aside
 from signloom.config import load_params
 from signloom.errors import Problem, UserError

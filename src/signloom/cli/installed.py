@@ -24,14 +24,7 @@ from typing import Any
 from signloom.config import check_shape, load_params, read_json, shape
 from signloom.dvc import write_start
 from signloom.errors import UserError
-from signloom.files import (
-    check_writable,
-    hash_file,
-    hash_folder,
-    made_whole,
-    to_text,
-    write_file,
-)
+from signloom.files import check_writable, hash_file, hash_folder, made_whole, to_text, write_file
 from signloom.paths import BASELINE, JUDGEMENTS, LAST_NIGHT, OPS, PARAMS, START
 from signloom.terminal import run_program
 

@@ -8,11 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from signloom.cli.arguments import add_numbers, add_params, add_path
-from signloom.config import (
-    Count,
-    parse_options,
-    read_json,
-)
+from signloom.config import Count, parse_options, read_json
 from signloom.errors import UserError
 from signloom.paths import LANDMARKS, PRESETS, SHARDS, TOKENS, TUNE
 from signloom.presets import adopt, list_presets, read_preset
@@ -143,12 +139,7 @@ def add_outlook(parser: argparse.ArgumentParser) -> None:
     add_params(parser)
     add_numbers(
         parser,
-        (
-            "--draws",
-            Count,
-            3,
-            "orders of the signers; each trains a model for any number of them",
-        ),
+        ("--draws", Count, 3, "orders of the signers; each trains a model for any number of them"),
         ("--steps", Count, 600, "of each training, about; the project's takes more, and is better"),
         ("--seed", Count, 1, "of what is drawn"),
     )

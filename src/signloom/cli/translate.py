@@ -15,11 +15,7 @@ from signloom.cli.arguments import (
     number_of,
     refuse_in_corpus,
 )
-from signloom.cli.translate_options import (
-    CAPTION_FORMATS,
-    MAX_ATTENTION,
-    read_translate_options,
-)
+from signloom.cli.translate_options import CAPTION_FORMATS, MAX_ATTENTION, read_translate_options
 from signloom.config import Count, Positive
 from signloom.translation.options import DECODING, DecodingOptions
 

@@ -11,14 +11,7 @@ from typing import Any
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.evaluation.metrics import Statistics, sentence_scores
 from signloom.evaluation.names import Metric, System, rounded
-from signloom.evaluation.stress import (
-    NONE,
-    StressRow,
-    Tried,
-    change_some,
-    is_told,
-    stress_row,
-)
+from signloom.evaluation.stress import NONE, StressRow, Tried, change_some, is_told, stress_row
 from signloom.evaluation.systems import SplitResult
 from signloom.features.features import FloatArray
 from signloom.features.sources import SourceSequence

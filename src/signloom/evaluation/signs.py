@@ -271,8 +271,7 @@ def _score(
         for chunk in chunks:
             if chunk.type in edits:
                 edits[chunk.type] += max(
-                    chunk.ref_end_idx - chunk.ref_start_idx,
-                    chunk.hyp_end_idx - chunk.hyp_start_idx,
+                    chunk.ref_end_idx - chunk.ref_start_idx, chunk.hyp_end_idx - chunk.hyp_start_idx
                 )
     return {
         "systems": scores,

@@ -392,10 +392,7 @@ def _spread(values: Sequence[float], interval: tuple[float, float]) -> dict[str,
 
 
 def _break_down(
-    result: SplitResult,
-    statistics: Statistics,
-    trained: Trained,
-    options: ScoreOptions,
+    result: SplitResult, statistics: Statistics, trained: Trained, options: ScoreOptions
 ) -> dict[str, list[GroupScores]]:
     """Score the model on groups of clips, each of `KINDS`."""
     of_train = {target.clip_id: trained.groups(target) for target in result.targets}

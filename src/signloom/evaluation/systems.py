@@ -198,10 +198,7 @@ def _blind_floors(
 
 
 def _model_texts(
-    translator: Translator,
-    clips: Sequence[SourceSequence],
-    decoding: DecodingOptions,
-    split: str,
+    translator: Translator, clips: Sequence[SourceSequence], decoding: DecodingOptions, split: str
 ) -> tuple[list[Translation], dict[System, list[str]]]:
     """Translate as configured, greedily and blind."""
     passes = 2 if decoding.beam_size == 1 else 3

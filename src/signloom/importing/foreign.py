@@ -118,8 +118,7 @@ def pick(value: Any, name: str) -> Any:
             there = getattr(getattr(value, "dtype", None), "names", None) or value
             shown = ", ".join(map(str, there)) if isinstance(there, dict | tuple) else value
             raise ClipError(
-                f"it has no {part} of {name} (found {str(shown)[:80]})",
-                "correct --keys",
+                f"it has no {part} of {name} (found {str(shown)[:80]})", "correct --keys"
             ) from None
     return value
 

@@ -237,12 +237,7 @@ def draw_alignment(
     return _add_skeletons(picture, alignment, sequence, pictures)
 
 
-def _draw_part(
-    alignment: Alignment,
-    part: str,
-    weights: Matrix,
-    note: str = "",
-) -> str:
+def _draw_part(alignment: Alignment, part: str, weights: Matrix, note: str = "") -> str:
     """Draw one map, shape (rows, columns) as `PARTS` says, its strongest cell in full colour."""
     rows, columns = weights.shape
     tokens = [_label(token) for token in alignment.tokens]

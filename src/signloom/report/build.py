@@ -19,13 +19,7 @@ from signloom.report.canvas import inline_svg
 from signloom.report.charts import Chart
 from signloom.report.pages import FindSection, render_page
 from signloom.report.quality import Assessment, QualityOptions, Sheet, draw_sheet
-from signloom.report.samples import (
-    Sample,
-    SampleView,
-    mark_words,
-    pick_samples,
-    show_sample,
-)
+from signloom.report.samples import Sample, SampleView, mark_words, pick_samples, show_sample
 from signloom.report.stage_files import ReportPaths, Row, Sources, read_sources
 from signloom.report.verdict import headline_split, system_names, tiles, verdict_sentences
 
@@ -49,10 +43,7 @@ class ReportOptions:
 
 
 def build_report(
-    paths: ReportPaths,
-    reports: Path,
-    options: ReportOptions,
-    sections: Sequence[FindSection] = (),
+    paths: ReportPaths, reports: Path, options: ReportOptions, sections: Sequence[FindSection] = ()
 ) -> None:
     """Write the page and, beside it, each of its figures as a file of its own.
 

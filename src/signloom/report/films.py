@@ -247,11 +247,7 @@ def draw_skeleton(rgb: Picture, sequence: LandmarkSequence, frame: int) -> None:
 
 
 def draw_line(
-    rgb: Picture,
-    points: npt.NDArray[np.float64],
-    *,
-    colour: tuple[int, int, int],
-    thickness: int,
+    rgb: Picture, points: npt.NDArray[np.float64], *, colour: tuple[int, int, int], thickness: int
 ) -> None:
     """Draw a smooth line through points, into the frame; broken, not bridged, where one is absent.
 

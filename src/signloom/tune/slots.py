@@ -159,11 +159,7 @@ def fail_dead_trials(study: optuna.Study, silent_s: int) -> None:
 
 def this_owner() -> Owner:
     """Return what identifies this process, also after its number was given to another."""
-    return {
-        "machine": _machine(),
-        "pid": os.getpid(),
-        "started_s": psutil.Process().create_time(),
-    }
+    return {"machine": _machine(), "pid": os.getpid(), "started_s": psutil.Process().create_time()}
 
 
 def is_dead(owner: Owner) -> bool:

@@ -21,10 +21,7 @@ FORMAT_VERSION = 2
 
 
 def summarise(
-    study: optuna.Study,
-    confirmation: optuna.Study | None,
-    base: RunOptions,
-    options: TuneOptions,
+    study: optuna.Study, confirmation: optuna.Study | None, base: RunOptions, options: TuneOptions
 ) -> dict[str, Any]:
     """Return what the report and `signloom adopt` need.
 

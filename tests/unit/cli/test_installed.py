@@ -9,12 +9,7 @@ from typing import Any
 import pytest
 
 from signloom.cli import installed
-from signloom.cli.installed import (
-    STATE,
-    check_project,
-    make_installed_project,
-    upgrade_project,
-)
+from signloom.cli.installed import STATE, check_project, make_installed_project, upgrade_project
 from signloom.errors import UserError
 from tests.damage import damaged_texts
 from tests.intake import tree

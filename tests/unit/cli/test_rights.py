@@ -59,12 +59,7 @@ def attempt(*cases: tuple[str, str]) -> list[str]:
 @pytest.mark.parametrize(
     "commands",
     [
-        [
-            "ingest data/inbox",
-            "withdraw x --reason y",
-            "adopt --preset short",
-            INIT,
-        ],
+        ["ingest data/inbox", "withdraw x --reason y", "adopt --preset short", INIT],
         pytest.param(
             ["retrain", "forget ada --yes", "drop-videos --yes", "champion promote 1 --force"],
             marks=pytest.mark.slow,

@@ -116,9 +116,7 @@ def test_a_seed_gives_the_same_bytes_and_another_one_others() -> None:
     assert landmarks() != shards
 
 
-def test_signers_take_turns_where_nobody_has_all_signs(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_signers_take_turns_where_nobody_has_all_signs(capsys: pytest.CaptureFixture[str]) -> None:
     clips = read_manifest(TAKES / "manifest.tsv")
     write_takes([c for c in clips if not (c.signer in ("anna", "cleo") and c.gloss == "TEA")
                  and not (c.signer == "bert" and c.gloss == "LARGE")])  # fmt: skip

@@ -60,9 +60,7 @@ def read(name: str) -> tuple[dict[str, Any], dict[str, str]]:
     return found, {alias: of[version] for alias, version in aliases.items()}
 
 
-def test_the_registry_follows_versions_tags_and_aliases_and_rests_when_it_has(
-    folder: Path,
-) -> None:
+def test_the_registry_follows_versions_tags_and_aliases_and_rests_when_it_has(folder: Path) -> None:
     import mlflow
 
     one, two = make_version(folder, 1, decision="promote"), make_version(folder, 2)
