@@ -106,9 +106,7 @@ def _fill(folder: Path, files: Mapping[str, str]) -> None:
     for name, text in {**files, "README.md": README}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         write_file(folder / name, text)
-    for path, text in (
-        (BASELINE, '{"format_version": 1, "metrics": {}}\n'), (LAST_NIGHT, "{}\n"),
-    ):  # fmt: skip
+    for path, text in ((BASELINE, '{"format_version": 1, "metrics": {}}\n'), (LAST_NIGHT, "{}\n")):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         write_file(folder / path, text)
     from signloom.evaluation.judge import make_judgements  # scores, which take their time

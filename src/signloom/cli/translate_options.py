@@ -117,8 +117,7 @@ def _check_films(given: argparse.Namespace) -> None:
                 f"--video {video}: with --watch, name a folder outside {watch}, which is read"
             )
     if has_captions := bool(watch or given.write):
-        wrong = {"--json": given.json, "--attention": given.attention,
-                 "--n-best": given.n_best > 1}  # fmt: skip
+        wrong = {"--json": given.json, "--attention": given.attention, "--n-best": given.n_best > 1}
     else:
         wrong = {"--into": given.into, "--pause": given.pause}
     if found := [name for name, value in wrong.items() if value]:

@@ -205,9 +205,7 @@ def _read_maps(row: dict[str, Any]) -> dict[str, npt.NDArray[np.float32]]:
     """Return the maps of one clip by part; none of a clip without them."""
     target = len(row["tokens"])
     source = len(row["weights"]) // target
-    shapes = {
-        "encoder": (source, source), "decoder": (target, target), "cross": (target, source),
-    }  # fmt: skip
+    shapes = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}
     return {
         part: np.array(row[part], np.float32).reshape(-1, row["heads"], *shape)
         for part, shape in shapes.items()

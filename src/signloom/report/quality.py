@@ -433,8 +433,7 @@ def draw_signers(by_signer: Sequence[GroupQuality]) -> Chart:
         panel.set_xlim(low, 100 + 0.02 * (100 - low))  # a mark at 100 is whole
         panel.set_xticks([tick for tick in TICKS.tick_values(low, 100) if tick <= 100])
         panel.set_title("frames in which it was found, %, by signer")
-        figure.legend(loc="outside lower center", ncols=3, columnspacing=1,
-                      handletextpad=0.1)  # fmt: skip
+        figure.legend(loc="outside lower center", ncols=3, columnspacing=1, handletextpad=0.1)
         svg = render_svg(figure)
     label = "Share of frames in which hands and body were found, by signer; the table below has it"
     return Chart(name="signers", svg=svg, label=label)

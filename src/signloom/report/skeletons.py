@@ -23,9 +23,7 @@ MARGIN = 0.06  # of the side, around the landmarks
 HANDS = {"left_hand": ORANGE, "right_hand": BLUE}
 FINGERS = ((0, 1, 2, 3, 4), (5, 6, 7, 8), (9, 10, 11, 12), (13, 14, 15, 16), (17, 18, 19, 20))
 PALM = (0, 5, 9, 13, 17, 0)
-ARMS = (
-    "left_wrist", "left_elbow", "left_shoulder", "right_shoulder", "right_elbow", "right_wrist",
-)  # fmt: skip
+ARMS = ("left_wrist", "left_elbow", "left_shoulder", "right_shoulder", "right_elbow", "right_wrist")
 HEAD_RADIUS = 0.28  # shoulder widths, about the nose, where the layout has no outline of the face
 HEAD_STYLE = f'fill="none" stroke="{GREY}" stroke-width="1.6"'
 CLOSED_LINES = {

@@ -289,7 +289,7 @@ def overrides_of(base: RunOptions, values: Mapping[str, Value]) -> dict[str, dic
 
 Objective = Literal[
     "auto", "dev_loss", "bleu4", "exact", "wer", "gloss_wer", "latency_ms", "parameters"
-]  # fmt: skip
+]
 HIGHER_IS_BETTER = ("bleu4", "exact")
 DECODED = ("bleu4", "exact", "wer", "gloss_wer", "latency_ms")  # need the sentences of dev
 MAX_SEED = 2**32 - 1  # of NumPy's generator, which Optuna seeds
