@@ -3,9 +3,11 @@
 import contextlib
 import ctypes
 import errno
+import glob
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -17,6 +19,10 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]
 
 from signloom.errors import UserError
+
+_TEMPORARY = re.compile(
+    r"\..+\.(\d{1,9})(?:-[0-9a-f]+)?\.tmp", re.DOTALL
+)  # the process, and its thread
 
 
 @contextlib.contextmanager
@@ -130,6 +136,16 @@ def begins_as_ours(path: Path, header: str) -> bool:
         return file.readline(len(header) + 1).rstrip("\n") == header
 
 
+def half_written(folder: Path, pattern: str) -> Iterator[Path]:
+    """Yield the files and folders that were to be whole, and whose writer was killed."""
+    for path in folder.glob(pattern):
+        if made := _TEMPORARY.fullmatch(path.name):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if psutil.Process(int(made[1])).create_time() <= path.lstat().st_mtime:
+                    continue  # else that process has only the number of the one that wrote
+            yield path
+
+
 @contextlib.contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
     """Yield a folder to fill that is to be whole or not there at all; see `whole_file`.
@@ -138,10 +154,8 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         folder: Made, or replaced, when the block is left without an error.
     """
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-    for left in folder.parent.glob(f".{folder.name}.*.tmp"):  # by processes that were killed
-        number = left.name.split(".")[-2]
-        if not number.isdecimal() or left == temporary or not psutil.pid_exists(int(number)):
-            shutil.rmtree(left, ignore_errors=True)
+    for left in (temporary, *half_written(folder.parent, f".{glob.escape(folder.name)}.*.tmp")):
+        shutil.rmtree(left, ignore_errors=True)
     temporary.mkdir(parents=True)
     try:
         yield temporary

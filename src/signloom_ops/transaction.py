@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from signloom.config import check_shape, read_json, shape
 from signloom.errors import FULL_DISK, UserError
 from signloom.files import copy_folder, flush_to_disk, hash_file, write_file
 from signloom_ops.lock import hold_lock
@@ -25,6 +26,11 @@ _WAIT_S = 600.0  # for the lock
 Operation = tuple[Path, Path | None]
 """What moves, and where it belongs; None: it is removed."""
 Result = TypeVar("Result")
+_JOURNAL = shape(
+    note=dict[str, Any],
+    unless_changed=list[str | None] | None,
+    operations=list[list[str | None]],
+)
 
 logger = logging.getLogger(__name__)
 
@@ -42,10 +48,7 @@ class Transaction:
     @property
     def note(self) -> dict[str, Any] | None:
         """What the journal notes of a change that is not finished; None: there is none."""
-        if not self.journal.is_file():
-            return None
-        content: dict[str, Any] = json.loads(self.journal.read_text(encoding="utf-8"))
-        return content.get("note")
+        return self._read()["note"] if self.journal.is_file() else None
 
     def stage(self, target: Path) -> Path:
         """Return where to write the file or folder that is to become `target`."""
@@ -114,16 +117,11 @@ class Transaction:
             What `then` returns; None if there is no journal, or its change was undone.
 
         Raises:
-            UserError: If another version of Signloom wrote the journal.
+            UserError: If the journal is damaged, or of another version of Signloom.
         """
         if not self.journal.is_file():
             return None
-        content = json.loads(self.journal.read_text(encoding="utf-8"))
-        if (found := content.get("format_version")) != FORMAT_VERSION:
-            raise UserError(
-                f"{self.journal} is of format {found or 'unknown'}, expected {FORMAT_VERSION}: "
-                "finish the change with the Signloom that began it"
-            )
+        content = self._read()
         home = self.folder.resolve()
         operations = [(home / source, target and home / target)
                       for source, target in content["operations"]]  # fmt: skip
@@ -151,6 +149,17 @@ class Transaction:
         result = then(content["note"])
         self._end()
         return result
+
+    def _read(self) -> Any:
+        hint = "finish the change with the Signloom that began it"
+        content = read_json(self.journal, hint=f"restore it, or {hint}")
+        found = content.get("format_version") if isinstance(content, dict) else None
+        if found != FORMAT_VERSION:
+            raise UserError(
+                f"{self.journal} is of format {found or 'unknown'}, expected {FORMAT_VERSION}: "
+                f"{hint}"
+            )
+        return check_shape(content, _JOURNAL, where=self.journal, hint=hint)
 
     def _end(self) -> None:
         self.journal.unlink()

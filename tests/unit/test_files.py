@@ -48,6 +48,8 @@ def test_a_folder_is_whole_or_not_there_and_nobody_who_was_killed_leaves_one(
     folder, at_work = tmp_path / "checkpoint", tmp_path / f".checkpoint.{os.getppid()}.tmp"
     make(tmp_path / ".checkpoint.999999999.tmp", "of a process that was killed")
     make(at_work, "of another that writes now")
+    make(reused := tmp_path / f".checkpoint.{os.getpid()}.tmp", "of one before the machine started")
+    os.utime(reused, (0, 0))
     with contextlib.suppress(RuntimeError), whole_folder(folder) as new:
         (new / "file").write_text("half")
         raise RuntimeError

@@ -146,8 +146,9 @@ class TakeStore:
             suffix=suffix, state="recording", name=one_line(name),
         )  # fmt: skip
         (self._takes / take.id).mkdir(parents=True)
+        self._keep(take)  # first: a film whose take nobody can read is nobody's
         self.film(take).touch()
-        return self._keep(take)
+        return take
 
     def get(self, take_id: str) -> Take:
         """Return a take.

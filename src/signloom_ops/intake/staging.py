@@ -34,6 +34,13 @@ def is_unfinished(corpus: CorpusOptions) -> bool:
     return Transaction(staging_folder(corpus)).journal.is_file()
 
 
+def recover_corpus(corpus: CorpusOptions) -> None:
+    """Finish an interrupted change, if there is one; every later change does so first, too."""
+    if is_unfinished(corpus):
+        with change_corpus(corpus):
+            pass
+
+
 @contextlib.contextmanager
 def change_corpus(corpus: CorpusOptions) -> Iterator[tuple[Transaction, Finished | None]]:
     """Hold the lock of a corpus; finish what an earlier call left.

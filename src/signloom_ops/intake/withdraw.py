@@ -18,6 +18,7 @@ from signloom.corpus.manifest import (
 from signloom.errors import UserError
 from signloom.extraction.cache import VideoHashes, cache_folder
 from signloom.files import hash_file
+from signloom.paths import WITHDRAWN_VIDEOS
 from signloom_ops.intake.ledgers import (
     DELIVERIES,
     OUT,
@@ -32,7 +33,6 @@ from signloom_ops.intake.ledgers import (
 from signloom_ops.intake.staging import change_corpus, check_growable, commit, stage_manifest
 from signloom_ops.transaction import Transaction
 
-WITHDRAWN_VIDEOS = Path("data/withdrawn")
 TABLE = "table.tsv"  # beside withdrawn films: as a delivery has it
 _COLUMNS = ("clip_id", "video", "text", "signer", "split", "start_s", "end_s", "gloss", "language")
 ENDED = "the consent of their signers has ended"

@@ -17,6 +17,7 @@ from signloom.paths import RETRAIN_UNFINISHED
 from signloom.tracking.run import NIGHT, Run
 from signloom_ops.intake.drift.findings import DriftReport
 from signloom_ops.intake.ledgers import read_deliveries
+from signloom_ops.intake.staging import is_unfinished
 from signloom_ops.intake.withdraw import list_ended
 from signloom_ops.lock import BusyError, Held, hold_lock
 from signloom_ops.nightly import steps
@@ -103,7 +104,7 @@ def _run_recorded(request: NightRequest, settings: Settings, held: Held) -> dict
 class _Night:
     """The steps of a night, in this order.
 
-    `run`: pull, finish_change (of a promotion that was interrupted), consents, plan, ingest.
+    `run`: pull, finish_change (if one was interrupted), consents, plan, ingest.
     `_train_and_decide`: extract; drift, withdraw, extract again; train, evaluate, keep; gate, which
     promotes. `_publish_decision`: card, registry. `_publish`: report, track, commit, push. `end`:
     the hook.
@@ -128,9 +129,9 @@ class _Night:
                     corpus.folder, remote, self.commands, was_interrupted
                 )
         record.note(champion_before=store.champion())
-        if store.has_unfinished_change():
+        if store.has_unfinished_change() or is_unfinished(corpus):
             with record.step("finish_change") as step:
-                step.result = steps.finish_change(store)
+                step.result = steps.finish_change(store, corpus)
         record.note(champion=store.champion())
 
         manifest, unfinished = load_manifest(corpus), read_unfinished()

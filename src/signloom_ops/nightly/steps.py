@@ -29,6 +29,7 @@ from signloom_ops.intake.deliveries import Request
 from signloom_ops.intake.drift.check import check_drift
 from signloom_ops.intake.drift.findings import LEVELS, DriftReport, write_report
 from signloom_ops.intake.ingest import ingest
+from signloom_ops.intake.staging import recover_corpus
 from signloom_ops.intake.withdraw import ENDED, withdraw, withdraw_ended
 from signloom_ops.nightly.card import write_card
 from signloom_ops.nightly.commands import Commands
@@ -75,10 +76,11 @@ def pull_versions(
     return StepResult(text=f"{' and '.join(there)} from {remote}")
 
 
-def finish_change(store: ModelStore) -> StepResult:
-    """Finish an interrupted change of the store, such as a promotion."""
+def finish_change(store: ModelStore, corpus: CorpusOptions) -> StepResult:
+    """Finish interrupted changes: of the store, such as a promotion, and of the corpus."""
     before = store.champion()
     store.recover()
+    recover_corpus(corpus)
     if (champion := store.champion()) == before:
         return StepResult(text="an interrupted change is finished; the champion stays")
     return StepResult(

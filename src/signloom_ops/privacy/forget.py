@@ -33,6 +33,7 @@ from signloom.errors import UserError
 from signloom.extraction.cache import VideoHashes, cache_folder
 from signloom.extraction.extract import ExtractOptions, clip_key, extractor_fingerprint
 from signloom.features.targets import read_targets
+from signloom.files import half_written
 from signloom.paths import (
     BASELINE,
     EVALUATION,
@@ -46,6 +47,7 @@ from signloom.paths import (
     MODELS,
     NIGHTS,
     REPORT_PAGE,
+    REPORTS,
     SHARDS,
     SNAPSHOTS,
     SPOOL,
@@ -59,6 +61,7 @@ from signloom_ops.intake.ledgers import DELIVERIES, WITHDRAWN
 from signloom_ops.intake.staging import (
     FORGET,
     finish,
+    recover_corpus,
     stage_manifest,
     staging_folder,
 )
@@ -72,6 +75,7 @@ from signloom_ops.privacy.copies import (
     find_delivered,
     texts_of,
 )
+from signloom_ops.privacy.leftovers import unnamed_films
 from signloom_ops.privacy.models import TrainedVersion, mark_versions, trained_on, versions_of
 from signloom_ops.privacy.names import CONSENTS, Person, blank_columns, scrub_file, videos_like
 from signloom_ops.transaction import Transaction, open_transaction
@@ -158,6 +162,7 @@ def find_removal(signer: str, project: Project) -> Removal:
             )
         return unfinished
     project.store.recover()
+    recover_corpus(project.corpus)
     clips = _read_clips(project.corpus)
     stored = {t.clip_id: t.signer for t in read_targets(TARGETS)} if TARGETS.is_file() else {}
     by_clip = {**stored, **{clip.clip_id: clip.signer for clip in clips}}
@@ -169,6 +174,7 @@ def find_removal(signer: str, project: Project) -> Removal:
         matches = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)
         near = [folded[one] for one in matches]
         hint = f"did you mean {' or '.join(near)}?" if near else "`signloom summary` names them"
+        hint += f"; {films}" if (films := unnamed_films(WITHDRAWN_VIDEOS)) else ""
         raise UserError(
             f"no clip, recording, delivery or model version is of a signer {name!r}; {hint} (Of "
             "somebody who was forgotten before, nothing is left to remove.)"
@@ -271,6 +277,8 @@ def plan_removal(person: Person, project: Project) -> list[RemovalPart]:
     entries = [cache_folder() / key[:2] / f"{key}.clip" for key in person.entries]
     entries = [path for path in entries if path.is_file()]
     derived = [path for path in DERIVED if path.exists()]
+    places = (Path("data"), REPORTS, cache_folder())
+    half = sorted({path for place in places for path in half_written(place, "**/.*.tmp")})
     shown = [path for place in SHOWN for path in _files_of(place) if path.is_file()]
     store = project.store
     files, gone = _plan_versions(person, store)
@@ -284,6 +292,7 @@ def plan_removal(person: Person, project: Project) -> list[RemovalPart]:
         RemovalPart("landmarks in the cache", entries, removed=entries),
         RemovalPart("what stages made", derived, removed=derived),
         RemovalPart("reports, logs and judgements", shown, rewritten=_scrub_files(shown, person)),
+        RemovalPart("what killed programs left half written", half, removed=half),
         RemovalPart("model versions", store.versions(), rewritten=files, removed=gone),
     ]
     return [part for part in parts if part.found]

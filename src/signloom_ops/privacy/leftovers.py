@@ -64,11 +64,8 @@ def _films(person: Person, corpus: CorpusOptions) -> Iterator[str]:
             f"films of deliveries that show others, too, stay ({_some(person.shared_copies)}): "
             "cut the person out, or remove them"
         )
-    if unnamed := _unnamed_films(WITHDRAWN_VIDEOS):
-        yield (
-            f"of {len(unnamed)} withdrawn films nobody noted who signs ({_some(unnamed)}): look at "
-            "them, and remove theirs"
-        )
+    if unnamed := unnamed_films(WITHDRAWN_VIDEOS):
+        yield unnamed
 
 
 def _mlflow(person: Person) -> Iterator[str]:
@@ -95,11 +92,17 @@ def _readable_files_naming(person: Person, corpus: CorpusOptions) -> list[Path]:
     ]
 
 
-def _unnamed_films(withdrawn: Path) -> list[Path]:
-    """Return the films that an earlier Signloom withdrew, without a table of who signs."""
+def unnamed_films(withdrawn: Path) -> str:
+    """Say which films an earlier Signloom withdrew without a table of who signs; empty: none."""
     folders = [one for one in withdrawn.glob("*/") if not (one / TABLE).is_file()]
-    films = [path for folder in folders for path in sorted(folder.rglob("*"))]
-    return [path for path in films if path.suffix.lower() in VIDEO_SUFFIXES]
+    files = [path for folder in folders for path in sorted(folder.rglob("*"))]
+    films = [path for path in files if path.suffix.lower() in VIDEO_SUFFIXES]
+    if not films:
+        return ""
+    return (
+        f"of {len(films)} withdrawn films nobody noted who signs ({_some(films)}): look at them, "
+        "and remove theirs"
+    )
 
 
 def _shared_videos(person: Person, corpus: CorpusOptions) -> Iterator[str]:

@@ -21,6 +21,7 @@ from signloom.extraction.video import DECODER
 from signloom.features.targets import Target, write_targets
 from signloom.files import hash_file
 from signloom_ops.intake.staging import is_unfinished, staging_folder
+from signloom_ops.intake.withdraw import withdraw
 from signloom_ops.nightly.card import write_card
 from signloom_ops.nightly.store import ModelStore
 from tests.extraction import OPTIONS as EXTRACT
@@ -319,6 +320,30 @@ def test_a_removal_ends_though_the_version_before_began_it_and_scores_are_damage
     assert not is_unfinished(corpus_options())
     assert len(read_manifest(corpus_options().path)) == 5
     assert store.marks(1)["forgotten"][0]["clips"] == 2
+
+
+def test_what_was_interrupted_or_half_written_is_a_signers_too(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = corpus_options()
+    write_manifest(corpus.path, [
+        replace(clip, batch="2026-11-21" if clip.signer == "zoë" else "") for clip in make_corpus()
+    ])  # fmt: skip
+    half = Path("data/app/takes/0123456789abcdef/.take.json.999999999-7f3a.tmp")
+    half.parent.mkdir(parents=True)
+    half.write_text('{"signer": "zoë"}')
+    with cut_before(7, only=RENAMES), pytest.raises(PowerCutError):
+        withdraw(corpus, "2026-11-21", "a mistake")
+    assert is_unfinished(corpus)
+    main(["forget", "zoë", "--yes"])
+    assert [name for name, text in words(project).items() if "zoë" in text] == []
+    assert not [*project.rglob("zoë-1.mp4"), *half.parent.iterdir()]
+    # A table of who signs lay beside no film before version 0.2.
+    film = Path("data/withdrawn/2026-11-21/videos/1.mp4")
+    film.parent.mkdir(parents=True)
+    film.write_bytes(b"whose?")
+    with pytest.raises(SystemExit, match="of 1 withdrawn films nobody noted who signs"):
+        main(["forget", "quentin", "--yes"])
 
 
 def test_imported_landmarks_are_written_without_the_signer(project: Path) -> None:
