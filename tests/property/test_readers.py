@@ -12,71 +12,85 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import cv2
 import psutil
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from signloom.corpus.manifest import CorpusOptions
+from signloom.corpus.manifest import VIDEO_SUFFIXES, CorpusOptions
+from signloom.extraction.pictures import SUFFIXES as PICTURE_SUFFIXES
+from signloom.importing.captions import READ_SUFFIXES
 from signloom_ops.intake import checks
 from signloom_ops.intake.checks import probe
+from signloom_ops.intake.deliveries import SIGNER_FILE
 from tests import videos
 from tests.attack import inputs
 from tests.intake import deliver, found_corpus, take
 
 MOST_S, MOST_BYTES = 60, 3 * 2**28  # of an ingest of some clips in this process
 _TABLE = b"video\ttext\tsigner\tstart_s\nfilm.mp4\tbonjour maman\tzoe\t0.0\n"
+_OURS = b"# signloom-manifest 1\nclip_id\t" + _TABLE.replace(b"\nfilm", b"\na\tfilm")
+_TEXTS = {**inputs.GOOD_TEXTS, ".ssa": inputs.GOOD_TEXTS[".ass"]}
+# Every file that `ingest` reads, by the name under which it lies there.
+GOOD: dict[str, bytes] = {
+    **{f"film{suffix}": content for suffix, content in _TEXTS.items()},
+    **{f"alone{suffix}": _TEXTS[suffix] for suffix in READ_SUFFIXES},  # corrects what is there
+    **{f"film{suffix}": b"" for suffix in VIDEO_SUFFIXES},
+    **{f"33{suffix}": b"" for suffix in PICTURE_SUFFIXES},
+    "table.tsv": _TABLE, "manifest.tsv": _OURS, "any.csv": _TABLE.replace(b"\t", b","),
+    SIGNER_FILE: b"zoe\n",
+}  # fmt: skip
 
 
 class Bad(NamedTuple):
     """Something that somebody delivers; made outside of the strategies."""
 
-    suffix: str
-    """How the file is read; empty: a folder of pictures."""
+    file: str
+    """Under which name it is read; empty: a folder of pictures."""
     name: str
     make: Callable[[Path], object]
 
     def __repr__(self) -> str:
-        return f"{self.name}{self.suffix}"
+        return f"{self.file}: {self.name}"
 
 
 @st.composite
 def written(draw: st.DrawFn) -> Bad:
     """Draw any bytes, or a good file with some bytes changed, cut or put in, as any file."""
-    good = {**inputs.GOOD_TEXTS, ".tsv": _TABLE, ".mp4": b"", ".png": b""}
-    suffix = draw(st.sampled_from(sorted(good)))
+    file = draw(st.sampled_from(sorted(GOOD)))
     if draw(st.booleans()):
         content = draw(st.binary(max_size=400))
-        return Bad(suffix, repr(content), inputs.bytes_of(content))
+        return Bad(file, repr(content), inputs.bytes_of(content))
     changes = draw(st.lists(st.tuples(st.floats(0, 1), st.sampled_from(inputs.NASTY)), max_size=4))
     end, coding = draw(st.floats(0.2, 1)), draw(st.sampled_from(["", "utf-16", "utf-32"]))
 
     def make(path: Path) -> None:
-        content = good[suffix] or _binary(suffix)
+        content = GOOD[file] or _binary(path.suffix)
         for place, nasty in changes:
             at = int(place * len(content))
             content = content[:at] + nasty + content[at + 1 :]
         content = content[: int(end * len(content))]
         path.write_bytes(content.decode("latin-1").encode(coding) if coding else content)
 
-    return Bad(suffix, f"{changes} to {end} {coding}", make)
+    return Bad(file, f"{changes} to {end} {coding}", make)
 
 
 def _binary(suffix: str) -> bytes:
     """Return a good film or picture."""
+    if suffix in PICTURE_SUFFIXES:
+        return bytes(cv2.imencode(suffix, videos.numbered_frame(3))[1])
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, f"good{suffix}")
-        (videos.write_picture(path, "png") if suffix == ".png" else videos.write_video(path, 21))
-        return path.read_bytes()
+        return videos.write_video(Path(folder, "good.mp4"), frames=21).read_bytes()
 
 
 known = st.sampled_from(
-    [Bad(Path(name).suffix, Path(name).stem, make) for name, make in inputs.CAPTIONS.items()]
+    [Bad(f"film{Path(name).suffix}", name, make) for name, make in inputs.CAPTIONS.items()]
     + [Bad("", name, make) for name, make in inputs.PICTURES.items()]
     + [
-        Bad(suffix, name, make)
+        Bad(file, name, make)
         for name, make in inputs.KINDS.items()
-        for suffix in (".mp4", ".txt", ".tsv")
+        for file in ("film.mp4", "film.txt", "table.tsv", SIGNER_FILE)
     ]
 )
 bads = st.lists(st.one_of(known, written()), min_size=1, max_size=5)
@@ -84,23 +98,27 @@ bads = st.lists(st.one_of(known, written()), min_size=1, max_size=5)
 
 def put(bad: Bad, folder: Path, name: str) -> str:
     """Deliver it with what belongs to it; return what of the rejects names it."""
-    if bad.suffix == ".tsv":  # whose folder has no other sentences
+    suffix = Path(bad.file).suffix
+    if bad.file in ("table.tsv", "manifest.tsv", "any.csv"):  # whose folder has no other sentences
         folder = folder / name
         folder.mkdir()
         videos.write_video(folder / "film.mp4", frames=23)
-        bad.make(folder / "table.tsv")
-        return name
-    text = folder / f"{name}.txt"
-    if bad.suffix in ("", ".png", ".mp4"):
-        text.write_text("demain elle boit de l'eau")
-    if bad.suffix == ".png":
-        bad.make(videos.write_pictures(folder / name, numbers=range(30, 40)) / "33.png")
-    elif bad.suffix:
-        bad.make(folder / f"{name}{bad.suffix}")
+        bad.make(folder / bad.file)
+    elif bad.file == SIGNER_FILE:
+        deliver(folder / name, name, frames=22)
+        bad.make(folder / name / SIGNER_FILE)
+    elif suffix in READ_SUFFIXES or suffix == ".txt":
+        if bad.file.startswith("film"):
+            videos.write_video(folder / f"{name}.mp4", frames=24)
+        bad.make(folder / f"{name}{suffix}")
     else:
-        bad.make(folder / name)
-    if bad.suffix not in ("", ".png", ".mp4"):
-        videos.write_video(folder / f"{name}.mp4", frames=24)
+        (folder / f"{name}.txt").write_text("demain elle boit de l'eau")
+        if suffix in PICTURE_SUFFIXES:
+            pictures = videos.write_pictures(folder / name, numbers=range(30, 40))
+            (pictures / "33.png").unlink()
+            bad.make(pictures / bad.file)
+        else:
+            bad.make(folder / f"{name}{suffix}")
     return name
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from signloom.config import FrameRate, parse_number
 from signloom.errors import ClipError, UserError, name_problem
 
-_SUFFIXES = (".png", ".jpg", ".jpeg")
+SUFFIXES = (".png", ".jpg", ".jpeg")
 PACKED_SUFFIX = ".mov"  # it counts time in frames, and takes PNG and JPEG as they are
 _FEWEST = 2  # pictures of a clip; one alone is a cover or a thumbnail
 _MOST_BYTES = 2**28  # of a picture
@@ -167,7 +167,7 @@ def _pictures(folder: Path) -> list[Path]:
 
 def is_picture(name: str) -> bool:
     """Return whether a file of this name is taken for a picture."""
-    return name.lower().endswith(_SUFFIXES) and not name.startswith(".")
+    return name.lower().endswith(SUFFIXES) and not name.startswith(".")
 
 
 def _kind(file: Path, content: bytes) -> tuple[str, str]:

@@ -206,14 +206,16 @@ def _scan_table(folder: Path, table: Path, request: Request) -> Found:
         return
     videos = VideoFolder(folder, follow_links=False)
     named: set[Path] = set()
-    signer = request.signer or _read_signer(folder)
+    signer, no_signer = (request.signer, None) if request.signer else _read_signer(folder)
     try:
         rows = request.guard.call(_rows_of, table, limit_s=_limit_s([table]))
     except ClipError as error:
         rows = [(table.name, {}, [error.problem])]
     for where, values, problems in rows:
         values["signer"] = unicodedata.normalize("NFC", values.get("signer") or signer)
-        if not values["signer"] and not problems:
+        if not values["signer"] and no_signer:
+            problems.append(no_signer)
+        elif not values["signer"] and not problems:
             hint = f"add a column signer, write {SIGNER_FILE}, or say --signer"
             problems.append(Problem("nobody is named as the signer", hint))
         asked = values.get("split", "")
@@ -351,8 +353,9 @@ def _cues_of(
 def _signer_of(folder: Path, source: Path, request: Request) -> tuple[str, Problem | None]:
     """Return who signs in a folder of videos with text files."""
     for place in (folder, *folder.parents):
-        if named := request.signer or _read_signer(place):
-            return named, None
+        named, problem = (request.signer, None) if request.signer else _read_signer(place)
+        if named or problem:
+            return named, problem
         if place == source:
             break
     name = unicodedata.normalize("NFC", " ".join(folder.resolve().name.split()))
@@ -363,10 +366,12 @@ def _signer_of(folder: Path, source: Path, request: Request) -> tuple[str, Probl
     return "", Problem(reason, f"put it into a folder of that name, or write {SIGNER_FILE}")
 
 
-def _read_signer(folder: Path) -> str:
-    if not (folder / SIGNER_FILE).is_file():
-        return ""
-    return unicodedata.normalize("NFC", _read_line(folder, SIGNER_FILE)[0])
+def _read_signer(folder: Path) -> tuple[str, Problem | None]:
+    """Return who signs in a folder, as its file says; empty: it has none, or an empty one."""
+    if not os.path.lexists(folder / SIGNER_FILE):
+        return "", None
+    line, problem = _read_line(folder, SIGNER_FILE)
+    return unicodedata.normalize("NFC", line), problem
 
 
 def _fresh(paths: Sequence[Path], request: Request) -> list[Path]:
@@ -524,12 +529,12 @@ def _read_line(folder: Path, name: str | None) -> tuple[str, Problem | None]:
     """Return the first line of a text file."""
     if name is None:
         return "", Problem("no sentence: no row of a table and no .txt file of its name", "add one")
-    path = folder / name
+    path, what = folder / name, SIGNER_FILE if name == SIGNER_FILE else "its text file"
     if not _is_plain(path):
-        return "", Problem("its text file is a link or no file", _LINK.hint)
+        return "", Problem(f"{what} is a link or no file", _LINK.hint)
     try:
         with path.open(encoding="utf-8-sig") as file:
             return " ".join(file.readline(_LONGEST_LINE).split()), None
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        return "", Problem(f"its text file cannot be read ({why})", "save it as UTF-8")
+        return "", Problem(f"{what} cannot be read ({why})", "save it as UTF-8")

@@ -140,6 +140,25 @@ def test_the_inbox_itself_names_no_signer(corpus: CorpusOptions) -> None:
     assert take(corpus, "2026-11").clips[0].signer == "eve"
 
 
+def test_a_signer_file_that_cannot_be_read_makes_the_folders_name_the_signer(
+    corpus: CorpusOptions,
+) -> None:
+    for name, frames in (("ada", 20), ("pipe", 21), ("table", 22)):
+        deliver(Path("in") / name, name, frames=frames)
+    Path("in/ada/signer.txt").write_text("zoe", encoding="utf-16")
+    os.mkfifo("in/pipe/signer.txt")
+    write_rows(
+        Path("in/table/table.tsv"), [{"video": "table.mp4", "text": "il dort", "signer": ""}]
+    )
+    Path("in/table/signer.txt").symlink_to("/nowhere")
+    result = take(corpus, "in")
+    assert result.clips == []
+    found = reasons(result)
+    assert "signer.txt cannot be read" in found["ada.mp4"]
+    assert "signer.txt is a link or no file" in found["pipe.mp4"]
+    assert "signer.txt is a link or no file" in found["table.tsv line 2"]
+
+
 def test_names_are_found_however_a_system_writes_their_accents(corpus: CorpusOptions) -> None:
     Path("in").mkdir()
     write_video(Path("in") / unicodedata.normalize("NFD", "été.mp4"), frames=20)
