@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from signloom.config import get_map, load_params, update_params
+from signloom.config import get_map, load_params, read_text, update_params
 from signloom.errors import UserError
 from signloom.paths import PRESETS
 
 
 def list_presets() -> dict[str, str]:
     """Return what each preset is for, by its name."""
-    found = sorted(PRESETS.glob("*.yaml"))
-    return {path.stem: path.read_text("utf-8").splitlines()[0].strip("# ") for path in found}
+    found = {path: read_text(path, hint="restore it") for path in sorted(PRESETS.glob("*.yaml"))}
+    return {path.stem: text.partition("\n")[0].strip("# ") for path, text in found.items()}
 
 
 def read_preset(name: str) -> dict[str, dict[str, Any]]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from signloom.cli.arguments import add_captions, add_foreign, add_params, read_caption_options
 from signloom.cli.landmarks import add_import_options, import_sources, put_aside
-from signloom.config import load_params
 from signloom.errors import Problem, UserError
 from signloom.files import check_output
 from signloom.presets import adopt
@@ -201,11 +200,13 @@ def finish_corpus(
         check_plan,
         write_corpus,
     )
+    from signloom.importing.recipe import read_params
 
     if not (options.force or options.dry_run):
         check_free(options.corpus, landmarks=write is not None)
     print_plan(plan)
     check_plan(plan)
+    params = read_params(options.params)
     if options.dry_run:
         print("nothing was written")
         return
@@ -216,7 +217,7 @@ def finish_corpus(
     except OSError as error:
         raise UserError(f"{options.corpus}: no corpus can be written there ({error})") from None
     print(f"wrote {options.corpus / MANIFEST}")
-    print_next(options, plan)
+    print_next(options, plan, params)
     if plan.refusals:
         raise UserError(
             f"{len(plan.refusals)} rows were left out; {options.corpus / REFUSED} says why"
@@ -445,14 +446,14 @@ def _describe_splits(plan: "Plan") -> Iterator[str]:
         yield f"films in several splits: {torn}. --by film deals each to one"
 
 
-def print_next(options: argparse.Namespace, plan: "Plan") -> None:
+def print_next(options: argparse.Namespace, plan: "Plan", params: Mapping[str, Any]) -> None:
     """Print the parameters to set, or set them."""
     from signloom.importing.recipe import choose_values, say_outlook
 
     values, reasons = choose_values(
         plan.clips,
         options.corpus,
-        load_params(options.params),
+        params,
         signer_disjoint=not plan.shared_signers(),
         text_only=options.text_only,
     )

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from signloom.config import NonNegative, Share, checked_dataclass
+from signloom.config import ClipSeconds, NonNegative, Share, checked_dataclass
 from signloom.corpus.landmarks import (
     HAND_LANDMARKS,
     LandmarkSequence,
@@ -47,7 +47,7 @@ class AugmentOptions:
     max_span: Share = 0.2  # longest such span, share of the clip
     # Of features of another network: each column moved by this much, in its own deviations.
     feature_shift: NonNegative = 0.0
-    rest_s: NonNegative = 0.0  # up to so many seconds of stillness are added at either end
+    rest_s: ClipSeconds = 0.0  # up to so many seconds of stillness are added at either end
 
 
 def lose_hands(

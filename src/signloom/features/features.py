@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import numpy as np
 import numpy.typing as npt
 
-from signloom.config import NO_BOOL, FrameRate, NonNegative, checked_dataclass
+from signloom.config import NO_BOOL, ClipSeconds, FrameRate, checked_dataclass
 from signloom.corpus.landmarks import (
     COORDINATES,
     GROUP_CHOICES,
@@ -65,9 +65,9 @@ class FeatureOptions:
     # Add the change of every number; with 2, that of the change too.
     differences: Annotated[Literal[0, 1, 2], NO_BOOL]
     presence: bool = True  # add one bit a group: was it detected
-    max_gap_s: NonNegative  # a group missing no longer than this is interpolated, seconds
+    max_gap_s: ClipSeconds  # a group missing no longer than this is interpolated, seconds
     # Stillness kept before and after the signing, seconds (features/rests.py); 0: all, as without.
-    rest_s: NonNegative = 0.0
+    rest_s: ClipSeconds = 0.0
 
     def __post_init__(self) -> None:
         if not self.groups or len(set(self.groups)) < len(self.groups):

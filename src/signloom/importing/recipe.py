@@ -7,8 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
+
+from signloom.config import FrameRate, check_shape, load_params, shape
 from signloom.corpus.landmarks import FEATURES
 from signloom.corpus.manifest import IMPORTED_SHARDS, SPLITS, Clip, is_single_word
 from signloom.corpus.novelty import KnownSentences
@@ -29,6 +32,16 @@ _GUESSED_S = {True: 1.5, False: 4.0}  # of single signs and sentences whose leng
 RECOMBINED = 200  # different sentences below which new ones of their pieces were measured to help
 SEEDS = [1, 2, 3]  # of sentences of fewer than `SMALL` clips: there one training is a draw
 FEW = 50  # train clips below which sentences are learnt by heart, too (docs/log/studies/little.md)
+
+_NAME: Any = (str | None, None)
+_READ = shape(
+    features=shape(fps=FrameRate),
+    extract=shape(groups=Annotated[list[str], Field(min_length=1)]),
+    train=(shape(seeds=(list[int], [1])), {}),
+    evaluate=(shape(grid=(shape(beam_sizes=(list[int], [])), {})), {}),
+    report=(shape(title=_NAME), {}),
+    tracking=(shape(experiment=_NAME), {}),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,6 +261,16 @@ def _warn_of_glosses(clips: Sequence[Clip]) -> list[str]:
             "counts as an error"
         )
     return warnings
+
+
+def read_params(path: Path) -> dict[str, Any]:
+    """Read the parameters beside which values are chosen.
+
+    Raises:
+        UserError: If the file cannot be read, or a value that decides something is none.
+    """
+    values: dict[str, Any] = check_shape(load_params(path), _READ, where=path, hint="correct it")
+    return values
 
 
 def choose_values(

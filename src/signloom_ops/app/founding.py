@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from signloom.config import get_map, load_params, load_section
+from signloom.config import load_section
 from signloom.corpus.manifest import SPLITS, Clip, CorpusOptions, read_manifest
 from signloom.errors import UserError
 from signloom.importing.dealing import deal_clips
@@ -17,7 +17,7 @@ from signloom.importing.new_corpus import (
     plan_corpus,
     write_corpus,
 )
-from signloom.importing.recipe import choose_values
+from signloom.importing.recipe import choose_values, read_params
 from signloom.importing.user_tables import find_sources, read_user_table
 from signloom.paths import MODELS, PARAMS
 from signloom.presets import adopt
@@ -107,9 +107,10 @@ def found(splits: Mapping[str, str] | None = None) -> None:
             raise UserError(f"a corpus needs {len(SPLITS)} signers: one to learn from, one to "
                             "decide when to stop, one to test")  # fmt: skip
         _check_free({clip.clip_id for clip in plan.clips})
+        params = read_params(PARAMS)
         write_corpus(plan, CORPUS, copy=True, force=True)
-        values, _ = choose_values(plan.clips, CORPUS, load_params(PARAMS), signer_disjoint=True)
-        seeds = get_map(load_params(PARAMS), "train").get("seeds", [])
+        values, _ = choose_values(plan.clips, CORPUS, params, signer_disjoint=True)
+        seeds = params.get("train", {}).get("seeds", [])
         if len(seeds) < ops.gate.seeds:  # else no night begins
             values["train"] |= {"seeds": list(range(1, ops.gate.seeds + 1))}
         adopt(PARAMS, values)
@@ -165,7 +166,7 @@ def _describe(plan: Plan) -> Proposal:
             lacks.append(Lack(kind="takes", count=few, wanted=TAKES))
         # Where the films lie now: how long they are decides something.
         there = [replace(one, video=_where(plan, one)) for one in clips]
-        _, reasons = choose_values(there, CORPUS, load_params(PARAMS), signer_disjoint=True)
+        _, reasons = choose_values(there, CORPUS, read_params(PARAMS), signer_disjoint=True)
     people = [
         Person(
             signer=signer,

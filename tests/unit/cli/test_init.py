@@ -1,4 +1,5 @@
 import gzip
+import json
 import shutil
 from pathlib import Path
 
@@ -71,6 +72,20 @@ def test_a_table_and_videos_become_a_corpus(
         "go on with `dvc repro`",
     ):  # fmt: skip
         assert words in text
+
+
+@pytest.mark.parametrize(("section", "value"), [
+    ("extract", {"groups": None}), ("features", {"fps": "x"}), ("evaluate", {"grid": [[[]]]}),
+    ("train", None), ("report", []),
+])  # fmt: skip
+def test_a_wrong_value_of_the_parameters_ends_in_a_traceback_after_the_corpus_is_written(
+    project: Path, section: str, value: object
+) -> None:
+    tables = write_tables(project)
+    Path("params.yaml").write_text(json.dumps(load_params(Path("params.yaml")) | {section: value}))
+    with pytest.raises(SystemExit, match=rf"params\.yaml: {section}"):
+        init(tables)
+    assert not Path("data/raw/weather").exists()
 
 
 def test_nothing_is_overwritten_unless_asked_for(project: Path) -> None:

@@ -237,6 +237,16 @@ def test_presets_are_listed_and_an_unknown_one_is_refused(
         main(["adopt", "--preset", "huge"])
 
 
+def test_an_empty_preset_ends_the_list_in_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("presets").mkdir()
+    Path("presets/empty.yaml").touch()
+    main(["adopt", "--list"])
+    assert capsys.readouterr().out.strip() == "empty"
+
+
 def test_without_a_search_there_is_no_winner_to_adopt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
