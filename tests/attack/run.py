@@ -1,9 +1,9 @@
 """The attack: every command on every kind of bad input, each in a process and a project of its own.
 
-    python -m tests.attack.run [--only TEXT] [--most 30] [--jobs 2]
+    python -m tests.attack.run [--only TEXT] [--most 30] [--jobs 2] [--go-on]
 
-What must hold for each case is in `judge`. `make attack` runs all and writes the table of
-docs/log/attack.md.
+What must hold for each case is in `judge`; what came of it is a line of build/attack/cases.jsonl.
+`make attack` runs all and writes the table of docs/log/attack.md.
 """
 
 import argparse
@@ -11,7 +11,6 @@ import contextlib
 import fnmatch
 import hashlib
 import importlib
-import itertools
 import json
 import os
 import random
@@ -47,6 +46,7 @@ from tests.attack.project import (
 )
 
 BUILD = Path("build/attack")
+CASES = BUILD.resolve() / "cases.jsonl"
 PAGE, MARKS = Path("docs/log/attack.md"), ("<!-- attack -->", "<!-- end of attack -->")
 MOST_S, MOST_MB, MOST_CHARACTERS = 60.0, 2000, 20_000  # seconds of the processor
 HANGS_S = 30.0  # without any use of the processor: whoever waits so long waits for ever
@@ -111,6 +111,7 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=30, help="cases of a verb and a kind of input")
     parser.add_argument("--seed", type=int, default=1, help="of the choice where there are more")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--go-on", action="store_true", help="with the run that was stopped")
     parser.add_argument("--write", action="store_true", help=f"write the table of {PAGE}")
     options = parser.parse_args()
     base = BUILD.resolve() / "base"
@@ -124,9 +125,10 @@ def main() -> None:
     chosen = draw(all_cases(base), options.most, options.seed)
     cases = [case for case in chosen if re.search(options.only, case.line)]
     random.Random(0).shuffle(cases)  # the long ones of a verb are not all one job's
-    results = sorted(run_all(base, cases, options.jobs), key=lambda one: (one.verb, one.kind))
-    lines = [json.dumps(asdict(one), ensure_ascii=False) for one in results]
-    (BUILD / "cases.jsonl").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    if not options.go_on:
+        CASES.unlink(missing_ok=True)
+    run_all(base, cases, options.jobs)
+    results = sorted(read_results(), key=lambda one: (one.verb, one.kind))
     for one in results:
         if one.faults:
             print(f"{one.verb} | {one.kind} | {one.name}: {'; '.join(one.faults)}")
@@ -244,7 +246,7 @@ GIVEN: dict[Verb, tuple[str, ...]] = {
     Verb(
         name="merge", writes=("made/*",), arguments=("merge", "made", str(CORPUS), "other={given}"),
     ): ("table",),
-    Verb(name="project", arguments=("project", "{given}.d"), writes=("given/*",)): ("name",),
+    Verb(name="project", arguments=("project", "{given}.d"), writes=("given*",)): ("name",),
     Verb(
         name="import", writes=("made/*",), arguments=("import", "{given}", "--to", "made", *SIZES),
     ): ("archive",),
@@ -766,31 +768,35 @@ def changes(before: Mapping[str, str], after: Mapping[str, str], verb: Verb) -> 
     return [f"changed {', '.join(bad[:5])}{' ...' * (len(bad) > 5)}"] if bad else []
 
 
-def run_all(base: Path, cases: Sequence[Case], jobs: int) -> Iterator[Result]:
-    """Run cases, several at once; each job is a fork that takes every so-and-so-many-th."""
-    base = base.resolve()
-    with tempfile.TemporaryDirectory() as folder:
-        pids = []
-        for job in range(jobs):
-            pid = os.fork()
-            if not pid:
-                try:
-                    with Path(folder, str(job)).open("w", encoding="utf-8") as out:
-                        for case in itertools.islice(cases, job, None, jobs):
-                            result = run_case(base, case)
-                            print(json.dumps(asdict(result)), file=out, flush=True)
-                            if result.faults:
-                                print(f"{case.line}: {result.faults}", file=sys.stderr)
-                    os._exit(0)
-                except BaseException:
-                    traceback.print_exc()
-                    os._exit(1)
-            pids.append(pid)
-        codes = [os.waitpid(pid, 0)[1] for pid in pids]
-        assert not any(codes), "the attack itself failed, see above"
-        for job in range(jobs):
-            for line in Path(folder, str(job)).read_text(encoding="utf-8").splitlines():
-                yield Result(**json.loads(line))
+def run_all(base: Path, cases: Sequence[Case], jobs: int) -> None:
+    """Run the cases of which nothing has come yet; each job is a fork that takes its share."""
+    known = {(one.verb, one.kind, one.name) for one in read_results()}
+    left = [one for one in cases if (one.verb.name, one.kind, one.name[:80]) not in known]
+    print(f"{len(left)} of {len(cases)} cases", flush=True)
+    pids = []
+    for job in range(jobs):
+        pid = os.fork()
+        if not pid:
+            try:
+                with CASES.open("a", encoding="utf-8") as out:
+                    for case in left[job::jobs]:
+                        result = run_case(base, case)
+                        print(json.dumps(asdict(result)), file=out, flush=True)
+                        if result.faults:
+                            print(f"{case.line}: {result.faults}", file=sys.stderr)
+                os._exit(0)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+        pids.append(pid)
+    codes = [os.waitpid(pid, 0)[1] for pid in pids]
+    assert not any(codes), "the attack itself failed, see above"
+
+
+def read_results() -> list[Result]:
+    """Return what came of the cases so far."""
+    lines = CASES.read_text(encoding="utf-8").splitlines() if CASES.is_file() else ()
+    return [Result(**json.loads(line)) for line in lines]
 
 
 def summary(results: Sequence[Result]) -> str:
