@@ -27,6 +27,7 @@ Natural = Annotated[int, pydantic.Field(ge=0)]
 Positive = Annotated[float, pydantic.Field(gt=0)]
 NonNegative = Annotated[float, pydantic.Field(ge=0)]
 ClipSeconds = Annotated[float, pydantic.Field(ge=0, le=3600)]  # of a clip, which has no hour
+ChangeSize = Annotated[float, pydantic.Field(ge=0, le=10)]  # of clips in training
 Share = Annotated[float, pydantic.Field(ge=0, le=1)]
 ShareBelowOne = Annotated[float, pydantic.Field(ge=0, lt=1)]
 MEMORY_MB = 2_000  # that the numbers of one file from elsewhere may take, 10^6 bytes

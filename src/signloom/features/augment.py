@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from signloom.config import ClipSeconds, NonNegative, Share, checked_dataclass
+from signloom.config import ChangeSize, ClipSeconds, NonNegative, Share, checked_dataclass
 from signloom.corpus.landmarks import (
     HAND_LANDMARKS,
     LandmarkSequence,
@@ -33,20 +33,19 @@ LOST_S = 0.4  # longest run in which a hand is lost; longer ones arise where two
 class AugmentOptions:
     """The section `augment` of params.yaml; 0 switches a change off."""
 
-    stretch: NonNegative  # duration times up to 1 + this or its inverse
+    stretch: ChangeSize  # duration times up to 1 + this or its inverse
     rotate_deg: NonNegative  # turn in the picture plane by up to this, degrees
-    scale: NonNegative  # x and y each times up to 1 + this or its inverse
-    hand_shift: NonNegative = (
-        0.02  # each hand moved by this much, standard deviation in picture heights
-    )
-    hand_scale: NonNegative = 0.1  # each hand times up to 1 + this or its inverse about its wrist
-    noise: NonNegative  # jitter of every coordinate, standard deviation in picture heights
+    scale: ChangeSize  # x and y each times up to 1 + this or its inverse
+    # Each hand moved by this much, standard deviation in picture heights.
+    hand_shift: ChangeSize = 0.02
+    hand_scale: ChangeSize = 0.1  # each hand times up to 1 + this or its inverse about its wrist
+    noise: ChangeSize  # jitter of every coordinate, standard deviation in picture heights
     mirror: Share  # probability of a mirror image with the sides swapped
     hand_drop: Share  # each hand is lost in up to this share of the frames, of every other clip
     time_mask: Share = 0.1  # probability of a span without anything
     max_span: Share = 0.2  # longest such span, share of the clip
     # Of features of another network: each column moved by this much, in its own deviations.
-    feature_shift: NonNegative = 0.0
+    feature_shift: ChangeSize = 0.0
     rest_s: ClipSeconds = 0.0  # up to so many seconds of stillness are added at either end
 
 
