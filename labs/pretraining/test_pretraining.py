@@ -28,7 +28,7 @@ from signloom.features.features import feature_names
 from signloom.files import hash_folder
 from signloom.models.seq2seq import Family
 from signloom.training.data import TrainingData, TrainingFiles
-from signloom.training.run import Result, RunOptions, prepare, write_results
+from signloom.training.run import RunOptions, TrainingResult, prepare, write_results
 from signloom.training.snapshots import Snapshots
 from tests import tiny
 
@@ -64,14 +64,14 @@ def begin(data: TrainingData, options: RunOptions, folder: Path) -> Checkpoint:
 
 def run(
     files: TrainingFiles, snapshots: Snapshots | None = None, epochs: int = 2, **changes: Any
-) -> Result:
+) -> TrainingResult:
     own = dataclasses.replace(OWN, epochs=epochs)
     options = pretraining_options(tiny.run_options(**changes), own)
     data = load_pretraining(files, options, own)
     done, fit = pretrain(
         data, options, own=own, provenance={}, log=lambda _: None, snapshots=snapshots
     )
-    return Result(seed=3, checkpoint=done, fit=fit)
+    return TrainingResult(seed=3, checkpoint=done, fit=fit)
 
 
 def test_hidden_landmarks_are_guessed_better_and_better(files: TrainingFiles) -> None:
@@ -159,7 +159,7 @@ def test_training_takes_the_encoder_alone_for_any_vocabulary_groups_and_labels(
     section = pretraining_options(options(), own)
     data = load_pretraining(files, section, own)
     done, fit = pretrain(data, section, own=own, provenance={}, log=lambda _: None)
-    write_results(tmp_path / "pretrained", [Result(seed=3, checkpoint=done, fit=fit)])
+    write_results(tmp_path / "pretrained", [TrainingResult(seed=3, checkpoint=done, fit=fit)])
     few = dataclasses.replace(tiny.FEATURES, groups=("hands",), presence=False)
     later = options(seeds=[9])
     later = dataclasses.replace(

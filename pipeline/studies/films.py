@@ -26,7 +26,7 @@ from signloom.features.targets import (
 )
 from signloom.training.data import TrainingFiles
 from signloom.training.loop import EpochRecord
-from signloom.training.run import Result, RunOptions, write_results
+from signloom.training.run import RunOptions, TrainingResult, write_results
 from signloom.translation.translator import Translator
 from signloom_demo.draw import MANIFEST, VIDEOS, write_video
 from signloom_demo.face import Expression
@@ -202,7 +202,7 @@ def learn(
     files = TrainingFiles(shards=folder / LANDMARKS / "shards", tokens=folder / TOKENS)
     data = files.load(cache_mb=options.train.cache_mb)
     model, fit = train_tracked(data, options, log)
-    write_results(checkpoint, [Result(seed=options.train.seed, checkpoint=model, fit=fit)])
+    write_results(checkpoint, [TrainingResult(seed=options.train.seed, checkpoint=model, fit=fit)])
     return evaluate(
         Translator.load(checkpoint, precision=scoring.precision),
         read_targets(files.targets),

@@ -325,7 +325,7 @@ def parse_options(values: object, kind: type[T], *, where: str) -> T:
     plain = {"": json.loads(text)}
     texts = [("", *problem["loc"]) for problem in problems if problem["type"] == "float_type"]
     gone = [_drop_gone(plain, problem, kind) for problem in problems]  # all, not up to the first
-    if any([_make_number(plain, place) for place in texts] + gone):
+    if any([_make_number(plain, path) for path in texts] + gone):
         return parse_options(plain[""], kind, where=where)
     raise UserError("\n".join(_describe(problem, kind, where) for problem in problems))
 

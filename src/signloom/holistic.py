@@ -280,9 +280,9 @@ def draw(rgb: Picture, parts: dict[str, Points]) -> None:
     for part, points in parts.items():
         if not np.isfinite(points).all():
             continue
-        places = np.rint(points[:, :2] * [width, height]).clip(-(2**15), 2**15).astype(np.int32)
+        pixels = np.rint(points[:, :2] * [width, height]).clip(-(2**15), 2**15).astype(np.int32)
         for bone in _BONES.get(part, ()):
-            line = places[list(bone)][:, None]
+            line = pixels[list(bone)][:, None]
             cv2.polylines(rgb, [line], False, _COLOURS[part], thickness, cv2.LINE_AA)
-        for place in places if part not in _BONES else ():
-            cv2.circle(rgb, tuple(map(int, place)), max(1, thickness // 2), _COLOURS[part], -1)
+        for point in pixels if part not in _BONES else ():
+            cv2.circle(rgb, tuple(map(int, point)), max(1, thickness // 2), _COLOURS[part], -1)

@@ -18,7 +18,7 @@ from signloom.presets import adopt
 
 if TYPE_CHECKING:
     from signloom.importing.captioned import CueRows
-    from signloom.importing.new_corpus import Plan, VideoFolder
+    from signloom.importing.new_corpus import CorpusPlan, VideoFolder
     from signloom.importing.user_tables import Sources, UserTable
 
 TIMES = ("start_s", "end_s", "start_frame", "end_frame", "fps")  # of videos only
@@ -190,7 +190,7 @@ def check_apart(corpus: Path, read: Sequence[Path]) -> None:
 
 
 def finish_corpus(
-    options: argparse.Namespace, plan: "Plan", write: Callable[[], object] | None = None
+    options: argparse.Namespace, plan: "CorpusPlan", write: Callable[[], object] | None = None
 ) -> None:
     """Report a plan and, unless it is a dry run, write it; landmarks, if any, with `write`."""
     from signloom.importing.new_corpus import (
@@ -233,7 +233,7 @@ def _ask(question: str) -> str:
         return ""
 
 
-def make_plan(options: argparse.Namespace, ask: Callable[[str], str] | None) -> "Plan":
+def make_plan(options: argparse.Namespace, ask: Callable[[str], str] | None) -> "CorpusPlan":
     """Read the tables, settle the columns, and decide what becomes of each row.
 
     Args:
@@ -395,7 +395,7 @@ def _check_videos(options: argparse.Namespace, is_imported: bool) -> None:
         )
 
 
-def print_plan(plan: "Plan") -> None:
+def print_plan(plan: "CorpusPlan") -> None:
     """Print what will be taken, what not and why."""
     from signloom.corpus.manifest import SPLITS
     from signloom.importing.new_corpus import count_reasons
@@ -423,7 +423,7 @@ def print_plan(plan: "Plan") -> None:
         print(f"  left out {count}: {reason} (first {row.table} line {row.line}{detail})")
 
 
-def _describe_splits(plan: "Plan") -> Iterator[str]:
+def _describe_splits(plan: "CorpusPlan") -> Iterator[str]:
     """Say how the clips were dealt to the splits, and what is in several of them."""
     from signloom.importing.dealing import few_takes
 
@@ -446,7 +446,7 @@ def _describe_splits(plan: "Plan") -> Iterator[str]:
         yield f"films in several splits: {torn}. --by film deals each to one"
 
 
-def print_next(options: argparse.Namespace, plan: "Plan", params: Mapping[str, Any]) -> None:
+def print_next(options: argparse.Namespace, plan: "CorpusPlan", params: Mapping[str, Any]) -> None:
     """Print the parameters to set, or set them."""
     from signloom.importing.recipe import choose_values, say_outlook
 

@@ -37,8 +37,8 @@ class KnownSentences:
 
     Two words may replace each other if each stands where the other does in some two sentences that
     are the same otherwise. The frame of a sentence is old if a known sentence has words in at least
-    one place in common with it and words that may replace its own in all others; a word that is not
-    known may replace any.
+    one position in common with it and words that may replace its own in all others; a word that is
+    not known may replace any.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:

@@ -79,7 +79,7 @@ class Answer:
 
 
 @checked_dataclass
-class Sheet:
+class Answers:
     """The answers of one judge, by clip id."""
 
     judge: str
@@ -102,17 +102,17 @@ def make_judgements(root: Path = JUDGEMENTS) -> None:
         write_file(root / "README.md", _README)
 
 
-def show_blind(task: Task, sheet: Sheet) -> list[dict[str, Any]]:
+def show_blind(task: Task, sheet: Answers) -> list[dict[str, Any]]:
     """Return the clips as a judge may see them: nothing in it says which system is which."""
     shown = []
     for pair in task.pairs:
         order = task.order(sheet.judge, pair.clip_id)
         texts, said = asdict(pair), None
         if (answer := sheet.answers.get(pair.clip_id)) is not None:
-            places = {order[0]: "first", order[1]: "second", "equal": "equal"}
+            wording = {order[0]: "first", order[1]: "second", "equal": "equal"}
             points = asdict(answer)
             said = {
-                "preferred": places[answer.preferred],
+                "preferred": wording[answer.preferred],
                 "scores": [points[system] for system in order],
             }
         sentences = [texts[system] for system in order]
@@ -187,7 +187,7 @@ class Judgements:
         path = self._folder(name) / TASK
         return read_record(path, Task, hint=_HINT, version=FORMAT_VERSION)
 
-    def sheet(self, name: str, judge: str) -> Sheet:
+    def sheet(self, name: str, judge: str) -> Answers:
         """Return what a judge has answered so far.
 
         Raises:
@@ -197,13 +197,13 @@ class Judgements:
         if not judge or len(judge) > _LONGEST_NAME:
             raise UserError(f"a judge needs a name, of at most {_LONGEST_NAME} characters")
         path = self._path(name, judge)
-        return _read_sheet(path) if path.is_file() else Sheet(judge=judge, answers={})
+        return _read_sheet(path) if path.is_file() else Answers(judge=judge, answers={})
 
-    def sheets(self, name: str) -> list[Sheet]:
+    def sheets(self, name: str) -> list[Answers]:
         """Return what all judges of a task have answered."""
         return [_read_sheet(path) for path in sorted(self._folder(name).glob("judge-*.json"))]
 
-    def answer(self, name: str, given: BlindAnswer) -> Sheet:
+    def answer(self, name: str, given: BlindAnswer) -> Answers:
         """Keep an answer in the place of an earlier one; return all of that judge's.
 
         Raises:
@@ -266,8 +266,8 @@ class Judgements:
         return self._folder(name) / f"judge-{hashlib.sha256(judge.encode()).hexdigest()[:16]}.json"
 
 
-def _read_sheet(path: Path) -> Sheet:
-    return read_record(path, Sheet, hint="remove it and judge again", version=FORMAT_VERSION)
+def _read_sheet(path: Path) -> Answers:
+    return read_record(path, Answers, hint="remove it and judge again", version=FORMAT_VERSION)
 
 
 # --- What came of it ---
@@ -328,7 +328,7 @@ class JudgementResult:
 
 
 def summarise(
-    name: str, task: Task, sheets: Sequence[Sheet], *, level: float = 0.05, turned: bool = False
+    name: str, task: Task, sheets: Sequence[Answers], *, level: float = 0.05, turned: bool = False
 ) -> JudgementResult | None:
     """Return what came of a task, A and B exchanged if `turned`; None before the first answer.
 

@@ -364,7 +364,7 @@ def _chrf_of_sums(sums: FloatArray) -> FloatArray:
 
 
 def count_ter(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> Counted:
-    """Translation edit rate: a block of words at another place costs one edit."""
+    """Translation edit rate: a block of words at another position costs one edit."""
     is_chinese = options.words != "words"
     ter = TER(normalized=is_chinese, asian_support=is_chinese)
     counts = ter._extract_corpus_statistics(hyps, [refs])

@@ -240,7 +240,7 @@ def write_elan(path: Path, tiers: Sequence[Tier], film: Path | None) -> None:
         ET.SubElement(header, "MEDIA_DESCRIPTOR", media)
     slots = _write_times(ET.SubElement(root, "TIME_ORDER"), tiers)
     names: dict[str, str] = {}
-    for place, tier in enumerate(tiers):
+    for index, tier in enumerate(tiers):
         kind = "detail" if tier.parent else "sentence"
         said = {"LINGUISTIC_TYPE_REF": kind, "TIER_ID": tier.name, "PARENT_REF": tier.parent,
                 "PARTICIPANT": tier.participant, "LANG_REF": tier.language}  # fmt: skip
@@ -251,8 +251,8 @@ def write_elan(path: Path, tiers: Sequence[Tier], film: Path | None) -> None:
                 kind, refers = "REF_ANNOTATION", {"ANNOTATION_REF": names[one.parent]}
             else:
                 kind = "ALIGNABLE_ANNOTATION"
-                refers = {"TIME_SLOT_REF1": slots[True, place, number],
-                          "TIME_SLOT_REF2": slots[False, place, number]}  # fmt: skip
+                refers = {"TIME_SLOT_REF1": slots[True, index, number],
+                          "TIME_SLOT_REF2": slots[False, index, number]}  # fmt: skip
             cell = ET.SubElement(ET.SubElement(row, "ANNOTATION"), kind,
                                  {"ANNOTATION_ID": name, **refers})  # fmt: skip
             ET.SubElement(cell, "ANNOTATION_VALUE").text = one.value
@@ -278,8 +278,8 @@ def _write_times(order: ET.Element, tiers: Sequence[Tier]) -> dict[tuple[bool, i
     """
     # A slot for each edge, as ELAN has it: annotations that share one would be moved together.
     edges = sorted(
-        (time_ms, is_start, place, number)
-        for place, tier in enumerate(tiers)
+        (time_ms, is_start, index, number)
+        for index, tier in enumerate(tiers)
         for number, one in enumerate(() if tier.parent else tier.annotations)
         for is_start, time_ms in ((True, one.start_ms), (False, one.end_ms))
     )

@@ -215,15 +215,15 @@ def to_sequence(
         raise ClipError(f"it {which[0]}, the others {which[1]}", "import it into another corpus")
     points, present = [], []
     for group in layout.groups:
-        places = [_place(clip, group.name, mark) for mark in group.landmarks]
-        if None in places:
-            mark = group.landmarks[places.index(None)]
+        indices = [_index_of(clip, group.name, mark) for mark in group.landmarks]
+        if None in indices:
+            mark = group.landmarks[indices.index(None)]
             raise ClipError(
                 f"it has no {mark} of the {group.name}, which the first clip has",
                 "import it into a corpus of its own, or choose what all have with --groups",
             )
         part = clip.parts[GROUP_INDICES[group.name][0]]
-        found = part.points[:, np.array(places)].astype(np.float32)
+        found = part.points[:, np.array(indices)].astype(np.float32)
         there = np.isfinite(found).all(axis=(1, 2)) & (found != 0).any(axis=(1, 2))
         points.append(_with_own_depth(found, there, group))
         present.append(there)
@@ -256,7 +256,7 @@ def _feature_sequence(clip: ForeignClip, layout: Layout) -> LandmarkSequence:
     )  # fmt: skip
 
 
-def _place(clip: ForeignClip, group: str, mark: str) -> int | None:
+def _index_of(clip: ForeignClip, group: str, mark: str) -> int | None:
     """Return the column of a landmark in its part, if it is there."""
     part = clip.parts.get(GROUP_INDICES[group][0])
     index = index_of(group, mark)

@@ -121,13 +121,13 @@ def _frame_rows(frames: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
         raise ClipError("it has no rows", "leave it out")
     if (frames != np.floor(frames)).any():
         raise ClipError("its frames are no whole numbers", "number the frames one by one")
-    places = frames.astype(np.int64) - int(frames.min())
-    if places.max() >= _MOST_GAPS * len(np.unique(places)):
+    positions = frames.astype(np.int64) - int(frames.min())
+    if positions.max() >= _MOST_GAPS * len(np.unique(positions)):
         raise ClipError(
-            f"its frames are numbered up to {frames.max()}, but only {len(np.unique(places))} are "
-            "there", "number the frames one by one",
+            f"its frames are numbered up to {frames.max()}, but only {len(np.unique(positions))} "
+            "are there", "number the frames one by one",
         )  # fmt: skip
-    return places
+    return positions
 
 
 def _long_parts(table: pa.Table, rows: npt.NDArray[np.int64]) -> dict[str, LandmarkPart]:

@@ -299,8 +299,8 @@ def _frames(content: Sequence[Any]) -> Iterator[list[DetectedPerson]]:
         frames = {number[name]: by_frame[name] for name in order}
         if len(frames) < len(by_frame):
             frames = dict(enumerate(by_frame.values()))
-        for place in range(min(frames), min(max(frames), min(frames) + 10 * len(frames)) + 1):
-            yield frames.get(place, [])  # who is not found has no entry
+        for at in range(min(frames), min(max(frames), min(frames) + 10 * len(frames)) + 1):
+            yield frames.get(at, [])  # who is not found has no entry
         return
     for frame in content:
         found = frame

@@ -24,7 +24,7 @@ from signloom.corpus.shards import (
     write_shards,
 )
 from signloom.errors import Problem, UserError
-from signloom.importing.new_corpus import MANIFEST, VIDEOS, Plan, RefusedRow
+from signloom.importing.new_corpus import MANIFEST, VIDEOS, CorpusPlan, RefusedRow
 from signloom.progress import progress_file
 
 _FRAMES_PER_SHARD = 25_000  # `extract` writes the shards that training reads, with its own
@@ -80,7 +80,7 @@ def read_parts(sources: Sequence[str], landmarks: Mapping[str, str]) -> list[Mer
     return parts
 
 
-def plan_merge(parts: Sequence[MergedCorpus], corpus: Path) -> Plan:
+def plan_merge(parts: Sequence[MergedCorpus], corpus: Path) -> CorpusPlan:
     """Decide what becomes of each clip; nothing is written.
 
     Clips and signers get the name of their corpus in front: two may have the same.
@@ -88,7 +88,7 @@ def plan_merge(parts: Sequence[MergedCorpus], corpus: Path) -> Plan:
     Raises:
         UserError: If two have the same even then, as `b-c` of the corpus a and `c` of a-b.
     """
-    plan, owners = Plan(), dict[tuple[str, str], str]()
+    plan, owners = CorpusPlan(), dict[tuple[str, str], str]()
     for part in parts:
         there = read_clip_frames(part.shards) if part.shards else {}
         for clip in part.clips:
@@ -136,7 +136,7 @@ def find_shared(parts: Sequence[MergedCorpus]) -> tuple[ShardsMetadata, list[str
 
 
 def merge_landmarks(
-    parts: Sequence[MergedCorpus], plan: Plan, corpus: Path, shared: ShardsMetadata
+    parts: Sequence[MergedCorpus], plan: CorpusPlan, corpus: Path, shared: ShardsMetadata
 ) -> None:
     """Write the landmarks of `find_shared` for the clips of a plan."""
     wanted = {clip.clip_id for clip in plan.clips}

@@ -39,7 +39,7 @@ from signloom.extraction.pictures import (
 from signloom.files import begins_as_ours, whole_file, write_file
 from signloom.importing.dealing import deal_clips
 from signloom.importing.foreign import without_ending
-from signloom.importing.user_tables import Row, Source, how_to_use
+from signloom.importing.user_tables import FieldSource, Row, how_to_use
 from signloom.progress import progress_file
 from signloom.system import link_file
 from signloom.tables import tsv_text
@@ -144,7 +144,7 @@ _NO_SPLIT = SPLITS[0]  # used until the clips are dealt
 class RowOptions:
     """How rows become clips."""
 
-    sources: Mapping[str, Source]
+    sources: Mapping[str, FieldSource]
     """Where each field comes from."""
     split_names: Mapping[str, str] = field(default_factory=dict)
     """What the table calls its splits, beyond the usual names, and train, dev or test."""
@@ -176,7 +176,7 @@ class RefusedRow:
 
 
 @dataclass(slots=True)
-class Plan:
+class CorpusPlan:
     """What a corpus will hold."""
 
     clips: list[Clip] = field(default_factory=list)
@@ -214,7 +214,7 @@ def plan_corpus(
     corpus: Path,
     videos: VideoFolder | None,
     imported: Collection[str] | None,
-) -> Plan:
+) -> CorpusPlan:
     """Decide what becomes of each row; nothing is written.
 
     Args:
@@ -227,7 +227,7 @@ def plan_corpus(
     Raises:
         UserError: If the clips cannot be dealt to the splits.
     """
-    plan, entries = Plan(), [(row, *_values(row, split, options)) for row, split in rows]
+    plan, entries = CorpusPlan(), [(row, *_values(row, split, options)) for row, split in rows]
     alike = _named_alike(entries, imported) if imported else {}
     for row, name, values in entries:
         clip_id = clip_id_of(name)
@@ -363,7 +363,7 @@ def _problem(
 
 
 def _path_in_corpus(
-    corpus: Path, videos: VideoFolder, video: Path | PictureFolder, plan: Plan
+    corpus: Path, videos: VideoFolder, video: Path | PictureFolder, plan: CorpusPlan
 ) -> Path:
     """Return the path of a video in the corpus, and note where it has to come from."""
     folder, root = videos.folder.resolve(), corpus.resolve()
@@ -379,7 +379,7 @@ def _path_in_corpus(
     return target
 
 
-def check_plan(plan: Plan) -> None:
+def check_plan(plan: CorpusPlan) -> None:
     """Refuse a plan that is no corpus.
 
     Raises:
@@ -423,7 +423,7 @@ def check_free(corpus: Path, *, landmarks: bool = False) -> None:
     raise UserError(f"{path} {what}; --force replaces it, --dry-run only looks")
 
 
-def write_corpus(plan: Plan, corpus: Path, *, copy: bool, force: bool) -> None:
+def write_corpus(plan: CorpusPlan, corpus: Path, *, copy: bool, force: bool) -> None:
     """Put the videos in place, then the manifest: it is there only when they are.
 
     Args:
@@ -473,7 +473,7 @@ def imported_groups(corpus: Path) -> list[str]:
     return [FEATURES] if layout.group_names == (FEATURES,) else choices_of(layout)
 
 
-def _write_refusals(path: Path, plan: Plan) -> None:
+def _write_refusals(path: Path, plan: CorpusPlan) -> None:
     """Write the rows that were left out, or remove the list of an earlier time."""
     if not plan.refusals:
         path.unlink(missing_ok=True)

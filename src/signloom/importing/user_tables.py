@@ -28,7 +28,7 @@ class Row:
     line: int  # row number in Parquet, from 1
     cells: dict[str, str]
 
-    def values(self, sources: Mapping[str, "Source"]) -> dict[str, str]:
+    def values(self, sources: Mapping[str, "FieldSource"]) -> dict[str, str]:
         """Return its values by field, with single spaces."""
         return {name: " ".join(one.of(self.cells).split()) for name, one in sources.items()}
 
@@ -287,7 +287,7 @@ ASKED = ("text", "signer", "split", "clip_id", "gloss")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FieldSource:
     """Where the values of a field come from: a column, or one value for every row."""
 
     column: str | None
@@ -311,7 +311,7 @@ class Source:
         return self.column + picked + (" (guessed)" if self.guessed else "")
 
 
-Sources = dict[str, Source]
+Sources = dict[str, FieldSource]
 
 
 def read_pairs(texts: Sequence[str], flag: str, allowed: Sequence[str] = ()) -> dict[str, str]:
@@ -356,8 +356,8 @@ def find_sources(
             raise UserError(
                 f"--column {field}={column}: no such column; the table has {', '.join(header)}"
             )
-    given = {name: Source(column) for name, column in columns.items()}
-    given |= {name: Source(None, value) for name, value in constants.items()}
+    given = {name: FieldSource(column) for name, column in columns.items()}
+    given |= {name: FieldSource(None, value) for name, value in constants.items()}
     guessed = _guess(header, given)
     sources = {**guessed, **given}
     if ask is not None:
@@ -368,11 +368,11 @@ def find_sources(
         source = sources.get(field)
         if source is None or source.column is None:
             raise UserError(f"--pick {field}: say with --column {field}=COLUMN where to look")
-        sources[field] = Source(source.column, pattern=_compile(field, pattern))
+        sources[field] = FieldSource(source.column, pattern=_compile(field, pattern))
     return {name: sources[name] for name in KNOWN_NAMES if name in sources}
 
 
-def _guess(header: Sequence[str], given: Mapping[str, Source]) -> Sources:
+def _guess(header: Sequence[str], given: Mapping[str, FieldSource]) -> Sources:
     """Return fields whose column has a known name and is not given to another field."""
     taken = {source.column for source in given.values()}
     plain = {re.sub(r"[\s-]+", "_", name.lower()): name for name in header if name not in taken}
@@ -380,7 +380,7 @@ def _guess(header: Sequence[str], given: Mapping[str, Source]) -> Sources:
     for field, names in KNOWN_NAMES.items():
         match = next((plain[name] for name in names if name in plain), None)
         if field not in given and match is not None:
-            found[field] = Source(match, guessed=True)
+            found[field] = FieldSource(match, guessed=True)
             plain = {key: name for key, name in plain.items() if name != match}
     return found
 
@@ -396,10 +396,10 @@ def _ask(ask: Callable[[str], str], header: Sequence[str], field: str, sources: 
         if not answer:
             return
         if answer.startswith("="):
-            sources[field] = Source(None, answer[1:])
+            sources[field] = FieldSource(None, answer[1:])
             return
         if answer in header:
-            sources[field] = Source(answer)
+            sources[field] = FieldSource(answer)
             return
         known = f"there is no column {answer!r}; columns: {', '.join(header)}\n"
 

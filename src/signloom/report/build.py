@@ -18,7 +18,7 @@ from signloom.report.attention import read_alignments
 from signloom.report.canvas import inline_svg
 from signloom.report.charts import Chart
 from signloom.report.pages import FindSection, render_page
-from signloom.report.quality import Assessment, QualityOptions, Sheet, draw_sheet
+from signloom.report.quality import Assessment, ContactSheet, QualityOptions, draw_sheet
 from signloom.report.samples import Sample, SampleView, mark_words, pick_samples, show_sample
 from signloom.report.stage_files import ReportPaths, Row, Sources, read_sources
 from signloom.report.verdict import headline_split, system_names, tiles, verdict_sentences
@@ -114,7 +114,7 @@ def _draw_clips(
     picked: Sequence[Sample],
     landmarks: Assessment,
     options: ReportOptions,
-) -> tuple[list[SampleView], list[Sheet]]:
+) -> tuple[list[SampleView], list[ContactSheet]]:
     """Return the sampled clips and the worst ones, drawn; of features and glosses none of these."""
     clip_ids = [sample.row["clip_id"] for sample in picked]
     worst = landmarks.worst if sources.shows_signer else []

@@ -258,8 +258,8 @@ def draw_line(
         thickness: Pixels.
     """
     for part in _unbroken(points):
-        place = np.rint(part * 2**_SUBPIXEL_BITS).clip(-(2**20), 2**20).astype(np.int32)
-        cv2.polylines(rgb, [place[:, None]], False, colour, thickness, cv2.LINE_AA, _SUBPIXEL_BITS)
+        pixels = np.rint(part * 2**_SUBPIXEL_BITS).clip(-(2**20), 2**20).astype(np.int32)
+        cv2.polylines(rgb, [pixels[:, None]], False, colour, thickness, cv2.LINE_AA, _SUBPIXEL_BITS)
 
 
 def draw_circle(

@@ -341,7 +341,7 @@ def describe_corpus(rows: Sequence[ClipQuality]) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sheet:
+class ContactSheet:
     """One of the worst clips, drawn along its whole time."""
 
     clip_id: str
@@ -356,7 +356,7 @@ class Sheet:
 
 def draw_sheet(
     row: ClipQuality, number: int, landmarks: Assessment, sequence: LandmarkSequence, pictures: int
-) -> Sheet:
+) -> ContactSheet:
     """Draw one of the worst clips.
 
     Args:
@@ -368,7 +368,7 @@ def draw_sheet(
     """
     drawn = draw_pictures(sequence, pictures, whole=True)
     label = html.escape(f"Along the time of {row.clip_id}: left hand above, right hand below")
-    return Sheet(
+    return ContactSheet(
         clip_id=row.clip_id,
         signer=landmarks.signer_of.get(row.clip_id, "unknown"),
         faults=landmarks.faults[row.clip_id],

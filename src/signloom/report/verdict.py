@@ -157,8 +157,8 @@ def _change_sentence(sources: Sources, split: str) -> str:
     ]
     text = f"Against the run that was kept: {', '.join(changes)}"
     low, high = model[headline]["low"], model[headline]["high"]
-    place = "within" if low <= before.get(headline, low) <= high else "outside"
-    return f"{text}; its {metric_label(headline)} lies {place} this one's interval."
+    where = "within" if low <= before.get(headline, low) <= high else "outside"
+    return f"{text}; its {metric_label(headline)} lies {where} this one's interval."
 
 
 def _blind_sentence(systems: dict[str, Any], headline: Metric, *, is_read: bool) -> str:

@@ -130,15 +130,15 @@ def prepare_database() -> None:
 def _bring_home(path: Path) -> None:
     """Let the artifacts of a project that was copied or moved lie in its own `mlruns`.
 
-    MLflow keeps absolute places, so a copy would write into the project that it was copied from.
+    MLflow keeps absolute paths, so a copy would write into the project that it was copied from.
     """
-    if path.resolve() != Path(DEFAULT_STORE).resolve():  # of several projects: places are theirs
+    if path.resolve() != Path(DEFAULT_STORE).resolve():  # of several projects: its paths are theirs
         return
     home = str(path.resolve().parent / ARTIFACTS)
     try:
         with contextlib.closing(sqlite3.connect(path, timeout=ANSWER_S)) as database, database:
-            places = database.execute("SELECT artifact_location FROM experiments").fetchall()
-            folders = {Path(place.removeprefix("file://")).parent for (place,) in places if place}
+            locations = database.execute("SELECT artifact_location FROM experiments").fetchall()
+            folders = {Path(uri.removeprefix("file://")).parent for (uri,) in locations if uri}
             for folder in sorted(folders):
                 old = str(folder)
                 if folder.name != ARTIFACTS or not folder.is_absolute() or old == home:

@@ -379,7 +379,7 @@ def seed_everything(seed: int) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Result:
+class TrainingResult:
     """What training with one seed gave."""
 
     seed: int
@@ -484,7 +484,7 @@ def train_seed(
     snapshots: Snapshots,
     log: Callable[..., None] | None = None,
     learn: Callable[..., tuple[Checkpoint, Fit]] | None = None,
-) -> Result:
+) -> TrainingResult:
     """Train with the first seed and show a progress bar; `check_run` has passed the options.
 
     Args:
@@ -515,10 +515,10 @@ def train_seed(
         )
     if log is not None:
         log({"best_epoch": fit.best_epoch, "best_dev_loss": fit.dev_loss})
-    return Result(seed=options.train.seed, checkpoint=checkpoint, fit=fit)
+    return TrainingResult(seed=options.train.seed, checkpoint=checkpoint, fit=fit)
 
 
-def write_results(folder: Path, results: Sequence[Result]) -> None:
+def write_results(folder: Path, results: Sequence[TrainingResult]) -> None:
     """Write the checkpoint of the first seed, below it those of the others.
 
     With several seeds, `seeds.json` has their dev losses with mean and spread, and `seeds/N/` the
@@ -549,7 +549,7 @@ def write_results(folder: Path, results: Sequence[Result]) -> None:
         ) from error
 
 
-def _write_result(folder: Path, result: Result) -> None:
+def _write_result(folder: Path, result: TrainingResult) -> None:
     save_checkpoint(folder, result.checkpoint)
     write_history(folder / HISTORY, result.fit)
 
@@ -564,7 +564,7 @@ def write_history(path: Path, fit: Fit) -> None:
     write_file(path, json.dumps(content, indent=1) + "\n")
 
 
-def spread(results: Sequence[Result]) -> dict[str, float]:
+def spread(results: Sequence[TrainingResult]) -> dict[str, float]:
     """Return mean and standard deviation of the dev losses; nothing of a single one."""
     losses = [result.fit.dev_loss for result in results]
     if len(losses) == 1:

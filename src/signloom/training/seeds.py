@@ -15,7 +15,13 @@ from signloom.errors import UserError
 from signloom.processes import ending, start_module
 from signloom.training.data import TrainingData
 from signloom.training.devices import count_jobs
-from signloom.training.run import Result, RunOptions, deciding_options, each_seed, train_seed
+from signloom.training.run import (
+    RunOptions,
+    TrainingResult,
+    deciding_options,
+    each_seed,
+    train_seed,
+)
 from signloom.training.snapshots import Snapshots, hold_snapshots, open_snapshots
 
 POLL_S = 0.2
@@ -59,7 +65,7 @@ class Seeds:
         with hold_snapshots(self.folder, self.snapshots):
             yield
 
-    def train(self, number: int, log: Callable[..., None] | None = None) -> Result:
+    def train(self, number: int, log: Callable[..., None] | None = None) -> TrainingResult:
         """Train with one seed, or read what came out where it was trained; see `train_seed`."""
         one, kept = self.each[number], self.snapshots[number]
         return train_seed(self.data, one, self.made, self.fabric, kept, log)

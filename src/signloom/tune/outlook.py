@@ -30,7 +30,7 @@ GREEDY = dataclasses.replace(DECODING, beam_size=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class OutlookResult:
     """What a model of some signers gets right of a signer whom it has not seen."""
 
     signers: int  # that it learnt from
@@ -135,7 +135,7 @@ def plan_trainings(signers: Sequence[str], draws: int, seed: int) -> list[Traini
 def measure_outlook(
     files: TrainingFiles, options: RunOptions, scoring: ScoreOptions, *,
     draws: int, steps: int, seed: int,
-) -> list[Result]:  # fmt: skip
+) -> list[OutlookResult]:  # fmt: skip
     """Train and test the models of `plan_trainings`.
 
     Dev chooses the epoch, as ever; neither it nor test is tested on.
@@ -178,7 +178,7 @@ def measure_outlook(
             tested = [one for one in of_train if one.signer == who]
             right = _score(translator, tested, sequences, longest, scoring, words=words)
             results.append(
-                Result(signers=len(training.known), share=training.share, draw=training.draw,
+                OutlookResult(signers=len(training.known), share=training.share, draw=training.draw,
                        signer=who, right=right)
             )  # fmt: skip
     return results
@@ -217,7 +217,7 @@ def have_signers(files: TrainingFiles) -> int:
     return len({one.signer for one in read_targets(files.targets) if one.split == "train"})
 
 
-def draw_outlook(results: Sequence[Result], have: int, seed: int) -> Outlook:
+def draw_outlook(results: Sequence[OutlookResult], have: int, seed: int) -> Outlook:
     """Say what some results say, with intervals over draws and over the signers left out.
 
     Expected is what a straight line over the logarithm of the number of signers gives, in points
@@ -288,6 +288,6 @@ def _interval(value: float, resampled: npt.NDArray[np.float64]) -> Interval:
     return Interval(value=float(value), low=float(low), high=float(high))
 
 
-def to_map(outlook: Outlook, results: Sequence[Result]) -> dict[str, object]:
+def to_map(outlook: Outlook, results: Sequence[OutlookResult]) -> dict[str, object]:
     """Return what `--json` prints."""
     return {**dataclasses.asdict(outlook), "results": [dataclasses.asdict(one) for one in results]}

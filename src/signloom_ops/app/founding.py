@@ -11,7 +11,7 @@ from signloom.errors import UserError
 from signloom.importing.dealing import deal_clips
 from signloom.importing.new_corpus import (
     MANIFEST,
-    Plan,
+    CorpusPlan,
     RowOptions,
     VideoFolder,
     plan_corpus,
@@ -116,11 +116,11 @@ def found(splits: Mapping[str, str] | None = None) -> None:
         adopt(PARAMS, values)
 
 
-def _plan(ops: OpsOptions, splits: Mapping[str, str] | None) -> Plan:
+def _plan(ops: OpsOptions, splits: Mapping[str, str] | None) -> CorpusPlan:
     tables = sorted(ops.inbox.glob("app-*/table.tsv"))
     if not tables:
-        return Plan()
-    plan = Plan()
+        return CorpusPlan()
+    plan = CorpusPlan()
     for path in tables:
         table = read_user_table(path, "tab", "utf-8")
         one = plan_corpus(
@@ -149,7 +149,7 @@ def _plan(ops: OpsOptions, splits: Mapping[str, str] | None) -> Plan:
     return plan
 
 
-def _describe(plan: Plan) -> Proposal:
+def _describe(plan: CorpusPlan) -> Proposal:
     clips, lacks = plan.clips, list[Lack]()
     reasons: list[str] = []
     counts = Counter(clip.split for clip in clips)
@@ -186,7 +186,7 @@ def _describe(plan: Plan) -> Proposal:
     )
 
 
-def _where(plan: Plan, clip: Clip) -> Path | None:
+def _where(plan: CorpusPlan, clip: Clip) -> Path | None:
     """Return where the film of a clip lies now."""
     found = plan.videos.get(clip.video) if clip.video else None
     return found if isinstance(found, Path) else clip.video

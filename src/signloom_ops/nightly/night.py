@@ -24,8 +24,8 @@ from signloom_ops.nightly import steps
 from signloom_ops.nightly.commands import Commands
 from signloom_ops.nightly.plan import (
     BY_HAND,
+    NightPlan,
     NightRequest,
-    Plan,
     Settings,
     choose_parent,
     make_plan,
@@ -166,7 +166,7 @@ class _Night:
         RETRAIN_UNFINISHED.unlink(missing_ok=True)
         return ending
 
-    def _train_and_decide(self, plan: Plan, manifest: Manifest, log: Run) -> Ending:
+    def _train_and_decide(self, plan: NightPlan, manifest: Manifest, log: Run) -> Ending:
         """Do what the plan says, from the corpus to the remote."""
         store, record, drift = self.store, self.record, None
         clips = manifest.clips

@@ -110,7 +110,7 @@ def read_settings(params: Path) -> Settings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Plan(StepResult):
+class NightPlan(StepResult):
     """What is to be done tonight."""
 
     kind: Kind
@@ -129,7 +129,7 @@ def make_plan(
     to_finish: int | None,
     force: bool,
     is_ingested: bool = False,
-) -> Plan:
+) -> NightPlan:
     """Look for something to do; takes seconds.
 
     Parameters or code that changed are no reason: what a person edits by day, a person tries by
@@ -162,7 +162,7 @@ def make_plan(
         kind, version = "finish", to_finish
         reasons = [f"the night that decided on version {to_finish} was interrupted after it"]
     text = "; ".join(reasons) or "nothing is new"
-    return Plan(text=text, kind=kind, reasons=tuple(reasons), version=version)
+    return NightPlan(text=text, kind=kind, reasons=tuple(reasons), version=version)
 
 
 def read_unfinished() -> int | None:

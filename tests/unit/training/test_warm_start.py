@@ -28,8 +28,8 @@ from signloom.files import hash_folder
 from signloom.paths import START
 from signloom.training.data import TrainingData
 from signloom.training.run import (
-    Result,
     RunOptions,
+    TrainingResult,
     prepare,
     read_run_options,
     train,
@@ -289,9 +289,9 @@ def test_other_kinds_of_source_tokens_do_not_fit(tmp_path: Path) -> None:
         warm_start(checkpoint(source="glosses", spec=new), tmp_path / "old", seed=3)
 
 
-def run(data: TrainingData, options: RunOptions) -> Result:
+def run(data: TrainingData, options: RunOptions) -> TrainingResult:
     done, fit = train(data, options, provenance={}, log=lambda _: None)
-    return Result(seed=options.train.seed, checkpoint=done, fit=fit)
+    return TrainingResult(seed=options.train.seed, checkpoint=done, fit=fit)
 
 
 def test_each_seed_starts_from_its_own_model_and_ends_with_the_same_bytes(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ from signloom.config import load_params
 from signloom.errors import UserError
 from signloom.features.targets import read_targets, write_targets
 from signloom.training.data import TrainingFiles
-from signloom.tune.outlook import Result, draw_outlook, plan_trainings
+from signloom.tune.outlook import OutlookResult, draw_outlook, plan_trainings
 from tests.tiny import ROOT, write_project
 
 
-def corpus(seed: int, step: float, *, spread: float = 8.0, signers: int = 7) -> list[Result]:
+def corpus(seed: int, step: float, *, spread: float = 8.0, signers: int = 7) -> list[OutlookResult]:
     """Draw results of which the truth is known: odds grow by `step` with each doubling."""
     generator = np.random.default_rng(seed)
     names = [f"s{number}" for number in range(signers)]
@@ -29,7 +29,7 @@ def corpus(seed: int, step: float, *, spread: float = 8.0, signers: int = 7) -> 
             size = len(one.known)
             right = truth(size, step) + hard[who] + noise - (2.0 if one.share < 1 else 0.0)
             results.append(
-                Result(signers=size, share=one.share, draw=one.draw, signer=who,
+                OutlookResult(signers=size, share=one.share, draw=one.draw, signer=who,
                        right=float(np.clip(right + generator.normal(0, 3), 0, 100)))
             )  # fmt: skip
     return results

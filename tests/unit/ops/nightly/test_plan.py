@@ -9,7 +9,7 @@ from signloom.corpus.manifest import load_manifest, read_manifest, write_manifes
 from signloom.errors import UserError
 from signloom_ops.intake.ingest import ingest
 from signloom_ops.nightly.plan import (
-    Plan,
+    NightPlan,
     Settings,
     choose_parent,
     corpus_key,
@@ -30,7 +30,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     return make_project()
 
 
-def plan(settings: Settings, *, to_finish: int | None = None, force: bool = False) -> Plan:
+def plan(settings: Settings, *, to_finish: int | None = None, force: bool = False) -> NightPlan:
     manifest = load_manifest(settings.corpus)
     return make_plan(settings, manifest, ModelStore(), to_finish=to_finish, force=force)
 
