@@ -429,8 +429,10 @@ def _find_columns(table: UserTable) -> Sources:
     """Settle by their names which columns hold what; nobody is there to be asked."""
     sources = find_sources(table.header)
     listed = ", ".join(table.header)
-    if "text" not in sources:
-        raise UserError(f"no column of the sentences; found {listed}, expected one named text")
+    if not {"text", "gloss"} & sources.keys():
+        raise UserError(
+            f"no column of the sentences; found {listed}, expected one named text, or gloss"
+        )
     if not {"clip_id", "video"} & sources.keys():
         raise UserError(f"no column of the videos; found {listed}, expected one named video")
     if {"start_frame", "end_frame"} & sources.keys():

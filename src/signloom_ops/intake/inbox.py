@@ -91,6 +91,19 @@ def correct_clip(clip: Clip, values: Mapping[str, str]) -> Clip:
     return replace(clip, text=values.get("text", ""), gloss=gloss, start_s=start_s, end_s=end_s)
 
 
+def _as_signs(candidates: Sequence[Candidate], clips: Sequence[Clip]) -> list[Candidate]:
+    """Return the candidates of a corpus of glosses alone: there, these are the text."""
+    before, found = {clip.clip_id: clip.text for clip in clips}, []
+    for one in candidates:
+        lines = [line for name in ("gloss", "text") if (line := one.values.get(name))]
+        if lines:  # of a correction, the one that was corrected
+            old = before.get(one.name) if one.corrects else None
+            signs = next((line for line in lines if line != old), lines[0])
+            one = replace(one, values={**one.values, "text": signs, "gloss": signs})
+        found.append(one)
+    return found
+
+
 def _find_films(candidates: Sequence[Candidate], clips: Sequence[Clip]) -> list[Candidate]:
     """Give the cues of corrected captions their films: those of the clips that they name."""
     by_id = {clip.clip_id: clip for clip in clips}
@@ -179,6 +192,8 @@ def read_inbox(
         shutil.rmtree(packed)
         raise
     candidates = _find_films(candidates, clips)
+    if clips and all(clip.text == clip.gloss for clip in clips):
+        candidates = _as_signs(candidates, clips)
     videos = [*(clip.video for clip in clips), *(one.video for one in candidates)]
     hashes = VideoHashes(cache_folder()).hash_videos(video for video in videos if video)
     index = build_index(clips, hashes, read_withdrawn(corpus))

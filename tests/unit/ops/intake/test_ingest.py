@@ -326,6 +326,32 @@ def test_a_corrected_text_is_a_change_and_never_a_double(corpus: CorpusOptions) 
     assert not has_news(corpus, Path("home"), OPTIONS)
 
 
+def test_what_comes_into_a_corpus_of_glosses_alone_has_glosses(corpus: CorpusOptions) -> None:
+    """A delivery without sentences was refused, and one with a text file had nothing to learn."""
+    founders = read_manifest(corpus.path)
+    write_manifest(corpus.path, [replace(clip, gloss=clip.text) for clip in founders])
+    write_rows(
+        Path("in/a/table.tsv"), [{"video": "a.mp4", "gloss": "DEMAIN ELLE", "signer": "ada"}]
+    )
+    write_video(Path("in/a/a.mp4"), frames=21)
+    deliver(Path("in/ada"), "b", "ELLE EAU BOIRE", frames=22)
+    assert [(c.text, c.gloss) for c in take(corpus, "in").clips] == [
+        ("DEMAIN ELLE", "DEMAIN ELLE"), ("ELLE EAU BOIRE", "ELLE EAU BOIRE"),
+    ]  # fmt: skip
+    path = export(corpus, Path("home"))["ada-0"]
+    old, new = "je vais à la maison", "je vais à l'école"
+    path.write_text(path.read_text().replace(old, new, 1))  # in one tier
+    assert [(c.text, c.gloss) for _, c in take(corpus, "home").changes] == [(new, new)]
+
+
+def test_a_table_of_glosses_is_no_sentence_of_a_corpus_of_sentences(corpus: CorpusOptions) -> None:
+    write_rows(
+        Path("in/a/table.tsv"), [{"video": "a.mp4", "gloss": "DEMAIN ELLE", "signer": "ada"}]
+    )
+    write_video(Path("in/a/a.mp4"), frames=21)
+    assert reasons(take(corpus, "in")) == {"table.tsv line 2": "the sentence is empty"}
+
+
 def test_moved_times_and_a_forgotten_sentence_come_home_too(corpus: CorpusOptions) -> None:
     folder = Path("home")
     export(corpus, folder)
