@@ -104,8 +104,7 @@ def load_section(path: Path, section: str, cls: type[T]) -> T:
             nested maps.
 
     Returns:
-        The options. A field with a default may be missing in the file: it is a constant of the
-            code that few have a reason to change; any other knob has its home in the file.
+        The options. A field with a default may be missing in the file: few people change it.
 
     Raises:
         UserError: If the file or section is missing, a key is unknown or missing, or a value is of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 _MOST_OF_A_LINE, _MOST = 2_000, 20_000  # characters of a message
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_NO_RIGHT = "you may not do this there: ask the owner of the files, or work in a copy of your own"
+_NO_RIGHT = "ask the owner of the files, or work in a copy of your own"
 _IN_THE_WAY = "it is in the way: name another path, or move it"
 _HINTS = {
     **dict.fromkeys(FULL_DISK, "the disk is full: free some space and run the same again"),

@@ -20,7 +20,9 @@ def add_align(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("film", type=Path)
     parser.add_argument("captions", type=Path, help=".vtt, .srt, .eaf, ...; in the film's order")
     parser.add_argument("--out", type=Path, required=True, help=".vtt, .srt, .eaf, .txt or .json")
-    parser.add_argument("--overwrite", action="store_true", help="replace what is there already")
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace a file that already exists"
+    )
     add_path(parser, "--checkpoint", CHECKPOINT, "model folder, whose landmarks are looked for")
     parser.set_defaults(run=run_align)
 

@@ -383,5 +383,5 @@ def check_same_extractor(
     if differing:
         parts = "; ".join(f"{k}: {found.get(k)}, not {trained.get(k)}" for k in differing)
         raise UserError(
-            f"these landmarks are of another make than those of the checkpoint ({parts}); {hint}"
+            f"these landmarks were made with other settings than the checkpoint's ({parts}); {hint}"
         )

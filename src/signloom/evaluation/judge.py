@@ -88,7 +88,7 @@ class Answers:
 
 @checked_dataclass
 class BlindAnswer:
-    """What a judge says who knows the sentences by their places alone."""
+    """A judge's answer; the two sentences are known only as first and second."""
 
     judge: str
     clip_id: str

@@ -168,7 +168,7 @@ def pad_ids(
 
 
 class EpochBatches(ABC):
-    """What training reads: the batches of any epoch, planned without building one.
+    """The batches of training: `plan` lists those of an epoch, `build` makes one.
 
     A plan follows from a seed and the epoch's number, and what chance does to a clip from these
     and the clip, not from the clips beside it. So training goes on at any step without building
@@ -188,7 +188,7 @@ class EpochBatches(ABC):
         """Return some clips, at least one, as they are in an epoch, padded to a batch."""
 
     def expect(self, epoch: int, parts: Sequence[Sequence[int]]) -> None:  # noqa: B027  may do nothing
-        """Hear which batches of an epoch are asked for next, in this order."""
+        """Announce the batches of an epoch that are needed next, in this order."""
 
 
 class BuiltAhead(EpochBatches):

@@ -85,7 +85,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Captions:
-    """What a file holds: cues in its order, and where and why something of it is none."""
+    """The cues of a file in its order, and the parts that cannot be read, each with its reason."""
 
     path: Path
     cues: Sequence[Cue]

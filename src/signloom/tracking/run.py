@@ -42,7 +42,7 @@ REPRO, RETRAIN = "dvc repro", "retrain"  # "stages" of the runs below which thos
 STAGE_KEY = "SIGNLOOM_STAGE_RUN"  # key of the run of a stage, for the processes of its trainings
 SUMMARY = ("score", "headline")  # metrics and tags that the run above a stage's shows, too
 INTERVAL_S = 10.0  # between two samples of the load
-MAX_WAIT_S = 10.0  # at the end of a stage, for a store that answers
+MAX_WAIT_S = 10.0  # seconds that a stage waits at its end for a store that answers
 logger = logging.getLogger(__name__)
 _deliverers: list["subprocess.Popen[bytes]"] = []  # of this process; the last one may be alive
 

@@ -118,9 +118,8 @@ def each_seed(options: RunOptions) -> list[RunOptions]:
 def deciding_options(options: RunOptions) -> dict[str, Any]:
     """Return the options that decide the weights.
 
-    The others may change between an interruption and the restart.
-
-    How the work is divided changes nothing but rounding.
+    Options that only divide the work (device, parts of a batch, memory) are left out: they change
+    nothing but rounding, and may change on resume.
     """
     values = asdict(options)
     for name in ("device", "accumulate", "cache_mb", "snapshot_s"):

@@ -37,8 +37,7 @@ TOKEN_ROWS = (
     "decoder.output.bias",
 )
 LABEL_ROWS = ("ctc.weight", "ctc.bias", "feedback.weight")
-# What may differ: it steers training and what is drawn before, and makes no weight mean anything
-# else.
+# Options that may differ between two models: they do not change what a weight means.
 FREE = ("dropout", "layer_drop", "initialization", "text_model", "freeze")
 _MOST_NAMED = 8  # new or dropped names in a message
 

@@ -1,4 +1,4 @@
-"""Frames come while somebody signs: hands at rest end a sentence, or a recording is watched."""
+"""Live sessions: frames in, a sentence whenever the hands rest, or faults of a recording."""
 
 import math
 import secrets

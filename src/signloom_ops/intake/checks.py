@@ -371,7 +371,7 @@ def _content_problems(
         reason = "in the corpus the same video is signed by somebody else"
         return [Problem(reason, "correct the signer", tuple(sorted(others)))]
     if other_id(candidate.name, content) in ids:
-        return [Problem("its name and its other name are taken", "give it another name")]
+        return [Problem("other clips have its name and its replacement name", "rename the file")]
     return []
 
 

@@ -208,8 +208,8 @@ def _check_resamples(score: ScoreOptions, options: GateOptions) -> None:
     least = 2 / (score.resamples + 1)  # p-value that a resampling can show
     if least > options.level:
         raise UserError(
-            f"{score.resamples} resamples show no p below {least:.3f}, so they have no "
-            f"interval of level {options.level:g}; raise evaluate.score.resamples to "
+            f"{score.resamples} bootstrap resamples are too few for level {options.level:g} (their "
+            f"least p is {least:.3f}); raise evaluate.score.resamples to "
             f"{math.ceil(2 / options.level)}, or gate.level of ops.yaml"
         )
 

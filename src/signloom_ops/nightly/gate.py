@@ -140,8 +140,8 @@ class Decision:
 def level_tonight(level: float, refused: int) -> float:
     """Return the error probability that a promotion may have tonight.
 
-    Every refusal lessens it, a promotion does not. Of the challengers of any 365 days that are not
-    better, all but the first to be promoted were refused, so the j-th of them is tested at
+    Each refusal of the last 365 days lowers it, a promotion does not. Of a year's challengers that
+    are not better, all but the first to be promoted were refused, so the j-th of them is tested at
     level / (j H) at most, H the sum of 1 / j up to 366: together at most at `level`, whatever the
     dependence of the tests. Where 366 were refused, nothing is promoted.
 

@@ -147,7 +147,7 @@ def read_project(params: Path, recordings: Recordings) -> Project:
 
 
 def find_removal(signer: str, project: Project) -> Removal:
-    """Return by what a signer is found; of an interrupted removal, what it had found.
+    """Find what belongs to a signer; after an interrupted removal, return what it had found.
 
     Raises:
         UserError: If nothing names them, with names that are near; if the removal of somebody else

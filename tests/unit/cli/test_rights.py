@@ -28,7 +28,7 @@ for closed, line in zip(sys.argv[1::2], sys.argv[2::2]):
     if closed != ".":
         Path(closed).chmod(mode)
 """
-NO_RIGHT = "Permission denied; you may not do this there: ask the owner of the files, or work in"
+NO_RIGHT = "Permission denied; ask the owner of the files, or work in"
 TABLE = "id\ttext\tsigner\tsplit\tgloss\na\toui\ta\ttrain\tOUI\nb\toui\tb\tdev\tOUI\n"
 INIT = "init new --text-only --table table.tsv"
 
@@ -72,7 +72,7 @@ def test_a_project_of_somebody_else_is_refused_in_words(project: Path, commands:
     before = tree(project)
     found = dict(zip(commands, attempt(*[(".", one) for one in commands]), strict=True))
     if INIT in found:
-        assert "Permission denied; you may not do this there" in found.pop(INIT)
+        assert "Permission denied; ask the owner" in found.pop(INIT)
         assert found["adopt --preset short"].startswith("error: params.yaml: ")
     assert [command for command, said in found.items() if NO_RIGHT not in said] == []
     assert tree(project) == before
