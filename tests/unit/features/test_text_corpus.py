@@ -66,6 +66,6 @@ def test_the_landmark_folder_of_a_text_corpus_can_be_read(tmp_path: Path) -> Non
         assert read_shards(folder / SHARDS_NAME) == {}
         assert read_clip_frames(folder / SHARDS_NAME) == {}
         assert read_quality(folder / QUALITY_NAME) == []
-        assert (folder / REJECTS_NAME).read_text() == "clip_id\tvideo\treason\tmend\n"
+        assert (folder / REJECTS_NAME).read_text() == "clip_id\tvideo\treason\thint\n"
     (one,), (other,) = ((tmp_path / name / SHARDS_NAME).iterdir() for name in "ab")
     assert (one.name, one.read_bytes()) == (other.name, other.read_bytes())
