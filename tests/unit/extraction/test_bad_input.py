@@ -1,6 +1,6 @@
 """Odd and broken files, real ones: the right frames, or an error that says why and what to do.
 
-docs/extraction.md has the same as a table for users.
+docs/extraction.md says the same for users.
 """
 
 import os
