@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="of weights and chance (%(default)s)")
     options = parser.parse_args()
     if options.out.exists():
-        raise UserError(f"{options.out} is there already; name another file")
+        raise UserError(f"{options.out} already exists; name another file")
     corpus = load_section(PARAMS, "corpus", CorpusOptions)
     clips = read_manifest(corpus.path, corpus.signer_disjoint)
     made = shards_metadata(SHARDS)

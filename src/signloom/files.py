@@ -85,7 +85,7 @@ def check_output(path: Path, inputs: Iterable[Path], *, overwrite: bool) -> None
         overwrite: Whether other files may be replaced.
 
     Raises:
-        UserError: If `path` is one of the inputs, or is there already.
+        UserError: If `path` is one of the inputs, or already exists.
         OSError: If it cannot be written.
     """
     check_writable(path)
@@ -97,7 +97,9 @@ def check_output(path: Path, inputs: Iterable[Path], *, overwrite: bool) -> None
     if path.is_dir():
         raise UserError(f"{path} is a folder, expected the name of a file")
     if not overwrite:
-        raise UserError(f"{path} is there already: give --overwrite to replace it; it was left")
+        raise UserError(
+            f"{path} already exists and was not changed; give --overwrite to replace it"
+        )
 
 
 def check_output_folder(folder: Path, inputs: Iterable[Path], made: Collection[str]) -> None:

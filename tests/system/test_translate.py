@@ -115,7 +115,10 @@ def test_films_replace_neither_the_clips_of_their_folder_nor_what_stands_there(
     (hands / "films/words-1.webm").write_bytes(b"mine")
     with pytest.raises(SystemExit, match="not translated: 1 of the clips"):
         main(["translate", "clips/words.npy", *SIZES, "--video", "films"])
-    assert "words-1.webm is there already: give --overwrite" in capsys.readouterr().err
+    assert (
+        "words-1.webm already exists and was not changed; give --overwrite"
+        in capsys.readouterr().err
+    )
     assert (hands / "films/words-1.webm").read_bytes() == b"mine"
     written = (hands / "films/words-2.webm").stat().st_size
     main(["translate", "clips/words.npy", *SIZES, "--video", "films", "--overwrite"])
@@ -218,7 +221,9 @@ def test_a_film_is_cut_into_sentences_and_gets_captions(
     assert not any(row["text"].startswith("[?]") for row in rows)
     with pytest.raises(SystemExit, match="not translated: 1 of the clips"):
         main(["translate", "film.npy", *SIZES, "--write", "vtt"])
-    assert "film.vtt is there already: give --overwrite" in capsys.readouterr().err
+    assert (
+        "film.vtt already exists and was not changed; give --overwrite" in capsys.readouterr().err
+    )
     main(["translate", "film.npy", *SIZES, "--write", "vtt", "--into", "out", "--pause", "3",
           "--video", "films"])  # fmt: skip
     (whole,) = read_captions(hands / "out/film.vtt").cues
@@ -262,7 +267,7 @@ def test_late_captions_are_moved_to_the_signing(
     assert [cue.text for cue in cues] == [cue.text for cue in late]
     found = [time_s for cue in cues for time_s in (cue.start_s, cue.end_s)]
     assert found == pytest.approx([time_s for span in spans for time_s in span], abs=0.3)
-    with pytest.raises(SystemExit, match="is there already"):
+    with pytest.raises(SystemExit, match="already exists"):
         main(["align", "film.npz", "late.srt", "--out", "film.vtt"])
     with pytest.raises(SystemExit, match="it is the input"):
         main(["align", "film.npz", "late.srt", "--out", "late.srt", "--overwrite"])

@@ -76,7 +76,7 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
         "works, too, but few browsers play its MPEG-4",
     )
     parser.add_argument(
-        "--overwrite", action="store_true", help="replace films and pages that are there already"
+        "--overwrite", action="store_true", help="replace films and pages that already exist"
     )
     parser.add_argument(
         "--attention", type=Path, metavar="OUT",

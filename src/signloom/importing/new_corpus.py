@@ -109,7 +109,7 @@ def place_video(source: Path | PictureFolder, target: Path, *, copy: bool, force
         with whole_file(target) as temporary:
             source.pack(temporary)
             if target.exists() and not force and not filecmp.cmp(temporary, target, shallow=False):
-                raise UserError(f"{target} is there already; --force replaces it")
+                raise UserError(f"{target} already exists; --force replaces it")
         return
     source = source.resolve()
     if target.is_symlink() or target.exists():
@@ -117,7 +117,7 @@ def place_video(source: Path | PictureFolder, target: Path, *, copy: bool, force
         if is_same:
             return
         if not force:
-            raise UserError(f"{target} is there already; --force replaces it")
+            raise UserError(f"{target} already exists; --force replaces it")
     with whole_file(target) as temporary:
         if copy:
             shutil.copyfile(source, temporary)
@@ -417,9 +417,9 @@ def check_free(corpus: Path, *, landmarks: bool = False) -> None:
         path = corpus / IMPORTED_SHARDS
     if not path.exists():
         return
-    what = "is there already"
+    what = "already exists"
     if path.name == MANIFEST and is_manifest(path.read_text(encoding="utf-8", errors="replace")):
-        what = f"is there already, a Signloom manifest. {how_to_use(path)}"
+        what = f"already exists, a Signloom manifest. {how_to_use(path)}"
     raise UserError(f"{path} {what}; --force replaces it, --dry-run only looks")
 
 

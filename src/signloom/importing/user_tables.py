@@ -134,7 +134,7 @@ def read_rates(path: Path) -> dict[str, dict[str, float]]:
 
 
 def how_to_use(manifest: Path) -> str:
-    """Say what follows where a manifest is there already."""
+    """Say what follows where a manifest already exists."""
     return (
         f"Name it in params.yaml (corpus.folder: {manifest.parent.as_posix()}, corpus.manifest: "
         f"{manifest.name}); further clips are brought in by `signloom ingest`"

@@ -95,11 +95,11 @@ def test_nothing_is_overwritten_unless_asked_for(project: Path) -> None:
     assert not video.is_symlink()
     manifest = Path("data/raw/weather/manifest.tsv")
     before = manifest.read_bytes()
-    with pytest.raises(SystemExit, match=r"is there already.* --force replaces it"):
+    with pytest.raises(SystemExit, match=r"already exists.* --force replaces it"):
         init(tables, "--set", "language=de")
     assert manifest.read_bytes() == before
     manifest.unlink()
-    with pytest.raises(SystemExit, match=r"train0\.mp4 is there already; --force replaces it"):
+    with pytest.raises(SystemExit, match=r"train0\.mp4 already exists; --force replaces it"):
         init(tables)  # would put a link in the place of a copy
     assert not manifest.exists()
     init(tables, "--force")
@@ -112,7 +112,7 @@ def test_a_manifest_is_used_and_not_made_again(project: Path) -> None:
     init(write_tables(project))
     manifest = "data/raw/weather/manifest.tsv"
     use = r"corpus.folder: data/raw/weather, corpus.manifest: manifest.tsv\); .*signloom ingest"
-    with pytest.raises(SystemExit, match=rf"{manifest} is there already, a Signloom mani.*{use}"):
+    with pytest.raises(SystemExit, match=rf"{manifest} already exists, a Signloom mani.*{use}"):
         main(["init", "data/raw/weather"])
     with pytest.raises(SystemExit, match=f"{manifest}: is a Signloom manifest already.*{use}"):
         init(["--table", f"train={manifest}"], corpus="other")

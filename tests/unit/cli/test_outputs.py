@@ -71,10 +71,10 @@ def test_where_nothing_can_be_written_is_said_before_the_work(project: Path) -> 
 
 def test_an_export_replaces_no_file_unless_told(project: Path) -> None:
     export = ["export", "mine", "--landmarks", "shards"]
-    refuse(project, "a.pose is there already: give --overwrite", *export)
+    refuse(project, "a.pose already exists and was not changed; give --overwrite", *export)
     main([*export, "--overwrite"])
     assert (project / "mine/a.pose").read_bytes()[:4] != b"mine"
-    refuse(project, "a.pose is there already", *export)
+    refuse(project, "a.pose already exists", *export)
 
 
 def test_shards_of_others_name_no_file_outside_of_the_export(project: Path) -> None:

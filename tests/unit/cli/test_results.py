@@ -169,7 +169,9 @@ def test_many_runs_are_ranked_in_clusters_as_wmt_prints_them(
         main(["compare", "bad", "slips", "reports", "--out", name])
     assert '<th scope="row">slips</th><td>1</td>' in Path("board.html").read_text()
     assert Path("board.md").read_text().startswith("| run | cluster | ranks | BLEU-4 |")
-    with pytest.raises(SystemExit, match=r"board.md is there already: give --overwrite"):
+    with pytest.raises(
+        SystemExit, match=r"board.md already exists and was not changed; give --overwrite"
+    ):
         main(["compare", "bad", "slips", "reports", "--out", "board.md"])
     main(["compare", "bad", "slips", "reports", "--out", "board.md", "--overwrite"])
     with pytest.raises(SystemExit, match=r"with tokenizer 13a, .* with zh"):

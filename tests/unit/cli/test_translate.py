@@ -80,7 +80,7 @@ def test_the_attention_of_glosses_is_a_page_with_both_axes_in_words(
     assert text.count("<script") == 1
     assert "&lt;b&gt;" in text
     assert "<b>" not in text
-    with pytest.raises(SystemExit, match="is there already: give --overwrite"):
+    with pytest.raises(SystemExit, match="already exists and was not changed; give --overwrite"):
         translate(checkpoint, "--attention", str(page), "--glosses", "HAUS")
     translate(checkpoint, "--attention", str(page), "--overwrite", "--glosses", "HAUS")
     assert page.read_text(encoding="utf-8").count('class="picker"') == 1

@@ -582,7 +582,7 @@ def test_export_writes_references_and_hypotheses_of_each_film(tmp_path, films, m
     assert [c.clip_id for c in read_captions(path.with_suffix(".vtt")).cues] == [
         "one-00000000", "one-00001000",
     ]  # fmt: skip
-    with pytest.raises(SystemExit, match="is there already"):
+    with pytest.raises(SystemExit, match="already exists"):
         main(export)
     with pytest.raises(SystemExit, match="lies in the corpus"):
         main([*export[:1], str(corpus / "x"), *export[2:]])

@@ -392,7 +392,7 @@ def test_a_table_says_the_rates_of_files_that_differ(tmp_path: Path) -> None:
 
 
 def test_an_import_with_rejects_can_be_repeated(tmp_path: Path) -> None:
-    """After the files were corrected: "shards is there already; remove it"."""
+    """After the files were corrected: "shards already exists; remove it"."""
     (tmp_path / "in").mkdir()
     np.save(tmp_path / "in/a.npy", seen_by(133, truth()))
     (tmp_path / "in/b.npy").write_bytes(b"torn")

@@ -143,7 +143,7 @@ def test_videos_of_all_corpora_are_linked_below_their_names() -> None:
         assert one.video
         assert one.video.is_symlink()
         assert one.video.read_bytes() == (b"a" if one.corpus == "a" else b"b")
-    with pytest.raises(SystemExit, match="is there already"):
+    with pytest.raises(SystemExit, match="already exists"):
         main(["merge", "both", "a", "b"])
 
 
