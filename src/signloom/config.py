@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 Count = Annotated[int, pydantic.Field(ge=1)]
 Natural = Annotated[int, pydantic.Field(ge=0)]
+Seed = Annotated[int, pydantic.Field(ge=0, lt=2**32)]  # what every library takes
 Positive = Annotated[float, pydantic.Field(gt=0)]
 NonNegative = Annotated[float, pydantic.Field(ge=0)]
 ClipSeconds = Annotated[float, pydantic.Field(ge=0, le=3600)]  # of a clip, which has no hour

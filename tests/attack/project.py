@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from signloom_ops.app.takes import TakeStore
 ROOT = Path(__file__).parents[2]
 CORPUS = Path("data/raw/weekly")
 DELIVERY = Path("data/inbox/ruth")
+PHRASES = Path("phrases.tsv")  # sentences whose signs have takes
 TEXT_MODEL = Path("data/text_models/t5")  # there if `transformers` is
 SIGNLOOM = (sys.executable, "-c", "from signloom.cli.main import main; main()")
 DRAW = {
@@ -146,5 +148,12 @@ def _hold_back_a_signer(folder: Path) -> None:
         text.write_text(clip.text, encoding="utf-8")
         for path in (folder / "delivered" / clip.video.name, text):
             os.utime(path, (time.time() - 60,) * 2)
-    write_manifest(manifest, [clip for clip in clips if clip.signer != new])
+    left = [clip for clip in clips if clip.signer != new]
+    first = next(n for n, clip in enumerate(left) if clip.split == "dev")
+    left[first] = replace(left[first], gloss=None)  # to compose with, like what is delivered
+    write_manifest(manifest, left)
+    rows = [("a", left[first].text, "dev")]
+    rows += [(f"b{n}", clip.text, "train") for n, clip in enumerate(clips) if clip.signer == new]
+    table = [f"{name}\t{text}\t{text.replace(' ', '-')}\t{split}" for name, text, split in rows]
+    (folder / PHRASES).write_text("\n".join(["clip_id\ttext\tgloss\tsplit", *table, ""]))
     (folder / CORPUS / "truth.npz").unlink()

@@ -38,6 +38,7 @@ from signloom.importing.captions import READ_SUFFIXES
 from tests.attack import inputs
 from tests.attack.project import (
     CORPUS,
+    PHRASES,
     TEXT_MODEL,
     end_second_night,
     environment,
@@ -213,7 +214,8 @@ GIVEN: dict[Verb, tuple[str, ...]] = {
     ): ("name",),
     Verb(name="lookup film", arguments=("lookup", "{given}"),
          writes=("data/app/*",)): ("film", "name"),
-    Verb(name="translate landmarks", arguments=("translate", "{given}", *SIZES)): ("archive",),
+    Verb(name="translate landmarks", arguments=("translate", "{given}", *SIZES),
+         codes=(0, 1, 2, 3)): ("archive",),
     Verb(name="translate --glosses", arguments=("translate", "--glosses", "{given}")): ("table",),
     Verb(
         name="translate --checkpoint",
@@ -287,7 +289,7 @@ ALONE = (
          writes=("data/models*",)),
     Verb(name="champion rollback", arguments=("champion", "rollback"), writes=("data/models*",)),
     Verb(name="champion add", arguments=("champion", "add"), writes=("data/models*",)),
-    Verb(name="champion judge", arguments=("champion", "judge", "2"), writes=("data/models*",)),
+    Verb(name="champion judge", arguments=("champion", "judge", "1"), writes=("data/models*",)),
     Verb(name="drift", arguments=("drift",), codes=(0, 1, 5)),
     Verb(name="ingest inbox", arguments=("ingest", "data/inbox"), writes=("data/raw/*",)),
     Verb(name="forget --dry-run", arguments=("forget", "ruth", "--dry-run")),
@@ -299,7 +301,7 @@ ALONE = (
          arguments=("merge", "made", f"one={CORPUS}", f"two={CORPUS}")),
     Verb(name="compose takes", writes=("made/*",),
          arguments=("compose", "made", "--takes", str(CORPUS), "--landmarks",
-                    "data/landmarks/shards", "--table", f"{CORPUS}/manifest.tsv")),
+                    "data/landmarks/shards", "--table", str(PHRASES))),
     Verb(name="project, a second", arguments=("project", "second"), writes=("second*",)),
     Verb(name="drop-videos", arguments=("drop-videos", "--dry-run")),
     Verb(name="export shards", arguments=("export", "made"), writes=("made/*",)),

@@ -18,12 +18,17 @@ from signloom.config import (
     checked_dataclass,
     load_params,
     load_section,
+    parse_options,
     read_json,
     read_record,
     update_params,
 )
 from signloom.errors import UserError
+from signloom.features.augment import AugmentOptions
+from signloom.features.features import FeatureOptions
+from signloom.training.options import TrainOptions
 from tests.damage import damaged_texts
+from tests.tiny import ROOT
 
 
 @checked_dataclass
@@ -135,6 +140,25 @@ def test_all_mistakes_come_in_one_message(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         load_section(path, "stage", Options)
     assert len(str(caught.value).splitlines()) == 4  # unknown, missing, wrong type, out of range
+
+
+@pytest.mark.parametrize(
+    ("section", "cls", "names"),
+    [
+        ("features", FeatureOptions, "rest_s max_gap_s"),
+        ("augment", AugmentOptions,
+         "stretch scale hand_shift hand_scale noise feature_shift rest_s"),
+        ("train", TrainOptions, "accumulate seeds"),
+    ],
+)  # fmt: skip
+def test_a_number_without_bounds_ends_training_in_a_traceback(
+    section: str, cls: type, names: str
+) -> None:
+    for name in names.split():
+        values = load_params(ROOT / "params.yaml")[section]
+        values[name] = [10**30] if isinstance(values.get(name), list) else 10**30
+        with pytest.raises(UserError, match=rf"{name}(\[0\])?: found 10+, expected"):
+            parse_options(values, cls, where=f"{section}: ")
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

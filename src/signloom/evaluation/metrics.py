@@ -21,7 +21,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from signloom.config import Natural, checked_dataclass
+from signloom.config import Seed, checked_dataclass
 from signloom.evaluation.gloss_rules import GlossRules, clean_glosses
 from signloom.evaluation.names import GLOSS_WER, Metric
 
@@ -46,7 +46,7 @@ class ScoreOptions:
     gloss_rules: GlossRules = "none"  # by which signs are compared: phoenix_2014's, or as written
     # Bootstrap resamples behind every 95 % interval.
     resamples: Annotated[int, Field(ge=100, le=1_000_000)] = 1000
-    seed: Natural = 1  # of the resamples
+    seed: Seed = 1  # of the resamples
 
     @property
     def lowercase(self) -> bool:

@@ -10,6 +10,7 @@ from signloom.config import (
     Natural,
     NonNegative,
     Positive,
+    Seed,
     ShareBelowOne,
     checked_dataclass,
 )
@@ -21,7 +22,7 @@ class TrainOptions:
     """How a model is trained."""
 
     # Of weights, dropout, order and augmentation; several: a model of each.
-    seeds: Annotated[list[Natural], Field(min_length=1)]
+    seeds: Annotated[list[Seed], Field(min_length=1)]
     start_from: str = (
         ""  # folder of a checkpoint whose weights training starts from; "": from scratch
     )
@@ -31,7 +32,9 @@ class TrainOptions:
     epochs: Count  # at most
     patience: Count  # epochs without a better dev loss before training stops
     max_frames: Count  # source frames of a padded batch, over all devices
-    accumulate: Count = 1  # parts in which a device takes its share of a batch
+    accumulate: Annotated[int, Field(ge=1, le=10_000)] = (
+        1  # parts in which a device takes its share of a batch
+    )
     cache_mb: Natural = 4000  # landmarks kept in memory; clips beyond it stream from the shards
     snapshot_s: NonNegative = 60.0  # seconds between the snapshots from which training goes on
     optimizer: OptimizerName = "adamw"

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from signloom.config import Count, Gone, Natural, NonNegative, Share, checked_dataclass
+from signloom.config import Count, Gone, Natural, NonNegative, Seed, Share, checked_dataclass
 
 MAX_BEAMS = 64
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 10.0
@@ -26,7 +26,7 @@ class DecodingOptions:
     top_k: Natural = 0  # drawn among so many best tokens; 0: among all
     # Drawn among the best tokens that have this share together (Holtzman et al. 2020).
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
-    seed: Natural = 1  # of what is drawn
+    seed: Seed = 1  # of what is drawn
     # To write in, of a model trained with tokenize_targets.language; empty: the model chooses.
     language: str = ""
     # Share of what the decoder expects without a source, subtracted in a search; 0: none.

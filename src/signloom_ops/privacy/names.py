@@ -241,14 +241,14 @@ def scrub_file(path: Path, person: Person, *, columns: Sequence[str] = ()) -> st
 
 
 def _scrub_json(path: Path, before: str, person: Person) -> str:
-    """Return JSON without the person; what is torn or not ours is a text."""
+    """Return JSON without the person; what is torn, too deep or not ours is a text."""
     try:
         content = json.loads(before)
-    except ValueError:
+        if path.name == CONSENTS and isinstance(content, dict):
+            content.pop(person.signer, None)
+        after = scrub_value(content, person)
+    except (ValueError, RecursionError):
         return blank(before, person)
-    if path.name == CONSENTS and isinstance(content, dict):
-        content.pop(person.signer, None)
-    after = scrub_value(content, person)
     return _dump_like(before, after) if after != json.loads(before) else before
 
 

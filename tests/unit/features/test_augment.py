@@ -3,9 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from signloom.config import parse_options
 from signloom.corpus.landmarks import GROUP_CHOICES, HANDS_POSE, build_layout
-from signloom.errors import UserError
 from signloom.features.augment import (
     AugmentOptions,
     augment,
@@ -25,21 +23,6 @@ def test_everything_off_changes_nothing() -> None:
     same = augment(clip, tiny.NO_AUGMENT, np.random.default_rng(0))
     np.testing.assert_allclose(same.points, clip.points, atol=1e-6)
     np.testing.assert_array_equal(same.present, clip.present)
-
-
-def test_changes_without_bounds_end_training_in_a_traceback() -> None:
-    for name in (
-        "stretch",
-        "scale",
-        "hand_shift",
-        "hand_scale",
-        "noise",
-        "feature_shift",
-        "rest_s",
-    ):
-        values = {**dataclasses.asdict(tiny.AUGMENT), name: 1e308}
-        with pytest.raises(UserError, match=f"{name}: found .*, expected at most"):
-            parse_options(values, AugmentOptions, where="augment: ")
 
 
 def test_the_same_generator_gives_the_same_clip() -> None:

@@ -161,3 +161,9 @@ def test_files_that_name_are_told_from_files_with_numbers(tmp_path: Path) -> Non
     assert [path.name for path in files_naming([tmp_path], ONE)] == ["a.json"]
     assert scrub_file(tmp_path / "signer.txt", ONE) == b"(forgotten)\n"
     assert scrub_file(tmp_path / "2.txt", ONE) is None
+
+
+def test_json_that_is_too_deep_is_blanked_as_a_text(tmp_path: Path) -> None:
+    path = tmp_path / "decision.json"
+    path.write_text('{"a":' * 100_000 + '"signer 1"' + "}" * 100_000)
+    assert b"signer 1" not in (scrub_file(path, ONE) or b"signer 1")
