@@ -11,18 +11,23 @@ from typing import Any
 
 from lightning_fabric import Fabric
 
+from signloom.devices import restart_portable
 from signloom.errors import UserError
-from signloom.processes import ending, start_module
-from signloom.training.data import TrainingData
-from signloom.training.devices import count_jobs
+from signloom.processes import check_parent, ending, start_module
+from signloom.provenance import library_versions
+from signloom.training.data import TrainingData, TrainingFiles
+from signloom.training.devices import choose_threads, count_jobs, open_devices
 from signloom.training.run import (
     RunOptions,
     TrainingResult,
+    check_run,
+    count_parameters,
     deciding_options,
     each_seed,
     train_seed,
 )
 from signloom.training.snapshots import Snapshots, hold_snapshots, open_snapshots
+from signloom.training.warm_start import describe_start
 
 POLL_S = 0.2
 
@@ -35,6 +40,7 @@ class Seeds:
         data: The corpus.
         options: Of the run; `check_run` has passed them.
         made: What a checkpoint says of data, libraries and starting weights.
+        threads: With which a CPU trains each.
         fabric: The devices.
         folder: Of the snapshots of all runs.
     """
@@ -42,6 +48,7 @@ class Seeds:
     data: TrainingData
     options: RunOptions
     made: dict[str, Any]
+    threads: int
     fabric: Fabric
     folder: Path
 
@@ -66,25 +73,34 @@ class Seeds:
             yield
 
     def train(self, number: int, log: Callable[..., None] | None = None) -> TrainingResult:
-        """Train with one seed, or read what came out where it was trained; see `train_seed`."""
-        one, kept = self.each[number], self.snapshots[number]
-        return train_seed(self.data, one, self.made, self.fabric, kept, log)
+        """Train with one seed, or read what came out where it was trained; see `train_seed`.
 
-    def train_apart(self, module: str, threads: int, key: str) -> None:
+        A process of `train_apart` ends after an epoch where the one that waits for it is gone.
+        """
+        check_parent()  # now, so that a later process with the same number is not taken for it
+
+        def log_epoch(metrics: dict[str, Any], step: int = 0) -> None:
+            check_parent()
+            if log is not None:
+                log(metrics, step=step)
+
+        one, kept = self.each[number], self.snapshots[number]
+        return train_seed(self.data, one, self.made, self.fabric, kept, log_epoch)
+
+    def train_apart(self, module: str, key: str) -> None:
         """Train some seeds at a time where cores or GPUs are left, each in a process.
 
         Their last snapshots have what came out. Each takes as many threads as it would alone, so no
         byte is another.
 
         Args:
-            module: Is run with the number of the seed, the number of this process and the key.
-            threads: Of each.
+            module: Is run with the number of the seed and the key.
             key: Of the run.
 
         Raises:
             UserError: If one of them fails.
         """
-        jobs = count_jobs(len(self.each), threads, self.fabric)
+        jobs = count_jobs(len(self.each), self.threads, self.fabric)
         if jobs < 2:
             return
         waiting, running = list(range(len(self.each))), dict[int, "Popen[bytes]"]()
@@ -96,7 +112,7 @@ class Seeds:
                     if slot not in running and waiting:
                         number = waiting.pop(0)
                         running[slot] = start_module(
-                            module, [str(number), key], slot=slot, threads=threads,
+                            module, [str(number), key], slot=slot, threads=self.threads,
                             is_quiet=number > 0,
                         )  # fmt: skip
                 time.sleep(POLL_S)
@@ -105,6 +121,25 @@ class Seeds:
         """Remove the snapshots: what they were kept for is done."""
         for kept in self.snapshots:
             kept.remove()
+
+
+def open_seeds(files: TrainingFiles, options: RunOptions, folder: Path) -> Seeds:
+    """Read the corpus and open the devices; refuse what cannot be trained.
+
+    Raises:
+        UserError: If anything is missing or does not fit.
+    """
+    if options.train.portable:
+        restart_portable()
+    data = files.load(cache_mb=options.train.cache_mb, source=options.model.source)
+    check_run(data, options)
+    threads = choose_threads(count_parameters(data, options))
+    fabric = open_devices(options.train)
+    start = describe_start(options.train.start_from, options.model.text_model)
+    made = {"data": files.hashes(), "libraries": library_versions(), **start}
+    return Seeds(
+        data=data, options=options, made=made, threads=threads, fabric=fabric, folder=folder
+    )
 
 
 def _check_end(process: "Popen[bytes]") -> None:
