@@ -4,8 +4,6 @@ No stage reads them. Each has a default, so the file holds what a project decide
 missing; docs/ops/nights.md and docs/ops/deliveries.md list them.
 """
 
-import functools
-import logging
 import shlex
 from dataclasses import fields
 from pathlib import Path
@@ -22,14 +20,9 @@ from signloom.config import (
     load_params,
     parse_options,
 )
-from signloom.errors import UserError
 from signloom.paths import OPS
 
-_SECTION = "retrain"  # of params.yaml before version 0.2
-
 Start = Literal["champion", "scratch"]
-
-logger = logging.getLogger(__name__)
 
 
 @checked_dataclass
@@ -193,30 +186,11 @@ def load_ops(params: Path) -> OpsOptions:
     """Read the parameters of operations of a project.
 
     Args:
-        params: Its params.yaml; ops.yaml lies beside it. Without one, a section `retrain` of
-            params.yaml is read, where these parameters were before version 0.2.
+        params: Its params.yaml; ops.yaml lies beside it, or is missing.
 
     Raises:
-        UserError: If a key is unknown or a value is wrong, all in one message; or if both files
-            have these parameters.
+        UserError: If a key is unknown or a value is wrong, all in one message.
     """
     path = params.with_name(OPS.name)
-    old = load_params(params).get(_SECTION)
-    if old is None:
-        found = load_params(path, may_be_empty=True) if path.exists() else {}
-        return parse_options(found, OpsOptions, where=f"{path}: ")
-    if path.exists():
-        raise UserError(
-            f"{params}: section `{_SECTION}` is not read beside {path}; move what you changed in "
-            f"it to {path}, where its keys stand at the margin, and remove the section"
-        )
-    _warn_once(
-        f"{params}: section `{_SECTION}` is still read, but belongs into {path}: move its keys "
-        "there, to the margin, and remove the section"
-    )
-    return parse_options(old, OpsOptions, where=f"{params}: {_SECTION}")
-
-
-@functools.cache
-def _warn_once(text: str) -> None:
-    logger.warning("%s", text)
+    found = load_params(path, may_be_empty=True) if path.exists() else {}
+    return parse_options(found, OpsOptions, where=f"{path}: ")

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 class _Encoding:
     weights: str  # SHA-256 of those of the model that made it
     values: list[float]
-    hands: int = 0  # how many of them, at the end, are of hands; earlier versions had none
+    hands: int  # how many of them, at the end, are of hands
 
 
 def encode_film(

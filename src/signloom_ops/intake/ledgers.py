@@ -39,7 +39,7 @@ class IntakeReject:
     reason: str  # names no person and no clip
     hint: str  # what to do about it
     fingerprint: str  # of all that was looked at, so that nothing is tried twice in vain
-    concerns: str = ""  # clips, signers and files that the reason means, separated by "; "
+    concerns: str  # clips, signers and files that the reason means, separated by "; "
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -89,12 +89,10 @@ def read_ledger(path: Path, kind: type[LedgerRow]) -> list[LedgerRow]:
     header, *lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     rows = [line.split("\t") for line in lines]
     try:
-        # Before version 0.2 the hint was in the column `mend`.
-        there = ["hint" if name == "mend" else name for name in header.split("\t")]
-        if there not in (names, names[:6]):  # rejects had no `concerns` at first
+        if header.split("\t") != names:
             raise ValueError(f"found the columns {header!r}, expected {', '.join(names)}")
         return [
-            build(*(int(v) if n in counts else v for n, v in zip(there, row, strict=True)))
+            build(*(int(v) if n in counts else v for n, v in zip(names, row, strict=True)))
             for row in rows
         ]
     except ValueError as error:

@@ -173,7 +173,7 @@ def _finding_row(found: Content) -> FindingRow:
         check=found["check"],
         level=found["level"],
         what=f"{found['what']} ({signer})" if (signer := found.get("signer")) else found["what"],
-        hint=found.get("hint") or found.get("mend", ""),
+        hint=found.get("hint", ""),
         value=_number(found["statistic"]),
         limits=" / ".join(_number(found[name]) for name in ("warn", "stop")),
         named=found["clips"][:MAX_NAMED],

@@ -43,9 +43,7 @@ MARKS = _map(shape(forgotten=(_list(_FORGOTTEN), []), also_of=(list[str], [])))
 # retrain.json
 _FINDING = shape(
     check=str, level=Literal["stop", "warn", "ok"], what=str, statistic=_NUMBER,
-    hint=(str, ""), mend=(str, ""),  # `mend`: the same, before version 0.2
-   
-    warn=_NUMBER, stop=_NUMBER, clips=list[str], signer=(str | None, None),
+    hint=(str, ""), warn=_NUMBER, stop=_NUMBER, clips=list[str], signer=(str | None, None),
 )  # fmt: skip
 _OVERALL = shape(auc=float, usual_auc=float, p_value=float)
 _SHOWN_TOO: dict[str, Any] = {

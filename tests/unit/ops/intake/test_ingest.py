@@ -13,7 +13,7 @@ from signloom.errors import UserError
 from signloom.importing.captioned import film_cues
 from signloom.importing.captions import Cue, write_captions
 from signloom_ops.intake.inbox import has_news
-from signloom_ops.intake.ledgers import INTAKE_REJECTS, read_deliveries, read_rejects
+from signloom_ops.intake.ledgers import read_deliveries
 from signloom_ops.intake.withdraw import withdraw
 from tests.intake import DAY, OPTIONS, deliver, plan, reasons, take, tree, write_rows
 from tests.tiny import ROOT
@@ -62,16 +62,6 @@ def test_what_came_in_does_not_widen_what_may_come_in(corpus: CorpusOptions) -> 
     for known in (0, 1):
         result = take(corpus, "in")
         assert (result.known, list(reasons(result))) == (known, ["b.mp4"])
-
-
-def test_rejects_of_before_the_column_hint_had_its_name_are_read(corpus: CorpusOptions) -> None:
-    deliver(Path("in/ada"), "short", frames=2)
-    (reject,) = take(corpus, "in").rejects
-    path = corpus.folder / INTAKE_REJECTS
-    assert read_rejects(corpus) == [reject]
-    path.write_text(path.read_text().replace("\thint\t", "\tmend\t"))
-    assert read_rejects(corpus) == [reject]
-    assert take(corpus, "in").rejects == [reject]
 
 
 def test_a_corrected_reject_comes_in_and_leaves_the_list(corpus: CorpusOptions) -> None:

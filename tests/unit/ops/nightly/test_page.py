@@ -163,16 +163,6 @@ def test_the_night_of_another_corpus_is_left_out(tmp_path: Path) -> None:
     assert night_section(path, "weather") is None
 
 
-def test_a_night_of_before_the_key_hint_had_its_name_is_shown(tmp_path: Path) -> None:
-    path = tmp_path / "retrain.json"
-    text = json.dumps(NIGHT)
-    path.write_text(text, encoding="utf-8")
-    shown = night_section(path, "")
-    path.write_text(text.replace('"hint"', '"mend"'), encoding="utf-8")
-    assert shown is not None
-    assert night_section(path, "") == shown
-
-
 def test_a_night_of_another_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "retrain.json"
     path.write_text('{"format_version": 2}', encoding="utf-8")

@@ -142,13 +142,6 @@ def test_a_reject_loses_the_names_that_its_reason_means(tmp_path: Path) -> None:
     assert read_ledger(path, IntakeReject) == [left]
 
 
-def test_a_table_of_rejects_of_before_it_said_what_they_concern_is_read(tmp_path: Path) -> None:
-    """A table of six columns was refused as damaged."""
-    path = tmp_path / "intake_rejects.tsv"
-    path.write_text("delivery\twhere\tclip_id\treason\tmend\tfingerprint\na\tb\tc\td\te\tf\n")
-    assert read_ledger(path, IntakeReject) == [IntakeReject("a", "b", "c", "d", "e", "f", "")]
-
-
 def test_files_that_name_are_told_from_files_with_numbers(tmp_path: Path) -> None:
     texts = {
         "a.json": json.dumps({"epoch": 1, "says": "signer 1"}),
