@@ -11,7 +11,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -130,22 +130,10 @@ class Transaction:
             guarded = [target for _, target in operations].index(home / name)
             if operations[guarded][0].exists() and _hash(home / name) != before:
                 logger.warning("%s was edited after a change was interrupted; that is undone", name)
-                for source, target in operations[:guarded]:
-                    if target and target.exists() and not source.exists():
-                        _move(target, source)
+                _undo(operations[:guarded])
                 self._end()
                 return None
-        for source, target in operations:
-            if not os.path.lexists(source):
-                continue  # done before the crash
-            if target is None:
-                _remove(source)
-            else:
-                replace_link(source)  # DVC's, say: it would dangle after `dvc gc`
-                _move(source, target)
-        for path in {path.parent for paths in operations for path in paths if path}:
-            if path.is_dir():
-                flush_to_disk(path)
+        _do(operations)
         result = then(content["note"])
         self._end()
         return result
@@ -197,6 +185,28 @@ def replace_link(path: Path) -> None:
     """Put the file itself in the place of a link to it; whatever else is there stays."""
     if path.is_symlink() and path.is_file():
         _copy(path, path)
+
+
+def _do(operations: Sequence[Operation]) -> None:
+    """Do the operations that were not done before a crash."""
+    for source, target in operations:
+        if not os.path.lexists(source):
+            continue
+        if target is None:
+            _remove(source)
+        else:
+            replace_link(source)  # DVC's, say: it would dangle after `dvc gc`
+            _move(source, target)
+    for path in {path.parent for paths in operations for path in paths if path}:
+        if path.is_dir():
+            flush_to_disk(path)
+
+
+def _undo(operations: Sequence[Operation]) -> None:
+    """Move back the new files that were moved before a crash."""
+    for source, target in operations:
+        if target and target.exists() and not source.exists():
+            _move(target, source)
 
 
 def _move(source: Path, target: Path) -> None:

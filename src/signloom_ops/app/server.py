@@ -22,14 +22,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from signloom.config import (
-    check_shape,
-    load_section,
-    parse_options,
-    read_json,
-    read_text,
-    shape,
-)
+from signloom.config import check_shape, load_section, parse_options, read_json, read_text, shape
 from signloom.corpus.manifest import VIDEO_SUFFIXES, CorpusOptions, read_day
 from signloom.errors import ClipError, UserError
 from signloom.evaluation.judge import BlindAnswer, Judgements, show_blind
@@ -166,6 +159,15 @@ class App:
         """Have the analyst do something, when it is this one's turn."""
         return await to_thread.run_sync(lambda: work(*given, **named), limiter=self._looking)
 
+    def _take(self, request: Request) -> Take:
+        return self.takes.get(request.path_params["id"])
+
+    def _whole_take(self, request: Request) -> Take:
+        take = self._take(request)
+        if take.state == "recording":
+            raise TakeError("this recording is not whole yet", 409)
+        return take
+
     async def _page(self, _request: Request) -> Response:
         return FileResponse(PAGES / "index.html")
 
@@ -223,7 +225,7 @@ class App:
 
     async def _append(self, request: Request) -> Response:
         """Take a piece of a film; a piece that was cut off on the way is not kept."""
-        take = self.takes.get(request.path_params["id"])
+        take = self._take(request)
         try:
             offset = int(request.query_params.get("offset", ""))
         except ValueError:
@@ -240,7 +242,7 @@ class App:
 
     async def _finish(self, request: Request) -> Response:
         given = await _read_json(request)
-        take = self.takes.get(request.path_params["id"])
+        take = self._take(request)
         size = given.get("size")
         if not isinstance(size, int):
             raise TakeError("size: expected a number of bytes")
@@ -260,7 +262,7 @@ class App:
 
     async def _change(self, request: Request) -> Response:
         given = await _read_json(request)
-        take = self.takes.get(request.path_params["id"])
+        take = self._take(request)
         asked: Any = {name: str(given[name]) for name in ("text", "signer") if name in given}
         if "parts" in given:
             asked["parts"] = parse_options(given["parts"], list[FilmPart], where="parts")
@@ -294,14 +296,12 @@ class App:
         return JSONResponse(await to_thread.run_sync(label))
 
     async def _remove(self, request: Request) -> Response:
-        take = self.takes.get(request.path_params["id"])
+        take = self._take(request)
         await to_thread.run_sync(self.takes.remove, take)
         return JSONResponse({})
 
     async def _film(self, request: Request) -> Response:
-        take = self.takes.get(request.path_params["id"])
-        if take.state == "recording":
-            raise TakeError("this recording is not whole yet", 409)
+        take = self._whole_take(request)
         film = self.takes.film(take)
         try:
             found = await to_thread.run_sync(film.stat)
@@ -311,9 +311,7 @@ class App:
 
     async def _look(self, request: Request) -> Response:
         """Find the landmarks of a film, what is wrong with them, and what is signed."""
-        take = self.takes.get(request.path_params["id"])
-        if take.state == "recording":
-            raise TakeError("this recording is not whole yet", 409)
+        take = self._whole_take(request)
         found = await self._look_at(self._analyst.look, self.takes.film(take))
         if found["signed"] and not take.name:  # a film from elsewhere was cut by its people
             self.takes.trim(take.id, *found["signed"])
@@ -321,9 +319,7 @@ class App:
 
     async def _find_signs(self, request: Request) -> Response:
         """Find the signs that are nearest to a recording, with their films."""
-        take = self.takes.get(request.path_params["id"])
-        if take.state == "recording":
-            raise TakeError("this recording is not whole yet", 409)
+        take = self._whole_take(request)
 
         def find() -> list[dict[str, Any]]:
             return [

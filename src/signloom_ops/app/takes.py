@@ -189,28 +189,25 @@ class TakeStore:
             TakeError: If the film is whole, too long, or the piece begins where none is awaited;
                 507 if the disk is full.
         """
-        with self._changing(take) as now:  # the same piece may come twice at once
-            return self._append(now, offset, piece)
-
-    def _append(self, take: Take, offset: int, piece: bytes) -> int:
-        if take.state != "recording":
-            raise TakeError("this recording is whole already", 409)
-        size = self.size(take)
-        if offset > size:
-            raise TakeError(f"the next byte awaited is number {size}, found {offset}", 409)
-        piece = piece[size - offset :]
-        if size + len(piece) > MAX_FILM:
-            raise TakeError(f"a film may have {MAX_FILM / 1e9:g} GB", 413)
-        path = self.film(take)
-        try:
-            with path.open("ab") as file:
-                file.write(piece)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                os.truncate(path, size)
-            why = f"the disk takes no more ({error.strerror}): free some room"
-            raise TakeError(why, 507) from None
-        return size + len(piece)
+        with self._changing(take) as take:  # the same piece may come twice at once
+            if take.state != "recording":
+                raise TakeError("this recording is whole already", 409)
+            size = self.size(take)
+            if offset > size:
+                raise TakeError(f"the next byte awaited is number {size}, found {offset}", 409)
+            piece = piece[size - offset :]
+            if size + len(piece) > MAX_FILM:
+                raise TakeError(f"a film may have {MAX_FILM / 1e9:g} GB", 413)
+            path = self.film(take)
+            try:
+                with path.open("ab") as file:
+                    file.write(piece)
+            except OSError as error:
+                with contextlib.suppress(OSError):
+                    os.truncate(path, size)
+                why = f"the disk takes no more ({error.strerror}): free some room"
+                raise TakeError(why, 507) from None
+            return size + len(piece)
 
     def finish(self, take: Take, size: int) -> Take:
         """Call the film whole.
@@ -244,25 +241,20 @@ class TakeStore:
         Raises:
             TakeError: If it is delivered, or two parts have the same times.
         """
-        with self._changing(take) as now:
-            return self._change(now, text, signer, parts)
-
-    def _change(
-        self, take: Take, text: str | None, signer: str | None, parts: Sequence[FilmPart] | None
-    ) -> Take:
-        if take.state == "delivered":
-            raise TakeError("this recording is delivered; correct it with a new one", 409)
-        text = take.text if text is None else one_line(text)
-        signer = take.signer if signer is None else one_line(signer)
-        parts = take.parts if parts is None else sorted(parts, key=lambda one: one.start_s)
-        if len({_span(part) for part in parts}) < len(parts):
-            raise TakeError("two clips of a film have the same times; remove one")
-        lines = [
-            FilmPart(start_s=one.start_s, end_s=one.end_s, text=one_line(one.text),
-                 gloss=one_line(one.gloss), language=one_line(one.language))
-            for one in parts
-        ]  # fmt: skip
-        return self._keep(replace(take, text=text, signer=signer, parts=lines))
+        with self._changing(take) as take:
+            if take.state == "delivered":
+                raise TakeError("this recording is delivered; correct it with a new one", 409)
+            text = take.text if text is None else one_line(text)
+            signer = take.signer if signer is None else one_line(signer)
+            parts = take.parts if parts is None else sorted(parts, key=lambda one: one.start_s)
+            if len({_span(part) for part in parts}) < len(parts):
+                raise TakeError("two clips of a film have the same times; remove one")
+            lines = [
+                FilmPart(start_s=one.start_s, end_s=one.end_s, text=one_line(one.text),
+                     gloss=one_line(one.gloss), language=one_line(one.language))
+                for one in parts
+            ]  # fmt: skip
+            return self._keep(replace(take, text=text, signer=signer, parts=lines))
 
     def trim(self, take_id: str, start_s: float, end_s: float) -> None:
         """Let the clip of a recording be what is signed, without the rest before and after."""
@@ -314,36 +306,33 @@ class TakeStore:
             TakeError: If one is not there.
         """
         with self._writing:  # two clicks or browsers: the second finds everything delivered
-            return self._deliver(inbox, ids)
-
-    def _deliver(self, inbox: Path, ids: Sequence[str] | None) -> Delivered:
-        asked = [self.get(one) for one in ids] if ids is not None else self.list_takes()[::-1]
-        takes, left, consents = [], {}, self.last_consents()
-        for take in asked:
-            if take.state == "delivered":
-                continue
-            if why := _why_not(take, consents.get(take.signer)):
-                left[take.id] = why
-            else:
-                takes.append(take)
-        if not takes:
-            return Delivered(None, [], left)
-        inbox.mkdir(parents=True, exist_ok=True)
-        folder = inbox / f"app-{date.today().isoformat()}-{secrets.token_hex(3)}"
-        hidden = inbox / f".{folder.name}"  # scans pass over names that begin with a dot
-        hidden.mkdir()
-        try:
-            self._write(takes, consents, hidden)
-        except BaseException:  # a full disk gets its room back
-            shutil.rmtree(hidden)
-            raise
-        for take in takes:
-            self._keep(replace(take, delivery=folder.name))
-        hidden.rename(folder)
-        flush_to_disk(inbox)
-        for take in takes:
-            self._keep(replace(take, state="delivered", delivery=folder.name))
-        return Delivered(folder, [take.id for take in takes], left)
+            asked = [self.get(one) for one in ids] if ids is not None else self.list_takes()[::-1]
+            takes, left, consents = [], {}, self.last_consents()
+            for take in asked:
+                if take.state == "delivered":
+                    continue
+                if why := _why_not(take, consents.get(take.signer)):
+                    left[take.id] = why
+                else:
+                    takes.append(take)
+            if not takes:
+                return Delivered(None, [], left)
+            inbox.mkdir(parents=True, exist_ok=True)
+            folder = inbox / f"app-{date.today().isoformat()}-{secrets.token_hex(3)}"
+            hidden = inbox / f".{folder.name}"  # scans pass over names that begin with a dot
+            hidden.mkdir()
+            try:
+                self._write(takes, consents, hidden)
+            except BaseException:  # a full disk gets its room back
+                shutil.rmtree(hidden)
+                raise
+            for take in takes:
+                self._keep(replace(take, delivery=folder.name))
+            hidden.rename(folder)
+            flush_to_disk(inbox)
+            for take in takes:
+                self._keep(replace(take, state="delivered", delivery=folder.name))
+            return Delivered(folder, [take.id for take in takes], left)
 
     def _write(self, takes: Sequence[Take], consents: Mapping[str, Consent], hidden: Path) -> None:
         """Write the files of a delivery."""

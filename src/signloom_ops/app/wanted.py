@@ -1,7 +1,7 @@
 """What to record next, with reasons: rare and confused words, unsure sentences, few signers."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,36 +48,28 @@ def list_wanted(
         UserError: If there are no targets, or a file is damaged.
     """
     known = read_targets(targets)
-    test = {target.text for target in known if target.split == "test"}
-    open_ones = [one for one in known if one.split != "test"]
-    train = [one for one in open_ones if one.split == "train"]
+    test = {one.text for one in known if one.split == "test"}
+    train = [one for one in known if one.split == "train"]
     clips_of = Counter(word for one in train for word in set(_words(one.text)))
     confused = _read_confused(evaluation / "confusions.csv")
     unsure = _read_unsure(evaluation / HYPOTHESES_NAME)
-    signers: dict[str, set[str]] = defaultdict(set)
-    for one in train:
-        signers[one.text].add(one.signer)
-    found = []
-    for text in dict.fromkeys(one.text for one in open_ones):
-        if text in test:
-            continue
+    signers = Counter(text for text, _ in {(one.text, one.signer) for one in train})
+
+    def reasons_of(text: str) -> Iterator[Reason]:
         words = dict.fromkeys(_words(text))
-        reasons = [
-            Reason("rare", word=word, count=clips_of[word])
-            for word in words
-            if clips_of[word] < RARE
-        ]
-        reasons += [
-            Reason("confused", word=word, other=other, count=count)
-            for word in words
-            for other, count in confused.get(word, ())
-        ]
+        for word in words:
+            if clips_of[word] < RARE:
+                yield Reason("rare", word=word, count=clips_of[word])
+        for word in words:
+            for other, count in confused.get(word, ()):
+                yield Reason("confused", word=word, other=other, count=count)
         if text in unsure:
-            reasons.append(Reason("unsure", count=unsure[text]))
-        if 0 < len(signers[text]) < FEW:
-            reasons.append(Reason("signers", count=len(signers[text])))
-        if reasons:
-            found.append(Wanted(text, reasons))
+            yield Reason("unsure", count=unsure[text])
+        if 0 < signers[text] < FEW:
+            yield Reason("signers", count=signers[text])
+
+    texts = dict.fromkeys(one.text for one in known if one.text not in test)
+    found = [Wanted(text, reasons) for text in texts if (reasons := [*reasons_of(text)])]
     return sorted(found, key=lambda one: (-_urgency(one), one.text))[:most]
 
 

@@ -55,10 +55,7 @@ def run_retrain(options: argparse.Namespace) -> None:
     from signloom_ops.nightly.plan import NightRequest, dry_run
 
     request = NightRequest(
-        params=options.params,
-        start=options.start,
-        pull=not options.no_pull,
-        force=options.force,
+        params=options.params, start=options.start, pull=not options.no_pull, force=options.force
     )
     if options.dry_run:
         found = dry_run(request)

@@ -274,15 +274,10 @@ def _check_new(
         for one, content, _ in new if one.video and content
     ]))  # fmt: skip
     accepted, rejects = [], []
-    for candidate, content, same in new:
+    for one in new:
+        candidate, content, _ = one
         problems = [*candidate.problems, *_row_problems(candidate, rules, options)]
-        if same:
-            reason = "another file or row has the same content"
-            problems.append(Problem(reason, "leave one of them", (same.where,)))
-        elif content:
-            problems += _content_problems(candidate, content, index, ids)
-        elif candidate.video:
-            problems.append(Problem("the file cannot be read", "check its permissions"))
+        problems += _content_problems(one, index, ids)
         problems += _spelling_problems(candidate, index, spellings)
         if signer_disjoint:
             problems += _split_problems(candidate, index, asked)
@@ -351,10 +346,15 @@ def _row_problems(
         yield Problem("the sentence is empty", "write it down")
 
 
-def _content_problems(
-    candidate: Candidate, content: Content, index: Index, ids: set[str]
-) -> list[Problem]:
-    """Look for the content among what is, or was, in the corpus."""
+def _content_problems(new: _New, index: Index, ids: set[str]) -> list[Problem]:
+    """Look for the content among the candidates and among what is, or was, in the corpus."""
+    candidate, content, same = new
+    if same:
+        reason = "another file or row has the same content"
+        return [Problem(reason, "leave one of them", (same.where,))]
+    if not content:
+        unread = Problem("the file cannot be read", "check its permissions")
+        return [unread] if candidate.video else []
     sha256 = content[0]
     if gone := index.withdrawn.get(sha256):
         reason = f"its video was withdrawn{f' with {gone.batch}' if gone.batch else ''}"

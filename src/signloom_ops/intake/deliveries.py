@@ -11,7 +11,7 @@ import os
 import re
 import time
 import unicodedata
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -150,14 +150,18 @@ Found = Iterator[Candidate | Path]
 """Candidates, and the files that have to wait since they changed a moment ago."""
 
 
-def _scan_folders(source: Path, request: Request) -> Found:
-    for path in (source, request.table):
+def _check_exist(source: Path, table: Path | None) -> None:
+    for path in (source, table):
         if path is not None and (problem := name_problem(path)):  # tables of ours name it
             raise UserError(f"{readable_name(path)}: {problem}")
     if not source.is_dir():
         raise UserError(f"{source}: no such folder; name one with videos and their sentences")
-    if request.table is not None and not request.table.is_file():
-        raise UserError(f"--table {request.table}: no such table")
+    if table is not None and not table.is_file():
+        raise UserError(f"--table {table}: no such table")
+
+
+def _scan_folders(source: Path, request: Request) -> Found:
+    _check_exist(source, request.table)
     closed: list[OSError] = []
     for root, folders, names in os.walk(source, onerror=closed.append):
         folder = Path(root)
@@ -212,16 +216,7 @@ def _scan_table(folder: Path, table: Path, request: Request) -> Found:
     except ClipError as error:
         rows = [(table.name, {}, [error.problem])]
     for where, values, problems in rows:
-        values["signer"] = unicodedata.normalize("NFC", values.get("signer") or signer)
-        if not values["signer"] and no_signer:
-            problems.append(no_signer)
-        elif not values["signer"] and not problems:
-            hint = f"add a column signer, write {SIGNER_FILE}, or say --signer"
-            problems.append(Problem("nobody is named as the signer", hint))
-        asked = values.get("split", "")
-        values["split"] = NAMES.get(asked.lower(), asked)
-        cell = values.get("video") or values.get("clip_id", "")
-        values["clip_id"] = stem(values.get("clip_id") or PurePosixPath(cell).name)
+        cell = _settle_row(values, problems, signer, no_signer)
         path: Path | None = None
         if not problems or cell:
             path, problem = _find_video(videos, cell)
@@ -244,6 +239,23 @@ def _scan_table(folder: Path, table: Path, request: Request) -> Found:
         below[:] = _shown(below)
 
 
+def _settle_row(
+    values: dict[str, str], problems: list[Problem], signer: str, no_signer: Problem | None
+) -> str:
+    """Fill in the signer, split and name of a row's clip; return the cell that means its video."""
+    values["signer"] = unicodedata.normalize("NFC", values.get("signer") or signer)
+    if not values["signer"] and no_signer:
+        problems.append(no_signer)
+    elif not values["signer"] and not problems:
+        hint = f"add a column signer, write {SIGNER_FILE}, or say --signer"
+        problems.append(Problem("nobody is named as the signer", hint))
+    asked = values.get("split", "")
+    values["split"] = NAMES.get(asked.lower(), asked)
+    cell = values.get("video") or values.get("clip_id", "")
+    values["clip_id"] = stem(values.get("clip_id") or PurePosixPath(cell).name)
+    return cell
+
+
 def _scan_sidecars(
     folder: Path, names: Sequence[str], pictures: Sequence[str], source: Path, request: Request
 ) -> Found:
@@ -254,34 +266,18 @@ def _scan_sidecars(
     for one in (folder / name for name in names if name.lower().endswith(READ_SUFFIXES)):
         is_whole = one.stem in videos.values()
         captions[one.stem if is_whole else split_name(one)[0]].append(one)
+    bases = Counter(videos.values())
     for name, base in videos.items():
         text = texts.get(base)
-        if files := captions.pop(base, []):
-            yield from _scan_captions(folder, name, files, text, source, request)
-            continue
         files = _files_of(folder / name) + ([folder / text] if text else [])
-        if fresh := _fresh(files, request):
+        if cues := captions.pop(base, []):
+            yield from _scan_captions(folder, name, cues, text, source, request)
+        elif fresh := _fresh(files, request):
             yield from fresh
-            continue
-        sentence, text_problem = _read_line(folder, text)
-        signer, signer_problem = _signer_of(folder, source, request)
-        several = Problem("several videos have its name", "leave one of them")
-        is_link = (folder / name).is_symlink()
-        path, unpacked = (None, None) if is_link else _pack(folder / name, None, request)
-        problems = (
-            _LINK if is_link else None,
-            several if list(videos.values()).count(base) > 1 else None,
-            text_problem,
-            signer_problem,
-            unpacked,
-        )
-        yield Candidate(
-            folder.as_posix(),
-            name,
-            path,
-            {"clip_id": base, "text": sentence, "signer": signer},
-            tuple(problem for problem in problems if problem),
-        )
+        else:
+            several = Problem("several videos have its name", "leave one of them")
+            problems = [several] if bases[base] > 1 else []
+            yield _sidecar(folder, name, base, text, problems, source, request)
     for files in captions.values():
         yield from _scan_captions(folder, None, files, None, source, request)
     for base, name in texts.items():
@@ -292,6 +288,25 @@ def _scan_sidecars(
             if not fresh:
                 problem = Problem("no video of its name", "bring the video beside it")
                 yield _refused(folder, name, problem)
+
+
+def _sidecar(
+    folder: Path,
+    name: str,
+    base: str,
+    text: str | None,
+    problems: Sequence[Problem],
+    source: Path,
+    request: Request,
+) -> Candidate:
+    """Return the clip of a video with a text file."""
+    sentence, text_problem = _read_line(folder, text)
+    signer, signer_problem = _signer_of(folder, source, request)
+    is_link = (folder / name).is_symlink()
+    path, unpacked = (None, None) if is_link else _pack(folder / name, None, request)
+    found = (_LINK if is_link else None, *problems, text_problem, signer_problem, unpacked)
+    values = {"clip_id": base, "text": sentence, "signer": signer}
+    return Candidate(folder.as_posix(), name, path, values, tuple(one for one in found if one))
 
 
 def _scan_captions(

@@ -47,9 +47,7 @@ class Index:
 
 
 def build_index(
-    clips: Sequence[Clip],
-    hashes: Mapping[Path, HashedVideo],
-    withdrawn: Mapping[str, Withdrawn],
+    clips: Sequence[Clip], hashes: Mapping[Path, HashedVideo], withdrawn: Mapping[str, Withdrawn]
 ) -> Index:
     """Look through the clips of a corpus."""
     contents: dict[Content, Clip] = {}
@@ -166,10 +164,7 @@ class Inbox:
 
 
 def read_inbox(
-    corpus: CorpusOptions,
-    request: Request,
-    options: IngestOptions,
-    known: Manifest | None = None,
+    corpus: CorpusOptions, request: Request, options: IngestOptions, known: Manifest | None = None
 ) -> Inbox:
     """Look through a corpus and folders; what was hashed once is not read again.
 

@@ -70,13 +70,9 @@ def withdraw(
             raise UserError(
                 f"{corpus.path}: no clip is of the batch {batch!r}; there are {named or 'none'}"
             )
-        if gone:
-            check_growable(corpus)
-            stage_removal(change, corpus, manifest.clips, gone, reason, to=to / batch, batch=batch)
-            commit(corpus, change)
-            left = [clip for clip in manifest.clips if clip.batch != batch]
-            manifest = Manifest(left, hash_file(corpus.path))
-        return gone, manifest
+        if not gone:
+            return [], manifest
+        return gone, _remove(change, corpus, manifest, gone, reason, to=to / batch, batch=batch)
 
 
 def withdraw_ended(
@@ -101,12 +97,27 @@ def withdraw_ended(
     with change_corpus(corpus) as (change, _):
         manifest = load_manifest(corpus, manifest)
         gone = list_ended(manifest.clips)
-        check_growable(corpus)
         folder = to / f"consent-ended-{date.today().isoformat()}"
-        stage_removal(change, corpus, manifest.clips, gone, ENDED, to=folder)
-        commit(corpus, change)
-        left = [clip for clip in manifest.clips if not has_ended(clip.consent_until)]
-        return gone, Manifest(left, hash_file(corpus.path))
+        return gone, _remove(change, corpus, manifest, gone, ENDED, to=folder)
+
+
+def _remove(
+    change: Transaction,
+    corpus: CorpusOptions,
+    manifest: Manifest,
+    gone: Sequence[Clip],
+    reason: str,
+    *,
+    to: Path,
+    batch: str = "",
+) -> Manifest:
+    """Take some clips out of a corpus that may change; return what is left."""
+    check_growable(corpus)
+    stage_removal(change, corpus, manifest.clips, gone, reason, to=to, batch=batch)
+    commit(corpus, change)
+    names = {clip.clip_id for clip in gone}
+    left = [clip for clip in manifest.clips if clip.clip_id not in names]
+    return Manifest(left, hash_file(corpus.path))
 
 
 def list_ended(clips: Sequence[Clip]) -> list[Clip]:

@@ -36,13 +36,7 @@ from signloom.translation.options import DecodingOptions
 from signloom.translation.precision import Precision
 from signloom.translation.signs import read_signs
 from signloom.translation.translator import Translator
-from signloom_ops.nightly.gate import (
-    YEAR_DAYS,
-    Decision,
-    GateClips,
-    Translations,
-    decide,
-)
+from signloom_ops.nightly.gate import YEAR_DAYS, Decision, GateClips, Translations, decide
 from signloom_ops.nightly.store import TRANSLATIONS, ModelStore
 from signloom_ops.options import GateOptions
 
@@ -392,9 +386,7 @@ def translate_clips(
         return {}
     path = stored.folder / TRANSLATIONS / f"{_hash_task(stored, sequences, signs)}.json"
     if keep and path.is_file():
-        hint = f"remove {path}"
-        found = check_shape(read_json(path, hint=hint), dict[str, list[str]], where=path, hint=hint)
-        return dict(found)
+        return _read_kept(path)
     clips = list(sequences.values())
     by_seed = []
     for folder in stored.checkpoints:
@@ -423,11 +415,8 @@ def translate_changed(
     ids, sequences = list(clips), list(clips.values())
     names = change_names(sequences)
     path = stored.folder / TRANSLATIONS / f"{_hash_task(stored, clips, signs)}-stress-{seed}.json"
-    if path.is_file():
-        hint = f"remove {path}"
-        kept = check_shape(read_json(path, hint=hint), dict[str, list[str]], where=path, hint=hint)
-        if list(kept) == names:
-            return dict(kept)
+    if path.is_file() and list(kept := _read_kept(path)) == names:
+        return kept
     translator = Translator.load(stored.checkpoints[0], precision=stored.precision)
     texts = {
         name: _write(translator, change_clips(name, ids, sequences, seed), stored, signs)
@@ -435,6 +424,13 @@ def translate_changed(
     }
     write_file(path, json.dumps(texts, ensure_ascii=False, indent=0) + "\n")
     return texts
+
+
+def _read_kept(path: Path) -> dict[str, list[str]]:
+    """Return sentences that were kept."""
+    hint = f"remove {path}"
+    found = check_shape(read_json(path, hint=hint), dict[str, list[str]], where=path, hint=hint)
+    return dict(found)
 
 
 def _write(

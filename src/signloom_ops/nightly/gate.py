@@ -403,6 +403,12 @@ def _is_worse(found: SystemDifference, options: GateOptions) -> bool:
 # --- Rules: each returns its result and its figures for decision.json ---
 
 
+def _judge(name: str, text: str, *, is_good: bool | None) -> Rule:
+    """Return the result of a rule; None: it was not judged."""
+    results: dict[bool | None, Result] = {True: "passed", False: "failed", None: "not judged"}
+    return Rule(name=name, result=results[is_good], text=text)
+
+
 def _gain(
     pair: _Pair,
     champion: Translations,
@@ -418,25 +424,24 @@ def _gain(
     is_better = lowest > 0
     figures = f"{name} {found.a:.1f} and {found.b:.1f}, {found}, p {found.p_value:.3f}"
     text = f"{figures}; {_at_least(lowest, tonight)}; {seeds}, {len(pair.clips)} clips"
-    better = Rule(name="better", result="passed" if is_better else "failed", text=text)
+    better = _judge("better", text, is_good=is_better)
     sizes = {"champion": champion.parameters, "challenger": challenger.parameters}
     cost: dict[str, Any] = {"parameters": sizes, "cpu_s": None}
-    equal = partial(Rule, name="equal_and_cheaper")
+    equal = partial(_judge, "equal_and_cheaper")
     if is_better:
-        return [better, equal(result="not judged", text="it is better")], cost
+        return [better, equal("it is better", is_good=None)], cost
     if lowest <= -options.equal_margin:
         text = f"it may be {-lowest:.1f} {name} worse, at most {options.equal_margin:g} is equal"
-        return [better, equal(result="failed", text=text)], cost
+        return [better, equal(text, is_good=False)], cost
     most = 1 - options.saving
     share = challenger.parameters / champion.parameters
     if share <= most:
-        return [better, equal(result="passed", text=f"{share:.2f} of the parameters")], cost
+        return [better, equal(f"{share:.2f} of the parameters", is_good=True)], cost
     cpu_old, cpu_new = measure_cpu_s()
     cost["cpu_s"] = {"champion": round(cpu_old, DECIMALS), "challenger": round(cpu_new, DECIMALS)}
     pace = cpu_new / cpu_old
     text = f"equal, with {share:.2f} of the parameters and {pace:.2f} of the CPU time; asked for: "
-    result: Result = "passed" if pace <= most else "failed"
-    return [better, equal(result=result, text=f"{text}{most:.2f} of either")], cost
+    return [better, equal(f"{text}{most:.2f} of either", is_good=pace <= most)], cost
 
 
 def _at_least(lowest: float, tonight: float) -> str:
@@ -449,9 +454,7 @@ def _served(pair: _Pair) -> Rule:
     old, new = (SystemCounts(seeds=one.seeds[:1]) for one in (pair.old, pair.new))
     found = measure_difference(old, new, options.metric, pair.score, options.level)
     text = f"the model of the first seed, which translates: {found} {metric_label(options.metric)}"
-    return Rule(
-        name="served", result="failed" if _is_worse(found, options) else "passed", text=text
-    )
+    return _judge("served", text, is_good=not _is_worse(found, options))
 
 
 def _slices(pair: _Pair, trained: Trained | None) -> tuple[Rule, list[dict[str, Any]]]:
@@ -483,8 +486,7 @@ def _slices(pair: _Pair, trained: Trained | None) -> tuple[Rule, list[dict[str, 
     few = len(slices) - judged
     text = "; ".join(worse) or f"none of {judged} groups of clips is surely worse"
     text += f"; {few} with fewer than {options.slice_min_clips} clips not judged" if few else ""
-    result_of: Result = "failed" if worse else ("passed" if judged else "not judged")
-    return Rule(name="slices", result=result_of, text=text), slices
+    return _judge("slices", text, is_good=not worse if judged else None), slices
 
 
 def _stress(
@@ -494,9 +496,9 @@ def _stress(
 
     The level is shared among the changes (Bonferroni), so that chance alone refuses nobody.
     """
-    rule, options = partial(Rule, name="stress"), pair.options
+    options = pair.options
     if not found or len(pair.clips) < options.slice_min_clips:
-        return rule(result="not judged", text=f"{len(pair.clips)} test clips are too few"), []
+        return _judge("stress", f"{len(pair.clips)} test clips are too few", is_good=None), []
     refs = [clip.text for clip in pair.clips]
     figures, worse = [], []
     for change, texts in found.items():
@@ -507,7 +509,7 @@ def _stress(
         if _is_worse(one, options):
             worse.append(f"{change}: {one}")
     text = "; ".join(worse) or f"surely worse under none of {len(found)} changes of real life"
-    return rule(result="failed" if worse else "passed", text=text), figures
+    return _judge("stress", text, is_good=not worse), figures
 
 
 def _newest(
@@ -518,10 +520,9 @@ def _newest(
     score: ScoreOptions,
 ) -> tuple[Rule, dict[str, Any] | None]:
     """Rule `newest`: no large loss on the held-out clips of the newest batches."""
-    newest = partial(Rule, name="newest")
     if not clips:
         text = "the newest batches have no dev or test clip"
-        return newest(result="not judged", text=text), None
+        return _judge("newest", text, is_good=None), None
     refs = [clip.text for clip in clips]
     old, new = (count_system(one.by_seed(clips), refs, score) for one in (champion, challenger))
     found = measure_difference(old, new, options.metric, score, options.level)
@@ -529,9 +530,8 @@ def _newest(
     text = f"{found} {metric_label(options.metric)} on the {len(clips)} newest dev and test clips"
     if len(clips) < options.slice_min_clips:
         text += f", fewer than {options.slice_min_clips}"
-        return newest(result="not judged", text=text), figures
-    result: Result = "failed" if _is_worse(found, options) else "passed"
-    return newest(result=result, text=text), figures
+        return _judge("newest", text, is_good=None), figures
+    return _judge("newest", text, is_good=not _is_worse(found, options)), figures
 
 
 def _uses_input(
@@ -542,7 +542,6 @@ def _uses_input(
     score: ScoreOptions,
 ) -> tuple[Rule, list[dict[str, Any]]]:
     """Rule `uses_input`: each seed's score must fall when it gets another clip's video."""
-    rule = partial(Rule, name="uses_input")
     refs = [clip.text for clip in clips]
     others = swap_clips(refs, np.random.default_rng([score.seed, *b"test"]))
     if others is None:
@@ -550,7 +549,7 @@ def _uses_input(
             "all test clips have one sentence, so this test cannot detect a model that ignores "
             "its input"
         )
-        return rule(result="failed", text=text), []
+        return _judge("uses_input", text, is_good=False), []
     figures, blind = [], []
     for seed, texts in enumerate(challenger.by_seed(clips)):
         swapped = count_system([[texts[other] for other in others]], refs, score)
@@ -563,23 +562,18 @@ def _uses_input(
     falls = ", ".join(f"{one['fall']:.1f} [{one['low']:.1f}, {one['high']:.1f}]" for one in figures)
     text = f"shown the video of another clip, chrF falls by {falls}"
     text = "; ".join([*blind, text])
-    return rule(result="failed" if blind else "passed", text=text), figures
+    return _judge("uses_input", text, is_good=not blind), figures
 
 
 def _people(found: JudgementResult, options: GateOptions) -> Rule:
     """Rule `people`: judges do not surely prefer the champion's sentences (A)."""
-    people = partial(Rule, name="people")
     if found.clips < options.slice_min_clips:
-        return people(result="not judged", text=f"{found}; fewer than {options.slice_min_clips}")
-    return people(result="failed" if found.preference.high < 0 else "passed", text=str(found))
+        return _judge("people", f"{found}; fewer than {options.slice_min_clips}", is_good=None)
+    return _judge("people", str(found), is_good=found.preference.high >= 0)
 
 
 def _floors(
-    clips: GateClips,
-    new: SystemCounts,
-    options: GateOptions,
-    score: ScoreOptions,
-    tonight: float,
+    clips: GateClips, new: SystemCounts, options: GateOptions, score: ScoreOptions, tonight: float
 ) -> tuple[Rule, list[dict[str, Any]]]:
     """Rule `floors`: a first champion beats what can be had without learning."""
     refs = clips.texts
@@ -596,7 +590,7 @@ def _floors(
         )
     mean = float(np.mean(new.values(options.metric)))
     text = f"{metric_label(options.metric)} {mean:.1f}; {'; '.join(parts)}"
-    return Rule(name="floors", result="passed" if is_above else "failed", text=text), figures
+    return _judge("floors", text, is_good=is_above), figures
 
 
 def _scores(pair: _Pair | None, new: SystemCounts) -> dict[str, dict[str, Any]]:

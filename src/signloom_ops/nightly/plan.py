@@ -101,12 +101,7 @@ def read_settings(params: Path) -> Settings:
         )
     corpus = load_section(params, "corpus", CorpusOptions)
     check_names(corpus.folder)
-    return Settings(
-        params=params,
-        corpus=corpus,
-        tracking=read_tracking(params),
-        ops=ops,
-    )
+    return Settings(params=params, corpus=corpus, tracking=read_tracking(params), ops=ops)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -34,14 +34,7 @@ from signloom_ops.intake.withdraw import ENDED, withdraw, withdraw_ended
 from signloom_ops.nightly.card import write_card
 from signloom_ops.nightly.commands import Commands
 from signloom_ops.nightly.page import FORMAT_VERSION
-from signloom_ops.nightly.plan import (
-    ALSO,
-    BY_HAND,
-    Settings,
-    considered,
-    corpus_key,
-    gather_facts,
-)
+from signloom_ops.nightly.plan import ALSO, BY_HAND, Settings, considered, corpus_key, gather_facts
 from signloom_ops.nightly.record import StepResult
 from signloom_ops.nightly.registry import sync_registry
 from signloom_ops.nightly.store import ModelStore

@@ -19,13 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from signloom.config import (
-    check_shape,
-    load_section,
-    parse_options,
-    read_json,
-    shape,
-)
+from signloom.config import check_shape, load_section, parse_options, read_json, shape
 from signloom.corpus.manifest import Clip, CorpusOptions, check_splits, read_manifest
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata, write_shards
 from signloom.dvc import DvcCache, check_names, refuse_drawn, track_again, track_version
@@ -69,12 +63,7 @@ from signloom_ops.intake.withdraw import stage_removal
 from signloom_ops.nightly.card import CARD, write_card
 from signloom_ops.nightly.store import FROZEN, ModelStore
 from signloom_ops.options import load_ops
-from signloom_ops.privacy.copies import (
-    Span,
-    delivered_signers,
-    find_delivered,
-    texts_of,
-)
+from signloom_ops.privacy.copies import Span, delivered_signers, find_delivered, texts_of
 from signloom_ops.privacy.leftovers import unnamed_films
 from signloom_ops.privacy.models import TrainedVersion, mark_versions, trained_on, versions_of
 from signloom_ops.privacy.names import CONSENTS, Person, blank_columns, scrub_file, videos_like
@@ -217,30 +206,31 @@ def _describe(
     name: str, clip_ids: tuple[str, ...], clips: Sequence[Clip], project: Project
 ) -> Person:
     """Hash the videos that show nobody else, and find what the cache has of the clips."""
-    theirs = [clip for clip in clips if clip.signer == name]
-    shared = {clip.video for clip in clips if clip.video and clip.signer != name}
+    films = [(clip, clip.video) for clip in clips if clip.video]
+    shared = {film for clip, film in films if clip.signer != name}
+    corpus = {film for clip, film in films if clip.signer == name}
     spans: dict[Path, set[Span]] = defaultdict(set)
-    for clip in theirs:
-        if clip.video:
-            spans[clip.video].add((clip.start_s, clip.end_s))
+    for clip, film in films:
+        if clip.signer == name:
+            spans[film].add((clip.start_s, clip.end_s))
     delivered = find_delivered(project.copies, name)
     beside = {**project.recordings.films_of(name), **delivered.films}
     spans |= {path: {*spans[path], *found} for path, found in beside.items()}
     hashed = VideoHashes(cache_folder()).hash_videos([*spans, *shared, *delivered.shared])
     entries = _cached(project, spans, {path: found.sha256 for path, found in hashed.items()})
     of_others = {hashed[path].sha256 for path in (*shared, *delivered.shared) if path in hashed}
-    mine = {path: found for path, found in hashed.items() if path in spans}
-    own = {path: found for path, found in mine.items() if found.sha256 not in of_others}
-    folder, corpus = project.corpus.folder, {clip.video for clip in theirs}
+    own = {path for path, found in hashed.items() if found.sha256 not in of_others} & spans.keys()
+
+    def names(films: Iterable[Path]) -> tuple[str, ...]:
+        return tuple(sorted(one.relative_to(project.corpus.folder).as_posix() for one in films))
+
     return Person(
         signer=name,
         request=uuid.uuid4().hex[:8],
         clip_ids=clip_ids,
-        videos=tuple(sorted({found.sha256 for found in own.values()})),
-        files=tuple(sorted(v.relative_to(folder).as_posix() for v in own if v in corpus)),
-        shared=tuple(
-            sorted(v.relative_to(folder).as_posix() for v in mine if v in corpus and v not in own)
-        ),
+        videos=tuple(sorted({hashed[path].sha256 for path in own})),
+        files=names(corpus & own),
+        shared=names((corpus & hashed.keys()) - own),
         entries=tuple(sorted(entries)),
         shared_copies=tuple(path.as_posix() for path in delivered.shared),
     )
@@ -381,9 +371,7 @@ def remove(removal: Removal, project: Project, tell: Callable[[Removal], object]
         }
         is_of_manifest = project.corpus.path in [target for _, target in change.operations]
         change.commit(
-            {FORGET: note},
-            then,
-            unless_changed=project.corpus.path if is_of_manifest else None,
+            {FORGET: note}, then, unless_changed=project.corpus.path if is_of_manifest else None
         )
 
 

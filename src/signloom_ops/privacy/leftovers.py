@@ -6,14 +6,7 @@ from pathlib import Path
 
 from signloom.corpus.manifest import VIDEO_SUFFIXES, CorpusOptions, read_manifest
 from signloom.dvc import ask_dvc
-from signloom.paths import (
-    CHECKPOINT,
-    MODELS,
-    REPORTS,
-    SPOOL,
-    WEIGHTS_NAME,
-    WITHDRAWN_VIDEOS,
-)
+from signloom.paths import CHECKPOINT, MODELS, REPORTS, SPOOL, WEIGHTS_NAME, WITHDRAWN_VIDEOS
 from signloom_ops.intake.staging import staging_folder
 from signloom_ops.intake.withdraw import TABLE
 from signloom_ops.privacy.names import Person, files_naming, is_word

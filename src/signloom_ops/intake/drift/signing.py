@@ -311,10 +311,7 @@ def limits_of(statistic: str, options: DriftOptions) -> DriftLimits:
 
 
 def _compare_presence(
-    groups: Sequence[SignerGroup],
-    rows: Mapping[str, ClipQuality],
-    hand: str,
-    options: DriftOptions,
+    groups: Sequence[SignerGroup], rows: Mapping[str, ClipQuality], hand: str, options: DriftOptions
 ) -> Finding:
     check, limits = f"lost_hand.{hand.removesuffix('_hand')}", options.lost_hand
     if hand == "any_hand":
