@@ -549,17 +549,24 @@ def _parse_rows(table: Table, path: Path, problems: list[LineProblem]) -> list[_
             row[name] = unicodedata.normalize("NFC", row[name])
         video = row.get("video")
         clip, found = clip_of_cells(row, path.parent / video if video else None)
-        found += [f"{name} is empty" for name in needed if name in row and not row[name]]
-        found += [f"{k} {bad}" for k, v in row.items() if (bad := field_problem(v, path.suffix))]
-        if row["clip_id"] and (bad := id_problem(row["clip_id"])):
-            found.append(f"clip_id {row['clip_id']!r} {bad}")
-        if row["split"] and row["split"] not in SPLITS:
-            found.append(f"split {row['split']!r} is not {', '.join(SPLITS[:2])} or {SPLITS[2]}")
+        found += _row_problems(row, needed, path.suffix)
         if video and (bad := videos.problem(video)):
             found.append(f"video {video!r} {bad}")
         problems += [(line, problem) for problem in found]
         clips.append((line, clip))
     return clips
+
+
+def _row_problems(row: Mapping[str, str], needed: Sequence[str], suffix: str) -> Iterator[str]:
+    """Say what is wrong with the cells of a row, each by itself."""
+    yield from (f"{name} is empty" for name in needed if name in row and not row[name])
+    for name, value in row.items():
+        if bad := field_problem(value, suffix):
+            yield f"{name} {bad}"
+    if row["clip_id"] and (bad := id_problem(row["clip_id"])):
+        yield f"clip_id {row['clip_id']!r} {bad}"
+    if row["split"] and row["split"] not in SPLITS:
+        yield f"split {row['split']!r} is not {', '.join(SPLITS[:2])} or {SPLITS[2]}"
 
 
 def _duplicate_problems(clips: Iterable[_Numbered], unit: str) -> list[LineProblem]:

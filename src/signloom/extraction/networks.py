@@ -305,9 +305,36 @@ def _drop_channels(operator: Any, model: Any, schema: Any) -> None:
     of the hand network. Sums lose products with zero only, and keep their order and bits.
     """
     (graph,) = model.subgraphs
-    kinds, relus = schema.BuiltinOperator, schema.ActivationFunctionType
-    if _kind(operator, model) != kinds.DEPTHWISE_CONV_2D:
+    found = _neighbours(operator, model, schema.BuiltinOperator)
+    if found is None:
         return
+    before, means, readers = found
+    numbers = (*operator.inputs[1:], *(one.inputs[1] for one in readers))
+    factors, bias, *weights = (_constant(number, model, schema) for number in numbers)
+    if not all(one.size for one in (factors, bias, *weights)):
+        return
+    relus = schema.ActivationFunctionType
+    is_clamped = operator.builtinOptions.fusedActivationFunction in (relus.RELU, relus.RELU6)
+    is_zero = (bias <= 0 if is_clamped else bias == 0) & ~factors.any(axis=(0, 1, 2))
+    is_read = np.any([one.reshape(-1, len(bias)).any(axis=0) for one in weights], axis=0)
+    kept = np.flatnonzero(is_read & ~is_zero)
+    for number in numbers:
+        _keep(number, -1, kept, model, schema)
+    for number in before.inputs[1:]:
+        _keep(number, 0, kept, model, schema)
+    for made in (before, operator, *means):
+        tensor = graph.tensors[made.outputs[0]]
+        tensor.shape = [*tensor.shape[:-1], len(kept)]
+
+
+def _neighbours(operator: Any, model: Any, kinds: Any) -> tuple[Any, list[Any], list[Any]] | None:
+    """Return what makes the channels of a depthwise convolution, their means, and what reads them.
+
+    None: it is none, or somebody else needs all channels.
+    """
+    (graph,) = model.subgraphs
+    if _kind(operator, model) != kinds.DEPTHWISE_CONV_2D:
+        return None
 
     def read_by(made: Any) -> list[Any]:
         return [one for one in graph.operators if made.outputs[0] in one.inputs]
@@ -324,24 +351,8 @@ def _drop_channels(operator: Any, model: Any, schema: Any) -> None:
         or any(_kind(one, model) not in (kinds.CONV_2D, kinds.FULLY_CONNECTED) for one in readers)
         or any(one.outputs[0] in graph.outputs for one in (operator, *means))
     ):
-        return
-    factors, bias, *weights = (
-        _constant(number, model, schema)
-        for number in (*operator.inputs[1:], *(one.inputs[1] for one in readers))
-    )
-    if not all(one.size for one in (factors, bias, *weights)):
-        return
-    is_clamped = operator.builtinOptions.fusedActivationFunction in (relus.RELU, relus.RELU6)
-    is_zero = (bias <= 0 if is_clamped else bias == 0) & ~factors.any(axis=(0, 1, 2))
-    is_read = np.any([one.reshape(-1, len(bias)).any(axis=0) for one in weights], axis=0)
-    kept = np.flatnonzero(is_read & ~is_zero)
-    for number in (*operator.inputs[1:], *(one.inputs[1] for one in readers)):
-        _keep(number, -1, kept, model, schema)
-    for number in before[0].inputs[1:]:
-        _keep(number, 0, kept, model, schema)
-    for made in (*before, operator, *means):
-        tensor = graph.tensors[made.outputs[0]]
-        tensor.shape = [*tensor.shape[:-1], len(kept)]
+        return None
+    return before[0], means, readers
 
 
 def _kind(operator: Any, model: Any) -> int:

@@ -117,19 +117,19 @@ class Video:
                 "make it smaller: ffmpeg -i IN -vf scale=1280:-2 -c:v libx264 OUT.mp4",
             )
         self._most_kept = max(1, _MOST_KEPT_BYTES // (2 * width * height + 1))
-        self.duration_s: float | None = None
-        # Matroska's duration counts from before the first frame.
-        self._uncounted_s = 0.0
-        # An .avi has a constant rate and no presentation times; of a cut one, the demuxer shortens
-        # the duration.
+        # An .avi has a constant rate and no presentation times.
         self._is_avi = self._container.format.name == "avi"
-        if self._is_avi and self._stream.frames:
-            self.duration_s = self._stream.frames * self._tick_s
-        elif self._stream.duration:
-            self.duration_s = self._stream.duration * self._tick_s
-        elif self._container.duration:
-            self.duration_s = self._container.duration / av.time_base
-            self._uncounted_s = max(self._start * self._tick_s, 0.0)
+        self.duration_s, self._uncounted_s = self._find_duration()
+
+    def _find_duration(self) -> tuple[float | None, float]:
+        """Return seconds by the header, and how many of them come before the first frame."""
+        if self._is_avi and self._stream.frames:  # of a cut one, the demuxer shortens the duration
+            return self._stream.frames * self._tick_s, 0.0
+        if self._stream.duration:
+            return self._stream.duration * self._tick_s, 0.0
+        if self._container.duration:  # Matroska's, which counts from before the first frame
+            return self._container.duration / av.time_base, max(self._start * self._tick_s, 0.0)
+        return None, 0.0
 
     def __enter__(self) -> "Video":
         return self

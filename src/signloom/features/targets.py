@@ -244,17 +244,18 @@ def build_targets(
                 corpus=(clip.corpus or "") if is_merged else "",
             )
         )
+    _check_lengths(targets, options.max_tokens)
+    return tokenizer, CtcLabels(kind=options.ctc, names=tuple(names)), targets
+
+
+def _check_lengths(targets: Sequence[Target], most: int) -> None:
     long = [
-        f"clip {target.clip_id}: {len(target.ids)} tokens, at most {options.max_tokens} are "
-        "accepted"
+        f"clip {target.clip_id}: {len(target.ids)} tokens, at most {most} are accepted\n"
         for target in targets
-        if len(target.ids) > options.max_tokens
+        if len(target.ids) > most
     ]
     if long:
-        raise UserError(
-            "\n".join(long) + "\nsplit these clips, or raise tokenize_targets.max_tokens"
-        )
-    return tokenizer, CtcLabels(kind=options.ctc, names=tuple(names)), targets
+        raise UserError("".join(long) + "split these clips, or raise tokenize_targets.max_tokens")
 
 
 def _languages(clips: Sequence[Clip]) -> list[str]:

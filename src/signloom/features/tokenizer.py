@@ -399,11 +399,13 @@ def read_source(path: Path) -> str:
     return text
 
 
+_EXPECTED = "expected a tokenizer.json of a byte-level BPE, as DeepSeek's is, or of SentencePiece"
+
+
 def _read_pieces(
     text: str, where: str
 ) -> tuple[tuple[bytes, ...], tuple[int, ...], dict[str, int], Kind]:
     """Return the bytes of each id, the id of each byte, those of other tokens, and the kind."""
-    hint = "expected a tokenizer.json of a byte-level BPE, as DeepSeek's is, or of SentencePiece"
     try:
         content: Any = json.loads(text)
         kind, dropout = content["model"]["type"], content["model"].get("dropout")
@@ -414,42 +416,49 @@ def _read_pieces(
         added = {token["content"]: token["id"] for token in content.get("added_tokens", ())}
         kinds = {type(one) for one in (*vocab.values(), *added.values())}
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{where}: no JSON ({error}); {hint}") from None
+        raise UserError(f"{where}: no JSON ({error}); {_EXPECTED}") from None
     except (AttributeError, LookupError, TypeError) as error:
-        raise UserError(f"{where}: {type(error).__name__} {error}; {hint}") from None
+        raise UserError(f"{where}: {type(error).__name__} {error}; {_EXPECTED}") from None
     if kinds - {int}:
-        raise UserError(f"{where}: the id of a token is no whole number; {hint}")
+        raise UserError(f"{where}: the id of a token is no whole number; {_EXPECTED}")
     byte_of = {character: byte for byte, character in enumerate(_byte_characters())}
     missing = set() if is_spaced else byte_of.keys() - vocab.keys()
     if kind != "BPE" or missing or dropout:
         raise UserError(
             f"{where}: found a model of type {kind}, dropout {dropout}, without "
-            f"{len(missing)} of the 256 bytes; {hint}"
+            f"{len(missing)} of the 256 bytes; {_EXPECTED}"
         )
-    try:
-        pieces = {index: name.encode() for name, index in added.items()}
-    except (AttributeError, UnicodeEncodeError) as error:
-        raise UserError(f"{where}: a token is no text ({error}); {hint}") from None
-    for piece, index in vocab.items():
-        # Control tokens are in both lists, but only there as plain text.
-        if index not in pieces:
-            try:
-                pieces[index] = _spell(piece) if is_spaced else bytes(byte_of[c] for c in piece)
-            except KeyError as error:
-                raise UserError(
-                    f"{where}: {piece!r} has {error}, which is no byte; {hint}"
-                ) from None
-    if pieces.keys() != set(range(len(pieces))):
-        raise UserError(
-            f"{where}: {len(pieces)} tokens have other ids than 0 to {len(pieces) - 1}; {hint}"
-        )
-    ordered = tuple(pieces[index] for index in range(len(pieces)))
+    ordered = _spell_all(vocab, added, None if is_spaced else byte_of, where)
     if not is_spaced:
         return ordered, tuple(vocab[character] for character in byte_of), added, "bytes"
     # A piece <0x41> of the vocabulary, else the piece of that one character.
     one = {piece: index for index, piece in enumerate(ordered) if len(piece) == 1}
     byte_ids = (vocab.get(f"<0x{b:02X}>", one.get(bytes([b]), -1)) for b in range(BYTES))
     return ordered, tuple(byte_ids), added, "spaces"
+
+
+def _spell_all(
+    vocab: dict[str, int], added: dict[str, int], byte_of: dict[str, int] | None, where: str
+) -> tuple[bytes, ...]:
+    """Return the bytes of each id; without the bytes of characters, pieces are SentencePiece's."""
+    try:
+        pieces = {index: name.encode() for name, index in added.items()}
+    except (AttributeError, UnicodeEncodeError) as error:
+        raise UserError(f"{where}: a token is no text ({error}); {_EXPECTED}") from None
+    for piece, index in vocab.items():
+        # Control tokens are in both lists, but only there as plain text.
+        if index not in pieces:
+            try:
+                pieces[index] = bytes(byte_of[c] for c in piece) if byte_of else _spell(piece)
+            except KeyError as error:
+                raise UserError(
+                    f"{where}: {piece!r} has {error}, which is no byte; {_EXPECTED}"
+                ) from None
+    if pieces.keys() != set(range(len(pieces))):
+        raise UserError(
+            f"{where}: {len(pieces)} tokens have other ids than 0 to {len(pieces) - 1}; {_EXPECTED}"
+        )
+    return tuple(pieces[index] for index in range(len(pieces)))
 
 
 def _spell(piece: str) -> bytes:

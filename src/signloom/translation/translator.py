@@ -222,9 +222,8 @@ class Translator:
                 )
                 best = replace(best, alternatives=tuple(others))
                 if self.confidence and not blind:
-                    check = self.confidence.check(
-                        best.hypothesis, self.trim(sequences[index]), encoding
-                    )
+                    clip = self.trim(sequences[index])
+                    check = self.confidence.check(best.hypothesis, clip, encoding)
                     best = replace(best, check=check)
                     if (skip_unsure and check.word) or (check.unlike and not guess):
                         best = replace(best, text="", alternatives=())
