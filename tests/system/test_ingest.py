@@ -18,7 +18,6 @@ from signloom_ops.intake.inbox import has_news
 from signloom_ops.intake.ingest import ingest, plan_ingest
 from signloom_ops.intake.ledgers import read_deliveries
 from signloom_ops.intake.staging import is_unfinished, staging_folder
-from signloom_ops.intake.withdraw import withdraw
 from tests.intake import DAY, OPTIONS, deliver, found_corpus, request_of, tree
 from tests.power_cut import RENAMES, cut_before
 from tests.processes import fork, wait
@@ -90,23 +89,6 @@ def test_killed_anywhere_the_corpus_is_valid_and_a_second_run_finishes(
             assert (result.batch, sorted(c.clip_id for c in result.clips)) == (DAY, ["a", "b", "c"])
         assert [p.name for p in (corpus.folder.parent / ".weekly.intake").iterdir()] == ["lock"]
     assert number > 10
-
-
-def test_a_withdrawal_killed_anywhere_is_finished(project: Path, corpus: CorpusOptions) -> None:
-    take(corpus)
-    shutil.copytree("data", "start")
-    withdraw(corpus, DAY, "a mirror")
-    expected = {**tree(corpus.folder), **tree(Path("data/withdrawn"))}
-    for number in range(100):
-        shutil.rmtree("data")
-        shutil.copytree("start", "data")
-        if (end := kill_before(number, lambda: withdraw(corpus, DAY, "a mirror"))) == 0:
-            break
-        assert end == -signal.SIGKILL
-        assert len(read_manifest(corpus.path)) in (5, 8), number
-        withdraw(corpus, DAY, "a mirror")
-        assert {**tree(corpus.folder), **tree(Path("data/withdrawn"))} == expected, number
-    assert number > 6
 
 
 def test_a_manifest_edited_after_the_crash_is_kept(project: Path, corpus: CorpusOptions) -> None:

@@ -20,7 +20,7 @@ from signloom.files import hash_file
 from signloom.importing.captions import Cue, read_captions, write_captions
 from signloom.translation.confidence import Confidence, Level, write_confidence
 from tests import tiny
-from tests.extraction import OPTIONS, draw_two_clips
+from tests.extraction import draw_two_clips
 from tests.films import sketch_film
 from tests.tiny import write_checkpoint
 
@@ -181,20 +181,6 @@ def test_one_video_is_one_line_of_text_and_its_timing_adds_up(folder: Path) -> N
         assert f"{part} " in done.stderr
     alone = translate("videos/b.mp4", "--json", cwd=folder)
     assert " ".join(json.loads(alone.stdout)["text"].split()) == line
-
-
-@pytest.mark.slow
-@pytest.mark.mediapipe
-def test_threads_of_the_graph_change_no_landmark(folder: Path) -> None:
-    """Quick twin: tests/golden/test_landmarks.py."""
-    from signloom.extraction.extract import extract_video
-
-    one, two = (
-        extract_video(folder / "videos/b.mp4", OPTIONS.detector_options, threads=threads)
-        for threads in (1, 2)
-    )
-    np.testing.assert_array_equal(one.points, two.points)
-    np.testing.assert_array_equal(one.present, two.present)
 
 
 def film_of_hands(path: Path, spans: list[tuple[float, float]], seconds: float) -> None:

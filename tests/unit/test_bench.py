@@ -1,9 +1,6 @@
 """`make bench`: its benches can be run, and its table says what is met."""
 
 import importlib
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -27,14 +24,3 @@ def test_the_table_says_met_missed_or_nothing() -> None:
     assert "| extraction | memory | 351 | at most 350 | **missed** |" in format_table(
         [("extraction", one) for one in figures]
     )
-
-
-@pytest.mark.slow  # a process; quick twin: the two above
-def test_what_is_missing_is_said_before_the_first_minute(tmp_path: Path) -> None:
-    root = Path(__file__).parents[2]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.bench", "signs"], cwd=tmp_path,
-        env={"PYTHONPATH": f"{root}:{root / 'src'}"}, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert "does not exist: run `make demo` first" in done.stderr

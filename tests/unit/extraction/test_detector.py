@@ -174,17 +174,6 @@ def test_all_groups_are_those_of_the_plain_holistic_solution(
 
 @pytest.mark.slow
 @pytest.mark.mediapipe
-def test_the_face_does_not_change_hands_and_pose(
-    clips: dict[str, Frames], built: Callable[[str], Detector]
-) -> None:
-    """Quick twin: tests/golden/test_landmarks.py."""
-    frames = next(iter(clips.values()))[:15]
-    plain, (points, present) = detect(built("holistic"), frames), detect(built("face"), frames)
-    assert_same((points[:, : plain[0].shape[1]], present[:, :3]), plain)
-
-
-@pytest.mark.slow
-@pytest.mark.mediapipe
 def test_hands_and_pose_are_those_of_the_plain_solutions(
     clips: dict[str, Frames], built: Callable[[str], Detector]
 ) -> None:
@@ -279,16 +268,6 @@ def test_a_failed_frame_does_not_spoil_the_next_clip(
     with pytest.raises(RuntimeError), quiet_native_code():
         detector.detect(np.zeros((0, 5, 3), np.uint8), 9.0)
     assert_same(detect(detector, frames), expected)
-
-
-@pytest.mark.slow
-@pytest.mark.mediapipe
-def test_a_segment_is_as_if_cut_out(
-    clips: dict[str, Frames], built: Callable[[str], Detector]
-) -> None:
-    """Quick twin: test_video.py, whose segments have the same frames."""
-    frames = next(iter(clips.values()))[:6]
-    assert_same(detect(built("tasks"), frames, start_s=60.0), detect(built("tasks"), frames))
 
 
 @pytest.mark.mediapipe

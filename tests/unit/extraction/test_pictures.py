@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 from signloom.errors import ClipError
-from signloom.extraction.extract import extract_video
 from signloom.extraction.pictures import describe_gaps, is_picture_folder, open_pictures
 from signloom.extraction.video import Video
-from tests.extraction import OPTIONS, assert_same, draw_two_clips
 from tests.videos import encode_animation, number_of, numbered_frame, write_picture, write_pictures
 
 
@@ -116,18 +114,3 @@ def test_pictures_of_two_kinds_or_sizes_or_none_are_refused_in_words(tmp_path: P
 def test_an_animation_is_a_video(tmp_path: Path) -> None:
     with Video(encode_animation(tmp_path / "a.gif", frames=12)) as video:
         assert (video.fps, len(list(video.frames()))) == (10, 12)
-
-
-@pytest.mark.slow  # quick twin: test_packing_changes_no_pixel_and_no_time_and_gives_...
-def test_a_video_and_its_frames_as_pictures_give_the_same_landmarks(tmp_path: Path) -> None:
-    """By the real MediaPipe, to the bit."""
-    (clip, _) = draw_two_clips(tmp_path / "corpus")
-    assert clip.video is not None
-    folder = tmp_path / "clip"
-    folder.mkdir()
-    with Video(clip.video) as video:
-        for number, frame in enumerate(video.frames()):
-            cv2.imwrite(str(folder / f"{number}.png"), frame.rgb[..., ::-1])
-    expected = extract_video(clip.video, OPTIONS.detector_options)
-    assert expected.present.any()
-    assert_same(extract_video(pack(folder, expected.fps), OPTIONS.detector_options), expected)

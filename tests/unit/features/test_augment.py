@@ -34,13 +34,6 @@ def test_the_same_generator_gives_the_same_clip() -> None:
     assert not np.array_equal(first.points[0], other.points[0], equal_nan=True)
 
 
-def test_mirroring_twice_is_identity() -> None:
-    clip = tiny.lose(tiny.sequence(), "left_hand", slice(3, 5))
-    twice = mirror(mirror(clip))
-    np.testing.assert_allclose(twice.points, clip.points, atol=1e-6)
-    np.testing.assert_array_equal(twice.present, clip.present)
-
-
 def test_mirroring_swaps_the_sides() -> None:
     clip = tiny.lose(tiny.sequence(), "left_hand", slice(0, 12))
     other = mirror(clip)

@@ -39,16 +39,6 @@ def test_the_source_gives_the_published_ids() -> None:
     assert len(set(load_source().byte_ids)) == 256
 
 
-@pytest.mark.parametrize("vocabulary", ["pruned", "full"])
-@pytest.mark.parametrize("text", HARD)
-def test_any_text_round_trips(vocabulary: str, text: str) -> None:
-    tokenizer = Tokenizer.build(TEXTS, vocabulary)
-    ids = tokenizer.encode(text)
-    assert tokenizer.decode(ids) == text
-    assert not {tokenizer.pad, tokenizer.bos, tokenizer.eos} & set(ids)
-    assert all(0 <= index < tokenizer.vocab_size for index in ids)
-
-
 def test_pruning_keeps_the_segmentation_of_train_text() -> None:
     tokenizer = Tokenizer.build(TEXTS, "pruned")
     for text in TEXTS:

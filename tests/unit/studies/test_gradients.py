@@ -1,24 +1,18 @@
 import dataclasses
-from itertools import product
 
 import pytest
 import torch
 
 from pipeline.studies.gradients.page import build_page
 from pipeline.studies.gradients.study import (
-    NORMS,
     PRINTED,
-    WIRINGS,
     Flow,
     GradientOptions,
     Plain,
     measure_flows,
     rewire,
     summarise_flows,
-    train_deep,
-    train_stacks,
 )
-from pipeline.studies.reversal.lab import read_lab
 from signloom.models.layers import Residual
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions
@@ -125,21 +119,6 @@ def test_the_page_says_what_was_measured_with_both_initialisations(flows: list[F
     ):  # fmt: skip
         assert text in page
     assert page.count('role="img"') == 3
-
-
-@pytest.mark.slow
-def test_every_kind_is_trained_with_each_seed() -> None:
-    """Quick twins: the tests of its figures above."""
-    lab = read_lab([
-        "task.symbols=5", "task.min_length=2", "task.max_length=3", "task.train=20", "task.dev=10",
-        "task.test=10", "model.d_model=16", "model.heads=2", "model.d_ff=16", "train.epochs=1",
-    ])  # fmt: skip
-    found = list(train_stacks(lab, [2], [4]))
-    kinds = [(row["initialization"], row["norm"], row["wiring"]) for row in found]
-    assert kinds == list(product(("torch", "xavier_each"), NORMS, WIRINGS))
-    assert {row["seed"] for row in found} == {4}
-    deep = [(row["norm"], row["warmup_steps"]) for row in train_deep(lab, [2], [1])]
-    assert deep == [("post", 60), ("post", 1), ("pre", 60), ("pre", 1)]
 
 
 def test_a_depth_of_one_is_refused() -> None:
