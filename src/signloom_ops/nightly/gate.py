@@ -431,7 +431,8 @@ def _gain(
     if is_better:
         return [better, equal("it is better", is_good=None)], cost
     if lowest <= -options.equal_margin:
-        text = f"it may be {-lowest:.1f} {name} worse, at most {options.equal_margin:g} is equal"
+        worse = f"{-lowest:.1f} {name}" if math.isfinite(lowest) else "much"
+        text = f"it may be {worse} worse, at most {options.equal_margin:g} is equal"
         return [better, equal(text, is_good=False)], cost
     most = 1 - options.saving
     share = challenger.parameters / champion.parameters
@@ -445,7 +446,8 @@ def _gain(
 
 
 def _at_least(lowest: float, tonight: float) -> str:
-    return f"at tonight's level of {tonight:.2g} at least {lowest:+.1f}"
+    least = f"a gain of {lowest:+.1f} or more" if math.isfinite(lowest) else "too few clips to tell"
+    return f"at tonight's level of {tonight:.2g} {least}"
 
 
 def _served(pair: _Pair) -> Rule:

@@ -66,6 +66,14 @@ def test_where_the_gate_is_about_signs_the_lower_error_rate_wins() -> None:
     assert rule(decided(None, good, first, metric="gloss_wer"), "floors") == "failed"
 
 
+def test_five_clips_are_too_few_to_tell_and_no_reason_says_inf() -> None:
+    few = targets(5)
+    decision = decided(system(few, 0.4, version=1), system(few, 0.1), gate_clips(few))
+    assert rule(decision, "better") == rule(decision, "equal_and_cheaper") == "failed"
+    assert "too few clips to tell" in decision.reasons[0]
+    assert not [reason for reason in decision.reasons if "inf" in reason]
+
+
 @pytest.mark.parametrize(("parameters", "cpu_s"), [(890, None), (1000, (1.0, 0.89))])
 def test_an_equal_one_that_is_smaller_or_faster_is_taken(
     parameters: int, cpu_s: tuple[float, float] | None
