@@ -17,7 +17,7 @@ from signloom.errors import UserError
 from signloom_ops.intake.inbox import has_news
 from signloom_ops.intake.ingest import ingest, plan_ingest
 from signloom_ops.intake.ledgers import read_deliveries
-from signloom_ops.intake.staging import is_unfinished, staging_folder
+from signloom_ops.intake.staging import is_unfinished
 from tests.intake import DAY, OPTIONS, deliver, found_corpus, request_of, tree
 from tests.power_cut import RENAMES, cut_before
 from tests.processes import fork, wait
@@ -89,20 +89,6 @@ def test_killed_anywhere_the_corpus_is_valid_and_a_second_run_finishes(
             assert (result.batch, sorted(c.clip_id for c in result.clips)) == (DAY, ["a", "b", "c"])
         assert [p.name for p in (corpus.folder.parent / ".weekly.intake").iterdir()] == ["lock"]
     assert number > 10
-
-
-def test_a_manifest_edited_after_the_crash_is_kept(project: Path, corpus: CorpusOptions) -> None:
-    for number in range(100):  # until one video has moved
-        kill_before(number, lambda: take(corpus))
-        if list(corpus.folder.glob(f"videos/{DAY}/*")):
-            break
-        shutil.rmtree(staging_folder(corpus), ignore_errors=True)
-    text = corpus.path.read_text().replace("il pleut ce soir", "il neige ce soir")
-    corpus.path.write_text(text)
-    take(corpus)
-    texts = [clip.text for clip in read_manifest(corpus.path)]
-    assert texts[3] == "il neige ce soir"
-    assert len(texts) == 8
 
 
 def test_two_at_once_make_one_corpus(project: Path, corpus: CorpusOptions) -> None:

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import pytest
 
 from signloom.corpus.manifest import CorpusOptions
-from signloom.errors import UserError
 from signloom.files import hash_file
 from signloom_ops.app.takes import TakeStore
 from signloom_ops.intake.staging import is_unfinished, recover_corpus
@@ -147,14 +146,6 @@ def test_what_the_version_before_began_is_undone_where_somebody_edited(name: str
     begun.end()
     kept = {file: data for file, data in before.items() if "/staged/" not in file}
     assert files() == {**kept, guarded.resolve().relative_to(Path.cwd()).as_posix(): b"edited"}
-
-
-@pytest.mark.parametrize("text", ["", "[]", '{"format_version": 1}', '{"format_version": 2}'])
-def test_a_damaged_journal_ends_in_a_traceback(text: str) -> None:
-    begin(JOURNALS["a mark"])
-    (CHANGE / "journal.json").write_text(text)
-    with pytest.raises(UserError, match=r"journal\.json(.|\n)*the Signloom that began it"):
-        ModelStore().recover()
 
 
 def test_a_night_leaves_what_another_command_began_undone() -> None:

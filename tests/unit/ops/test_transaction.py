@@ -115,10 +115,13 @@ def test_a_file_edited_after_the_cut_undoes_what_was_left(
     assert change() == "done"
 
 
-def test_a_journal_of_another_version_is_refused_in_words(restore: Callable[[], None]) -> None:
+@pytest.mark.parametrize("text", ["", "[]", '{"format_version": 3}', '{"format_version": 2}'])
+def test_a_journal_that_is_damaged_or_of_another_version_is_refused_in_words(
+    restore: Callable[[], None], text: str
+) -> None:
     STAGING.mkdir()
-    (STAGING / "journal.json").write_text(json.dumps({"format_version": 3}))
-    with pytest.raises(UserError, match="finish the change with the Signloom that began it"):
+    (STAGING / "journal.json").write_text(text)
+    with pytest.raises(UserError, match=r"journal\.json(.|\n)*the Signloom that began it"):
         recover()
 
 

@@ -16,7 +16,6 @@ from tests.intake import tree
 from tests.power_cut import RENAMES, cut_before
 from tests.processes import fork, wait
 from tests.tiny import write_checkpoint
-from tests.unit.ops.nightly.night_project import settle_cut
 
 
 def make_run(folder: Path, name: str) -> tuple[Path, Path]:
@@ -250,19 +249,6 @@ def test_a_promotion_while_the_champion_is_loaded_gives_a_mixture(
         assert loaded.spec.model.d_model == found.decoding["beam_size"]
     assert ended == (writer, 0)
     assert found.decoding["beam_size"] == 32
-
-
-def test_a_pull_after_a_kill_undoes_the_promotion_that_was_cut(store: ModelStore) -> None:
-    store.apply_decision(decided(add(store, "one"), None, promote=True), by="test")
-    add(store, "two")
-    pointer = store.root / "champion.json"
-    settle_cut(store, decided(2, 1, promote=True))
-    assert store.has_unfinished_change()
-    content = json.loads(pointer.read_text())
-    pointer.write_text(json.dumps({**content, "challenger": None}))  # of another machine
-    store.recover()
-    assert (store.champion(), store.has_unfinished_change()) == (1, False)
-    assert store.decision(2) is None
 
 
 def test_a_full_disk_below_the_versions_leaves_them_as_they_were(tmp_path: Path) -> None:
