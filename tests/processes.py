@@ -54,6 +54,20 @@ def run_python(
     )  # fmt: skip
 
 
+def call(*command: str, cwd: Path | None = None, **more: str) -> str:
+    """Run git, or a program of this environment such as DVC, and return what it printed."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    names = {f"GIT_{who}_{what}": "t@t" for who in ("AUTHOR", "COMMITTER")
+             for what in ("NAME", "EMAIL")}  # fmt: skip
+    quiet = {"DVC_NO_ANALYTICS": "1", "OMP_NUM_THREADS": "1", "PATH": path}
+    bare = {key: value for key, value in os.environ.items() if not key.startswith("MLFLOW")}
+    done = subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, env={**bare, **names, **quiet, **more}
+    )
+    assert done.returncode == 0, f"{command}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+    return done.stdout
+
+
 def fork_together(action: Callable[[], None], count: int) -> list[int]:
     """Start as many processes as `torchrun --nproc-per-node` would, with its environment."""
     with socket.socket() as free:

@@ -1,14 +1,13 @@
 """`dvc exp run` with real repositories: where runs land, and that both sides name each other."""
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.processes import call
 from tests.tiny import ROOT
 
 STAGE = """
@@ -39,19 +38,6 @@ SHOW = """
 import json, mlflow, sys
 print(json.dumps(mlflow.get_run(sys.argv[1]).data.to_dictionary()))
 """
-
-
-def call(*command: str, cwd: Path) -> str:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    names = {f"GIT_{who}_{what}": "t@t" for who in ("AUTHOR", "COMMITTER")
-             for what in ("NAME", "EMAIL")}  # fmt: skip
-    bare = {key: value for key, value in os.environ.items() if not key.startswith("MLFLOW")}
-    done = subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True,
-        env={**bare, **names, "PATH": path, "DVC_NO_ANALYTICS": "1"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @pytest.fixture

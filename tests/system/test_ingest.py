@@ -4,8 +4,6 @@ import functools
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +18,7 @@ from signloom_ops.intake.ledgers import read_deliveries
 from signloom_ops.intake.staging import is_unfinished
 from tests.intake import DAY, OPTIONS, deliver, found_corpus, request_of, tree
 from tests.power_cut import RENAMES, cut_before
-from tests.processes import fork, wait
+from tests.processes import call, fork, wait
 
 pytestmark = pytest.mark.slow
 
@@ -125,25 +123,13 @@ def test_on_a_full_disk_nothing_comes_in_by_halves(
     assert len(read_manifest(corpus.path)) == 8
 
 
-def call(*command: str) -> str:
-    names = {f"GIT_{who}_{what}": "t@t" for who in ("AUTHOR", "COMMITTER")
-             for what in ("NAME", "EMAIL")}  # fmt: skip
-    done = subprocess.run(
-        command, capture_output=True, text=True,
-        env={**os.environ, **names, "DVC_NO_ANALYTICS": "1"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 def test_versions_are_kept_and_rolled_back(
     project: Path, corpus: CorpusOptions, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    dvc = (sys.executable, "-m", "dvc")
     call("git", "init", "--quiet")
-    call(*dvc, "init", "--quiet")
+    call("dvc", "init", "--quiet")
     Path(".gitignore").write_text("/data/*\n!/data/raw\n/data/raw/*\n!/data/raw/*.dvc\n")
-    call(*dvc, "add", "--quiet", "data/raw/weekly")
+    call("dvc", "add", "--quiet", "data/raw/weekly")
     call("git", "add", "--all")
     call("git", "commit", "--quiet", "--message", "founders")
     before = tree(corpus.folder)
@@ -157,9 +143,9 @@ def test_versions_are_kept_and_rolled_back(
     assert len(read_manifest(corpus.path)) == 8
     # As docs/ops/deliveries.md has it: back, and forth again.
     call("git", "checkout", "--quiet", "HEAD~1", "--", "data/raw/weekly.dvc")
-    call(*dvc, "checkout", "--quiet", "data/raw/weekly.dvc")
+    call("dvc", "checkout", "--quiet", "data/raw/weekly.dvc")
     assert tree(corpus.folder) == before
     call("git", "checkout", "--quiet", "HEAD", "--", "data/raw/weekly.dvc")
-    call(*dvc, "checkout", "--quiet", "data/raw/weekly.dvc")
+    call("dvc", "checkout", "--quiet", "data/raw/weekly.dvc")
     assert tree(corpus.folder) == after
     assert not has_news(corpus, INBOX, OPTIONS)

@@ -13,6 +13,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from signloom.corpus.manifest import IMPORTED_SHARDS, Clip, write_manifest
 from signloom.corpus.shards import write_shards
 from signloom.files import hash_folder
 from signloom_ops.nightly.store import ModelStore
+from tests import processes
 from tests.tiny import ROOT, halve, training_data
 
 CORPUS = Path("data/raw/tiny")
@@ -29,19 +31,7 @@ RESULTS = ("data/tokens", "data/checkpoint", "data/landmarks", "reports/evaluati
 SERVER_WAIT_S = 120.0
 KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "x"}
 pytestmark = pytest.mark.slow
-
-
-def call(*command: str, cwd: Path) -> str:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    names = {f"GIT_{who}_{what}": "t@t" for who in ("AUTHOR", "COMMITTER")
-             for what in ("NAME", "EMAIL")}  # fmt: skip
-    quiet = {"DVC_NO_ANALYTICS": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True,
-        env={**os.environ, **names, **KEYS, **quiet, "PATH": path},
-    )  # fmt: skip
-    assert done.returncode == 0, f"{command}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
-    return done.stdout
+call = partial(processes.call, **KEYS)
 
 
 def write_corpus(folder: Path) -> None:

@@ -12,7 +12,7 @@ import yaml
 from signloom.cli.main import main
 from signloom.cli.project import COPIED, LINKED
 from signloom.corpus.manifest import Clip, write_manifest
-from tests.processes import run_python
+from tests.processes import call, run_python
 from tests.tiny import ROOT
 
 
@@ -33,14 +33,6 @@ def read_config(folder: Path) -> configparser.ConfigParser:
     config = configparser.ConfigParser()
     config.read(folder / ".dvc/config")
     return config
-
-
-def dvc(folder: Path, *command: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "dvc", *command], cwd=folder, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def test_a_project_has_the_code_and_a_beginning_of_its_own(
@@ -73,13 +65,13 @@ def test_a_stage_runs_in_one_project_and_leaves_the_other_alone(root: Path) -> N
     ]
     (weather / "data/raw/weather").mkdir(parents=True)
     write_manifest(weather / "data/raw/weather/manifest.tsv", clips)
-    dvc(weather, "repro", "check")
+    call("dvc", "repro", "check", cwd=weather)
     assert (weather / "data/checked.txt").is_file()
-    assert "up to date" in dvc(weather, "repro", "check")
+    assert "up to date" in call("dvc", "repro", "check", cwd=weather)
     assert not (root / "data").exists()
     assert not (root / "dvc.lock").exists()
     assert any((root / ".dvc/cache").rglob("*"))  # what the second one keeps lies in the first's
-    assert dvc(root, "stage", "list", "--all", "--name-only").count("extract") == 1
+    assert call("dvc", "stage", "list", "--all", "--name-only", cwd=root).count("extract") == 1
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from signloom.evaluation.metrics import ScoreOptions, measure
 from signloom.evaluation.names import Metric
 from signloom.evaluation.ranking import rank_runs
 from signloom.features.targets import split_hash
+from tests.processes import call
 
 SCORES = {
     "clips": 48,
@@ -221,27 +220,18 @@ def test_a_damaged_evaluation_is_said(
         main(["compare", str(tmp_path), str(tmp_path)])
 
 
-def git(*arguments: str) -> None:
-    settings = ("-c", "user.name=a", "-c", "user.email=a@b.c")
-    subprocess.run(["git", *settings, *arguments], check=True, capture_output=True)
-
-
-def dvc(*arguments: str) -> None:
-    subprocess.run([sys.executable, "-m", "dvc", *arguments, "-q"], check=True)
-
-
 @pytest.mark.slow
 def test_a_run_can_be_a_commit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Quick twin: test_scores_stand_beside_the_last_commit_and_the_kept_run."""
     monkeypatch.chdir(tmp_path)
-    git("init")
-    dvc("init")
+    call("git", "init")
+    call("dvc", "init", "-q")
     write_run(Path("reports/evaluation"), BAD)
-    dvc("add", "reports/evaluation")
-    git("add", "-A")
-    git("commit", "-m", "bad")
+    call("dvc", "add", "reports/evaluation", "-q")
+    call("git", "add", "-A")
+    call("git", "commit", "-m", "bad")
     for path in Path("reports/evaluation").iterdir():
         path.unlink()
     write_run(Path("reports/evaluation"), GOOD)
@@ -285,10 +275,10 @@ def test_scores_stand_beside_the_last_commit_and_the_kept_run(
     text = printed(capsys, "scores", "--metrics", path, "--keep")
     assert "against" not in text
     assert "kept in" in text
-    git("init")
+    call("git", "init")
     metrics_file(tmp_path, 60.0)
-    git("add", "metrics.json")
-    git("commit", "-m", "sixty")
+    call("git", "add", "metrics.json")
+    call("git", "commit", "-m", "sixty")
     metrics_file(tmp_path, 61.5)
     text = printed(capsys, "scores", "--metrics", path)
     assert "against the last commit:\n  test: BLEU-4 60.00 -> 61.50 (+1.50), chrF" in text

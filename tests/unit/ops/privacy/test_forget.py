@@ -3,8 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 import unicodedata
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -26,6 +24,7 @@ from signloom_ops.nightly.card import write_card
 from signloom_ops.nightly.store import ModelStore
 from tests.extraction import OPTIONS as EXTRACT
 from tests.power_cut import RENAMES, PowerCutError, cut_before
+from tests.processes import call
 from tests.unit.evaluation.world import sequence
 from tests.unit.ops.nightly.night_project import settle_cut
 from tests.unit.ops.nightly.versions import add_evaluated_version
@@ -133,11 +132,6 @@ def project(tmp_path: Path, template: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return root
 
 
-def dvc(*arguments: str) -> str:
-    command = [sys.executable, "-m", "dvc", *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-
 def words(folder: Path) -> dict[str, str]:
     """Every readable file of a project with its text."""
     return {
@@ -153,9 +147,9 @@ def words(folder: Path) -> dict[str, str]:
 def test_nothing_names_or_shows_a_forgotten_signer(
     project: Path, capsys: pytest.CaptureFixture[str], link: str
 ) -> None:
-    subprocess.run(["git", "init", "-q"], check=True)
-    dvc("init", "-q")
-    dvc("config", "cache.type", link)
+    call("git", "init", "-q")
+    call("dvc", "init", "-q")
+    call("dvc", "config", "cache.type", link)
     clips = make_corpus()
     store, keys = ModelStore(), keys_of(clips)
     track_version(corpus_options().folder)
@@ -194,7 +188,7 @@ def test_nothing_names_or_shows_a_forgotten_signer(
     assert named == []
     gone = objects - set(Path(".dvc/cache").rglob("*"))
     assert len([path for path in gone if path.is_file() or path.suffix != ".dir"]) >= 2
-    assert dvc("status").strip() == "Data and pipelines are up to date."
+    assert call("dvc", "status").strip() == "Data and pipelines are up to date."
     # The models stay as they are, with a mark.
     assert hash_file(store.checkpoint(1) / "model.safetensors") == weights
     (first,), (second,) = (store.marks(v)["forgotten"] for v in (1, 2))
