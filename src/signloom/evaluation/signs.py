@@ -5,7 +5,7 @@ nearest training clip, the best constant line, and the model with its landmarks 
 another clip's. How signs are searched is chosen on dev.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any
@@ -129,9 +129,7 @@ def recognise(
     search = choose_search(translator, [one.get("dev", []) for one in read], dev, pairs, rules)
     together = _together(read) if len(read) > 1 else {}
     joint = choose_search(translator, [together.get("dev", [])], dev, pairs, rules)
-    as_texts = [replace(t, text=" ".join(t.gloss.split())) for t in targets if t.gloss.split()]
-    linear = fit_linear(translator, as_texts, sequences)
-    index = build_retrieval(translator, as_texts, sequences)
+    floors = _build_floors(translator, targets, sequences, train)
     found = {}
     for split, wanted in chosen.items():
         lines, *more = (_names(translator, one[split], search) for one in read)
@@ -143,10 +141,7 @@ def recognise(
             systems["swapped"] = [lines[other] for other in others_of]
         nothing = translator.label_log_probs(clips[split], blind=True)
         systems["blind"] = _names(translator, nothing, search)
-        systems["retrieval"] = [tuple(index.nearest(clip).split()) for clip in clips[split]]
-        if linear:
-            systems["linear"] = [tuple(line.split()) for line in linear(clips[split])]
-        systems["floor"] = _constant(train, glosses_of(wanted))
+        systems |= floors(clips[split], glosses_of(wanted))
         found[split] = Recognition(
             targets=wanted,
             signs=[
@@ -156,6 +151,26 @@ def recognise(
             **_score(wanted, systems, more, train, options),
         )
     return search, found
+
+
+def _build_floors(
+    translator: Translator,
+    targets: Sequence[Target],
+    sequences: Mapping[str, SourceSequence],
+    train: Lines,
+) -> Callable[[Sequence[LandmarkSequence], Lines], dict[str, Lines]]:
+    """Return what gives clips, with their true glosses, the lines of each floor."""
+    as_texts = [replace(t, text=" ".join(t.gloss.split())) for t in targets if t.gloss.split()]
+    linear = fit_linear(translator, as_texts, sequences)
+    index = build_retrieval(translator, as_texts, sequences)
+
+    def floors(clips: Sequence[LandmarkSequence], wanted: Lines) -> dict[str, Lines]:
+        found = {"retrieval": [tuple(index.nearest(clip).split()) for clip in clips]}
+        if linear:
+            found["linear"] = [tuple(line.split()) for line in linear(clips)]
+        return {**found, "floor": _constant(train, wanted)}
+
+    return floors
 
 
 def _count_signed(
@@ -266,19 +281,22 @@ def _score(
         return found
 
     signers = sorted({target.signer for target in targets})
-    edits, signs = dict.fromkeys(EDITS, 0), sum(map(len, wanted))
-    for chunks in align(clean_glosses(systems[MODEL], options.gloss_rules), wanted):
-        for chunk in chunks:
-            if chunk.type in edits:
-                edits[chunk.type] += max(
-                    chunk.ref_end_idx - chunk.ref_start_idx, chunk.hyp_end_idx - chunk.hyp_start_idx
-                )
     return {
         "systems": scores,
         "seeds": seeds,
-        "edits": {EDITS[kind]: 100 * count / signs for kind, count in edits.items()},
+        "edits": _count_edits(clean_glosses(systems[MODEL], options.gloss_rules), wanted),
         "seen": score_rows(is_seen),
         "unseen": score_rows(~is_seen),
         "signers": {one: score_rows([t.signer == one for t in targets]) for one in signers},
         "each": sentence_scores(model)[GLOSS_WER],
     }
+
+
+def _count_edits(lines: Lines, wanted: Lines) -> dict[str, float]:
+    """Return substitutions, deletions and insertions in % of the signs."""
+    edits = dict.fromkeys(EDITS, 0)
+    for chunk in (chunk for chunks in align(lines, wanted) for chunk in chunks):
+        if chunk.type in edits:
+            reference = chunk.ref_end_idx - chunk.ref_start_idx
+            edits[chunk.type] += max(reference, chunk.hyp_end_idx - chunk.hyp_start_idx)
+    return {EDITS[kind]: 100 * count / sum(map(len, wanted)) for kind, count in edits.items()}
