@@ -17,7 +17,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from pipeline.studies.coffee.study import CoffeeOptions, build_corpus, write_tokens
+from pipeline.studies.coffee.study import (
+    GOODS,
+    SIZES,
+    CoffeeOptions,
+    build_corpus,
+    write_tokens,
+)
 from pipeline.studies.options import change_options
 from pipeline.studies.trainings import train_tracked
 from signloom.checkpoint import Checkpoint
@@ -71,6 +77,18 @@ class LittleOptions:
     steps: Count  # of each training, about; `longer` ones take more
     model: dict[str, Any]  # changes to the recipe of `signloom init`
     means: dict[str, Means]
+    new_forms: bool = False  # train has no order of a form that dev or test has; shares of the rest
+
+
+def order_form(text: str) -> str:
+    """Return an order whatever is wanted and of what size: `hello can i get a _ please`."""
+    return " ".join("_" if word in GOODS else word for word in text.split() if word not in SIZES)
+
+
+def hold_out_forms(clips: list[Clip]) -> list[Clip]:
+    """Return all clips but the train clips whose form dev or test has."""
+    held = {order_form(clip.text) for clip in clips if clip.split != "train"}
+    return [clip for clip in clips if clip.split != "train" or order_form(clip.text) not in held]
 
 
 def choose_labelled(clips: list[Clip], share: float, seed: int) -> list[Clip]:
@@ -93,6 +111,7 @@ def train_each(
         UserError: If a change names no option or its value is refused.
     """
     clips, shards = build_corpus(coffee), coffee.corpus / IMPORTED_SHARDS
+    clips = hold_out_forms(clips) if options.new_forms else clips
     sequences = read_shards(shards)
     for seed, share in itertools.product(options.seeds, options.shares):
         some = choose_labelled(clips, share, seed)

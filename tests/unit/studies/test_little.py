@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.studies.little.run import OUT, STUDY, build_page, main
-from pipeline.studies.little.study import Teacher, choose_labelled, copy_shards
+from pipeline.studies.little.study import Teacher, choose_labelled, copy_shards, hold_out_forms
 from signloom.corpus.manifest import SPLITS, Clip
 from signloom.corpus.shards import read_shards
 from signloom.features.targets import read_targets
@@ -29,7 +29,21 @@ def test_a_share_of_the_train_clips_keeps_its_sentences_and_every_dev_and_test_c
     assert choose_labelled(clips, 1.0, seed=1) == clips
 
 
-@pytest.mark.parametrize("options", ["params.yaml", "curve.yaml"])
+def test_forms_that_dev_or_test_has_are_no_longer_in_train() -> None:
+    orders = {
+        "train": ["a small tea please", "no tea a water", "hello a tea"],
+        "dev": ["hello a large muffin"], "test": ["a coffee please"],
+    }  # fmt: skip
+    clips = [
+        Clip(clip_id=text, video=None, text=text, signer=split, split=split)
+        for split, texts in orders.items()
+        for text in texts
+    ]
+    left = [clip.text for clip in hold_out_forms(clips)]
+    assert left == ["no tea a water", "hello a large muffin", "a coffee please"]
+
+
+@pytest.mark.parametrize("options", ["params.yaml", "curve.yaml", "forms.yaml"])
 def test_without_the_takes_it_says_so_and_ends_well(
     options: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
