@@ -119,6 +119,11 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
     search.add_argument(
         "--precision", choices=("float32", "bfloat16", "int8"), help="of the weights (float32)"
     )
+    search.add_argument(
+        "--together", action="store_true",
+        help="mean the probabilities of the models of all train.seeds, in as many times the time; "
+        "how sure the sentences are is not said",
+    )  # fmt: skip
     found = parser.add_argument_group("what the files do not have")
     add_unsaid(found)
 

@@ -39,6 +39,7 @@ class TranslateOptions:
     glosses: Sequence[str]  # lines, files of lines or `-` instead of them
     checkpoint: Path  # folder of the model
     precision: "Precision"  # of its weights
+    together: bool  # ask the models of all its seeds
     decoding: Mapping[str, Any]
     """Options of the search that differ from the one that `evaluate` chose."""
     read: "ReadOptions"  # what the files do not say
@@ -72,6 +73,9 @@ def read_translate_options(given: argparse.Namespace) -> TranslateOptions:
         raise UserError(f"--n-best: found {given.n_best}, expected 1 to --beam-size ({most})")
     if given.guess and given.skip_unsure:
         raise UserError("--guess and --skip-unsure say opposite things; leave one out")
+    if given.together and (given.skip_unsure or given.temperature):
+        raise UserError("--together: how sure several models are is not known, and a sample is of "
+                        "one model; leave out --skip-unsure and --temperature")  # fmt: skip
     model = choose_model(given)
     if given.glosses:
         _refuse_options_of_clips(given)
@@ -83,7 +87,8 @@ def read_translate_options(given: argparse.Namespace) -> TranslateOptions:
     decoding = {**model.decoding, **{k: value for k, value in said.items() if value is not None}}
     return TranslateOptions(
         paths=given.paths, glosses=given.glosses or [], checkpoint=model.checkpoint,
-        precision=given.precision or model.precision, decoding=decoding, read=read_options(given),
+        precision=given.precision or model.precision, together=given.together, decoding=decoding,
+        read=read_options(given),
         n_best=given.n_best, skip_unsure=given.skip_unsure, guess=given.guess, signs=given.signs,
         find=given.find,
         json=given.json, write=given.write or (CAPTION_FORMATS[0] if given.watch else None),
@@ -152,7 +157,19 @@ def load_translator(options: TranslateOptions) -> "tuple[Translator, DecodingOpt
     decoding = dataclasses.replace(translator.decoding, **given)
     if options.n_best > decoding.beam_size:  # which was chosen, too
         decoding = dataclasses.replace(decoding, beam_size=options.n_best)
-    return translator, decoding
+    return _ask_all_seeds(translator, options) if options.together else translator, decoding
+
+
+def _ask_all_seeds(translator: "Translator", options: TranslateOptions) -> "Translator":
+    from signloom.evaluation.evaluate import load_seeds
+
+    others = [one for _, one in load_seeds(options.checkpoint, options.precision)]
+    if not others:
+        raise UserError(
+            f"--together: {options.checkpoint} has no seeds/, the models of further seeds; train "
+            "with train.seeds: [1, 2, 3], or leave --together out"
+        )
+    return translator.beside(others)
 
 
 def check_attention(options: TranslateOptions, clips: int, inputs: Sequence[Path] = ()) -> None:

@@ -1,12 +1,16 @@
 import json
+import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
-from signloom.checkpoint import Checkpoint, save_checkpoint
+from signloom.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from signloom.cli.main import main
 from signloom.cli.translate_glosses import read_lines
 from signloom.errors import UserError
+from signloom.translation.options import DecodingOptions
+from signloom.translation.translator import Translator
 from tests import glosses
 from tests.tiny import write_checkpoint
 
@@ -41,6 +45,31 @@ def test_lines_of_glosses_are_translated_in_order(
 
 def test_a_line_longer_than_any_file_name_is_a_line() -> None:
     assert read_lines(["HAUS " * 100]) == ["HAUS " * 100]
+
+
+def test_models_of_all_seeds_translate_together_where_one_asks_for_it(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match=r"has no seeds/"):
+        translate(checkpoint, "--together", "--glosses", "HAUS")
+    both = shutil.copytree(checkpoint, tmp_path / "both")
+    other = load_checkpoint(checkpoint, torch.device("cpu"))
+    with torch.no_grad():
+        for weights in other.model.parameters():
+            weights += 0.1 * torch.randn(weights.shape, generator=torch.Generator().manual_seed(1))
+    save_checkpoint(both / "seeds/2", other)
+    scores = []
+    for folder, more in ((both, []), (both / "seeds/2", []), (both, ["--together"])):
+        translate(folder, "--json", "--guess", *more, "--glosses", "HAUS REGEN")
+        scores.append(json.loads(capsys.readouterr().out)["score"])
+    assert len(set(scores)) == 3
+    models = [Translator.load(folder) for folder in (both, both / "seeds/2")]
+    search = DecodingOptions(beam_size=2, length_penalty=1.0, max_tokens=6)
+    clip = models[0].source.glosses().encode("HAUS REGEN")
+    (wanted,) = models[0].beside(models[1:]).translate([clip], search)
+    assert scores[2] == pytest.approx(wanted.hypothesis.score, abs=1e-4)
+    with pytest.raises(SystemExit, match=r"leave out --skip-unsure"):
+        translate(both, "--together", "--skip-unsure", "--glosses", "HAUS")
 
 
 @pytest.mark.parametrize("mistyped", ["lines.txt", "my lines.txt", "no/lines", "no\\lines", "a/"])
