@@ -70,8 +70,7 @@ def build_page(trained: list[dict[str, Any]]) -> StudyPage:
     )
     return StudyPage(
         title="Few sentences",
-        lead=["Where only some clips have a sentence: what are recombined clips, "
-              "an encoder pretrained on all clips, and what a first model writes of them worth?",
+        lead=["Where only some clips have a sentence: what are recombined clips worth?",
               "" if trained else "The takes are not there, so nothing was measured."],
         sections=[Section(title="Orders in a coffee shop", text=[], parts=[table])],
         command=COMMAND,

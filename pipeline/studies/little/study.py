@@ -1,8 +1,7 @@
 """Study of means against few sentences.
 
 Question: of composed orders (pipeline/studies/coffee) only a share has a sentence. How much lower
-is the word error rate if train clips are recombined, or a first model writes sentences
-for the others?
+is the word error rate if train clips are recombined?
 """
 
 import dataclasses
@@ -44,9 +43,7 @@ from signloom.training.run import (
     prepare,
     read_run_options,
 )
-from signloom.translation.confidence import plain_score
 from signloom.translation.labels import align_glosses
-from signloom.translation.options import DECODING
 from signloom.translation.translator import Translator
 
 FRAMES_PER_SHARD = 25_000
@@ -59,9 +56,7 @@ class Means:
 
     # Dropout 0.3, no mirroring; or dropout 0.1, mirroring 0.3; null: as `init` sets them.
     regularised: bool | None = False
-    teacher: str = ""  # the means, trained before, whose model labels and cuts
-    # Of the orders without sentences, the surest, that keep what the teacher writes of them.
-    labelled: Share = 0.0
+    teacher: str = ""  # the means, trained before, whose model cuts
     recombined: Natural = 0  # orders made of the pieces of those with sentences
     longer: Count = 1  # times as many steps
 
@@ -120,13 +115,11 @@ def train_each(
         for name, means in options.means.items():
             own, landmarks = some, sequences
             if means.teacher:
-                others = [clip for clip in clips if clip not in some]
                 teacher = Teacher(trained[means.teacher], sequences)
-                more = teacher.label(others, means.labelled)
                 made, cut = teacher.recombine(
                     [clip for clip in some if clip.split == "train"], means.recombined, seed
                 )
-                own, landmarks = [*more, *made, *some], {**sequences, **cut}
+                own, landmarks = [*made, *some], {**sequences, **cut}
             folder = out / "runs" / f"{seed}-{share}-{name.replace(' ', '_')}"
             files = TrainingFiles(shards=folder / IMPORTED_SHARDS, tokens=folder)
             copy_shards(shards, files.shards, own, landmarks)
@@ -143,24 +136,12 @@ def train_each(
 
 
 class Teacher:
-    """A model that says what is signed where, in orders with sentences and without."""
+    """A model that says what is signed where."""
 
     def __init__(self, checkpoint: Checkpoint, sequences: Mapping[str, LandmarkSequence]) -> None:
         """Take a trained model with a CTC head over glosses, and the landmarks of all orders."""
-        self._checkpoint, self._sequences = checkpoint, sequences
+        self._sequences = sequences
         self._translator = Translator(checkpoint, torch.device("cpu"))
-
-    def label(self, clips: Sequence[Clip], share: float) -> list[Clip]:
-        """Return those clips of which it is surest, a share, with what it writes of them."""
-        if not share:
-            return []
-        found = self._translator.translate([self._sequences[c.clip_id] for c in clips], DECODING)
-        order = np.argsort([-plain_score(one.hypothesis) for one in found], kind="stable")
-        labelled = [
-            dataclasses.replace(clips[n], text=found[n].text, gloss=self._spell(clips[n]))
-            for n in order[: round(share * len(clips))]
-        ]
-        return [clip for clip in labelled if clip.text and clip.gloss]
 
     def recombine(
         self, clips: Sequence[Clip], count: int, seed: int
@@ -175,13 +156,6 @@ class Teacher:
         spans = {clip.clip_id: found for clip, found in both if found is not None}
         known = [clip for clip in clips if clip.clip_id in spans]
         return recombine(known, spans, self._sequences, count, np.random.default_rng(seed))
-
-    def _spell(self, clip: Clip) -> str:
-        """Return the glosses that the likeliest label of each position spells."""
-        (log_probs,) = self._translator.label_log_probs([self._sequences[clip.clip_id]])
-        best = log_probs.argmax(axis=1).tolist()
-        names = self._checkpoint.spec.ctc.names
-        return " ".join(names[label - 1] for label, _ in itertools.groupby(best) if label)
 
 
 def copy_shards(
