@@ -192,7 +192,7 @@ def test_too_few_seeds_are_refused(root: Path) -> None:
 def test_too_few_resamples_for_the_level_are_refused(root: Path) -> None:
     store = ModelStore(root / "data/models")
     version = add_version(root, d_model=8)
-    with pytest.raises(UserError, match=r"300 resamples .*resamples to 400"):
+    with pytest.raises(UserError, match=r"300 bootstrap resamples .*resamples to 400"):
         ask_gate(store, version, inputs(root), replace(GATE, level=0.005))
 
 
