@@ -167,6 +167,11 @@ def _scan_folders(source: Path, request: Request) -> Found:
         folder = Path(root)
         yield from _misnamed(folder, [*folders, *names])
         folders[:], names = _shown(folders), _shown(names)
+        noted = [folder / SIGNER_FILE] if SIGNER_FILE in names and not request.signer else []
+        if fresh := _fresh(noted, request):
+            yield from fresh
+            folders.clear()  # who signs here and below is not known yet
+            continue
         for name in folders:
             if (folder / name).is_symlink():
                 yield _refused(folder, name, _LINK)

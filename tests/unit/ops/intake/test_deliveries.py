@@ -11,7 +11,7 @@ import pytest
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.errors import Problem
 from signloom.extraction.video import Video
-from signloom_ops.intake import checks
+from signloom_ops.intake import checks, deliveries
 from signloom_ops.intake.checks import Probed, Segment, probe
 from signloom_ops.intake.inbox import has_news
 from signloom_ops.intake.ingest import ingest
@@ -66,6 +66,17 @@ def test_a_file_that_has_just_changed_waits(corpus: CorpusOptions) -> None:
     result = ingest(corpus, request_of("in"), careful, day=DAY)
     assert (result.batch, result.rejects) == (None, [])
     assert video in result.waiting
+
+
+def test_a_signer_file_that_is_on_its_way_leaves_the_folders_name_as_the_signer(
+    corpus: CorpusOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deliver(Path("in/team/monday"), "a", frames=20)
+    note = Path("in/team/signer.txt")
+    note.write_text("zo")
+    monkeypatch.setattr(deliveries, "_age_s", lambda path: 0.0 if path == note else 9e9)
+    result = ingest(corpus, request_of("in"), replace(OPTIONS, settle_s=60.0), day=DAY)
+    assert (result.clips, result.waiting) == ([], [note])
 
 
 def test_a_file_that_changes_before_it_is_copied_waits(

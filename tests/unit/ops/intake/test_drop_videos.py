@@ -1,7 +1,6 @@
 """A corpus goes on without its videos: the same landmarks, and no moment in which it is broken."""
 
 import io
-import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +16,9 @@ from signloom.corpus.shards import shards_metadata
 from signloom.errors import Problem, UserError
 from signloom.features.targets import TokenizeOptions, build_targets
 from signloom_ops.intake.drop_videos import Dropped, drop_videos
-from signloom_ops.intake.staging import is_unfinished, staging_folder
+from signloom_ops.intake.staging import staging_folder
 from tests import tiny
 from tests.extraction import contents
-from tests.power_cut import RENAMES, PowerCutError, cut_before
 
 LANDMARKS = Path("data/landmarks")
 LIMITS = {"frames_per_shard": 50, "max_rejected_share": 0.2}
@@ -96,32 +94,6 @@ def test_extraction_and_tokens_are_the_same_without_the_videos(corpus: CorpusOpt
     assert tokens(corpus) == texts
     # A model goes on to read videos: its landmarks are the same detector's.
     assert shards_metadata(corpus.imported_shards).extractor == '{"detector": "holistic"}'
-    with pytest.raises(UserError, match="nothing to drop"):
-        drop(corpus)
-
-
-@pytest.mark.slow
-def test_wherever_it_is_cut_the_next_call_ends_it(corpus: CorpusOptions, tmp_path: Path) -> None:
-    """Quick twin: the cuts of tests/unit/test_transaction.py."""
-    before = read_manifest(corpus.path)
-    shutil.copytree(tmp_path / "data", tmp_path / "copy")
-    for number in range(200):
-        shutil.rmtree(tmp_path / "data")
-        shutil.rmtree(tmp_path / "again", ignore_errors=True)
-        shutil.copytree(tmp_path / "copy", tmp_path / "data")
-        with cut_before(number, only=RENAMES) as done:
-            try:
-                drop(corpus)
-            except PowerCutError:
-                pass
-            else:
-                break
-        if is_unfinished(corpus):
-            assert drop(corpus) is None
-        elif read_manifest(corpus.path) == before:
-            assert drop(corpus)
-        assert_dropped(corpus, before)
-    assert done[0] > 10  # what is written and tried, journal, shards, rejects, manifest, videos
     with pytest.raises(UserError, match="nothing to drop"):
         drop(corpus)
 
