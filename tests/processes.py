@@ -98,10 +98,17 @@ class Stage:
     Args:
         project: Where it runs.
         workers: Its processes.
+        max_file_bytes: No file may grow beyond.
         more: Environment variables.
     """
 
-    def __init__(self, project: Path, workers: int = 2, **more: str) -> None:
+    def __init__(
+        self, project: Path, workers: int = 2, max_file_bytes: int | None = None, **more: str
+    ) -> None:
+        def prepare() -> None:
+            if max_file_bytes:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
+
         self._errors = project / "errors.txt"
         with self._errors.open("w") as errors:
             self._process = subprocess.Popen(
@@ -110,6 +117,7 @@ class Stage:
                 env={**os.environ, "SIGNLOOM_WORKERS": str(workers), "SIGNLOOM_CACHE": "", **more},
                 stderr=errors,
                 start_new_session=True,
+                preexec_fn=prepare,
             )
         self.pid = self._process.pid
 

@@ -108,6 +108,18 @@ def test_a_worker_that_is_killed_in_a_clip_costs_nothing_but_time(project: Path)
     assert contents(project / "data/landmarks") == contents(project / "expected")
 
 
+def test_a_stage_that_is_killed_keeps_what_it_has_and_goes_on(project: Path) -> None:
+    with Stage(project, workers=1) as stage:
+        wait_until(lambda: entries(project) >= 2)
+        stage.kill()
+    kept = entries(project)
+    assert not (project / "data/landmarks/shards").exists()
+    with Stage(project, workers=1) as stage:
+        assert stage.wait() == 0
+        assert f"{kept} clips were looked at in an earlier run" in stage.errors()
+    assert contents(project / "data/landmarks") == contents(project / "expected")
+
+
 def test_ctrl_c_stops_without_noise_and_says_how_to_go_on(project: Path) -> None:
     with Stage(project) as stage:
         wait_until(lambda: entries(project) >= 1)
@@ -186,6 +198,25 @@ def repeat_video(source: Path, target: Path, times: int) -> None:
             writer.write(frame)
     assert writer
     writer.release()
+
+
+@pytest.mark.parametrize(
+    ("max_file_bytes", "place"),
+    [
+        (1500, "data/cache/landmarks"),
+        (8000, "data/landmarks"),
+    ],
+)
+def test_a_file_that_cannot_grow_ends_in_words(
+    project: Path, max_file_bytes: int, place: str
+) -> None:
+    with Stage(project, max_file_bytes=max_file_bytes) as stage:
+        assert stage.wait() == 1
+        check_full(stage, place)
+    kept = entries(project)
+    assert kept == (0 if max_file_bytes == 1500 else CLIPS)
+    assert not list(project.rglob("*.tmp"))
+    finish(project)
 
 
 @pytest.mark.parametrize(("place", "kilobytes"), [("data/cache/landmarks", 24), ("data", 76)])

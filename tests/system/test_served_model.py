@@ -146,6 +146,32 @@ def test_a_served_model_says_what_it_has_never_seen_and_is_silent_if_asked(url: 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("params", "changes", "message"),
+    [
+        ({"beam_size": 100_000}, {}, "beam_size: found 100000, expected at most 64"),
+        ({"max_tokens": 100_000}, {}, "max_tokens: found 100000, expected at most 512"),
+        ({"length_penalty": 1e9}, {}, "length_penalty: found 1000000000.0, expected at most 10"),
+        ({"n_best": 9, "beam_size": 3}, {}, "n_best: found 9, expected 1 to beam_size (3)"),
+        ({}, {"fps": 1e-3}, "fps: found 0.001, expected at least 1"),
+        ({}, {"fps": 1e-9}, "fps: found 1e-09, expected at least 1"),
+        ({}, {"width": 10**9}, "width: found 1000000000, expected at most 32768"),
+        ({}, {"frames": CLIPS[0]["frames"] * 500}, "frames at 10 frames a second or more"),
+    ],
+)
+def test_a_small_request_cannot_occupy_the_server(
+    url: str, params: dict[str, Any], changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        ask(url, {"dataframe_records": [{**CLIPS[0], **changes}], "params": params})
+    with caught.value as error:
+        assert error.code == 400
+        answer = json.loads(error.read())
+    assert message in answer["message"]
+    assert "Traceback" not in answer["message"]
+
+
+@pytest.mark.slow
 def test_a_wrong_clip_is_a_bad_request_that_says_what_is_wrong(url: str) -> None:
     clip = copy.deepcopy(CLIPS[0])
     clip["frames"][3]["right_hand"].pop()

@@ -318,6 +318,19 @@ def test_phoenix_2014t_is_read_whole(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "signers in several splits: 9 in train and dev and test" in text
 
 
+def test_ksl_77_becomes_a_corpus(tmp_path: Path) -> None:
+    folder = shared("ksl77").resolve()
+    main(
+        ["init", str(tmp_path / "ksl"), "--videos", str(folder / "videos"), "--table",
+         str(folder / "labels.csv"), "--column", "video=small", "text=word", "split=example",
+         "--splits", "1=train", "2=dev", "--set", "signer=unknown"]
+    )  # fmt: skip
+    clips = read_manifest(tmp_path / "ksl/manifest.tsv", signer_disjoint=False)
+    assert len(clips) == 61
+    assert {clip.split for clip in clips} == {"train", "dev"}
+    assert all(clip.video and clip.video.resolve().parent == folder / "videos" for clip in clips)
+
+
 def test_kaggle_landmarks_become_a_corpus(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,9 +17,10 @@ from signloom.corpus.manifest import Clip
 from signloom.corpus.shards import read_shards, shards_metadata, write_shards
 from signloom.errors import UserError
 from signloom.extraction.cache import HashedVideo, VideoHashes, cache_folder, unpack_frames
-from signloom.extraction.extract import extract_corpus, extractor_fingerprint
+from signloom.extraction.extract import extract_corpus, extract_video, extractor_fingerprint
+from signloom.extraction.pool import Worker, _ProcessPool
 from tests import tiny, videos
-from tests.extraction import OPTIONS, assert_same, contents, draw_two_clips, rejected
+from tests.extraction import OPTIONS, assert_same, contents, draw_two_clips, frames_of, rejected
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +67,16 @@ def inferred(caplog: pytest.LogCaptureFixture) -> Callable[[], int]:
 
 @pytest.mark.slow
 @pytest.mark.mediapipe
+def test_no_clip_leaks_into_the_next(clips: list[Clip], known: Path) -> None:
+    """Quick twin: test_detector.py::test_no_clip_leaks_into_the_next."""
+    alone = read_shards(known / "out/shards")
+    for clip in (clips[0], clips[1], clips[0]):
+        assert clip.video
+        assert_same(extract_video(clip.video, OPTIONS), alone[clip.clip_id])
+
+
+@pytest.mark.slow
+@pytest.mark.mediapipe
 def test_the_output_is_the_same_whoever_did_the_work_and_when(
     clips: list[Clip],
     known: Path,
@@ -74,7 +85,7 @@ def test_the_output_is_the_same_whoever_did_the_work_and_when(
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Quick twin: test_cache.py::test_the_key_follows_everything_that_decides_an_entry."""
+    """Quick twin: test_only_what_is_new_is_looked_at."""
     monkeypatch.setattr(progress, "LINE_S", 0.0)
     # Threads that tests before this one left behind do not write here.
     monkeypatch.setattr("signloom.extraction.detector._shares_stderr", lambda: False)
@@ -99,6 +110,51 @@ def test_the_output_is_the_same_whoever_did_the_work_and_when(
     assert "frames/s, clips 2/2, 1 cached, 0 rejected" in noise
     assert "W0000" not in noise
     assert "TensorFlow" not in noise
+
+
+@pytest.mark.slow
+@pytest.mark.mediapipe
+def test_only_what_is_new_is_looked_at(
+    clips: list[Clip], warm: Path, tmp_path: Path, inferred: Callable[[], int]
+) -> None:
+    """Quick twin: test_cache.py::test_the_key_follows_everything_that_decides_an_entry."""
+    out = tmp_path / "out"
+    assert clips[0].video
+    copy = tmp_path / "moved.mp4"
+    shutil.copy(clips[0].video, copy)
+    room = videos.write_video(tmp_path / "room.mp4", frames=7)
+    other_words = [replace(clip, text="other words", gloss=None, split="dev") for clip in clips]
+    for changed, options, expected in (
+        (other_words, OPTIONS, 0),
+        (clips, replace(OPTIONS, frames_per_shard=7, time_limit_s=99.0), 0),
+        ([replace(clips[0], video=copy), clips[1]], OPTIONS, 0),
+        ([*clips, replace(clips[0], clip_id="twin")], OPTIONS, 0),
+        ([*clips, replace(clips[0], clip_id="new", video=room)], OPTIONS, 7),
+        ([*clips, replace(clips[0], clip_id="part", start_s=0.4, end_s=0.8)], OPTIONS, 6),
+        (clips[:1], replace(OPTIONS, min_tracking_confidence=0.6), len(frames_of(clips[0]))),
+    ):
+        extract_corpus(changed, options, out)
+        assert inferred() == expected
+        assert read_shards(out / "shards").keys() == {clip.clip_id for clip in changed}
+
+
+@pytest.mark.slow
+@pytest.mark.mediapipe
+def test_workers_are_replaced_in_the_course_of_a_run(
+    clips: list[Clip], known: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Quick twin: test_pool.py::test_a_process_ends_after_so_many_jobs_and_leaves_nothing_open."""
+    start_worker, started = _ProcessPool.start_worker, []
+
+    def note_and_start(pool: _ProcessPool) -> Worker:
+        started.append(pool)
+        return start_worker(pool)
+
+    monkeypatch.setattr(_ProcessPool, "start_worker", note_and_start)
+    monkeypatch.setattr("signloom.extraction.extract._CLIPS_PER_WORKER", 1)
+    extract_corpus(clips, OPTIONS, tmp_path / "out")
+    assert len(started) == 3  # one for both headers, one for each clip
+    assert contents(tmp_path / "out") == contents(known / "out")
 
 
 @pytest.mark.mediapipe

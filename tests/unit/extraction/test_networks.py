@@ -16,6 +16,7 @@ from ai_edge_litert.interpreter import Interpreter
 
 from signloom.extraction.mediapipe_models import (
     HandGraph,
+    HolisticGraph,
     PoseGraph,
     models_folder,
 )
@@ -36,6 +37,7 @@ from signloom.extraction.regions import (
 from signloom.extraction.runtime import (
     _HAND_REACH,
     HandNetworks,
+    HolisticNetworks,
     PoseNetworks,
     PoseTracker,
     _exp,
@@ -171,6 +173,36 @@ def test_each_part_of_a_hand_is_mediapipes_own(
             points[:, 2] /= F(0.4)
             assert_close(project(uncrop(points, seen.padding), flow["hand_region"]), last)
     assert followed
+
+
+@pytest.mark.slow
+@pytest.mark.mediapipe
+@pytest.mark.parametrize("refined", [False, True])
+def test_the_landmarks_are_those_of_mediapipes_graph(
+    frames: list[npt.NDArray[np.uint8]], refined: bool
+) -> None:
+    """Quick twins: the two above, the parts of a refined face below, and test_detector.py."""
+    graph, networks = (
+        HolisticGraph(0.5, 0.5, face=True, refined=refined),
+        HolisticNetworks(MODELS, 0.5, 0.5, face=True, refined=refined),
+    )
+    black = np.zeros_like(frames[0])  # nobody: both forget, and detect again
+    for frame in [*frames, black, *frames[2:5]]:
+        found, expected = networks.find(frame), graph.find(frame)
+        assert found.keys() == expected.keys()
+        for part, points in expected.items():
+            np.testing.assert_allclose(found[part], points, atol=0.25 / frame.shape[1])
+    first = networks.find(frames[4])
+    networks.reset()
+    networks.find(frames[4])
+    networks.reset()
+    for frame in frames[:2]:
+        networks.find(frame)
+    networks.reset()
+    again = HolisticNetworks(MODELS, 0.5, 0.5, face=True, refined=refined).find(frames[4])
+    assert first.keys() == again.keys()
+    for part, points in networks.find(frames[4]).items():
+        np.testing.assert_array_equal(points, again[part])  # nothing of the last clip is left
 
 
 @pytest.mark.slow

@@ -355,7 +355,7 @@ def test_records_that_the_version_before_left_are_delivered() -> None:
 
 
 def test_a_run_that_was_killed_and_finished_stands_as_killed() -> None:
-    """Nothing was delivered in between."""
+    """Nothing was delivered in between. Slow twin: tests/system/test_tracking_server.py."""
     kill(Run.start(ON, "first", stage="train", key="resumed"))
     kill(Run.start(ON, "second", stage="train", key="resumed"))
     with Run.start(ON, "third", stage="train", key="resumed"):
@@ -510,7 +510,7 @@ def test_deliver_does_not_wait_for_a_stage_that_still_writes() -> None:
 def test_a_read_only_database_costs_a_warning_and_the_records_stay(
     tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By SQLite's own mode, as root writes whatever file it likes."""
+    """By SQLite's own mode, as root writes whatever file it likes. Slow twin: tests/system."""
     with Run.start(ON, "x", stage="train") as run:  # the tables are there
         pass
     read(run)
@@ -615,6 +615,27 @@ def test_a_damaged_database_costs_a_warning_and_the_records_stay(
     shutil.rmtree(outboxes(SPOOL)[0].folder)
 
 
+@pytest.mark.slow
+def test_the_records_reach_a_database_that_is_whole_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Quick twins: the test above, test_a_delivery_that_dies_anywhere_loses_and_doubles_nothing."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mlflow.db").write_text("no database " * 100)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    with Run.start(ON, "x", stage="train") as run:
+        run.log_metrics({"loss": 1.0})
+    assert not deliver(SPOOL, patience_s=0.0)
+    (tmp_path / "mlflow.db").rename(tmp_path / "damaged.db")
+    # In another process, as MLflow keeps a file open that it has opened once.
+    code = "from signloom.cli.main import main; main(['deliver'])"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert not outboxes(SPOOL)
+    with sqlite3.connect(tmp_path / "mlflow.db") as database:
+        assert database.execute("select value from metrics where key = 'loss'").fetchall() == [(1,)]
+    database.close()
+
+
 def test_a_database_that_a_kill_left_half_made_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -671,6 +692,31 @@ def test_a_place_for_artifacts_that_somebody_chose_stays(
     with contextlib.closing(sqlite3.connect("mlflow.db")) as database:
         found = database.execute("SELECT artifact_location FROM experiments").fetchone()
     assert found == (f"{chosen}/0",)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delay_s", [0.1, 0.4, 1.0])
+def test_a_kill_while_the_database_is_made_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delay_s: float
+) -> None:
+    """Quick twin: the test above."""
+    program = "from signloom.tracking.mlflow_store import *; prepare_database()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], cwd=tmp_path,
+        env={**os.environ, "MLFLOW_TRACKING_URI": "sqlite:///mlflow.db"},
+    )  # fmt: skip
+    while not list(tmp_path.glob(".mlflow.db.*/mlflow.db")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    time.sleep(delay_s)
+    process.kill()
+    process.wait()
+    # There is none, or on a quick machine a whole one: what is half made has another name.
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    prepare_database()
+    assert [*tmp_path.rglob("mlflow.db*")] == [tmp_path / "mlflow.db"]
+    with contextlib.closing(sqlite3.connect(tmp_path / "mlflow.db")) as database:
+        assert database.execute("SELECT count(*) FROM registered_models").fetchone() == (0,)
 
 
 def test_records_go_to_no_other_store_than_theirs(

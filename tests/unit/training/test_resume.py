@@ -3,8 +3,10 @@
 import dataclasses
 import logging
 import os
+import random
 import resource
 import shutil
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -82,6 +84,28 @@ def test_a_stop_after_any_snapshot_changes_no_bit(
         with pytest.raises(KeyboardInterrupt):
             run(folder, chosen)
     run(folder, chosen)
+    assert results(folder) == results(tmp_path / "expected")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+def test_kills_at_any_moment_change_no_bit(recipe: dict[str, object], tmp_path: Path) -> None:
+    """Quick twin: test_a_stop_after_any_snapshot_changes_no_bit."""
+    chosen, dice = options(**recipe), random.Random(1)
+    run(tmp_path / "expected", chosen)
+    began = time.monotonic()
+    run(tmp_path / "again", chosen)
+    span_s = time.monotonic() - began
+    kills, folder = 0, tmp_path / "killed"
+    while kills < 3:
+        pid = fork(lambda: run(folder, chosen))
+        time.sleep(dice.uniform(0, span_s / 2))
+        os.kill(pid, signal.SIGKILL)
+        if wait(pid) == -signal.SIGKILL:
+            kills += 1
+        elif (folder / "model").exists():
+            shutil.rmtree(folder)
+    assert wait(fork(lambda: run(folder, chosen))) == 0
     assert results(folder) == results(tmp_path / "expected")
 
 

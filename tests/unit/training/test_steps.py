@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 import re
+import resource
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ from signloom.training.loss import guess_distance
 from signloom.training.run import train
 from signloom.training.snapshots import Snapshots
 from tests import tiny
+from tests.processes import fork, wait
 
 
 def ignore(_: EpochRecord) -> None:
@@ -127,6 +129,48 @@ def test_what_does_not_fit_is_taken_in_parts(caplog: pytest.LogCaptureFixture) -
     most = 0
     with pytest.raises(UserError, match=r"memory for a single clip .*\(model\.d_model"):
         accumulate_gradients(step, source, fabric, epoch=1, clips=clips)
+
+
+@pytest.mark.slow
+def test_a_batch_that_is_too_large_is_taken_in_parts(tmp_path: Path) -> None:
+    """A child may use little memory: its batch fails at once, its halves do not.
+
+    Quick twin: test_what_does_not_fit_is_taken_in_parts.
+    """
+    log = tmp_path / "log.txt"
+
+    def starve() -> None:
+        logging.basicConfig(filename=log, force=True)
+        loss, source = setting()
+        fabric = open_devices(loss.options)
+        (clips,) = source.plan(1)
+        accumulate_gradients(loss, source, fabric, epoch=1, clips=clips[:1])  # first uses allocate
+        block = loss.model.encode
+
+        def encode(src: torch.Tensor, valid: torch.Tensor) -> object:
+            # What a large model would take: 1 GB a clip, never touched, given back at once.
+            torch.empty(len(src) * 250_000_000)
+            return block(src, valid)
+
+        loss.model.encode = encode  # type: ignore[method-assign, assignment]
+
+        def allow(more: int) -> None:
+            used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (used + more, -1))
+
+        allow(3_500_000_000)
+        losses, _ = accumulate_gradients(loss, source, fabric, epoch=1, clips=clips)
+        expected, _ = accumulate_gradients(*setting(), fabric, epoch=1, clips=clips)
+        torch.testing.assert_close(losses, expected, rtol=1e-5, atol=0)
+        allow(500_000_000)
+        with pytest.raises(UserError, match=r"memory for a single clip .*\(model\.d_model"):
+            accumulate_gradients(loss, source, fabric, epoch=1, clips=clips)
+
+    assert wait(fork(starve)) == 0
+    text = log.read_text()
+    assert "a batch in 1 parts (" in text
+    assert "it is taken in 2" in text
+    assert "it is taken in 4; train.accumulate: 4" in text
 
 
 def test_other_errors_are_not_taken_for_a_lack_of_memory() -> None:

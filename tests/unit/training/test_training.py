@@ -19,6 +19,7 @@ from tests import tiny
 from tests.tiny import hold_clips
 
 CPU = torch.device("cpu")
+GREEDY = tiny.decoding(beam_size=1, max_tokens=20)
 
 
 def ignore(_: EpochRecord) -> None:
@@ -111,6 +112,16 @@ def test_nothing_is_read_that_was_not_written(monkeypatch: pytest.MonkeyPatch) -
     assert all(torch.equal(plain[name], filled[name]) for name in plain)
 
 
+def test_a_checkpoint_translates_as_the_model_did(tmp_path: Path) -> None:
+    data = tiny.training_data()
+    checkpoint, _ = train(data, tiny.run_options(), provenance={}, log=ignore)
+    clips = [example.sequence for example in data.dev]
+    before = Translator(checkpoint, CPU).translate(clips, GREEDY)
+    save_checkpoint(tmp_path / "model", checkpoint)
+    after = Translator.load(tmp_path / "model", CPU).translate(clips, GREEDY)
+    assert before == after
+
+
 def test_landmarks_of_another_make_are_refused() -> None:
     data = tiny.training_data()
     checkpoint, _ = train(data, tiny.run_options(epochs=1), provenance={}, log=ignore)
@@ -128,6 +139,23 @@ def test_a_gpu_that_is_not_there_is_refused() -> None:
         pytest.skip("this machine has a GPU")
     with pytest.raises(UserError, match="torch sees no GPU"):
         train(tiny.training_data(), tiny.run_options(device="cuda"), provenance={}, log=ignore)
+
+
+@pytest.mark.slow
+def test_training_learns_its_clips() -> None:
+    """Quick twin: test_one_batch_can_be_overfitted of the contract suite."""
+    data = tiny.training_data()
+    options = dataclasses.replace(
+        tiny.run_options(epochs=60, patience=60, learning_rate=0.01, label_smoothing=0.0),
+        augment=tiny.NO_AUGMENT,
+    )
+    checkpoint, result = train(data, options, provenance={}, log=ignore)
+    translator = Translator(checkpoint, CPU)
+    found = translator.translate([e.sequence for e in data.dev], GREEDY)
+    assert [t.text for t in found] == [e.target.text for e in data.dev]
+    assert result.dev_loss < 0.2
+    blind = translator.translate([e.sequence for e in data.dev], GREEDY, blind=True)
+    assert [t.text for t in blind] != [e.target.text for e in data.dev]
 
 
 def test_the_best_epoch_is_kept_and_training_stops_early() -> None:

@@ -1,4 +1,7 @@
 import dataclasses
+import multiprocessing
+import os
+import signal
 import time
 import warnings
 from pathlib import Path
@@ -6,6 +9,7 @@ from typing import Any
 
 import optuna
 import pytest
+import torch
 
 from signloom.errors import UserError
 from signloom.features.targets import NO_LABELS
@@ -91,6 +95,40 @@ def start_and_leave(study: optuna.Study, slot: int, owner: dict[str, Any] | None
     if owner:
         trial.set_user_attr(OWNER, owner)
     return trial
+
+
+def work_in_a_process(folder: str, options: TuneOptions) -> None:
+    torch.set_num_threads(1)  # as in this process: another number sums in another order
+    run(Path(folder), options)
+
+
+@pytest.mark.slow
+def test_kill_9_in_the_middle_of_a_trial_changes_nothing(tmp_path: Path) -> None:
+    """Quick twin: test_a_search_that_died_goes_on_and_ends_the_same."""
+    for name in ("whole", "killed"):
+        (tmp_path / name).mkdir()
+    options = dataclasses.replace(OPTIONS, trials=4, epochs=6)
+    whole = run(tmp_path / "whole", options)
+    spawn = multiprocessing.get_context("spawn")
+    found = studies(tmp_path / "killed", options)
+    for trials_before in (1, 2):
+        process = spawn.Process(target=work_in_a_process, args=(str(tmp_path / "killed"), options))
+        process.start()
+        while found.done()[0] < trials_before or not running_epochs(found):
+            assert process.is_alive()
+            time.sleep(0.005)
+        os.kill(process.pid or 0, signal.SIGKILL)
+        process.join()
+    found.work()
+    assert found.summary() == whole
+    assert len(found.study.get_trials(states=FINISHED)) == 4
+    dead = found.study.get_trials(states=(optuna.trial.TrialState.FAIL,))
+    assert 1 <= len(dead) <= 2
+
+
+def running_epochs(found: Studies) -> int:
+    trials = found.study.get_trials(states=(optuna.trial.TrialState.RUNNING,))
+    return sum(len(trial.intermediate_values) for trial in trials)
 
 
 def test_two_trials_of_one_slot_count_once(tmp_path: Path) -> None:
