@@ -11,19 +11,13 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.studies.trainings import train_tracked
+from pipeline.studies.trainings import train_tracked, write_tokens
 from signloom.corpus.manifest import Clip, write_manifest
 from signloom.corpus.shards import read_shards
 from signloom.evaluation.evaluate import EvaluateOptions, Evaluation, evaluate
 from signloom.extraction.extract import ExtractOptions, extract_corpus
 from signloom.extraction.pool import count_workers, map_in_order
-from signloom.features.targets import (
-    TokenizeOptions,
-    build_targets,
-    read_targets,
-    write_labels,
-    write_targets,
-)
+from signloom.features.targets import TokenizeOptions, read_targets
 from signloom.training.data import TrainingFiles
 from signloom.training.loop import EpochRecord
 from signloom.training.run import RunOptions, TrainingResult, write_results
@@ -127,10 +121,7 @@ def prepare(
     clips = [film.row(corpus) for film in films]
     write_manifest(corpus / MANIFEST, clips)
     extract_corpus(clips, extracting, folder / LANDMARKS)
-    tokenizer, labels, targets = build_targets(clips, tokens)
-    write_targets(folder / TOKENS / "targets.parquet", targets)
-    write_labels(folder / TOKENS / "labels.json", labels)
-    tokenizer.save(folder / TOKENS / "tokenizer.json")
+    write_tokens(folder / TOKENS, clips, tokens)
 
 
 def measure_following(films: Sequence[Film], shards: Path) -> dict[str, float]:

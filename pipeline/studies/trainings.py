@@ -1,11 +1,19 @@
 """Trainings of a study, each a run below the study's."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from signloom.checkpoint import Checkpoint
+from signloom.corpus.manifest import Clip
+from signloom.features.targets import (
+    TokenizeOptions,
+    build_targets,
+    write_labels,
+    write_targets,
+)
 from signloom.tracking.stages import track_training
 from signloom.training.data import TrainingData
 from signloom.training.loop import EpochRecord, Fit
@@ -45,3 +53,11 @@ def train_tracked(
     """
     with log_training(describe(options), options, log) as log_epoch:
         return train(data, options, provenance={}, log=log_epoch)
+
+
+def write_tokens(folder: Path, clips: Sequence[Clip], options: TokenizeOptions) -> None:
+    """Write what the stage `tokenize_targets` writes."""
+    tokenizer, labels, targets = build_targets(clips, options)
+    write_targets(folder / "targets.parquet", targets)
+    write_labels(folder / "labels.json", labels)
+    tokenizer.save(folder / "tokenizer.json")

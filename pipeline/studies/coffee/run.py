@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.stage import run
-from pipeline.studies.coffee.study import CoffeeOptions, build_corpus, train_families, write_tokens
+from pipeline.studies.coffee.study import CoffeeOptions, build_corpus, train_families
 from pipeline.studies.sentences import read_scoring
+from pipeline.studies.trainings import write_tokens
 from signloom.config import load_section
 from signloom.features.targets import TokenizeOptions
 from signloom.files import write_file

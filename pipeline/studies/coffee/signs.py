@@ -30,11 +30,10 @@ from pipeline.studies.coffee.study import (
     import_takes,
     measure_framing,
     split_blocks,
-    write_tokens,
 )
 from pipeline.studies.options import change_options
 from pipeline.studies.sentences import read_scoring
-from pipeline.studies.trainings import train_tracked
+from pipeline.studies.trainings import train_tracked, write_tokens
 from signloom.config import load_params, load_section, parse_options
 from signloom.corpus.manifest import IMPORTED_SHARDS, Clip
 from signloom.corpus.shards import read_shards

@@ -33,11 +33,7 @@ from signloom.corpus.shards import read_shards
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import EvaluateOptions, evaluate
 from signloom.features.targets import (
-    TokenizeOptions,
-    build_targets,
     read_targets,
-    write_labels,
-    write_targets,
 )
 from signloom.importing.compose import (
     Stock,
@@ -259,14 +255,6 @@ def build_corpus(options: CoffeeOptions) -> list[Clip]:
     clips = [clip for clip, _ in composed]
     write_manifest(options.corpus / "manifest.tsv", clips)
     return clips
-
-
-def write_tokens(folder: Path, clips: list[Clip], options: TokenizeOptions) -> None:
-    """Write what the stage `tokenize_targets` writes."""
-    tokenizer, labels, targets = build_targets(clips, options)
-    write_targets(folder / "targets.parquet", targets)
-    write_labels(folder / "labels.json", labels)
-    tokenizer.save(folder / "tokenizer.json")
 
 
 def train_families(

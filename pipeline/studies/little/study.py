@@ -16,15 +16,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from pipeline.studies.coffee.study import (
-    GOODS,
-    SIZES,
-    CoffeeOptions,
-    build_corpus,
-    write_tokens,
-)
+from pipeline.studies.coffee.study import GOODS, SIZES, CoffeeOptions, build_corpus
 from pipeline.studies.options import change_options
-from pipeline.studies.trainings import train_tracked
+from pipeline.studies.trainings import train_tracked, write_tokens
 from signloom.checkpoint import Checkpoint
 from signloom.config import Count, Natural, Share, checked_dataclass, load_params
 from signloom.corpus.landmarks import LandmarkSequence

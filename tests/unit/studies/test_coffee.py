@@ -22,8 +22,8 @@ from pipeline.studies.coffee.study import (
     split_blocks,
     takes_of,
     train_families,
-    write_tokens,
 )
+from pipeline.studies.trainings import write_tokens
 from signloom.config import load_section
 from signloom.corpus.manifest import SPLITS, Clip, read_manifest
 from signloom.corpus.shards import read_shards
