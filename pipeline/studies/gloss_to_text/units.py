@@ -6,6 +6,7 @@ Source: Sennrich et al. (2016), "Neural machine translation of rare words with s
 section 3.2; small units for little data: Sennrich and Zhang (2019), "Revisiting low-resource NMT".
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import tokenizers
@@ -28,19 +29,31 @@ def main() -> None:
     path = Path(load_section(PARAMS, "tokenize_targets", TokenizeOptions).tokenizer)
     clips = read_manifest(corpus.path, corpus.signer_disjoint)
     train = [clip for clip in clips if clip.split == "train"]
+    texts = [normalise_text(clip.text) for clip in train]
+    glosses = [as_words(split_glosses(clip.gloss or "")) for clip in train]
+    write_file(path, learn_units([*texts, *glosses], UNITS) + "\n")
+
+
+def learn_units(texts: Iterable[str], units: int, least: int = 2) -> str:
+    """Return a tokenizer.json of byte pairs, which changes no text.
+
+    Args:
+        texts: What is learnt from.
+        units: Most rows. 256: bytes alone; with `least` 1 and enough of them: whole words.
+        least: How often a pair must occur.
+    """
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
     trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=UNITS,
-        min_frequency=2,
+        vocab_size=units,
+        min_frequency=least,
         initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    texts = [normalise_text(clip.text) for clip in train]
-    glosses = [as_words(split_glosses(clip.gloss or "")) for clip in train]
-    tokenizer.train_from_iterator([*texts, *glosses], trainer)
-    write_file(path, tokenizer.to_str() + "\n")
+    tokenizer.train_from_iterator(texts, trainer)
+    learnt: str = tokenizer.to_str()
+    return learnt
 
 
 if __name__ == "__main__":
