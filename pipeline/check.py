@@ -22,26 +22,12 @@ from signloom.evaluation.judge import make_judgements
 from signloom.extraction.extract import ExtractOptions
 from signloom.extraction.video import Video
 from signloom.features.augment import AugmentOptions
-from signloom.features.features import (
-    FeatureOptions,
-    check_groups,
-    feature_width,
-    prepared_frames,
-)
+from signloom.features.features import FeatureOptions, check_groups, feature_width, prepared_frames
 from signloom.features.targets import Target, TokenizeOptions, build_glosses, build_targets
 from signloom.files import write_file
 from signloom.models.registry import build_model, planned
 from signloom.models.seq2seq import ModelOptions
-from signloom.paths import (
-    CHECKPOINT,
-    EVALUATION,
-    LANDMARKS,
-    MODELS,
-    PARAMS,
-    START,
-    TOKENS,
-    TUNE,
-)
+from signloom.paths import CHECKPOINT, EVALUATION, LANDMARKS, MODELS, PARAMS, START, TOKENS, TUNE
 from signloom.provenance import project_folder
 from signloom.report.build import ReportOptions
 from signloom.tracking.run import TrackingOptions
@@ -58,13 +44,7 @@ from signloom.tune.space import TuneOptions, check_fit, parse_space
 
 logger = logging.getLogger(__name__)
 CHECKED = Path("data/checked.txt")
-OUTPUTS = (
-    LANDMARKS,
-    TOKENS,
-    CHECKPOINT,
-    EVALUATION,
-    TUNE,
-)  # folders that DVC removes first
+OUTPUTS = (LANDMARKS, TOKENS, CHECKPOINT, EVALUATION, TUNE)  # folders that DVC removes first
 DRAW_PARAMS = Path("data/demo/params.yaml")
 # What the stages read of params.yaml, by section.
 SECTIONS = {

@@ -125,11 +125,7 @@ def model(seed: int = 0, *, ctc_labels: int = 5, **changes: object) -> Seq2Seq:
 def decoding(**changes: Any) -> DecodingOptions:
     """Return options of a greedy search; keyword arguments change them."""
     plain = DecodingOptions(
-        beam_size=1,
-        length_penalty=1.0,
-        min_tokens=0,
-        max_tokens=12,
-        no_repeat_ngram=0,
+        beam_size=1, length_penalty=1.0, min_tokens=0, max_tokens=12, no_repeat_ngram=0
     )
     return dataclasses.replace(plain, **changes)
 
@@ -219,10 +215,7 @@ def training_data(clips: int = 8) -> TrainingData:
 def run_options(**changes: object) -> RunOptions:
     """Return options for a tiny run; keyword arguments change the section `train`."""
     return RunOptions(
-        features=FEATURES,
-        augment=AUGMENT,
-        model=MODEL,
-        train=dataclasses.replace(TRAIN, **changes),
+        features=FEATURES, augment=AUGMENT, model=MODEL, train=dataclasses.replace(TRAIN, **changes)
     )
 
 

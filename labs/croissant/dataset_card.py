@@ -77,10 +77,7 @@ _CONTEXT = {
 
 
 def describe_corpus(
-    folder: Path,
-    clips: Sequence[Clip],
-    quality: Sequence[ClipQuality],
-    about: Mapping[str, str],
+    folder: Path, clips: Sequence[Clip], quality: Sequence[ClipQuality], about: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the files that describe a corpus, by name.
 

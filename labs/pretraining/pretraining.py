@@ -35,13 +35,7 @@ from signloom.corpus.shards import shards_metadata
 from signloom.errors import UserError
 from signloom.features.augment import AugmentOptions
 from signloom.features.batches import Batch, EpochBatches, FixedBatches
-from signloom.features.features import (
-    HANDS,
-    FeatureOptions,
-    FloatArray,
-    feature_names,
-    has_choice,
-)
+from signloom.features.features import HANDS, FeatureOptions, FloatArray, feature_names, has_choice
 from signloom.features.sources import Clips, LandmarkSource, SourceSequence, StoredLandmarks
 from signloom.features.targets import Target, read_targets
 from signloom.files import hash_folder

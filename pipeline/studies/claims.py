@@ -150,10 +150,7 @@ def main() -> None:
         return scores[Metric.BLEU4].value, scores[Metric.WER].value, texts
 
     bleu, wer, texts = score()
-    lines += [
-        "",
-        f"| all heads: {bleu:.1f}, {wer:.1f} | BLEU-4 with each head cut | WER, % |",
-    ]
+    lines += ["", f"| all heads: {bleu:.1f}, {wer:.1f} | BLEU-4 with each head cut | WER, % |"]
     lines.append("|---" * 3 + "|")
     for name, layer in translator._model.named_modules():
         if not isinstance(layer, MultiHeadAttention):

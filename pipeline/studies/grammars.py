@@ -151,10 +151,7 @@ def say_places(generator: np.random.Generator, *, control: bool) -> list[Said]:
 
 
 # Name to how a signer's sentences are drawn, and the words of which one must be the right one.
-GRAMMARS = {
-    "emphasis": (say_emphasis, ("très", "souvent")),
-    "places": (say_places, ("il", "elle")),
-}
+GRAMMARS = {"emphasis": (say_emphasis, ("très", "souvent")), "places": (say_places, ("il", "elle"))}
 
 
 @contextmanager

@@ -136,9 +136,7 @@ def lengths_section(by_length: BY_LENGTH, most: Sequence[int]) -> Section:
                 label="BLEU-4 and word error rate by words of the reference; table below",
             ),
             build_table(
-                "BLEU-4 / WER by words of the reference (sentences in brackets)",
-                by_length,
-                columns,
+                "BLEU-4 / WER by words of the reference (sentences in brackets)", by_length, columns
             ),
         ],
     )

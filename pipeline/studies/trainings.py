@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING
 
 from signloom.checkpoint import Checkpoint
 from signloom.corpus.manifest import Clip
-from signloom.features.targets import (
-    TokenizeOptions,
-    build_targets,
-    write_labels,
-    write_targets,
-)
+from signloom.features.targets import TokenizeOptions, build_targets, write_labels, write_targets
 from signloom.tracking.stages import track_training
 from signloom.training.data import TrainingData
 from signloom.training.loop import EpochRecord, Fit

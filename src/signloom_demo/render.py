@@ -246,10 +246,7 @@ def _caps(solids: Solids, camera: Camera, solid: Indices, ray: Singles) -> tuple
     """Intersect with the two spheres: nearest distance (FAR for a miss) and normal."""
     best = np.full(len(solid), FAR)
     normal = np.zeros((3, len(solid)), dtype=np.float32)
-    for centre, radius in (
-        (solids.start, solids.start_radius),
-        (solids.end, solids.end_radius),
-    ):
+    for centre, radius in ((solids.start, solids.start_radius), (solids.end, solids.end_radius)):
         offset = camera.position - centre
         table = np.vstack([offset.T, (offset**2).sum(axis=1) - radius**2]).astype(np.float32)
         of = _columns(table, solid)

@@ -27,9 +27,7 @@ Operation = tuple[Path, Path | None]
 """What moves, and where it belongs; None: it is removed."""
 Result = TypeVar("Result")
 _JOURNAL = shape(
-    note=dict[str, Any],
-    unless_changed=list[str | None] | None,
-    operations=list[list[str | None]],
+    note=dict[str, Any], unless_changed=list[str | None] | None, operations=list[list[str | None]]
 )
 
 logger = logging.getLogger(__name__)

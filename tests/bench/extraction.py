@@ -198,9 +198,7 @@ def run_stage(project: Path, **environment: str) -> tuple[float, float, float]:
     """Run the stage; return seconds, CPU seconds and peak memory of the process, GB."""
     begun = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-m", "pipeline.extract"],
-        cwd=project,
-        env={**os.environ, **environment},
+        [sys.executable, "-m", "pipeline.extract"], cwd=project, env={**os.environ, **environment}
     )
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)

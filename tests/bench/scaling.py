@@ -21,24 +21,14 @@ from signloom.corpus.landmark_folder import write_rejects
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.manifest import Clip, check_splits, read_manifest, write_manifest
 from signloom.corpus.quality import measure_quality, write_quality
-from signloom.corpus.shards import (
-    read_clip_frames,
-    read_clip_rates,
-    shards_metadata,
-    write_shards,
-)
+from signloom.corpus.shards import read_clip_frames, read_clip_rates, shards_metadata, write_shards
 from signloom.evaluation.evaluate import EvaluateOptions
 from signloom.evaluation.floors import best_constant
 from signloom.evaluation.metrics import measure as count
 from signloom.evaluation.metrics import score_statistics
 from signloom.features.batches import TrainingBatches
 from signloom.features.sources import Clips, LandmarkSource, StoredLandmarks
-from signloom.features.targets import (
-    TokenizeOptions,
-    build_targets,
-    read_targets,
-    write_targets,
-)
+from signloom.features.targets import TokenizeOptions, build_targets, read_targets, write_targets
 from signloom.paths import CHECKPOINT, EVALUATION, PARAMS, SHARDS, TARGETS, TUNE
 from signloom.report.build import ReportOptions, build_report
 from signloom.report.stage_files import ReportPaths

@@ -27,14 +27,7 @@ from signloom.training.loop import BatchLoss, Trainer
 from signloom.training.options import TrainOptions
 from signloom.training.run import seed_everything
 from tests.bench.board import Figure, in_new_process
-from tests.bench.document_000 import (
-    DROPOUT,
-    LONGEST,
-    SIZES,
-    VOCABULARY,
-    Document000,
-    build_loop,
-)
+from tests.bench.document_000 import DROPOUT, LONGEST, SIZES, VOCABULARY, Document000, build_loop
 from tests.bench.synthetic import (
     DOCUMENT,
     FEATURE_WIDTH,
@@ -103,10 +96,7 @@ def measure_ours(
     options = dataclasses.replace(options, max_frames=BATCH * sum(clips.frames) // len(clips))
     seed_everything(1)
     model = build_model(
-        model_options,
-        input_width=FEATURE_WIDTH,
-        vocab_size=vocab_size,
-        ctc_labels=0,
+        model_options, input_width=FEATURE_WIDTH, vocab_size=vocab_size, ctc_labels=0
     )
     dev = FixedBatches(clips, FEATURES, max_frames=options.max_frames, pad=PAD)
 

@@ -92,11 +92,7 @@ def test_round_trip(corpus: dict[str, Recipe], limit: int) -> None:
 @settings(max_examples=30, deadline=None)
 @given(corpus=corpora, limit=limits, new=clip_ids, recipe=recipes, data=st.data())
 def test_one_clip_more_or_less_concerns_one_file(
-    corpus: dict[str, Recipe],
-    limit: int,
-    new: str,
-    recipe: Recipe,
-    data: st.DataObject,
+    corpus: dict[str, Recipe], limit: int, new: str, recipe: Recipe, data: st.DataObject
 ) -> None:
     corpus.pop(new, None)
     if not corpus:

@@ -30,10 +30,7 @@ def main() -> None:
         score = found["scores"]["test"]["bleu4"]
         logging.info("%s, seed %d: %s", found["variant"], found["seed"], score)
 
-    results = {
-        "format_version": 2,
-        "corpus": list(run_jobs(corpus, options.workers, log)),
-    }
+    results = {"format_version": 2, "corpus": list(run_jobs(corpus, options.workers, log))}
     write_results(OUT, results, render_study(build_page(results, evaluate.score)))
 
 

@@ -32,15 +32,8 @@ from signloom.corpus.manifest import IMPORTED_SHARDS, SPLITS, Clip, write_manife
 from signloom.corpus.shards import read_shards
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import EvaluateOptions, evaluate
-from signloom.features.targets import (
-    read_targets,
-)
-from signloom.importing.compose import (
-    Stock,
-    draw_takes,
-    sign_key,
-    write_composed,
-)
+from signloom.features.targets import read_targets
+from signloom.importing.compose import Stock, draw_takes, sign_key, write_composed
 from signloom.importing.foreign import SourceDefaults
 from signloom.importing.importer import ImportOptions, import_landmarks
 from signloom.training.data import TrainingFiles

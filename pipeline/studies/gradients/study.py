@@ -148,10 +148,7 @@ def _measure(
     """Return `arriving`, `weights` and `spread` of one random model and batch."""
     torch.manual_seed(seed)
     model = build_model(
-        model_options,
-        input_width=options.input_width,
-        vocab_size=options.vocab_size,
-        ctc_labels=0,
+        model_options, input_width=options.input_width, vocab_size=options.vocab_size, ctc_labels=0
     ).double()  # what is left after many layers may be too small for single precision
     stack = model.get_submodule("encoder.layers")
     rewire(stack, norm=norm, wiring=wiring)

@@ -31,12 +31,7 @@ from signloom.importing.recipe import choose_recipe, read_facts
 from signloom.importing.recombine import recombine
 from signloom.paths import PARAMS
 from signloom.training.data import TrainingFiles
-from signloom.training.run import (
-    RunOptions,
-    from_scratch,
-    prepare,
-    read_run_options,
-)
+from signloom.training.run import RunOptions, from_scratch, prepare, read_run_options
 from signloom.translation.labels import align_glosses
 from signloom.translation.translator import Translator
 

@@ -247,28 +247,20 @@ HANDS_POSE = build_layout(("hands", "pose"))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LandmarkSequence:
-    """The landmarks of one clip.
-
-    Attributes:
-        points: Shape (S, P, 3) float32. x and y in image coordinates (0 to 1 inside the picture,
-            x to the right, y down; a landmark guessed outside lies outside), z as MediaPipe gives
-            it: in image widths, smaller is nearer to the camera, measured from the wrist for a
-            hand and from the middle of the hips for the pose. NaN where absent.
-        present: Shape (S, G) bool, one column a group. All points of a group are there or none.
-        fps: Frames a second.
-        width: Pixels, of the upright picture.
-        height: Pixels, of the upright picture.
-        layout: What the P and G axes mean.
-        missing_frames: Frames that a whole video promises and does not have; not in shards.
-    """
+    """The landmarks of one clip."""
 
     points: npt.NDArray[np.float32]
+    """Shape (S, P, 3) float32. x and y in image coordinates (0 to 1 inside the picture, x to the
+    right, y down; a landmark guessed outside lies outside), z as MediaPipe gives it: in image
+    widths, smaller is nearer to the camera, measured from the wrist for a hand and from the middle
+    of the hips for the pose. NaN where absent."""
     present: npt.NDArray[np.bool_]
-    fps: float
-    width: int
-    height: int
-    layout: Layout = HANDS_POSE
-    missing_frames: int = 0
+    """Shape (S, G) bool, one column a group. All points of a group are there or none."""
+    fps: float  # frames a second
+    width: int  # pixels, of the upright picture
+    height: int  # pixels, of the upright picture
+    layout: Layout = HANDS_POSE  # what the P and G axes mean
+    missing_frames: int = 0  # frames that a whole video promises and does not have; not in shards
 
     def __post_init__(self) -> None:
         """Refuse arrays that do not fit the layout or each other."""

@@ -39,17 +39,12 @@ _OPENPOSE_POSE = {0: 0, 5: 11, 2: 12, 6: 13, 3: 14, 7: 15, 4: 16}
 
 @dataclass(frozen=True, slots=True)
 class Skeleton:
-    """The points of a detector.
+    """The points of a detector."""
 
-    Attributes:
-        name: As people call it.
-        parts: Part, and MediaPipe's index in it for some of the detector's points.
-        has_depth: Whether the third number of a point is z; else it is the score.
-    """
-
-    name: str
+    name: str  # as people call it
     parts: Mapping[str, Mapping[int, int]]
-    has_depth: bool = False
+    """Part, and MediaPipe's index in it for some of the detector's points."""
+    has_depth: bool = False  # whether the third number of a point is z; else it is the score
 
     @property
     def indices(self) -> dict[str, tuple[int, ...]]:

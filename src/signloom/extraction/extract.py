@@ -46,13 +46,7 @@ from signloom.extraction.detector import (
     quiet_native_code,
 )
 from signloom.extraction.pool import count_workers, run_in_processes, run_with_retry
-from signloom.extraction.video import (
-    DECODER,
-    Frame,
-    Video,
-    even_frames,
-    measure_fps,
-)
+from signloom.extraction.video import DECODER, Frame, Video, even_frames, measure_fps
 from signloom.progress import progress_file
 
 # Raise it when the same video gives other landmarks, or another reject.

@@ -28,15 +28,10 @@ _PALM = [0, 1, 5, 9, 13, 17]  # fingers of two hands that touch can lie on each 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FoundHand:
-    """A hand as a detector gives it.
+    """A hand as a detector gives it."""
 
-    Attributes:
-        points: Shape (21, 3) float32, as in `LandmarkSequence`.
-        right: How sure the detector is that it is the signer's right hand, 0 to 1.
-    """
-
-    points: FloatArray
-    right: float
+    points: FloatArray  # shape (21, 3) float32, as in `LandmarkSequence`
+    right: float  # how sure the detector is that it is the signer's right hand, 0 to 1
 
 
 @dataclass(slots=True, eq=False)

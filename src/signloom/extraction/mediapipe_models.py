@@ -30,10 +30,7 @@ HAND_MODELS = (
     "palm_detection/palm_detection_full.tflite",
     "hand_landmark/hand_landmark_full.tflite",
 )
-POSE_MODELS = (
-    "pose_detection/pose_detection.tflite",
-    "pose_landmark/pose_landmark_full.tflite",
-)
+POSE_MODELS = ("pose_detection/pose_detection.tflite", "pose_landmark/pose_landmark_full.tflite")
 HOLISTIC_MODELS = (
     *POSE_MODELS,
     "holistic_landmark/hand_recrop.tflite",

@@ -21,17 +21,12 @@ _KINDS = {b"\x89PNG": ("png", "rgb24"), b"\xff\xd8\xff": ("mjpeg", "yuvj420p")}
 
 @dataclass(frozen=True, slots=True)
 class PictureFolder:
-    """A clip as pictures.
+    """A clip as pictures."""
 
-    Attributes:
-        path: The folder.
-        fps: Frames a second.
-        missing: Numbers that are left out between the first picture and the last.
-    """
-
-    path: Path
-    fps: float
+    path: Path  # the folder
+    fps: float  # frames a second
     missing: tuple[int, ...] = ()
+    """Numbers that are left out between the first picture and the last."""
 
     def pack(self, target: Path) -> None:
         """Write the video file: no picture is decoded or encoded, so no pixel changes.

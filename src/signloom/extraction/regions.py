@@ -30,21 +30,13 @@ _DOWN = F(math.pi * -90 / 180)
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A turned rectangle: MediaPipe's NormalizedRect.
+    """A turned rectangle: MediaPipe's NormalizedRect."""
 
-    Attributes:
-        x: Of the centre, in picture widths.
-        y: Likewise, in picture heights.
-        width: In picture widths.
-        height: In picture heights.
-        rotation: Clockwise, in radians.
-    """
-
-    x: np.float32
-    y: np.float32
-    width: np.float32
-    height: np.float32
-    rotation: np.float32
+    x: np.float32  # of the centre, in picture widths
+    y: np.float32  # likewise, in picture heights
+    width: np.float32  # in picture widths
+    height: np.float32  # in picture heights
+    rotation: np.float32  # clockwise, in radians
 
 
 WHOLE = Region(F(0.5), F(0.5), F(1), F(1), F(0))
@@ -52,25 +44,15 @@ WHOLE = Region(F(0.5), F(0.5), F(1), F(1), F(0))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Crop:
-    """What a network sees of a region.
+    """What a network sees of a region."""
 
-    Attributes:
-        rgb: Shape (size, size, 3).
-        padding: Of the region's width and height, the share on each side that was added to make it
-            square.
-    """
-
-    rgb: Picture
+    rgb: Picture  # shape (size, size, 3)
     padding: Pair
+    """Of the region's width and height, the share on each side that was added to make it square."""
 
 
 def crop(
-    rgb: Picture,
-    region: Region,
-    size: int,
-    *,
-    border: int = cv2.BORDER_REPLICATE,
-    pad: bool = True,
+    rgb: Picture, region: Region, size: int, *, border: int = cv2.BORDER_REPLICATE, pad: bool = True
 ) -> Crop:
     """Cut a region out (image_to_tensor_converter_opencv.cc, PadRoi of image_to_tensor_utils.cc).
 
@@ -89,11 +71,7 @@ def crop(
     centre, sides, padding = _pad(region, (rgb.shape[1], rgb.shape[0]), is_square=pad)
     degrees = F(float(region.rotation * F(180)) / math.pi)
     corners = cv2.boxPoints(
-        (
-            (float(centre[0]), float(centre[1])),
-            (float(sides[0]), float(sides[1])),
-            float(degrees),
-        )
+        ((float(centre[0]), float(centre[1])), (float(sides[0]), float(sides[1])), float(degrees))
     )
     target = np.array([[0, size], [0, 0], [size, 0], [size, size]], np.float32)
     matrix = cv2.getPerspectiveTransform(corners, target)
@@ -329,19 +307,12 @@ def grow(region: Region, size: Size, scale: float, shift: float = 0.0) -> Region
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far something may move from one frame to the next and still be followed.
+    """How far something may move from one frame to the next and still be followed."""
 
-    Attributes:
-        degrees: Turn.
-        way: In sizes of its region, across and down each.
-        growth: Of its region, likewise.
-        margin: By how much the region grows that must hold the last landmarks, likewise.
-    """
-
-    degrees: float
-    way: float
-    growth: float
-    margin: float
+    degrees: float  # turn
+    way: float  # in sizes of its region, across and down each
+    growth: float  # of its region, likewise
+    margin: float  # by how much the region grows that must hold the last landmarks, likewise
 
 
 def stays(before: Region, points: Points, now: Region, size: Size, reach: Reach) -> bool:

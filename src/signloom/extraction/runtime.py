@@ -106,17 +106,11 @@ def _ahead(pool: ThreadPoolExecutor, items: Iterator[T]) -> Iterator[T]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Detection:
-    """Something that a detector has found.
+    """Something that a detector has found."""
 
-    Attributes:
-        low: Left and upper edge, shape (2,), parts of the picture.
-        sides: Width and height, likewise.
-        points: Its key points, shape (points, 2), likewise.
-    """
-
-    low: Points
-    sides: Points
-    points: Points
+    low: Points  # left and upper edge, shape (2,), parts of the picture
+    sides: Points  # width and height, likewise
+    points: Points  # its key points, shape (points, 2), likewise
 
 
 class BoxDetector:

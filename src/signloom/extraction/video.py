@@ -58,15 +58,10 @@ Picture = npt.NDArray[np.uint8]  # shape (height, width, 3), red first
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """One picture.
+    """One picture."""
 
-    Attributes:
-        time_s: Seconds from the start of the file.
-        rgb: Shape (height, width, 3) uint8, red first, turned upright, with square pixels.
-    """
-
-    time_s: float
-    rgb: Picture
+    time_s: float  # seconds from the start of the file
+    rgb: Picture  # shape (height, width, 3) uint8, red first, turned upright, with square pixels
 
 
 class Video:

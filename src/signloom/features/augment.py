@@ -11,11 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from signloom.config import ChangeSize, ClipSeconds, NonNegative, Share, checked_dataclass
-from signloom.corpus.landmarks import (
-    HAND_LANDMARKS,
-    LandmarkSequence,
-    Layout,
-)
+from signloom.corpus.landmarks import HAND_LANDMARKS, LandmarkSequence, Layout
 from signloom.features.features import (
     HANDS,
     WRIST_COLUMNS,

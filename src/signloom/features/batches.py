@@ -141,9 +141,7 @@ def pad_source(
     return pad_features(rows)
 
 
-def pad_features(
-    matrices: Sequence[Rows],
-) -> tuple[Float[Tensor, "B S F"], Bool[Tensor, "B S"]]:
+def pad_features(matrices: Sequence[Rows]) -> tuple[Float[Tensor, "B S F"], Bool[Tensor, "B S"]]:
     """Stack feature matrices of different lengths, zeros behind the shorter ones."""
     longest = max(len(matrix) for matrix in matrices)
     src = torch.zeros(len(matrices), longest, matrices[0].shape[1])

@@ -33,33 +33,22 @@ def split_glosses(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GlossSequence:
-    """The glosses of one clip.
+    """The glosses of one clip."""
 
-    Attributes:
-        glosses: As `split_glosses` returns them.
-        ids: Shape (S,); several for a gloss where the vocabulary is one of subwords.
-        unknown: Those of the glosses that train never shows.
-    """
-
-    glosses: tuple[str, ...]
-    ids: IntArray
-    unknown: tuple[str, ...]
+    glosses: tuple[str, ...]  # as `split_glosses` returns them
+    ids: IntArray  # shape (S,); several for a gloss where the vocabulary is one of subwords
+    unknown: tuple[str, ...]  # those of the glosses that train never shows
 
 
 @checked_dataclass
 class GlossVocabulary:
-    """What source ids mean.
-
-    Attributes:
-        kind: An id for each gloss, for each subword, those of the targets, or no vocabulary.
-        names: The glosses of train, sorted.
-        subwords: Of subwords and shared: what train uses, as `source_json` numbers it, ascending.
-        source_json: Of shared: the content of the targets' tokenizer.json; empty: DeepSeek V3's.
-    """
+    """What source ids mean."""
 
     kind: GlossKind
-    names: tuple[str, ...]
+    """An id for each gloss, for each subword, those of the targets, or no vocabulary."""
+    names: tuple[str, ...]  # the glosses of train, sorted
     subwords: tuple[int, ...]
+    """Of subwords and shared: what train uses, as `source_json` numbers it, ascending."""
     source_json: str = ""  # checkpoints of earlier versions lack it
 
     @classmethod

@@ -79,21 +79,14 @@ class Example:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Clips(Sequence[Example]):
-    """The clips of a split, of which only the targets need to be in memory.
+    """The clips of a split, of which only the targets need to be in memory."""
 
-    Attributes:
-        targets: One a clip.
-        frames: Frames of each clip, as stored; of glosses, source tokens.
-        fps: Frames a second of each clip; 1 for glosses, which have none.
-        source: What a model reads of them.
-        read: From clip numbers to their landmarks or glosses, in that order.
-    """
-
-    targets: Sequence[Target]
-    frames: Sequence[int]
-    fps: Sequence[float]
-    source: "Source"
+    targets: Sequence[Target]  # one a clip
+    frames: Sequence[int]  # frames of each clip, as stored; of glosses, source tokens
+    fps: Sequence[float]  # frames a second of each clip; 1 for glosses, which have none
+    source: "Source"  # what a model reads of them
     read: Callable[[Sequence[int]], Sequence[SourceSequence]]
+    """From clip numbers to their landmarks or glosses, in that order."""
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -268,15 +261,10 @@ class Source(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class LandmarkSource(Source):
-    """Landmarks, turned into feature matrices.
+    """Landmarks, turned into feature matrices."""
 
-    Attributes:
-        layout: Of the landmarks.
-        extractor: What found them: detector options, versions, hashes of models.
-    """
-
-    layout: Layout
-    extractor: dict[str, Any]
+    layout: Layout  # of the landmarks
+    extractor: dict[str, Any]  # what found them: detector options, versions, hashes of models
 
     kind: ClassVar[SourceKind] = "landmarks"
     name: ClassVar[str] = "landmarks"

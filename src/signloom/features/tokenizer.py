@@ -51,23 +51,17 @@ def normalise_text(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Tokenizer:
-    """Text to ids and back.
+    """Text to ids and back."""
 
-    Attributes:
-        vocabulary: Whether the ids are pruned or the source's own.
-        source_ids: Pruned only: the source id of each row from `FIRST_BYTE + BYTES` on, ascending.
-        pieces: Pruned only: the bytes of those rows.
-        is_spaced: Of SentencePiece, whose tokens of a text spell it behind a space.
-        languages: Of the targets, where each begins with its own; their rows come last.
-        source_json: The content of the tokenizer.json that it is made from; empty: DeepSeek V3's.
-    """
-
-    vocabulary: Vocabulary
+    vocabulary: Vocabulary  # whether the ids are pruned or the source's own
     source_ids: tuple[int, ...]
-    pieces: tuple[bytes, ...]
-    is_spaced: bool = False
+    """Pruned only: the source id of each row from `FIRST_BYTE + BYTES` on, ascending."""
+    pieces: tuple[bytes, ...]  # pruned only: the bytes of those rows
+    is_spaced: bool = False  # of SentencePiece, whose tokens of a text spell it behind a space
     languages: tuple[str, ...] = ()
+    """Of the targets, where each begins with its own; their rows come last."""
     source_json: str = field(default="", repr=False)
+    """The content of the tokenizer.json that it is made from; empty: DeepSeek V3's."""
 
     @classmethod
     def build(
@@ -358,13 +352,7 @@ def load_source(text: str = "") -> SourceVocabulary:
         raise UserError(f"{where}: the library tokenizers cannot read it: {error}") from None
     model.encode_special_tokens = True
     model.no_truncation()
-    return SourceVocabulary(
-        model=model,
-        pieces=pieces,
-        byte_ids=byte_ids,
-        added=added,
-        kind=kind,
-    )
+    return SourceVocabulary(model=model, pieces=pieces, byte_ids=byte_ids, added=added, kind=kind)
 
 
 def read_source(path: Path) -> str:

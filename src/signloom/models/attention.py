@@ -89,15 +89,10 @@ class _Buffer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Packing:
-    """The real positions of padded sequences, one after another, so that no others are computed.
+    """The real positions of padded sequences, one after another, so that no others are computed."""
 
-    Attributes:
-        rows: Where they are among all B x T positions.
-        shape: B and T.
-    """
-
-    rows: Int[Tensor, " N"]
-    shape: tuple[int, int]
+    rows: Int[Tensor, " N"]  # where they are among all B x T positions
+    shape: tuple[int, int]  # b and T
 
     def pack(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "N D"]:
         """Return the real positions."""

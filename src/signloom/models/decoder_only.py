@@ -143,10 +143,7 @@ class DecoderOnly(Seq2Seq):
         return self._read_source(src, src_valid)
 
     def _read_source(
-        self,
-        src: SourceTensor,
-        src_valid: Bool[Tensor, "B S"],
-        maps: list[Tensor] | None = None,
+        self, src: SourceTensor, src_valid: Bool[Tensor, "B S"], maps: list[Tensor] | None = None
     ) -> PrefixMemory:
         x, valid = self.encoder.source(src, src_valid)
         x = self.encoder.positions(x)

@@ -39,21 +39,15 @@ class LabelPrefixes:
 
     Source: Watanabe et al. (2017), "Hybrid CTC/attention architecture for end-to-end speech
     recognition", algorithm 2; the recursion over positions is written as cumulative sums.
-
-    Attributes:
-        emissions: Log-probabilities of the labels at each position.
-        by_label: Log-probability, at each time, of all alignments of the prefix that end there in
-            a label, shape (B, W, N).
-        by_blank: The same for those that end in a blank.
-        last: The last label of each prefix; the blank where it is empty.
-        log_probs: Of all label sequences that begin with the prefix.
     """
 
-    emissions: Float[Tensor, "B M L"]
+    emissions: Float[Tensor, "B M L"]  # log-probabilities of the labels at each position
     by_label: Float[Tensor, "B W N"]
-    by_blank: Float[Tensor, "B W N"]
-    last: Int[Tensor, "B W"]
-    log_probs: Float[Tensor, "B W"]
+    """Log-probability, at each time, of all alignments of the prefix that end there in a label,
+    shape (B, W, N)."""
+    by_blank: Float[Tensor, "B W N"]  # the same for those that end in a blank
+    last: Int[Tensor, "B W"]  # the last label of each prefix; the blank where it is empty
+    log_probs: Float[Tensor, "B W"]  # of all label sequences that begin with the prefix
 
     @classmethod
     def start(cls, logits: Float[Tensor, "B M L"], valid: Bool[Tensor, "B M"]) -> "LabelPrefixes":
@@ -181,13 +175,7 @@ class EncoderOnly(Seq2Seq):
     guesses_from_tokens = False
 
     def __init__(
-        self,
-        options: ModelOptions,
-        *,
-        input_width: int,
-        vocab_size: int,
-        ctc_labels: int,
-        eos: int,
+        self, options: ModelOptions, *, input_width: int, vocab_size: int, ctc_labels: int, eos: int
     ) -> None:
         super().__init__()
         self.encoder = TransformerEncoder(options, input_width)

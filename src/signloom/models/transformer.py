@@ -98,10 +98,7 @@ class TransformerEncoder(nn.Module):
         self.can_pack = layer is EncoderLayer and not is_relative
 
     def forward(
-        self,
-        src: SourceTensor,
-        src_valid: Bool[Tensor, "B S"],
-        maps: list[Tensor] | None = None,
+        self, src: SourceTensor, src_valid: Bool[Tensor, "B S"], maps: list[Tensor] | None = None
     ) -> Memory:
         """Encode features or tokens; each layer puts its attention at the end of `maps`."""
         x, valid = self.source(src, src_valid)
@@ -273,10 +270,7 @@ class TransformerDecoder(DecoderStack):
         ]
 
     def read(
-        self,
-        tokens: Int[Tensor, "B T"],
-        state: TransformerState,
-        maps: DecoderMaps | None = None,
+        self, tokens: Int[Tensor, "B T"], state: TransformerState, maps: DecoderMaps | None = None
     ) -> tuple[Float[Tensor, "B T D"], TransformerState]:
         """Return what the output projects of the new tokens and the state after them.
 

@@ -26,13 +26,7 @@ from signloom.features.batches import Batch, BuiltAhead, EpochBatches, split
 from signloom.log import ONCE
 from signloom.models.seq2seq import Memory, Seq2Seq
 from signloom.training.devices import add_up, add_up_gradients, count_builders
-from signloom.training.loss import (
-    ctc_loss,
-    guess_distance,
-    has_ctc_room,
-    text_loss,
-    text_score,
-)
+from signloom.training.loss import ctc_loss, guess_distance, has_ctc_room, text_loss, text_score
 from signloom.training.optim import Schedule, WeightAverage, build_optimizer, clip_gradients
 from signloom.training.options import TrainOptions
 from signloom.training.snapshots import Snapshots, State
@@ -270,12 +264,7 @@ def move(batch: Batch, rows: Tensor, device: torch.device) -> tuple[Batch, Tenso
 
 
 def accumulate_gradients(
-    objective: Objective,
-    source: EpochBatches,
-    fabric: Fabric,
-    *,
-    epoch: int,
-    clips: Sequence[int],
+    objective: Objective, source: EpochBatches, fabric: Fabric, *, epoch: int, clips: Sequence[int]
 ) -> tuple[Float[Tensor, " 2"], Float[Tensor, " 5"]]:
     """Leave in the model the gradients of this device's share of a batch.
 
@@ -473,9 +462,7 @@ class Trainer:
         self._reported_s = self._wrote_s = time.monotonic()
 
     def fit(
-        self,
-        log: Callable[[EpochRecord], None],
-        watch: Callable[[StepReport], None] | None = None,
+        self, log: Callable[[EpochRecord], None], watch: Callable[[StepReport], None] | None = None
     ) -> Fit:
         """Train from the last snapshot, or from the start, to the end.
 

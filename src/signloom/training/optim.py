@@ -78,11 +78,7 @@ class RowAdam(torch.optim.Adam):
         self, groups: Iterable[dict[str, Any]], *, learning_rate: float, is_decoupled: bool
     ) -> None:
         super().__init__(
-            groups,
-            lr=learning_rate,
-            betas=BETAS,
-            fused=True,
-            decoupled_weight_decay=is_decoupled,
+            groups, lr=learning_rate, betas=BETAS, fused=True, decoupled_weight_decay=is_decoupled
         )
 
     @torch.no_grad()

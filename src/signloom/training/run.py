@@ -31,10 +31,7 @@ from signloom.config import checked_dataclass, load_params, load_section, parse_
 from signloom.devices import is_portable, peak_memory_mb, pick_device
 from signloom.errors import UserError
 from signloom.features.augment import AugmentOptions
-from signloom.features.batches import (
-    FixedBatches,
-    TrainingBatches,
-)
+from signloom.features.batches import FixedBatches, TrainingBatches
 from signloom.features.features import FeatureOptions
 from signloom.features.targets import NO_LABELS, Target
 from signloom.files import write_file

@@ -34,23 +34,14 @@ POLL_S = 0.2
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Seeds:
-    """The trainings of a run, one a seed.
+    """The trainings of a run, one a seed."""
 
-    Attributes:
-        data: The corpus.
-        options: Of the run; `check_run` has passed them.
-        made: What a checkpoint says of data, libraries and starting weights.
-        threads: With which a CPU trains each.
-        fabric: The devices.
-        folder: Of the snapshots of all runs.
-    """
-
-    data: TrainingData
-    options: RunOptions
-    made: dict[str, Any]
-    threads: int
-    fabric: Fabric
-    folder: Path
+    data: TrainingData  # the corpus
+    options: RunOptions  # of the run; `check_run` has passed them
+    made: dict[str, Any]  # what a checkpoint says of data, libraries and starting weights
+    threads: int  # with which a CPU trains each
+    fabric: Fabric  # the devices
+    folder: Path  # of the snapshots of all runs
 
     @cached_property
     def each(self) -> list[RunOptions]:

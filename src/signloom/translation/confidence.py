@@ -195,17 +195,12 @@ def measure_posture(sequence: LandmarkSequence) -> npt.NDArray[np.float64] | Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """What is known of one translation; what was not measured is None.
+    """What is known of one translation; what was not measured is None."""
 
-    Attributes:
-        confidence: Share of dev's translations with such a score that were right.
-        is_unsure: Whether that is less than `unsure_below`.
-        unlike: In what the clip is unlike train's, in words; empty: in nothing.
-    """
-
-    confidence: float | None
-    is_unsure: bool
+    confidence: float | None  # share of dev's translations with such a score that were right
+    is_unsure: bool  # whether that is less than `unsure_below`
     unlike: tuple[str, ...] | None
+    """In what the clip is unlike train's, in words; empty: in nothing."""
 
     @property
     def word(self) -> str:

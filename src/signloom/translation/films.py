@@ -18,23 +18,15 @@ SENTENCES_AT_ONCE = 64  # of a film, whose features need not all be in memory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilmSentence:
-    """A translated sentence of a film; times in seconds from the film's start.
+    """A translated sentence of a film; times in seconds from the film's start."""
 
-    Attributes:
-        text: The sentence.
-        tokens: When the model looked for each part of it; None where it looks at no frame.
-        check: How far it can be trusted.
-        start_s: Where it starts.
-        end_s: Where it ends.
-        signs: Those that were read, timed from the sentence's start.
-    """
-
-    text: str
+    text: str  # the sentence
     tokens: Sequence[TimedToken] | None
-    check: Check
-    start_s: float = 0.0
-    end_s: float = math.inf
-    signs: Sequence[Sign] = ()
+    """When the model looked for each part of it; None where it looks at no frame."""
+    check: Check  # how far it can be trusted
+    start_s: float = 0.0  # where it starts
+    end_s: float = math.inf  # where it ends
+    signs: Sequence[Sign] = ()  # those that were read, timed from the sentence's start
 
 
 def translate_film(

@@ -73,9 +73,5 @@ class SignSearch:
 # `evaluate.decoding` of params.yaml: 64 is enough for the demo's sentences and limits the time for
 # models that never end one.
 DECODING = DecodingOptions(
-    beam_size=4,
-    length_penalty=1.0,
-    min_tokens=0,
-    max_tokens=128,
-    no_repeat_ngram=0,
+    beam_size=4, length_penalty=1.0, min_tokens=0, max_tokens=128, no_repeat_ngram=0
 )

@@ -40,18 +40,13 @@ class SpecialIds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hypothesis:
-    """A translation in tokens.
+    """A translation in tokens."""
 
-    Attributes:
-        tokens: Without bos; ends in eos unless the search ran out of length.
-        log_prob: Sum of the tokens' log-probabilities by the decoder, nats.
-        score: What hypotheses are ranked by: `log_prob`, less the decoder's own language model
-            where that is used, after the length penalty.
-    """
-
-    tokens: tuple[int, ...]
-    log_prob: float
+    tokens: tuple[int, ...]  # without bos; ends in eos unless the search ran out of length
+    log_prob: float  # sum of the tokens' log-probabilities by the decoder, nats
     score: float
+    """What hypotheses are ranked by: `log_prob`, less the decoder's own language model where that
+    is used, after the length penalty."""
 
 
 @torch.inference_mode()

@@ -30,19 +30,12 @@ PRIOR = 2.0  # how often each sign counts as seen before any other, in proportio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sign:
-    """One recognised sign.
+    """One recognised sign."""
 
-    Attributes:
-        gloss: Its name.
-        start_s: When it begins, seconds from the start of the clip.
-        end_s: When it ends.
-        posterior: The mean of its probability at the positions where it is read, 0 to 1.
-    """
-
-    gloss: str
-    start_s: float
-    end_s: float
-    posterior: float
+    gloss: str  # its name
+    start_s: float  # when it begins, seconds from the start of the clip
+    end_s: float  # when it ends
+    posterior: float  # the mean of its probability at the positions where it is read, 0 to 1
 
     def to_map(self) -> dict[str, object]:
         """Return the fields of JSON."""

@@ -37,17 +37,12 @@ class TimedToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedTranslation:
-    """A translation, its tokens and its signs.
+    """A translation, its tokens and its signs."""
 
-    Attributes:
-        translation: What was written.
-        tokens: With their times; None where nothing says them: no signs and no attention (LSTM).
-        signs: None of a model that reads none.
-    """
-
-    translation: Translation
+    translation: Translation  # what was written
     tokens: tuple[TimedToken, ...] | None
-    signs: tuple[Sign, ...] | None = None
+    """With their times; None where nothing says them: no signs and no attention (LSTM)."""
+    signs: tuple[Sign, ...] | None = None  # None of a model that reads none
 
 
 def translate_timed(
@@ -84,9 +79,7 @@ def translate_timed(
 
 
 def _time_attention(
-    translator: Translator,
-    clips: Sequence[LandmarkSequence],
-    translations: Sequence[Translation],
+    translator: Translator, clips: Sequence[LandmarkSequence], translations: Sequence[Translation]
 ) -> list[tuple[TimedToken, ...] | None]:
     try:
         alignments = translator.align(clips, translations)
@@ -99,9 +92,7 @@ def _time_attention(
 
 
 def time_words(
-    pieces: Sequence[str],
-    signs: Sequence[Sign],
-    weights: Mapping[str, Mapping[str, float]],
+    pieces: Sequence[str], signs: Sequence[Sign], weights: Mapping[str, Mapping[str, float]]
 ) -> tuple[TimedToken, ...]:
     """Return the tokens that add text, each with the time of the sign that its word translates.
 

@@ -97,9 +97,7 @@ class OtherSeeds(Scorer):
 
 
 def subtract(
-    log_probs: Float[Tensor, "R V"],
-    expected: Float[Tensor, "R V"],
-    weight: float,
+    log_probs: Float[Tensor, "R V"], expected: Float[Tensor, "R V"], weight: float
 ) -> Float[Tensor, "R V"]:
     """Take from each token's log-probability a share of that which it has without a source.
 

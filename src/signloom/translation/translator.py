@@ -23,13 +23,7 @@ from signloom.features.features import FloatArray
 from signloom.features.glosses import GlossSequence
 from signloom.features.sources import Rows, Source, SourceSequence
 from signloom.models.seq2seq import Memory, Seq2Seq, SourceTensor
-from signloom.translation.confidence import (
-    HINT,
-    NOT_CHECKED,
-    Check,
-    Confidence,
-    find_confidence,
-)
+from signloom.translation.confidence import HINT, NOT_CHECKED, Check, Confidence, find_confidence
 from signloom.translation.options import DECODING, DecodingOptions
 from signloom.translation.precision import Precision, reduce_precision
 from signloom.translation.search import Hypothesis, SpecialIds, search
@@ -45,42 +39,29 @@ MAX_CLIPS = 64  # decoded at once: each holds logits of beam width times vocabul
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Translation:
-    """A sentence and the hypothesis behind it.
+    """A sentence and the hypothesis behind it."""
 
-    Attributes:
-        text: What the hypothesis spells.
-        hypothesis: The best one.
-        alternatives: The next best, with as many as were asked for; they have none themselves.
-        check: How far it can be trusted; says nothing of alternatives.
-    """
-
-    text: str
-    hypothesis: Hypothesis
+    text: str  # what the hypothesis spells
+    hypothesis: Hypothesis  # the best one
     alternatives: tuple["Translation", ...] = ()
-    check: Check = NOT_CHECKED
+    """The next best, with as many as were asked for; they have none themselves."""
+    check: Check = NOT_CHECKED  # how far it can be trusted; says nothing of alternatives
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Alignment:
-    """Where the model looked while it wrote a translation.
-
-    Attributes:
-        tokens: The text of each token of the hypothesis, eos being empty. A token that ends in
-            the middle of a character is empty too: the one that completes it has the whole.
-        step_s: Time between two positions of the memory, seconds. Glosses lie in no time: 0.
-        weights: Attention of each token over the positions, shape (T, M); rows sum to 1.
-        start_s: Time of the first position, seconds: rest before it is not read.
-        source: The glosses at each position; empty where positions are moments.
-        maps: Of every layer and head, shape (L, H, rows, columns), where they were asked for and
-            the model has them: `encoder` (M x M), `decoder` (T x T), `cross` (T x M).
-    """
+    """Where the model looked while it wrote a translation."""
 
     tokens: tuple[str, ...]
-    step_s: float
-    weights: FloatArray
-    start_s: float = 0.0
-    source: tuple[str, ...] = ()
+    """The text of each token of the hypothesis, eos being empty. A token that ends in the middle of
+    a character is empty too: the one that completes it has the whole."""
+    step_s: float  # time between two positions of the memory, seconds. Glosses lie in no time: 0.
+    weights: FloatArray  # attention of each token over the positions, shape (T, M); rows sum to 1
+    start_s: float = 0.0  # time of the first position, seconds: rest before it is not read
+    source: tuple[str, ...] = ()  # the glosses at each position; empty where positions are moments
     maps: Mapping[str, FloatArray] = field(default_factory=dict)
+    """Of every layer and head, shape (L, H, rows, columns), where they were asked for and the model
+    has them: `encoder` (M x M), `decoder` (T x T), `cross` (T x M)."""
 
 
 class Translator:
@@ -112,11 +93,7 @@ class Translator:
 
     @classmethod
     def load(
-        cls,
-        folder: Path,
-        device: torch.device | None = None,
-        *,
-        precision: Precision = "float32",
+        cls, folder: Path, device: torch.device | None = None, *, precision: Precision = "float32"
     ) -> "Translator":
         """Load a checkpoint folder, on a GPU if there is one and no device is named.
 

@@ -77,11 +77,7 @@ def test_ids_are_unique_and_a_plan_is_repeatable() -> None:
 @pytest.mark.parametrize("max_signs", [1, 3, 5])
 def test_tiny_corpora_have_all_splits(clips: int, max_signs: int) -> None:
     plan = plan_clips(replace(TINY, clips_per_signer=clips, max_signs=max_signs))
-    assert Counter(clip.split for clip in plan) == {
-        "train": 2 * clips,
-        "dev": clips,
-        "test": clips,
-    }
+    assert Counter(clip.split for clip in plan) == {"train": 2 * clips, "dev": clips, "test": clips}
     assert signs(split("test", plan)).keys() <= signs(split("train", plan)).keys()
 
 

@@ -27,8 +27,7 @@ def solids(*cones: tuple[list[float], list[float], float, float, float]) -> Soli
 def empty(camera: Camera = CAMERA) -> Picture:
     pixels = camera.width * camera.height
     return Picture(
-        colour=np.zeros((pixels, 3), dtype=np.float32),
-        depth=np.full(pixels, FAR, dtype=np.float32),
+        colour=np.zeros((pixels, 3), dtype=np.float32), depth=np.full(pixels, FAR, dtype=np.float32)
     )
 
 

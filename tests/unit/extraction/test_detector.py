@@ -333,10 +333,7 @@ def test_model_files_that_cannot_be_used_are_named_with_a_mend(tmp_path: Path) -
             use(absent)
     (tmp_path / "broken.task").write_bytes(b"no zip")
     broken = str(tmp_path / "broken.task")
-    for options in (
-        replace(HANDS, hand_model=broken),
-        replace(HANDS_AND_POSE, pose_model=broken),
-    ):
+    for options in (replace(HANDS, hand_model=broken), replace(HANDS_AND_POSE, pose_model=broken)):
         with pytest.raises(UserError, match=r"MediaPipe cannot use .*broken\.task"):
             build_detector(options)
 

@@ -72,9 +72,7 @@ def test_hands_get_lost_where_red_and_blue_are_swapped(
 
 
 @pytest.mark.mediapipe
-def test_hands_of_real_footage_belong_to_the_arms_of_their_side(
-    detector: Detector,
-) -> None:
+def test_hands_of_real_footage_belong_to_the_arms_of_their_side(detector: Detector) -> None:
     path = SHARED / "data" / "msl150" / "videos" / "doctor_001.mp4"
     if not path.is_file():
         pytest.skip(f"needs {path}; set SIGNLOOM_SHARED to the folder above data/")

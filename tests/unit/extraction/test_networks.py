@@ -14,12 +14,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 
-from signloom.extraction.mediapipe_models import (
-    HandGraph,
-    HolisticGraph,
-    PoseGraph,
-    models_folder,
-)
+from signloom.extraction.mediapipe_models import HandGraph, HolisticGraph, PoseGraph, models_folder
 from signloom.extraction.networks import MeshNetwork, Network, _cut_level, _level, rewrite
 from signloom.extraction.regions import (
     WHOLE,
@@ -207,9 +202,7 @@ def test_the_landmarks_are_those_of_mediapipes_graph(
 
 @pytest.mark.slow
 @pytest.mark.mediapipe
-def test_hands_and_pose_are_those_of_mediapipes_graphs(
-    frames: list[npt.NDArray[np.uint8]],
-) -> None:
+def test_hands_and_pose_are_those_of_mediapipes_graphs(frames: list[npt.NDArray[np.uint8]]) -> None:
     """Quick twins: the parts above, which both share."""
     hands, pose = HandNetworks(MODELS, 0.5, 0.5), PoseNetworks(MODELS, 0.5, 0.5)
     hand_graph, pose_graph = HandGraph(0.5, 0.5), PoseGraph(0.5, 0.5)

@@ -287,8 +287,7 @@ def test_one_frame_is_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"fps": 0.0}, {"max_gap_s": -1.0}, {"groups": ()}, {"groups": ("hands", "hands")}],
+    "change", [{"fps": 0.0}, {"max_gap_s": -1.0}, {"groups": ()}, {"groups": ("hands", "hands")}]
 )
 def test_impossible_options_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(change))):

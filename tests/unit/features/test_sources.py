@@ -69,9 +69,7 @@ def test_no_more_is_kept_than_allowed(corpus: tuple[Path, Clips]) -> None:
     assert landmarks.keep([held.targets[-1].clip_id]) == 0
 
 
-def test_clips_come_in_the_order_in_which_they_are_asked_for(
-    corpus: tuple[Path, Clips],
-) -> None:
+def test_clips_come_in_the_order_in_which_they_are_asked_for(corpus: tuple[Path, Clips]) -> None:
     shards, held = corpus
     landmarks = StoredLandmarks(shards, held.source, cache_mb=1)
     landmarks.keep([target.clip_id for target in held.targets])

@@ -9,13 +9,7 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from signloom.training import loss as loss_module
-from signloom.training.loss import (
-    ctc_loss,
-    guess_distance,
-    head_loss,
-    head_score,
-    token_loss,
-)
+from signloom.training.loss import ctc_loss, guess_distance, head_loss, head_score, token_loss
 
 WIDTH = 8
 

@@ -192,9 +192,7 @@ def test_what_was_measured_of_other_weights_is_passed_over(
     assert find_confidence(checkpoint) == right
 
 
-def test_a_search_is_that_which_was_measured_where_no_flag_says_otherwise(
-    checkpoint: Path,
-) -> None:
+def test_a_search_is_that_which_was_measured_where_no_flag_says_otherwise(checkpoint: Path) -> None:
     path = checkpoint.with_name("evaluation") / CONFIDENCE
     chosen = tiny.decoding(beam_size=2, internal_lm_weight=0.3)
 

@@ -106,21 +106,12 @@ def test_what_is_exported_says_what_the_model_says(tmp_path: Path, family: str) 
             marks=pytest.mark.slow,
         ),
         pytest.param(
-            {
-                "norm": "post",
-                "positions": "scaled",
-                "causal_encoder": True,
-                "subsampling": 2,
-            },
+            {"norm": "post", "positions": "scaled", "causal_encoder": True, "subsampling": 2},
             id="post-norm",
             marks=pytest.mark.slow,
         ),
         pytest.param(
-            {
-                "family": "conformer",
-                "positions": "relative",
-                "attention_bias": False,
-            },
+            {"family": "conformer", "positions": "relative", "attention_bias": False},
             id="conformer",
             marks=pytest.mark.slow,
         ),

@@ -179,10 +179,7 @@ def test_a_served_model_answers_as_the_translator_does(
     ],
 )
 def test_what_a_client_did_wrong_is_in_the_answer(
-    served: tuple[Any, Any],
-    params: dict[str, Any],
-    clip: dict[str, Any],
-    message: str,
+    served: tuple[Any, Any], params: dict[str, Any], clip: dict[str, Any], message: str
 ) -> None:
     model, context = served
     table = pd.DataFrame([{**to_payload(tiny.sequence()), **clip}])

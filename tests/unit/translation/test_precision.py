@@ -2,12 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from signloom.translation.precision import (
-    Int8Linear,
-    PackedLinear,
-    Precision,
-    reduce_precision,
-)
+from signloom.translation.precision import Int8Linear, PackedLinear, Precision, reduce_precision
 from signloom.translation.search import SpecialIds, search
 from tests import tiny
 

@@ -7,13 +7,7 @@ import numpy as np
 import pytest
 
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence, build_layout
-from signloom.translation.segmentation import (
-    Span,
-    align_cues,
-    cut,
-    segment_by_rest,
-    share_found,
-)
+from signloom.translation.segmentation import Span, align_cues, cut, segment_by_rest, share_found
 from tests.films import sketch_film
 from tests.tiny import lose
 

@@ -155,9 +155,7 @@ def test_tables_may_name_splits_of_new_signers_only(corpus: CorpusOptions) -> No
         assert words in reason
 
 
-def test_where_signers_are_shared_new_clips_go_to_train(
-    corpus: CorpusOptions,
-) -> None:
+def test_where_signers_are_shared_new_clips_go_to_train(corpus: CorpusOptions) -> None:
     shared = replace(corpus, signer_disjoint=False)
     deliver(Path("in/ben"), "x", frames=20)
     Path("rows").mkdir()

@@ -72,12 +72,7 @@ def write_project(
 
 
 def add_version(
-    root: Path,
-    *,
-    d_model: int,
-    beam_size: int = 1,
-    seeds: int = 2,
-    ctc: CtcLabels = NO_LABELS,
+    root: Path, *, d_model: int, beam_size: int = 1, seeds: int = 2, ctc: CtcLabels = NO_LABELS
 ) -> int:
     """Keep a model of some width as the next version of the project; its evaluation is hollow."""
     run = root / f"run{d_model}-{beam_size}"

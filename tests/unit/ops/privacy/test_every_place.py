@@ -21,13 +21,7 @@ from signloom_ops.options import IngestOptions
 from tests.extraction import OPTIONS as EXTRACT
 from tests.intake import request_of
 from tests.unit.evaluation.world import sequence
-from tests.unit.ops.privacy.test_forget import (
-    corpus_options,
-    make_corpus,
-    project,
-    template,
-    words,
-)
+from tests.unit.ops.privacy.test_forget import corpus_options, make_corpus, project, template, words
 from tests.videos import write_video
 
 __all__ = ["project", "template"]

@@ -97,11 +97,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     extract = {**asdict(EXTRACT), "groups": list(EXTRACT.groups)}
     corpus = {"folder": "data/raw/weekly", "manifest": "manifest.tsv", "signer_disjoint": True}
     tracking = {"enabled": False, "experiment": "weekly"}
-    sections = {
-        "corpus": corpus,
-        "extract": extract,
-        "tracking": tracking,
-    }
+    sections = {"corpus": corpus, "extract": extract, "tracking": tracking}
     (root / "params.yaml").write_text(json.dumps(sections))
     targets = [
         Target(clip_id=clip_id, split=split, signer=signer, text=f"phrase {number}", ids=[0],

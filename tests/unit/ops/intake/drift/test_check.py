@@ -217,9 +217,7 @@ def test_a_delivery_without_landmarks_has_no_overall_figure() -> None:
     assert classify([], ["clip"], {}, {}, 5) is None
 
 
-def test_a_classifier_tells_other_clips_from_usual_ones_and_not_usual_ones(
-    tmp_path: Path,
-) -> None:
+def test_a_classifier_tells_other_clips_from_usual_ones_and_not_usual_ones(tmp_path: Path) -> None:
     usual = compare(tmp_path / "usual", take("anna", 8, first=8)).overall
     assert usual
     assert usual.p_value > 0.2
