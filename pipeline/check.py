@@ -76,12 +76,16 @@ def main() -> None:
 
 
 def check_params(path: Path) -> None:
-    """Check every section that a stage reads.
+    """Check every section that a stage reads, and that there is no other.
 
     Raises:
-        UserError: If a section is missing or wrong; all of them in one message.
+        UserError: If a section is missing, wrong or unknown; all of them in one message.
     """
-    problems = []
+    problems = [
+        f"{path}: no stage reads a section `{name}`: expected {', '.join(SECTIONS)}; parameters of "
+        "operations are in ops.yaml"
+        for name in sorted(set(map(str, load_params(path))) - SECTIONS.keys())
+    ]
     for section, options in SECTIONS.items():
         try:
             load_section(path, section, options)

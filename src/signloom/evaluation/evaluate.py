@@ -4,7 +4,8 @@ In this order: the search is chosen on dev, every split is translated, systems a
 beside the model, and how sure it may be is measured.
 
 Learned metrics (BLEURT, COMET) need weights of gigabytes and libraries of their own. They stay
-outside: whoever has them writes a few lines around them (docs/evaluation.md has some).
+outside: whoever has them writes a few lines around them (docs/evaluation.md says what those read
+and print).
 """
 
 import functools

@@ -213,7 +213,7 @@ def _random_source(checkpoint: Checkpoint, lengths: list[int]) -> tuple[Tensor, 
 
 
 def _describe(checkpoint: Checkpoint) -> dict[str, Any]:
-    """Return what a user of the models must know; docs/translation.md explains each part."""
+    """Return what a user of the models must know; docs/translation.md names the parts."""
     spec, tokenizer, source = (
         checkpoint.spec,
         checkpoint.tokenizer,

@@ -47,6 +47,12 @@ def test_parameters_that_fit_pass_the_check() -> None:
     main()  # of a search that is left out nothing needs to fit
 
 
+def test_a_section_that_no_stage_reads_is_refused() -> None:
+    PARAMS.write_text(json.dumps({**load_params(PARAMS), "retrain": {"inbox": "x"}}))
+    with pytest.raises(UserError, match=r"no stage reads a section `retrain`: .*in ops\.yaml"):
+        main()
+
+
 def test_weights_of_a_version_that_is_gone_stop_no_night_before_it_chooses_others() -> None:
     change(train={"start_from": "data/models/0001/checkpoint"})
     main()
