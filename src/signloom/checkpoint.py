@@ -9,7 +9,7 @@ from typing import Any
 import safetensors.torch
 import torch
 
-from signloom.config import check_version, checked_dataclass, parse_record, read_json
+from signloom.config import check_version, checked_dataclass, get_map, parse_record, read_json
 from signloom.errors import UserError
 from signloom.features.features import FeatureOptions
 from signloom.features.sources import Source, source_of_fields
@@ -221,6 +221,8 @@ def _load_spec(path: Path) -> CheckpointSpec:
     hint = "train again, or use the Signloom that made it (see `provenance` in that file)"
     content = read_json(path, hint="copy the whole folder again, or train again")
     check_version(path, content, FORMAT_VERSION, hint=hint)
+    if get_map(content, "model").get("source") == "tokens":  # what glosses were called
+        content["model"]["source"] = "glosses"
     found = parse_record(content, _File, where=str(path), hint=hint)
     try:
         source = source_of_fields(found.model.source, content, where=str(path))

@@ -512,7 +512,9 @@ def check_shape(content: object, kind: Any, *, where: Path, hint: str) -> Any:
         UserError: If a key is missing or of another type.
     """
     try:
-        pydantic.TypeAdapter(kind).validate_json(json.dumps(content))
+        # Half a character, as names of files that are not UTF-8 have it, is a text like any other.
+        text = json.dumps(content, ensure_ascii=False).encode(errors="replace")
+        pydantic.TypeAdapter(kind).validate_json(text)
     except pydantic.ValidationError as error:
         wrong_first = sorted(error.errors(), key=lambda one: one["type"] == "missing")
         found = [_describe(problem, kind, f"{where}: ") for problem in wrong_first]

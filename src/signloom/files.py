@@ -142,9 +142,13 @@ def half_written(folder: Path, pattern: str) -> Iterator[Path]:
     """Yield the files and folders that were to be whole, and whose writer was killed."""
     for path in folder.glob(pattern):
         if made := _TEMPORARY.fullmatch(path.name):
-            with contextlib.suppress(psutil.NoSuchProcess):
+            try:
                 if psutil.Process(int(made[1])).create_time() <= path.lstat().st_mtime:
                     continue  # else that process has only the number of the one that wrote
+            except psutil.NoSuchProcess:
+                pass
+            except FileNotFoundError:  # just now it became whole
+                continue
             yield path
 
 

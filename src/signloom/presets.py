@@ -25,7 +25,10 @@ def read_preset(name: str) -> dict[str, dict[str, Any]]:
     if not path.is_file():
         known = ", ".join(list_presets()) or "none"
         raise UserError(f"{path} does not exist; presets here: {known}")
-    return load_params(path)
+    values = load_params(path)
+    if wrong := [name for name, content in values.items() if not isinstance(content, dict)]:
+        raise UserError(f"{path}: {', '.join(map(str, wrong))}: expected a map of options")
+    return values
 
 
 def adopt(params: Path, values: Mapping[str, Mapping[str, Any]]) -> tuple[str, str]:

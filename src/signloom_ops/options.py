@@ -20,6 +20,7 @@ from signloom.config import (
     load_params,
     parse_options,
 )
+from signloom.errors import UserError
 from signloom.paths import OPS
 
 Start = Literal["champion", "scratch"]
@@ -192,5 +193,10 @@ def load_ops(params: Path) -> OpsOptions:
         UserError: If a key is unknown or a value is wrong, all in one message.
     """
     path = params.with_name(OPS.name)
+    if params.is_file() and "retrain" in load_params(params, may_be_empty=True):
+        raise UserError(
+            f"{params}: its section `retrain` is {path.name} now, which stands beside it: move its "
+            "keys there, to the left margin, and remove the section"
+        )
     found = load_params(path, may_be_empty=True) if path.exists() else {}
     return parse_options(found, OpsOptions, where=f"{path}: ")

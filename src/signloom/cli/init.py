@@ -206,10 +206,10 @@ def finish_corpus(
         check_free(options.corpus, landmarks=write is not None)
     print_plan(plan)
     check_plan(plan)
-    params = read_params(options.params)
     if options.dry_run:
         print("nothing was written")
         return
+    params = read_params(options.params)  # before anything is written
     try:
         if write:
             write()

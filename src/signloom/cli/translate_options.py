@@ -157,6 +157,11 @@ def load_translator(options: TranslateOptions) -> "tuple[Translator, DecodingOpt
     decoding = dataclasses.replace(translator.decoding, **given)
     if options.n_best > decoding.beam_size:  # which was chosen, too
         decoding = dataclasses.replace(decoding, beam_size=options.n_best)
+    if options.together and decoding.temperature:
+        raise UserError(
+            "--together: a sample is of one model, and the search that was chosen for these "
+            "weights draws; give --temperature 0"
+        )
     return _ask_all_seeds(translator, options) if options.together else translator, decoding
 
 

@@ -356,8 +356,8 @@ def headline(
         if seeds:
             values["seeds"] = _brief_seeds(seeds, split)
         values |= {"clips": found["clips"], "missing": len(found["missing"])}
-        if found["input_check"]:
-            values["uses_input"] = int(found["input_check"]["uses_input"])
+        if check := found.get("input_check"):
+            values["uses_input"] = int(check["uses_input"])
         values |= {key: found[key] for key in ("only_sentence", "unknown_glosses") if key in found}
         values["signature"] = model[metric]["signature"]
         values |= {"headline": str(metric), "corpus": corpus, "clips_hash": found["clips_hash"]}

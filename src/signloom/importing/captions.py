@@ -169,7 +169,7 @@ def _plain(text: str) -> str:
 def _read_blocks(path: Path, text: str, _: Choice) -> Captions:
     """Read .srt and .vtt: not by pysubs2, which takes the ids and notes of .vtt for sentences."""
     is_vtt = text.lstrip().startswith("WEBVTT")
-    header = text.lstrip().partition("\n\n")[0] if is_vtt else ""
+    header = text.partition("-->")[0] if is_vtt else ""
     language = next(iter(re.findall(r"^Language:(.*)$", header, re.MULTILINE)), "").strip()
     cues: list[Cue] = []
     broken = []
@@ -214,7 +214,7 @@ def _split_blocks(text: str, *, is_vtt: bool) -> Iterator[tuple[int, str, str, l
             times, block, skips = "", [], False
         elif is_vtt and not times and re.match(r"(NOTE|STYLE|REGION)\b", line):
             skips = True
-        elif not skips:
+        elif not (skips or (is_vtt and not times and line.startswith("Language:"))):
             block.append(line)
     if times:
         yield number, times, name, block

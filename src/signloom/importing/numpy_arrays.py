@@ -261,15 +261,17 @@ def _clips(path: Path, arrays: Archive) -> Iterator[tuple[str, _Found, str]]:
     rows, count = matrix.reshape(-1, matrix.shape[-1]), len(bounds) - 1
     labels: Sequence[Any] = [""] * count
     if "labels" in arrays:
-        shape, _ = arrays.shapes.get("labels", ((count,), None))
-        if shape != (count,):
-            raise ClipError(
-                f"it has labels of the shape {shape} for {count} clips", "save one for each clip"
-            )
         try:
-            labels = [*arrays.read("labels")]
+            given = arrays.read("labels")
         except ClipError as error:  # the clips are good without
             yield f"{path.stem}-labels", error, ""
+        else:
+            if given.shape != (count,):
+                raise ClipError(
+                    f"it has labels of the shape {given.shape} for {count} clips",
+                    "save one for each clip",
+                )
+            labels = [*given]
     for number, label in enumerate(labels):
         name = f"{path.stem}-{number + 1:0{len(str(count))}d}"
         clip = _split_rows(rows[bounds[number] : bounds[number + 1]])

@@ -68,8 +68,8 @@ def verdict_sentences(sources: Sources) -> list[str]:
     sentences.append(_blind_sentence(systems, headline, is_read=sources.reads_glosses))
     if "only_sentence" in found:
         sentences.append(describe_only(found["only_sentence"], found["clips"]) + ".")
-    if found["input_check"]:
-        sentences.append(found["input_check"]["text"])
+    if check := found.get("input_check"):
+        sentences.append(check["text"])
     sentences.append(_change_sentence(sources, split))
     if found["missing"]:
         clips = count(len(found["missing"]), "clip")

@@ -119,7 +119,7 @@ class Translator:
             if (one.spec.source, one.spec.features) != (self.spec.source, self.spec.features):
                 raise UserError("models of other features cannot translate together")
         made = copy.copy(self)
-        made._others, made.confidence = others, None
+        made._others = others
         return made
 
     @property
@@ -198,7 +198,7 @@ class Translator:
                     for h in hypotheses
                 )
                 best = replace(best, alternatives=tuple(others))
-                if self.confidence and not blind:
+                if self.confidence and not blind and not self._others:
                     clip = self.trim(sequences[index])
                     check = self.confidence.check(best.hypothesis, clip, encoding)
                     best = replace(best, check=check)

@@ -22,7 +22,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from signloom.tune.storage import DEAD_AFTER, OUTAGE
 
-# User attributes of a trial; the slot's is called as it was in databases that exist.
+# User attributes of a trial.
 SLOT, OWNER, DRAWN, REASON = "slot", "owner", "drawn", "reason"
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 RETRIES = 3  # of a slot whose process dies: then its values are taken to be what kills it

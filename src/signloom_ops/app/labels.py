@@ -100,10 +100,10 @@ def _read_rows(path: Path, takes: dict[str, Take]) -> tuple[dict[str, Labels], l
         labels = found[take.id]
         labels.signer = values.get("signer") or labels.signer
         if end_s is None:
-            labels.text = values["text"]
+            labels.text = values.get("text", labels.text)
         else:
             labels.parts.append(
-                FilmPart(start_s=start_s or 0.0, end_s=end_s, text=values["text"],
+                FilmPart(start_s=start_s or 0.0, end_s=end_s, text=values.get("text", ""),
                      gloss=values.get("gloss", ""), language=values.get("language", ""))
             )  # fmt: skip
     return found, left

@@ -372,16 +372,18 @@ def _cues_of(
 
 def _signer_of(folder: Path, source: Path, request: Request) -> tuple[str, Problem | None]:
     """Return who signs in a folder of videos with text files."""
+    problem: Problem | None = None
     for place in (folder, *folder.parents):
-        named, problem = (request.signer, None) if request.signer else _read_signer(place)
-        if named or problem:
+        named, odd = (request.signer, None) if request.signer else _read_signer(place)
+        problem = problem or odd
+        if named:
             return named, problem
         if place == source:
             break
     name = unicodedata.normalize("NFC", " ".join(folder.resolve().name.split()))
     is_inbox = request.inbox and folder == source
     if not is_inbox and any(character.isalpha() for character in name):
-        return name, None
+        return name, problem  # `forget` looks for it where its file cannot be read, too
     reason = "nobody is named as the signer (its folder has no person's name)"
     return "", Problem(reason, f"put it into a folder of that name, or write {SIGNER_FILE}")
 

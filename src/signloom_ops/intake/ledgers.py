@@ -96,9 +96,10 @@ def read_ledger(path: Path, kind: type[LedgerRow]) -> list[LedgerRow]:
             for row in rows
         ]
     except ValueError as error:
-        raise UserError(
-            f"{path} is damaged ({error}); restore it with `dvc checkout`, or from a backup"
-        ) from None
+        hint = "restore it with `dvc checkout`, or from a backup"
+        if path.name == INTAKE_REJECTS:
+            hint = "remove it: the next `signloom ingest` lists again what it leaves out"
+        raise UserError(f"{path} is damaged ({error}); {hint}") from None
 
 
 def ledger_text(rows: Sequence[LedgerRow], kind: type[LedgerRow]) -> str:

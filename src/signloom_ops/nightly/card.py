@@ -253,7 +253,7 @@ def _split(split: str, found: Mapping[str, Any], headline: Metric) -> Iterator[s
         if system in systems
     ]
     yield from table(["system", *map(metric_heading, shown)], rows)
-    if check := found.get("input_check"):
+    if check := found.get("input_check") or found.get("hallucination"):  # as it was called
         yield f"{check['text']}\n"
     slices = [
         [

@@ -446,8 +446,9 @@ def _gain(
 
 
 def _at_least(lowest: float, tonight: float) -> str:
-    least = f"a gain of {lowest:+.1f} or more" if math.isfinite(lowest) else "too few clips to tell"
-    return f"at tonight's level of {tonight:.2g} {least}"
+    if not math.isfinite(lowest):
+        return f"at tonight's level of {tonight:.2g} too few clips to tell"
+    return f"at tonight's level of {tonight:.2g} a gain of {lowest:+.1f} or more"
 
 
 def _served(pair: _Pair) -> Rule:

@@ -24,6 +24,12 @@ def test_what_ops_yaml_does_not_name_has_a_default(text: str | None) -> None:
     assert load_ops(PARAMS) == OpsOptions()
 
 
+def test_a_section_retrain_of_params_yaml_is_not_passed_over() -> None:
+    PARAMS.write_text("retrain: {inbox: data/elsewhere}\n")
+    with pytest.raises(UserError, match=r"its section `retrain` is ops\.yaml now"):
+        load_ops(PARAMS)
+
+
 def test_our_ops_yaml_names_defaults() -> None:
     assert load_ops(ROOT / "params.yaml") == OpsOptions()
 

@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import os
 import shutil
 import threading
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from tests.intake import tree
 from tests.power_cut import stop_everywhere
 
 STAGING = Path(".staging")
+ODD = os.fsdecode(b"caf\xe9.mp4")  # a name that is no UTF-8
 
 
 @pytest.fixture
@@ -27,8 +29,8 @@ def restore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Non
         monkeypatch.chdir(tmp_path)
         shutil.rmtree(project, ignore_errors=True)
         (project / "there/old").mkdir(parents=True)
-        for name in ("table", "video", "withdrawn", "old/1", "old/2"):
-            (project / "there" / name).write_text(f"{name} as it was")
+        for name in ("table", "video", "withdrawn", "old/1", "old/2", ODD):
+            (project / "there" / name).write_text(f"{name} as it was", errors="replace")
         (project / "there/link").symlink_to("../there/video")
         monkeypatch.chdir(project)
 
@@ -46,6 +48,7 @@ def change(then: Callable[[dict[str, object]], str] = lambda note: str(note["wor
         made.move(there / "link", Path("away/link"))
         made.remove(there / "video")
         made.remove(there / "old")
+        made.remove(there / ODD)
         return made.commit({"word": "done"}, then, unless_changed=there / "table")
 
 

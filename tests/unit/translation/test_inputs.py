@@ -164,7 +164,7 @@ def test_shards_are_read_by_clip_wherever_the_folder_is_named(tmp_path: Path) ->
 
 def test_shards_of_another_make_are_refused_with_what_differs(tmp_path: Path) -> None:
     write_two(tmp_path / "shards", {**VIDEOS, "mediapipe": "1.0"})
-    with pytest.raises(UserError, match=r"shards: .*another make.*mediapipe: 1\.0, not 0\.10\.21"):
+    with pytest.raises(UserError, match=r"other settings.*mediapipe: 1\.0, not 0\.10\.21"):
         find_clips([tmp_path], VIDEOS)
     (shard,) = (tmp_path / "shards").iterdir()
     with pytest.raises(UserError, match="one of several shards; give its folder"):

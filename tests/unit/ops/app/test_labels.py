@@ -74,6 +74,11 @@ def test_a_table_gives_each_film_its_sentence_or_its_clips(tmp_path: Path, films
     assert "line 6: end_s 1 is not after" in left[1]
 
 
+def test_a_table_of_glosses_alone_gives_a_film_no_sentence(tmp_path: Path, films: Found) -> None:
+    found, left = read_labels(write(tmp_path, "words.csv", "video,gloss\nday.mp4,OUI\n"), films)
+    assert (found, left) == ({films[1][0].id: Labels()}, [])
+
+
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [

@@ -15,6 +15,7 @@ from signloom_ops.intake import checks, deliveries
 from signloom_ops.intake.checks import Probed, Segment, probe
 from signloom_ops.intake.inbox import has_news
 from signloom_ops.intake.ingest import ingest
+from signloom_ops.privacy.copies import find_delivered
 from tests.attack import inputs
 from tests.intake import DAY, OPTIONS, deliver, plan, reasons, request_of, take, write_rows
 from tests.videos import encode_animation, write_cut_off, write_pictures, write_video
@@ -168,6 +169,7 @@ def test_a_signer_file_that_cannot_be_read_makes_the_folders_name_the_signer(
     assert "signer.txt cannot be read" in found["ada.mp4"]
     assert "signer.txt is a link or no file" in found["pipe.mp4"]
     assert "signer.txt is a link or no file" in found["table.tsv line 2"]
+    assert list(find_delivered([Path("in")], "ada").films) == [Path("in/ada/ada.mp4")]
 
 
 def test_names_are_found_however_a_system_writes_their_accents(corpus: CorpusOptions) -> None:
