@@ -83,8 +83,8 @@ def test_a_message_does_not_echo_a_megabyte() -> None:
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (PermissionError(errno.EACCES, "", "data/x"), "data/x: Permission denied; you may not"),
-        (OSError(errno.EROFS, ""), "Read-only file system; you may not"),
+        (PermissionError(errno.EACCES, "", "data/x"), "data/x: Permission denied; ask the owner"),
+        (OSError(errno.EROFS, ""), "Read-only file system; ask the owner"),
         (OSError(errno.ENOSPC, "", "a"), "a: No space left on device; the disk is full"),
         (OSError(errno.EFBIG, "", b"caf\xe9"), r"caf\xe9: File too large; the disk is full"),
         (NotADirectoryError(errno.ENOTDIR, "", "a/b"), "a/b: Not a directory; it is in the way"),

@@ -240,7 +240,7 @@ def test_a_new_video_is_extracted_as_the_model_was_trained() -> None:
         fingerprint = json.loads(extractor_fingerprint(options))
         assert options_of_fingerprint(fingerprint, "", "") == options.detector_options
         with pytest.raises(
-            UserError, match=rf"another make .*\({runtime}: .*, not 0\.9\); install"
+            UserError, match=rf"other settings .*\({runtime}: .*, not 0\.9\); install"
         ):
             options_of_fingerprint(fingerprint | {runtime: "0.9"}, "", "")
     for change, message in (
