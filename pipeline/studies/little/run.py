@@ -59,6 +59,8 @@ def build_page(trained: list[dict[str, Any]]) -> StudyPage:
     found: dict[str, dict[float, list[float]]] = {}
     for row in trained:
         found.setdefault(row["means"], {}).setdefault(row["share"], []).append(row["wer"])
+        name = f"{row['means']}, held against its signs"
+        found.setdefault(name, {}).setdefault(row["share"], []).append(row["held"]["wer"])
     rows = [
         [name, *(spread(of[share]) if share in of else "" for share in shares)]
         for name, of in found.items()

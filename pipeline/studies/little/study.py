@@ -18,21 +18,24 @@ import torch
 
 from pipeline.studies.coffee.study import GOODS, SIZES, CoffeeOptions, build_corpus
 from pipeline.studies.options import change_options
+from pipeline.studies.sentences import read_scoring
 from pipeline.studies.trainings import train_tracked, write_tokens
 from signloom.checkpoint import Checkpoint
 from signloom.config import Count, Natural, Share, checked_dataclass, load_params
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import IMPORTED_SHARDS, Clip
 from signloom.corpus.shards import read_shards, shards_metadata, write_shards
-from signloom.evaluation.evaluate import EvaluateOptions, evaluate
+from signloom.evaluation.evaluate import EvaluateOptions, Evaluation, evaluate, try_searches
+from signloom.evaluation.metrics import score_corpus
 from signloom.evaluation.names import Metric, System
+from signloom.evaluation.systems import plain_texts
 from signloom.features.targets import TokenizeOptions, read_targets
 from signloom.importing.recipe import choose_recipe, read_facts
 from signloom.importing.recombine import recombine
 from signloom.paths import PARAMS
 from signloom.training.data import TrainingFiles
 from signloom.training.run import RunOptions, from_scratch, prepare, read_run_options
-from signloom.translation.labels import align_glosses
+from signloom.translation.signs import align_glosses
 from signloom.translation.translator import Translator
 
 FRAMES_PER_SHARD = 25_000
@@ -188,7 +191,8 @@ def _score(
     cpu_s = time.process_time() - began
     translator = Translator(checkpoint, torch.device("cpu"), scoring.precision)
     sequences = read_shards(files.shards)
-    splits = evaluate(translator, read_targets(files.targets), sequences, scoring).splits
+    evaluation = evaluate(translator, read_targets(files.targets), sequences, scoring)
+    splits = evaluation.splits
     systems = splits["test"].systems
     scores = systems[System.MODEL]
     return checkpoint, {
@@ -200,4 +204,25 @@ def _score(
         "bleu4": round(scores[Metric.BLEU4].value, 1),
         "others": {str(name): round(one[Metric.WER].value, 1) for name, one in systems.items()
                    if name != System.MODEL},
+        "held": _hold_against_signs(translator, evaluation, sequences, scoring),
     }  # fmt: skip
+
+
+def _hold_against_signs(
+    translator: Translator, evaluation: Evaluation, sequences: Mapping[str, LandmarkSequence],
+    scoring: EvaluateOptions,
+) -> dict[str, float]:  # fmt: skip
+    """Score the same model where dev may hold its sentences against the signs that it reads."""
+    plain, grid = scoring.decoding, read_scoring().grid
+    sizes = (plain.beam_size, max(grid.beam_sizes))
+    grid = dataclasses.replace(grid, beam_sizes=sizes, length_penalties=(plain.length_penalty,))
+    options = dataclasses.replace(scoring, grid=grid)
+    clips = {r.split: [sequences[t.clip_id] for t in r.targets] for r in evaluation.results}
+    refs = {r.split: [t.text for t in r.targets] for r in evaluation.results}
+    search, _ = try_searches(translator, clips["dev"], refs["dev"], options, evaluation.headline)
+    found = {"beam_size": search.beam_size, "sign_weight": search.sign_weight}
+    for split, name in (("dev", "dev_wer"), ("test", "wer")):
+        texts = plain_texts(translator.translate(clips[split], search))
+        scores = score_corpus(texts, refs[split], scoring.score)
+        found[name] = round(scores[Metric.WER].value, 1)
+    return found

@@ -211,8 +211,7 @@ def _find_glosses(
     """Return the frames of each gloss, by clip, as the model of data/checkpoint finds them."""
     from rapidfuzz.distance import Levenshtein
 
-    from signloom.translation.labels import align_glosses
-    from signloom.translation.signs import read_signs
+    from signloom.translation.signs import align_glosses, read_signs
     from signloom.translation.translator import Translator
 
     glosses = [(clip.gloss or "").split() for clip in clips]

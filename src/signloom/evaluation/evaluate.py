@@ -14,7 +14,7 @@ import logging
 import math
 import shlex
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,7 @@ from signloom.translation.lookup import SignIndex
 from signloom.translation.options import DecodingOptions
 from signloom.translation.precision import Precision
 from signloom.translation.translator import Alignment, Translator
-from signloom.translation.words import learn_words
+from signloom.translation.words import learn_signs_said, learn_words
 
 logger = logging.getLogger(__name__)
 
@@ -89,6 +89,7 @@ class GridOptions:
     beam_sizes: tuple[Count, ...]  # tried with each length penalty
     length_penalties: tuple[NonNegative, ...]
     internal_lm_weights: tuple[Share, ...] = ()  # tried with the best of these; empty: decoding's
+    sign_weights: tuple[NonNegative, ...] = ()  # then these, with the most of the beams
 
     def __post_init__(self) -> None:
         if bool(self.beam_sizes) != bool(self.length_penalties):
@@ -214,6 +215,11 @@ def evaluate(
         others: The same model trained with other seeds, by name; their scores are summarised.
         weights: SHA-256 of the model's weights, for which alone the confidence holds.
     """
+    others = list(others)
+    glossed = [t for t in targets if t.split == "train" and t.gloss.split()]
+    signed = [t.text for t in glossed], [t.gloss.split() for t in glossed]
+    for one in (translator, *(other for _, other in others)):
+        one.signs_said = learn_signs_said(*signed)
     dev = [t for t in targets if t.split == "dev" and t.clip_id in sequences]
     metric = headline_metric(target.text for target in targets if target.split == "train")
     decoding, grid = try_searches(
@@ -238,12 +244,9 @@ def evaluate(
     confidence, reliability = calibrate(
         translator, targets, sequences, results, counts, weights, tried
     )
-    others = list(others)
-    glossed = [t for t in targets if t.split == "train" and t.gloss.split()]
     signs, recognition = recognise(
         translator, targets, sequences, results, options.score, [other for _, other in others]
     )
-    words = learn_words([t.text for t in glossed], [t.gloss.split() for t in glossed])
     return Evaluation(
         corpus=corpus,
         headline=metric,
@@ -256,7 +259,13 @@ def evaluate(
         seeds=_score_seeds(translator, counts, others, results, sequences, options, decoding),
         train_texts=trained.texts,
         alignments=_align(translator, results, sequences, counts, options.score),
-        confidence=replace(confidence, decoding=decoding, signs=signs, words=words),
+        confidence=replace(
+            confidence,
+            decoding=decoding,
+            signs=signs,
+            words=learn_words(*signed),
+            signs_said=translator.signs_said,
+        ),
         reliability=reliability,
         lookup=score_lookup(translator, targets, sequences, results, options.score)
         if metric == Metric.EXACT and translator.source.has_frames
@@ -362,21 +371,43 @@ def try_searches(
 
     bar = tqdm(pairs, desc="try searches on dev", unit="search", file=progress_file())
     best = max(bar, key=lambda pair: rank(search(*pair)))
-    chosen = search(*best)
-    if weighted := [replace(chosen, internal_lm_weight=one) for one in grid.internal_lm_weights]:
-        chosen = max(weighted, key=rank)
-        values = (f"{one.internal_lm_weight:g} {score(one)[metric].value:.1f}" for one in weighted)
-        logger.info("internal_lm_weight and dev %s: %s", metric, ", ".join(values))
+    chosen = _choose_weights(search(*best), grid, translator, rank, lambda one: score(one)[metric])
     names = (Metric.BLEU4, Metric.EXACT, Metric.WER)
     return chosen, [
         GridRow(
             beam_size=pair[0],
             length_penalty=pair[1],
-            chosen=pair == best,
+            chosen=pair == (chosen.beam_size, best[1]),
             **{str(name): score(search(*pair))[name].value for name in names},
         )
         for pair in pairs
     ]
+
+
+def _choose_weights(
+    chosen: DecodingOptions,
+    grid: GridOptions,
+    translator: Translator,
+    rank: Callable[[DecodingOptions], tuple[float, float]],
+    score: Callable[[DecodingOptions], Score],
+) -> DecodingOptions:
+    """Return a search with the weights that rank best on dev, one after the other."""
+    if weighted := [replace(chosen, internal_lm_weight=one) for one in grid.internal_lm_weights]:
+        chosen = max(weighted, key=rank)
+        values = (f"{one.internal_lm_weight:g} {score(one).value:.1f}" for one in weighted)
+        logger.info("internal_lm_weight and dev's score: %s", ", ".join(values))
+    widest = max(grid.beam_sizes)  # the more beams, the likelier one of them says the signs
+    if translator.reads_signs and widest > 1 and grid.sign_weights:
+        held = [
+            replace(chosen, beam_size=widest if weight else chosen.beam_size, sign_weight=weight)
+            for weight in grid.sign_weights
+        ]
+        chosen = max(held, key=rank)
+        values = (
+            f"{one.sign_weight:g} with {one.beam_size} beams {score(one).value:.1f}" for one in held
+        )
+        logger.info("sign_weight and dev's score: %s", ", ".join(values))
+    return chosen
 
 
 def run_commands(

@@ -32,8 +32,9 @@ from signloom.evaluation.systems import SplitResult, swap_clips
 from signloom.features.features import BoolArray, FloatArray
 from signloom.features.sources import SourceSequence
 from signloom.features.targets import Target
+from signloom.translation.labels import count_pairs, search_signs
 from signloom.translation.options import SignSearch
-from signloom.translation.signs import Sign, count_pairs, place_signs, search_signs
+from signloom.translation.signs import Sign, place_signs
 from signloom.translation.translator import Translator
 
 WEIGHTS = (0.0, 0.4, 0.8)  # of the bigram, tried on dev with each bonus

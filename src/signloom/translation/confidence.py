@@ -6,7 +6,7 @@ docs/translation.md describes both.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from signloom.files import hash_file, to_text, write_file
 from signloom.paths import EVALUATION
 from signloom.translation.options import DecodingOptions, SignSearch
 from signloom.translation.search import Hypothesis
-from signloom.translation.words import WordOfSign
+from signloom.translation.words import SignsSaid, WordOfSign
 
 CONFIDENCE = "confidence.json"
 FORMAT_VERSION = 1
@@ -49,6 +49,7 @@ DIRECTIONS = 32  # in which the deviation of train's encodings is known one by o
 FARTHER = 1.25  # times the farthest clip of dev: the limit of what is like train
 LEAST_SPREAD = 1e-3  # shoulder widths: a landmark that train holds still may move a little
 LEAST = 1e-4  # smallest deviation, as a share of the largest: rounding must not count
+SIGN_SHARE = 0.2  # 0.1 to 1 part right from wrong about as well
 RATE = 10.0  # frames a second at which movement is measured: jitter counts little
 # Of each figure: what is said of a clip, how its numbers are written, in parts of what.
 WORDS = {
@@ -243,6 +244,7 @@ class Confidence:
     decoding: DecodingOptions | None = None  # the search that was measured; older files lack it
     signs: SignSearch | None = None  # likewise, of signs; None where the model reads none
     words: tuple[WordOfSign, ...] = ()  # of train's sentences, and the signs that they translate
+    signs_said: SignsSaid = field(default_factory=SignsSaid)  # by which sentences are held to signs
 
     def check(
         self, hypothesis: Hypothesis, sequence: SourceSequence, encoding: FloatArray | None
@@ -271,8 +273,12 @@ class Confidence:
 
 
 def plain_score(hypothesis: Hypothesis) -> float:
-    """Return the mean log-probability of a token, which no option of the search changes."""
-    return hypothesis.log_prob / max(len(hypothesis.tokens), 1)
+    """Return what a translation is trusted by, which no option of the search changes.
+
+    It is the mean log-probability of a token, less a share of what the signs say against it.
+    """
+    mean = hypothesis.log_prob / max(len(hypothesis.tokens), 1)
+    return mean - SIGN_SHARE * hypothesis.sign_cost
 
 
 def fit_levels(scores: Sequence[float], right: Sequence[bool]) -> tuple[Level, ...]:

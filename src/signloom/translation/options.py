@@ -31,6 +31,10 @@ class DecodingOptions:
     language: str = ""
     # Share of what the decoder expects without a source, subtracted in a search; 0: none.
     internal_lm_weight: Share = 0.0
+    # Of what speaks against a sentence beside the signs that the model reads, nats, next to the
+    # mean log-probability of a token; by it the beams are ranked in the end. Where a model reads
+    # no signs, greedily and drawn: no effect.
+    sign_weight: NonNegative = 0.0
 
     GONE: ClassVar = {"ctc_weight": Gone(0.0, "the search no longer asks the CTC head")}
 

@@ -46,7 +46,8 @@ class Hypothesis:
     log_prob: float  # sum of the tokens' log-probabilities by the decoder, nats
     score: float
     """What hypotheses are ranked by: `log_prob`, less the decoder's own language model where that
-    is used, after the length penalty."""
+    is used, after the length penalty, and less what the signs say against it."""
+    sign_cost: float = 0.0  # what the signs say against it, nats; `SignsSaid.cost`
 
 
 @torch.inference_mode()

@@ -1,13 +1,9 @@
 """Signs: what was signed, when, and how sure, read from a model's CTC head over glosses.
 
-A prefix beam search over the labels (Graves et al. 2006; Hannun et al. 2014) with a bigram of the
-glosses of train where dev says that it helps. `evaluate` chooses that and keeps it in
-confidence.json. Shape letters: M positions of the memory, K labels with the blank, 0.
+`evaluate` chooses how they are searched and keeps it in confidence.json. Shape letters: M positions
+of the memory, K labels with the blank, 0.
 """
 
-import functools
-import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -18,14 +14,13 @@ import numpy as np
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.errors import UserError
 from signloom.features.features import FloatArray
-from signloom.translation.labels import find_positions
-from signloom.translation.options import EDGE, SignSearch
+from signloom.translation.labels import find_positions, search_signs
+from signloom.translation.options import SignSearch
 from signloom.translation.translator import Translator
 
-BEAM = 12  # prefixes that are kept at each position
 FOUND = 0.3  # a sign that is looked for is where it has this probability
-LEAST = 1e-3  # a label with less probability at a position does not begin there
-PRIOR = 2.0  # how often each sign counts as seen before any other, in proportion to unigrams
+
+Frames = tuple[float, float]  # where a gloss begins and ends, frames of the clip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,98 +38,6 @@ class Sign:
             "gloss": self.gloss, "start_s": round(self.start_s, 3), "end_s": round(self.end_s, 3),
             "posterior": round(self.posterior, 3),
         }  # fmt: skip
-
-
-class Bigram:
-    """Log-probability of a sign after another, of counts.
-
-    Pairs are smoothed towards unigrams (Dirichlet prior), those towards all signs being equal.
-    """
-
-    def __init__(self, pairs: Sequence[tuple[int, int, int]]) -> None:
-        """Take labels, those after them, and how often they stand so."""
-        self._pairs = {(one, other): count for one, other, count in pairs}
-        self._before, after = Counter[int](), Counter[int]()
-        for one, other, count in pairs:
-            self._before[one] += count
-            after[other] += count
-        total = sum(after.values()) + len(after) + 1
-        self._unigram = {label: (count + 1) / total for label, count in after.items()}
-        self._unseen = 1 / total
-        self._known: dict[tuple[int, int], float] = {}
-
-    def log_prob(self, label: int, before: int) -> float:
-        """Return how likely a label is after another."""
-        key = (before, label)
-        if key not in self._known:
-            prior = PRIOR * self._unigram.get(label, self._unseen)
-            chance = (self._pairs.get(key, 0) + prior) / (self._before[before] + PRIOR)
-            self._known[key] = math.log(chance)
-        return self._known[key]
-
-
-_bigram = functools.lru_cache(maxsize=4)(Bigram)
-
-
-def count_pairs(lines: Sequence[Sequence[int]]) -> tuple[tuple[int, int, int], ...]:
-    """Return what `SignSearch.pairs` is of the labels of some sentences."""
-    found = Counter(pair for line in lines for pair in pairwise((EDGE, *line, EDGE)))
-    return tuple((one, other, count) for (one, other), count in sorted(found.items()))
-
-
-def search_signs(log_probs: FloatArray, search: SignSearch) -> list[int]:
-    """Return the labels of a clip, from 1.
-
-    Args:
-        log_probs: Of the labels at each position, shape (M, K).
-        search: Weights of the bigram and of length.
-    """
-    bigram = _bigram(search.pairs)
-    # Of each prefix: the log-probability of the paths to it that end in a blank, and in its label.
-    beams: dict[tuple[int, ...], tuple[float, float]] = {(): (0.0, -math.inf)}
-    said: dict[tuple[int, ...], float] = {(): 0.0}  # what bigram and length add to it
-    for row in log_probs:
-        labels = [label for label in np.flatnonzero(row > math.log(LEAST)).tolist() if label]
-        heard = row.tolist()
-        grown: dict[tuple[int, ...], tuple[float, float]] = {}
-        for prefix, (blank, label_end) in beams.items():
-            whole, last = _add(blank, label_end), prefix[-1] if prefix else EDGE
-            stays = label_end + heard[last] if prefix else -math.inf
-            _grow(grown, prefix, whole + heard[0], stays)
-            for label in labels:
-                # Two equal labels need a blank between them.
-                way = (blank if label == last else whole) + heard[label]
-                longer = (*prefix, label)
-                if longer not in said:
-                    said[longer] = (
-                        said[prefix] + search.weight * bigram.log_prob(label, last) + search.bonus
-                    )
-                _grow(grown, longer, -math.inf, way)
-        best = sorted(grown, key=lambda one: said[one] + _add(*grown[one]), reverse=True)
-        beams = {prefix: grown[prefix] for prefix in best[:BEAM]}
-
-    def rank(prefix: tuple[int, ...]) -> float:
-        ends = search.weight * bigram.log_prob(EDGE, prefix[-1] if prefix else EDGE)
-        return said[prefix] + ends + _add(*beams[prefix])
-
-    best_of_all: tuple[int, ...] = max(beams, key=rank)
-    return list(best_of_all)
-
-
-def _grow(
-    beams: dict[tuple[int, ...], tuple[float, float]],
-    prefix: tuple[int, ...],
-    blank: float,
-    label: float,
-) -> None:
-    had = beams.get(prefix, (-math.inf, -math.inf))
-    beams[prefix] = (_add(had[0], blank), _add(had[1], label))
-
-
-def _add(one: float, other: float) -> float:
-    """Return the logarithm of the sum of two probabilities."""
-    low, high = (one, other) if one < other else (other, one)
-    return high if low == -math.inf else high + math.log1p(math.exp(low - high))
 
 
 def check_reads_signs(translator: Translator) -> None:
@@ -169,6 +72,45 @@ def read_signs(
     chosen = search or (translator.confidence and translator.confidence.signs) or SignSearch()
     both = zip(sequences, translator.label_log_probs(sequences), strict=True)
     return [place_signs(translator, one, log_probs, chosen) for one, log_probs in both]
+
+
+def align_glosses(
+    translator: Translator, sequences: Sequence[LandmarkSequence], glosses: Sequence[Sequence[str]]
+) -> list[list[Frames] | None]:
+    """Return where each gloss of some clips is signed.
+
+    Args:
+        translator: Its model has a CTC head over glosses.
+        sequences: Landmarks of the clips.
+        glosses: Of each clip, as signed.
+
+    Returns:
+        A span for each gloss; None for a clip that is too short for its glosses, or has a gloss
+        that the model has not learnt.
+
+    Raises:
+        UserError: If the model reads no signs.
+    """
+    check_reads_signs(translator)
+    spec = translator.spec
+    label_of = {name: number for number, name in enumerate(spec.ctc.names, start=1)}
+    found: list[list[Frames] | None] = []
+    both = zip(sequences, glosses, translator.label_log_probs(sequences), strict=True)
+    for sequence, names, log_probs in both:
+        labels = [label_of.get(name, 0) for name in names]
+        room = len(labels) + sum(one == other for one, other in pairwise(labels))
+        if not labels or 0 in labels or room > len(log_probs):
+            found.append(None)
+            continue
+        step = spec.model.subsampling * sequence.fps / spec.features.fps
+        start = (
+            translator.source.start_s(sequence, spec.features) * sequence.fps
+        )  # rest is not read
+        positions = find_positions(log_probs, labels)
+        found.append(
+            [(start + first * step, start + (last + 1) * step) for first, last in positions]
+        )
+    return found
 
 
 def check_glosses(translator: Translator, glosses: Sequence[str]) -> None:

@@ -24,9 +24,11 @@ from signloom.features.glosses import GlossSequence
 from signloom.features.sources import Rows, Source, SourceSequence
 from signloom.models.seq2seq import Memory, Seq2Seq, SourceTensor
 from signloom.translation.confidence import HINT, NOT_CHECKED, Check, Confidence, find_confidence
-from signloom.translation.options import DECODING, DecodingOptions
+from signloom.translation.labels import search_signs
+from signloom.translation.options import DECODING, DecodingOptions, SignSearch
 from signloom.translation.precision import Precision, reduce_precision
 from signloom.translation.search import Hypothesis, SpecialIds, search
+from signloom.translation.words import SignsSaid
 
 # Source frames of a part, padding included: what the layers of a model of width 512 compute of
 # them stays nearer to the processor, which saves it some 7 % of the time of 8,000 at once.
@@ -84,6 +86,7 @@ class Translator:
         """
         self.spec = checkpoint.spec
         self.confidence = confidence
+        self.signs_said = confidence.signs_said if confidence else SignsSaid()
         self._others: Sequence[Translator] = ()
         self._model = reduce_precision(checkpoint.model, precision)
         self._tokenizer = checkpoint.tokenizer
@@ -104,7 +107,12 @@ class Translator:
         """
         device = device or pick_device("auto")
         checkpoint = load_checkpoint(folder, device)
-        return cls(checkpoint, device, precision, find_confidence(folder))
+        made = cls(checkpoint, device, precision, find_confidence(folder))
+        # Models of further seeds are not measured by themselves; they learnt from the same clips.
+        first = folder.parent.parent
+        if folder.parent.name == "seeds" and (checked := find_confidence(first)):
+            made.signs_said = checked.signs_said
+        return made
 
     def beside(self, others: "Sequence[Translator]") -> "Translator":
         """Return a translator that asks models of further seeds, too; its sentences are unchecked.
@@ -186,18 +194,21 @@ class Translator:
         if blind:
             rows = [self.source.blind(one) for one in rows]
         done: dict[int, Translation] = {}
+        knows_signs = self.reads_signs and bool(self.signs_said.costs)
+        weight = options.sign_weight if knows_signs and not options.temperature else 0.0
         for part in _batches([len(row) for row in rows]):
             memory = self._encode([rows[i] for i in part])
             keys = [clip_key(sequences[i]) for i in part] if options.temperature else []
             further = [(one._model, one._encode([rows[i] for i in part])) for one in self._others]
-            found = self._search(memory, options, n_best, keys, further)
+            wanted = options.beam_size if weight else n_best
+            found = self._search(memory, options, wanted, keys, further)
+            if knows_signs:
+                read = self._read_glosses([sequences[i] for i in part], memory, blind=blind)
+                both = zip(found, read, strict=True)
+                found = [self._hold_against(*one, weight, options)[:n_best] for one in both]
             encodings = mean_states(memory)
             for index, hypotheses, encoding in zip(part, found, encodings, strict=True):
-                best, *others = (
-                    Translation(text=self._tokenizer.decode(h.tokens), hypothesis=h)
-                    for h in hypotheses
-                )
-                best = replace(best, alternatives=tuple(others))
+                best = self._spell(hypotheses)
                 if self.confidence and not blind and not self._others:
                     clip = self.trim(sequences[index])
                     check = self.confidence.check(best.hypothesis, clip, encoding)
@@ -208,6 +219,14 @@ class Translator:
             if progress:
                 progress(len(part))
         return [done[index] for index in range(len(sequences))]
+
+    def _spell(self, hypotheses: Sequence[Hypothesis]) -> Translation:
+        """Return the text of the best hypothesis, with the others."""
+        best, *others = (
+            Translation(text=self._tokenizer.decode(one.tokens), hypothesis=one)
+            for one in hypotheses
+        )
+        return replace(best, alternatives=tuple(others))
 
     def encode_clips(self, sequences: Sequence[SourceSequence]) -> FloatArray:
         """Return the mean of the encoder's states over each clip, shape (N, D)."""
@@ -227,11 +246,54 @@ class Translator:
             rows = [self.source.blind(one) for one in rows]
         found: dict[int, FloatArray] = {}
         for part in _batches([len(row) for row in rows]):
-            memory = self._encode([rows[i] for i in part])
-            log_probs = self._model.ctc_logits(memory).float().log_softmax(dim=-1).cpu().numpy()
-            lengths = memory.valid.sum(dim=1).tolist()
-            found |= {i: log_probs[row, : lengths[row]] for row, i in enumerate(part)}
+            found |= zip(
+                part, self._label_log_probs(self._encode([rows[i] for i in part])), strict=True
+            )
         return [found[index] for index in range(len(sequences))]
+
+    @torch.inference_mode()
+    def _label_log_probs(self, memory: Memory) -> list[FloatArray]:
+        log_probs = self._model.ctc_logits(memory).float().log_softmax(dim=-1).cpu().numpy()
+        return [
+            log_probs[row, :length] for row, length in enumerate(memory.valid.sum(dim=1).tolist())
+        ]
+
+    @property
+    def reads_signs(self) -> bool:
+        """Whether the model knows the signs of a clip: by its CTC head, or as its source."""
+        return self.spec.ctc.kind == "glosses" or self.source.kind == "glosses"
+
+    def _read_glosses(
+        self, sequences: Sequence[SourceSequence], memory: Memory, *, blind: bool
+    ) -> list[Sequence[str]]:
+        """Return the likeliest signs of each clip by the CTC head alone, or its glosses."""
+        if self.spec.ctc.kind == "glosses":
+            names = self.spec.ctc.names
+            every = (search_signs(one, SignSearch()) for one in self._label_log_probs(memory))
+            return [[names[label - 1] for label in labels] for labels in every]
+        return [
+            one.glosses if isinstance(one, GlossSequence) and not blind else () for one in sequences
+        ]
+
+    def _hold_against(
+        self,
+        hypotheses: Sequence[Hypothesis],
+        glosses: Sequence[str],
+        weight: float,
+        options: DecodingOptions,
+    ) -> list[Hypothesis]:
+        """Say of the hypotheses of a clip how badly they say its signs, and rank them by it.
+
+        The weight is that beside the mean log-probability of a token, whatever the penalty.
+        """
+        found = []
+        for one in hypotheses:
+            cost = self.signs_said.cost(self._tokenizer.decode(one.tokens), glosses)
+            scale = max(1, len(one.tokens)) ** (1 - options.length_penalty)
+            found.append(replace(one, sign_cost=cost, score=one.score - weight * cost * scale))
+        if weight:  # what did not end stays behind what did
+            found.sort(key=lambda h: (h.tokens[-1:] == (self._ids.eos,), h.score), reverse=True)
+        return found
 
     def encode_signs(self, sequences: Sequence[SourceSequence]) -> FloatArray:
         """Return what look-up compares of clips: means over their frames, shape (N, D + H).

@@ -1,4 +1,6 @@
-"""Words and the signs that they translate, learnt from train, so that a word has its sign's time.
+"""Words and the signs that they translate, learnt from train.
+
+So a word has its sign's time, and a sentence can be held against the signs that were read.
 
 IBM model 1 (Brown et al. 1993) in both directions: how often a sign is written by a word, and a
 word written for a sign, nothing being possible on either side. Their product is the weight of the
@@ -6,8 +8,11 @@ two for each other, which is small for articles: these are written for nothing (
 "Alignment by agreement", multiplies the two in the same way).
 """
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
 from itertools import chain, pairwise
 from typing import Annotated
 
@@ -15,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from signloom.config import Share, checked_dataclass
+from signloom.config import NonNegative, Share, checked_dataclass
 from signloom.corpus.novelty import MARKS
 
 ROUNDS = 10  # of expectation and maximisation
@@ -128,3 +133,85 @@ def match_words(
             if len({*same}) == 1:
                 found[after] = linked
     return found
+
+
+@checked_dataclass
+class SignsSaid:
+    """How well a sentence says the signs of a clip: each as often as it was read.
+
+    A sentence says a sign as often as it has a word behind which that sign stands; of several words
+    for one sign (`thank you`) the most frequent counts. Order plays no part, as grammars differ.
+    """
+
+    sign_of: dict[str, str] = field(default_factory=dict)  # of words that have one
+    costs: dict[str, NonNegative] = field(default_factory=dict)
+    """What it costs to say a sign once too often or too seldom, nats; of others nothing."""
+
+    def count(self, text: str) -> dict[str, int]:
+        """Return how often a sentence says each sign."""
+        found: dict[str, int] = {}
+        for word, times in Counter(word for word, _, _ in find_words(text)).items():
+            if sign := self.sign_of.get(word):
+                found[sign] = max(found.get(sign, 0), times)
+        return found
+
+    def cost(self, text: str, glosses: Iterable[str]) -> float:
+        """Return what speaks against a sentence for these signs, nats: 0 if it says them all."""
+        said, read = self.count(text), Counter(glosses)
+        return math.fsum(
+            abs(said.get(sign, 0) - read[sign]) * self.costs.get(sign, 0.0)
+            for sign in sorted(said.keys() | read.keys())
+        )
+
+
+def learn_signs_said(texts: Sequence[str], glosses: Sequence[Sequence[str]]) -> SignsSaid:
+    """Return the sign behind each word, and how surely train's sentences say each sign.
+
+    A word has the sign that model 1 expects of it more often than not, unless the others of this
+    sign say it better without it, as they do without an article. The cost of a sign is
+    log(1/2 / p), p the share of train's sentences with this sign that say it too often or too
+    seldom: 0 for a sign that words do not follow, the more the surer they do.
+
+    Args:
+        texts: The sentences of train.
+        glosses: Of each, as signed.
+    """
+    lines = [[word for word, _, _ in find_words(text)] for text in texts]
+    chances = sorted((chance, *pair) for pair, chance in _translate(glosses, lines).items())
+    words_of: dict[str, list[str]] = {}  # the surest last
+    for chance, sign, word in chances:
+        if chance > 0.5:
+            words_of.setdefault(sign, []).append(word)
+    written, signed = _count_in(lines), _count_in(glosses)
+    said = SignsSaid()
+    for sign, words in sorted(words_of.items()):
+        kept = words
+        for word in words:
+            rest = [other for other in kept if other != word]
+            if rest and _differ(written, rest, signed[sign]) < _differ(written, kept, signed[sign]):
+                kept = rest
+        wrong, seen = _differ(written, kept, signed[sign])
+        if (cost := math.log((seen + 1) / (2 * wrong + 1))) > 0:
+            said.sign_of.update(dict.fromkeys(kept, sign))
+            said.costs[sign] = round(cost, 3)
+    return said
+
+
+def _count_in(lines: Sequence[Sequence[str]]) -> dict[str, Counter[int]]:
+    """Return of each unit how often each line that has it has it."""
+    found: dict[str, Counter[int]] = {}
+    for number, line in enumerate(lines):
+        for unit in line:
+            found.setdefault(unit, Counter())[number] += 1
+    return found
+
+
+def _differ(
+    written: Mapping[str, Counter[int]], words: Sequence[str], signed: Counter[int]
+) -> tuple[int, int]:
+    """Return how many lines say a sign too often or too seldom, and how many say or sign it."""
+    said = Counter[int]()
+    for word in words:
+        said |= written[word]  # the greater of both
+    lines = said.keys() | signed.keys()
+    return sum(said[line] != signed[line] for line in lines), len(lines)

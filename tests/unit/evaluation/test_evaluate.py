@@ -107,6 +107,37 @@ def test_dev_chooses_the_weight_of_the_internal_language_model(knowing: Translat
     assert (chosen(0.0, 0.1, 0.3), chosen(0.0, 0.3), chosen(0.3, 0.0)) == (0.1, 0.0, 0.3)
 
 
+def test_dev_chooses_the_weight_of_the_signs_with_the_most_beams(knowing: Translator) -> None:
+    class Held(Knowing):
+        """Says what is right where beams are held against the signs by a tenth."""
+
+        reads_signs = True
+
+        def translate(self, sequences, options, *, blind=False, progress=None):  # type: ignore[no-untyped-def]
+            asked.append((options.beam_size, options.sign_weight))
+            said = super().translate(sequences, options, blind=blind, progress=progress)
+            if options.sign_weight == 0.1:
+                return said
+            return [dataclasses.replace(t, text=t.text.replace("demain", "hier")) for t in said]
+
+    def chosen(*weights: float) -> tuple[int, float]:
+        asked.clear()
+        grid = dataclasses.replace(GRID, length_penalties=(1.0,), sign_weights=weights)
+        options = dataclasses.replace(OPTIONS, grid=grid)
+        found = evaluate(translator, targets(), corpus(), options).decoding
+        return found.beam_size, found.sign_weight
+
+    asked: list[tuple[int, float]] = []
+    translator = Held(knowing, knowing._said)  # type: ignore[attr-defined]
+    assert chosen(0.3, 0.1, 0.0) == (3, 0.1)
+    # Without a weight all were tried before.
+    assert asked[:5] == [(1, 0.0), (2, 0.0), (3, 0.0), (3, 0.3), (3, 0.1)]
+    assert chosen(0.3, 0.0) == (3, 0.3)  # of equals the first
+    assert chosen(0.0, 0.3) == (2, 0.0)
+    translator.reads_signs = False
+    assert chosen(0.3, 0.1, 0.0) == (2, 0.0)
+
+
 def test_without_a_grid_or_without_dev_the_search_is_the_configured_one(
     searching: Searching, caplog: pytest.LogCaptureFixture
 ) -> None:

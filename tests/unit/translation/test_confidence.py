@@ -25,6 +25,7 @@ from signloom.translation.confidence import (
     UNSURE,
     Check,
     Confidence,
+    Level,
     describe_train,
     find_confidence,
     fit_levels,
@@ -34,6 +35,7 @@ from signloom.translation.confidence import (
     write_confidence,
 )
 from signloom.translation.options import DECODING, DecodingOptions
+from signloom.translation.search import Hypothesis
 from signloom.translation.timed import to_json, translate_timed
 from signloom.translation.translator import Translator
 from tests import tiny
@@ -239,6 +241,19 @@ def test_higher_scores_are_never_less_sure() -> None:
         assert [level.score for level in levels] == sorted({level.score for level in levels})
         assert min(level.clips for level in levels) >= min(clips, 4)
         assert levels[0].score == min(scores)
+
+
+def test_what_the_signs_say_against_a_sentence_makes_it_less_sure() -> None:
+    levels = tuple(
+        Level(score=score, clips=4, right=right, confidence=right / 4, low=0.0, high=1.0)
+        for score, right in ((-1.0, 1), (-0.5, 3))
+    )
+    confidence = Confidence(weights="", unsure_below=0.5, levels=levels, train=None)
+    said = Hypothesis(tokens=(5, 6, 2), log_prob=-0.9, score=-0.3)
+    against = dataclasses.replace(said, sign_cost=2.0)
+    sure, unsure = (confidence.check(one, TRAIN[0], None) for one in (said, against))
+    assert (sure.confidence, sure.is_unsure) == (0.75, False)
+    assert (unsure.confidence, unsure.is_unsure) == (0.25, True)
 
 
 def test_a_level_says_what_share_of_its_translations_was_right() -> None:

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from signloom.errors import UserError
+from signloom.translation.labels import Bigram, count_pairs, search_signs
 from signloom.translation.options import SignSearch
-from signloom.translation.signs import Bigram, count_pairs, read_signs, search_signs
+from signloom.translation.signs import read_signs
 from tests.unit.evaluation.world import corpus, untrained
 
 PAIRS = count_pairs([[1, 2], [2, 1], [1, 2, 2]])

@@ -5,21 +5,32 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
-from signloom.checkpoint import Checkpoint, CheckpointSpec, build_from_spec, save_checkpoint
+from signloom.checkpoint import (
+    WEIGHTS,
+    Checkpoint,
+    CheckpointSpec,
+    build_from_spec,
+    save_checkpoint,
+)
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.errors import UserError
 from signloom.features.sources import LandmarkSource
 from signloom.features.targets import NO_LABELS, CtcLabels
 from signloom.features.tokenizer import Tokenizer
+from signloom.files import hash_file
 from signloom.translation import translator as encoding
+from signloom.translation.confidence import CONFIDENCE, Confidence, write_confidence
 from signloom.translation.precision import Precision
 from signloom.translation.serving import from_payload, to_payload
+from signloom.translation.signs import read_signs
 from signloom.translation.translator import Translator, encode_in_parts
+from signloom.translation.words import SignsSaid, find_words, learn_signs_said
 from tests import tiny
 from tests.contract.variants import DOCUMENT_003, build
 
-CPU = torch.device("cpu")
+CPU, EOS = torch.device("cpu"), 2
 LETTERS = CtcLabels(kind="characters", names=tuple(sorted(set("".join(tiny.SENTENCES)))))
 CLIPS = [tiny.sequence(seed, frames=8 + seed) for seed in range(3)]
 
@@ -83,6 +94,68 @@ def test_what_is_drawn_of_a_clip_depends_on_no_other_and_not_on_where_it_came_fr
         drawn = [t.hypothesis.tokens for t in (three, *three.alternatives)]
         assert one.hypothesis.tokens in drawn
     assert len({t.hypothesis.tokens for t in found}) == len(CLIPS)
+
+
+def test_the_beam_that_says_the_signs_is_the_best_where_they_weigh_enough(tmp_path: Path) -> None:
+    names = ("A", "B", "C")
+    save_checkpoint(tmp_path, checkpoint(CtcLabels(kind="glosses", names=names)))
+    translator = Translator.load(tmp_path, CPU)
+    beams = tiny.decoding(beam_size=6)
+    held = dataclasses.replace(beams, sign_weight=100.0)
+    plain = translator.translate(CLIPS, beams, n_best=6)
+    # Nothing is known of words and signs yet.
+    assert translator.translate(CLIPS, held, n_best=6) == plain
+    every = [[one, *one.alternatives] for one in plain]
+    words = {word for beam in every for one in beam for word, _, _ in find_words(one.text)}
+    said = SignsSaid(sign_of=dict.fromkeys(sorted(words), "A"), costs={"A": 1.0, "B": 1.0})
+    translator.signs_said = said
+    read = [[sign.gloss for sign in signs] for signs in read_signs(translator, CLIPS)]
+    assert all(read)
+    found = translator.translate(CLIPS, held, n_best=6)
+    assert [t.hypothesis.tokens for t in found] != [t.hypothesis.tokens for t in plain]
+    for before, best, line in zip(every, found, read, strict=True):
+        after = [best, *best.alternatives]
+        scores = {t.hypothesis.tokens: t.hypothesis.score for t in before}
+        assert {t.hypothesis.tokens for t in after} == set(scores)
+        # What did not end comes last.
+        assert [t.hypothesis.tokens[-1] == EOS for t in after] == sorted(
+            (t.hypothesis.tokens[-1] == EOS for t in before), reverse=True
+        )
+        for one in after:
+            score = scores[one.hypothesis.tokens] - 100 * said.cost(one.text, line)
+            assert one.hypothesis.score == pytest.approx(score, abs=1e-4)
+            assert one.hypothesis.sign_cost == said.cost(one.text, line)
+        ended = [t.hypothesis.score for t in after if t.hypothesis.tokens[-1] == EOS]
+        assert ended == sorted(ended, reverse=True)
+    alone = translator.translate(CLIPS, held)
+    assert [t.hypothesis for t in alone] == [t.hypothesis for t in found]
+    greedy = dataclasses.replace(held, beam_size=1)
+    assert [t.text for t in translator.translate(CLIPS, greedy)] == [
+        t.text for t in translator.translate(CLIPS, tiny.decoding())
+    ]
+
+
+def test_a_model_of_a_further_seed_holds_sentences_against_signs_as_the_first_does(
+    tmp_path: Path,
+) -> None:
+    first = tmp_path / "checkpoint"
+    for folder in (first, first / "seeds" / "2"):
+        save_checkpoint(folder, checkpoint())
+    assert not Translator.load(first / "seeds" / "2", CPU).signs_said.costs
+    found = learn_signs_said(["a b", "b"], [["A", "B"], ["B"]])
+    measured = Confidence(
+        weights=hash_file(first / WEIGHTS), unsure_below=0.5, levels=(), train=None,
+        signs_said=found,
+    )  # fmt: skip
+    write_confidence(first / CONFIDENCE, measured)
+    # The further seed's weights are others, so that nothing is measured of them.
+    path = first / "seeds" / "2" / WEIGHTS
+    weights = load_file(path)
+    save_file({name: value + 1 for name, value in weights.items()}, path)
+    for folder in (first, first / "seeds" / "2"):
+        translator = Translator.load(folder, CPU)
+        assert translator.signs_said == found
+    assert translator.confidence is None
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])

@@ -1,8 +1,16 @@
 """Words and the signs that they translate, learnt from glosses and sentences."""
 
+import itertools
+
 from signloom.translation.signs import Sign
 from signloom.translation.timed import time_words
-from signloom.translation.words import find_words, index_words, learn_words, match_words
+from signloom.translation.words import (
+    find_words,
+    index_words,
+    learn_signs_said,
+    learn_words,
+    match_words,
+)
 from signloom_demo.grammar import sentences
 
 EVERY = sorted(sentences(5))[::7]  # of the demo's language, with articles and elisions
@@ -50,3 +58,31 @@ def test_characters_are_words_where_no_spaces_part_them() -> None:
     assert find_words("Qu'elle") == [("qu", 0, 2), ("elle", 3, 7)]
     assert learn_words([], []) == ()
     assert learn_words(["?"], [["WAS"]]) == ()
+
+
+def test_a_sentence_that_says_other_signs_than_were_read_costs_more() -> None:
+    said = learn_signs_said([s.text for s in EVERY], [s.glosses for s in EVERY])
+    pairs = [
+        (said.cost(one.text, one.glosses), said.cost(one.text, other.glosses))
+        for one, other in itertools.pairwise(EVERY)
+    ]
+    assert sum(own < others for own, others in pairs) > 0.95 * len(pairs)
+    assert sum(own == 0 for own, _ in pairs) > 0.7 * len(pairs)
+    right = said.cost("je vais à la maison", ["MAISON", "MOI", "ALLER"])
+    assert right == said.cost("à la maison je vais", ["ALLER", "MOI", "MAISON"])  # in any order
+    for text in ("je vais", "je vais à la maison à la maison", "tu vas à la maison"):
+        assert said.cost(text, ["MAISON", "MOI", "ALLER"]) > right + 1
+
+
+def test_several_words_of_one_sign_say_it_once_and_what_no_word_follows_costs_nothing() -> None:
+    texts = ["thank you tea", "tea", "a coffee", "thank you coffee"] * 20
+    glosses = [["THANK-YOU", "TEA"], ["TEA", "SHRUG"], ["COFFEE"], ["COFFEE", "THANK-YOU"]] * 20
+    said = learn_signs_said(texts, glosses)
+    assert said.count("Thank you, a tea!")["THANK-YOU"] == 1
+    assert said.cost("thank you tea", ["THANK-YOU", "TEA"]) == 0
+    assert said.cost("tea", ["THANK-YOU", "TEA"]) == said.costs["THANK-YOU"] > 3
+    assert said.cost("thank you tea tea", ["THANK-YOU", "TEA", "TEA", "TEA"]) == said.costs["TEA"]
+    # SHRUG is in every second sentence with tea: what is said with and without it is the same.
+    assert said.costs.get("SHRUG", 0.0) == 0
+    assert said.cost("tea", ["TEA", "NEVER-SEEN"]) == 0
+    assert learn_signs_said([], []).cost("tea", ["TEA"]) == 0
